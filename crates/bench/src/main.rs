@@ -1,0 +1,2 @@
+//! `namiki-bench`.
+fn main() {}

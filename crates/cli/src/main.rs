@@ -1,0 +1,2 @@
+//! `namiki`.
+fn main() {}

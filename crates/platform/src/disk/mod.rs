@@ -1,0 +1,136 @@
+//! What the log and the manifest ask of a disk, and the disks that answer.
+//!
+//! Two traits: a [`Disk`] names, creates and removes files; a [`DiskFile`] is written and read at
+//! offsets. A write returns from [`DiskFile::write_durable`] only when a power cut can no longer
+//! undo it, which is the one promise everything above is built on.
+
+mod aligned;
+
+use std::fmt::Debug;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use aligned::AlignedBuf;
+
+/// Addresses, offsets and lengths that a direct write needs are multiples of a file's block; this
+/// is an alignment that satisfies every device's *address* requirement.
+pub const BUFFER_ALIGN_BYTES: usize = 4096;
+
+/// A place that holds files.
+pub trait Disk: Send + Sync + Debug {
+    /// Opens a file that exists, for reading and writing.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none; whatever the device says otherwise.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Creates a file of `len_bytes` zeros, allocated for real so that later writes change no
+    /// metadata. Its contents are durable on return, its name only after [`Disk::sync_dir`].
+    ///
+    /// # Errors
+    /// `AlreadyExists`; `StorageFull` before anything is promised; the device's own otherwise. A
+    /// file that could not be made whole is removed again.
+    fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// The whole of a small file.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none; whatever the device says otherwise.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+
+    /// Puts `bytes` in the place of the file at `path`: afterwards, whatever happens, the file
+    /// holds either what it held before or all of `bytes`, and on return durably `bytes`.
+    ///
+    /// # Errors
+    /// Whatever the device says; the old contents are then still there unless the failure was in
+    /// the very last directory sync, after which either is.
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
+
+    /// The files directly in `dir` and their lengths, in order of name.
+    ///
+    /// # Errors
+    /// `NotFound` when `dir` does not exist; whatever the device says otherwise.
+    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>>;
+
+    /// Creates `dir` and the directories above it, durably. No error if it exists.
+    ///
+    /// # Errors
+    /// Whatever the device says.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+
+    /// Gives the file at `from` the name `to`, replacing what had it. Durable after `sync_dir`.
+    ///
+    /// # Errors
+    /// `NotFound`; whatever the device says otherwise.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file. Durable after `sync_dir`.
+    ///
+    /// # Errors
+    /// `NotFound`; whatever the device says otherwise.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes creations, renames and removals in `dir` durable.
+    ///
+    /// # Errors
+    /// Whatever the device says.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Takes `dir` for this process until the returned lock is dropped.
+    ///
+    /// # Errors
+    /// `ResourceBusy` when somebody holds it; whatever the device says otherwise.
+    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock>;
+}
+
+/// A file of fixed length.
+pub trait DiskFile: Send + Sync + Debug {
+    /// Writes and returns when it is durable. `offset` and the length of `bytes` are multiples of
+    /// [`DiskFile::block_bytes`], and `bytes` starts at a multiple of [`BUFFER_ALIGN_BYTES`]
+    /// (an [`AlignedBuf`] does). A write that a power cut interrupts leaves any subset of its
+    /// 512-byte sectors.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a misaligned or out-of-range write; the device's own otherwise, after
+    /// which nobody can know what the device kept.
+    fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Reads up to `into.len()` bytes at `offset`; fewer only at the end of the file. Alignment as
+    /// for writing.
+    ///
+    /// # Errors
+    /// Whatever the device says.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+
+    /// The file's length, as created.
+    fn len_bytes(&self) -> u64;
+
+    /// The unit of offsets and lengths: 512 or 4096.
+    fn block_bytes(&self) -> usize;
+}
+
+/// A file found by [`Disk::list`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileEntry {
+    /// Full path.
+    pub path: PathBuf,
+    /// Length in bytes.
+    pub len_bytes: u64,
+}
+
+/// Holds a directory for one process; dropping it lets go.
+pub struct DirLock(#[expect(dead_code, reason = "held for its Drop")] Box<dyn Send + Sync>);
+
+impl DirLock {
+    /// Wraps whatever lets go of the directory when dropped.
+    pub fn new(held: impl Send + Sync + 'static) -> Self {
+        Self(Box::new(held))
+    }
+}
+
+impl Debug for DirLock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DirLock")
+    }
+}

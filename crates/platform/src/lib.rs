@@ -1,0 +1,6 @@
+//! What Namiki asks of the machine: disks, time, randomness, processors, counters, identifiers.
+
+pub mod disk;
+mod ids;
+
+pub use ids::{Epoch, Generation, Lsn, Stamp, WorkerId};

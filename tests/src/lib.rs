@@ -1,0 +1,1 @@
+//! The suites that need the whole engine.
