@@ -1,5 +1,6 @@
 //! What Namiki asks of the machine: disks, time, randomness, processors, counters, identifiers.
 
+pub mod clock;
 pub mod disk;
 mod ids;
 

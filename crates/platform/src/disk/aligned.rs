@@ -74,8 +74,8 @@ impl AlignedBuf {
                 self.start
                     .as_ptr()
                     .add(self.len)
-                    .write_bytes(0, len - self.len)
-            };
+                    .write_bytes(0, len - self.len);
+            }
         }
         self.len = len;
     }

@@ -5,6 +5,11 @@
 //! undo it, which is the one promise everything above is built on.
 
 mod aligned;
+mod delayed;
+mod direct;
+mod files;
+mod null;
+mod synced;
 
 use std::fmt::Debug;
 use std::io;
@@ -12,6 +17,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use aligned::AlignedBuf;
+pub use delayed::DelayedDisk;
+pub use direct::{DirectDisk, WriteMode, open_best};
+pub use null::NullDisk;
+pub use synced::SyncedDisk;
 
 /// Addresses, offsets and lengths that a direct write needs are multiples of a file's block; this
 /// is an alignment that satisfies every device's *address* requirement.
@@ -47,7 +56,8 @@ pub trait Disk: Send + Sync + Debug {
     /// the very last directory sync, after which either is.
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
-    /// The files directly in `dir` and their lengths, in order of name.
+    /// The files directly in `dir` and their lengths, in order of name. What a disk keeps for
+    /// itself (the lock, a file that is not finished) is left out.
     ///
     /// # Errors
     /// `NotFound` when `dir` does not exist; whatever the device says otherwise.
@@ -82,6 +92,15 @@ pub trait Disk: Send + Sync + Debug {
     /// # Errors
     /// `ResourceBusy` when somebody holds it; whatever the device says otherwise.
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock>;
+
+    /// How many more bytes of files fit where `dir` is.
+    ///
+    /// # Errors
+    /// `Unsupported` from a disk that does not know; whatever the device says otherwise.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let _ = dir;
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// A file of fixed length.

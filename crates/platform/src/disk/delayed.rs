@@ -1,0 +1,207 @@
+//! Emulated non-volatile memory: a write is a copy into memory followed by a pause of fixed length.
+//!
+//! Files are mapped into memory and shared with the page cache, so what was written survives the
+//! death of the process (`kill -9`) but **not** a power cut: this disk is for experiments, where
+//! it takes the place of memory that keeps its contents. A write makes no system call and costs
+//! little more than its pause.
+//!
+//! # Invariants
+//! - D1. A mapping covers its file exactly and the file never changes its length, so no access
+//!   lies beyond the file's end.
+//! - D2. Mapped bytes are only ever written through relaxed atomic words, so writers that overlap
+//!   mix their words but race on nothing.
+//!
+//! Paper: tictoc-pwal §4
+#![expect(unsafe_code, reason = "files mapped into memory")]
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+
+use super::DiskFile;
+use super::files::{self, FileBacked};
+use crate::clock::Pause;
+
+/// A disk that is as fast as memory plus a fixed delay per write.
+#[derive(Clone, Copy, Debug)]
+pub struct DelayedDisk {
+    pause: Pause,
+}
+
+impl DelayedDisk {
+    /// The delay of the paper's experiments.
+    pub const PAUSE_DEFAULT: Duration = Duration::from_nanos(50);
+
+    /// A disk whose writes each pause for `pause`. Calibrates the pause, which takes a few
+    /// milliseconds.
+    #[must_use]
+    pub fn new(pause: Duration) -> Self {
+        Self {
+            pause: Pause::calibrated(pause),
+        }
+    }
+
+    /// The pause asked for.
+    #[must_use]
+    pub fn pause(&self) -> Duration {
+        self.pause.wanted()
+    }
+
+    /// Nanoseconds that one pause really takes, measured now: what a result should report beside
+    /// the pause asked for.
+    #[must_use]
+    pub fn measure_pause(&self) -> f64 {
+        self.pause.measure_ns()
+    }
+}
+
+impl Default for DelayedDisk {
+    fn default() -> Self {
+        Self::new(Self::PAUSE_DEFAULT)
+    }
+}
+
+impl FileBacked for DelayedDisk {
+    fn open_file(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let map = Map::of(&file)?;
+        Ok(Arc::new(DelayedFile {
+            file,
+            map,
+            pause: self.pause,
+        }))
+    }
+
+    fn create_file(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)?;
+        files::fill_with_zeros(&file, len_bytes)?;
+        let map = Map::of(&file)?;
+        map.populate();
+        Ok(Arc::new(DelayedFile {
+            file,
+            map,
+            pause: self.pause,
+        }))
+    }
+}
+
+#[derive(Debug)]
+struct DelayedFile {
+    file: File,
+    map: Map,
+    pause: Pause,
+}
+
+impl DiskFile for DelayedFile {
+    fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        files::check_write(self, offset, bytes)?;
+        self.map.write(offset as usize, bytes);
+        self.pause.wait();
+        Ok(())
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        files::check_alignment(self, offset, into.len(), into.as_ptr())?;
+        // The page cache and a shared mapping are the same memory.
+        files::read_full_at(&self.file, offset, into)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.map.len as u64
+    }
+
+    fn block_bytes(&self) -> usize {
+        512
+    }
+}
+
+/// A whole file, mapped shared. An empty file has no mapping.
+#[derive(Debug)]
+struct Map {
+    start: Option<NonNull<u8>>,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread; `Map` owns it.
+unsafe impl Send for Map {}
+// SAFETY: `&Map` writes only atomically (D2) and never reads.
+unsafe impl Sync for Map {}
+
+impl Map {
+    fn of(file: &File) -> io::Result<Self> {
+        let len = usize::try_from(file.metadata()?.len())
+            .map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+        if len == 0 {
+            return Ok(Self { start: None, len });
+        }
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps no other memory.
+        let start = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                file,
+                0,
+            )?
+        };
+        Ok(Self {
+            start: NonNull::new(start.cast()),
+            len,
+        })
+    }
+
+    /// Takes the page faults now. Only a matter of speed: refusal is ignored.
+    fn populate(&self) {
+        if let Some(start) = self.start {
+            // SAFETY: exactly the mapping that we own; populating changes no bytes.
+            let _ = unsafe { madvise(start.as_ptr().cast(), self.len, Advice::LinuxPopulateWrite) };
+        }
+    }
+
+    /// Copies `bytes` to `offset`. Both are multiples of 512 and the range lies within the file,
+    /// established by `check_write`.
+    fn write(&self, offset: usize, bytes: &[u8]) {
+        const WORD: usize = size_of::<u64>();
+        assert!(
+            offset.is_multiple_of(WORD)
+                && bytes.len().is_multiple_of(WORD)
+                && offset <= self.len
+                && bytes.len() <= self.len - offset
+        );
+        let Some(start) = self.start else { return };
+        // SAFETY: `offset <= len` (asserted), inside the mapping (D1) or one past its end.
+        let target = unsafe { start.as_ptr().add(offset) }.cast::<AtomicU64>();
+        // SAFETY: the range lies in the mapping (asserted, D1), which lives as long as `self`. It
+        // is aligned: mappings start on pages and `offset` is a multiple of eight. Everybody in
+        // this process writes it through such words only (D2); the kernel is no party to our
+        // memory model.
+        let words = unsafe { std::slice::from_raw_parts(target, bytes.len() / WORD) };
+        let (chunks, _) = bytes.as_chunks::<WORD>();
+        for (word, chunk) in words.iter().zip(chunks) {
+            // Relaxed: nobody learns of these bytes through them; the reader is the kernel, or
+            // a process that comes later.
+            word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        if let Some(start) = self.start {
+            // SAFETY: exactly the range mapped in `of`; no reference into it outlives `self`.
+            // It can only fail on a range that was never mapped.
+            let _ = unsafe { munmap(start.as_ptr().cast(), self.len) };
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A disk that forgets: what an engine could do if durability cost nothing.
+//!
+//! Files have names and lengths, but a write to one is dropped and a read sees zeros. Small files
+//! written by [`Disk::replace`](super::Disk::replace) are kept. Nothing survives reopening, so
+//! this is for measuring only.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::DiskFile;
+use super::files::{self, FileBacked};
+
+/// A disk that drops what is written to its files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NullDisk;
+
+impl NullDisk {
+    /// The disk; it has no state.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
+impl FileBacked for NullDisk {
+    fn open_file(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let len_bytes = File::open(path)?.metadata()?.len();
+        Ok(Arc::new(NullFile { len_bytes }))
+    }
+
+    fn create_file(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        // A length without blocks: no space is used.
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(path)?
+            .set_len(len_bytes)?;
+        Ok(Arc::new(NullFile { len_bytes }))
+    }
+}
+
+#[derive(Debug)]
+struct NullFile {
+    len_bytes: u64,
+}
+
+impl DiskFile for NullFile {
+    fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        files::check_write(self, offset, bytes)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        files::check_alignment(self, offset, into.len(), into.as_ptr())?;
+        let left = self.len_bytes.saturating_sub(offset);
+        let read = into.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        into[..read].fill(0);
+        Ok(read)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    fn block_bytes(&self) -> usize {
+        512
+    }
+}

@@ -1,0 +1,72 @@
+//! Durable writes through the page cache: `pwrite`, then `fdatasync`.
+//!
+//! Works on every file system, and is what most databases do, so it is also the yardstick for
+//! [`DirectDisk`](super::DirectDisk). Files are filled with zeros when they are created, so that
+//! a sync writes data only.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::DiskFile;
+use super::files::{self, FileBacked};
+
+/// A disk whose writes are synced one by one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SyncedDisk;
+
+impl SyncedDisk {
+    /// The disk; it has no state.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
+impl FileBacked for SyncedDisk {
+    fn open_file(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let len_bytes = file.metadata()?.len();
+        Ok(Arc::new(SyncedFile { file, len_bytes }))
+    }
+
+    fn create_file(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)?;
+        files::fill_with_zeros(&file, len_bytes)?;
+        file.sync_all()?;
+        Ok(Arc::new(SyncedFile { file, len_bytes }))
+    }
+}
+
+#[derive(Debug)]
+struct SyncedFile {
+    file: File,
+    len_bytes: u64,
+}
+
+impl DiskFile for SyncedFile {
+    fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        files::check_write(self, offset, bytes)?;
+        self.file.write_all_at(bytes, offset)?;
+        self.file.sync_data()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        files::check_alignment(self, offset, into.len(), into.as_ptr())?;
+        files::read_full_at(&self.file, offset, into)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    fn block_bytes(&self) -> usize {
+        512
+    }
+}
