@@ -3,5 +3,7 @@
 pub mod clock;
 pub mod disk;
 mod ids;
+pub mod random;
+pub mod zipf;
 
 pub use ids::{Epoch, Generation, Lsn, Stamp, WorkerId};

@@ -1,4 +1,5 @@
 //! What every disk promises, asked of every disk.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;
 use std::path::Path;
