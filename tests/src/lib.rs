@@ -1,1 +1,3 @@
 //! The suites that need the whole engine.
+
+pub mod history;
