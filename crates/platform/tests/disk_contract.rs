@@ -7,18 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namiki_platform::disk::{
-    AlignedBuf, BUFFER_ALIGN_BYTES, DelayedDisk, DirectDisk, Disk, NullDisk, SyncedDisk, WriteMode,
-    open_best,
+    AlignedBuf, BUFFER_ALIGN_BYTES, DelayedDisk, DirectDisk, Disk, NullDisk, SimDisk, SyncedDisk,
+    WriteMode, open_best,
 };
 
 /// Runs `claim` on every kind of disk in an empty directory. Direct I/O is left out where the
 /// temporary directory has none.
 fn on_every_disk(claim: impl Fn(&dyn Disk, &Path, &str)) {
-    let kinds: [(&str, Arc<dyn Disk>); 4] = [
+    let kinds: [(&str, Arc<dyn Disk>); 5] = [
         ("direct", Arc::new(DirectDisk::new())),
         ("synced", Arc::new(SyncedDisk::new())),
         ("delayed", Arc::new(DelayedDisk::new(Duration::ZERO))),
         ("null", Arc::new(NullDisk::new())),
+        ("simulated", Arc::new(SimDisk::new())),
     ];
     for (name, disk) in kinds {
         let dir = tempfile::tempdir().unwrap();
@@ -26,6 +27,7 @@ fn on_every_disk(claim: impl Fn(&dyn Disk, &Path, &str)) {
         if name == "direct" && !has_direct {
             continue;
         }
+        disk.create_dir_all(dir.path()).unwrap();
         claim(&*disk, dir.path(), name);
     }
 }

@@ -9,6 +9,7 @@ mod delayed;
 mod direct;
 mod files;
 mod null;
+pub mod sim;
 mod synced;
 
 use std::fmt::Debug;
@@ -20,6 +21,7 @@ pub use aligned::AlignedBuf;
 pub use delayed::DelayedDisk;
 pub use direct::{DirectDisk, WriteMode, open_best};
 pub use null::NullDisk;
+pub use sim::SimDisk;
 pub use synced::SyncedDisk;
 
 /// Addresses, offsets and lengths that a direct write needs are multiples of a file's block; this

@@ -1,0 +1,92 @@
+//! What a simulated disk holds at one moment: names, directories, and the bytes of files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::pages::Pages;
+use crate::disk::files;
+
+/// A file, whatever its name is at the moment.
+pub(super) type FileId = u64;
+
+/// One change of names. A journaling file system keeps them in order.
+#[derive(Clone, Debug)]
+pub(super) enum NameChange {
+    CreateDir(Arc<Path>),
+    Create(Arc<Path>, FileId),
+    Rename(Arc<Path>, Arc<Path>),
+    Remove(Arc<Path>),
+}
+
+impl NameChange {
+    /// The directory whose sync makes this change durable.
+    pub(super) fn home(&self) -> &Path {
+        let (Self::CreateDir(path)
+        | Self::Create(path, _)
+        | Self::Rename(_, path)
+        | Self::Remove(path)) = self;
+        files::parent_of(path)
+    }
+}
+
+/// Names and bytes; cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Contents {
+    pub(super) dirs: BTreeSet<Arc<Path>>,
+    pub(super) names: BTreeMap<Arc<Path>, FileId>,
+    pub(super) bodies: BTreeMap<FileId, Pages>,
+}
+
+impl Contents {
+    /// Changes names. A change whose subject is not there (its creation was lost) does nothing.
+    pub(super) fn apply(&mut self, change: &NameChange) {
+        match change {
+            NameChange::CreateDir(path) => {
+                self.dirs.insert(Arc::clone(path));
+            }
+            NameChange::Create(path, file) => {
+                self.names.insert(Arc::clone(path), *file);
+            }
+            NameChange::Rename(from, to) => {
+                if let Some(file) = self.names.remove(from) {
+                    self.names.insert(Arc::clone(to), file);
+                }
+            }
+            NameChange::Remove(path) => {
+                self.names.remove(path);
+            }
+        }
+    }
+
+    pub(super) fn write(&mut self, file: FileId, offset: u64, bytes: &[u8]) {
+        if let Some(body) = self.bodies.get_mut(&file) {
+            body.write(offset, bytes);
+        }
+    }
+
+    /// The root and the current directory need no creation.
+    pub(super) fn has_dir(&self, dir: &Path) -> bool {
+        dir.as_os_str().is_empty() || dir.parent().is_none() || self.dirs.contains(dir)
+    }
+
+    pub(super) fn body_at(&self, path: &Path) -> Option<(FileId, &Pages)> {
+        let file = self.names.get(path)?;
+        Some((*file, self.bodies.get(file)?))
+    }
+
+    /// Bytes of all files that have a name.
+    pub(super) fn used_bytes(&self) -> u64 {
+        self.names
+            .values()
+            .filter_map(|file| self.bodies.get(file))
+            .map(Pages::len_bytes)
+            .sum()
+    }
+
+    /// Forgets files without a name: nobody has them open after a crash.
+    pub(super) fn drop_nameless(&mut self) {
+        let named: BTreeSet<FileId> = self.names.values().copied().collect();
+        self.bodies.retain(|file, _| named.contains(file));
+    }
+}

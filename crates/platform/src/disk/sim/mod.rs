@@ -1,0 +1,514 @@
+//! A disk in memory that remembers everything done to it, loses what a real one could lose, and
+//! fails when told to.
+//!
+//! Every step is an event of a trace. After (or during) a run, [`SimDisk::crash_image`] is the
+//! disk that a power cut after any of the events could have left, as a disk of its own, with its
+//! own trace: so recovery can be crashed as well. Acknowledgements given by the system under test
+//! are put into the trace as marks, and [`SimDisk::marks_before`] says which had been given.
+//!
+//! ```
+//! use std::path::Path;
+//! use namiki_platform::disk::sim::{Loss, SimDisk};
+//! use namiki_platform::disk::{AlignedBuf, Disk};
+//!
+//! let disk = SimDisk::new();
+//! let file = disk.create(Path::new("/log"), 4096)?;
+//! disk.sync_dir(Path::new("/"))?;
+//! file.write_durable(0, &AlignedBuf::zeroed(1024))?;
+//! disk.mark(1);
+//! for at in 0..=disk.events() {
+//!     for sector in 0..disk.pending_sectors(at) {
+//!         let image = disk.crash_image(at, Loss::Only(sector));
+//!         // Recover from `image`; what `disk.marks_before(at)` acknowledged must be there.
+//!         assert!(image.list(Path::new("/"))?.len() <= 1);
+//!     }
+//! }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! Its rules are harsher than a real disk's wherever real disks differ:
+//! - a write under way leaves any subset of its 512-byte sectors, and several can be under way;
+//! - a failed write may come to light at any later crash, until it is overwritten;
+//! - names that were not synced are lost from some point on, in the order of their changes.
+//!
+//! Readers see a write when it is durable, not before. Nothing here depends on time; which
+//! thread comes first does, unless there is only one.
+
+mod contents;
+mod fault;
+mod pages;
+mod trace;
+
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use self::contents::{Contents, FileId, NameChange};
+use self::fault::Faults;
+use self::pages::Pages;
+use self::trace::{Event, Frontier};
+use super::files::{self, parent_of};
+use super::{DirLock, Disk, DiskFile, FileEntry};
+use crate::random::Random;
+
+pub use fault::{Fault, Step};
+pub use trace::Loss;
+
+/// The unit that a power cut keeps or loses.
+pub const SECTOR_BYTES: usize = 512;
+
+/// A simulated disk. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct SimDisk(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    /// The state at the event asked for last, so that asking in order costs one event each.
+    /// Locked before `state` where both are.
+    frontier: Mutex<Frontier>,
+    /// What was there before the first event.
+    base: Contents,
+}
+
+struct State {
+    /// What readers see.
+    live: Contents,
+    trace: Vec<Event>,
+    /// Marks, and how many events were before each.
+    marks: Vec<(usize, u64)>,
+    locked: BTreeSet<Arc<Path>>,
+    faults: Faults,
+    capacity_bytes: Option<u64>,
+    files_ever: FileId,
+    writes_ever: u64,
+    yields: Option<Random>,
+}
+
+impl SimDisk {
+    /// An empty disk.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::holding(Contents::default())
+    }
+
+    fn holding(base: Contents) -> Self {
+        let files_ever = base.bodies.keys().next_back().map_or(0, |last| last + 1);
+        Self(Arc::new(Shared {
+            state: Mutex::new(State {
+                live: base.clone(),
+                trace: Vec::new(),
+                marks: Vec::new(),
+                locked: BTreeSet::new(),
+                faults: Faults::default(),
+                capacity_bytes: None,
+                files_ever,
+                writes_ever: 0,
+                yields: None,
+            }),
+            frontier: Mutex::new(Frontier::new(base.clone())),
+            base,
+        }))
+    }
+
+    /// Lets a writing thread yield a few times, chosen by `seed`, while its write is under way,
+    /// so that the writes of several threads overlap also on few processors.
+    #[must_use]
+    pub fn with_yields(self, seed: u64) -> Self {
+        self.0.state.lock().yields = Some(Random::seeded(seed));
+        self
+    }
+
+    /// Limits the bytes of all files together, or lifts the limit.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.0.state.lock().capacity_bytes = bytes;
+    }
+
+    /// Plans a failure. Several may be planned; each counts steps for itself from now on.
+    pub fn inject(&self, fault: Fault) {
+        self.0.state.lock().faults.add(fault);
+    }
+
+    /// Lets `writes` more writes succeed and fails all that follow, until [`SimDisk::heal`].
+    pub fn fail_after(&self, writes: u64, kind: ErrorKind) {
+        self.inject(Fault::once(Step::Write, writes, kind).and_ever_after());
+    }
+
+    /// Cancels the failures still planned.
+    pub fn heal(&self) {
+        self.0.state.lock().faults.clear();
+    }
+
+    /// Puts a mark into the trace, usually the number of something just acknowledged.
+    pub fn mark(&self, mark: u64) {
+        let mut state = self.0.state.lock();
+        let before = state.trace.len();
+        state.marks.push((before, mark));
+        state.trace.push(Event::Mark(mark));
+    }
+
+    /// Changes bytes of a file behind everybody's back, as a failing disk does.
+    ///
+    /// # Errors
+    /// `NotFound`; `InvalidInput` beyond the file's end.
+    pub fn damage(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.0.state.lock();
+        let (file, body) = state.live.body_at(path).ok_or_else(|| not_found(path))?;
+        let end = offset.checked_add(bytes.len() as u64);
+        if end.is_none_or(|end| end > body.len_bytes()) {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        state.live.write(file, offset, bytes);
+        state.trace.push(Event::Damage {
+            file,
+            offset,
+            bytes: bytes.into(),
+        });
+        Ok(())
+    }
+
+    /// How many events there have been.
+    #[must_use]
+    pub fn events(&self) -> usize {
+        self.0.state.lock().trace.len()
+    }
+
+    /// The event with this number from 0, for messages of failed tests.
+    #[must_use]
+    pub fn describe(&self, event: usize) -> String {
+        match self.0.state.lock().trace.get(event) {
+            Some(event) => format!("{event:?}"),
+            None => "no event".to_owned(),
+        }
+    }
+
+    /// The marks among the first `at` events, in order.
+    #[must_use]
+    pub fn marks_before(&self, at: usize) -> Vec<u64> {
+        let state = self.0.state.lock();
+        let count = state.marks.partition_point(|(before, _)| *before < at);
+        state.marks[..count].iter().map(|(_, mark)| *mark).collect()
+    }
+
+    /// How many sectors were written but not durable after the first `at` events.
+    #[must_use]
+    pub fn pending_sectors(&self, at: usize) -> usize {
+        self.at(at, Frontier::pending_sectors)
+    }
+
+    /// How many changes of names were not durable after the first `at` events.
+    #[must_use]
+    pub fn pending_names(&self, at: usize) -> usize {
+        self.at(at, Frontier::pending_names)
+    }
+
+    /// The disk that a power cut after the first `at` events leaves, as a disk of its own: with
+    /// nothing locked, no limit, and no failure planned. Cheapest when asked for in the order of
+    /// events.
+    ///
+    /// # Panics
+    /// If there have not been that many events.
+    #[must_use]
+    pub fn crash_image(&self, at: usize, loss: Loss) -> Self {
+        Self::holding(self.at(at, |frontier| frontier.crash(loss)))
+    }
+
+    fn at<R>(&self, at: usize, ask: impl FnOnce(&Frontier) -> R) -> R {
+        let mut frontier = self.0.frontier.lock();
+        if frontier.at > at {
+            *frontier = Frontier::new(self.0.base.clone());
+        }
+        if frontier.at < at {
+            let state = self.0.state.lock();
+            let events = state.trace.len();
+            assert!(at <= events, "event {at} of {events}");
+            for event in &state.trace[frontier.at..at] {
+                frontier.advance(event);
+            }
+        }
+        ask(&frontier)
+    }
+
+    fn step(&self, step: Step) -> io::Result<()> {
+        let met = self.0.state.lock().faults.meet(step);
+        met.map_err(|failure| failure.error)
+    }
+
+    /// Begins, lets others run, ends.
+    fn write(&self, file: FileId, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let bytes: Arc<[u8]> = bytes.into();
+        let (write, failure, yields) = {
+            let mut state = self.0.state.lock();
+            let failure = state.faults.meet(Step::Write).err();
+            let write = state.writes_ever;
+            state.writes_ever += 1;
+            state.trace.push(Event::Begin {
+                write,
+                file,
+                offset,
+                bytes: Arc::clone(&bytes),
+            });
+            let yields = state.yields.as_mut().map_or(0, |random| random.below(4));
+            (write, failure, yields)
+        };
+        for _ in 0..yields {
+            std::thread::yield_now();
+        }
+        let mut state = self.0.state.lock();
+        let Some(failure) = failure else {
+            state.live.write(file, offset, &bytes);
+            state.trace.push(Event::End(write));
+            return Ok(());
+        };
+        if let Some(seed) = failure.torn {
+            let mut random = Random::seeded(seed);
+            for (number, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
+                if random.chance(0.5) {
+                    let at = offset + (number * SECTOR_BYTES) as u64;
+                    state.live.write(file, at, sector);
+                }
+            }
+        }
+        state.trace.push(Event::Fail(write));
+        Err(failure.error)
+    }
+
+    fn file(&self, id: FileId, len_bytes: u64) -> Arc<SimFile> {
+        Arc::new(SimFile {
+            disk: self.clone(),
+            id,
+            len_bytes,
+        })
+    }
+}
+
+impl State {
+    fn change(&mut self, change: NameChange) {
+        self.live.apply(&change);
+        self.trace.push(Event::Names(change));
+    }
+
+    fn require_dir(&self, dir: &Path) -> io::Result<()> {
+        if self.live.has_dir(dir) {
+            Ok(())
+        } else {
+            Err(not_found(dir))
+        }
+    }
+
+    /// A new file of zeros under a name that may replace another's.
+    fn add(&mut self, path: &Path, len_bytes: u64) -> io::Result<FileId> {
+        self.require_dir(parent_of(path))?;
+        if let Some(capacity) = self.capacity_bytes {
+            let used = self.live.used_bytes();
+            if used.checked_add(len_bytes).is_none_or(|all| all > capacity) {
+                return Err(io::Error::new(
+                    ErrorKind::StorageFull,
+                    format!("{len_bytes} bytes on top of {used} do not fit on {capacity}"),
+                ));
+            }
+        }
+        let file = self.files_ever;
+        self.files_ever += 1;
+        self.live.bodies.insert(file, Pages::zeroed(len_bytes));
+        self.trace.push(Event::Body(file, len_bytes));
+        self.change(NameChange::Create(path.into(), file));
+        Ok(file)
+    }
+}
+
+impl Default for SimDisk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for SimDisk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = self.0.state.lock();
+        let (files, events) = (state.live.names.len(), state.trace.len());
+        write!(f, "SimDisk({files} files after {events} events)")
+    }
+}
+
+impl Disk for SimDisk {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let state = self.0.state.lock();
+        let (file, body) = state.live.body_at(path).ok_or_else(|| not_found(path))?;
+        Ok(self.file(file, body.len_bytes()))
+    }
+
+    fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        self.step(Step::Create)?;
+        let mut state = self.0.state.lock();
+        if state.live.names.contains_key(path) || state.live.dirs.contains(path) {
+            return Err(files::already_exists(path));
+        }
+        let file = state.add(path, len_bytes)?;
+        Ok(self.file(file, len_bytes))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.step(Step::Read)?;
+        let state = self.0.state.lock();
+        let (_, body) = state.live.body_at(path).ok_or_else(|| not_found(path))?;
+        let mut bytes = vec![0; body.len_bytes() as usize];
+        body.read(0, &mut bytes);
+        Ok(bytes)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.step(Step::Create)?;
+        let temporary = files::temporary_path(path);
+        let file = self.0.state.lock().add(&temporary, bytes.len() as u64)?;
+        let written = self
+            .write(file, 0, bytes)
+            .and_then(|()| self.rename(&temporary, path));
+        if let Err(error) = written {
+            let removed = NameChange::Remove(temporary.into());
+            self.0.state.lock().change(removed);
+            return Err(error);
+        }
+        self.sync_dir(parent_of(path))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
+        let state = self.0.state.lock();
+        state.require_dir(dir)?;
+        let here = state.live.names.iter().filter(|(path, _)| {
+            // The order of a map of paths is that of names within one directory.
+            parent_of(path) == dir && !files::is_own(path)
+        });
+        Ok(here
+            .filter_map(|(path, file)| {
+                let body = state.live.bodies.get(file)?;
+                Some(FileEntry {
+                    path: path.to_path_buf(),
+                    len_bytes: body.len_bytes(),
+                })
+            })
+            .collect())
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        let levels: Vec<&Path> = dir.ancestors().collect();
+        for level in levels.into_iter().rev() {
+            {
+                let mut state = self.0.state.lock();
+                if state.live.names.contains_key(level) {
+                    return Err(files::already_exists(level));
+                }
+                if state.live.has_dir(level) {
+                    continue;
+                }
+                state.change(NameChange::CreateDir(level.into()));
+            }
+            self.sync_dir(parent_of(level))?;
+        }
+        // It may be there without being durable.
+        match dir.parent() {
+            Some(parent) => self.sync_dir(parent),
+            None => Ok(()),
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step(Step::Rename)?;
+        let mut state = self.0.state.lock();
+        state.live.body_at(from).ok_or_else(|| not_found(from))?;
+        state.require_dir(parent_of(to))?;
+        state.change(NameChange::Rename(from.into(), to.into()));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.step(Step::Remove)?;
+        let mut state = self.0.state.lock();
+        state.live.body_at(path).ok_or_else(|| not_found(path))?;
+        state.change(NameChange::Remove(path.into()));
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.step(Step::SyncDir)?;
+        let mut state = self.0.state.lock();
+        state.require_dir(dir)?;
+        state.trace.push(Event::SyncDir(dir.into()));
+        Ok(())
+    }
+
+    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
+        let mut state = self.0.state.lock();
+        state.require_dir(dir)?;
+        let dir: Arc<Path> = dir.into();
+        if !state.locked.insert(Arc::clone(&dir)) {
+            return Err(files::busy(&dir));
+        }
+        Ok(DirLock::new(Held {
+            disk: self.clone(),
+            dir,
+        }))
+    }
+
+    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
+        let state = self.0.state.lock();
+        Ok(state.capacity_bytes.map_or(u64::MAX, |capacity| {
+            capacity.saturating_sub(state.live.used_bytes())
+        }))
+    }
+}
+
+struct Held {
+    disk: SimDisk,
+    dir: Arc<Path>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.disk.0.state.lock().locked.remove(&self.dir);
+    }
+}
+
+struct SimFile {
+    disk: SimDisk,
+    id: FileId,
+    len_bytes: u64,
+}
+
+impl std::fmt::Debug for SimFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SimFile({} of {} bytes)", self.id, self.len_bytes)
+    }
+}
+
+impl DiskFile for SimFile {
+    fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        files::check_write(self, offset, bytes)?;
+        self.disk.write(self.id, offset, bytes)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        files::check_alignment(self, offset, into.len(), into.as_ptr())?;
+        self.disk.step(Step::Read)?;
+        let state = self.disk.0.state.lock();
+        let body = state.live.bodies.get(&self.id);
+        Ok(body.map_or(0, |body| body.read(offset, into)))
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    fn block_bytes(&self) -> usize {
+        SECTOR_BYTES
+    }
+}
+
+fn not_found(path: &Path) -> io::Error {
+    io::Error::new(
+        ErrorKind::NotFound,
+        format!("there is no {}", path.display()),
+    )
+}

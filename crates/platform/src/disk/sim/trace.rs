@@ -1,0 +1,245 @@
+//! What happened on a simulated disk, and what could be left of it after a crash at any moment.
+//!
+//! ```text
+//!  event   1       2       3       4       5       6       7
+//!        create  begin   begin    end    create   end   sync_dir
+//!          a      w1      w2      w1       b      w2
+//!                                 ^ a crash here: w1 is kept; of w2 any subset of the sectors;
+//!                                   of the names nothing, or a
+//! ```
+//!
+//! # Invariants
+//! - T1. Sectors of a write are pending from its begin to its end; after its end they are kept.
+//!   Sectors of a failed write are pending until a later end overwrites them.
+//! - T2. Changes of names are pending until a sync of their directory, and are kept in order: a
+//!   prefix survives. So a sync keeps everything older than what it covers, too.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::SECTOR_BYTES;
+use super::contents::{Contents, FileId, NameChange};
+use super::pages::Pages;
+use crate::random::Random;
+
+pub(super) type WriteId = u64;
+
+/// One step of what happened.
+#[derive(Clone)]
+pub(super) enum Event {
+    /// A new file's zeros are on disk; its name is another event.
+    Body(FileId, u64),
+    Names(NameChange),
+    SyncDir(Arc<Path>),
+    Begin {
+        write: WriteId,
+        file: FileId,
+        offset: u64,
+        bytes: Arc<[u8]>,
+    },
+    End(WriteId),
+    /// The write was reported as failed.
+    Fail(WriteId),
+    /// Damage: changed bytes at once, without a write.
+    Damage {
+        file: FileId,
+        offset: u64,
+        bytes: Arc<[u8]>,
+    },
+    Mark(u64),
+}
+
+impl std::fmt::Debug for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Body(file, len) => write!(f, "file {file} of {len} zeros"),
+            Self::Names(change) => write!(f, "{change:?}"),
+            Self::SyncDir(dir) => write!(f, "sync of {}", dir.display()),
+            Self::Begin {
+                write,
+                file,
+                offset,
+                bytes,
+            } => {
+                let len = bytes.len();
+                write!(f, "write {write} of {len} bytes at {offset} of file {file}")
+            }
+            Self::End(write) => write!(f, "write {write} is durable"),
+            Self::Fail(write) => write!(f, "write {write} failed"),
+            Self::Damage {
+                file,
+                offset,
+                bytes,
+            } => write!(
+                f,
+                "damage to {} bytes at {offset} of file {file}",
+                bytes.len()
+            ),
+            Self::Mark(mark) => write!(f, "mark {mark}"),
+        }
+    }
+}
+
+/// What a crash loses of what was not yet durable.
+///
+/// Sectors and names that are pending are numbered from 0, oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Nothing: all pending sectors and names are kept.
+    None,
+    /// All pending sectors and names.
+    All,
+    /// This pending sector only.
+    Only(usize),
+    /// Everything pending but this sector.
+    OnlyKept(usize),
+    /// All pending names but the first so many; no sector.
+    NamesAfter(usize),
+    /// A random subset of the pending sectors, and the names after a random prefix.
+    Seeded(u64),
+}
+
+struct PendingSector {
+    write: WriteId,
+    file: FileId,
+    offset: u64,
+    bytes: Arc<[u8]>,
+    /// Where in `bytes` the sector is.
+    part: std::ops::Range<usize>,
+    failed: bool,
+}
+
+/// The state after the first `at` events: what is durable and what is pending.
+pub(super) struct Frontier {
+    pub(super) at: usize,
+    durable: Contents,
+    sectors: Vec<PendingSector>,
+    names: Vec<NameChange>,
+}
+
+impl Frontier {
+    /// The state before any event.
+    pub(super) fn new(base: Contents) -> Self {
+        Self {
+            at: 0,
+            durable: base,
+            sectors: Vec::new(),
+            names: Vec::new(),
+        }
+    }
+
+    pub(super) fn pending_sectors(&self) -> usize {
+        self.sectors.len()
+    }
+
+    pub(super) fn pending_names(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Takes in the next event.
+    pub(super) fn advance(&mut self, event: &Event) {
+        self.at += 1;
+        match event {
+            Event::Body(file, len_bytes) => {
+                self.durable.bodies.insert(*file, Pages::zeroed(*len_bytes));
+            }
+            Event::Names(change) => self.names.push(change.clone()),
+            Event::SyncDir(dir) => {
+                let covered = self.names.iter().rposition(|name| name.home() == &**dir);
+                if let Some(last) = covered {
+                    for change in self.names.drain(..=last) {
+                        self.durable.apply(&change);
+                    }
+                }
+            }
+            Event::Begin {
+                write,
+                file,
+                offset,
+                bytes,
+            } => self.sectors.extend(sectors(*write, *file, *offset, bytes)),
+            Event::End(write) => self.end(*write),
+            Event::Damage {
+                file,
+                offset,
+                bytes,
+            } => self.durable.write(*file, *offset, bytes),
+            Event::Fail(write) => {
+                for sector in self.sectors.iter_mut().filter(|s| s.write == *write) {
+                    sector.failed = true;
+                }
+            }
+            Event::Mark(_) => {}
+        }
+    }
+
+    fn end(&mut self, write: WriteId) {
+        let ended: Vec<PendingSector> = self
+            .sectors
+            .extract_if(.., |sector| sector.write == write)
+            .collect();
+        for sector in ended {
+            self.durable.write(
+                sector.file,
+                sector.offset,
+                &sector.bytes[sector.part.clone()],
+            );
+            // What an older, failed write left pending here can no longer come to light (T1).
+            self.sectors.retain(|other| {
+                !other.failed
+                    || other.write > write
+                    || (other.file, other.offset) != (sector.file, sector.offset)
+            });
+        }
+    }
+
+    /// What a crash now leaves.
+    pub(super) fn crash(&self, loss: Loss) -> Contents {
+        let (keeps, names): (Box<dyn FnMut(usize) -> bool>, usize) = match loss {
+            Loss::None => (Box::new(|_| true), self.names.len()),
+            Loss::All => (Box::new(|_| false), 0),
+            Loss::Only(lost) => (Box::new(move |index| index != lost), self.names.len()),
+            Loss::OnlyKept(kept) => (Box::new(move |index| index == kept), 0),
+            Loss::NamesAfter(prefix) => (Box::new(|_| true), prefix.min(self.names.len())),
+            Loss::Seeded(seed) => {
+                let mut random = Random::seeded(seed);
+                let names = random.index(self.names.len() + 1);
+                (Box::new(move |_| random.chance(0.5)), names)
+            }
+        };
+        let mut keeps = keeps;
+        let mut left = self.durable.clone();
+        for (index, sector) in self.sectors.iter().enumerate() {
+            if keeps(index) {
+                left.write(
+                    sector.file,
+                    sector.offset,
+                    &sector.bytes[sector.part.clone()],
+                );
+            }
+        }
+        for change in &self.names[..names] {
+            left.apply(change);
+        }
+        left.drop_nameless();
+        left
+    }
+}
+
+fn sectors(
+    write: WriteId,
+    file: FileId,
+    offset: u64,
+    bytes: &Arc<[u8]>,
+) -> impl Iterator<Item = PendingSector> {
+    (0..bytes.len())
+        .step_by(SECTOR_BYTES)
+        .map(move |start| PendingSector {
+            write,
+            file,
+            offset: offset + start as u64,
+            bytes: Arc::clone(bytes),
+            part: start..bytes.len().min(start + SECTOR_BYTES),
+            failed: false,
+        })
+}
