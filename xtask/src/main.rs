@@ -1,2 +1,70 @@
-//! Repository chores.
-fn main() {}
+//! Repository chores: `cargo xtask help` lists them.
+//!
+//! Nothing here depends on anything but the standard library, so it builds in seconds on a machine
+//! where the database does not build yet.
+#![expect(clippy::print_stdout, reason = "a command speaks on standard output")]
+
+mod long_runs;
+mod rust_text;
+mod tidy;
+mod tree;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Repository chores of Namiki.
+
+    cargo xtask tidy            check what the compiler cannot: who imports whom, where unsafe code
+                                lives, that the paper -> code table is true. Seconds.
+    cargo xtask loom            run the loom models of the log and the trees: every interleaving of
+                                a few threads, up to a bound. Minutes.
+        --preemptions N           the bound: how often a thread may be interrupted (default 2)
+    cargo xtask asan            run the tests of platform, index and core under AddressSanitizer.
+                                Needs a nightly toolchain. Minutes.
+    cargo xtask crash [ARGS]    run the crash harness once: what CI does, but as long as you say.
+                                ARGS go to `namiki-crash`; try `cargo xtask crash --help`.
+    cargo xtask soak [ARGS]     run the crash harness again and again with fresh seeds until it
+                                fails or the time is over. The failing seed is printed.
+        --minutes N               how long (default 60)
+
+Every command exits with 0 when all is well. loom and asan build in target/loom and target/asan, so
+they do not throw away your ordinary build.
+";
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let command = args.next().unwrap_or_default();
+    let args: Vec<String> = args.collect();
+    // `cargo xtask` runs anywhere in the repository; the chores run at its root.
+    let Some(root) = Path::new(env!("CARGO_MANIFEST_DIR")).parent() else {
+        return fail("cannot find the repository");
+    };
+    let wants_help = args.iter().any(|arg| arg == "--help" || arg == "-h");
+    let outcome = match command.as_str() {
+        "" | "help" | "--help" | "-h" => Err(String::new()),
+        "tidy" | "loom" | "asan" | "soak" if wants_help => Err(String::new()),
+        "tidy" if args.is_empty() => tidy::run(root),
+        "tidy" => Err("`tidy` takes no arguments".to_owned()),
+        "loom" => long_runs::loom(root, &args),
+        "asan" => long_runs::asan(root, &args),
+        "crash" => long_runs::crash(root, &args),
+        "soak" => long_runs::soak(root, &args),
+        other => Err(format!(
+            "there is no chore called `{other}`; try `cargo xtask help`"
+        )),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) if why.is_empty() => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => fail(&why),
+    }
+}
+
+fn fail(why: &str) -> ExitCode {
+    eprintln!("xtask: {why}");
+    ExitCode::FAILURE
+}

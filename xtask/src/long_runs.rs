@@ -1,0 +1,296 @@
+//! The runs that are too long for every change: loom, AddressSanitizer, crashes.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Runs every test with `loom` in its name, compiled with `--cfg loom`.
+pub(crate) fn loom(root: &Path, args: &[String]) -> Result<(), String> {
+    let preemptions = number_flag(args, "--preemptions", 2)?;
+    let mut cargo = cargo(root, "loom");
+    cargo
+        .args([
+            "test",
+            "-p",
+            "namiki-log",
+            "-p",
+            "namiki-index",
+            "--release",
+            "--lib",
+            "--tests",
+        ])
+        .arg("loom")
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("LOOM_MAX_PREEMPTIONS", preemptions.to_string());
+    match run_counting_tests(cargo)? {
+        0 => Err("no loom model ran; a model is a test with `loom` in its name".to_owned()),
+        models => {
+            println!("loom: {models} models, at most {preemptions} preemptions, all fine");
+            Ok(())
+        }
+    }
+}
+
+/// Runs the tests of the crates that hold unsafe code under AddressSanitizer and LeakSanitizer.
+pub(crate) fn asan(root: &Path, args: &[String]) -> Result<(), String> {
+    if let Some(arg) = args.first() {
+        return Err(format!("`asan` does not know `{arg}`"));
+    }
+    let nightly = Command::new("cargo")
+        .args(["+nightly", "--version"])
+        .output();
+    if !nightly.is_ok_and(|output| output.status.success()) {
+        return Err(
+            "asan needs a nightly toolchain, which is not here; get it with \
+                    `rustup toolchain install nightly --profile minimal`"
+                .to_owned(),
+        );
+    }
+    // The toolchain is chosen by rustup's `cargo`, not by the one that runs us.
+    let mut cargo = Command::new("cargo");
+    cargo
+        .arg("+nightly")
+        .args([
+            "test",
+            "-p",
+            "namiki-platform",
+            "-p",
+            "namiki-index",
+            "-p",
+            "namiki",
+        ])
+        .args(["--lib", "--tests", "--target", TARGET])
+        .env("RUSTFLAGS", "-Zsanitizer=address")
+        .env("CARGO_TARGET_DIR", root.join("target/asan"))
+        .current_dir(root);
+    // What cargo tells the programs it runs would pin the toolchain of `cargo xtask` again.
+    for pinned in ["RUSTUP_TOOLCHAIN", "CARGO", "RUSTC", "RUSTDOC"] {
+        cargo.env_remove(pinned);
+    }
+    match run_counting_tests(cargo)? {
+        0 => Err("no test ran under AddressSanitizer".to_owned()),
+        tests => {
+            println!("asan: {tests} tests, no bad access, no leak");
+            Ok(())
+        }
+    }
+}
+
+/// Runs the crash harness once, with these arguments.
+pub(crate) fn crash(root: &Path, args: &[String]) -> Result<(), String> {
+    run(crash_harness(root, args))
+}
+
+/// Runs the crash harness with ever new seeds until it fails or the time is over.
+pub(crate) fn soak(root: &Path, args: &[String]) -> Result<(), String> {
+    let minutes = number_flag(args, "--minutes", 60)?;
+    let args = without_flag(args, "--minutes");
+    let until = Instant::now() + Duration::from_secs(60 * minutes);
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    for (round, seed) in (since_1970.as_secs()..).enumerate() {
+        println!("soak: round {}, seed {seed}", round + 1);
+        let mut args = args.clone();
+        args.extend(["--seed".to_owned(), seed.to_string()]);
+        crash(root, &args).map_err(|why| {
+            format!(
+                "{why}\nsoak: failed; again with `cargo xtask crash {}`",
+                args.join(" ")
+            )
+        })?;
+        if Instant::now() >= until {
+            println!(
+                "soak: {} rounds in {minutes} minutes, nothing lost",
+                round + 1
+            );
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn crash_harness(root: &Path, args: &[String]) -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args([
+            "run",
+            "--release",
+            "-p",
+            "namiki-tests",
+            "--bin",
+            "namiki-crash",
+            "--",
+        ])
+        .args(args)
+        .current_dir(root);
+    cargo
+}
+
+/// Cargo with a build folder of its own, so that its flags do not throw away the ordinary build.
+fn cargo(root: &Path, build: &str) -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .env("CARGO_TARGET_DIR", root.join("target").join(build))
+        .current_dir(root);
+    cargo
+}
+
+fn run(mut command: Command) -> Result<(), String> {
+    let said = shown(&command);
+    println!("$ {said}");
+    let status = command
+        .status()
+        .map_err(|error| format!("cannot run `{said}`: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("`{said}` failed: {status}"))
+    }
+}
+
+/// Runs `cargo test`, lets its output through, and counts the tests that passed.
+fn run_counting_tests(mut command: Command) -> Result<usize, String> {
+    let said = shown(&command);
+    println!("$ {said}");
+    let cannot = |error| format!("cannot run `{said}`: {error}");
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(cannot)?;
+    let mut passed = 0;
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).lines() {
+            let line = line.map_err(cannot)?;
+            passed += tests_passed(&line);
+            println!("{line}");
+        }
+    }
+    let status = child.wait().map_err(cannot)?;
+    if status.success() {
+        Ok(passed)
+    } else {
+        Err(format!("`{said}` failed: {status}"))
+    }
+}
+
+/// The number in `test result: ok. 12 passed; 0 failed; …`.
+fn tests_passed(line: &str) -> usize {
+    let Some(result) = line.strip_prefix("test result: ") else {
+        return 0;
+    };
+    let count = result
+        .split(' ')
+        .nth(1)
+        .and_then(|count| count.parse().ok());
+    count.unwrap_or(0)
+}
+
+fn shown(command: &Command) -> String {
+    let mut words = Vec::new();
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            let value = value.to_string_lossy();
+            let quote = if value.contains(' ') { "\"" } else { "" };
+            words.push(format!("{}={quote}{value}{quote}", name.to_string_lossy()));
+        }
+    }
+    let program = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or_default();
+    words.push(program.to_string_lossy().into_owned());
+    words.extend(
+        command
+            .get_args()
+            .map(|arg| arg.to_string_lossy().into_owned()),
+    );
+    words.join(" ")
+}
+
+/// The value of `flag N` or `flag=N`, or `default`.
+fn number_flag(args: &[String], flag: &str, default: u64) -> Result<u64, String> {
+    let mut value = None;
+    for (at, arg) in args.iter().enumerate() {
+        if arg == flag {
+            value = Some(args.get(at + 1).map_or("", String::as_str));
+        } else if let Some(text) = arg
+            .strip_prefix(flag)
+            .and_then(|rest| rest.strip_prefix('='))
+        {
+            value = Some(text);
+        }
+    }
+    let Some(text) = value else {
+        return Ok(default);
+    };
+    text.parse()
+        .map_err(|_| format!("`{flag}` wants a number, not `{text}`"))
+}
+
+fn without_flag(args: &[String], flag: &str) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        if arg == flag {
+            args.next();
+        } else if !arg
+            .strip_prefix(flag)
+            .is_some_and(|rest| rest.starts_with('='))
+        {
+            kept.push(arg.clone());
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn number_flags_are_read_and_taken_out() {
+        let flag = "--minutes";
+        assert_eq!(
+            number_flag(&args("--minutes 5 --rounds 3"), flag, 60),
+            Ok(5)
+        );
+        assert_eq!(
+            number_flag(&args("--rounds 3 --minutes=7"), flag, 60),
+            Ok(7)
+        );
+        assert_eq!(number_flag(&args("--rounds 3"), flag, 60), Ok(60));
+        assert!(number_flag(&args("--minutes"), flag, 60).is_err());
+        assert!(number_flag(&args("--minutes soon"), flag, 60).is_err());
+        assert_eq!(
+            without_flag(&args("--minutes 5 --rounds 3"), flag),
+            args("--rounds 3")
+        );
+        assert_eq!(
+            without_flag(&args("--rounds 3 --minutes=5"), flag),
+            args("--rounds 3")
+        );
+    }
+
+    #[test]
+    fn passed_tests_are_counted() {
+        assert_eq!(
+            tests_passed("test result: ok. 12 passed; 0 failed; 0 ignored"),
+            12
+        );
+        assert_eq!(tests_passed("test result: FAILED. 3 passed; 1 failed"), 3);
+        assert_eq!(tests_passed("test a::b ... ok"), 0);
+    }
+
+    #[test]
+    fn a_command_is_shown_as_one_would_type_it() {
+        let mut command = Command::new("/usr/bin/cargo");
+        command
+            .args(["test", "loom"])
+            .env("RUSTFLAGS", "--cfg loom");
+        assert_eq!(shown(&command), "RUSTFLAGS=\"--cfg loom\" cargo test loom");
+    }
+}

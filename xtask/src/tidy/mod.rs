@@ -1,0 +1,83 @@
+//! `cargo xtask tidy`: the rules of the house that the compiler cannot check.
+//!
+//! Each rule is one file here, with its data at the top and tests that break it. A rule looks at the
+//! tree and returns what it found; nothing is ever changed.
+
+mod floors;
+mod lengths;
+mod module_order;
+mod papers;
+mod unsafe_files;
+mod words;
+
+use std::fmt;
+use std::path::Path;
+
+use crate::tree::Tree;
+
+/// One thing to put right.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    path: String,
+    /// From 1; 0 when the whole file is meant.
+    line: usize,
+    /// What is wrong and what to do.
+    advice: String,
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, advice: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line,
+            advice: advice.into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.path, self.advice),
+            line => write!(f, "{}:{line}: {}", self.path, self.advice),
+        }
+    }
+}
+
+type Rule = fn(&Tree) -> Vec<Finding>;
+
+const RULES: &[(&str, Rule)] = &[
+    ("core's modules import only leftwards", module_order::check),
+    ("crates depend only downwards", floors::check),
+    ("unsafe code lives where it is listed", unsafe_files::check),
+    ("the paper -> code table is true", papers::check),
+    ("no file is too long", lengths::check),
+    ("nothing unfinished is left behind", words::check),
+];
+
+/// Checks every rule and says what to do about what it found.
+pub(crate) fn run(root: &Path) -> Result<(), String> {
+    let tree = Tree::read(root)?;
+    let mut count = 0;
+    for (rule, check) in RULES {
+        let findings = check(&tree);
+        let mark = if findings.is_empty() { "ok  " } else { "FAIL" };
+        println!("{mark} {rule}");
+        for finding in &findings {
+            println!("       {finding}");
+        }
+        count += findings.len();
+    }
+    match count {
+        0 => {
+            println!(
+                "tidy: {} files, {} rules, nothing to do",
+                tree.files.len(),
+                RULES.len()
+            );
+            Ok(())
+        }
+        1 => Err("tidy: one thing to put right".to_owned()),
+        _ => Err(format!("tidy: {count} things to put right")),
+    }
+}
