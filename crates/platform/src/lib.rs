@@ -1,8 +1,11 @@
 //! What Namiki asks of the machine: disks, time, randomness, processors, counters, identifiers.
 
 pub mod clock;
+pub mod counters;
 pub mod disk;
 mod ids;
+pub mod pin;
+pub mod probe;
 pub mod random;
 pub mod zipf;
 

@@ -264,6 +264,16 @@ pub(super) fn reserve(file: &File, len_bytes: u64) -> io::Result<()> {
     if len_bytes == 0 {
         return Ok(());
     }
+    // A reservation that fails half-way has filled the disk for everybody until it is undone; so
+    // ask first. A file system that does not count its blocks cannot be asked.
+    let facts = rustix::fs::fstatvfs(file)?;
+    let free_bytes = facts.f_bavail.saturating_mul(facts.f_frsize);
+    if facts.f_blocks > 0 && len_bytes > free_bytes {
+        return Err(io::Error::new(
+            io::ErrorKind::StorageFull,
+            format!("{len_bytes} bytes are wanted and {free_bytes} are free"),
+        ));
+    }
     loop {
         match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len_bytes) {
             Ok(()) => return Ok(()),
