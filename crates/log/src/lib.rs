@@ -1,1 +1,38 @@
-//! placeholder
+//! The write-ahead log: parallel streams, group commit, an LSN horizon, and reading it all back.
+//!
+//! A commit is *pre-committed* once [`Stream::append`] has put it into its stream's buffer, and
+//! *hardened* once the frame that carries it is on disk. Under normal lock release hardened is
+//! acknowledged; under early release a commit is acknowledged when the log's [horizon]
+//! passes its LSN, that is when everything it can depend on is hardened too.
+//!
+//! The log does not know what a commit contains: payloads are bytes, and what a group holds until
+//! it is hardened is the caller's [`Held`].
+//!
+//! [horizon]: Log::horizon
+//!
+//! Paper: pwal §4, tictoc-pwal §3
+
+mod background;
+mod config;
+mod error;
+mod format;
+mod horizon;
+mod info;
+mod log;
+mod place;
+mod read;
+mod sequencer;
+mod shared;
+mod stream;
+mod sync;
+
+pub use config::{Group, Held, Layout, LogConfig, Placement, Prepare, Retain, SequencerKind};
+pub use error::LogError;
+pub use format::frame::{FrameHeader, LogRecord};
+pub use info::{CutRule, GenerationInfo, Seal};
+pub use log::{Log, LogCounters};
+pub use read::{
+    Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, merge_by_stamp,
+    merge_sorted,
+};
+pub use stream::{Appended, Stream, Ticket};

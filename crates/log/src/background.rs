@@ -1,0 +1,78 @@
+//! The log's two threads: one flushes what nobody waits for, one makes segments ready.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::config::Held;
+use crate::log::Streams;
+
+/// Shortest time between two rounds of the flusher.
+const TICK_MIN: Duration = Duration::from_micros(50);
+/// Rounds without work after which the flusher sleeps until it is rung.
+const IDLE_ROUNDS_MAX: u32 = 32;
+
+/// Flushes streams in which a commit has been pending for long. A round sees a stream with pending
+/// commits and remembers how many were hardened; if the next round finds the same number, the
+/// oldest of them is a whole tick old. With ticks of half the limit nothing waits longer than it,
+/// and no commit has to look at a clock.
+pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Duration) {
+    let tick = (group_wait_max / 2).max(TICK_MIN);
+    let door = &streams.shared.flusher;
+    let mut seen = vec![None; streams.list.len()];
+    let mut idle_rounds = 0;
+    loop {
+        let mut busy = false;
+        for (stream, seen) in streams.list.iter().zip(&mut seen) {
+            if !stream.has_pending() {
+                *seen = None;
+                continue;
+            }
+            busy = true;
+            let hardened = stream.hardened_commits();
+            if *seen == Some(hardened) {
+                // Those who wait get the error themselves, and so does the next append.
+                drop(stream.flush());
+                *seen = None;
+            } else {
+                *seen = Some(hardened);
+            }
+        }
+        idle_rounds = if busy { 0 } else { idle_rounds + 1 };
+        let mut stop = door.stop.lock();
+        if *stop {
+            return;
+        }
+        if idle_rounds <= IDLE_ROUNDS_MAX || streams.shared.poison.get().is_some() {
+            let wake = Instant::now() + tick.max(poisoned_pause(streams));
+            let mut passed = false;
+            while !*stop && !passed {
+                (stop, passed) = door.bell.wait_until(stop, wake);
+            }
+        } else {
+            door.fall_asleep();
+            while !*stop && !streams.list.iter().any(|stream| stream.has_pending()) {
+                stop = door.bell.wait(stop);
+            }
+            door.wake_up();
+            idle_rounds = 0;
+        }
+        if *stop {
+            return;
+        }
+    }
+}
+
+/// A poisoned log keeps its commits pending for ever; there is no hurry then.
+fn poisoned_pause<H: Held>(streams: &Streams<H>) -> Duration {
+    match streams.shared.poison.get() {
+        Some(_) => Duration::from_millis(100),
+        None => Duration::ZERO,
+    }
+}
+
+/// Makes the segments ready that streams ask for.
+pub(crate) fn prepare_ahead<H: Held>(streams: &Arc<Streams<H>>) {
+    while let Some(stream) = streams.shared.preparer.next() {
+        streams.list[stream].prepare_ahead();
+    }
+}

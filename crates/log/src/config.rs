@@ -1,0 +1,219 @@
+//! What a log is told when it is created.
+
+use std::num::{NonZeroU16, NonZeroU32};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use namiki_platform::{Generation, Lsn};
+use serde::{Deserialize, Serialize};
+
+use crate::error::LogError;
+use crate::format;
+use crate::info::{CutRule, GenerationInfo};
+
+/// What a group of commits holds until it is hardened: under normal lock release, record locks.
+pub trait Held: Default + Send + 'static {
+    /// Lets go of everything. Called by whichever thread led the flush, after the frame is durable
+    /// and before anybody is told; it must neither append to the log nor wait for it.
+    fn release(&mut self);
+    /// Whether there is nothing to let go of.
+    fn is_empty(&self) -> bool;
+}
+
+impl Held for () {
+    fn release(&mut self) {}
+    fn is_empty(&self) -> bool {
+        true
+    }
+}
+
+/// How many streams there are, and who may fill one while it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Layout {
+    /// P-WAL: a stream per worker, two buffers each, so that one fills while the other is written.
+    ///
+    /// Paper: pwal §4.2
+    PerWorker,
+    /// The conventional log: one stream, flushed while its lock is held.
+    ///
+    /// Paper: pwal Algorithm 1
+    Single,
+}
+
+/// How many commits share a flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Group {
+    /// A fixed number; 1 is what the papers call NoGroup.
+    Count(NonZeroU32),
+    /// Whatever gathers while the flush before is in flight.
+    Auto,
+}
+
+/// Where log sequence numbers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SequencerKind {
+    /// Nowhere: normal lock release needs none, and no worker touches a shared counter.
+    None,
+    /// One atomic addition.
+    FetchAdd,
+    /// The paper's compare-and-swap loop; misses are counted.
+    ///
+    /// Paper: pwal Algorithm 3
+    CompareAndSwap,
+}
+
+/// Where the frames go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Placement {
+    /// Files of fixed length, a directory of them per stream.
+    Segments {
+        /// Length of one file, its header block included.
+        segment_bytes: u64,
+    },
+    /// One device or preallocated file for all streams, each with a region at a fixed offset.
+    ///
+    /// Paper: pwal §5.7
+    Shared {
+        /// The device or file. Created, at `streams * region_bytes`, if there is none.
+        path: PathBuf,
+        /// Length of a stream's region, its headers included.
+        region_bytes: u64,
+    },
+}
+
+/// What becomes of segments whose frames are all hardened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Retain {
+    /// They stay.
+    #[default]
+    All,
+    /// They stay until `Stream::recycle_through` gives them up.
+    UntilRecycled,
+    /// Only the last so many of a stream stay, the one being written included; older ones are
+    /// renamed and written again. For measuring, and for logs somebody else keeps.
+    Last(NonZeroU32),
+}
+
+/// Who makes the next segment ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prepare {
+    /// A thread, as soon as half of the current segment is used.
+    #[default]
+    Background,
+    /// The commit that needs it. For simulated disks, where threads would spoil the replay.
+    Inline,
+}
+
+/// Everything [`crate::Log::create`] needs to know.
+#[derive(Clone, Debug)]
+pub struct LogConfig {
+    /// One stream per worker or one in all.
+    pub layout: Layout,
+    /// Number of streams under [`Layout::PerWorker`].
+    pub streams: NonZeroU16,
+    /// Commits per flush.
+    pub group: Group,
+    /// Longest a commit waits for its group. `Duration::MAX`: no limit and no flusher thread; who
+    /// waits for a commit then flushes at once.
+    pub group_wait_max: Duration,
+    /// Where LSNs come from.
+    pub sequencer: SequencerKind,
+    /// Length of a buffer (a stream has two), and so of the longest frame; rounded up to 4 KiB.
+    pub buffer_bytes: usize,
+    /// Where frames go.
+    pub placement: Placement,
+    /// What becomes of hardened segments.
+    pub retain: Retain,
+    /// Who prepares segments.
+    pub prepare: Prepare,
+    /// Which life of the log this is: higher than every one before.
+    pub generation: Generation,
+    /// The first LSN to draw: above every one before.
+    pub first_lsn: Lsn,
+    /// The database. It is in every file's header and in every frame's checksum.
+    pub identity: u128,
+}
+
+impl LogConfig {
+    /// A P-WAL with the defaults of the papers: groups of 16 flushed after a millisecond at the
+    /// latest, buffers of 256 KiB, segments of 64 MiB.
+    #[must_use]
+    pub fn new(identity: u128, generation: Generation) -> Self {
+        Self {
+            layout: Layout::PerWorker,
+            streams: NonZeroU16::MIN,
+            group: Group::Count(NonZeroU32::MIN.saturating_add(15)),
+            group_wait_max: Duration::from_millis(1),
+            sequencer: SequencerKind::None,
+            buffer_bytes: 256 << 10,
+            placement: Placement::Segments {
+                segment_bytes: 64 << 20,
+            },
+            retain: Retain::All,
+            prepare: Prepare::Background,
+            generation,
+            first_lsn: Lsn(1),
+            identity,
+        }
+    }
+
+    /// How many streams there will be.
+    #[must_use]
+    pub fn stream_count(&self) -> usize {
+        match self.layout {
+            Layout::PerWorker => usize::from(self.streams.get()),
+            Layout::Single => 1,
+        }
+    }
+
+    /// What a reader has to know about the generation this configuration writes.
+    #[must_use]
+    pub fn generation_info(&self, cut: CutRule) -> GenerationInfo {
+        GenerationInfo {
+            generation: self.generation,
+            layout: self.layout,
+            streams: self.stream_count() as u16,
+            placement: self.placement.clone(),
+            retain: self.retain,
+            cut,
+            first_lsn: self.first_lsn,
+            seal: None,
+        }
+    }
+
+    /// Buffer length in use.
+    pub(crate) fn buffer_len(&self) -> usize {
+        self.buffer_bytes
+            .max(1)
+            .next_multiple_of(format::BLOCK_BYTES_MAX)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), LogError> {
+        let invalid = |reason: String| Err(LogError::InvalidConfig { reason });
+        let block = format::BLOCK_BYTES_MAX as u64;
+        if self.buffer_bytes > 1 << 30 {
+            return invalid(format!(
+                "buffer_bytes is {}, and more than 1 GiB is no use",
+                self.buffer_bytes
+            ));
+        }
+        let buffer = self.buffer_len() as u64;
+        let (name, bytes, headers) = match self.placement {
+            Placement::Segments { segment_bytes } => ("segment_bytes", segment_bytes, block),
+            Placement::Shared { region_bytes, .. } => ("region_bytes", region_bytes, 2 * block),
+        };
+        if bytes % block != 0 {
+            return invalid(format!("{name} is {bytes}, not a multiple of {block}"));
+        }
+        if bytes < buffer + headers {
+            return invalid(format!(
+                "{name} is {bytes}, too small for a frame of buffer_bytes ({buffer}) and {headers} \
+                 bytes of headers"
+            ));
+        }
+        if self.first_lsn == Lsn(0) {
+            return invalid("first_lsn is 0, which means that none was drawn".to_owned());
+        }
+        Ok(())
+    }
+}

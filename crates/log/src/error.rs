@@ -1,0 +1,123 @@
+//! Why the log refuses a commit, or refuses everything.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use namiki_platform::{Generation, WorkerId};
+
+/// What went wrong while writing the log. Cheap to clone, because every waiter of a failed flush
+/// gets one.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// The commit can never be appended. No LSN was drawn, nothing was written; the transaction
+    /// has to become smaller or the log be opened with larger buffers.
+    #[error("a commit of {bytes} bytes exceeds the log's limit of {bytes_max} bytes")]
+    CommitTooLarge {
+        /// Its payload.
+        bytes: usize,
+        /// The largest payload that fits.
+        bytes_max: usize,
+    },
+    /// There is no space for another segment. The commit was refused before anything of it was
+    /// written; commits accepted earlier have their space. Free some space and try again.
+    #[error("no space left on the disk for log segment {}", path.display())]
+    DiskFull {
+        /// The segment that could not be created.
+        path: PathBuf,
+        /// What the disk said.
+        source: Arc<io::Error>,
+    },
+    /// The stream's region of a shared device is used up. The commit was refused before anything
+    /// of it was written.
+    #[error("the region of {worker} in {} ({region_bytes} bytes) is full", path.display())]
+    RegionFull {
+        /// The device or file.
+        path: PathBuf,
+        /// Whose region.
+        worker: WorkerId,
+        /// Its size.
+        region_bytes: u64,
+    },
+    /// Reading, writing or naming a file failed. If [`LogError::is_poison`] was true of the log,
+    /// nobody can know what the device kept: reopen to find out.
+    #[error("{doing} {} failed", path.display())]
+    Device {
+        /// What was being done, as in "writing".
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// What the disk said.
+        source: Arc<io::Error>,
+    },
+    /// A caller's closure, or the disk, panicked while the stream was in the middle of something.
+    #[error("the log stream of {worker} was abandoned by a panic")]
+    Panicked {
+        /// Whose stream.
+        worker: WorkerId,
+    },
+    /// The log was closed.
+    #[error("the log is closed")]
+    Closed,
+    /// There are files of this generation already, so it is not a new one.
+    #[error("{generation} of the log was used before: {} exists", path.display())]
+    GenerationExists {
+        /// The generation that was asked for.
+        generation: Generation,
+        /// A file that belongs to it.
+        path: PathBuf,
+    },
+    /// The shared device belongs to another database.
+    #[error("{} holds the log of another database", path.display())]
+    Foreign {
+        /// The device or file.
+        path: PathBuf,
+    },
+    /// The shared device was laid out for fewer streams or other region sizes.
+    #[error("{} of {bytes} bytes is too small for {streams} regions of {region_bytes} bytes", path.display())]
+    DeviceTooSmall {
+        /// The device or file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// How many streams there are.
+        streams: usize,
+        /// How long each region has to be.
+        region_bytes: u64,
+    },
+    /// The configuration contradicts itself.
+    #[error("invalid log configuration: {reason}")]
+    InvalidConfig {
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl LogError {
+    /// True of errors after which the log accepts and acknowledges nothing: the outcome of every
+    /// commit that was not yet hardened is unknown until the log is read again.
+    #[must_use]
+    pub fn is_poison(&self) -> bool {
+        matches!(self, Self::Device { .. } | Self::Panicked { .. })
+    }
+
+    pub(crate) fn device(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Device {
+            doing,
+            path: path.to_owned(),
+            source: Arc::new(source),
+        }
+    }
+
+    /// The error for a segment that could not be made: only lack of space leaves the log usable.
+    pub(crate) fn preparing(path: &Path, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull {
+                path: path.to_owned(),
+                source: Arc::new(source),
+            },
+            _ => Self::device("preparing", path, source),
+        }
+    }
+}

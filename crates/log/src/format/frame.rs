@@ -1,0 +1,162 @@
+//! A frame: what one flush writes. It is whole or it is not there.
+//!
+//! ```text
+//!   0  magic "NLF1"                    4   starts at a block boundary
+//!   4  CRC-32C                         4   of bytes 8.. to the length, see `Seed`
+//!   8  length                          4   header and records, without the padding
+//!  12  record count                    4
+//!  16  sequence number                 8   per stream and generation, from 1
+//!  24  first LSN                       8   0 if none are drawn
+//!  32  last LSN                        8
+//!  40  largest stamp                   8
+//!  48  largest epoch                   8
+//!  56  horizon                         8   a hardened LSN prefix known when this was written
+//!  64  generation                      4
+//!  68  worker                          2
+//!  70  0                               2
+//!  72  records: { payload length 4 | flags 4 (0) | stamp 8 | LSN 8 | payload } ...
+//!      zeros up to the next block boundary
+//! ```
+//!
+//! # Invariants
+//! - F1. The checksum covers the database's identity and the place the frame was written to, so a
+//!   frame copied, moved or left over in a recycled segment never passes for one written there.
+//! - F2. Sequence numbers of a stream in one generation have no gaps.
+
+use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
+
+use super::{put, u16_at, u32_at, u64_at};
+
+/// Length of a frame's header.
+pub(crate) const FRAME_HEADER_BYTES: usize = 72;
+/// Length of a record's header.
+pub(crate) const RECORD_HEADER_BYTES: usize = 24;
+
+const MAGIC: [u8; 4] = *b"NLF1";
+
+/// What a frame says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// Header and records, in bytes.
+    pub length: u32,
+    /// How many records it holds.
+    pub records: u32,
+    /// Its number in the stream, from 1.
+    pub sequence: u64,
+    /// LSN of its first record; 0 if none are drawn.
+    pub first_lsn: Lsn,
+    /// LSN of its last record.
+    pub last_lsn: Lsn,
+    /// The largest stamp among its records.
+    pub max_stamp: Stamp,
+    /// The largest epoch among its records.
+    pub epoch: Epoch,
+    /// Every LSN below this was hardened before the frame was written.
+    pub horizon: Lsn,
+    /// The generation that wrote it.
+    pub generation: Generation,
+    /// The stream that wrote it.
+    pub worker: WorkerId,
+}
+
+/// What the checksum starts from: whose log this is, and where the frame stands in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seed(u32);
+
+impl Seed {
+    /// For a database.
+    pub(crate) fn of(identity: u128) -> Self {
+        Self(crc32c::crc32c(&identity.to_le_bytes()))
+    }
+
+    /// For a place: the segment's number (0 in a shared device) and the offset in the file.
+    pub(crate) fn at(self, segment: u64, offset: u64) -> Self {
+        let mut place = [0; 16];
+        put(&mut place, 0, segment.to_le_bytes());
+        put(&mut place, 8, offset.to_le_bytes());
+        Self(crc32c::crc32c_append(self.0, &place))
+    }
+
+    pub(crate) fn crc(self, bytes: &[u8]) -> u32 {
+        crc32c::crc32c_append(self.0, bytes)
+    }
+}
+
+/// Writes the header into the first bytes of `frame`, which holds `header.length` bytes with the
+/// records in place.
+pub(crate) fn finish(frame: &mut [u8], header: &FrameHeader, seed: Seed) {
+    put(frame, 0, MAGIC);
+    put(frame, 8, header.length.to_le_bytes());
+    put(frame, 12, header.records.to_le_bytes());
+    put(frame, 16, header.sequence.to_le_bytes());
+    put(frame, 24, header.first_lsn.0.to_le_bytes());
+    put(frame, 32, header.last_lsn.0.to_le_bytes());
+    put(frame, 40, header.max_stamp.0.to_le_bytes());
+    put(frame, 48, header.epoch.0.to_le_bytes());
+    put(frame, 56, header.horizon.0.to_le_bytes());
+    put(frame, 64, header.generation.0.to_le_bytes());
+    put(frame, 68, header.worker.0.to_le_bytes());
+    put(frame, 70, 0u16.to_le_bytes());
+    let crc = seed.crc(&frame[8..]);
+    put(frame, 4, crc.to_le_bytes());
+}
+
+/// The header at the start of `bytes`, if that could be one: the checksum is not looked at.
+pub(crate) fn peek(bytes: &[u8]) -> Option<FrameHeader> {
+    if bytes.len() < FRAME_HEADER_BYTES || bytes[..4] != MAGIC {
+        return None;
+    }
+    let header = FrameHeader {
+        length: u32_at(bytes, 8),
+        records: u32_at(bytes, 12),
+        sequence: u64_at(bytes, 16),
+        first_lsn: Lsn(u64_at(bytes, 24)),
+        last_lsn: Lsn(u64_at(bytes, 32)),
+        max_stamp: Stamp(u64_at(bytes, 40)),
+        epoch: Epoch(u64_at(bytes, 48)),
+        horizon: Lsn(u64_at(bytes, 56)),
+        generation: Generation(u32_at(bytes, 64)),
+        worker: WorkerId(u16_at(bytes, 68)),
+    };
+    (header.length as usize >= FRAME_HEADER_BYTES).then_some(header)
+}
+
+/// Whether `frame`, exactly a frame's length, is what was written there.
+pub(crate) fn is_sound(frame: &[u8], seed: Seed) -> bool {
+    seed.crc(&frame[8..]) == u32_at(frame, 4)
+}
+
+/// Writes a record's header into the first bytes of `record`.
+pub(crate) fn put_record(record: &mut [u8], payload_bytes: usize, stamp: Stamp, lsn: Lsn) {
+    // A buffer is at most 1 GiB, so the length fits.
+    put(record, 0, (payload_bytes as u32).to_le_bytes());
+    put(record, 4, 0u32.to_le_bytes());
+    put(record, 8, stamp.0.to_le_bytes());
+    put(record, 16, lsn.0.to_le_bytes());
+}
+
+/// One commit in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogRecord<'a> {
+    /// When it committed, logically.
+    pub stamp: Stamp,
+    /// Its place in the order of all streams; 0 if none are drawn.
+    pub lsn: Lsn,
+    /// What the writer encoded.
+    pub payload: &'a [u8],
+}
+
+/// The record at the start of `bytes`, and how many bytes it takes.
+pub(crate) fn record(bytes: &[u8]) -> Option<(LogRecord<'_>, usize)> {
+    if bytes.len() < RECORD_HEADER_BYTES {
+        return None;
+    }
+    let end = RECORD_HEADER_BYTES + u32_at(bytes, 0) as usize;
+    let payload = bytes.get(RECORD_HEADER_BYTES..end)?;
+    let record = LogRecord {
+        stamp: Stamp(u64_at(bytes, 8)),
+        lsn: Lsn(u64_at(bytes, 16)),
+        payload,
+    };
+    Some((record, end))
+}

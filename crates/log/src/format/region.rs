@@ -1,0 +1,113 @@
+//! The head of a stream's region in a shared device.
+//!
+//! A device file has no length that grows with the log, so the head says how far it reaches. It is
+//! written after the frames it covers, alternately into two slots, so that a torn write of one
+//! leaves the other.
+//!
+//! ```text
+//! region:  | slot 0, a block | slot 1, a block | frames ...                  |
+//!
+//! slot:   0  magic "NAMIKREG"              8
+//!         8  CRC-32C of bytes 12..96       4   these two keep their places in every version
+//!        12  format version                4
+//!        16  identity of the database     16
+//!        32  sequence number               8   of the last frame that counts
+//!        40  start                         8   where this generation begins, from the region's start
+//!        48  end                           8   where the frames that count end
+//!        56  region length                 8
+//!        64  count of head writes          8   the higher of two slots counts
+//!        72  generation                    4
+//!        76  block length                  4
+//!        80  worker                        2
+//!        82  0                            14
+//! ```
+//!
+//! # Invariants
+//! - R1. Every byte of frames before `end` was durable before the head that says `end` was written.
+//! - R2. Frames from the region's first byte for frames to `end` follow each other without gaps,
+//!   generation by generation.
+//!
+//! Paper: pwal §5.7
+
+use namiki_platform::{Generation, WorkerId};
+
+use super::segment::Found;
+use super::{VERSION, put, u16_at, u32_at, u64_at, u128_at};
+
+pub(crate) const REGION_HEADER_BYTES: usize = 96;
+
+const MAGIC: [u8; 8] = *b"NAMIKREG";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RegionHeader {
+    pub(crate) identity: u128,
+    pub(crate) sequence: u64,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) region_bytes: u64,
+    pub(crate) writes: u64,
+    pub(crate) generation: Generation,
+    pub(crate) block_bytes: u32,
+    pub(crate) worker: WorkerId,
+}
+
+impl RegionHeader {
+    pub(crate) fn write(&self, block: &mut [u8]) {
+        block.fill(0);
+        put(block, 0, MAGIC);
+        put(block, 12, VERSION.to_le_bytes());
+        put(block, 16, self.identity.to_le_bytes());
+        put(block, 32, self.sequence.to_le_bytes());
+        put(block, 40, self.start.to_le_bytes());
+        put(block, 48, self.end.to_le_bytes());
+        put(block, 56, self.region_bytes.to_le_bytes());
+        put(block, 64, self.writes.to_le_bytes());
+        put(block, 72, self.generation.0.to_le_bytes());
+        put(block, 76, self.block_bytes.to_le_bytes());
+        put(block, 80, self.worker.0.to_le_bytes());
+        let crc = crc32c::crc32c(&block[12..REGION_HEADER_BYTES]);
+        put(block, 8, crc.to_le_bytes());
+    }
+
+    pub(crate) fn read(block: &[u8]) -> Found<Self> {
+        if block.len() < REGION_HEADER_BYTES
+            || block[..8] != MAGIC
+            || crc32c::crc32c(&block[12..REGION_HEADER_BYTES]) != u32_at(block, 8)
+        {
+            return Found::Nothing;
+        }
+        let version = u32_at(block, 12);
+        if version != VERSION {
+            return Found::FromTheFuture(version);
+        }
+        Found::Header(Self {
+            identity: u128_at(block, 16),
+            sequence: u64_at(block, 32),
+            start: u64_at(block, 40),
+            end: u64_at(block, 48),
+            region_bytes: u64_at(block, 56),
+            writes: u64_at(block, 64),
+            generation: Generation(u32_at(block, 72)),
+            block_bytes: u32_at(block, 76),
+            worker: WorkerId(u16_at(block, 80)),
+        })
+    }
+
+    /// The head that counts among the contents of the two slots, given one after the other.
+    pub(crate) fn read_slots(slots: &[u8], block_bytes: usize) -> Found<Self> {
+        let first = Self::read(&slots[..block_bytes]);
+        let second = Self::read(&slots[block_bytes..]);
+        match (first, second) {
+            (Found::FromTheFuture(version), _) | (_, Found::FromTheFuture(version)) => {
+                Found::FromTheFuture(version)
+            }
+            (Found::Header(a), Found::Header(b)) => {
+                Found::Header(if a.writes > b.writes { a } else { b })
+            }
+            (Found::Header(head), Found::Nothing) | (Found::Nothing, Found::Header(head)) => {
+                Found::Header(head)
+            }
+            (Found::Nothing, Found::Nothing) => Found::Nothing,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The header block of a segment file, written once before its first frame.
+//!
+//! ```text
+//!   0  magic "NAMIKSEG"                8
+//!   8  CRC-32C of bytes 12..64         4   these two fields keep their places in every version
+//!  12  format version                  4
+//!  16  identity of the database       16
+//!  32  segment number                  8   per stream and generation, from 1
+//!  40  segment length                  8
+//!  48  generation                      4
+//!  52  block length                    4   frames start at its multiples
+//!  56  worker                          2
+//!  58  0                               6
+//!  64  zeros up to the block's end
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use namiki_platform::{Generation, WorkerId};
+
+use super::{VERSION, put, u16_at, u32_at, u64_at, u128_at};
+
+/// Length of the part that says something: less than a sector, so a torn write leaves all or none.
+pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
+
+const MAGIC: [u8; 8] = *b"NAMIKSEG";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub(crate) identity: u128,
+    pub(crate) number: u64,
+    pub(crate) segment_bytes: u64,
+    pub(crate) generation: Generation,
+    pub(crate) block_bytes: u32,
+    pub(crate) worker: WorkerId,
+}
+
+/// What the first block of a file turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found<T> {
+    /// A header.
+    Header(T),
+    /// A header of a version that came later.
+    FromTheFuture(u32),
+    /// No header, or a broken one.
+    Nothing,
+}
+
+impl SegmentHeader {
+    pub(crate) fn write(&self, block: &mut [u8]) {
+        block.fill(0);
+        put(block, 0, MAGIC);
+        put(block, 12, VERSION.to_le_bytes());
+        put(block, 16, self.identity.to_le_bytes());
+        put(block, 32, self.number.to_le_bytes());
+        put(block, 40, self.segment_bytes.to_le_bytes());
+        put(block, 48, self.generation.0.to_le_bytes());
+        put(block, 52, self.block_bytes.to_le_bytes());
+        put(block, 56, self.worker.0.to_le_bytes());
+        let crc = crc32c::crc32c(&block[12..SEGMENT_HEADER_BYTES]);
+        put(block, 8, crc.to_le_bytes());
+    }
+
+    pub(crate) fn read(block: &[u8]) -> Found<Self> {
+        if block.len() < SEGMENT_HEADER_BYTES
+            || block[..8] != MAGIC
+            || crc32c::crc32c(&block[12..SEGMENT_HEADER_BYTES]) != u32_at(block, 8)
+        {
+            return Found::Nothing;
+        }
+        let version = u32_at(block, 12);
+        if version != VERSION {
+            return Found::FromTheFuture(version);
+        }
+        let header = Self {
+            identity: u128_at(block, 16),
+            number: u64_at(block, 32),
+            segment_bytes: u64_at(block, 40),
+            generation: Generation(u32_at(block, 48)),
+            block_bytes: u32_at(block, 52),
+            worker: WorkerId(u16_at(block, 56)),
+        };
+        match header.block_bytes {
+            512 | 1024 | 2048 | 4096 => Found::Header(header),
+            _ => Found::Nothing,
+        }
+    }
+}
+
+/// The directory of a stream.
+pub(crate) fn stream_dir(wal: &Path, worker: WorkerId) -> PathBuf {
+    wal.join(format!("{:04}", worker.0))
+}
+
+/// The file name of a segment.
+pub(crate) fn file_name(generation: Generation, number: u64) -> String {
+    format!("{:06}-{number:08}.seg", generation.0)
+}
+
+/// What a file's name says, if it is a segment's.
+pub(crate) fn parse_file_name(path: &Path) -> Option<(Generation, u64)> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".seg")?;
+    let (generation, number) = name.split_once('-')?;
+    Some((Generation(generation.parse().ok()?), number.parse().ok()?))
+}

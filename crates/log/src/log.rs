@@ -1,0 +1,307 @@
+//! A log of one generation: its streams, its horizon, its threads.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use namiki_platform::disk::Disk;
+use namiki_platform::{Lsn, Stamp, WorkerId};
+
+use crate::background;
+use crate::config::{Held, LogConfig, Placement, Prepare, SequencerKind};
+use crate::error::LogError;
+use crate::horizon::Horizon;
+use crate::info::Seal;
+use crate::place::{Place, RegionPlace, SegmentMaker, SegmentPlace, open_shared};
+use crate::shared::{Doorbell, Poison, Requests, Shared};
+use crate::stream::Stream;
+use crate::sync::Mutex;
+
+/// What the log's threads share with its handle.
+pub(crate) struct Streams<H: Held> {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) list: Box<[CachePadded<Stream<H>>]>,
+}
+
+/// A write-ahead log of parallel streams, writing one generation.
+///
+/// Dropping it stops its threads and writes nothing: what was not hardened is lost, as in a crash.
+/// [`Log::close`] is the orderly end.
+pub struct Log<H: Held> {
+    streams: Arc<Streams<H>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Sums over all streams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogCounters {
+    /// Frames written.
+    pub flushes: u64,
+    /// Bytes of frames written, padding included.
+    pub frame_bytes: u64,
+    /// Commits hardened.
+    pub commits: u64,
+    /// Attempts to draw an LSN that somebody else won; compare-and-swap only.
+    pub cas_misses: u64,
+    /// Time spent writing frames.
+    pub flush_ns: u64,
+}
+
+impl<H: Held> Log<H> {
+    /// Creates the log of a new generation in `dir`, the database's `wal` directory.
+    ///
+    /// Segment files are made when a stream is first used; a shared device is created here if
+    /// there is none.
+    ///
+    /// # Errors
+    /// [`LogError::InvalidConfig`], [`LogError::GenerationExists`], [`LogError::Foreign`],
+    /// [`LogError::DeviceTooSmall`], [`LogError::DiskFull`], or the disk's own.
+    pub fn create(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        config: LogConfig,
+    ) -> Result<Arc<Self>, LogError> {
+        config.check()?;
+        let count = config.stream_count();
+        let has_flusher = config.group_wait_max != Duration::MAX;
+        let has_segments = matches!(config.placement, Placement::Segments { .. });
+        let shared = Arc::new(Shared {
+            generation: config.generation,
+            horizon: Horizon::new(config.sequencer, config.first_lsn, count),
+            poison: Poison::new(),
+            prepare: config.prepare,
+            has_flusher,
+            flusher: Doorbell::new(),
+            preparer: Requests::new(),
+        });
+        let device = match &config.placement {
+            Placement::Segments { .. } => None,
+            Placement::Shared { path, region_bytes } => {
+                Some(open_shared(&*disk, path, count, *region_bytes)?)
+            }
+        };
+        let mut list = Vec::with_capacity(count);
+        for index in 0..count {
+            // `stream_count` comes from a u16.
+            let worker = WorkerId(index as u16);
+            let (place, maker) = match &config.placement {
+                Placement::Segments { segment_bytes } => {
+                    let maker = SegmentMaker::new(
+                        Arc::clone(&disk),
+                        dir,
+                        *segment_bytes,
+                        config.identity,
+                        config.generation,
+                        worker,
+                    );
+                    maker.open_dir()?;
+                    let place = SegmentPlace::new(config.identity, *segment_bytes, config.retain);
+                    (Place::Segments(place), Some(maker))
+                }
+                Placement::Shared { path, region_bytes } => {
+                    let Some(file) = &device else { continue };
+                    let place = RegionPlace::open(
+                        Arc::clone(file),
+                        Arc::from(path.as_path()),
+                        *region_bytes,
+                        config.identity,
+                        config.generation,
+                        worker,
+                    )?;
+                    (Place::Region(place), None)
+                }
+            };
+            let stream = Stream::new(Arc::clone(&shared), worker, &config, place, maker);
+            list.push(CachePadded::new(stream));
+        }
+        let streams = Arc::new(Streams {
+            shared,
+            list: list.into(),
+        });
+        let log = Arc::new(Self {
+            streams: Arc::clone(&streams),
+            threads: Mutex::new(Vec::new()),
+        });
+        if has_flusher {
+            let streams = Arc::clone(&streams);
+            let group_wait_max = config.group_wait_max;
+            log.spawn("namiki-log-flush", move || {
+                background::flush_late(&streams, group_wait_max);
+            })?;
+        }
+        if has_segments && config.prepare == Prepare::Background {
+            log.spawn("namiki-log-segment", move || {
+                background::prepare_ahead(&streams);
+            })?;
+        }
+        Ok(log)
+    }
+
+    fn spawn(
+        &self,
+        name: &'static str,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<(), LogError> {
+        let handle = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(run)
+            .map_err(|source| LogError::device("starting thread", Path::new(name), source))?;
+        self.threads.lock().push(handle);
+        Ok(())
+    }
+
+    /// How many streams there are; 1 under `Layout::Single`.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        self.streams.list.len()
+    }
+
+    /// The stream of a worker: its number modulo the number of streams.
+    #[must_use]
+    pub fn stream(&self, worker: WorkerId) -> &Stream<H> {
+        let index = usize::from(worker.0);
+        match self.streams.list.get(index) {
+            Some(stream) => stream,
+            None => &self.streams.list[index % self.streams.list.len()],
+        }
+    }
+
+    /// The last LSN drawn. Touches the shared counter, but does not write it.
+    #[must_use]
+    pub fn last_drawn(&self) -> Lsn {
+        Lsn(self.streams.shared.horizon.sequencer.next() - 1)
+    }
+
+    /// Every LSN *below* this is hardened. It never goes back.
+    #[must_use]
+    pub fn horizon(&self) -> Lsn {
+        self.streams.shared.horizon.scan()
+    }
+
+    /// Whether `lsn` and every one below it is hardened. Usually one load.
+    #[must_use]
+    pub fn is_covered(&self, lsn: Lsn) -> bool {
+        self.streams.shared.horizon.covers(lsn)
+    }
+
+    /// Returns when `lsn`, which must have been drawn, and every one below it is hardened. Flushes
+    /// the streams that lag rather than wait for their groups.
+    ///
+    /// # Errors
+    /// The error that poisoned the log.
+    pub fn wait_covered(&self, lsn: Lsn) -> Result<(), LogError> {
+        let horizon = &self.streams.shared.horizon;
+        if !horizon.sequencer.draws() {
+            return self.streams.shared.poison.check();
+        }
+        assert!(
+            lsn.0 < horizon.sequencer.next(),
+            "{lsn} was never drawn, so waiting for it would not end"
+        );
+        while !horizon.covers(lsn) {
+            self.streams.shared.poison.check()?;
+            for (index, stream) in self.streams.list.iter().enumerate() {
+                if horizon.lags(index, lsn) {
+                    stream.harden_lsn(lsn)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hardens everything appended to any stream before the call.
+    ///
+    /// # Errors
+    /// The error that poisoned the log.
+    pub fn flush_all(&self) -> Result<(), LogError> {
+        for stream in &self.streams.list {
+            stream.flush()?;
+        }
+        Ok(())
+    }
+
+    /// The error after which the log accepts and acknowledges nothing, if there was one.
+    #[must_use]
+    pub fn poisoned(&self) -> Option<LogError> {
+        self.streams.shared.poison.get()
+    }
+
+    /// Sums over all streams since the log was created.
+    #[must_use]
+    pub fn counters(&self) -> LogCounters {
+        let mut sum = LogCounters::default();
+        for stream in &self.streams.list {
+            let one = stream.counters();
+            sum.flushes += one.flushes;
+            sum.frame_bytes += one.frame_bytes;
+            sum.commits += one.commits;
+            sum.cas_misses += one.cas_misses;
+            sum.flush_ns += one.flush_ns;
+        }
+        sum
+    }
+
+    /// Refuses further commits, hardens all that were accepted, stops the threads, and says where
+    /// the generation ends. Closing again gives the same answer.
+    ///
+    /// # Errors
+    /// The error that poisoned the log; the threads are stopped all the same.
+    pub fn close(&self) -> Result<Seal, LogError> {
+        let mut result = Ok(());
+        for stream in &self.streams.list {
+            result = result.and(stream.close());
+        }
+        self.stop_threads();
+        result?;
+        let mut seal = Seal {
+            last_sequences: Vec::with_capacity(self.streams()),
+            last_lsn: match self.streams.shared.horizon.sequencer.draws() {
+                true => self.last_drawn(),
+                false => Lsn(0),
+            },
+            max_stamp: Stamp(0),
+        };
+        for stream in &self.streams.list {
+            let (sequence, max_stamp) = stream.end();
+            seal.last_sequences.push(sequence);
+            seal.max_stamp = seal.max_stamp.max(max_stamp);
+        }
+        Ok(seal)
+    }
+
+    fn stop_threads(&self) {
+        self.streams.shared.flusher.stop();
+        self.streams.shared.preparer.stop();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            // A thread that panicked has poisoned the log, which says so by itself.
+            drop(thread.join());
+        }
+    }
+}
+
+impl<H: Held> Drop for Log<H> {
+    fn drop(&mut self) {
+        self.stop_threads();
+    }
+}
+
+impl<H: Held> std::fmt::Debug for Log<H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Log")
+            .field("generation", &self.streams.shared.generation)
+            .field("streams", &self.streams())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a sequencer draws: for those who choose a configuration.
+impl SequencerKind {
+    /// Whether LSNs are drawn at all.
+    #[must_use]
+    pub fn draws(self) -> bool {
+        self != Self::None
+    }
+}

@@ -1,0 +1,81 @@
+//! Where a stream's frames go, and whether there is room for the next one.
+//!
+//! # Invariants
+//! - P1. A commit is accepted into the buffer only if the frame that will hold it has its place:
+//!   the rest of the current segment, or a spare segment that is ready. So what was accepted can
+//!   always be written, however full the disk is.
+
+mod region;
+mod segments;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use namiki_platform::disk::{AlignedBuf, DiskFile};
+
+use crate::error::LogError;
+use crate::format::frame::Seed;
+pub(crate) use region::{RegionPlace, open_shared};
+pub(crate) use segments::{SegmentMaker, SegmentPlace};
+
+/// The place of one frame.
+pub(crate) struct Spot {
+    pub(crate) file: Arc<dyn DiskFile>,
+    pub(crate) path: Arc<Path>,
+    pub(crate) offset: u64,
+    pub(crate) seed: Seed,
+    /// The head to write once the frame is durable, and where.
+    pub(crate) head: Option<(u64, crate::format::region::RegionHeader)>,
+}
+
+impl Spot {
+    /// Writes a frame, `padded` bytes, and what has to follow it. On return it is durable.
+    pub(crate) fn write(
+        &self,
+        padded: &[u8],
+        head: Option<&mut AlignedBuf>,
+    ) -> Result<(), LogError> {
+        let failed = |source| LogError::device("writing", &self.path, source);
+        self.file
+            .write_durable(self.offset, padded)
+            .map_err(failed)?;
+        if let (Some((offset, header)), Some(block)) = (&self.head, head) {
+            header.write(block);
+            self.file.write_durable(*offset, block).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+/// The place of a stream's frames.
+pub(crate) enum Place {
+    Segments(SegmentPlace),
+    Region(RegionPlace),
+}
+
+impl Place {
+    /// The unit of frames.
+    pub(crate) fn block_bytes(&self) -> usize {
+        match self {
+            Self::Segments(place) => place.block_bytes,
+            Self::Region(place) => place.block_bytes,
+        }
+    }
+
+    /// Whether a frame of `bytes` has its place.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        let padded = bytes.next_multiple_of(self.block_bytes()) as u64;
+        match self {
+            Self::Segments(place) => padded <= place.left() || place.has_spare(),
+            Self::Region(place) => padded <= place.left(),
+        }
+    }
+
+    /// Takes the place of frame `sequence`, `padded` bytes, which must fit.
+    pub(crate) fn assign(&mut self, padded: u64, sequence: u64) -> Spot {
+        match self {
+            Self::Segments(place) => place.assign(padded, sequence),
+            Self::Region(place) => place.assign(padded, sequence),
+        }
+    }
+}

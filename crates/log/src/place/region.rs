@@ -1,0 +1,158 @@
+//! A stream's region of a device that all streams share.
+//!
+//! Generations follow each other in a region: each begins where the head of the one before says
+//! that its frames end, over whatever an interrupted flush left there.
+//!
+//! Paper: pwal §5.7
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
+use namiki_platform::{Generation, WorkerId};
+
+use super::Spot;
+use crate::error::LogError;
+use crate::format::frame::Seed;
+use crate::format::region::RegionHeader;
+use crate::format::segment::Found;
+
+pub(crate) struct RegionPlace {
+    pub(crate) block_bytes: usize,
+    file: Arc<dyn DiskFile>,
+    path: Arc<Path>,
+    /// Where the region starts in the file.
+    base: u64,
+    seed: Seed,
+    /// The head as of the last frame that has its place.
+    head: RegionHeader,
+}
+
+/// Opens the device, or creates the file, that all regions share.
+pub(crate) fn open_shared(
+    disk: &dyn Disk,
+    path: &Path,
+    streams: usize,
+    region_bytes: u64,
+) -> Result<Arc<dyn DiskFile>, LogError> {
+    let file = match disk.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let file = disk
+                .create(path, region_bytes * streams as u64)
+                .map_err(|source| LogError::preparing(path, source))?;
+            if let Some(dir) = path.parent() {
+                disk.sync_dir(dir)
+                    .map_err(|source| LogError::preparing(path, source))?;
+            }
+            file
+        }
+        other => other.map_err(|source| LogError::device("opening", path, source))?,
+    };
+    if file.len_bytes() < region_bytes * streams as u64 {
+        return Err(LogError::DeviceTooSmall {
+            path: path.to_owned(),
+            bytes: file.len_bytes(),
+            streams,
+            region_bytes,
+        });
+    }
+    Ok(file)
+}
+
+impl RegionPlace {
+    pub(crate) fn open(
+        file: Arc<dyn DiskFile>,
+        path: Arc<Path>,
+        region_bytes: u64,
+        identity: u128,
+        generation: Generation,
+        worker: WorkerId,
+    ) -> Result<Self, LogError> {
+        let block_bytes = file.block_bytes();
+        let base = u64::from(worker.0) * region_bytes;
+        let mut slots = AlignedBuf::zeroed(2 * block_bytes);
+        file.read_at(base, &mut slots)
+            .map_err(|source| LogError::device("reading", &path, source))?;
+        let mut head = RegionHeader {
+            identity,
+            sequence: 0,
+            start: 2 * block_bytes as u64,
+            end: 2 * block_bytes as u64,
+            region_bytes,
+            writes: 0,
+            generation,
+            block_bytes: block_bytes as u32,
+            worker,
+        };
+        match RegionHeader::read_slots(&slots, block_bytes) {
+            Found::Nothing => {}
+            Found::Header(before) => {
+                if before.identity != identity {
+                    return Err(LogError::Foreign {
+                        path: path.to_path_buf(),
+                    });
+                }
+                if before.region_bytes != region_bytes || before.block_bytes != head.block_bytes {
+                    return Err(LogError::InvalidConfig {
+                        reason: format!(
+                            "{} was laid out with regions of {} bytes in blocks of {}",
+                            path.display(),
+                            before.region_bytes,
+                            before.block_bytes
+                        ),
+                    });
+                }
+                if before.generation >= generation {
+                    return Err(LogError::GenerationExists {
+                        generation,
+                        path: path.to_path_buf(),
+                    });
+                }
+                head.start = before.end;
+                head.end = before.end;
+                head.writes = before.writes;
+            }
+            Found::FromTheFuture(version) => {
+                return Err(LogError::InvalidConfig {
+                    reason: format!("{} has format version {version}", path.display()),
+                });
+            }
+        }
+        Ok(Self {
+            block_bytes,
+            file,
+            path,
+            base,
+            seed: Seed::of(identity),
+            head,
+        })
+    }
+
+    pub(crate) fn left(&self) -> u64 {
+        self.head.region_bytes - self.head.end
+    }
+
+    pub(crate) fn full(&self) -> LogError {
+        LogError::RegionFull {
+            path: self.path.to_path_buf(),
+            worker: self.head.worker,
+            region_bytes: self.head.region_bytes,
+        }
+    }
+
+    pub(crate) fn assign(&mut self, padded: u64, sequence: u64) -> Spot {
+        let offset = self.base + self.head.end;
+        self.head.end += padded;
+        self.head.sequence = sequence;
+        self.head.writes += 1;
+        let slot = self.base + (self.head.writes & 1) * self.block_bytes as u64;
+        Spot {
+            file: Arc::clone(&self.file),
+            path: Arc::clone(&self.path),
+            offset,
+            seed: self.seed.at(0, offset),
+            head: Some((slot, self.head)),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Why a log cannot be read.
+
+use std::io;
+use std::path::PathBuf;
+
+use namiki_platform::Lsn;
+
+/// Why a log cannot be read. Nothing of it should be replayed then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// Something that was hardened is gone: damage, not the torn tail of a crash. Restore from a
+    /// copy.
+    #[error("log file {} is damaged at byte {offset_bytes}: {what}", file.display())]
+    Damaged {
+        /// The file, which may be missing altogether.
+        file: PathBuf,
+        /// Where the first thing is missing.
+        offset_bytes: u64,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Commits are missing although a later frame says that they were hardened.
+    #[error("{lsn} is missing from the log, although everything below {horizon} was hardened")]
+    HardenedMissing {
+        /// The first that is missing.
+        lsn: Lsn,
+        /// The horizon that a frame recorded.
+        horizon: Lsn,
+    },
+    /// A newer Namiki wrote this.
+    #[error("log file {} has format version {version}, from the future of this program", file.display())]
+    FromTheFuture {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        version: u32,
+    },
+    /// The file belongs to another database.
+    #[error("log file {} belongs to another database", file.display())]
+    Foreign {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The disk refused to read.
+    #[error("cannot read log file {}", file.display())]
+    Device {
+        /// The file or directory.
+        file: PathBuf,
+        /// What the disk said.
+        #[source]
+        source: io::Error,
+    },
+}

@@ -1,0 +1,211 @@
+//! The k-way merge of all streams by LSN.
+//!
+//! Each stream is in the order of its LSNs, so the smallest of the streams' next records is next of
+//! all. Under early lock release a commit may depend on any with a smaller LSN; so, from the first
+//! LSN that must be there, the merge stops at the first that is missing.
+//!
+//! Paper: pwal §4.3.3, Algorithm 4
+
+use namiki_platform::{Lsn, Stamp};
+
+use super::{ReadError, StreamEnd, StreamReader};
+use crate::format::frame::{FrameHeader, LogRecord, record};
+
+/// A merge in progress.
+#[derive(Debug)]
+pub struct Merge {
+    heads: Vec<Head>,
+    /// From this LSN on none may be missing; moves up with the merge.
+    expected: Lsn,
+    last: Option<Lsn>,
+    /// The stream to read on from, and the LSN up to which it is alone.
+    run: Option<(usize, u64)>,
+    stopped: bool,
+    records: u64,
+    started: bool,
+}
+
+#[derive(Debug)]
+struct Head {
+    reader: StreamReader,
+    frame: Option<(FrameHeader, u64)>,
+    /// Where in the frame's records the next one begins.
+    at: usize,
+    /// LSN of the next record; `u64::MAX` when there is none.
+    lsn: u64,
+}
+
+/// What a merge came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeEnd {
+    /// The last LSN that counts: every one up to it was there.
+    pub last_lsn: Lsn,
+    /// Records given out.
+    pub records: u64,
+    /// Hardened records that do not count, because one before them is missing.
+    pub dropped: u64,
+    /// The largest stamp in all streams, dropped records included.
+    pub max_stamp: Stamp,
+    /// Each stream's end.
+    pub streams: Vec<StreamEnd>,
+}
+
+impl Head {
+    fn next_frame(&mut self) -> Result<(), ReadError> {
+        self.at = 0;
+        self.frame = self.reader.advance()?;
+        self.look();
+        if self.frame.is_some() && self.lsn == u64::MAX {
+            return self.next_frame();
+        }
+        Ok(())
+    }
+
+    fn look(&mut self) {
+        self.lsn = self.record().map_or(u64::MAX, |(record, _)| record.lsn.0);
+    }
+
+    fn record(&self) -> Option<(LogRecord<'_>, usize)> {
+        let (header, at) = self.frame?;
+        let frame = self.reader.frame_at(header, at);
+        record(frame.bytes_from(self.at))
+    }
+}
+
+impl Merge {
+    /// Merges `streams`, all of one generation. From `first` on no LSN may be missing; `last`, of a
+    /// sealed generation, is where it ends.
+    #[must_use]
+    pub fn by_lsn(streams: Vec<StreamReader>, first: Lsn, last: Option<Lsn>) -> Self {
+        let heads = streams.into_iter().map(|reader| Head {
+            reader,
+            frame: None,
+            at: 0,
+            lsn: u64::MAX,
+        });
+        Self {
+            heads: heads.collect(),
+            expected: first,
+            last,
+            run: None,
+            stopped: false,
+            records: 0,
+            started: false,
+        }
+    }
+
+    /// The record with the next LSN; none at the first that is missing, or at the end.
+    ///
+    /// # Errors
+    /// [`ReadError`]; nothing that was given out should be kept then.
+    pub fn next_record(&mut self) -> Result<Option<LogRecord<'_>>, ReadError> {
+        if self.stopped {
+            return Ok(None);
+        }
+        match self.select() {
+            Ok(Some(selected)) => {
+                let head = &self.heads[selected];
+                Ok(head.record().map(|(record, _)| record))
+            }
+            Ok(None) => {
+                self.stopped = true;
+                Ok(None)
+            }
+            Err(error) => {
+                self.stopped = true;
+                Err(error)
+            }
+        }
+    }
+
+    fn select(&mut self) -> Result<Option<usize>, ReadError> {
+        self.step_over()?;
+        let selected = match self.run {
+            Some((stream, alone)) if self.heads[stream].lsn < alone => stream,
+            _ => {
+                let (mut least, mut second, mut selected) = (u64::MAX, u64::MAX, 0);
+                for (stream, head) in self.heads.iter().enumerate() {
+                    if head.lsn < least {
+                        second = least;
+                        least = head.lsn;
+                        selected = stream;
+                    } else {
+                        second = second.min(head.lsn);
+                    }
+                }
+                self.run = Some((selected, second));
+                selected
+            }
+        };
+        let lsn = self.heads.get(selected).map_or(u64::MAX, |head| head.lsn);
+        if lsn == u64::MAX || lsn > self.expected.0 || self.last.is_some_and(|last| lsn > last.0) {
+            self.run = None;
+            return Ok(None);
+        }
+        if lsn == self.expected.0 {
+            self.expected = self.expected.next();
+        }
+        self.records += 1;
+        Ok(Some(selected))
+    }
+
+    /// Leaves the record that was given out last.
+    fn step_over(&mut self) -> Result<(), ReadError> {
+        if !self.started {
+            self.started = true;
+            for head in &mut self.heads {
+                head.next_frame()?;
+            }
+            return Ok(());
+        }
+        let Some((stream, _)) = self.run else {
+            return Ok(());
+        };
+        let head = &mut self.heads[stream];
+        if let Some((_, bytes)) = head.record() {
+            head.at += bytes;
+            head.look();
+        }
+        if head.lsn == u64::MAX {
+            head.next_frame()?;
+        }
+        Ok(())
+    }
+
+    /// Reads what is left of every stream and says what the merge came to. If records are left to
+    /// be merged they count as dropped.
+    ///
+    /// # Errors
+    /// [`ReadError::HardenedMissing`] if the LSN at which the merge stopped is below a horizon that
+    /// some frame recorded; other errors from what is read here.
+    pub fn finish(mut self) -> Result<MergeEnd, ReadError> {
+        while self.next_record()?.is_some() {
+            // Merging on is the way to know what counts.
+        }
+        let mut end = MergeEnd {
+            last_lsn: Lsn(self.expected.0 - 1),
+            records: self.records,
+            dropped: 0,
+            max_stamp: Stamp(0),
+            streams: Vec::with_capacity(self.heads.len()),
+        };
+        let mut horizon = Lsn(0);
+        let mut all = 0;
+        for head in &mut self.heads {
+            while head.reader.advance()?.is_some() {}
+            let stream = head.reader.end();
+            all += stream.records;
+            end.max_stamp = end.max_stamp.max(stream.max_stamp);
+            horizon = horizon.max(stream.horizon);
+            end.streams.push(stream);
+        }
+        end.dropped = all - self.records;
+        if horizon > self.expected {
+            return Err(ReadError::HardenedMissing {
+                lsn: self.expected,
+                horizon,
+            });
+        }
+        Ok(end)
+    }
+}

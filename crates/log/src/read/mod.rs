@@ -1,0 +1,23 @@
+//! Reading a log back: frames of a stream in order, and the merge of all streams.
+//!
+//! # Where a stream ends
+//! - *Torn tail.* One flush is in flight at a time, so a crash can spoil only the last frame. At the
+//!   first place that holds no sound frame the reader looks on, through the rest of the generation's
+//!   files; if no later frame turns up, the stream ends there.
+//! - *Damage.* If a later frame does turn up, something that was hardened is gone: an error that
+//!   names file and byte, and nothing is replayed.
+//! - *Seal.* A sealed generation has every frame up to the seal and ends there, whatever follows.
+//!
+//! Paper: pwal §4.3, §5.6
+
+mod error;
+mod merge;
+mod runs;
+mod source;
+mod stream;
+mod window;
+
+pub use error::ReadError;
+pub use merge::{Merge, MergeEnd};
+pub use runs::{SortedRun, merge_by_stamp, merge_sorted};
+pub use stream::{Frame, StreamEnd, StreamReader};

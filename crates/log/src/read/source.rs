@@ -1,0 +1,245 @@
+//! The files a stream's frames are in, in order.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use namiki_platform::WorkerId;
+use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
+
+use super::ReadError;
+use crate::config::{Placement, Retain};
+use crate::format::BLOCK_BYTES_MAX;
+use crate::format::region::RegionHeader;
+use crate::format::segment::{Found, SegmentHeader, file_name, parse_file_name, stream_dir};
+use crate::info::GenerationInfo;
+
+/// A stretch of a file that holds frames back to back.
+pub(super) struct Extent {
+    pub(super) file: Arc<dyn DiskFile>,
+    pub(super) path: PathBuf,
+    /// Number that the frames' checksums know it by.
+    pub(super) segment: u64,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) block_bytes: usize,
+    /// Whether its header is what it should be. Always so in a region.
+    pub(super) has_header: bool,
+}
+
+/// Where the extents of a stream come from.
+pub(super) enum Source {
+    Segments {
+        disk: Arc<dyn Disk>,
+        /// The generation's files: number and path, without gaps.
+        files: Vec<(u64, PathBuf)>,
+    },
+    /// Everything up to the end that the region's head gives was hardened.
+    Region(Option<Extent>),
+}
+
+impl Source {
+    pub(super) fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        identity: u128,
+        info: &GenerationInfo,
+        worker: WorkerId,
+    ) -> Result<Self, ReadError> {
+        match &info.placement {
+            Placement::Segments { .. } => {
+                let files = list(&*disk, dir, info, worker)?;
+                Ok(Self::Segments { disk, files })
+            }
+            Placement::Shared { path, region_bytes } => Ok(Self::Region(region(
+                &*disk,
+                path,
+                *region_bytes,
+                identity,
+                info,
+                worker,
+            )?)),
+        }
+    }
+
+    /// How many extents there are.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Segments { files, .. } => files.len(),
+            Self::Region(extent) => usize::from(extent.is_some()),
+        }
+    }
+
+    /// Whether an extent may end in something torn.
+    pub(super) fn may_be_torn(&self) -> bool {
+        matches!(self, Self::Segments { .. })
+    }
+
+    /// Opens an extent. That of a region can be opened once.
+    pub(super) fn extent(
+        &mut self,
+        index: usize,
+        identity: u128,
+        info: &GenerationInfo,
+        worker: WorkerId,
+    ) -> Result<Option<Extent>, ReadError> {
+        match self {
+            Self::Region(extent) => Ok(extent.take()),
+            Self::Segments { disk, files } => match files.get(index) {
+                None => Ok(None),
+                Some((number, path)) => {
+                    segment(&**disk, path, *number, identity, info, worker).map(Some)
+                }
+            },
+        }
+    }
+}
+
+/// The files of a generation, which follow each other by number.
+fn list(
+    disk: &dyn Disk,
+    dir: &Path,
+    info: &GenerationInfo,
+    worker: WorkerId,
+) -> Result<Vec<(u64, PathBuf)>, ReadError> {
+    let dir = stream_dir(dir, worker);
+    let entries = match disk.list(&dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(source) => return Err(ReadError::Device { file: dir, source }),
+    };
+    let mut files: Vec<_> = entries
+        .into_iter()
+        .filter_map(|entry| {
+            let (generation, number) = parse_file_name(&entry.path)?;
+            (generation == info.generation).then_some((number, entry.path))
+        })
+        .collect();
+    files.sort();
+    let first = match (info.retain, files.first()) {
+        (Retain::All, _) | (_, None) => 1,
+        (_, Some((first, _))) => *first,
+    };
+    for (expected, (number, _)) in (first..).zip(&files) {
+        if *number != expected {
+            return Err(ReadError::Damaged {
+                file: dir.join(file_name(info.generation, expected)),
+                offset_bytes: 0,
+                what: "the file is missing, though a later one is there",
+            });
+        }
+    }
+    Ok(files)
+}
+
+fn segment(
+    disk: &dyn Disk,
+    path: &Path,
+    number: u64,
+    identity: u128,
+    info: &GenerationInfo,
+    worker: WorkerId,
+) -> Result<Extent, ReadError> {
+    let failed = |source| ReadError::Device {
+        file: path.to_owned(),
+        source,
+    };
+    let file = disk.open(path).map_err(failed)?;
+    let mut block = AlignedBuf::zeroed(BLOCK_BYTES_MAX);
+    let got = file.read_at(0, &mut block).map_err(failed)?;
+    let mut extent = Extent {
+        path: path.to_owned(),
+        segment: number,
+        // Unless the header says otherwise: the smallest there is, to look at every place.
+        start: 512,
+        end: file.len_bytes(),
+        block_bytes: 512,
+        has_header: false,
+        file,
+    };
+    match SegmentHeader::read(&block[..got]) {
+        Found::FromTheFuture(version) => Err(ReadError::FromTheFuture {
+            file: path.to_owned(),
+            version,
+        }),
+        Found::Header(header) if header.identity != identity => Err(ReadError::Foreign {
+            file: path.to_owned(),
+        }),
+        Found::Header(header)
+            if header.number == number
+                && header.generation == info.generation
+                && header.worker == worker =>
+        {
+            extent.block_bytes = header.block_bytes as usize;
+            extent.start = u64::from(header.block_bytes);
+            extent.has_header = true;
+            Ok(extent)
+        }
+        // Recycled, and the crash came before the new header; or never written.
+        Found::Header(_) | Found::Nothing => Ok(extent),
+    }
+}
+
+fn region(
+    disk: &dyn Disk,
+    path: &Path,
+    region_bytes: u64,
+    identity: u128,
+    info: &GenerationInfo,
+    worker: WorkerId,
+) -> Result<Option<Extent>, ReadError> {
+    let failed = |source| ReadError::Device {
+        file: path.to_owned(),
+        source,
+    };
+    let file = match disk.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(failed)?,
+    };
+    let block_bytes = file.block_bytes();
+    let base = u64::from(worker.0) * region_bytes;
+    let mut slots = AlignedBuf::zeroed(2 * block_bytes);
+    let got = file.read_at(base, &mut slots).map_err(failed)?;
+    if got < slots.len() {
+        return Ok(None);
+    }
+    let head = match RegionHeader::read_slots(&slots, block_bytes) {
+        Found::Nothing => return Ok(None),
+        Found::FromTheFuture(version) => {
+            return Err(ReadError::FromTheFuture {
+                file: path.to_owned(),
+                version,
+            });
+        }
+        Found::Header(head) if head.identity != identity => {
+            return Err(ReadError::Foreign {
+                file: path.to_owned(),
+            });
+        }
+        Found::Header(head) => head,
+    };
+    if head.worker != worker || head.end > region_bytes || head.start > head.end {
+        return Err(ReadError::Damaged {
+            file: path.to_owned(),
+            offset_bytes: base,
+            what: "the head of the region contradicts the manifest",
+        });
+    }
+    if head.generation < info.generation {
+        return Ok(None);
+    }
+    let start = match head.generation == info.generation {
+        true => head.start,
+        // Generations follow each other: the reader skips what is older.
+        false => 2 * block_bytes as u64,
+    };
+    Ok(Some(Extent {
+        path: path.to_owned(),
+        segment: 0,
+        start: base + start,
+        end: base + head.end,
+        block_bytes,
+        has_header: true,
+        file,
+    }))
+}

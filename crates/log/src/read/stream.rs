@@ -1,0 +1,398 @@
+//! The frames of one stream of one generation, in order.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use namiki_platform::disk::Disk;
+use namiki_platform::{Lsn, Stamp, WorkerId};
+
+use super::ReadError;
+use super::source::{Extent, Source};
+use super::window::Window;
+use crate::format::frame::{
+    FRAME_HEADER_BYTES, FrameHeader, LogRecord, Seed, is_sound, peek, record,
+};
+use crate::info::GenerationInfo;
+
+/// Reads one stream of one generation from its first frame to its end.
+pub struct StreamReader {
+    identity: u128,
+    info: GenerationInfo,
+    worker: WorkerId,
+    source: Source,
+    /// Which extent `here` is.
+    index: usize,
+    here: Option<(Extent, Window)>,
+    /// Where the next frame should be.
+    at: u64,
+    /// The sequence it should have; unknown until the first frame if early segments may be gone.
+    expected: Option<u64>,
+    done: bool,
+    end: StreamEnd,
+}
+
+/// What a stream turned out to hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamEnd {
+    /// Sequence of the last frame; 0 if there was none.
+    pub last_sequence: u64,
+    /// Frames read.
+    pub frames: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Bytes of frames, padding not included.
+    pub bytes: u64,
+    /// The largest LSN.
+    pub last_lsn: Lsn,
+    /// The largest stamp.
+    pub max_stamp: Stamp,
+    /// The largest horizon that a frame recorded: every LSN below was hardened.
+    pub horizon: Lsn,
+    /// Something that is no frame follows where the next frame would be: a flush was interrupted
+    /// there, or a segment was recycled.
+    pub torn: bool,
+}
+
+/// One flush's worth of commits.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// What the frame says about itself.
+    pub header: FrameHeader,
+    bytes: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// Its records from a byte on.
+    pub(super) fn bytes_from(&self, at: usize) -> &'a [u8] {
+        self.bytes.get(at..).unwrap_or_default()
+    }
+
+    /// Its commits, in the order in which they were appended.
+    pub fn records(&self) -> impl Iterator<Item = LogRecord<'a>> + use<'a> {
+        let mut rest = self.bytes;
+        std::iter::from_fn(move || {
+            let (record, bytes) = record(rest)?;
+            rest = &rest[bytes..];
+            Some(record)
+        })
+    }
+}
+
+impl StreamReader {
+    /// Opens the stream of `worker`. `dir` is the database's `wal` directory.
+    ///
+    /// # Errors
+    /// [`ReadError::Damaged`] if a file is missing between others, [`ReadError::Device`]; for a
+    /// shared device also the errors that its head can be the cause of.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        identity: u128,
+        info: &GenerationInfo,
+        worker: WorkerId,
+    ) -> Result<Self, ReadError> {
+        let source = Source::open(disk, dir, identity, info, worker)?;
+        let starts_at_one = info.retain == crate::Retain::All;
+        Ok(Self {
+            identity,
+            info: info.clone(),
+            worker,
+            source,
+            index: 0,
+            here: None,
+            at: 0,
+            expected: starts_at_one.then_some(1),
+            done: false,
+            end: StreamEnd::default(),
+        })
+    }
+
+    /// The stream's number.
+    #[must_use]
+    pub fn worker(&self) -> WorkerId {
+        self.worker
+    }
+
+    /// What has been read so far; after the last frame, what the stream holds.
+    #[must_use]
+    pub fn end(&self) -> StreamEnd {
+        self.end
+    }
+
+    /// The next frame, its checksum verified, or none at the end of the stream.
+    ///
+    /// # Errors
+    /// [`ReadError`]; reading on after one gives nothing.
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, ReadError> {
+        match self.advance() {
+            Ok(Some((header, at))) => Ok(Some(self.frame_at(header, at))),
+            Ok(None) => {
+                self.done = true;
+                Ok(None)
+            }
+            Err(error) => {
+                self.done = true;
+                Err(error)
+            }
+        }
+    }
+
+    /// Goes to the next frame; the file offset is where it starts.
+    pub(super) fn advance(&mut self) -> Result<Option<(FrameHeader, u64)>, ReadError> {
+        if self.done {
+            return Ok(None);
+        }
+        let sealed = self
+            .info
+            .seal
+            .as_ref()
+            .map(|seal| seal.last_sequence(usize::from(self.worker.0)));
+        loop {
+            if let Some(last) = sealed
+                && self.end.last_sequence >= last
+            {
+                return Ok(None);
+            }
+            if self.here.is_none() && !self.enter(0)? {
+                return match sealed {
+                    Some(_) => Err(self.damaged("frames that were hardened are missing")),
+                    None => Ok(None),
+                };
+            }
+            let at = self.at;
+            if let Some((header, records_ok)) = self.look(at)? {
+                let older = header.generation < self.info.generation;
+                if older && !self.source.may_be_torn() {
+                    // Another generation's, before ours in the region.
+                    self.at += self.padded(&header);
+                    continue;
+                }
+                let newer = header.generation > self.info.generation;
+                if newer && !self.source.may_be_torn() {
+                    return self.finish(sealed);
+                }
+                if self.is_ours(&header) && self.expected.is_none_or(|it| it == header.sequence) {
+                    if !records_ok {
+                        return Err(self.damaged("its records do not add up"));
+                    }
+                    self.accept(&header);
+                    return Ok(Some((header, at)));
+                }
+            }
+            if self.roll()? {
+                continue;
+            }
+            return self.finish(sealed);
+        }
+    }
+
+    pub(super) fn frame_at(&self, header: FrameHeader, at: u64) -> Frame<'_> {
+        let bytes = match &self.here {
+            Some((_, window)) => window.held(at, header.length as usize),
+            None => &[],
+        };
+        Frame {
+            header,
+            bytes: bytes.get(FRAME_HEADER_BYTES..).unwrap_or_default(),
+        }
+    }
+
+    fn accept(&mut self, header: &FrameHeader) {
+        self.at += self.padded(header);
+        self.expected = Some(header.sequence + 1);
+        let end = &mut self.end;
+        end.last_sequence = header.sequence;
+        end.frames += 1;
+        end.records += u64::from(header.records);
+        end.bytes += u64::from(header.length);
+        end.last_lsn = end.last_lsn.max(header.last_lsn);
+        end.max_stamp = end.max_stamp.max(header.max_stamp);
+        end.horizon = end.horizon.max(header.horizon);
+    }
+
+    /// No frame where one could be: is this the end, or is something missing?
+    fn finish(&mut self, sealed: Option<u64>) -> Result<Option<(FrameHeader, u64)>, ReadError> {
+        if sealed.is_some() {
+            return Err(self.damaged("a frame that was hardened is missing"));
+        }
+        let Some((extent, _)) = &self.here else {
+            return Ok(None);
+        };
+        if !self.source.may_be_torn() {
+            return match self.at >= extent.end {
+                true => Ok(None),
+                false => Err(self.damaged("a frame that was hardened is missing")),
+            };
+        }
+        self.look_on()?;
+        Ok(None)
+    }
+
+    /// Looks for a later frame in the rest of the generation's files.
+    fn look_on(&mut self) -> Result<(), ReadError> {
+        let (place, mut at) = (self.place(), self.at);
+        let first = self.index;
+        let mut torn = false;
+        loop {
+            if self.index > first {
+                at = self.at;
+            }
+            let Some((extent, _)) = &self.here else { break };
+            let (end, step) = (extent.end, extent.block_bytes as u64);
+            let (lost_header, start) = (!extent.has_header, extent.start);
+            while at < end {
+                if let Some((header, _)) = self.look(at)? {
+                    let later = self.expected.is_none_or(|it| header.sequence >= it);
+                    if self.is_ours(&header) && later {
+                        let (file, offset_bytes) = match lost_header {
+                            true if self.index > first || at == start => (self.place().0, 0),
+                            _ => place,
+                        };
+                        return Err(ReadError::Damaged {
+                            file,
+                            offset_bytes,
+                            what: "later frames are intact",
+                        });
+                    }
+                }
+                torn = torn || !self.is_zero(at, step as usize)?;
+                at += step;
+            }
+            let next = self.index + 1;
+            if !self.enter(next)? {
+                break;
+            }
+        }
+        self.end.torn = torn;
+        Ok(())
+    }
+
+    /// Goes to the next segment if it begins with the very frame that is missing here.
+    fn roll(&mut self) -> Result<bool, ReadError> {
+        let next = self.index + 1;
+        if next >= self.source.len() {
+            return Ok(false);
+        }
+        let before = (self.index, self.here.take(), self.at);
+        if self.enter(next)?
+            && let Some((extent, _)) = &self.here
+            && extent.has_header
+        {
+            let at = self.at;
+            if let Some((header, _)) = self.look(at)?
+                && self.is_ours(&header)
+                && self.expected.is_none_or(|it| it == header.sequence)
+            {
+                return Ok(true);
+            }
+        }
+        (self.index, self.here, self.at) = before;
+        Ok(false)
+    }
+
+    /// Opens an extent, if there is one.
+    fn enter(&mut self, index: usize) -> Result<bool, ReadError> {
+        let opened = self
+            .source
+            .extent(index, self.identity, &self.info, self.worker)?;
+        let Some(extent) = opened else {
+            return Ok(false);
+        };
+        self.index = index;
+        self.at = extent.start;
+        let window = match self.here.take() {
+            Some((_, mut window)) => {
+                window.move_to(Arc::clone(&extent.file));
+                window
+            }
+            None => Window::new(Arc::clone(&extent.file)),
+        };
+        self.here = Some((extent, window));
+        Ok(true)
+    }
+
+    /// The sound frame at `at`, whoever wrote it, and whether its records add up.
+    fn look(&mut self, at: u64) -> Result<Option<(FrameHeader, bool)>, ReadError> {
+        let Some((extent, window)) = &mut self.here else {
+            return Ok(None);
+        };
+        let failed = |source| ReadError::Device {
+            file: extent.path.clone(),
+            source,
+        };
+        let left = extent.end.saturating_sub(at);
+        if left < FRAME_HEADER_BYTES as u64 {
+            return Ok(None);
+        }
+        let bytes = window.get(at, FRAME_HEADER_BYTES).map_err(failed)?;
+        let Some(header) = peek(bytes) else {
+            return Ok(None);
+        };
+        let length = header.length as usize;
+        if u64::from(header.length) > left {
+            return Ok(None);
+        }
+        let frame = window.get(at, length).map_err(failed)?;
+        let seed = Seed::of(self.identity).at(extent.segment, at);
+        if frame.len() < length || !is_sound(frame, seed) {
+            return Ok(None);
+        }
+        let mut rest = &frame[FRAME_HEADER_BYTES..];
+        let mut records = 0;
+        while let Some((_, bytes)) = record(rest) {
+            rest = &rest[bytes..];
+            records += 1;
+        }
+        Ok(Some((header, rest.is_empty() && records == header.records)))
+    }
+
+    fn is_zero(&mut self, at: u64, len: usize) -> Result<bool, ReadError> {
+        let Some((extent, window)) = &mut self.here else {
+            return Ok(true);
+        };
+        let bytes = window.get(at, len).map_err(|source| ReadError::Device {
+            file: extent.path.clone(),
+            source,
+        })?;
+        Ok(bytes.iter().all(|byte| *byte == 0))
+    }
+
+    fn is_ours(&self, header: &FrameHeader) -> bool {
+        header.generation == self.info.generation && header.worker == self.worker
+    }
+
+    fn padded(&self, header: &FrameHeader) -> u64 {
+        let block = self
+            .here
+            .as_ref()
+            .map_or(512, |(extent, _)| extent.block_bytes);
+        (header.length as usize).next_multiple_of(block) as u64
+    }
+
+    /// Where the reader is, for an error.
+    fn place(&self) -> (PathBuf, u64) {
+        match &self.here {
+            Some((extent, _)) => (extent.path.clone(), self.at),
+            None => (PathBuf::from(format!("{:04}", self.worker.0)), 0),
+        }
+    }
+
+    fn damaged(&self, what: &'static str) -> ReadError {
+        let (file, offset_bytes) = self.place();
+        ReadError::Damaged {
+            file,
+            offset_bytes,
+            what,
+        }
+    }
+}
+
+impl std::fmt::Debug for StreamReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamReader")
+            .field("generation", &self.info.generation)
+            .field("worker", &self.worker)
+            .field("at", &self.place())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,194 @@
+//! Appending a commit.
+//!
+//! Paper: pwal §4.2.3, Algorithm 2
+
+use namiki_platform::{Epoch, Lsn, Stamp};
+
+use super::state::State;
+use super::{Stream, Ticket};
+use crate::config::{Group, Held};
+use crate::error::LogError;
+use crate::format::frame::{FRAME_HEADER_BYTES, RECORD_HEADER_BYTES, put_record};
+use crate::place::Place;
+use crate::sync::{MutexGuard, Ordering};
+
+/// A commit is in the buffer. It is not durable yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a full group has to be flushed by whoever filled it"]
+pub struct Appended {
+    /// To ask for it later.
+    pub ticket: Ticket,
+    /// This commit filled its group: the caller does what it does before a flush (its write phase,
+    /// its unlocking) and then calls [`Stream::flush`]. Exactly one commit of a group is told so.
+    pub group_is_full: bool,
+}
+
+impl<H: Held> Stream<H> {
+    /// The largest payload that [`Stream::append`] accepts.
+    #[must_use]
+    pub fn payload_bytes_max(&self) -> usize {
+        self.buffer_bytes - FRAME_HEADER_BYTES - RECORD_HEADER_BYTES
+    }
+
+    /// Appends one commit and returns once it is in the buffer, *not* on disk.
+    ///
+    /// Under the stream's lock, in this order: make room, which may wait for a flush or lead one;
+    /// publish a lower bound and draw an LSN, if any are drawn; `encode` fills the payload, exactly
+    /// `payload_bytes` of it (old bytes are in there before); `hold` adds to what the group holds
+    /// until it is hardened. The closures must not touch the log, and should be short.
+    ///
+    /// # Errors
+    /// [`LogError::CommitTooLarge`], [`LogError::DiskFull`], [`LogError::RegionFull`],
+    /// [`LogError::Closed`], or the error that poisoned the log, perhaps in the flush that was to
+    /// make room. In every case no LSN was drawn, neither closure was called, and nothing of this
+    /// commit will ever be on disk.
+    ///
+    /// # Panics
+    /// When a closure does. The log is then poisoned, because an LSN may be drawn and lost.
+    pub fn append(
+        &self,
+        stamp: Stamp,
+        epoch: Epoch,
+        payload_bytes: usize,
+        encode: impl FnOnce(&mut [u8], Lsn),
+        hold: impl FnOnce(&mut H),
+    ) -> Result<Appended, LogError> {
+        let bytes_max = self.payload_bytes_max();
+        if payload_bytes > bytes_max {
+            return Err(LogError::CommitTooLarge {
+                bytes: payload_bytes,
+                bytes_max,
+            });
+        }
+        let need = RECORD_HEADER_BYTES + payload_bytes;
+        let mut guard = self.state.lock();
+        loop {
+            self.shared.poison.check()?;
+            if guard.closed {
+                return Err(LogError::Closed);
+            }
+            let end = guard.filling.used + need;
+            if end <= self.buffer_bytes && guard.place.fits(end) {
+                break;
+            }
+            guard = self.make_room(guard, end)?;
+        }
+
+        let tripwire = self.shared.poison.tripwire(self.worker);
+        let state = &mut *guard;
+        let mut lsn = Lsn(0);
+        if self.shared.horizon.sequencer.draws() {
+            self.shared.horizon.before_draw(self.index);
+            lsn = self
+                .shared
+                .horizon
+                .sequencer
+                .draw(&mut state.counters.cas_misses);
+        }
+        let filling = &mut state.filling;
+        let record = &mut filling.buf[filling.used..filling.used + need];
+        put_record(record, payload_bytes, stamp, lsn);
+        encode(&mut record[RECORD_HEADER_BYTES..], lsn);
+        hold(&mut filling.held);
+        filling.used += need;
+        if filling.records == 0 {
+            filling.first_lsn = lsn;
+        }
+        filling.records += 1;
+        filling.last_lsn = lsn;
+        filling.max_stamp = filling.max_stamp.max(stamp);
+        filling.epoch = filling.epoch.max(epoch);
+        state.appended += 1;
+        // Release pairs with the acquires in `has_pending`.
+        self.appended.store(state.appended, Ordering::Release);
+        let appended = Appended {
+            ticket: Ticket {
+                worker: self.worker,
+                number: state.appended,
+                lsn,
+            },
+            group_is_full: match self.group {
+                Group::Count(n) => filling.records == n.get(),
+                Group::Auto => false,
+            },
+        };
+        let first_of_group = filling.records == 1;
+        tripwire.disarm();
+        drop(guard);
+        if first_of_group {
+            self.shared.wake_flusher();
+        }
+        Ok(appended)
+    }
+
+    /// Makes room for a frame that is `end` bytes long with the commit at hand, or at least gets
+    /// closer to it: the caller looks again.
+    fn make_room<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<H>>,
+        end: usize,
+    ) -> Result<MutexGuard<'a, State<H>>, LogError> {
+        if end > self.buffer_bytes {
+            if state.in_flight.is_some() {
+                let parity = (state.flights & 1) as usize;
+                return Ok(self.leaders[parity].wait(state));
+            }
+            return self.lead(state);
+        }
+        match &mut state.place {
+            Place::Region(place) => Err(place.full()),
+            Place::Segments(place) if place.preparing => Ok(self.prepared.wait(state)),
+            Place::Segments(_) => {
+                let (state, made) = self.prepare(state);
+                made.map(|()| state)
+            }
+        }
+    }
+
+    /// Makes the next segment ready. Waiting appenders look again whether that worked or not.
+    fn prepare<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<H>>,
+    ) -> (MutexGuard<'a, State<H>>, Result<(), LogError>) {
+        let (Some(maker), Place::Segments(place)) = (&self.maker, &mut state.place) else {
+            return (state, Ok(()));
+        };
+        place.preparing = true;
+        let job = place.job();
+        drop(state);
+        let tripwire = self.shared.poison.tripwire(self.worker);
+        let made = maker.make(&job);
+        tripwire.disarm();
+        let mut state = self.state.lock();
+        let result = match (made, &mut state.place) {
+            (Ok(segment), Place::Segments(place)) => {
+                place.preparing = false;
+                place.put_spare(segment);
+                Ok(())
+            }
+            (Ok(_), Place::Region(_)) => Ok(()),
+            (Err(error), place) => {
+                if let Place::Segments(place) = place {
+                    place.preparing = false;
+                    place.requested = false;
+                }
+                Err(self.shared.poison.if_poisonous(error))
+            }
+        };
+        self.prepared.notify_all();
+        (state, result)
+    }
+
+    /// Makes the next segment ready ahead of time, if nobody has. A failure is met again, and
+    /// reported, by the commit that needs the segment.
+    pub(crate) fn prepare_ahead(&self) {
+        let state = self.state.lock();
+        if let Place::Segments(place) = &state.place
+            && !place.preparing
+            && !place.has_spare()
+            && !state.closed
+        {
+            drop(self.prepare(state));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A log stream: a buffer that workers fill, and the frames it becomes.
+//!
+//! ```text
+//!            append                    lead                    end of flight
+//!  worker ──────────▶ filling buffer ───────▶ frame in flight ───────────────▶ hardened
+//!             under the lock            without the lock        under the lock
+//! ```
+//!
+//! One flush is in flight at a time. Under `Layout::PerWorker` it runs without the lock, so the
+//! other buffer fills meanwhile; under `Layout::Single` the leader keeps the lock, which is the
+//! paper's algorithm 1.
+//!
+//! # Invariants
+//! - S1. Commit numbers, LSNs and frame sequences of a stream increase in the same order, because
+//!   all three are given out under its lock.
+//! - S2. `hardened` is raised only after the frame is durable and what its group held is released.
+//! - S3. Whoever waits for flight `f` waits on a condition variable of `f`'s parity. The end of `f`
+//!   wakes all of them, and one of those who want to lead flight `f + 1`; so nobody sleeps through
+//!   a flight, and nobody is woken for nothing but the next leader's rivals.
+//! - S4. Between the draw of an LSN and the count of its commit nothing can fail. A panic there, or
+//!   in a flight, poisons the log.
+//!
+//! Paper: pwal §4.2, Algorithms 1 and 2
+
+mod append;
+mod flush;
+mod state;
+mod wait;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use namiki_platform::{Lsn, WorkerId};
+
+use crate::config::{Group, Held, Layout, LogConfig};
+use crate::error::LogError;
+use crate::place::{Place, SegmentMaker};
+use crate::shared::Shared;
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
+use state::State;
+
+pub use append::Appended;
+pub(crate) use state::StreamCounters;
+
+/// A commit's place in its stream, to ask later whether it is hardened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// The stream.
+    pub worker: WorkerId,
+    /// It is the n-th commit of the stream, from 1.
+    pub number: u64,
+    /// Its LSN; 0 if none are drawn.
+    pub lsn: Lsn,
+}
+
+/// One log buffer and its file. Any thread may append; it is cheapest when one does.
+pub struct Stream<H: Held> {
+    shared: Arc<Shared>,
+    worker: WorkerId,
+    index: usize,
+    layout: Layout,
+    group: Group,
+    group_wait_max: Duration,
+    buffer_bytes: usize,
+    maker: Option<SegmentMaker>,
+    /// Commits that are in a buffer or beyond.
+    appended: AtomicU64,
+    /// Commits that are hardened (S2).
+    hardened: AtomicU64,
+    state: Mutex<State<H>>,
+    /// Where those wait who need a flight to end, or to lead one (by the flight's parity, S3).
+    leaders: [Condvar; 2],
+    /// Where those wait whom their group will carry.
+    patient: [Condvar; 2],
+    /// Where those wait for whom somebody else prepares a segment.
+    prepared: Condvar,
+}
+
+impl<H: Held> Stream<H> {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        worker: WorkerId,
+        config: &LogConfig,
+        place: Place,
+        maker: Option<SegmentMaker>,
+    ) -> Self {
+        let buffer_bytes = config.buffer_len();
+        let region_block = matches!(place, Place::Region(_)).then(|| place.block_bytes());
+        Self {
+            shared,
+            worker,
+            index: usize::from(worker.0),
+            layout: config.layout,
+            group: config.group,
+            group_wait_max: config.group_wait_max,
+            buffer_bytes,
+            maker,
+            appended: AtomicU64::new(0),
+            hardened: AtomicU64::new(0),
+            state: Mutex::new(State::new(buffer_bytes, region_block, place)),
+            leaders: Default::default(),
+            patient: Default::default(),
+            prepared: Condvar::default(),
+        }
+    }
+
+    /// The stream's number.
+    #[must_use]
+    pub fn worker(&self) -> WorkerId {
+        self.worker
+    }
+
+    /// Whether anything is appended and not hardened. Two loads.
+    #[must_use]
+    pub fn has_pending(&self) -> bool {
+        // Acquire pairs with the release in `lead`; read first, so that the two cannot look equal
+        // when something was pending throughout.
+        let hardened = self.hardened.load(Ordering::Acquire);
+        self.appended.load(Ordering::Acquire) != hardened
+    }
+
+    /// Whether the commit is hardened. One load.
+    #[must_use]
+    pub fn is_hardened(&self, ticket: Ticket) -> bool {
+        // Acquire pairs with the release in `lead`: the frame is durable.
+        self.hardened.load(Ordering::Acquire) >= ticket.number
+    }
+
+    /// How many commits of the stream are hardened.
+    #[must_use]
+    pub fn hardened_commits(&self) -> u64 {
+        self.hardened.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn counters(&self) -> StreamCounters {
+        self.state.lock().counters
+    }
+
+    /// The last frame that is hardened, and the largest stamp ever appended.
+    pub(crate) fn end(&self) -> (u64, namiki_platform::Stamp) {
+        let state = self.state.lock();
+        (state.sequence, state.max_stamp)
+    }
+
+    /// Refuses commits from now on, and hardens those that were accepted.
+    pub(crate) fn close(&self) -> Result<(), LogError> {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let through = state.appended;
+        self.harden_through(state, through)
+    }
+
+    /// Gives up the segments that hold no frame above `sequence`, for the stream to write again.
+    /// Without effect on a shared device, and under [`crate::Retain::All`], which promised readers
+    /// that every segment is there.
+    pub fn recycle_through(&self, sequence: u64) {
+        if let Place::Segments(place) = &mut self.state.lock().place {
+            place.recycle_through(sequence);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What a stream's lock protects.
+
+use namiki_platform::disk::AlignedBuf;
+use namiki_platform::{Epoch, Lsn, Stamp};
+
+use crate::config::Held;
+use crate::format::frame::FRAME_HEADER_BYTES;
+use crate::horizon::IDLE;
+use crate::place::Place;
+
+/// A buffer and what is known about its contents. The first bytes are kept for the frame's header,
+/// so that the buffer is written as it stands.
+pub(super) struct Filling<H> {
+    /// Always at its full length; bytes from `used` on mean nothing.
+    pub(super) buf: AlignedBuf,
+    /// The block for the region's head, in a shared device.
+    pub(super) head: Option<AlignedBuf>,
+    pub(super) used: usize,
+    pub(super) records: u32,
+    pub(super) first_lsn: Lsn,
+    pub(super) last_lsn: Lsn,
+    pub(super) max_stamp: Stamp,
+    pub(super) epoch: Epoch,
+    pub(super) held: H,
+}
+
+impl<H: Held> Filling<H> {
+    fn new(buffer_bytes: usize, region_block: Option<usize>) -> Self {
+        Self {
+            buf: AlignedBuf::zeroed(buffer_bytes),
+            head: region_block.map(AlignedBuf::zeroed),
+            used: FRAME_HEADER_BYTES,
+            records: 0,
+            first_lsn: Lsn(0),
+            last_lsn: Lsn(0),
+            max_stamp: Stamp(0),
+            epoch: Epoch(0),
+            held: H::default(),
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.used = FRAME_HEADER_BYTES;
+        self.records = 0;
+        self.first_lsn = Lsn(0);
+        self.last_lsn = Lsn(0);
+        self.max_stamp = Stamp(0);
+        self.epoch = Epoch(0);
+    }
+
+    /// The mark of a stream that has hardened everything else.
+    pub(super) fn mark(&self) -> u64 {
+        if self.records == 0 || self.first_lsn == Lsn(0) {
+            IDLE
+        } else {
+            self.first_lsn.0
+        }
+    }
+}
+
+/// Sums of one stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StreamCounters {
+    pub(crate) flushes: u64,
+    pub(crate) frame_bytes: u64,
+    pub(crate) commits: u64,
+    pub(crate) cas_misses: u64,
+    pub(crate) flush_ns: u64,
+}
+
+/// What a stream's lock protects.
+pub(super) struct State<H> {
+    pub(super) filling: Filling<H>,
+    /// The other buffer, while no flight has it.
+    pub(super) other: Option<Filling<H>>,
+    /// Flights begun so far.
+    pub(super) flights: u64,
+    /// While a flight is under way: the last commit it carries.
+    pub(super) in_flight: Option<u64>,
+    pub(super) appended: u64,
+    pub(super) hardened: u64,
+    /// Sequence of the last frame begun.
+    pub(super) sequence: u64,
+    pub(super) max_stamp: Stamp,
+    pub(super) closed: bool,
+    pub(super) place: Place,
+    pub(super) counters: StreamCounters,
+}
+
+impl<H: Held> State<H> {
+    pub(super) fn new(buffer_bytes: usize, region_block: Option<usize>, place: Place) -> Self {
+        Self {
+            filling: Filling::new(buffer_bytes, region_block),
+            other: Some(Filling::new(buffer_bytes, region_block)),
+            flights: 0,
+            in_flight: None,
+            appended: 0,
+            hardened: 0,
+            sequence: 0,
+            max_stamp: Stamp(0),
+            closed: false,
+            place,
+            counters: StreamCounters::default(),
+        }
+    }
+
+    /// Which flight carries commit `number`, which is not hardened.
+    pub(super) fn flight_of(&self, number: u64) -> u64 {
+        match self.in_flight {
+            Some(through) if number <= through => self.flights,
+            _ => self.flights + 1,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Waiting until a commit is hardened.
+
+use std::time::{Duration, Instant};
+
+use namiki_platform::Lsn;
+
+use super::{Stream, Ticket};
+use crate::config::{Group, Held};
+use crate::error::LogError;
+
+/// Rounds of looking before sleeping: a few microseconds, worth it on emulated NVM only.
+#[cfg(not(loom))]
+const SPIN_ROUNDS: u32 = 64;
+#[cfg(loom)]
+const SPIN_ROUNDS: u32 = 0;
+
+impl<H: Held> Stream<H> {
+    /// Returns when the commit is hardened. In groups by count it waits for the group at most
+    /// `group_wait_max` and then leads a flush, or leads at once if that is `Duration::MAX`; in
+    /// automatic groups it leads a flush, or waits for the one in flight first.
+    ///
+    /// # Errors
+    /// The error that poisoned the log: the outcome of the commit is unknown.
+    pub fn wait_hardened(&self, ticket: Ticket) -> Result<(), LogError> {
+        if self.is_hardened(ticket) {
+            return Ok(());
+        }
+        let patience = match self.group {
+            Group::Count(n) if n.get() > 1 && self.group_wait_max != Duration::MAX => {
+                Instant::now().checked_add(self.group_wait_max)
+            }
+            _ => None,
+        };
+        for _ in 0..SPIN_ROUNDS {
+            std::hint::spin_loop();
+            if self.is_hardened(ticket) {
+                return Ok(());
+            }
+        }
+        let mut state = self.state.lock();
+        if let Some(deadline) = patience {
+            loop {
+                if state.hardened >= ticket.number {
+                    return Ok(());
+                }
+                self.shared.poison.check()?;
+                let parity = (state.flight_of(ticket.number) & 1) as usize;
+                let (back, passed) = self.patient[parity].wait_until(state, deadline);
+                state = back;
+                if passed {
+                    break;
+                }
+            }
+        }
+        self.harden_through(state, ticket.number)
+    }
+
+    /// Hardens whatever the stream has drawn at or below `lsn`.
+    pub(crate) fn harden_lsn(&self, lsn: Lsn) -> Result<(), LogError> {
+        // Under the lock nobody is between draw and buffer.
+        let state = self.state.lock();
+        let through = if state.filling.records > 0 && state.filling.first_lsn <= lsn {
+            state.appended
+        } else {
+            state.in_flight.unwrap_or(0)
+        };
+        self.harden_through(state, through)
+    }
+}
