@@ -2,9 +2,13 @@
 //!
 //! Durations inside the engine are plain nanoseconds in a `u64` (584 years), because they are
 //! added up in counters and histograms.
-#![expect(unsafe_code, reason = "the instruction that orders execution")]
+#![expect(
+    unsafe_code,
+    reason = "the instruction that orders execution, the processor time"
+)]
 
 use std::hint::{black_box, spin_loop};
+use std::io;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -13,6 +17,23 @@ use std::time::{Duration, Instant};
 pub fn now_ns() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     nanoseconds(START.get_or_init(Instant::now).elapsed())
+}
+
+/// Nanoseconds of processor time that all threads of this process have used so far.
+///
+/// # Errors
+/// Whatever the operating system says.
+pub fn process_cpu_ns() -> io::Result<u64> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is ours to write to for the length of the call.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 /// A duration in nanoseconds; the largest number if it does not fit.
@@ -149,6 +170,15 @@ mod tests {
             let now = now_ns();
             assert!(now >= last);
             last = now;
+        }
+    }
+
+    #[test]
+    fn work_uses_processor_time() {
+        let before = process_cpu_ns().unwrap();
+        let pause = Pause::calibrated(Duration::from_millis(1));
+        while process_cpu_ns().unwrap() < before + 2_000_000 {
+            pause.wait();
         }
     }
 

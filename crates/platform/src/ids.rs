@@ -59,3 +59,17 @@ impl Stamp {
     /// The largest stamp that a record's word can hold (48 bits).
     pub const MAX: Self = Self((1 << 48) - 1);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_count_up_and_say_what_they_are() {
+        assert!(Lsn(1) < Lsn(1).next());
+        assert_eq!(Lsn::default().next(), Lsn(1));
+        assert_eq!(Stamp(7).to_string(), "stamp 7");
+        assert_eq!(WorkerId(3).to_string(), "worker 3");
+        assert_eq!(Stamp::MAX.0.count_ones(), 48);
+    }
+}

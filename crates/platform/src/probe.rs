@@ -75,7 +75,18 @@ fn mount_of(mountinfo: &str, dir: &Path) -> Option<String> {
     mounts.max_by_key(|(depth, _)| *depth).map(|(_, disk)| disk)
 }
 
-/// The yardstick: median nanoseconds of a load that misses, measured now, in about half a second.
+/// Bytes of memory that this process holds now.
+///
+/// # Errors
+/// Whatever the operating system says.
+pub fn resident_bytes() -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/self/statm")?;
+    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+    let pages: u64 = pages.ok_or(io::ErrorKind::InvalidData)?;
+    Ok(pages * rustix::param::page_size() as u64)
+}
+
+/// The yardstick: median nanoseconds of a load that misses, measured now, in less than a second.
 ///
 /// A chain of dependent loads visits 64 MiB of 64-byte lines, each line once per round, in random
 /// order, on pages of 4 KiB; the median is over stretches of the chain.
@@ -199,6 +210,14 @@ mod tests {
             }
             assert_eq!(at, 0);
         }
+    }
+
+    #[test]
+    fn memory_that_is_used_is_resident() {
+        let before = resident_bytes().unwrap();
+        let used = std::hint::black_box(vec![1_u8; 256 << 20]);
+        assert!(resident_bytes().unwrap() > before + (128 << 20));
+        drop(used);
     }
 
     #[test]

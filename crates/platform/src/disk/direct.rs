@@ -23,7 +23,7 @@ use super::{AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, SyncedDisk};
 /// Smallest unit of a direct write that this crate ever uses.
 const SECTOR_BYTES: usize = 512;
 
-/// A disk whose writes bypass the page cache and return when durable.
+/// A disk whose writes bypass the page cache and return when durable. Opens block devices as well.
 ///
 /// Opening or creating a file fails with `Unsupported` where the file system has no direct I/O;
 /// [`open_best`] then finds the next best.
@@ -83,7 +83,7 @@ pub fn open_best(dir: &Path) -> io::Result<(Arc<dyn Disk>, WriteMode)> {
 impl FileBacked for DirectDisk {
     fn open_file(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = options().open(path).map_err(|e| unsupported(path, e))?;
-        let len_bytes = file.metadata()?.len();
+        let len_bytes = files::length_of(&file)?;
         DirectFile::with(file, len_bytes, path)
     }
 

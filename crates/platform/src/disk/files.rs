@@ -12,7 +12,7 @@
 //! processes out.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -195,6 +195,12 @@ pub(super) fn already_exists(path: &Path) -> io::Error {
         io::ErrorKind::AlreadyExists,
         format!("the file {} exists", path.display()),
     )
+}
+
+/// A file's length, or a block device's, whose metadata do not tell.
+pub(super) fn length_of(file: &File) -> io::Result<u64> {
+    let mut file = file;
+    file.seek(SeekFrom::End(0))
 }
 
 /// Fails with `InvalidInput` unless a transfer lies in the file and on its blocks.

@@ -28,7 +28,7 @@ impl SyncedDisk {
 impl FileBacked for SyncedDisk {
     fn open_file(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        let len_bytes = file.metadata()?.len();
+        let len_bytes = files::length_of(&file)?;
         Ok(Arc::new(SyncedFile { file, len_bytes }))
     }
 
