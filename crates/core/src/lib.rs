@@ -1,1 +1,57 @@
-//! placeholder
+//! Namiki (並木): a transactional database with parallel write-ahead logs, for programs that need
+//! durable, serializable transactions at the speed of the hardware they own.
+//!
+//! [`Database::open`] a directory, make [tables](Database::table), and run
+//! [transactions](Database::transact) from as many threads as there are. A transaction that has
+//! returned is durable: killed at any moment, the database opens again with it.
+//!
+//! # Isolation
+//!
+//! **TicToc** (`TT`, the only concurrency control so far) promises *serializability*: every history
+//! is equivalent to one in which transactions ran one by one, phantoms included. It does not promise
+//! *strict* serializability: that order need not agree with real time. An example: suppose z was read
+//! at stamp 5. T_c reads z and is about to write w; T_a overwrites z at stamp 6 and returns; then T_b
+//! begins, reads w as it was, and returns; then T_c commits, at stamp 1. The only serial order is
+//! T_b, T_c, T_a, although T_a had returned before T_b began.
+//!
+//! # The parts
+//!
+//! Each module uses only those before it: `error, spec, record, arena, space, epoch, cc, sets,
+//! codec, engine, commit, txn, table, session, manifest, recovery, db, open`.
+//!
+//! Paper: tictoc-pwal, pwal
+
+mod arena;
+mod cc;
+mod codec;
+mod commit;
+mod db;
+mod engine;
+mod epoch;
+mod error;
+mod manifest;
+mod open;
+mod record;
+mod recovery;
+mod session;
+mod sets;
+mod space;
+mod spec;
+mod table;
+mod txn;
+
+pub use cc::{Checks, Sound, planted};
+pub use codec::{Change, Changes, DecodeError, RecordFormat};
+pub use db::{Counters, Database};
+pub use error::{Conflict, Error, OpenError};
+pub use manifest::{FORMAT, Manifest};
+pub use namiki_index::{Direction, TreeKind};
+pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, SequencerKind};
+pub use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
+pub use open::Builder;
+pub use recovery::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
+pub use session::Session;
+pub use space::{TableId, TableInfo};
+pub use spec::{ConcurrencyControl, Group, Layout, LockRelease, Logging, ParseSpecError, Spec};
+pub use table::{Key, KeyBytes, Table, Value, ValueBytes};
+pub use txn::{Savepoint, Ticket, Transaction, Version};

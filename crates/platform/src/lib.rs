@@ -3,10 +3,12 @@
 pub mod clock;
 pub mod counters;
 pub mod disk;
+mod huge_pages;
 mod ids;
 pub mod pin;
 pub mod probe;
 pub mod random;
 pub mod zipf;
 
+pub use huge_pages::advise_huge_pages;
 pub use ids::{Epoch, Generation, Lsn, Stamp, WorkerId};

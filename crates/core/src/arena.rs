@@ -1,0 +1,178 @@
+//! Where a table's records live: memory that only grows, in chunks that grow with it.
+//!
+//! Records are never freed one by one (`record.rs`, R1), so a bump allocator is enough, and it lays
+//! records that are inserted together side by side. Large chunks ask for huge pages: with a million
+//! records or more, most look-ups would otherwise miss the TLB as well as the cache.
+//!
+//! # Invariants
+//! - A1. The first `used` bytes of a chunk are whole records, one after the other.
+//! - A2. Chunks are freed only by `drop`.
+#![expect(unsafe_code, reason = "hands out raw memory for records")]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::record::RecordRef;
+
+const CHUNK_BYTES_MIN: usize = 64 << 10;
+const CHUNK_BYTES_MAX: usize = 2 << 20;
+
+struct Chunk {
+    start: NonNull<u8>,
+    bytes: usize,
+    used: AtomicUsize,
+}
+
+// SAFETY: `start` is only memory; who may touch which part of it is decided by `used`.
+unsafe impl Send for Chunk {}
+// SAFETY: as above.
+unsafe impl Sync for Chunk {}
+
+/// A growing set of records.
+pub(crate) struct Arena {
+    /// The chunk that is being filled, one of `chunks`.
+    current: AtomicPtr<Chunk>,
+    #[expect(
+        clippy::vec_box,
+        reason = "`current` points to a chunk, which must not move"
+    )]
+    chunks: Mutex<Vec<Box<Chunk>>>,
+}
+
+impl Arena {
+    /// An arena without records.
+    pub(crate) fn new() -> Self {
+        Self {
+            current: AtomicPtr::new(std::ptr::null_mut()),
+            chunks: Mutex::default(),
+        }
+    }
+
+    /// A new absent record with room for `value_bytes`, and `word` as its protocol word.
+    pub(crate) fn record(&self, value_bytes: usize, word: u64) -> RecordRef {
+        let memory = self.allocate(RecordRef::bytes_for(value_bytes));
+        // SAFETY: fresh memory of the right size, aligned to 8 because all sizes are multiples of
+        // 8; it lives as long as the arena, which its table owns (R1).
+        unsafe { RecordRef::create(memory, value_bytes, word) }
+    }
+
+    /// The bytes taken from the system.
+    pub(crate) fn bytes(&self) -> usize {
+        self.chunks.lock().iter().map(|chunk| chunk.bytes).sum()
+    }
+
+    fn allocate(&self, bytes: usize) -> NonNull<u8> {
+        loop {
+            let current = self.current.load(Ordering::Acquire);
+            // SAFETY: null or one of `chunks`, which live as long as `self` (A2); the Acquire
+            // pairs with the Release in `grow`.
+            if let Some(chunk) = unsafe { current.as_ref() } {
+                let fits = |used| Some(used + bytes).filter(|end| *end <= chunk.bytes);
+                // Relaxed: only the numbers matter; records are published by their index.
+                if let Ok(at) = chunk
+                    .used
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
+                {
+                    // SAFETY: `at + bytes` lies within the chunk, and the update gave the range
+                    // to us alone.
+                    return unsafe { chunk.start.add(at) };
+                }
+            }
+            self.grow(current, bytes);
+        }
+    }
+
+    #[cold]
+    fn grow(&self, full: *mut Chunk, needed: usize) {
+        let mut chunks = self.chunks.lock();
+        if self.current.load(Ordering::Relaxed) != full {
+            return;
+        }
+        let doubled = chunks.last().map_or(CHUNK_BYTES_MIN, |last| last.bytes * 2);
+        let bytes = doubled.min(CHUNK_BYTES_MAX).max(needed);
+        let mut chunk = Box::new(Chunk::new(bytes));
+        self.current.store(&raw mut *chunk, Ordering::Release);
+        chunks.push(chunk);
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for chunk in self.chunks.get_mut() {
+            let end = *chunk.used.get_mut();
+            let mut at = 0;
+            while at < end {
+                // SAFETY: a whole record begins here (A1), and nobody can reach it any more:
+                // dropping the arena means dropping its table (R1).
+                unsafe {
+                    let address = chunk.start.add(at).as_ptr().expose_provenance() as u64;
+                    let record = RecordRef::from_address(address);
+                    at += record.bytes();
+                    record.dispose();
+                }
+            }
+        }
+    }
+}
+
+impl Chunk {
+    fn layout(bytes: usize) -> Layout {
+        let align = if bytes >= CHUNK_BYTES_MAX {
+            CHUNK_BYTES_MAX
+        } else {
+            64
+        };
+        Layout::from_size_align(bytes, align).expect("a chunk is a few megabytes")
+    }
+
+    fn new(bytes: usize) -> Self {
+        let layout = Self::layout(bytes);
+        // SAFETY: the size is not zero.
+        let start = unsafe { alloc(layout) };
+        let Some(start) = NonNull::new(start) else {
+            handle_alloc_error(layout)
+        };
+        if bytes >= CHUNK_BYTES_MAX {
+            namiki_platform::advise_huge_pages(start.as_ptr(), bytes);
+        }
+        Self {
+            start,
+            bytes,
+            used: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout.
+        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.bytes)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use namiki_platform::Stamp;
+
+    #[test]
+    fn records_of_all_sizes_keep_their_payloads_and_their_boxes_are_freed() {
+        let arena = Arena::new();
+        let mut made = Vec::new();
+        for i in 0..50_000_usize {
+            let record = arena.record(i % 100, 0);
+            let value = vec![i as u8; i % 300];
+            record.install(Some(&value), Stamp(i as u64));
+            made.push((record, value));
+        }
+        let mut out = Vec::new();
+        for (record, value) in made {
+            record.copy_if(&mut out, |_| true).unwrap();
+            assert_eq!(out, value);
+        }
+        assert!(arena.bytes() > 2_000_000);
+    }
+}

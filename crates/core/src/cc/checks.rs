@@ -1,0 +1,71 @@
+//! The checks that make a commit right, each with a switch that tests can turn off.
+//!
+//! A history checker that has never found a cycle proves nothing. The commit path therefore takes
+//! its checks as a type parameter: the database always uses [`Sound`], which has all of them, and
+//! the test suites plant one bug at a time with the types in [`planted`], to see it found.
+
+/// Which checks a commit makes.
+pub trait Checks: 'static {
+    /// Records that were read are validated.
+    const VALIDATE_READS: bool = true;
+    /// Leaves in which a scan or a look-up found a gap are validated.
+    const VALIDATE_LEAVES: bool = true;
+    /// A version that was read must still be the current one when its validity is extended. (A
+    /// published TicToc that keeps the previous wts accepts any overwritten version as long as the
+    /// commit stamp lies below the current wts, without asking whether the version it read is the
+    /// one before: it commits a write skew.)
+    const REQUIRE_CURRENT: bool = true;
+    /// A failed lock flushes the group and frees its locks (`tictoc-pwal` §3.2.2, first rule).
+    const FLUSH_ON_FAILED_LOCK: bool = true;
+    /// Waiting for a locked record while reading flushes the group and frees its locks
+    /// (`tictoc-pwal` §3.2.2, second rule).
+    const FLUSH_ON_READ_WAIT: bool = true;
+}
+
+/// All checks: what the database uses.
+#[derive(Debug)]
+pub struct Sound;
+impl Checks for Sound {}
+
+/// One bug each.
+#[doc(hidden)]
+pub mod planted {
+    use super::Checks;
+
+    macro_rules! bug {
+        ($(#[$doc:meta])* $name:ident, $check:ident) => {
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub struct $name;
+            impl Checks for $name {
+                const $check: bool = false;
+            }
+        };
+    }
+
+    bug!(
+        /// Reads are not validated.
+        NoReadValidation,
+        VALIDATE_READS
+    );
+    bug!(
+        /// Gaps are not validated.
+        NoPhantomCheck,
+        VALIDATE_LEAVES
+    );
+    bug!(
+        /// An overwritten version is accepted when the stamp lies below the current wts.
+        NoPredecessorCheck,
+        REQUIRE_CURRENT
+    );
+    bug!(
+        /// A failed lock leaves the group's locks held.
+        NoFlushOnFailedLock,
+        FLUSH_ON_FAILED_LOCK
+    );
+    bug!(
+        /// A wait while reading leaves the group's locks held.
+        NoFlushOnReadWait,
+        FLUSH_ON_READ_WAIT
+    );
+}

@@ -1,0 +1,288 @@
+//! The one commit path. Every protocol, lock release, log layout and group runs through it.
+//!
+//! ```text
+//!   lock the writes in address order ── failed: let go, flush the group, try again
+//!   register in the epoch, take the stamp
+//!   validate reads, then gaps ───────── failed: unlock, conflict
+//!   append to the log ───────────────── (early release: the LSN is drawn here, under the locks)
+//!   install the new versions
+//!   unlock ──────────────────────────── early release: now; normal: when the group is durable
+//!   flush if the group is full
+//! ```
+//! The four protocols of the paper are the two values of [`Release`] times the group's size: its
+//! algorithms 2 and 3 (normal release, groups of 1 and n), 4 and 5 (early release). Where the paper
+//! flushes a group on *any* failed validation (algorithm 3, line 9), we flush on a failed *lock* and
+//! on a wait while reading, as its text says (§3.2.2): only these can be part of a deadlock, and a
+//! failed validation gains nothing from locks being freed that nobody waits for.
+//!
+//! A commit that has no writes is not logged. Under early release it may have read what is not
+//! durable yet, so it too waits for everything logged so far.
+//!
+//! Paper: tictoc-pwal §3.2, §3.3, Algorithms 2–5
+
+use std::sync::atomic::Ordering;
+
+use namiki_log::{LogError, Stream};
+use namiki_platform::{Lsn, Stamp};
+
+use crate::cc::{Checks, Protocol};
+use crate::codec;
+use crate::engine::{Engine, GroupLocks};
+use crate::epoch::SlotId;
+use crate::error::{Conflict, Error};
+use crate::sets::Sets;
+
+/// How often a lock that is taken is tried again before the commit lets go of all its locks.
+const SPINS: u32 = 64;
+/// How often a commit that had to let go starts over before it is a conflict.
+const ROUNDS: u32 = 16;
+
+/// When locks are released: a type parameter of the commit path.
+pub(crate) trait Release {
+    /// Before the commit is durable.
+    const EARLY: bool;
+}
+
+/// NLR: after the commit is durable.
+pub(crate) enum Normal {}
+impl Release for Normal {
+    const EARLY: bool = false;
+}
+
+/// ELR: when the commit is in the log's buffer.
+pub(crate) enum Early {}
+impl Release for Early {
+    const EARLY: bool = true;
+}
+
+/// What a commit has to wait for until it may be acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    /// Nothing.
+    Nothing,
+    /// Its own group's flush.
+    Group(namiki_log::Ticket),
+    /// Every log sequence number up to this one; and first, if it is logged, its own group's flush.
+    Prefix(Option<namiki_log::Ticket>, Lsn),
+}
+
+/// A commit that went through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Committed {
+    pub(crate) stamp: Stamp,
+    pub(crate) awaits: Awaits,
+}
+
+/// Commits the transaction, or changes nothing; except that after [`Error::OutcomeUnknown`] nobody
+/// knows.
+pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
+    engine: &Engine,
+    stream: Option<&Stream<GroupLocks>>,
+    slot: SlotId,
+    sets: &mut Sets,
+) -> Result<Committed, Error> {
+    if sets.writes.is_empty() {
+        return commit_read_only::<P, R, C>(engine, sets);
+    }
+    let payload_bytes = codec::encoded_bytes(sets, engine.format);
+    lock_writes::<P, C>(stream, sets)?;
+    if C::VALIDATE_READS && own_reads_are_stale(sets) {
+        unlock_writes::<P>(sets);
+        return Err(Error::Conflict(Conflict::ReadChanged));
+    }
+
+    let (epoch, stamp) = engine
+        .epochs
+        .register(slot, |floor| stamp_of::<P>(sets, floor));
+    let verdict = if stamp > Stamp::MAX {
+        Err(Error::StampsExhausted)
+    } else {
+        validate::<P, C>(sets, stamp).map_err(Error::Conflict)
+    };
+    if let Err(error) = verdict {
+        unlock_writes::<P>(sets);
+        engine.epochs.deregister(slot);
+        return Err(error);
+    }
+
+    let Some(stream) = stream else {
+        install(sets, stamp);
+        publish::<P>(sets, stamp);
+        engine.epochs.deregister(slot);
+        return Ok(Committed {
+            stamp,
+            awaits: Awaits::Nothing,
+        });
+    };
+
+    let encode = |into: &mut [u8], _: Lsn| codec::encode(sets, engine.format, into);
+    let appended = stream.append(stamp, epoch, payload_bytes, encode, |group| {
+        if !R::EARLY {
+            // Under the stream's lock, so that no flush can release these locks before the new
+            // versions are in place.
+            install(sets, stamp);
+            for write in &sets.writes {
+                group.hold(write.record, P::published(stamp));
+            }
+        }
+    });
+    let appended = match appended {
+        Ok(appended) => appended,
+        Err(error) => {
+            unlock_writes::<P>(sets);
+            engine.epochs.deregister(slot);
+            return Err(not_appended(error));
+        }
+    };
+    if R::EARLY {
+        install(sets, stamp);
+        publish::<P>(sets, stamp);
+    }
+    engine.epochs.deregister(slot);
+    if appended.group_is_full {
+        stream.flush().map_err(Error::OutcomeUnknown)?;
+    }
+    let awaits = if R::EARLY {
+        Awaits::Prefix(Some(appended.ticket), appended.ticket.lsn)
+    } else {
+        Awaits::Group(appended.ticket)
+    };
+    Ok(Committed { stamp, awaits })
+}
+
+fn commit_read_only<P: Protocol, R: Release, C: Checks>(
+    engine: &Engine,
+    sets: &mut Sets,
+) -> Result<Committed, Error> {
+    // No floor: it would have every record that was not read in this epoch touched.
+    let stamp = sets
+        .reads
+        .iter()
+        .map(|read| read.seen.from)
+        .max()
+        .unwrap_or_default();
+    validate::<P, C>(sets, stamp).map_err(Error::Conflict)?;
+    let awaits = match &engine.log {
+        // What was read was written before now, so its LSN is at most the last one drawn.
+        Some(log) if R::EARLY => Awaits::Prefix(None, log.last_drawn()),
+        _ => Awaits::Nothing,
+    };
+    Ok(Committed { stamp, awaits })
+}
+
+fn lock_writes<P: Protocol, C: Checks>(
+    stream: Option<&Stream<GroupLocks>>,
+    sets: &mut Sets,
+) -> Result<(), Error> {
+    sets.sort_writes();
+    for round in 0.. {
+        let Some(failed) = lock_each::<P>(sets) else {
+            return Ok(());
+        };
+        for write in &sets.writes[..failed] {
+            P::unlock(write.record, write.before);
+        }
+        if round == ROUNDS
+            || sets
+                .reads
+                .iter()
+                .any(|read| P::is_dead(read.record, read.seen))
+        {
+            break;
+        }
+        // Deadlock rule 1: whoever cannot get a lock holds none while waiting, nor does their
+        // group. Otherwise two workers could each wait for a lock in the other's group.
+        match stream {
+            Some(stream) if C::FLUSH_ON_FAILED_LOCK && stream.has_pending() => {
+                stream.flush().map_err(Error::LogFailed)?;
+            }
+            _ => std::thread::yield_now(),
+        }
+    }
+    Err(Error::Conflict(Conflict::WriteLocked))
+}
+
+/// Locks all writes, or returns the position of the one that stayed locked.
+fn lock_each<P: Protocol>(sets: &mut Sets) -> Option<usize> {
+    for at in 0..sets.writes.len() {
+        let write = &mut sets.writes[at];
+        let locked = (0..SPINS).find_map(|_| {
+            P::try_lock(write.record)
+                .map_err(|_| std::hint::spin_loop())
+                .ok()
+        });
+        match locked {
+            Some(before) => write.before = before,
+            None => return Some(at),
+        }
+    }
+    None
+}
+
+fn unlock_writes<P: Protocol>(sets: &Sets) {
+    for write in &sets.writes {
+        P::unlock(write.record, write.before);
+    }
+}
+
+/// Whether a record that is both read and written has changed in between. It is locked now, so the
+/// answer stands.
+fn own_reads_are_stale(sets: &Sets) -> bool {
+    sets.reads.iter().any(|read| {
+        read.record.creation() != read.seen.creation && sets.writes_sorted(read.record).is_some()
+    })
+}
+
+fn stamp_of<P: Protocol>(sets: &Sets, floor: Stamp) -> Stamp {
+    let reads = sets.reads.iter().map(|read| read.seen.from);
+    let writes = sets.writes.iter().map(|write| P::write_floor(write.before));
+    reads.chain(writes).fold(floor, Stamp::max)
+}
+
+fn validate<P: Protocol, C: Checks>(sets: &Sets, stamp: Stamp) -> Result<(), Conflict> {
+    if C::VALIDATE_READS {
+        for read in &sets.reads {
+            let valid = P::validate::<C>(read.record, read.seen, stamp);
+            // A record that we have locked ourselves fails, and was checked before.
+            if !valid && sets.writes_sorted(read.record).is_none() {
+                return Err(Conflict::ReadChanged);
+            }
+        }
+    }
+    if C::VALIDATE_LEAVES {
+        for gap in &sets.gaps {
+            if !gap.space.extend_leaf(gap.leaf, stamp.0) {
+                return Err(Conflict::Phantom);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn install(sets: &Sets, stamp: Stamp) {
+    for write in &sets.writes {
+        write.record.install(sets.value(write), stamp);
+    }
+}
+
+fn publish<P: Protocol>(sets: &Sets, stamp: Stamp) {
+    for write in &sets.writes {
+        // Release: pairs with the Acquire of whoever reads or locks the version next.
+        write
+            .record
+            .word()
+            .store(P::published(stamp), Ordering::Release);
+    }
+}
+
+/// An append that failed left nothing behind.
+fn not_appended(error: LogError) -> Error {
+    match error {
+        LogError::CommitTooLarge { bytes, bytes_max } => Error::TransactionTooLarge {
+            len_bytes: bytes,
+            max_bytes: bytes_max,
+        },
+        LogError::DiskFull { .. } | LogError::RegionFull { .. } => Error::DiskFull(error),
+        other => Error::LogFailed(other),
+    }
+}

@@ -1,0 +1,373 @@
+//! A database: tables, sessions, and its end.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+use namiki_index::TreeKind;
+use namiki_log::LogCounters;
+use namiki_platform::disk::{DirLock, Disk};
+use namiki_platform::{Epoch, WorkerId};
+use parking_lot::Mutex;
+
+use crate::engine::Engine;
+use crate::epoch::Count;
+use crate::error::Error;
+use crate::manifest::Manifest;
+use crate::recovery::RecoveryReport;
+use crate::session::Session;
+use crate::space::{Space, TableId, TableInfo};
+use crate::spec::Spec;
+use crate::table::{Key, Table, Value};
+use crate::txn::{self, Ticket, Transaction};
+
+/// Pools of idle sessions, so that threads rarely look into the same one.
+const POOLS: usize = 16;
+/// The longest name of a table, in bytes.
+const TABLE_NAME_BYTES_MAX: usize = 255;
+
+/// An open database.
+///
+/// A handle: cloning it is cheap, and all clones are the same database. It is closed by
+/// [`Database::close`], or when the last handle is dropped.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path().join("data");
+/// let db = namiki::Database::open(&dir)?;
+/// let accounts = db.table::<u64, i64>("accounts")?;
+/// db.transact(|tx| {
+///     tx.put(&accounts, &1, &100)?;
+///     tx.put(&accounts, &2, &0)
+/// })?;
+/// db.transact(|tx| {
+///     let from = tx.get(&accounts, &1)?.unwrap_or(0);
+///     if from < 10 {
+///         return tx.abort("insufficient funds");
+///     }
+///     tx.put(&accounts, &1, &(from - 10))?;
+///     tx.update(&accounts, &2, |to| to + 10)?;
+///     Ok(())
+/// })?; // returns when the commit is durable
+/// # assert_eq!(db.transact(|tx| tx.scan(&accounts, ..))?, [(1, 90), (2, 10)]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Database {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) dir: PathBuf,
+    pub(crate) tree: TreeKind,
+    pub(crate) recovery: RecoveryReport,
+    pub(crate) catalogue: Mutex<Catalogue>,
+    pub(crate) pools: [CachePadded<Mutex<Vec<Session>>>; POOLS],
+    pub(crate) next_worker: AtomicU16,
+}
+
+/// What only changes of tables and the end of the database touch.
+pub(crate) struct Catalogue {
+    pub(crate) manifest: Manifest,
+    /// Nothing once the database is closed.
+    pub(crate) lock: Option<DirLock>,
+}
+
+/// Numbers about an open database, see [`Database::counters`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Commits that wrote something.
+    pub committed: u64,
+    /// Commits that only read.
+    pub read_only: u64,
+    /// Attempts that ended in a conflict.
+    pub conflicts: u64,
+    /// The log's own counters; all zero without a log.
+    pub log: LogCounters,
+    /// The current epoch.
+    pub epoch: Epoch,
+}
+
+impl Database {
+    pub(crate) fn from_shared(shared: Shared) -> Self {
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// The table of this name, created if there is none.
+    ///
+    /// # Errors
+    /// [`Error::TableType`] if it exists with other types; [`Error::TableName`];
+    /// [`Error::Manifest`] if the catalogue cannot be written, and then there is no such table.
+    pub fn table<K: Key + ?Sized, V: Value + ?Sized>(
+        &self,
+        name: &str,
+    ) -> Result<Table<K, V>, Error> {
+        self.table_with_room(name, 8)
+    }
+
+    /// [`Database::table`], with a table that is created now giving each record room for values of
+    /// `inline_bytes` (at most 2040). Longer values take one more memory access to read.
+    ///
+    /// # Errors
+    /// As [`Database::table`].
+    pub fn table_with_room<K: Key + ?Sized, V: Value + ?Sized>(
+        &self,
+        name: &str,
+        inline_bytes: usize,
+    ) -> Result<Table<K, V>, Error> {
+        let shared = &*self.shared;
+        let mut catalogue = shared.catalogue.lock();
+        if catalogue.lock.is_none() {
+            return Err(Error::Closed);
+        }
+        if let Some(info) = catalogue
+            .manifest
+            .tables
+            .iter()
+            .find(|info| info.name == name)
+        {
+            if info.key_type != K::NAME || info.value_type != V::NAME {
+                return Err(Error::TableType {
+                    table: name.to_owned(),
+                    found: format!("{} to {}", info.key_type, info.value_type),
+                    expected: format!("{} to {}", K::NAME, V::NAME),
+                });
+            }
+            let space = shared.engine.spaces.lock()[info.id.0 as usize].clone();
+            return Ok(Table::new(space));
+        }
+        let bad_name = |why| {
+            Err(Error::TableName {
+                name: name.to_owned(),
+                why,
+            })
+        };
+        if name.is_empty() {
+            return bad_name("it is empty");
+        }
+        if name.len() > TABLE_NAME_BYTES_MAX {
+            return bad_name("it is longer than 255 bytes");
+        }
+        let info = TableInfo {
+            id: TableId(catalogue.manifest.tables.len() as u32),
+            name: name.to_owned(),
+            key_type: K::NAME.to_owned(),
+            value_type: V::NAME.to_owned(),
+            fixed_keys: K::EIGHT_BYTES,
+            inline_bytes,
+        };
+        let mut manifest = catalogue.manifest.clone();
+        manifest.tables.push(info.clone());
+        // Durable before anybody can log a change of it.
+        manifest
+            .write(&*shared.disk, &shared.dir)
+            .map_err(|source| Error::Manifest {
+                path: Manifest::path(&shared.dir),
+                source: Arc::new(source),
+            })?;
+        catalogue.manifest = manifest;
+        let space = Arc::new(Space::new(info, shared.tree));
+        shared.engine.spaces.lock().push(Arc::clone(&space));
+        Ok(Table::new(space))
+    }
+
+    /// The names of all tables.
+    #[must_use]
+    pub fn tables(&self) -> Vec<String> {
+        let catalogue = self.shared.catalogue.lock();
+        catalogue
+            .manifest
+            .tables
+            .iter()
+            .map(|info| info.name.clone())
+            .collect()
+    }
+
+    /// Runs a transaction and returns when it is durable.
+    ///
+    /// `body` is run again after a conflict, so it must have no effects other than through its
+    /// transaction. An error that it returns ends the transaction without a trace, and so does a
+    /// panic.
+    ///
+    /// # Errors
+    /// What `body` returns, other than a conflict; [`Error::TooManyConflicts`]; and the errors of
+    /// [`Transaction::commit`].
+    pub fn transact<T>(
+        &self,
+        body: impl FnMut(&mut Transaction) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let pool = self.pool();
+        let pooled = pool.lock().pop();
+        let mut session = match pooled {
+            Some(session) => session,
+            None => self.session()?,
+        };
+        let result = session.transact(body);
+        pool.lock().push(session);
+        result
+    }
+
+    fn pool(&self) -> &Mutex<Vec<Session>> {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static THREAD: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+        }
+        &self.shared.pools[THREAD.with(|thread| *thread) % POOLS]
+    }
+
+    /// A session for a thread that runs many transactions. Sessions take the log's streams in turn.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]; [`Error::TooManySessions`].
+    pub fn session(&self) -> Result<Session, Error> {
+        let worker = self.shared.next_worker.fetch_add(1, Ordering::Relaxed);
+        self.session_on(WorkerId(worker))
+    }
+
+    /// A session on a stream of the caller's choice, counted from 0 and modulo their number.
+    ///
+    /// # Errors
+    /// As [`Database::session`].
+    pub fn session_on(&self, worker: WorkerId) -> Result<Session, Error> {
+        let seed = u64::from(worker.0) + 1;
+        Ok(Session::new(self.transaction_on(worker)?, seed))
+    }
+
+    /// Begins a transaction that its owner ends, with [`Transaction::commit`] or by dropping it.
+    ///
+    /// # Errors
+    /// As [`Database::session`].
+    pub fn begin(&self) -> Result<Transaction, Error> {
+        self.transaction_on(WorkerId(
+            self.shared.next_worker.fetch_add(1, Ordering::Relaxed),
+        ))
+    }
+
+    fn transaction_on(&self, worker: WorkerId) -> Result<Transaction, Error> {
+        let engine = &self.shared.engine;
+        engine.check_open()?;
+        let slot = engine.epochs.acquire().ok_or(Error::TooManySessions)?;
+        Ok(Transaction::new(Arc::clone(engine), worker, slot))
+    }
+
+    /// Whether the transaction is durable, and everything it depends on.
+    #[must_use]
+    pub fn is_acknowledged(&self, ticket: &Ticket) -> bool {
+        txn::is_acknowledged(&self.shared.engine, ticket)
+    }
+
+    /// Returns when the transaction is durable, and everything it depends on.
+    ///
+    /// # Errors
+    /// [`Error::OutcomeUnknown`] if the log failed.
+    pub fn wait(&self, ticket: &Ticket) -> Result<(), Error> {
+        txn::wait(&self.shared.engine, ticket)
+    }
+
+    /// How the database runs its transactions.
+    #[must_use]
+    pub fn spec(&self) -> Spec {
+        self.shared.engine.spec
+    }
+
+    /// Where the database is.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.shared.dir
+    }
+
+    /// How the recovery at opening went.
+    #[must_use]
+    pub fn recovery(&self) -> &RecoveryReport {
+        &self.shared.recovery
+    }
+
+    /// What was counted since the database was opened.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let engine = &self.shared.engine;
+        Counters {
+            committed: engine.epochs.counted(Count::Committed),
+            read_only: engine.epochs.counted(Count::ReadOnly),
+            conflicts: engine.epochs.counted(Count::Conflicts),
+            log: engine
+                .log
+                .as_ref()
+                .map(|log| log.counters())
+                .unwrap_or_default(),
+            epoch: engine.epochs.current(),
+        }
+    }
+
+    /// Makes everything that was committed durable, and gives the directory free. Transactions that
+    /// have not committed by now fail with [`Error::Closed`]. Closing twice is no error.
+    ///
+    /// # Errors
+    /// [`Error::OutcomeUnknown`] if the log failed, and [`Error::Manifest`]: the directory is free
+    /// then, too, and the next opening recovers it as after a crash.
+    pub fn close(&self) -> Result<(), Error> {
+        self.shared.close()
+    }
+}
+
+impl Shared {
+    fn close(&self) -> Result<(), Error> {
+        let mut catalogue = self.catalogue.lock();
+        self.engine.shut();
+        let Some(lock) = catalogue.lock.take() else {
+            return Ok(());
+        };
+        for pool in &self.pools {
+            pool.lock().clear();
+        }
+        let result = self.seal(&mut catalogue);
+        drop(lock);
+        result
+    }
+
+    fn seal(&self, catalogue: &mut Catalogue) -> Result<(), Error> {
+        let Some(log) = &self.engine.log else {
+            return self.write_closed(catalogue);
+        };
+        let seal = log.close().map_err(Error::OutcomeUnknown)?;
+        if let Some(last) = catalogue.manifest.generations.last_mut() {
+            last.seal = Some(seal);
+        }
+        self.write_closed(catalogue)
+    }
+
+    fn write_closed(&self, catalogue: &mut Catalogue) -> Result<(), Error> {
+        catalogue.manifest.closed = true;
+        catalogue
+            .manifest
+            .write(&*self.disk, &self.dir)
+            .map_err(|source| Error::Manifest {
+                path: Manifest::path(&self.dir),
+                source: Arc::new(source),
+            })
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Whoever wants to hear of a failure calls `Database::close`.
+        let _ = self.close();
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database")
+            .field("dir", &self.shared.dir)
+            .field("spec", &self.shared.engine.spec)
+            .finish_non_exhaustive()
+    }
+}

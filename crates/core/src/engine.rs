@@ -1,0 +1,108 @@
+//! What all transactions of a database share while it is open.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use namiki_log::{Held, Log};
+use parking_lot::Mutex;
+
+use crate::codec::RecordFormat;
+use crate::epoch::Epochs;
+use crate::error::Error;
+use crate::record::RecordRef;
+use crate::space::Space;
+use crate::spec::Spec;
+
+/// How long an epoch lasts at least, while transactions commit.
+const EPOCH_LENGTH_MIN: Duration = Duration::from_millis(1);
+/// How many commits a worker makes between two looks at the clock.
+pub(crate) const COMMITS_PER_CLOCK: u32 = 64;
+
+/// The locks that a group of commits holds until its flush, under normal lock release: each record
+/// with the word that will publish its new version.
+#[derive(Default)]
+pub(crate) struct GroupLocks(Vec<(RecordRef, u64)>);
+
+impl GroupLocks {
+    pub(crate) fn hold(&mut self, record: RecordRef, published: u64) {
+        self.0.push((record, published));
+    }
+}
+
+impl Held for GroupLocks {
+    fn release(&mut self) {
+        for (record, published) in self.0.drain(..) {
+            record.word().store(published, Ordering::Release);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// What all transactions of an open database share.
+pub(crate) struct Engine {
+    pub(crate) spec: Spec,
+    pub(crate) format: RecordFormat,
+    pub(crate) epochs: Epochs,
+    pub(crate) log: Option<Arc<Log<GroupLocks>>>,
+    pub(crate) attempts_max: u32,
+    /// All tables, here so that they outlive whoever holds the engine: transactions, and the log's
+    /// groups, which `log` above drops first (record.rs, R1).
+    pub(crate) spaces: Mutex<Vec<Arc<Space>>>,
+    closed: AtomicBool,
+    epoch_began: Mutex<Instant>,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        spec: Spec,
+        format: RecordFormat,
+        attempts_max: u32,
+        epochs: Epochs,
+        log: Option<Arc<Log<GroupLocks>>>,
+        spaces: Vec<Arc<Space>>,
+    ) -> Self {
+        Self {
+            spec,
+            format,
+            epochs,
+            log,
+            attempts_max,
+            spaces: Mutex::new(spaces),
+            closed: AtomicBool::new(false),
+            epoch_began: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// Whether transactions can run: not when the database is closed, and not when its log has
+    /// failed, because what they would read may not survive.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
+        match self.log.as_ref().and_then(|log| log.poisoned()) {
+            Some(error) => Err(Error::LogFailed(error)),
+            None => Ok(()),
+        }
+    }
+
+    /// From now on, no transaction begins. Returns whether that is new.
+    pub(crate) fn shut(&self) -> bool {
+        !self.closed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Closes the current epoch if it is old enough and nobody else is about to.
+    pub(crate) fn tick(&self) {
+        let Some(mut began) = self.epoch_began.try_lock() else {
+            return;
+        };
+        let now = Instant::now();
+        if now.duration_since(*began) >= EPOCH_LENGTH_MIN {
+            *began = now;
+            self.epochs.advance();
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Epochs and floors: where stamps are cut into stretches without a shared counter.
+//!
+//! Every commit that writes belongs to one epoch, and its stamp lies at or above the epoch's
+//! **floor**: stamp < floor(e+1) if and only if its epoch is e or earlier.
+//!
+//! ```text
+//!   stamps   … ──┬──────────────┬──────────────┬─► …
+//!                floor(e)       floor(e+1)     floor(e+2)
+//!   commits      └── epoch e ──┘└─ epoch e+1 ─┘
+//! ```
+//!
+//! A committer registers when its locks are held and before it validates: it reads the epoch and its
+//! floor, computes its stamp, publishes both in its slot, and reads the epoch again. If that moved,
+//! it starts over. Whoever closes e stores e+1 first, *then* reads all slots, *then* publishes
+//! floor(e+1) = 1 + the largest stamp. All of these are `SeqCst`, so either the committer sees the
+//! epoch move, or the closer sees the committer's stamp.
+//!
+//! Anybody may finish a half-done change of epoch: a committer that finds the epoch ahead of its
+//! floor does so, rather than wait for a thread that may not have a processor. Workers that commit
+//! close epochs by the way; when nobody commits, none passes.
+//!
+//! Design: epochs also tell when a stamp is *stable* (no committer at or below it is registered).
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+use crossbeam_utils::CachePadded;
+use namiki_platform::counters::Counter;
+use namiki_platform::{Epoch, Stamp};
+
+/// Slots come in blocks, so that adding one moves none.
+const BLOCK_SLOTS: usize = 64;
+const BLOCKS: usize = 1024;
+/// The floor's word keeps this many low bits of its epoch beside the 48 bits of the stamp.
+const EPOCH_BITS: u32 = 16;
+const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
+
+#[derive(Default)]
+struct Slot {
+    taken: AtomicBool,
+    /// The epoch its owner is committing in, or 0.
+    epoch: AtomicU64,
+    /// The largest stamp its owners have ever published.
+    stamp: AtomicU64,
+    counts: [Counter; Count::ALL],
+}
+
+/// What every committer counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Count {
+    /// Commits that wrote.
+    Committed,
+    /// Commits that only read.
+    ReadOnly,
+    /// Attempts that ended in a conflict.
+    Conflicts,
+}
+
+impl Count {
+    const ALL: usize = 3;
+}
+
+type Block = Box<[CachePadded<Slot>]>;
+
+/// The epoch, its floor, and the slots of all committers.
+pub(crate) struct Epochs {
+    current: CachePadded<AtomicU64>,
+    /// `floor << 16 | epoch & 0xffff`, so that one load gives a pair that belongs together.
+    floor: CachePadded<AtomicU64>,
+    blocks: [OnceLock<Block>; BLOCKS],
+}
+
+/// A committer's slot; the index is good for as long as it is not released.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlotId(usize);
+
+impl Epochs {
+    /// Starts at epoch 1 with this floor.
+    pub(crate) fn new(floor: Stamp) -> Self {
+        Self {
+            current: CachePadded::new(AtomicU64::new(1)),
+            floor: CachePadded::new(AtomicU64::new(floor.0 << EPOCH_BITS | 1)),
+            blocks: [const { OnceLock::new() }; BLOCKS],
+        }
+    }
+
+    fn slot(&self, SlotId(index): SlotId) -> &Slot {
+        let block = self.blocks[index / BLOCK_SLOTS].get();
+        &block.expect("an id comes from `acquire`, which made its block")[index % BLOCK_SLOTS]
+    }
+
+    /// A slot for a new committer. Nothing if 65,536 are in use.
+    pub(crate) fn acquire(&self) -> Option<SlotId> {
+        for (b, block) in self.blocks.iter().enumerate() {
+            let slots =
+                block.get_or_init(|| (0..BLOCK_SLOTS).map(|_| CachePadded::default()).collect());
+            for (i, slot) in slots.iter().enumerate() {
+                if !slot.taken.load(Ordering::Relaxed) && !slot.taken.swap(true, Ordering::AcqRel) {
+                    return Some(SlotId(b * BLOCK_SLOTS + i));
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives a slot back. Its stamp stays: it may still decide a floor.
+    pub(crate) fn release(&self, id: SlotId) {
+        self.slot(id).taken.store(false, Ordering::Release);
+    }
+
+    /// Registers a commit: asks `stamp_above` for its stamp, given the floor that it must reach,
+    /// and publishes it. The caller's locks are held.
+    pub(crate) fn register(
+        &self,
+        id: SlotId,
+        mut stamp_above: impl FnMut(Stamp) -> Stamp,
+    ) -> (Epoch, Stamp) {
+        let slot = self.slot(id);
+        loop {
+            let epoch = self.current.load(Ordering::SeqCst);
+            let floor = self.floor.load(Ordering::SeqCst);
+            if floor & EPOCH_MASK != epoch & EPOCH_MASK {
+                self.finish_advance();
+                continue;
+            }
+            let stamp = stamp_above(Stamp(floor >> EPOCH_BITS));
+            slot.epoch.store(epoch, Ordering::Relaxed);
+            // Only the owner stores, so the maximum needs no read-modify-write.
+            if stamp.0 > slot.stamp.load(Ordering::Relaxed) {
+                slot.stamp.store(stamp.0, Ordering::Relaxed);
+            }
+            // Pairs with the fence in `finish_advance`, between the store of the epoch and the
+            // reading of the slots: one of the two sees the other.
+            fence(Ordering::SeqCst);
+            if self.current.load(Ordering::SeqCst) == epoch {
+                return (Epoch(epoch), stamp);
+            }
+        }
+    }
+
+    /// The commit's records are unlocked, or it did not happen.
+    pub(crate) fn deregister(&self, id: SlotId) {
+        self.slot(id).epoch.store(0, Ordering::Release);
+    }
+
+    /// Closes the current epoch and opens the next.
+    pub(crate) fn advance(&self) {
+        let epoch = self.current.load(Ordering::SeqCst);
+        let floor = self.floor.load(Ordering::SeqCst);
+        if floor & EPOCH_MASK == epoch & EPOCH_MASK {
+            // At most one floor is ever missing: the epoch moves only when its own is published.
+            let _ =
+                self.current
+                    .compare_exchange(epoch, epoch + 1, Ordering::SeqCst, Ordering::SeqCst);
+        }
+        self.finish_advance();
+    }
+
+    /// Publishes the floor of the current epoch if it is missing.
+    fn finish_advance(&self) {
+        let old = self.floor.load(Ordering::SeqCst);
+        let epoch = self.current.load(Ordering::SeqCst);
+        if old & EPOCH_MASK == epoch & EPOCH_MASK {
+            return;
+        }
+        fence(Ordering::SeqCst);
+        let largest = self
+            .slots()
+            .map(|slot| slot.stamp.load(Ordering::SeqCst))
+            .max()
+            .unwrap_or(0);
+        let floor = (largest + 1).max(old >> EPOCH_BITS);
+        // Whoever is first decides. Any value that is read after the epoch moved covers all of
+        // the closed epoch, and nobody publishes a stamp of the new one before its floor.
+        let _ = self.floor.compare_exchange(
+            old,
+            floor << EPOCH_BITS | epoch & EPOCH_MASK,
+            Ordering::SeqCst,
+            Ordering::SeqCst,
+        );
+    }
+
+    /// Counts one more for this committer.
+    pub(crate) fn count(&self, id: SlotId, what: Count) {
+        self.slot(id).counts[what as usize].add(1);
+    }
+
+    /// The sum over all committers since the database was opened.
+    pub(crate) fn counted(&self, what: Count) -> u64 {
+        self.slots()
+            .map(|slot| slot.counts[what as usize].get())
+            .sum()
+    }
+
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.blocks
+            .iter()
+            .map_while(|block| block.get())
+            .flatten()
+            .map(|slot| &**slot)
+    }
+
+    /// The current epoch.
+    pub(crate) fn current(&self) -> Epoch {
+        Epoch(self.current.load(Ordering::Relaxed))
+    }
+
+    /// The largest S such that every commit at or below it is finished: floor(e+1) - 1 for the
+    /// latest e with no committer registered in it or before.
+    #[cfg(test)]
+    fn stable(&self) -> Option<Stamp> {
+        let floor = self.floor.load(Ordering::SeqCst);
+        let epoch = self.current.load(Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let busy = self.slots().map(|slot| slot.epoch.load(Ordering::SeqCst));
+        let oldest = busy.filter(|epoch| *epoch != 0).min().unwrap_or(epoch);
+        (floor & EPOCH_MASK == epoch & EPOCH_MASK && oldest == epoch)
+            .then(|| Stamp((floor >> EPOCH_BITS) - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[test]
+    fn stamps_lie_between_the_floor_of_their_epoch_and_that_of_the_next() {
+        let epochs = Epochs::new(Stamp(100));
+        let commits = Mutex::new(Vec::new());
+        let floors = Mutex::new(std::collections::BTreeMap::new());
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..4_u64)
+                .map(|w| {
+                    let (epochs, commits) = (&epochs, &commits);
+                    scope.spawn(move || {
+                        let slot = epochs.acquire().unwrap();
+                        let mut mine = Vec::new();
+                        let mut above = 0;
+                        for i in 0..20_000_u64 {
+                            let (epoch, stamp) = epochs.register(slot, |floor| {
+                                above = floor.0.max(above) + (i * (w + 1)) % 3;
+                                Stamp(above)
+                            });
+                            mine.push((epoch.0, stamp.0));
+                            epochs.deregister(slot);
+                        }
+                        epochs.release(slot);
+                        commits.lock().unwrap().extend(mine);
+                    })
+                })
+                .collect();
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    epochs.advance();
+                    let word = epochs.floor.load(Ordering::SeqCst);
+                    let epoch = epochs.current.load(Ordering::SeqCst);
+                    if word & EPOCH_MASK == epoch & EPOCH_MASK {
+                        floors.lock().unwrap().insert(epoch, word >> EPOCH_BITS);
+                    }
+                }
+            });
+            for worker in workers {
+                worker.join().unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let floors = floors.into_inner().unwrap();
+        assert!(floors.len() > 2, "epochs must have passed");
+        for (epoch, stamp) in commits.into_inner().unwrap() {
+            for (&other, &floor) in &floors {
+                assert_eq!(
+                    stamp < floor,
+                    epoch < other,
+                    "stamp {stamp} of epoch {epoch}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_registered_committer_keeps_its_stamp_from_being_stable() {
+        let epochs = Epochs::new(Stamp(1));
+        let slot = epochs.acquire().unwrap();
+        let (_, stamp) = epochs.register(slot, |floor| Stamp(floor.0 + 9));
+        epochs.advance();
+        assert_eq!(epochs.stable(), None);
+        epochs.deregister(slot);
+        assert_eq!(epochs.stable(), Some(stamp));
+    }
+}

@@ -1,0 +1,270 @@
+//! What can go wrong, grouped by what the caller does next.
+//!
+//! - [`Error`] ends a transaction. [`Error::is_retryable`] says whether running it again can help;
+//!   [`Error::OutcomeUnknown`] is never retryable, because the transaction may have committed.
+//! - [`OpenError`] means that a database could not be opened; nothing in it was changed.
+
+use std::io;
+use std::path::PathBuf;
+
+use namiki_index::IndexError;
+use namiki_log::{LogError, ReadError};
+
+/// Why a transaction did not commit, or is not known to have committed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Another transaction was in the way. Nothing was changed; running it again can help, and
+    /// [`Database::transact`](crate::Database::transact) does so by itself.
+    #[error("conflict with another transaction: {0}")]
+    Conflict(Conflict),
+    /// Conflicts stood in the way at every attempt.
+    #[error("gave up after {attempts} attempts, each ended by a conflict: {last}")]
+    TooManyConflicts {
+        /// How often the transaction was run.
+        attempts: u32,
+        /// What ended the last attempt.
+        last: Conflict,
+    },
+    /// The transaction's own code asked for its end with
+    /// [`Transaction::abort`](crate::Transaction::abort). Nothing was changed.
+    #[error("transaction aborted: {0}")]
+    Aborted(String),
+    /// An insert found its key present. The transaction can go on.
+    #[error("table {table:?} already holds the key {key}")]
+    Duplicate {
+        /// The table's name.
+        table: String,
+        /// The key, as bytes in hexadecimal.
+        key: String,
+    },
+    /// A key is longer than a table can hold. The transaction can go on.
+    #[error("a key of {len_bytes} bytes is too long for table {table:?}: at most {max_bytes}")]
+    KeyTooLong {
+        /// The table's name.
+        table: String,
+        /// The length of the key.
+        len_bytes: usize,
+        /// The longest key that fits.
+        max_bytes: usize,
+    },
+    /// A key does not have the one length that the table's keys have. The transaction can go on.
+    #[error("table {table:?} has keys of 8 bytes, not of {len_bytes}")]
+    KeyLength {
+        /// The table's name.
+        table: String,
+        /// The length of the key.
+        len_bytes: usize,
+    },
+    /// A value is longer than a table can hold. The transaction can go on.
+    #[error("a value of {len_bytes} bytes is too long for table {table:?}: at most {max_bytes}")]
+    ValueTooLong {
+        /// The table's name.
+        table: String,
+        /// The length of the value.
+        len_bytes: usize,
+        /// The longest value that fits.
+        max_bytes: usize,
+    },
+    /// The bytes of a value are not what the table's value type writes.
+    #[error("a value in table {table:?} cannot be read as {expected}: {len_bytes} bytes")]
+    Undecodable {
+        /// The table's name.
+        table: String,
+        /// The type that was asked for.
+        expected: &'static str,
+        /// The length of the value.
+        len_bytes: usize,
+    },
+    /// All that the transaction wrote does not fit into a log buffer. Nothing was changed; make it
+    /// smaller, or open the database with a larger `buffer_bytes`.
+    #[error(
+        "the transaction's log record has {len_bytes} bytes, more than the {max_bytes} of a log buffer"
+    )]
+    TransactionTooLarge {
+        /// The length of its log record.
+        len_bytes: usize,
+        /// The longest record that fits.
+        max_bytes: usize,
+    },
+    /// The disk has no room for more log. Nothing was changed; free some room and run it again.
+    #[error("no room for the log: {0}")]
+    DiskFull(#[source] LogError),
+    /// The log failed before this transaction reached it. Nothing was changed. No further
+    /// transaction can commit; open the database again to recover.
+    #[error("the log has failed; open the database again to recover")]
+    LogFailed(#[source] LogError),
+    /// The log failed while it held this transaction: it may or may not have survived. Open the
+    /// database again and look; never just run the transaction again.
+    #[error("it is not known whether the transaction committed: the log failed")]
+    OutcomeUnknown(#[source] LogError),
+    /// All 2^48 stamps are used up. Nothing was changed. Loading a dump into a new database starts
+    /// them afresh.
+    #[error("the database has used up its 2^48 commit stamps; load a dump into a new database")]
+    StampsExhausted,
+    /// All 65,536 sessions and open transactions are in use. Drop some.
+    #[error("65,536 sessions and open transactions are in use; drop some")]
+    TooManySessions,
+    /// The database was closed. Nothing was changed.
+    #[error("the database is closed")]
+    Closed,
+    /// The table exists with other key or value types.
+    #[error("table {table:?} maps {found}, not {expected}")]
+    TableType {
+        /// The table's name.
+        table: String,
+        /// What it holds.
+        found: String,
+        /// What was asked for.
+        expected: String,
+    },
+    /// A table cannot have this name.
+    #[error("{name:?} cannot name a table: {why}")]
+    TableName {
+        /// The name asked for.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The catalogue could not be written. The table was not created.
+    #[error("cannot write the manifest {path}")]
+    Manifest {
+        /// The manifest's file.
+        path: PathBuf,
+        /// What the device said.
+        #[source]
+        source: std::sync::Arc<io::Error>,
+    },
+}
+
+/// What stood in a transaction's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Conflict {
+    /// A record to be written stayed locked.
+    #[error("a record it writes stayed locked")]
+    WriteLocked,
+    /// A record to be read stayed locked.
+    #[error("a record it reads stayed locked")]
+    ReadLocked,
+    /// A record that was read has a newer version, or is about to get one.
+    #[error("a record it read has changed")]
+    ReadChanged,
+    /// A key appeared in a range, or in the place of a missing key, that was read.
+    #[error("a key appeared where it had read that there was none")]
+    Phantom,
+}
+
+impl Error {
+    /// Whether nothing was changed and running the transaction again can succeed.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Conflict(_))
+    }
+
+    pub(crate) fn from_index(error: &IndexError, table: &str) -> Self {
+        match *error {
+            IndexError::KeyTooLong { len, max } => Self::KeyTooLong {
+                table: table.to_owned(),
+                len_bytes: len,
+                max_bytes: max,
+            },
+            IndexError::KeyLength { got, .. } => Self::KeyLength {
+                table: table.to_owned(),
+                len_bytes: got,
+            },
+            ref other => unreachable!("records' addresses fit every index: {other}"),
+        }
+    }
+}
+
+/// Why a database could not be opened. Nothing in its directory was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process, or another handle in this one, has the directory open.
+    #[error("{dir} is in use by another process or handle; close it first")]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The directory holds files, but no database.
+    #[error("{dir} holds files but no database; choose an empty or a new directory")]
+    NotADatabase {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// There is no database, and the builder was told not to create one.
+    #[error("{dir} holds no database")]
+    Missing {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The manifest was written by a later release.
+    #[error(
+        "{path} has format {found}, and this release knows formats up to {known}; use a newer release"
+    )]
+    FromTheFuture {
+        /// The manifest's file.
+        path: PathBuf,
+        /// The format it claims.
+        found: u32,
+        /// The latest format known here.
+        known: u32,
+    },
+    /// The manifest's checksum or contents are wrong.
+    #[error("the manifest {path} is damaged: {why}; restore it from a backup")]
+    DamagedManifest {
+        /// The manifest's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A log is damaged, not just torn at its end by a crash, or cannot be read.
+    #[error("the log cannot be recovered")]
+    Log(#[source] ReadError),
+    /// Commits are missing that were durable once: log files were lost or cut short.
+    #[error("{generation} of the log holds {found} of the {expected} commits that were durable")]
+    MissingCommits {
+        /// The generation.
+        generation: namiki_platform::Generation,
+        /// How many there have to be.
+        expected: u64,
+        /// How many were found.
+        found: u64,
+    },
+    /// A log record is whole but makes no sense: a bug, or a log that is not this database's.
+    #[error("the commit with {stamp} in {generation} of the log cannot be decoded: {why}")]
+    Undecodable {
+        /// The log's generation.
+        generation: namiki_platform::Generation,
+        /// The commit.
+        stamp: namiki_platform::Stamp,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The new log could not be started.
+    #[error("cannot start a log in {dir}")]
+    StartLog {
+        /// The directory.
+        dir: PathBuf,
+        /// What the log said.
+        #[source]
+        source: LogError,
+    },
+    /// Settings that do not fit together.
+    #[error("{0}")]
+    Settings(String),
+    /// The recovery was interrupted, see [`Builder::interrupt`](crate::Builder::interrupt).
+    #[error("recovery was interrupted; nothing was changed")]
+    Interrupted,
+    /// The device failed.
+    #[error("cannot access {path}")]
+    Device {
+        /// What was accessed.
+        path: PathBuf,
+        /// What the device said.
+        #[source]
+        source: io::Error,
+    },
+}

@@ -1,0 +1,430 @@
+//! Opening a database: settings, recovery, and the start of a new log.
+//!
+//! ```text
+//!   lock the directory → read the manifest → recover → seal what was read, announce the next
+//!   generation (one replacement of the manifest) → start its log
+//! ```
+//! A crash before the manifest is replaced leaves everything as it was; after it, the new
+//! generation is found empty.
+//!
+//! Paper: pwal §5.1 (the master record and its clean-exit mark)
+
+use std::io;
+use std::num::{NonZeroU16, NonZeroU32};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16};
+use std::time::Duration;
+
+use namiki_index::TreeKind;
+use namiki_log::{CutRule, Log, LogConfig, Placement, Prepare, Retain, SequencerKind};
+use namiki_platform::Stamp;
+use namiki_platform::disk::{DirLock, Disk, open_best};
+use namiki_platform::random::Random;
+use parking_lot::Mutex;
+
+use crate::codec::RecordFormat;
+use crate::db::{Catalogue, Database, Shared};
+use crate::engine::Engine;
+use crate::epoch::Epochs;
+use crate::error::OpenError;
+use crate::manifest::Manifest;
+use crate::recovery::{self, OnProgress, RecoverySettings, ReplayOrder};
+use crate::space::Space;
+use crate::spec::{Layout, LockRelease, Logging, Spec};
+
+/// Files that may lie in a directory whose database was never finished.
+const LEFT_BY_INTERRUPTED_CREATION: [&str; 2] = ["LOCK", "MANIFEST"];
+
+/// How a database is to be opened. The defaults suit an embedded program.
+#[derive(Clone)]
+pub struct Builder {
+    spec: Spec,
+    disk: Option<Arc<dyn Disk>>,
+    create: bool,
+    tree: TreeKind,
+    streams: Option<NonZeroU16>,
+    group_wait_max: Duration,
+    sequencer: SequencerKind,
+    record_format: RecordFormat,
+    buffer_bytes: usize,
+    segment_bytes: u64,
+    shared_device: Option<(PathBuf, u64)>,
+    prepare: Prepare,
+    attempts_max: u32,
+    recovery: RecoverySettings,
+}
+
+impl Database {
+    /// Opens the database in a directory, created if there is none, and recovers it.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; nothing is changed then.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Self::builder().open(dir)
+    }
+
+    /// Settings to open a database with.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            spec: Spec::DEFAULT,
+            disk: None,
+            create: true,
+            tree: TreeKind::default(),
+            streams: None,
+            group_wait_max: Duration::from_millis(1),
+            sequencer: SequencerKind::FetchAdd,
+            record_format: RecordFormat::Compact,
+            buffer_bytes: 256 << 10,
+            segment_bytes: 16 << 20,
+            shared_device: None,
+            prepare: Prepare::Background,
+            attempts_max: 10_000,
+            recovery: RecoverySettings {
+                threads: cores,
+                order: ReplayOrder::HighestStamp,
+                on_progress: None,
+                interrupt: None,
+            },
+        }
+    }
+}
+
+impl Builder {
+    /// The protocol. Default: [`Spec::DEFAULT`]. It may differ from one opening to the next.
+    #[must_use]
+    pub fn spec(mut self, spec: Spec) -> Self {
+        self.spec = spec;
+        self
+    }
+
+    /// The disk. Default: direct writes where the file system of the directory allows them,
+    /// buffered ones with a sync otherwise.
+    #[must_use]
+    pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.disk = Some(disk);
+        self
+    }
+
+    /// Whether a database is created where there is none. Default: yes.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// The index of all tables. Default: the default ordered tree.
+    #[must_use]
+    pub fn index(mut self, tree: TreeKind) -> Self {
+        self.tree = tree;
+        self
+    }
+
+    /// The number of log streams under `PWAL`. Default: one for each processor. It may differ from
+    /// one opening to the next.
+    #[must_use]
+    pub fn streams(mut self, streams: NonZeroU16) -> Self {
+        self.streams = Some(streams);
+        self
+    }
+
+    /// The longest that a commit waits for its group. Default: 1 ms. `Duration::MAX` waits until
+    /// the group is full, or somebody needs it flushed.
+    #[must_use]
+    pub fn group_wait_max(mut self, wait: Duration) -> Self {
+        self.group_wait_max = wait;
+        self
+    }
+
+    /// How log sequence numbers are drawn where they are needed. Default: by fetch-and-add.
+    #[must_use]
+    pub fn sequencer(mut self, sequencer: SequencerKind) -> Self {
+        self.sequencer = sequencer;
+        self
+    }
+
+    /// How many bytes commits take in the log. Default: as few as possible.
+    #[must_use]
+    pub fn record_format(mut self, format: RecordFormat) -> Self {
+        self.record_format = format;
+        self
+    }
+
+    /// The length of a stream's log buffer, which bounds what one transaction can write. Default:
+    /// 256 KiB.
+    #[must_use]
+    pub fn buffer_bytes(mut self, bytes: usize) -> Self {
+        self.buffer_bytes = bytes;
+        self
+    }
+
+    /// The length of a log file. Default: 16 MiB.
+    #[must_use]
+    pub fn segment_bytes(mut self, bytes: u64) -> Self {
+        self.segment_bytes = bytes;
+        self
+    }
+
+    /// Puts all streams onto one device or preallocated file, at fixed offsets of `region_bytes`
+    /// (`pwal` §5.7), instead of into files of their own.
+    #[must_use]
+    pub fn shared_device(mut self, path: impl Into<PathBuf>, region_bytes: u64) -> Self {
+        self.shared_device = Some((path.into(), region_bytes));
+        self
+    }
+
+    /// Who makes the next log file ready: a thread (the default), or the commit that needs it.
+    #[must_use]
+    pub fn prepare(mut self, prepare: Prepare) -> Self {
+        self.prepare = prepare;
+        self
+    }
+
+    /// How often a transaction is run before its conflicts are reported. Default: 10,000.
+    #[must_use]
+    pub fn attempts_max(mut self, attempts: NonZeroU32) -> Self {
+        self.attempts_max = attempts.get();
+        self
+    }
+
+    /// How many threads recover. Default: one for each processor.
+    #[must_use]
+    pub fn recovery_threads(mut self, threads: NonZeroU16) -> Self {
+        self.recovery.threads = usize::from(threads.get());
+        self
+    }
+
+    /// In which order logs are replayed.
+    #[must_use]
+    pub fn replay_order(mut self, order: ReplayOrder) -> Self {
+        self.recovery.order = order;
+        self
+    }
+
+    /// Called now and then while the database recovers.
+    #[must_use]
+    pub fn on_progress(mut self, on_progress: OnProgress) -> Self {
+        self.recovery.on_progress = Some(on_progress);
+        self
+    }
+
+    /// Recovery ends with [`OpenError::Interrupted`] soon after this becomes true.
+    #[must_use]
+    pub fn interrupt(mut self, asked: Arc<AtomicBool>) -> Self {
+        self.recovery.interrupt = Some(asked);
+        self
+    }
+
+    /// Opens the database in `dir`, and recovers it.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; nothing is changed then.
+    pub fn open(self, dir: impl AsRef<Path>) -> Result<Database, OpenError> {
+        let dir = dir.as_ref();
+        self.check()?;
+        let disk = self.disk_for(dir)?;
+        let device = |source| OpenError::Device {
+            path: dir.to_owned(),
+            source,
+        };
+        if self.create {
+            disk.create_dir_all(dir).map_err(device)?;
+        }
+        let lock = lock(&*disk, dir)?;
+        let mut manifest = match Manifest::read(&*disk, dir)? {
+            Some(manifest) => manifest,
+            None => self.new_manifest(&*disk, dir)?,
+        };
+
+        let spaces: Vec<_> = manifest
+            .tables
+            .iter()
+            .map(|info| Arc::new(Space::new(info.clone(), self.tree)))
+            .collect();
+        let wal_dir = dir.join("wal");
+        let found = recovery::recover(&disk, &wal_dir, &manifest, &spaces, &self.recovery)?;
+
+        for (generation, seal) in found.seals {
+            let unsealed = manifest
+                .generations
+                .iter_mut()
+                .find(|g| g.generation == generation);
+            if let Some(unsealed) = unsealed {
+                unsealed.seal = Some(seal);
+            }
+        }
+        let config = self.log_config(&manifest, found.next_lsn);
+        if let Some((config, cut)) = &config {
+            manifest.generations.push(config.generation_info(*cut));
+        }
+        manifest.spec = self.spec;
+        manifest.closed = false;
+        manifest
+            .write(&*disk, dir)
+            .map_err(|source| OpenError::Device {
+                path: Manifest::path(dir),
+                source,
+            })?;
+
+        let log = config
+            .map(|(config, _)| Log::create(Arc::clone(&disk), &wal_dir, config))
+            .transpose()
+            .map_err(|source| OpenError::StartLog {
+                dir: wal_dir,
+                source,
+            })?;
+        let floor = Stamp(found.report.max_stamp.0 + 1);
+        let engine = Engine::new(
+            self.spec,
+            self.record_format,
+            self.attempts_max,
+            Epochs::new(floor),
+            log,
+            spaces,
+        );
+        Ok(Database::from_shared(Shared {
+            engine: Arc::new(engine),
+            disk,
+            dir: dir.to_owned(),
+            tree: self.tree,
+            recovery: found.report,
+            catalogue: Mutex::new(Catalogue {
+                manifest,
+                lock: Some(lock),
+            }),
+            pools: Default::default(),
+            next_worker: AtomicU16::new(0),
+        }))
+    }
+
+    fn check(&self) -> Result<(), OpenError> {
+        if let RecordFormat::Fixed(bytes) = self.record_format
+            && bytes.get() < RecordFormat::FIXED_BYTES_MIN
+        {
+            return Err(OpenError::Settings(format!(
+                "log records of {bytes} bytes are too short: at least {}",
+                RecordFormat::FIXED_BYTES_MIN
+            )));
+        }
+        Ok(())
+    }
+
+    fn disk_for(&self, dir: &Path) -> Result<Arc<dyn Disk>, OpenError> {
+        if let Some(disk) = &self.disk {
+            return Ok(Arc::clone(disk));
+        }
+        // The directory need not exist yet; its file system is that of what it will lie in.
+        let existing = dir
+            .ancestors()
+            .find(|dir| dir.is_dir())
+            .unwrap_or(Path::new("."));
+        let (disk, _) = open_best(existing).map_err(|source| OpenError::Device {
+            path: existing.to_owned(),
+            source,
+        })?;
+        Ok(disk)
+    }
+
+    fn new_manifest(&self, disk: &dyn Disk, dir: &Path) -> Result<Manifest, OpenError> {
+        let files = disk.list(dir).map_err(|source| OpenError::Device {
+            path: dir.to_owned(),
+            source,
+        })?;
+        let foreign = files.iter().any(|file| {
+            let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+            !LEFT_BY_INTERRUPTED_CREATION
+                .iter()
+                .any(|left| name.starts_with(left))
+        });
+        if foreign {
+            return Err(OpenError::NotADatabase {
+                dir: dir.to_owned(),
+            });
+        }
+        if !self.create {
+            return Err(OpenError::Missing {
+                dir: dir.to_owned(),
+            });
+        }
+        Ok(Manifest::new(new_identity(), self.spec))
+    }
+
+    fn log_config(
+        &self,
+        manifest: &Manifest,
+        next_lsn: namiki_platform::Lsn,
+    ) -> Option<(LogConfig, CutRule)> {
+        let Logging::Log { layout, group } = self.spec.logging else {
+            return None;
+        };
+        let (sequencer, cut) = match (self.spec.release, layout) {
+            (LockRelease::Normal, Layout::PerWorker) => (SequencerKind::None, CutRule::Stamp),
+            _ => (self.sequencer, CutRule::Lsn),
+        };
+        let cores = std::thread::available_parallelism().map_or(NonZeroU16::MIN, |cores| {
+            NonZeroU16::try_from(cores.get() as u16).unwrap_or(NonZeroU16::MIN)
+        });
+        let config = LogConfig {
+            layout,
+            streams: self.streams.unwrap_or(cores),
+            group,
+            group_wait_max: self.group_wait_max,
+            sequencer,
+            buffer_bytes: self.buffer_bytes,
+            placement: match &self.shared_device {
+                Some((path, region_bytes)) => Placement::Shared {
+                    path: path.clone(),
+                    region_bytes: *region_bytes,
+                },
+                None => Placement::Segments {
+                    segment_bytes: self.segment_bytes,
+                },
+            },
+            retain: Retain::All,
+            prepare: self.prepare,
+            generation: manifest.next_generation(),
+            first_lsn: next_lsn,
+            identity: manifest.identity(),
+        };
+        Some((config, cut))
+    }
+}
+
+fn lock(disk: &dyn Disk, dir: &Path) -> Result<DirLock, OpenError> {
+    disk.lock_dir(dir).map_err(|source| match source.kind() {
+        io::ErrorKind::ResourceBusy => OpenError::InUse {
+            dir: dir.to_owned(),
+        },
+        io::ErrorKind::NotFound => OpenError::Missing {
+            dir: dir.to_owned(),
+        },
+        _ => OpenError::Device {
+            path: dir.to_owned(),
+            source,
+        },
+    })
+}
+
+/// A number that no other database has.
+fn new_identity() -> u128 {
+    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let seed = clock.map_or(0, |now| now.as_nanos() as u64) ^ u64::from(std::process::id()) << 40;
+    let mut random = Random::seeded(seed);
+    u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("spec", &self.spec)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,338 @@
+//! A record: one protocol word, a header, and a payload that readers copy without a lock.
+//!
+//! ```text
+//!   0         8             16                                  24
+//!   | word 64 | creation 64 | absent 1 | boxed 1 | … | cap 8 | len 32 | data: cap × 64 bits |
+//! ```
+//! `word` belongs to the concurrency control alone. `creation` is the stamp of the commit that
+//! wrote this version; it is the version's identity. A payload of at most `cap` words lies in
+//! `data`; a longer one lies in an immutable box whose address is `data[0]`.
+//!
+//! Readers race with the one writer that holds the record's lock, so every field is an atomic, and
+//! a reader's copy counts only if the word did not change around it.
+//!
+//! # Invariants
+//! - R1. A record's memory is never freed or reused while its table exists, and whoever holds a
+//!   [`RecordRef`] keeps the table alive (a transaction holds the database). Tables are dropped
+//!   with the database, so a `RecordRef` can be followed by anybody who has one.
+//! - R2. `cap` is written once, before the record is shared, and is at least 1.
+//! - R3. `creation`, the rest of the header and `data` are stored only by who holds the record's
+//!   lock, between a compare-and-swap that set the lock and a `Release` store that clears it.
+//! - R4. When `boxed` is set, `data[0]` is the address of a live box of exactly `len` bytes. A
+//!   replaced box is retired through epoch reclamation, not freed.
+//!
+//! Paper: tictoc-pwal §2.1.1
+#![expect(
+    unsafe_code,
+    reason = "a record's length is known at run time, and readers race with writers"
+)]
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crossbeam_epoch as reclaim;
+use namiki_platform::Stamp;
+
+const WORD_BYTES: usize = 8;
+const ABSENT: u64 = 1 << 63;
+const BOXED: u64 = 1 << 62;
+const CAPACITY_SHIFT: u32 = 32;
+const LEN_MASK: u64 = u32::MAX as u64;
+
+/// The longest payload of a record, in bytes.
+pub(crate) const VALUE_BYTES_MAX: usize = 1 << 30;
+/// The longest payload that a record can be given room for in itself, in bytes.
+pub(crate) const INLINE_BYTES_MAX: usize = 255 * WORD_BYTES;
+
+#[repr(C)]
+struct Header {
+    word: AtomicU64,
+    creation: AtomicU64,
+    meta: AtomicU64,
+}
+
+/// A shared pointer to a record (R1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RecordRef(NonNull<Header>);
+
+// SAFETY: all fields of a record are atomics, and its memory outlives every reference (R1).
+unsafe impl Send for RecordRef {}
+// SAFETY: as above.
+unsafe impl Sync for RecordRef {}
+
+/// What a reader found in a record, before it knows whether the word stayed the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    /// The stamp of the commit that wrote this version, 0 for none.
+    pub(crate) creation: Stamp,
+    /// Whether the version says that the key is not there.
+    pub(crate) absent: bool,
+}
+
+impl RecordRef {
+    /// The bytes that a record for payloads of `value_bytes` takes.
+    pub(crate) fn bytes_for(value_bytes: usize) -> usize {
+        size_of::<Header>() + capacity_words(value_bytes) * WORD_BYTES
+    }
+
+    /// Makes an absent record with the protocol word `word` in fresh memory.
+    ///
+    /// # Safety
+    /// `memory` is aligned to 8, is valid for `bytes_for(value_bytes)` bytes, belongs to nobody
+    /// else, and keeps R1.
+    pub(crate) unsafe fn create(memory: NonNull<u8>, value_bytes: usize, word: u64) -> Self {
+        let capacity = capacity_words(value_bytes);
+        let header = memory.cast::<Header>();
+        // SAFETY: the caller vouches for the memory; `Header` and the words after it fit into it.
+        unsafe {
+            header.write(Header {
+                word: AtomicU64::new(word),
+                creation: AtomicU64::new(0),
+                meta: AtomicU64::new(ABSENT | (capacity as u64) << CAPACITY_SHIFT),
+            });
+            let data = header.add(1).cast::<AtomicU64>();
+            for i in 0..capacity {
+                data.add(i).write(AtomicU64::new(0));
+            }
+        }
+        Self(header)
+    }
+
+    /// The record at an address that came from [`RecordRef::address`].
+    ///
+    /// # Safety
+    /// `address` came from [`RecordRef::address`] of a record whose table still exists (R1).
+    pub(crate) unsafe fn from_address(address: u64) -> Self {
+        // SAFETY: the caller vouches that it came from a non-null pointer.
+        Self(unsafe {
+            NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut(address as usize))
+        })
+    }
+
+    /// The record's address, for an index's payload.
+    pub(crate) fn address(self) -> u64 {
+        self.0.as_ptr().expose_provenance() as u64
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: R1.
+        unsafe { self.0.as_ref() }
+    }
+
+    fn data(&self, index: usize) -> &AtomicU64 {
+        debug_assert!(index < self.capacity());
+        // SAFETY: callers stay below the capacity, and `cap` words follow the header (R2).
+        unsafe { self.0.add(1).cast::<AtomicU64>().add(index).as_ref() }
+    }
+
+    fn capacity(self) -> usize {
+        (self.header().meta.load(Ordering::Relaxed) >> CAPACITY_SHIFT & 0xff) as usize
+    }
+
+    /// The word of the concurrency control.
+    pub(crate) fn word(&self) -> &AtomicU64 {
+        &self.header().word
+    }
+
+    /// The bytes this record takes, without a box.
+    pub(crate) fn bytes(self) -> usize {
+        size_of::<Header>() + self.capacity() * WORD_BYTES
+    }
+
+    /// The creation stamp. It belongs to the version that a word loaded with `Acquire` before
+    /// describes if that word was unlocked and is still the same after.
+    pub(crate) fn creation(self) -> Stamp {
+        Stamp(self.header().creation.load(Ordering::Relaxed))
+    }
+
+    /// Whether the version says that the key is not there; exact while nobody writes.
+    pub(crate) fn is_absent(self) -> bool {
+        self.header().meta.load(Ordering::Relaxed) & ABSENT != 0
+    }
+
+    /// Asks the processor to bring the record closer.
+    pub(crate) fn prefetch(self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch of any address is harmless.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(self.0.as_ptr().cast());
+        }
+    }
+
+    /// Copies the payload into `out` and returns what it belongs to, or nothing if `unchanged`,
+    /// asked after the copy, denies that the word is still the one the caller had loaded (with
+    /// `Acquire`, unlocked) before.
+    pub(crate) fn copy_if(
+        self,
+        out: &mut Vec<u8>,
+        unchanged: impl FnOnce(&AtomicU64) -> bool,
+    ) -> Option<Snapshot> {
+        let header = self.header();
+        let creation = Stamp(header.creation.load(Ordering::Relaxed));
+        let meta = header.meta.load(Ordering::Relaxed);
+        out.clear();
+        if meta & BOXED != 0 {
+            return self.copy_boxed_if(out, creation, unchanged);
+        }
+        let len = (meta & LEN_MASK) as usize;
+        let words = len.div_ceil(WORD_BYTES).min(self.capacity());
+        for i in 0..words {
+            out.extend_from_slice(&self.data(i).load(Ordering::Relaxed).to_ne_bytes());
+        }
+        out.truncate(len);
+        // Pairs with the writer's Release fence in `install`: if any load above saw what a writer
+        // stored, the check below sees at least that writer's lock.
+        fence(Ordering::Acquire);
+        unchanged(&header.word).then_some(Snapshot {
+            creation,
+            absent: meta & ABSENT != 0,
+        })
+    }
+
+    #[cold]
+    fn copy_boxed_if(
+        self,
+        out: &mut Vec<u8>,
+        creation: Stamp,
+        unchanged: impl FnOnce(&AtomicU64) -> bool,
+    ) -> Option<Snapshot> {
+        let guard = reclaim::pin();
+        let header = self.header();
+        let meta = header.meta.load(Ordering::Relaxed);
+        let address = self.data(0).load(Ordering::Acquire);
+        let again = header.creation.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        if meta & BOXED == 0 || again != creation.0 || !unchanged(&header.word) {
+            return None;
+        }
+        let start: *const u8 = std::ptr::with_exposed_provenance(address as usize);
+        // SAFETY: the word did not change while we loaded `meta` and `address`, so they belong
+        // together and to the current version (R3, the fences as in `copy_if`), and the box was
+        // live then (R4). We pinned before we loaded its address, so it is not freed before
+        // `guard` goes. Nobody writes into it.
+        out.extend_from_slice(unsafe {
+            std::slice::from_raw_parts(start, (meta & LEN_MASK) as usize)
+        });
+        drop(guard);
+        Some(Snapshot {
+            creation,
+            absent: false,
+        })
+    }
+
+    /// Replaces the version. The caller holds the record's lock (R3), and `value` is at most
+    /// [`VALUE_BYTES_MAX`] long; no value means that the key is not there.
+    pub(crate) fn install(self, value: Option<&[u8]>, creation: Stamp) {
+        let header = self.header();
+        // Pairs with the readers' Acquire fence: whoever sees a store below sees the lock.
+        fence(Ordering::Release);
+        header.creation.store(creation.0, Ordering::Relaxed);
+        let old_meta = header.meta.load(Ordering::Relaxed);
+        let old_data = self.data(0).load(Ordering::Relaxed);
+        let capacity = self.capacity();
+        let kept = (capacity as u64) << CAPACITY_SHIFT;
+        let len = value.map_or(0, <[u8]>::len);
+        debug_assert!(len <= VALUE_BYTES_MAX);
+        let meta = match value {
+            None => ABSENT | kept,
+            Some(value) if len <= capacity * WORD_BYTES => {
+                for (i, chunk) in value.chunks(WORD_BYTES).enumerate() {
+                    let mut word = [0; WORD_BYTES];
+                    word[..chunk.len()].copy_from_slice(chunk);
+                    self.data(i)
+                        .store(u64::from_ne_bytes(word), Ordering::Relaxed);
+                }
+                kept | len as u64
+            }
+            Some(value) => {
+                let boxed = Box::<[u8]>::into_raw(value.into()).cast::<u8>();
+                self.data(0)
+                    .store(boxed.expose_provenance() as u64, Ordering::Release);
+                BOXED | kept | len as u64
+            }
+        };
+        header.meta.store(meta, Ordering::Relaxed);
+        if old_meta & BOXED != 0 {
+            let guard = reclaim::pin();
+            // SAFETY: the box has just been unlinked by us, the only writer (R3), so it is retired
+            // once; readers that still look at it are pinned (see `copy_boxed_if`).
+            unsafe { guard.defer_unchecked(move || free_box(old_data, old_meta)) };
+        }
+    }
+
+    /// Frees the box, if there is one.
+    ///
+    /// # Safety
+    /// The record is going away: nobody else can reach it, and it is not used again.
+    pub(crate) unsafe fn dispose(self) {
+        let meta = self.header().meta.load(Ordering::Relaxed);
+        if meta & BOXED != 0 {
+            // SAFETY: R4, and the caller vouches that nobody can reach it any more.
+            unsafe { free_box(self.data(0).load(Ordering::Relaxed), meta) };
+        }
+    }
+}
+
+/// # Safety
+/// `address` and `meta` are of one version with a box that nobody can reach any more.
+unsafe fn free_box(address: u64, meta: u64) {
+    let start: *mut u8 = std::ptr::with_exposed_provenance_mut(address as usize);
+    let slice = std::ptr::slice_from_raw_parts_mut(start, (meta & LEN_MASK) as usize);
+    // SAFETY: made by `Box::into_raw` in `install` with this length (R4); freed once.
+    drop(unsafe { Box::from_raw(slice) });
+}
+
+fn capacity_words(value_bytes: usize) -> usize {
+    value_bytes.clamp(1, INLINE_BYTES_MAX).div_ceil(WORD_BYTES)
+}
+
+impl fmt::Debug for RecordRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RecordRef({:p}, {})", self.0, self.creation())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(value_bytes: usize) -> RecordRef {
+        let words = vec![0_u64; RecordRef::bytes_for(value_bytes).div_ceil(8)].leak();
+        let memory = NonNull::from(words).cast();
+        // SAFETY: leaked memory of the right size and alignment.
+        unsafe { RecordRef::create(memory, value_bytes, 0) }
+    }
+
+    #[test]
+    fn a_payload_comes_back_whether_it_fits_or_not() {
+        let record = record(16);
+        let mut out = Vec::new();
+        let absent = record.copy_if(&mut out, |_| true).unwrap();
+        assert_eq!(
+            absent,
+            Snapshot {
+                creation: Stamp(0),
+                absent: true
+            }
+        );
+        for len in [0, 1, 7, 8, 9, 16, 17, 100, 5000, 3, 0] {
+            let value: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            record.install(Some(&value), Stamp(len as u64));
+            let snapshot = record.copy_if(&mut out, |_| true).unwrap();
+            assert_eq!(
+                snapshot,
+                Snapshot {
+                    creation: Stamp(len as u64),
+                    absent: false
+                }
+            );
+            assert_eq!(out, value);
+        }
+        record.install(Some(&[1; 100]), Stamp(1000));
+        record.install(None, Stamp(1001));
+        assert!(record.copy_if(&mut out, |_| true).unwrap().absent);
+        assert!(record.copy_if(&mut out, |_| false).is_none());
+    }
+}

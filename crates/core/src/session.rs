@@ -1,0 +1,158 @@
+//! Running transactions one after the other: retries, waiting, and tickets.
+
+use std::time::Duration;
+
+use namiki_platform::WorkerId;
+use namiki_platform::random::Random;
+
+use crate::cc::{Checks, Sound};
+use crate::error::Error;
+use crate::txn::{self, Ticket, Transaction};
+
+/// After this many conflicts in a row, an attempt is preceded by a sleep, not just by giving up
+/// the processor.
+const YIELDS: u32 = 8;
+/// The longest sleep between two attempts.
+const SLEEP_MAX: Duration = Duration::from_millis(1);
+
+/// Runs transactions on one log stream.
+///
+/// [`Database::transact`](crate::Database::transact) takes a session from a pool each time; a thread
+/// that runs many transactions keeps one to itself. Dropping it makes durable what is in its group.
+#[derive(Debug)]
+pub struct Session {
+    transaction: Transaction,
+    random: Random,
+    attempts: u64,
+}
+
+impl Session {
+    pub(crate) fn new(transaction: Transaction, seed: u64) -> Self {
+        Self {
+            transaction,
+            random: Random::seeded(seed),
+            attempts: 0,
+        }
+    }
+
+    /// The log stream of this session's commits.
+    #[must_use]
+    pub fn worker(&self) -> WorkerId {
+        self.transaction.worker()
+    }
+
+    /// How often a transaction of this session was run, retries included.
+    #[must_use]
+    pub fn attempts(&self) -> u64 {
+        self.attempts
+    }
+
+    /// Runs a transaction until it commits, and returns when it is durable. See
+    /// [`Database::transact`](crate::Database::transact).
+    ///
+    /// # Errors
+    /// What `body` returns, other than a conflict; [`Error::TooManyConflicts`]; and the errors of
+    /// [`Transaction::commit`].
+    pub fn transact<T>(
+        &mut self,
+        body: impl FnMut(&mut Transaction) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let (value, ticket) = self.transact_async(body)?;
+        self.wait(&ticket)?;
+        Ok(value)
+    }
+
+    /// Runs a transaction until it commits, and returns without waiting for it to be durable.
+    ///
+    /// # Errors
+    /// As [`Session::transact`].
+    pub fn transact_async<T>(
+        &mut self,
+        mut body: impl FnMut(&mut Transaction) -> Result<T, Error>,
+    ) -> Result<(T, Ticket), Error> {
+        let attempts_max = self.transaction.engine().attempts_max;
+        let mut attempt = 1;
+        loop {
+            match self.try_transact_async(&mut body) {
+                Err(Error::Conflict(last)) if attempt >= attempts_max => {
+                    return Err(Error::TooManyConflicts {
+                        attempts: attempt,
+                        last,
+                    });
+                }
+                Err(Error::Conflict(_)) => self.back_off(attempt),
+                done => return done,
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Runs a transaction once, and returns without waiting for it to be durable.
+    ///
+    /// # Errors
+    /// As [`Session::transact`], and [`Error::Conflict`].
+    pub fn try_transact_async<T>(
+        &mut self,
+        body: impl FnOnce(&mut Transaction) -> Result<T, Error>,
+    ) -> Result<(T, Ticket), Error> {
+        self.try_planted::<Sound, T>(body)
+    }
+
+    /// [`Session::try_transact_async`] with a bug, to see it found.
+    #[doc(hidden)]
+    pub fn try_planted<C: Checks, T>(
+        &mut self,
+        body: impl FnOnce(&mut Transaction) -> Result<T, Error>,
+    ) -> Result<(T, Ticket), Error> {
+        self.attempts += 1;
+        self.transaction.restart()?;
+        self.transaction.plant::<C>();
+        let value = body(&mut self.transaction)?;
+        let ticket = self.transaction.finish::<C>()?;
+        Ok((value, ticket))
+    }
+
+    /// Returns when the transaction is durable, and everything it depends on.
+    ///
+    /// # Errors
+    /// [`Error::OutcomeUnknown`] if the log failed.
+    pub fn wait(&self, ticket: &Ticket) -> Result<(), Error> {
+        txn::wait(self.transaction.engine(), ticket)
+    }
+
+    /// Whether the transaction is durable, and everything it depends on.
+    #[must_use]
+    pub fn is_acknowledged(&self, ticket: &Ticket) -> bool {
+        txn::is_acknowledged(self.transaction.engine(), ticket)
+    }
+
+    /// Makes the group that is being gathered durable now. A thread that stops committing for a
+    /// while does this, or leaves it to the log's own time limit.
+    ///
+    /// # Errors
+    /// [`Error::OutcomeUnknown`] if the log fails.
+    pub fn flush(&self) -> Result<(), Error> {
+        self.transaction.flush_group()
+    }
+
+    /// Waits a little, longer after each conflict, and each time for a length of its own, so that
+    /// two that were in each other's way do not meet again.
+    fn back_off(&mut self, attempt: u32) {
+        if attempt <= YIELDS {
+            std::thread::yield_now();
+            return;
+        }
+        // Who sleeps holds nobody up: a failed flush shows at the next attempt.
+        let _ = self.flush();
+        let exponent = (attempt - YIELDS).min(10);
+        let longest = Duration::from_micros(1 << exponent).min(SLEEP_MAX);
+        std::thread::sleep(longest.mul_f64(self.random.unit()));
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Nobody is left to hear of a failure here; tickets of these commits report it.
+        let _ = self.flush();
+    }
+}

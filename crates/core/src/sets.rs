@@ -1,0 +1,254 @@
+//! What a running transaction remembers: what it read, where it read gaps, and what it will write.
+//!
+//! All of it is private to the transaction and is kept from one transaction to the next, so that
+//! running one allocates nothing. Keys and values to be written lie in one byte buffer.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
+use std::sync::Arc;
+
+use namiki_index::LeafVersion;
+
+use crate::cc::{Before, Seen};
+use crate::record::RecordRef;
+use crate::space::{Space, TableId};
+
+/// A value's bytes on their way into a transaction; up to 64 take no allocation.
+pub type ValueBytes = smallvec::SmallVec<[u8; 64]>;
+
+/// Up to this many writes are looked for one by one.
+const LINEAR_WRITES: usize = 16;
+
+/// One version that was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    pub(crate) record: RecordRef,
+    pub(crate) seen: Seen,
+}
+
+/// One leaf in which a gap was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Gap {
+    pub(crate) space: Arc<Space>,
+    pub(crate) leaf: LeafVersion,
+}
+
+/// One record to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) record: RecordRef,
+    pub(crate) table: TableId,
+    key: Range<u32>,
+    /// No value: the key is deleted.
+    value: Option<Range<u32>>,
+    /// The word before the lock, while committing.
+    pub(crate) before: Before,
+}
+
+/// A place in the transaction to which it can return.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    writes: usize,
+    undo: usize,
+}
+
+/// What a running transaction remembers.
+#[derive(Default)]
+pub(crate) struct Sets {
+    pub(crate) reads: Vec<Read>,
+    pub(crate) gaps: Vec<Gap>,
+    pub(crate) writes: Vec<Write>,
+    bytes: Vec<u8>,
+    /// Where each record's write is, once there are more than [`LINEAR_WRITES`].
+    by_record: HashMap<RecordRef, usize, BuildHasherDefault<AddressHasher>>,
+    /// Values that were overwritten since the first mark: (write, its earlier value).
+    undo: Vec<(usize, Option<Range<u32>>)>,
+    marked: bool,
+}
+
+impl Sets {
+    /// Forgets everything; the memory stays.
+    pub(crate) fn clear(&mut self) {
+        self.reads.clear();
+        self.gaps.clear();
+        self.writes.clear();
+        self.bytes.clear();
+        if !self.by_record.is_empty() {
+            self.by_record.clear();
+        }
+        self.undo.clear();
+        self.marked = false;
+    }
+
+    /// The position of the record's write.
+    pub(crate) fn write_of(&self, record: RecordRef) -> Option<usize> {
+        if self.writes.len() <= LINEAR_WRITES {
+            self.writes.iter().position(|write| write.record == record)
+        } else {
+            self.by_record.get(&record).copied()
+        }
+    }
+
+    /// The value that a write will leave; nothing if it deletes the key.
+    pub(crate) fn value(&self, write: &Write) -> Option<&[u8]> {
+        write.value.as_ref().map(|range| self.slice(range))
+    }
+
+    /// The key of a write.
+    pub(crate) fn key(&self, write: &Write) -> &[u8] {
+        self.slice(&write.key)
+    }
+
+    fn slice(&self, range: &Range<u32>) -> &[u8] {
+        &self.bytes[range.start as usize..range.end as usize]
+    }
+
+    fn store(&mut self, bytes: &[u8]) -> Range<u32> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        // A transaction's bytes are bounded by a log buffer's, see `room_for`.
+        start as u32..self.bytes.len() as u32
+    }
+
+    /// Whether the set can take that many more bytes and still be addressed.
+    pub(crate) fn room_for(&self, bytes: usize) -> bool {
+        self.bytes.len() + bytes <= u32::MAX as usize
+    }
+
+    /// How many bytes of keys and values the set holds.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Notes that the record will get this value, or be deleted.
+    pub(crate) fn write(
+        &mut self,
+        record: RecordRef,
+        table: TableId,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) {
+        let stored = value.map(|value| self.store(value));
+        if let Some(at) = self.write_of(record) {
+            let old = std::mem::replace(&mut self.writes[at].value, stored);
+            if self.marked {
+                self.undo.push((at, old));
+            }
+            return;
+        }
+        let key = self.store(key);
+        let at = self.writes.len();
+        self.writes.push(Write {
+            record,
+            table,
+            key,
+            value: stored,
+            before: Before::default(),
+        });
+        if at == LINEAR_WRITES {
+            self.by_record
+                .extend(self.writes.iter().enumerate().map(|(i, w)| (w.record, i)));
+        } else if at > LINEAR_WRITES {
+            self.by_record.insert(record, at);
+        }
+    }
+
+    /// A place to return to.
+    pub(crate) fn mark(&mut self) -> Mark {
+        self.marked = true;
+        Mark {
+            writes: self.writes.len(),
+            undo: self.undo.len(),
+        }
+    }
+
+    /// Forgets the writes since `mark`. Reads stay: what the transaction has seen may have decided
+    /// what it does next.
+    pub(crate) fn return_to(&mut self, mark: Mark) {
+        for (at, value) in self.undo.drain(mark.undo..).rev() {
+            self.writes[at].value = value;
+        }
+        if self.writes.len() > LINEAR_WRITES {
+            for write in &self.writes[mark.writes..] {
+                self.by_record.remove(&write.record);
+            }
+        }
+        self.writes.truncate(mark.writes);
+        if self.writes.len() <= LINEAR_WRITES {
+            self.by_record.clear();
+        }
+    }
+
+    /// Notes a gap. The same leaf is noted once; in an older version, it will fail by itself.
+    pub(crate) fn gap(&mut self, space: &Arc<Space>, leaf: LeafVersion) {
+        let known = |gap: &Gap| gap.leaf == leaf && Arc::ptr_eq(&gap.space, space);
+        if !self.gaps.iter().rev().take(8).any(known) {
+            self.gaps.push(Gap {
+                space: Arc::clone(space),
+                leaf,
+            });
+        }
+    }
+
+    /// The transaction itself has added a key to a leaf: gaps that it had read there stay good if
+    /// nobody else had changed the leaf's keys before.
+    pub(crate) fn own_insert(&mut self, space: &Arc<Space>, inserted: &namiki_index::Inserted) {
+        let mut right = None;
+        for gap in &mut self.gaps {
+            if gap.leaf == inserted.before && Arc::ptr_eq(&gap.space, space) {
+                gap.leaf = inserted.after;
+                if let Some((left_half, right_half)) = inserted.split {
+                    gap.leaf = left_half;
+                    right = Some(right_half);
+                }
+            }
+        }
+        if let Some(leaf) = right {
+            self.gaps.push(Gap {
+                space: Arc::clone(space),
+                leaf,
+            });
+        }
+    }
+
+    /// Puts the writes into the one order in which everybody locks: by address. Positions from
+    /// [`Sets::write_of`] end here; [`Sets::writes_sorted`] goes by the new order.
+    pub(crate) fn sort_writes(&mut self) {
+        self.writes.sort_unstable_by_key(|write| write.record);
+    }
+
+    /// The record's write, once they are sorted.
+    pub(crate) fn writes_sorted(&self, record: RecordRef) -> Option<&Write> {
+        let at = self
+            .writes
+            .binary_search_by_key(&record, |write| write.record)
+            .ok()?;
+        Some(&self.writes[at])
+    }
+}
+
+/// Spreads addresses: they are multiples of eight and lie close together.
+#[derive(Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_ne_bytes(word));
+        }
+    }
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0 ^ word)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(26);
+    }
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+}

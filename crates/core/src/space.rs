@@ -1,0 +1,203 @@
+//! A table without its types: an index from key bytes to records, and the records.
+//!
+//! Updates never touch the index. A key that is written for the first time gets an **absent
+//! record** first; from then on, its presence is a matter of the record alone, and every protocol
+//! treats "not there" as one more version. Absent records stay until the database is opened again.
+//!
+//! The new record enters the index locked, and is unlocked with the leaf's rts as its own: whoever
+//! has read the gap before, at a stamp up to that rts, stays ahead of whoever fills it
+//! (see `cc`, phantoms).
+#![expect(unsafe_code, reason = "turns the index's payloads back into records")]
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+use namiki_index::{
+    IndexError, Inserted, KeyKind, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
+    ScanRange, Tree, TreeKind,
+};
+use namiki_platform::Stamp;
+use serde::{Deserialize, Serialize};
+
+use crate::arena::Arena;
+use crate::cc::Protocol;
+use crate::record::RecordRef;
+
+/// A table's number: what log records call it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TableId(pub u32);
+
+/// What the manifest keeps of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableInfo {
+    /// Its number.
+    pub id: TableId,
+    /// Its name.
+    pub name: String,
+    /// The name of its key type.
+    pub key_type: String,
+    /// The name of its value type.
+    pub value_type: String,
+    /// Whether its keys all have eight bytes.
+    pub fixed_keys: bool,
+    /// The length that records have room for in themselves, in bytes.
+    pub inline_bytes: usize,
+}
+
+/// A table: its index, and its records.
+pub(crate) struct Space {
+    pub(crate) info: TableInfo,
+    tree: Tree,
+    arena: Arena,
+}
+
+/// What [`Space::place`] did.
+pub(crate) enum Placed {
+    /// The key had a record, perhaps an absent one.
+    Found(RecordRef),
+    /// The key got this record, which is absent and **locked**; `rts` is the rts of the leaf.
+    New {
+        record: RecordRef,
+        inserted: Inserted,
+        rts: u64,
+    },
+}
+
+/// One step of [`Space::scan`].
+pub(crate) enum Step<'a> {
+    /// The entries that follow are those of this leaf.
+    Leaf(LeafVersion),
+    /// A key and its record.
+    Entry(&'a [u8], RecordRef),
+}
+
+impl Space {
+    pub(crate) fn new(info: TableInfo, tree: TreeKind) -> Self {
+        let keys = if info.fixed_keys {
+            KeyKind::Fixed8
+        } else {
+            KeyKind::Variable
+        };
+        Self {
+            info,
+            tree: Tree::new(tree, keys),
+            arena: Arena::new(),
+        }
+    }
+
+    fn record(payload: u64) -> RecordRef {
+        // SAFETY: only `place` and `load` put payloads into the index, both from
+        // `RecordRef::address` of records in `self.arena`, which lives as long as the index
+        // (record.rs, R1).
+        unsafe { RecordRef::from_address(payload) }
+    }
+
+    /// The key's record, or the leaf that says that it has none.
+    pub(crate) fn find(&self, key: &[u8]) -> Result<Result<RecordRef, LeafVersion>, IndexError> {
+        Ok(match self.tree.get(key)? {
+            Lookup::Found(payload) => Ok(Self::record(payload)),
+            Lookup::Missing(leaf) => Err(leaf),
+        })
+    }
+
+    /// The key's record; where there is none, a new one with the protocol word `locked`.
+    pub(crate) fn place(&self, key: &[u8], locked: u64) -> Result<Placed, IndexError> {
+        if let Lookup::Found(payload) = self.tree.get(key)? {
+            return Ok(Placed::Found(Self::record(payload)));
+        }
+        let fresh = self.arena.record(self.info.inline_bytes, locked);
+        match self.tree.insert(key, fresh.address())? {
+            namiki_index::InsertOutcome::Exists(payload) => {
+                // Somebody was faster. The fresh record is lost to the arena until the table goes:
+                // such races are rare, and a list of spare records would be shared by everybody.
+                Ok(Placed::Found(Self::record(payload)))
+            }
+            namiki_index::InsertOutcome::Inserted(inserted) => {
+                let rts = self.tree.leaf_rts(inserted.after.leaf);
+                Ok(Placed::New {
+                    record: fresh,
+                    inserted,
+                    rts,
+                })
+            }
+        }
+    }
+
+    /// Gives the key this version if it has none or an older one: replay. `published` is the word
+    /// of a record whose version has that stamp.
+    pub(crate) fn load<P: Protocol>(
+        &self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        stamp: Stamp,
+    ) -> Result<(), IndexError> {
+        let record = match self.place(key, P::NEW_LOCKED)? {
+            Placed::New { record, .. } => record,
+            Placed::Found(record) => {
+                // Other threads replay other streams. Nobody holds a lock for long.
+                let before = loop {
+                    if let Ok(before) = P::try_lock(record) {
+                        break before;
+                    }
+                    std::hint::spin_loop();
+                };
+                if record.creation() >= stamp {
+                    P::unlock(record, before);
+                    return Ok(());
+                }
+                record
+            }
+        };
+        record.install(value, stamp);
+        record.word().store(P::published(stamp), Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes the absent records out of the index, while nobody else uses the table.
+    pub(crate) fn unhook_absent(&self) -> Result<(), IndexError> {
+        let mut absent = Vec::new();
+        self.scan(ScanRange::all(), |step| {
+            if let Step::Entry(key, record) = step
+                && record.is_absent()
+            {
+                absent.push((key.to_vec(), record));
+            }
+            ControlFlow::Continue(())
+        })?;
+        for (key, record) in absent {
+            self.tree.remove_if(&key, record.address())?;
+        }
+        Ok(())
+    }
+
+    /// Visits the records in a range of keys, leaf by leaf.
+    pub(crate) fn scan(
+        &self,
+        range: ScanRange<'_>,
+        mut visit: impl FnMut(Step<'_>) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        self.tree.scan(range, |item| match item {
+            ScanItem::Leaf(version) => visit(Step::Leaf(version)),
+            ScanItem::Entry(key, payload) => visit(Step::Entry(key, Self::record(payload))),
+        })
+    }
+
+    /// Raises the leaf's rts to at least `rts`, and then tells whether its keys are still those
+    /// that `seen` stands for.
+    pub(crate) fn extend_leaf(&self, seen: LeafVersion, rts: u64) -> bool {
+        self.tree.raise_and_check(seen, rts)
+    }
+
+    /// The bytes of the index and of the records, boxed payloads left out.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.tree.memory_bytes() + self.arena.bytes()
+    }
+}
+
+impl fmt::Debug for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Space({}, {:?})", self.info.id.0, self.info.name)
+    }
+}

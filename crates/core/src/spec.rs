@@ -1,0 +1,251 @@
+//! How a database runs its transactions, as one value with one spelling.
+//!
+//! ```text
+//!   TT(ELR)+PWAL(16)
+//!   │   │   │    └── commits per flush: a number (1 is the papers' "NoGroup"), or auto
+//!   │   │   └─────── log layout: PWAL one stream per worker, SWAL a single one, NOLOG none
+//!   │   └─────────── lock release: NLR after the flush, ELR before it
+//!   └─────────────── concurrency control: TT is TicToc
+//! ```
+//!
+//! The same spelling serves command-line flags, plot legends, test names and the manifest.
+//!
+//! Paper: tictoc-pwal §3.3
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+pub use namiki_log::{Group, Layout};
+
+/// Which transactions may run at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConcurrencyControl {
+    /// TicToc: optimistic, with commit stamps computed from the records touched. Serializable,
+    /// but not strictly: see [`Isolation`](crate#isolation).
+    TicToc,
+}
+
+/// When a commit's locks are released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LockRelease {
+    /// After its log record is durable (NLR). Nothing that is not durable is ever read.
+    Normal,
+    /// As soon as its log record is in the buffer (ELR). A commit is acknowledged when every
+    /// earlier log sequence number is durable too.
+    Early,
+}
+
+/// Where commits are logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Logging {
+    /// Nowhere: commits are lost when the process ends.
+    None,
+    /// In one stream per worker, or in a single one, flushed in groups.
+    Log {
+        /// One stream per worker or a single one.
+        layout: Layout,
+        /// How many commits share a flush.
+        group: Group,
+    },
+}
+
+/// The protocol of a database: concurrency control, lock release, log layout and group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Which transactions may run at the same time.
+    pub concurrency: ConcurrencyControl,
+    /// When locks are released.
+    pub release: LockRelease,
+    /// Where commits are logged.
+    pub logging: Logging,
+}
+
+impl Spec {
+    /// Normal lock release, one stream per worker, and groups that form by themselves while the
+    /// previous flush is under way: durable, and fast at every number of threads.
+    pub const DEFAULT: Self = Self {
+        concurrency: ConcurrencyControl::TicToc,
+        release: LockRelease::Normal,
+        logging: Logging::Log {
+            layout: Layout::PerWorker,
+            group: Group::Auto,
+        },
+    };
+
+    /// The combinations of `tictoc-pwal` §4, with groups of 16 for its "Group", and the two more
+    /// that complete the matrix.
+    #[must_use]
+    pub fn all_durable() -> Vec<Self> {
+        [
+            "TT(NLR)+PWAL(1)",
+            "TT(NLR)+PWAL(16)",
+            "TT(ELR)+PWAL(1)",
+            "TT(ELR)+PWAL(16)",
+            "TT(ELR)+SWAL(16)",
+            "TT(NLR)+SWAL(16)",
+            "TT(NLR)+PWAL(auto)",
+            "TT(ELR)+PWAL(auto)",
+        ]
+        .iter()
+        .map(|text| text.parse().expect("these are spelled as this file says"))
+        .collect()
+    }
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let concurrency = match self.concurrency {
+            ConcurrencyControl::TicToc => "TT",
+        };
+        let release = match self.release {
+            LockRelease::Normal => "NLR",
+            LockRelease::Early => "ELR",
+        };
+        write!(f, "{concurrency}({release})+")?;
+        match self.logging {
+            Logging::None => f.write_str("NOLOG"),
+            Logging::Log { layout, group } => {
+                f.write_str(match layout {
+                    Layout::PerWorker => "PWAL",
+                    Layout::Single => "SWAL",
+                })?;
+                match group {
+                    Group::Auto => f.write_str("(auto)"),
+                    Group::Count(n) => write!(f, "({n})"),
+                }
+            }
+        }
+    }
+}
+
+/// Why a text is not a [`Spec`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a protocol: {why} (an example: \"TT(ELR)+PWAL(16)\")")]
+pub struct ParseSpecError {
+    text: String,
+    why: &'static str,
+}
+
+impl FromStr for Spec {
+    type Err = ParseSpecError;
+
+    fn from_str(text: &str) -> Result<Self, ParseSpecError> {
+        let fail = |why| ParseSpecError {
+            text: text.to_owned(),
+            why,
+        };
+        let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+        let (front, back) = compact
+            .split_once('+')
+            .ok_or_else(|| fail("it has no '+'"))?;
+        let (concurrency, release) =
+            named_argument(front).ok_or_else(|| fail("a lock release in brackets is missing"))?;
+        let concurrency = match concurrency.to_ascii_uppercase().as_str() {
+            "TT" => ConcurrencyControl::TicToc,
+            _ => return Err(fail("the concurrency control is not TT")),
+        };
+        let release = match release.to_ascii_uppercase().as_str() {
+            "NLR" => LockRelease::Normal,
+            "ELR" => LockRelease::Early,
+            _ => return Err(fail("the lock release is neither NLR nor ELR")),
+        };
+        let logging = if back.eq_ignore_ascii_case("NOLOG") {
+            if release == LockRelease::Early {
+                return Err(fail(
+                    "without a log, locks have nothing to be released earlier than",
+                ));
+            }
+            Logging::None
+        } else {
+            let (layout, group) = named_argument(back)
+                .ok_or_else(|| fail("a group in brackets is missing after the log layout"))?;
+            let layout = match layout.to_ascii_uppercase().as_str() {
+                "PWAL" => Layout::PerWorker,
+                "SWAL" => Layout::Single,
+                _ => return Err(fail("the log layout is not PWAL, SWAL or NOLOG")),
+            };
+            let group = match group.to_ascii_lowercase().as_str() {
+                "auto" => Group::Auto,
+                "nogroup" => Group::Count(NonZeroU32::MIN),
+                n => Group::Count(
+                    n.parse()
+                        .map_err(|_| fail("the group is neither auto nor a number above 0"))?,
+                ),
+            };
+            Logging::Log { layout, group }
+        };
+        Ok(Self {
+            concurrency,
+            release,
+            logging,
+        })
+    }
+}
+
+/// `NAME(ARGUMENT)` taken apart.
+fn named_argument(text: &str) -> Option<(&str, &str)> {
+    let (name, rest) = text.split_once('(')?;
+    Some((name, rest.strip_suffix(')')?))
+}
+
+impl serde::Serialize for Spec {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Spec {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spec_is_printed_as_it_is_parsed() {
+        for text in [
+            "TT(NLR)+PWAL(1)",
+            "TT(ELR)+SWAL(16)",
+            "TT(NLR)+PWAL(auto)",
+            "TT(NLR)+NOLOG",
+        ] {
+            assert_eq!(text.parse::<Spec>().unwrap().to_string(), text);
+        }
+        assert_eq!(
+            " tt( elr ) + pwal( NoGroup )"
+                .parse::<Spec>()
+                .unwrap()
+                .to_string(),
+            "TT(ELR)+PWAL(1)"
+        );
+    }
+
+    #[test]
+    fn what_is_not_a_spec_is_refused_with_a_reason() {
+        for (text, why) in [
+            ("TT(NLR)", "'+'"),
+            ("TT+PWAL(1)", "lock release"),
+            ("XX(NLR)+PWAL(1)", "concurrency"),
+            ("TT(NLR)+PWAL(0)", "number above 0"),
+            ("TT(NLR)+PWAL", "group"),
+            ("TT(NLR)+XWAL(1)", "layout"),
+            ("TT(ELR)+NOLOG", "nothing to be released"),
+        ] {
+            let error = text.parse::<Spec>().unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

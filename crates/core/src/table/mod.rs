@@ -1,0 +1,278 @@
+//! Typed tables: what a program sees of a [`Space`].
+
+mod key;
+mod value;
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::sync::Arc;
+
+use namiki_index::{Direction, ScanRange};
+
+pub use key::{Key, KeyBytes};
+pub use value::{Value, ValueBytes};
+
+use crate::error::Error;
+use crate::space::{Space, TableId};
+use crate::txn::{Transaction, Version};
+
+/// A table that maps keys of type `K`, in order, to values of type `V`.
+///
+/// A handle: cloning it is cheap, and all clones are the same table. It is good for transactions of
+/// the database that it came from, see [`Database::table`](crate::Database::table).
+pub struct Table<K: ?Sized, V: ?Sized> {
+    space: Arc<Space>,
+    types: PhantomData<fn(&K) -> Box<V>>,
+}
+
+impl<K: ?Sized, V: ?Sized> Clone for Table<K, V> {
+    fn clone(&self) -> Self {
+        Self {
+            space: Arc::clone(&self.space),
+            types: PhantomData,
+        }
+    }
+}
+
+impl<K: ?Sized, V: ?Sized> fmt::Debug for Table<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Table({:?})", self.space.info.name)
+    }
+}
+
+impl<K: ?Sized, V: ?Sized> Table<K, V> {
+    pub(crate) fn new(space: Arc<Space>) -> Self {
+        Self {
+            space,
+            types: PhantomData,
+        }
+    }
+
+    /// The table's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.space.info.name
+    }
+
+    /// The table's number in the log.
+    #[must_use]
+    pub fn id(&self) -> TableId {
+        self.space.info.id
+    }
+
+    /// The bytes of its index and records in memory; values that do not fit into their record's
+    /// own room are left out.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.space.memory_bytes()
+    }
+}
+
+fn encoded<K: Key + ?Sized>(key: &K) -> KeyBytes {
+    let mut bytes = KeyBytes::new();
+    key.encode(&mut bytes);
+    bytes
+}
+
+fn encoded_value<V: Value + ?Sized>(value: &V) -> ValueBytes {
+    let mut bytes = ValueBytes::new();
+    value.encode(&mut bytes);
+    bytes
+}
+
+fn decode_value<V: Value + ?Sized>(space: &Space, bytes: &[u8]) -> Result<V::Owned, Error> {
+    V::decode(bytes).ok_or_else(|| Error::Undecodable {
+        table: space.info.name.clone(),
+        expected: V::NAME,
+        len_bytes: bytes.len(),
+    })
+}
+
+/// Reading and writing typed tables.
+impl Transaction {
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`], to be passed on; [`Error::Undecodable`]; errors that name a bad key.
+    pub fn get<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+    ) -> Result<Option<V::Owned>, Error> {
+        let space = &table.space;
+        match self.get_bytes(space, &encoded(key))? {
+            Some(bytes) => decode_value::<V>(space, bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The value of a key that the transaction is going to write. Under TicToc, which locks only at
+    /// the commit, it is the same as [`Transaction::get`].
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn get_for_update<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+    ) -> Result<Option<V::Owned>, Error> {
+        self.get(table, key)
+    }
+
+    /// Writes a value, whether the key is there or not. Nothing is read, so two transactions that
+    /// put the same key do not conflict.
+    ///
+    /// # Errors
+    /// Those that name a bad key or value.
+    pub fn put<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        value: &V,
+    ) -> Result<(), Error> {
+        self.put_bytes(&table.space, &encoded(key), &encoded_value(value))
+    }
+
+    /// Writes a value for a key that is not there.
+    ///
+    /// # Errors
+    /// [`Error::Duplicate`] if it is there; the transaction can go on. Otherwise as
+    /// [`Transaction::get`] and [`Transaction::put`].
+    pub fn insert<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        value: &V,
+    ) -> Result<(), Error> {
+        let key = encoded(key);
+        if self.insert_bytes(&table.space, &key, &encoded_value(value))? {
+            return Ok(());
+        }
+        Err(Error::Duplicate {
+            table: table.name().to_owned(),
+            key: key.iter().map(|byte| format!("{byte:02x}")).collect(),
+        })
+    }
+
+    /// Replaces a value by what `change` makes of it; returns whether there was one.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`] and [`Transaction::put`].
+    pub fn update<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        change: impl FnOnce(V::Owned) -> V::Owned,
+    ) -> Result<bool, Error> {
+        let space = &table.space;
+        self.update_bytes(space, &encoded(key), |old, new| {
+            let value = change(decode_value::<V>(space, old)?);
+            Borrow::<V>::borrow(&value).encode(new);
+            Ok(())
+        })
+    }
+
+    /// Removes a key; returns whether it was there.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn delete<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+    ) -> Result<bool, Error> {
+        self.delete_bytes(&table.space, &encoded(key))
+    }
+
+    /// The keys in a range and their values, in ascending order.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn scan<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        range: impl RangeBounds<K>,
+    ) -> Result<Vec<(K::Owned, V::Owned)>, Error> {
+        let mut found = Vec::new();
+        self.scan_with(table, range, Direction::Forward, |key, value| {
+            found.push((key, value));
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    }
+
+    /// Visits the keys in a range and their values, in ascending or descending order, until `visit`
+    /// breaks off.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn scan_with<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        range: impl RangeBounds<K>,
+        direction: Direction,
+        mut visit: impl FnMut(K::Owned, V::Owned) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let space = &table.space;
+        with_range(&range, direction, |range| {
+            self.scan_bytes(space, range, |key, value| {
+                let key = K::decode(key).ok_or_else(|| Error::Undecodable {
+                    table: space.info.name.clone(),
+                    expected: K::NAME,
+                    len_bytes: key.len(),
+                })?;
+                Ok(visit(key, decode_value::<V>(space, value)?))
+            })
+        })
+    }
+
+    /// Which version of a key this transaction reads, for histories that are to be checked for
+    /// cycles. It counts as a read of the key.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn version<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+    ) -> Result<Version, Error> {
+        self.version_bytes(&table.space, &encoded(key))
+    }
+
+    /// The versions of all keys in a range that were ever written, deleted ones included. They
+    /// count as reads, of the gaps between them too.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn versions<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        range: impl RangeBounds<K>,
+    ) -> Result<Vec<(Vec<u8>, Version)>, Error> {
+        let mut found = Vec::new();
+        with_range(&range, Direction::Forward, |range| {
+            self.versions_bytes(&table.space, range, |key, version| {
+                found.push((key.to_vec(), version));
+            })
+        })?;
+        Ok(found)
+    }
+}
+
+/// Encodes a range's ends and hands them on.
+fn with_range<K: Key + ?Sized, T>(
+    range: &impl RangeBounds<K>,
+    direction: Direction,
+    scan: impl FnOnce(ScanRange<'_>) -> T,
+) -> T {
+    let bytes = |bound: Bound<&K>| bound.map(encoded);
+    let (start, end) = (bytes(range.start_bound()), bytes(range.end_bound()));
+    let slice = |bound| Bound::map(bound, |bytes: &KeyBytes| &bytes[..]);
+    scan(ScanRange {
+        start: slice(start.as_ref()),
+        end: slice(end.as_ref()),
+        direction,
+    })
+}

@@ -1,0 +1,120 @@
+//! Values as bytes: integers and floats little-endian, byte strings as they are.
+
+use std::borrow::Borrow;
+
+pub use crate::sets::ValueBytes;
+
+/// A type that can be a table's value. Implement it for types of your own with whatever encoding
+/// you like.
+pub trait Value {
+    /// What reading a value gives.
+    type Owned: Borrow<Self>;
+    /// The type's name in the manifest.
+    const NAME: &'static str;
+
+    /// Adds the value's bytes.
+    fn encode(&self, into: &mut ValueBytes);
+
+    /// The value that has these bytes.
+    fn decode(bytes: &[u8]) -> Option<Self::Owned>;
+}
+
+macro_rules! number_value {
+    ($($type:ty),*) => {$(
+        impl Value for $type {
+            type Owned = $type;
+            const NAME: &'static str = stringify!($type);
+
+            fn encode(&self, into: &mut ValueBytes) {
+                into.extend_from_slice(&self.to_le_bytes());
+            }
+            fn decode(bytes: &[u8]) -> Option<$type> {
+                Some(<$type>::from_le_bytes(bytes.try_into().ok()?))
+            }
+        }
+    )*};
+}
+number_value!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64);
+
+impl Value for bool {
+    type Owned = bool;
+    const NAME: &'static str = "bool";
+
+    fn encode(&self, into: &mut ValueBytes) {
+        into.push(u8::from(*self));
+    }
+    fn decode(bytes: &[u8]) -> Option<bool> {
+        match bytes {
+            [0] => Some(false),
+            [1] => Some(true),
+            _ => None,
+        }
+    }
+}
+
+impl Value for () {
+    type Owned = ();
+    const NAME: &'static str = "nothing";
+
+    fn encode(&self, _: &mut ValueBytes) {}
+    fn decode(bytes: &[u8]) -> Option<()> {
+        bytes.is_empty().then_some(())
+    }
+}
+
+impl<const N: usize> Value for [u8; N] {
+    type Owned = Self;
+    const NAME: &'static str = "byte array";
+
+    fn encode(&self, into: &mut ValueBytes) {
+        into.extend_from_slice(self);
+    }
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok()
+    }
+}
+
+macro_rules! bytes_value {
+    ($($type:ty, $owned:ty, $name:literal, $from_bytes:expr;)*) => {$(
+        impl Value for $type {
+            type Owned = $owned;
+            const NAME: &'static str = $name;
+
+            fn encode(&self, into: &mut ValueBytes) {
+                into.extend_from_slice(self.as_ref());
+            }
+            fn decode(bytes: &[u8]) -> Option<$owned> {
+                $from_bytes(bytes.to_vec())
+            }
+        }
+    )*};
+}
+bytes_value! {
+    [u8], Vec<u8>, "bytes", Some;
+    Vec<u8>, Vec<u8>, "bytes", Some;
+    str, String, "string", |bytes| String::from_utf8(bytes).ok();
+    String, String, "string", |bytes| String::from_utf8(bytes).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn there_and_back<V: Value + ?Sized>(value: &V) -> Option<V::Owned> {
+        let mut bytes = ValueBytes::new();
+        value.encode(&mut bytes);
+        V::decode(&bytes)
+    }
+
+    #[test]
+    fn values_come_back_and_wrong_bytes_are_none() {
+        assert_eq!(there_and_back(&-7_i64), Some(-7));
+        assert_eq!(there_and_back(&1.5_f64), Some(1.5));
+        assert_eq!(there_and_back(&true), Some(true));
+        assert_eq!(there_and_back("並木").as_deref(), Some("並木"));
+        assert_eq!(there_and_back(&[1_u8, 2, 3]), Some([1, 2, 3]));
+        assert_eq!(u64::decode(&[1]), None);
+        assert_eq!(bool::decode(&[2]), None);
+        assert_eq!(<str as Value>::decode(&[0xff]), None);
+    }
+}

@@ -1,0 +1,485 @@
+//! A transaction: reads, writes, savepoints, and its end.
+//!
+//! Nothing is locked while a transaction's own code runs. Reads copy the current version and
+//! remember it; writes are kept apart until the commit. So a transaction that is dropped, or whose
+//! code panics, has nothing to undo, and one that sits idle holds nobody up.
+//!
+//! This file works on bytes; `table.rs` adds the typed face of it.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use namiki_index::ScanRange;
+use namiki_log::Stream;
+use namiki_platform::{Stamp, WorkerId};
+
+use crate::cc::{Checks, Protocol, Sound, TicToc};
+use crate::commit::{self, Awaits, Committed, Early, Normal};
+use crate::engine::{COMMITS_PER_CLOCK, Engine, GroupLocks};
+use crate::epoch::{Count, SlotId};
+use crate::error::{Conflict, Error};
+use crate::record::{RecordRef, VALUE_BYTES_MAX};
+use crate::sets::{Mark, Read, Sets, ValueBytes};
+use crate::space::{Placed, Space, Step};
+use crate::spec::LockRelease;
+
+/// How often a reader looks at a locked record again before the conflict is reported: first
+/// without, then with giving up the processor in between.
+const READ_SPINS: u32 = 64;
+const READ_YIELDS: u32 = 64;
+
+/// A running transaction.
+///
+/// [`Database::transact`](crate::Database::transact) hands one to a closure and takes care of its
+/// end; [`Database::begin`](crate::Database::begin) gives one away. It is tied to no thread.
+pub struct Transaction {
+    engine: Arc<Engine>,
+    worker: WorkerId,
+    slot: SlotId,
+    sets: Sets,
+    /// The payload that was read last.
+    value: Vec<u8>,
+    commits: u32,
+    /// Deadlock rule 2, see `wait_for_lock`; only tests turn it off.
+    flush_on_read_wait: bool,
+}
+
+/// A place in a transaction to return to, see [`Transaction::savepoint`].
+#[derive(Debug)]
+pub struct Savepoint(Mark);
+
+/// A committed transaction: its place in the serial order, and how to learn that it is durable.
+///
+/// Ask [`Database::is_acknowledged`](crate::Database::is_acknowledged) or
+/// [`Database::wait`](crate::Database::wait). Until then, the transaction must not be reported to
+/// anybody as done.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket {
+    pub(crate) stamp: Stamp,
+    pub(crate) awaits: Awaits,
+}
+
+impl Ticket {
+    /// The commit stamp: transactions are equivalent to running one by one in its order, readers of
+    /// a version after its writer.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+}
+
+/// A version, as [`Transaction::version`] reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// The stamp of the commit that wrote it; 0 if the key was never written.
+    pub stamp: Stamp,
+    /// Whether it says that the key is there.
+    pub present: bool,
+}
+
+impl Transaction {
+    pub(crate) fn new(engine: Arc<Engine>, worker: WorkerId, slot: SlotId) -> Self {
+        Self {
+            engine,
+            worker,
+            slot,
+            sets: Sets::default(),
+            value: Vec::new(),
+            commits: 0,
+            flush_on_read_wait: true,
+        }
+    }
+
+    /// Plants the bug of `C` in the reads of this transaction and of those that reuse it.
+    pub(crate) fn plant<C: Checks>(&mut self) {
+        self.flush_on_read_wait = C::FLUSH_ON_READ_WAIT;
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn stream(&self) -> Option<&Stream<GroupLocks>> {
+        self.engine.log.as_ref().map(|log| log.stream(self.worker))
+    }
+
+    /// Makes ready for the next transaction.
+    pub(crate) fn restart(&mut self) -> Result<(), Error> {
+        self.sets.clear();
+        self.engine.check_open()
+    }
+
+    /// Ends the transaction with an error that says `why`; nothing of it will have happened.
+    /// Meant for `return tx.abort("…")`.
+    ///
+    /// # Errors
+    /// Always [`Error::Aborted`].
+    pub fn abort<T>(&mut self, why: impl Into<String>) -> Result<T, Error> {
+        Err(Error::Aborted(why.into()))
+    }
+
+    /// Notes a place to return to with [`Transaction::rollback_to`].
+    pub fn savepoint(&mut self) -> Savepoint {
+        Savepoint(self.sets.mark())
+    }
+
+    /// Takes back what was written since the savepoint. What was read since then still has to be
+    /// current when the transaction commits. Savepoints made after this one must not be used
+    /// again.
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) {
+        self.sets.return_to(savepoint.0);
+    }
+
+    /// Commits, and returns as soon as the transaction is sure to be ordered; it is durable, and
+    /// may be reported as done, only when its ticket is acknowledged.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] and others under which nothing was changed; [`Error::OutcomeUnknown`].
+    pub fn commit_async(mut self) -> Result<Ticket, Error> {
+        self.finish::<Sound>()
+    }
+
+    /// Commits, and returns when the transaction is durable.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit_async`].
+    pub fn commit(mut self) -> Result<Stamp, Error> {
+        let ticket = self.finish::<Sound>()?;
+        wait(&self.engine, &ticket)?;
+        Ok(ticket.stamp)
+    }
+
+    /// Ends the transaction without a trace. Dropping it does the same.
+    pub fn rollback(self) {}
+
+    /// Commits what is in the sets. Tests plant bugs here, through `C`.
+    pub(crate) fn finish<C: Checks>(&mut self) -> Result<Ticket, Error> {
+        self.engine.check_open()?;
+        let engine = &*self.engine;
+        let stream = engine.log.as_ref().map(|log| log.stream(self.worker));
+        let committed = match engine.spec.release {
+            LockRelease::Normal => {
+                commit::commit::<TicToc, Normal, C>(engine, stream, self.slot, &mut self.sets)
+            }
+            LockRelease::Early => {
+                commit::commit::<TicToc, Early, C>(engine, stream, self.slot, &mut self.sets)
+            }
+        };
+        match &committed {
+            Ok(_) if self.sets.writes.is_empty() => engine.epochs.count(self.slot, Count::ReadOnly),
+            Ok(_) => engine.epochs.count(self.slot, Count::Committed),
+            Err(Error::Conflict(_)) => engine.epochs.count(self.slot, Count::Conflicts),
+            Err(_) => {}
+        }
+        self.commits = self.commits.wrapping_add(1);
+        if self.commits.is_multiple_of(COMMITS_PER_CLOCK) {
+            engine.tick();
+        }
+        committed.map(|Committed { stamp, awaits }| Ticket { stamp, awaits })
+    }
+
+    /// Reads the record into `self.value`, waiting for its lock for a while.
+    fn read_record(&mut self, record: RecordRef) -> Result<bool, Error> {
+        for attempt in 0..READ_SPINS + READ_YIELDS {
+            if let Ok(seen) = TicToc::read(record, &mut self.value) {
+                self.sets.reads.push(Read { record, seen });
+                return Ok(!seen.absent);
+            }
+            self.wait_for_lock(attempt)?;
+        }
+        self.engine.epochs.count(self.slot, Count::Conflicts);
+        Err(Error::Conflict(Conflict::ReadLocked))
+    }
+
+    /// Deadlock rule 2 of `tictoc-pwal` §3.2.2: whoever waits for a locked record while reading
+    /// frees the locks of their group first. Otherwise two workers could each wait for a record
+    /// that the other's group holds.
+    fn wait_for_lock(&self, attempt: u32) -> Result<(), Error> {
+        if let Some(stream) = self.stream()
+            && self.flush_on_read_wait
+            && stream.has_pending()
+        {
+            return stream.flush().map_err(Error::LogFailed);
+        }
+        if attempt < READ_SPINS {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        self.engine.check_open()?;
+        std::thread::yield_now();
+        Ok(())
+    }
+
+    /// The key's record and whether this transaction will write it; or nothing, with the gap noted.
+    fn find(&mut self, space: &Arc<Space>, key: &[u8]) -> Result<Option<RecordRef>, Error> {
+        match space
+            .find(key)
+            .map_err(|error| Error::from_index(&error, &space.info.name))?
+        {
+            Ok(record) => Ok(Some(record)),
+            Err(leaf) => {
+                self.sets.gap(space, leaf);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The key's value as this transaction sees it, its own writes included.
+    pub(crate) fn get_bytes(
+        &mut self,
+        space: &Arc<Space>,
+        key: &[u8],
+    ) -> Result<Option<&[u8]>, Error> {
+        let Some(record) = self.find(space, key)? else {
+            return Ok(None);
+        };
+        self.value_of(record)
+    }
+
+    fn value_of(&mut self, record: RecordRef) -> Result<Option<&[u8]>, Error> {
+        if let Some(at) = self.sets.write_of(record) {
+            return Ok(self.sets.value(&self.sets.writes[at]));
+        }
+        let present = self.read_record(record)?;
+        Ok(present.then_some(&self.value[..]))
+    }
+
+    /// The key's record, made if there is none.
+    fn place(&mut self, space: &Arc<Space>, key: &[u8]) -> Result<RecordRef, Error> {
+        let placed = space
+            .place(key, TicToc::NEW_LOCKED)
+            .map_err(|error| Error::from_index(&error, &space.info.name))?;
+        match placed {
+            Placed::Found(record) => Ok(record),
+            Placed::New {
+                record,
+                inserted,
+                rts,
+            } => {
+                TicToc::admit(record, rts);
+                self.sets.own_insert(space, &inserted);
+                Ok(record)
+            }
+        }
+    }
+
+    fn check_value(&self, space: &Space, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        let table = &space.info.name;
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(Error::ValueTooLong {
+                table: table.clone(),
+                len_bytes: value.len(),
+                max_bytes: VALUE_BYTES_MAX,
+            });
+        }
+        if !self.sets.room_for(key.len() + value.len()) {
+            return Err(Error::TransactionTooLarge {
+                len_bytes: self.sets.bytes() + key.len() + value.len(),
+                max_bytes: u32::MAX as usize,
+            });
+        }
+        Ok(())
+    }
+
+    /// Writes a value, whether the key is there or not, without reading it.
+    pub(crate) fn put_bytes(
+        &mut self,
+        space: &Arc<Space>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), Error> {
+        self.check_value(space, key, value)?;
+        let record = self.place(space, key)?;
+        self.sets.write(record, space.info.id, key, Some(value));
+        Ok(())
+    }
+
+    /// Writes a value where there is none; returns whether there was none.
+    pub(crate) fn insert_bytes(
+        &mut self,
+        space: &Arc<Space>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool, Error> {
+        self.check_value(space, key, value)?;
+        let record = self.place(space, key)?;
+        if self.value_of(record)?.is_some() {
+            return Ok(false);
+        }
+        self.sets.write(record, space.info.id, key, Some(value));
+        Ok(true)
+    }
+
+    /// Replaces a value by what `change` makes of it; returns whether there was one.
+    pub(crate) fn update_bytes(
+        &mut self,
+        space: &Arc<Space>,
+        key: &[u8],
+        change: impl FnOnce(&[u8], &mut ValueBytes) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let Some(record) = self.find(space, key)? else {
+            return Ok(false);
+        };
+        let mut updated = ValueBytes::new();
+        match self.value_of(record)? {
+            Some(old) => change(old, &mut updated)?,
+            None => return Ok(false),
+        }
+        self.check_value(space, key, &updated)?;
+        self.sets.write(record, space.info.id, key, Some(&updated));
+        Ok(true)
+    }
+
+    /// Removes a key; returns whether it was there.
+    pub(crate) fn delete_bytes(&mut self, space: &Arc<Space>, key: &[u8]) -> Result<bool, Error> {
+        let Some(record) = self.find(space, key)? else {
+            return Ok(false);
+        };
+        if self.value_of(record)?.is_none() {
+            return Ok(false);
+        }
+        self.sets.write(record, space.info.id, key, None);
+        Ok(true)
+    }
+
+    /// Visits the keys in a range and their values, in order.
+    pub(crate) fn scan_bytes(
+        &mut self,
+        space: &Arc<Space>,
+        range: ScanRange<'_>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        let scanned = space.scan(range, |step| {
+            let step = match step {
+                Step::Leaf(leaf) => {
+                    self.sets.gap(space, leaf);
+                    Ok(ControlFlow::Continue(()))
+                }
+                Step::Entry(key, record) => self.value_of(record).and_then(|value| match value {
+                    Some(value) => visit(key, value),
+                    None => Ok(ControlFlow::Continue(())),
+                }),
+            };
+            step.unwrap_or_else(|error| {
+                outcome = Err(error);
+                ControlFlow::Break(())
+            })
+        });
+        scanned.map_err(|error| Error::from_index(&error, &space.info.name))?;
+        outcome
+    }
+
+    /// The version of a key that this transaction reads, for histories that are checked for
+    /// cycles. It counts as a read.
+    pub(crate) fn version_bytes(
+        &mut self,
+        space: &Arc<Space>,
+        key: &[u8],
+    ) -> Result<Version, Error> {
+        let never = Version {
+            stamp: Stamp(0),
+            present: false,
+        };
+        let Some(record) = self.find(space, key)? else {
+            return Ok(never);
+        };
+        let present = self.read_record(record)?;
+        let read = self.sets.reads.last().expect("it has just been read");
+        Ok(Version {
+            stamp: read.seen.creation,
+            present,
+        })
+    }
+
+    /// The versions of all keys in a range that were ever written, deleted ones included. They
+    /// count as read.
+    pub(crate) fn versions_bytes(
+        &mut self,
+        space: &Arc<Space>,
+        range: ScanRange<'_>,
+        mut visit: impl FnMut(&[u8], Version),
+    ) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        let scanned = space.scan(range, |step| {
+            match step {
+                Step::Leaf(leaf) => self.sets.gap(space, leaf),
+                Step::Entry(key, record) => match self.read_record(record) {
+                    Ok(present) => {
+                        let read = self.sets.reads.last().expect("it has just been read");
+                        visit(
+                            key,
+                            Version {
+                                stamp: read.seen.creation,
+                                present,
+                            },
+                        );
+                    }
+                    Err(error) => {
+                        outcome = Err(error);
+                        return ControlFlow::Break(());
+                    }
+                },
+            }
+            ControlFlow::Continue(())
+        });
+        scanned.map_err(|error| Error::from_index(&error, &space.info.name))?;
+        outcome
+    }
+
+    /// Makes the group durable that this worker's commits are in, and frees its locks: what a
+    /// worker does before it rests.
+    pub(crate) fn flush_group(&self) -> Result<(), Error> {
+        match self.stream() {
+            Some(stream) if stream.has_pending() => stream.flush().map_err(Error::OutcomeUnknown),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn worker(&self) -> WorkerId {
+        self.worker
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.engine.epochs.release(self.slot);
+    }
+}
+
+impl std::fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transaction")
+            .field("worker", &self.worker)
+            .field("reads", &self.sets.reads.len())
+            .field("writes", &self.sets.writes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns when the commit may be acknowledged.
+pub(crate) fn wait(engine: &Engine, ticket: &Ticket) -> Result<(), Error> {
+    let Some(log) = &engine.log else {
+        return Ok(());
+    };
+    let waited = match ticket.awaits {
+        Awaits::Nothing => Ok(()),
+        Awaits::Group(group) => log.stream(group.worker).wait_hardened(group),
+        Awaits::Prefix(group, lsn) => group
+            .map_or(Ok(()), |group| {
+                log.stream(group.worker).wait_hardened(group)
+            })
+            .and_then(|()| log.wait_covered(lsn)),
+    };
+    waited.map_err(Error::OutcomeUnknown)
+}
+
+/// Whether the commit may be acknowledged.
+pub(crate) fn is_acknowledged(engine: &Engine, ticket: &Ticket) -> bool {
+    let Some(log) = &engine.log else { return true };
+    match ticket.awaits {
+        Awaits::Nothing => true,
+        Awaits::Group(group) => log.stream(group.worker).is_hardened(group),
+        Awaits::Prefix(_, lsn) => log.is_covered(lsn),
+    }
+}

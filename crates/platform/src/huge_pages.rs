@@ -1,0 +1,12 @@
+//! Asking for huge pages: a look-up in a large table otherwise misses the TLB as well as the cache.
+#![expect(unsafe_code, reason = "madvise takes an address")]
+
+/// Tells the kernel that `bytes` of memory at `start` are best backed by huge pages. Only advice:
+/// where there are none, nothing changes.
+pub fn advise_huge_pages(start: *mut u8, bytes: usize) {
+    // SAFETY: this advice changes no contents and takes no memory away, so it is harmless for any
+    // range; one that is not mapped, or not aligned, is refused.
+    let _ = unsafe {
+        rustix::mm::madvise(start.cast(), bytes, rustix::mm::Advice::LinuxHugepage)
+    };
+}
