@@ -1,37 +1,58 @@
 //! The runs that are too long for every change: loom, AddressSanitizer, crashes.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::tree::Tree;
+
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Runs every test with `loom` in its name, compiled with `--cfg loom`.
+/// Runs the loom models: the tests with `model` in their path, compiled with `--cfg loom`, of every
+/// crate that depends on loom.
 pub(crate) fn loom(root: &Path, args: &[String]) -> Result<(), String> {
-    let preemptions = number_flag(args, "--preemptions", 2)?;
+    let preemptions = number_flag(args, "--preemptions")?;
+    let packages = packages_with_models(&Tree::read(root)?);
+    if packages.is_empty() {
+        return Err("no crate depends on loom".to_owned());
+    }
     let mut cargo = cargo(root, "loom");
+    cargo.args(["test", "--release", "--lib"]);
+    for package in &packages {
+        cargo.args(["-p", package]);
+    }
     cargo
-        .args([
-            "test",
-            "-p",
-            "namiki-log",
-            "-p",
-            "namiki-index",
-            "--release",
-            "--lib",
-            "--tests",
-        ])
-        .arg("loom")
+        .arg("model")
         .env("RUSTFLAGS", "--cfg loom")
-        .env("LOOM_MAX_PREEMPTIONS", preemptions.to_string());
+        // Linking for speed takes longer than the models do.
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    if let Some(preemptions) = preemptions {
+        cargo.env("LOOM_MAX_PREEMPTIONS", preemptions.to_string());
+    }
     match run_counting_tests(cargo)? {
-        0 => Err("no loom model ran; a model is a test with `loom` in its name".to_owned()),
+        0 => Err("no loom model ran; a model is a test with `model` in its path".to_owned()),
         models => {
-            println!("loom: {models} models, at most {preemptions} preemptions, all fine");
+            println!("loom: {models} models of {}, all fine", packages.join(", "));
             Ok(())
         }
     }
+}
+
+/// The packages with a dependency on loom under `[target.'cfg(loom)'.dependencies]`.
+fn packages_with_models(tree: &Tree) -> Vec<String> {
+    let manifests = tree
+        .files
+        .iter()
+        .filter(|file| file.path.ends_with("/Cargo.toml"));
+    let with_loom =
+        manifests.filter(|file| file.text.contains("[target.'cfg(loom)'.dependencies]"));
+    let name = |text: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix("name = \""));
+        line.map(|rest| rest.trim_end_matches('"').to_owned())
+    };
+    with_loom.filter_map(|file| name(&file.text)).collect()
 }
 
 /// Runs the tests of the crates that hold unsafe code under AddressSanitizer and LeakSanitizer.
@@ -64,7 +85,7 @@ pub(crate) fn asan(root: &Path, args: &[String]) -> Result<(), String> {
         ])
         .args(["--lib", "--tests", "--target", TARGET])
         .env("RUSTFLAGS", "-Zsanitizer=address")
-        .env("CARGO_TARGET_DIR", root.join("target/asan"))
+        .env("CARGO_TARGET_DIR", build_folder(root, "asan"))
         .current_dir(root);
     // What cargo tells the programs it runs would pin the toolchain of `cargo xtask` again.
     for pinned in ["RUSTUP_TOOLCHAIN", "CARGO", "RUSTC", "RUSTDOC"] {
@@ -86,7 +107,7 @@ pub(crate) fn crash(root: &Path, args: &[String]) -> Result<(), String> {
 
 /// Runs the crash harness with ever new seeds until it fails or the time is over.
 pub(crate) fn soak(root: &Path, args: &[String]) -> Result<(), String> {
-    let minutes = number_flag(args, "--minutes", 60)?;
+    let minutes = number_flag(args, "--minutes")?.unwrap_or(60);
     let args = without_flag(args, "--minutes");
     let until = Instant::now() + Duration::from_secs(60 * minutes);
     let since_1970 = SystemTime::now()
@@ -134,9 +155,16 @@ fn crash_harness(root: &Path, args: &[String]) -> Command {
 fn cargo(root: &Path, build: &str) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
-        .env("CARGO_TARGET_DIR", root.join("target").join(build))
+        .env("CARGO_TARGET_DIR", build_folder(root, build))
         .current_dir(root);
     cargo
+}
+
+/// Beside the ordinary build, wherever that is.
+fn build_folder(root: &Path, build: &str) -> PathBuf {
+    let ordinary = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    root.join(ordinary.unwrap_or_else(|| "target".into()))
+        .join(build)
 }
 
 fn run(mut command: Command) -> Result<(), String> {
@@ -207,8 +235,8 @@ fn shown(command: &Command) -> String {
     words.join(" ")
 }
 
-/// The value of `flag N` or `flag=N`, or `default`.
-fn number_flag(args: &[String], flag: &str, default: u64) -> Result<u64, String> {
+/// The value of `flag N` or `flag=N`, if the flag is there.
+fn number_flag(args: &[String], flag: &str) -> Result<Option<u64>, String> {
     let mut value = None;
     for (at, arg) in args.iter().enumerate() {
         if arg == flag {
@@ -220,11 +248,11 @@ fn number_flag(args: &[String], flag: &str, default: u64) -> Result<u64, String>
             value = Some(text);
         }
     }
-    let Some(text) = value else {
-        return Ok(default);
+    let number = |text: &str| {
+        let wrong = |_| format!("`{flag}` wants a number, not `{text}`");
+        text.parse().map_err(wrong)
     };
-    text.parse()
-        .map_err(|_| format!("`{flag}` wants a number, not `{text}`"))
+    value.map(number).transpose()
 }
 
 fn without_flag(args: &[String], flag: &str) -> Vec<String> {
@@ -254,17 +282,12 @@ mod tests {
     #[test]
     fn number_flags_are_read_and_taken_out() {
         let flag = "--minutes";
-        assert_eq!(
-            number_flag(&args("--minutes 5 --rounds 3"), flag, 60),
-            Ok(5)
-        );
-        assert_eq!(
-            number_flag(&args("--rounds 3 --minutes=7"), flag, 60),
-            Ok(7)
-        );
-        assert_eq!(number_flag(&args("--rounds 3"), flag, 60), Ok(60));
-        assert!(number_flag(&args("--minutes"), flag, 60).is_err());
-        assert!(number_flag(&args("--minutes soon"), flag, 60).is_err());
+        let number = |text| number_flag(&args(text), flag);
+        assert_eq!(number("--minutes 5 --rounds 3"), Ok(Some(5)));
+        assert_eq!(number("--rounds 3 --minutes=7"), Ok(Some(7)));
+        assert_eq!(number("--rounds 3"), Ok(None));
+        assert!(number("--minutes").is_err());
+        assert!(number("--minutes soon").is_err());
         assert_eq!(
             without_flag(&args("--minutes 5 --rounds 3"), flag),
             args("--rounds 3")
@@ -273,6 +296,16 @@ mod tests {
             without_flag(&args("--rounds 3 --minutes=5"), flag),
             args("--rounds 3")
         );
+    }
+
+    #[test]
+    fn packages_that_depend_on_loom_are_found() {
+        let with = "[package]\nname = \"a\"\n[target.'cfg(loom)'.dependencies]\nloom = \"0.7\"";
+        let tree = Tree::of(&[
+            ("a/Cargo.toml", with),
+            ("b/Cargo.toml", "[package]\nname = \"b\""),
+        ]);
+        assert_eq!(packages_with_models(&tree), ["a"]);
     }
 
     #[test]

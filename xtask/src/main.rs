@@ -17,9 +17,11 @@ Repository chores of Namiki.
 
     cargo xtask tidy            check what the compiler cannot: who imports whom, where unsafe code
                                 lives, that the paper -> code table is true. Seconds.
-    cargo xtask loom            run the loom models of the log and the trees: every interleaving of
-                                a few threads, up to a bound. Minutes.
-        --preemptions N           the bound: how often a thread may be interrupted (default 2)
+    cargo xtask loom            run the loom models (tests with `model` in their path, of the crates
+                                that depend on loom): every interleaving of a few threads, up to a
+                                bound. Minutes.
+        --preemptions N           the bound, for models that leave it open: how often a thread may be
+                                  interrupted
     cargo xtask asan            run the tests of platform, index and core under AddressSanitizer.
                                 Needs a nightly toolchain. Minutes.
     cargo xtask crash [ARGS]    run the crash harness once: what CI does, but as long as you say.
@@ -28,8 +30,8 @@ Repository chores of Namiki.
                                 fails or the time is over. The failing seed is printed.
         --minutes N               how long (default 60)
 
-Every command exits with 0 when all is well. loom and asan build in target/loom and target/asan, so
-they do not throw away your ordinary build.
+Every command exits with 0 when all is well. loom and asan build in loom/ and asan/ inside the
+target folder, so they do not throw away your ordinary build.
 ";
 
 fn main() -> ExitCode {
