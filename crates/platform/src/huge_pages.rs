@@ -6,7 +6,5 @@
 pub fn advise_huge_pages(start: *mut u8, bytes: usize) {
     // SAFETY: this advice changes no contents and takes no memory away, so it is harmless for any
     // range; one that is not mapped, or not aligned, is refused.
-    let _ = unsafe {
-        rustix::mm::madvise(start.cast(), bytes, rustix::mm::Advice::LinuxHugepage)
-    };
+    let _ = unsafe { rustix::mm::madvise(start.cast(), bytes, rustix::mm::Advice::LinuxHugepage) };
 }

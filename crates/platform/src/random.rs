@@ -154,6 +154,19 @@ mod tests {
         assert!(random.below(u64::MAX) < u64::MAX);
     }
 
+    /// Without the rejection every third of these numbers would be twice as likely as the others.
+    #[test]
+    fn large_bounds_are_as_fair() {
+        let mut random = Random::seeded(2);
+        let mut counts = [0; 3];
+        for _ in 0..60_000 {
+            counts[(random.below(3 << 62) % 3) as usize] += 1;
+        }
+        for count in counts {
+            assert!((19_000..21_000).contains(&count), "{counts:?}");
+        }
+    }
+
     #[test]
     fn a_shuffle_keeps_the_elements_and_reaches_every_order() {
         let mut random = Random::seeded(3);
