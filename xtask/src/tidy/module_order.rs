@@ -11,8 +11,8 @@ const SOURCE: &str = "crates/core/src/";
 
 /// The modules of core. A new one is put where its imports allow.
 const ORDER: &[&str] = &[
-    "error", "spec", "record", "space", "epoch", "cc", "commit", "txn", "table", "manifest",
-    "recovery", "db",
+    "error", "spec", "record", "arena", "cc", "space", "epoch", "sets", "codec", "engine",
+    "commit", "txn", "table", "session", "manifest", "recovery", "db", "open",
 ];
 
 /// The file that lists the order, for the advice.

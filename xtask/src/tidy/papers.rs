@@ -143,7 +143,7 @@ impl Row {
     }
 }
 
-/// One `Paper: slug §x, §y` in a comment.
+/// One paper of a comment line like `Paper: pwal §4.3, figure 4; tictoc-pwal §3`.
 struct Tag {
     line: usize,
     slug: String,
@@ -151,7 +151,7 @@ struct Tag {
 }
 
 fn tags(file: &SourceFile) -> Vec<Tag> {
-    let mut tags = Vec::new();
+    let mut tags: Vec<Tag> = Vec::new();
     for (index, line) in file.text.lines().enumerate() {
         let comment = line.trim_start();
         let Some(said) = comment
@@ -164,19 +164,19 @@ fn tags(file: &SourceFile) -> Vec<Tag> {
         let Some(said) = said.strip_prefix("Paper:") else {
             continue;
         };
-        // `Paper: pwal §4.2; bwtree §3` names two.
-        for part in said.split(';') {
-            let slug = part
-                .trim()
-                .split([' ', '§', ',', '.'])
-                .next()
-                .unwrap_or_default();
-            let slug = slug.trim_matches('`').to_owned();
-            tags.push(Tag {
-                line: index + 1,
-                slug,
-                sections: sections(part),
-            });
+        let words = said.split(|c: char| c.is_whitespace() || ",;()`".contains(c));
+        // The first word has to be a paper; later ones may be, or say "figure".
+        for (place, word) in words.filter(|word| !word.is_empty()).enumerate() {
+            if place == 0 || SLUGS.contains(&word) {
+                let (slug, sections) = (word.to_owned(), Vec::new());
+                tags.push(Tag {
+                    line: index + 1,
+                    slug,
+                    sections,
+                });
+            } else if let Some(tag) = tags.last_mut() {
+                tag.sections.extend(sections(word));
+            }
         }
     }
     tags
@@ -227,6 +227,17 @@ mod tests {
                 findings(ROW, tag)
             );
         }
+        for tag in [
+            "//! Paper: bwtree §3; pwal §4.3",
+            "//! Paper: tictoc-pwal §2.1 (stamps), pwal §4.3 (LSN)",
+            "//! Paper: pwal §4.2, figure 3; §4.3, figure 4",
+        ] {
+            assert!(
+                findings(ROW, tag).is_empty(),
+                "{tag}: {:?}",
+                findings(ROW, tag)
+            );
+        }
         let link = "| pwal §4.3 | merge | [merge](crates/log/src/merge.rs) |";
         assert!(findings(link, "//! Paper: bwtree §3; pwal §4.3").is_empty());
         let whole_paper = "| `pwal` | everything | `crates/log/src/merge.rs` |";
@@ -254,6 +265,7 @@ mod tests {
     fn the_section_has_to_agree() {
         for tag in [
             "//! Paper: pwal §5",
+            "//! Paper: pwal §5, tictoc-pwal §4.3",
             "//! Paper: pwal §4.30",
             "//! Paper: pwal",
         ] {
