@@ -199,3 +199,30 @@ impl DiskFile for DirectFile {
         self.block_bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No test can look into a device's write cache; without this flag nothing empties it.
+    #[test]
+    fn a_file_that_is_written_asks_the_device_to_be_durable() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, []).unwrap();
+        let Ok(file) = options().open(&path) else {
+            return; // no direct I/O here
+        };
+        let flags = rustix::fs::fcntl_getfl(&file).unwrap().bits() as i32;
+        let needed = libc::O_DIRECT | libc::O_DSYNC;
+        assert_eq!(flags & needed, needed);
+    }
+
+    #[test]
+    fn a_file_system_without_direct_io_is_named_as_such() {
+        let path = Path::new("/proc/self/comm");
+        let error = DirectDisk::new().open(path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        assert!(error.to_string().contains("/proc/self/comm"), "{error}");
+    }
+}
