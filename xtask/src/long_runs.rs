@@ -100,6 +100,26 @@ pub(crate) fn asan(root: &Path, args: &[String]) -> Result<(), String> {
     }
 }
 
+/// Runs the tests that mount a file system and shut it down without a flush.
+pub(crate) fn power_cut(root: &Path) -> Result<(), String> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args([
+            "test",
+            "-p",
+            "namiki-platform",
+            "--test",
+            "power_cut",
+            "--",
+            "--ignored",
+        ])
+        .current_dir(root);
+    match run_counting_tests(cargo)? {
+        0 => Err("no power was cut".to_owned()),
+        _ => Ok(()),
+    }
+}
+
 /// Runs the crash harness once, with these arguments.
 pub(crate) fn crash(root: &Path, args: &[String]) -> Result<(), String> {
     run(crash_harness(root, args))

@@ -24,6 +24,8 @@ Repository chores of Namiki.
                                   interrupted
     cargo xtask asan            run the tests of platform, index and core under AddressSanitizer.
                                 Needs a nightly toolchain. Minutes.
+    cargo xtask power-cut       cut the power of a loop-mounted file system under the real disks.
+                                Needs root. Seconds.
     cargo xtask crash [ARGS]    run the crash harness once: what CI does, but as long as you say.
                                 ARGS go to `namiki-crash`; try `cargo xtask crash --help`.
     cargo xtask soak [ARGS]     run the crash harness again and again with fresh seeds until it
@@ -45,11 +47,13 @@ fn main() -> ExitCode {
     let wants_help = args.iter().any(|arg| arg == "--help" || arg == "-h");
     let outcome = match command.as_str() {
         "" | "help" | "--help" | "-h" => Err(String::new()),
-        "tidy" | "loom" | "asan" | "soak" if wants_help => Err(String::new()),
+        "tidy" | "loom" | "asan" | "power-cut" | "soak" if wants_help => Err(String::new()),
         "tidy" if args.is_empty() => tidy::run(root),
         "tidy" => Err("`tidy` takes no arguments".to_owned()),
         "loom" => long_runs::loom(root, &args),
         "asan" => long_runs::asan(root, &args),
+        "power-cut" if args.is_empty() => long_runs::power_cut(root),
+        "power-cut" => Err("`power-cut` takes no arguments".to_owned()),
         "crash" => long_runs::crash(root, &args),
         "soak" => long_runs::soak(root, &args),
         other => Err(format!(
