@@ -294,7 +294,11 @@ mod tests {
             assert_eq!(back.unwrap(), expected, "{format:?}");
             for cut in 1..bytes.len().min(300) {
                 let rest = Changes::new(&bytes[..bytes.len() - cut]);
-                assert!(rest.flatten().zip(&expected).all(|(found, change)| found == *change));
+                assert!(
+                    rest.flatten()
+                        .zip(&expected)
+                        .all(|(found, change)| found == *change)
+                );
             }
         }
     }

@@ -283,6 +283,7 @@ fn not_appended(error: LogError) -> Error {
             max_bytes: bytes_max,
         },
         LogError::DiskFull { .. } | LogError::RegionFull { .. } => Error::DiskFull(error),
+        LogError::Closed => Error::Closed,
         other => Error::LogFailed(other),
     }
 }

@@ -125,9 +125,11 @@ impl Epochs {
             }
             let stamp = stamp_above(Stamp(floor >> EPOCH_BITS));
             slot.epoch.store(epoch, Ordering::Relaxed);
-            // Only the owner stores, so the maximum needs no read-modify-write.
-            if stamp.0 > slot.stamp.load(Ordering::Relaxed) {
-                slot.stamp.store(stamp.0, Ordering::Relaxed);
+            // Only the owner stores, so the maximum needs no read-modify-write. A stamp beyond the
+            // last one will not commit, and would not fit into a floor's word.
+            let published = stamp.min(Stamp::MAX);
+            if published.0 > slot.stamp.load(Ordering::Relaxed) {
+                slot.stamp.store(published.0, Ordering::Relaxed);
             }
             // Pairs with the fence in `finish_advance`, between the store of the epoch and the
             // reading of the slots: one of the two sees the other.
@@ -169,7 +171,7 @@ impl Epochs {
             .map(|slot| slot.stamp.load(Ordering::SeqCst))
             .max()
             .unwrap_or(0);
-        let floor = (largest + 1).max(old >> EPOCH_BITS);
+        let floor = (largest + 1).min(Stamp::MAX.0).max(old >> EPOCH_BITS);
         // Whoever is first decides. Any value that is read after the epoch moved covers all of
         // the closed epoch, and nobody publishes a stamp of the new one before its floor.
         let _ = self.floor.compare_exchange(
