@@ -1,1 +1,27 @@
-//! placeholder
+//! Concurrent indexes from byte-string keys to eight-byte payloads.
+//!
+//! Two traits, [`PointIndex`] and [`OrderedIndex`], are what the engine is written against; [`Tree`]
+//! chooses an implementation at run time and calls it without a virtual call. So far there is one
+//! implementation, the [Bw-tree](bwtree::BwTree) of the paper.
+//!
+//! Every index also reports a [`LeafVersion`] with each answer that depends on *absent* keys, and
+//! keeps a stamp beside it, so that transactions can rule out phantoms without locks.
+//!
+//! Paper: bwtree §3, §4
+
+pub mod bwtree;
+#[doc(hidden)]
+pub mod contract;
+mod error;
+pub mod key;
+mod traits;
+mod tree;
+mod version;
+
+pub use error::{IndexError, UnknownKind};
+pub use traits::{
+    Direction, GetOrInsert, InsertOutcome, Inserted, Lookup, OrderedIndex, PointIndex, ScanItem,
+    ScanRange, Statistics,
+};
+pub use tree::{KeyKind, Tree, TreeKind};
+pub use version::LeafVersion;

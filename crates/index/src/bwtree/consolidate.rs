@@ -1,0 +1,242 @@
+//! Consolidation: a delta chain becomes one base node.
+//!
+//! A structure change that is half done is finished first: its delta is what tells others about it
+//! and must not be lost before the parent knows. If the compare-and-swap fails, consolidation is not
+//! repeated; the next to find the chain too long will try.
+//!
+//! Who consolidates: the writer whose delta makes a chain reach the threshold; a deleter that leaves
+//! few records; and now and then a reader that finds a leaf with deltas, so that a leaf no longer
+//! written to becomes clean, whatever the last writer left. A read or an update never splits or merges
+//! a leaf, nor does an insertion merge one: a transaction must not spoil, by an operation that has
+//! no way to tell it, the leaf versions it has just been given.
+//!
+//! Paper: bwtree §4.2.1
+
+use std::cell::Cell;
+use std::cmp::Ordering;
+
+use crossbeam_epoch::Guard;
+
+use super::BwTree;
+use super::base::{self, Entry};
+use super::mapping::PageId;
+use super::node::{BaseHeader, Kind, NodeRef};
+use super::search::Place;
+use super::split::SplitDone;
+use super::statistics::Event;
+use crate::key::Key;
+
+/// One reader in this many that meet a leaf with deltas consolidates it.
+const READS_PER_CONSOLIDATION: u32 = 8;
+
+/// What consolidation may do about the size of the page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Resize {
+    /// Nothing.
+    Never,
+    /// Split it if it is too large.
+    Split,
+    /// That, or merge it if it is too small.
+    SplitOrMerge,
+}
+
+/// Appends the records of the page in this state, in key order.
+pub(super) fn collect<'g, K: Key>(head: NodeRef<'g, K>, out: &mut Vec<Entry<'g, K>>) {
+    // Newest first, up to where the sorted entries begin.
+    let mut changes: Vec<(K::Ref<'g>, Option<u64>)> = Vec::new();
+    let mut node = head;
+    loop {
+        match node.kind() {
+            Kind::Base | Kind::Merge => break,
+            Kind::Put => changes.push((node.key(), Some(node.payload()))),
+            Kind::IndexInsert => changes.push((node.key(), Some(u64::from(node.child().0)))),
+            Kind::Delete | Kind::IndexDelete => changes.push((node.key(), None)),
+            Kind::Split | Kind::Remove | Kind::Merging => {}
+        }
+        let Some(next) = node.next() else {
+            unreachable!("a chain ends in a base node")
+        };
+        node = next;
+    }
+    let start = out.len();
+    if node.kind() == Kind::Merge {
+        // At most two deep: a page takes part in one merge at a time.
+        if let Some(left) = node.next() {
+            collect(left, out);
+        }
+        collect(node.merged(), out);
+        if !changes.is_empty() {
+            let sorted = out.split_off(start);
+            apply::<K>(sorted.into_iter(), changes, out);
+        }
+    } else {
+        let sorted = (0..node.len()).map(|i| (node.key_at(i), node.value_at(i)));
+        apply::<K>(sorted, changes, out);
+    }
+}
+
+/// Merges changes, newest first, into sorted entries.
+fn apply<'g, K: Key>(
+    sorted: impl Iterator<Item = Entry<'g, K>>,
+    mut changes: Vec<(K::Ref<'g>, Option<u64>)>,
+    out: &mut Vec<Entry<'g, K>>,
+) {
+    if changes.is_empty() {
+        out.extend(sorted);
+        return;
+    }
+    // Stable: of several changes of one key the newest stays first and is kept.
+    changes.sort_by(|a, b| K::cmp(a.0, b.0));
+    changes.dedup_by(|later, kept| K::cmp(later.0, kept.0) == Ordering::Equal);
+    let mut changes = changes.into_iter().peekable();
+    for entry in sorted {
+        let mut replaced = false;
+        while let Some((key, change)) =
+            changes.next_if(|change| K::cmp(change.0, entry.0) != Ordering::Greater)
+        {
+            replaced |= K::cmp(key, entry.0) == Ordering::Equal;
+            out.extend(change.map(|value| (key, value)));
+        }
+        if !replaced {
+            out.push(entry);
+        }
+    }
+    out.extend(changes.filter_map(|(key, change)| change.map(|value| (key, value))));
+}
+
+impl<K: Key> BwTree<K> {
+    /// What a writer does after its delta is in place. Reports a split.
+    #[inline]
+    pub(super) fn tidy_after_write(
+        &self,
+        place: Place<'_, K>,
+        resize: Resize,
+        guard: &Guard,
+    ) -> Option<SplitDone> {
+        let (len, depth) = (place.head.len(), place.head.depth());
+        let deleted = resize == Resize::SplitOrMerge;
+        // Trap "a tree emptied returns its memory": the last deletes of a leaf may never reach the
+        // threshold, so an empty leaf is tidied at once.
+        let sparse = deleted && (len == 0 || (len < self.config.leaf_min() && depth >= 4));
+        if depth < self.config.leaf_chain_max && !sparse {
+            return None;
+        }
+        self.consolidate(place, resize, guard)
+    }
+
+    /// What a reader does with a leaf it found to have deltas: mostly nothing.
+    #[inline]
+    pub(super) fn tidy_after_read(&self, place: Place<'_, K>, guard: &Guard) {
+        if place.head.depth() > 0 {
+            self.tidy_sometimes(place, guard);
+        }
+    }
+
+    #[cold]
+    fn tidy_sometimes(&self, place: Place<'_, K>, guard: &Guard) {
+        thread_local!(static TURN: Cell<u32> = const { Cell::new(0) });
+        let turn = TURN.get().wrapping_add(1);
+        TURN.set(turn);
+        if turn.is_multiple_of(READS_PER_CONSOLIDATION) {
+            self.consolidate(place, Resize::Never, guard);
+        }
+    }
+
+    /// Replaces the page's chain by a base node, or by two.
+    pub(super) fn consolidate(
+        &self,
+        place: Place<'_, K>,
+        resize: Resize,
+        guard: &Guard,
+    ) -> Option<SplitDone> {
+        let id = place.id;
+        let mut head = place.head;
+        if let Some(change) = head.smo() {
+            self.complete(id, change, guard);
+            head = self.mapping.load(id, guard)?;
+            if head.is_removed() || head.smo().is_some_and(|other| other != change) {
+                return None;
+            }
+        }
+        if head.depth() == 0 {
+            if resize == Resize::SplitOrMerge {
+                self.shrink(Place { id, head }, guard);
+            }
+            return None;
+        }
+        let mut entries = Vec::with_capacity(head.len() + usize::from(head.depth()));
+        collect(head, &mut entries);
+        debug_assert_eq!(entries.len(), head.len(), "{head:?}");
+        let len_max = if head.level() == 0 {
+            self.config.leaf_max
+        } else {
+            self.config.inner_max
+        };
+        if entries.len() > len_max && resize != Resize::Never {
+            return self.split(Place { id, head }, &entries, guard);
+        }
+        let head = self.rebase(Place { id, head }, &entries, guard)?;
+        if resize == Resize::SplitOrMerge {
+            self.shrink(Place { id, head }, guard);
+        }
+        None
+    }
+
+    /// Installs a base node with the given entries in place of the chain they were collected from.
+    fn rebase<'g>(
+        &self,
+        place: Place<'g, K>,
+        entries: &[Entry<'_, K>],
+        guard: &'g Guard,
+    ) -> Option<NodeRef<'g, K>> {
+        let head = place.head;
+        let header = BaseHeader {
+            level: head.level(),
+            right: head.right(),
+            counter: head.counter(),
+            low: head.low(),
+            high: head.high(),
+        };
+        match self
+            .mapping
+            .replace(place.id, head, base::build(&header, entries), guard)
+        {
+            Ok(new) => {
+                self.counters.add(Event::Consolidation);
+                Some(new)
+            }
+            Err(_) => {
+                self.counters.add(Event::CasMiss);
+                None
+            }
+        }
+    }
+
+    /// Finishes the structure change that `head` shows and removes its trace, so that another may
+    /// begin. One attempt; the caller looks again.
+    pub(super) fn clear_change(&self, id: PageId, head: NodeRef<'_, K>, guard: &Guard) {
+        let Some(change) = head.smo() else { return };
+        self.complete(id, change, guard);
+        let Some(head) = self.mapping.load(id, guard) else {
+            return;
+        };
+        if !head.is_removed() && head.smo() == Some(change) {
+            let mut entries = Vec::with_capacity(head.len());
+            collect(head, &mut entries);
+            self.rebase(Place { id, head }, &entries, guard);
+        }
+    }
+
+    /// Cooperation: finishes a structure change that another thread may have left half done. On
+    /// return the parent knows of it (or it is no longer there).
+    ///
+    /// Paper: bwtree §4.2.4, figure 11
+    pub(super) fn complete(&self, id: PageId, change: NodeRef<'_, K>, guard: &Guard) {
+        match change.kind() {
+            Kind::Split => self.complete_split(id, change, guard),
+            Kind::Merge => self.complete_merge(change.page(), change.child(), guard),
+            Kind::Merging => self.complete_merge(id, change.child(), guard),
+            other => unreachable!("{other:?} is not a structure change"),
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! The mapping table: page id → head of that page's delta chain, and the page's stamps.
+//!
+//! Every pointer between Bw-tree pages is a page id, so replacing a page is one compare-and-swap here
+//! and no parent needs to know. The table grows by chunks that double in size and never move, so
+//! growth stops nobody (trap "fixed-size mapping tables"). Heads are packed apart from the stamps,
+//! which a lookup that finds its key never touches.
+//!
+//! # Invariants
+//! - M1. A slot is filled before its page id is handed to anyone.
+//! - M2. What leaves a slot is retired to the epoch collector, never freed at once, and only by the
+//!   thread whose compare-and-swap took it out.
+//! - M3. A head is the head of its slot for one contiguous time: no pointer returns to a slot while
+//!   somebody pinned could remember it. So a successful swap proves that nothing happened between.
+//! - M4. A page id is given out again only after every thread that could remember it has unpinned
+//!   (trap "id reuse"), and the counter of the leaf that gets it continues where the last one ended.
+//!
+//! Paper: bwtree §3
+#![expect(
+    unsafe_code,
+    reason = "turns table slots into node references and retires old chains"
+)]
+
+use std::array;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crossbeam_epoch::Guard;
+
+use super::node::{Header, Kind, NodeRef, OwnedNode, free_chain, free_one};
+use crate::key::Key;
+
+/// The number of a Bw-tree page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub(super) struct PageId(pub(super) u32);
+
+impl PageId {
+    /// No page.
+    pub(super) const NONE: Self = Self(u32::MAX);
+}
+
+/// Slots of the first chunk; each further chunk has twice as many as the one before.
+const FIRST_BITS: u32 = 10;
+const CHUNKS: usize = (32 - FIRST_BITS) as usize;
+const PAGES_MAX: u32 = u32::MAX - (1 << FIRST_BITS) - 1;
+
+/// A leaf's stamps. See `stamps.rs`.
+pub(super) struct Stamps {
+    /// Largest stamp of a transaction that relied on what is absent here. Never decreases.
+    pub(super) rts: AtomicU64,
+    /// Where the counter of the next leaf with this number starts.
+    pub(super) floor: AtomicU64,
+    /// The leaf whose rts is still to be taken over, or `NONE`.
+    pub(super) inherits: AtomicU32,
+    /// While the id is free: the next free one.
+    next_free: AtomicU32,
+}
+
+struct Chunk<K: Key> {
+    heads: AtomicPtr<AtomicPtr<Header<K>>>,
+    stamps: AtomicPtr<Stamps>,
+}
+
+/// The table. Shared with the collector, which returns page ids to it.
+pub(super) struct Mapping<K: Key> {
+    chunks: [Chunk<K>; CHUNKS],
+    /// The first id never used.
+    fresh: AtomicU32,
+    /// Stack of free ids: count of changes in the upper half (so that a slow pop cannot mistake a
+    /// returned id for an unmoved one), top of the stack in the lower.
+    free: AtomicU64,
+}
+
+/// Chunk and place in it of a page id.
+#[inline]
+fn locate(id: PageId) -> (usize, usize) {
+    let number = id.0 + (1 << FIRST_BITS);
+    let chunk = number.ilog2() - FIRST_BITS;
+    (
+        chunk as usize,
+        (number - (1 << (chunk + FIRST_BITS))) as usize,
+    )
+}
+
+fn chunk_len(chunk: usize) -> usize {
+    1 << (chunk + FIRST_BITS as usize)
+}
+
+impl<K: Key> Mapping<K> {
+    pub(super) fn new() -> Self {
+        Self {
+            chunks: array::from_fn(|_| Chunk {
+                heads: AtomicPtr::new(ptr::null_mut()),
+                stamps: AtomicPtr::new(ptr::null_mut()),
+            }),
+            fresh: AtomicU32::new(0),
+            free: AtomicU64::new(u64::from(PageId::NONE.0)),
+        }
+    }
+
+    #[inline]
+    fn slot(&self, id: PageId) -> Option<&AtomicPtr<Header<K>>> {
+        if id.0 >= PAGES_MAX {
+            return None;
+        }
+        let (chunk, place) = locate(id);
+        let heads = self.chunks[chunk].heads.load(Ordering::Acquire);
+        // SAFETY: a non-null array has `chunk_len(chunk)` initialised slots, `place` is less, and it
+        // lives as long as the table. `Acquire` pairs with the `AcqRel` that published it in `grow`.
+        (!heads.is_null()).then(|| unsafe { &*heads.add(place) })
+    }
+
+    /// A page's stamps; `None` for an id that was never given out.
+    pub(super) fn stamps(&self, id: PageId) -> Option<&Stamps> {
+        if id.0 >= PAGES_MAX {
+            return None;
+        }
+        let (chunk, place) = locate(id);
+        let stamps = self.chunks[chunk].stamps.load(Ordering::Acquire);
+        // SAFETY: as in `slot`.
+        (!stamps.is_null()).then(|| unsafe { &*stamps.add(place) })
+    }
+
+    /// The head of a page's chain; `None` if there is no such page.
+    ///
+    /// `SeqCst`: the rts protocol orders this load against stores of stamps (`stamps.rs`).
+    #[inline]
+    pub(super) fn load<'g>(&self, id: PageId, _guard: &'g Guard) -> Option<NodeRef<'g, K>> {
+        let head = NonNull::new(self.slot(id)?.load(Ordering::SeqCst))?;
+        // SAFETY: heads in the table are published nodes; this one was there after `_guard` was
+        // pinned, so it will not be freed before the guard is dropped (N2, M2). The load pairs with
+        // the `SeqCst` swap or store that published it.
+        Some(unsafe { NodeRef::new(head) })
+    }
+
+    /// Puts `new`, which lies on `old`, on top of it. Gives it back if `old` is no longer the head.
+    pub(super) fn push<'g>(
+        &self,
+        id: PageId,
+        old: NodeRef<'g, K>,
+        new: OwnedNode<K>,
+    ) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
+        assert!(
+            new.as_ref().next() == Some(old),
+            "a delta is pushed onto the node it lies on"
+        );
+        self.swap(id, old, new)
+    }
+
+    /// Replaces the chain `old` by `new` and retires it. Gives `new` back if `old` is no longer the
+    /// head.
+    pub(super) fn replace<'g>(
+        &self,
+        id: PageId,
+        old: NodeRef<'g, K>,
+        new: OwnedNode<K>,
+        guard: &'g Guard,
+    ) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
+        assert!(matches!(new.as_ref().kind(), Kind::Base | Kind::Split));
+        let new = self.swap(id, old, new)?;
+        let old = old.as_ptr();
+        // SAFETY: the swap took `old` out of the table, so no one who pins from now on can reach its
+        // chain, and only we retire it (M2). `Header` pointers need no thread to be freed on.
+        unsafe { guard.defer_unchecked(move || free_chain(old)) };
+        Ok(new)
+    }
+
+    /// Takes a finished split delta off the fresh base node it lies on. Fails if anything was put
+    /// on top; the next consolidation then drops it.
+    pub(super) fn trim_split<'g>(
+        &self,
+        id: PageId,
+        split: NodeRef<'g, K>,
+        guard: &'g Guard,
+    ) -> bool {
+        assert_eq!(split.kind(), Kind::Split);
+        let (Some(slot), Some(base)) = (self.slot(id), split.next()) else {
+            return false;
+        };
+        let exchange = slot.compare_exchange(
+            split.as_ptr(),
+            base.as_ptr(),
+            Ordering::SeqCst,
+            Ordering::Relaxed,
+        );
+        if exchange.is_err() {
+            return false;
+        }
+        let split = split.as_ptr();
+        // SAFETY: as in `replace`; the base below stays, and nobody borrows keys from a split delta
+        // (N3). The base was never head before, so M3 holds.
+        unsafe { guard.defer_unchecked(move || free_one(split)) };
+        true
+    }
+
+    fn swap<'g>(
+        &self,
+        id: PageId,
+        old: NodeRef<'g, K>,
+        new: OwnedNode<K>,
+    ) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
+        let Some(slot) = self.slot(id) else {
+            return Err(new);
+        };
+        let Some(raw) = NonNull::new(new.into_raw()) else {
+            unreachable!("nodes are non-null")
+        };
+        let exchange = slot.compare_exchange(
+            old.as_ptr(),
+            raw.as_ptr(),
+            Ordering::SeqCst,
+            Ordering::Relaxed,
+        );
+        match exchange {
+            // SAFETY: now published; whoever takes it out defers its freeing, and `'g` is the
+            // lifetime of a guard that is pinned already.
+            Ok(_) => Ok(unsafe { NodeRef::new(raw) }),
+            // SAFETY: it came from `into_raw` above and was not published.
+            Err(_) => Err(unsafe { OwnedNode::from_raw(raw) }),
+        }
+    }
+
+    /// Takes a page id, or `None` if all are in use. Its slot is empty until `fill`.
+    pub(super) fn allocate(&self) -> Option<PageId> {
+        let mut top = self.free.load(Ordering::Acquire);
+        while top as u32 != PageId::NONE.0 {
+            let id = PageId(top as u32);
+            let next = self.stamps(id)?.next_free.load(Ordering::Relaxed);
+            let popped = ((top >> 32) + 1) << 32 | u64::from(next);
+            // `Acquire` pairs with the `Release` of the `release` that pushed the id.
+            match self
+                .free
+                .compare_exchange_weak(top, popped, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return Some(id),
+                Err(now) => top = now,
+            }
+        }
+        let mut id = self.fresh.load(Ordering::Relaxed);
+        loop {
+            if id >= PAGES_MAX {
+                return None;
+            }
+            match self
+                .fresh
+                .compare_exchange_weak(id, id + 1, Ordering::Relaxed, Ordering::Relaxed)
+            {
+                Ok(_) => break,
+                Err(now) => id = now,
+            }
+        }
+        self.grow(locate(PageId(id)).0);
+        Some(PageId(id))
+    }
+
+    /// Makes sure that a chunk exists. Several threads may try, one array wins.
+    fn grow(&self, chunk: usize) {
+        let len = chunk_len(chunk);
+        publish(&self.chunks[chunk].stamps, len, || Stamps {
+            rts: AtomicU64::new(0),
+            floor: AtomicU64::new(0),
+            inherits: AtomicU32::new(PageId::NONE.0),
+            next_free: AtomicU32::new(PageId::NONE.0),
+        });
+        publish(&self.chunks[chunk].heads, len, || {
+            AtomicPtr::new(ptr::null_mut())
+        });
+    }
+
+    /// Publishes the first node of a page taken with `allocate` (M1).
+    pub(super) fn fill(&self, id: PageId, node: OwnedNode<K>) {
+        if let Some(slot) = self.slot(id) {
+            let before = slot.swap(node.into_raw(), Ordering::SeqCst);
+            assert!(before.is_null(), "a page is filled once");
+        }
+    }
+
+    /// Empties and releases a page that was filled but whose id nobody else has learnt.
+    pub(super) fn unfill(&self, id: PageId) {
+        if let Some(slot) = self.slot(id) {
+            let head = slot.swap(ptr::null_mut(), Ordering::SeqCst);
+            // SAFETY: the id was not handed to anyone, so nobody refers to the chain.
+            unsafe { free_chain(head) };
+            self.release(id);
+        }
+    }
+
+    /// Retires a removed page: once no pinned thread can remember it, its removal delta (with the
+    /// chain below, if that went nowhere) is freed and its id may be used again (M4).
+    pub(super) fn retire_page<'g>(
+        self: &Arc<Self>,
+        id: PageId,
+        head: NodeRef<'g, K>,
+        guard: &'g Guard,
+    ) {
+        assert!(head.is_removed());
+        if head.level() == 0
+            && let Some(stamps) = self.stamps(id)
+        {
+            stamps.floor.fetch_max(head.counter() + 1, Ordering::SeqCst);
+        }
+        let mapping = Arc::clone(self);
+        // SAFETY: only the thread that finished the removal calls this. A removal stays the head of
+        // its page until here, and who pins later finds no way to the page: the closure runs when
+        // nobody can hold a reference. Everything it owns may be dropped on any thread.
+        unsafe {
+            guard.defer_unchecked(move || {
+                if let Some(slot) = mapping.slot(id) {
+                    free_chain(slot.swap(ptr::null_mut(), Ordering::SeqCst));
+                    mapping.release(id);
+                }
+            });
+        }
+    }
+
+    fn release(&self, id: PageId) {
+        let Some(stamps) = self.stamps(id) else {
+            return;
+        };
+        let mut top = self.free.load(Ordering::Relaxed);
+        loop {
+            stamps.next_free.store(top as u32, Ordering::Relaxed);
+            let pushed = ((top >> 32) + 1) << 32 | u64::from(id.0);
+            // `Release` pairs with the `Acquire` of `allocate`: it sees the slot emptied and the
+            // link set.
+            match self
+                .free
+                .compare_exchange_weak(top, pushed, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => return,
+                Err(now) => top = now,
+            }
+        }
+    }
+
+    /// All ids ever given out, some of which may be free.
+    pub(super) fn ids(&self) -> impl Iterator<Item = PageId> + use<K> {
+        (0..self.fresh.load(Ordering::Acquire)).map(PageId)
+    }
+
+    /// Bytes of the table itself.
+    pub(super) fn bytes(&self) -> usize {
+        let slot = size_of::<AtomicPtr<Header<K>>>() + size_of::<Stamps>();
+        let there = |chunk: &usize| !self.chunks[*chunk].heads.load(Ordering::Relaxed).is_null();
+        (0..CHUNKS)
+            .filter(there)
+            .map(|chunk| chunk_len(chunk) * slot)
+            .sum()
+    }
+}
+
+/// Puts a fresh array behind `place` unless there is one.
+fn publish<T>(place: &AtomicPtr<T>, len: usize, make: impl FnMut() -> T) {
+    if !place.load(Ordering::Acquire).is_null() {
+        return;
+    }
+    let mut make = make;
+    let array: Box<[T]> = (0..len).map(|_| make()).collect();
+    let array = Box::into_raw(array).cast::<T>();
+    // `AcqRel`: the array's content is published with its address.
+    let exchange =
+        place.compare_exchange(ptr::null_mut(), array, Ordering::AcqRel, Ordering::Acquire);
+    if exchange.is_err() {
+        // SAFETY: it came from a boxed slice of `len` above and was not published.
+        drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(array, len)) });
+    }
+}
+
+impl<K: Key> Drop for Mapping<K> {
+    fn drop(&mut self) {
+        for chunk in 0..CHUNKS {
+            let len = chunk_len(chunk);
+            let heads = *self.chunks[chunk].heads.get_mut();
+            if !heads.is_null() {
+                // SAFETY: a boxed slice of this length (`publish`); nobody else has the table.
+                let heads = unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(heads, len)) };
+                for mut head in heads {
+                    // SAFETY: `&mut self`: no thread uses the tree, and retired chains are not in
+                    // the table, so each chain here is owned by its slot alone. A removed page does
+                    // not own what its sibling took (every operation finishes its merge).
+                    unsafe { free_chain(*head.get_mut()) };
+                }
+            }
+            let stamps = *self.chunks[chunk].stamps.get_mut();
+            if !stamps.is_null() {
+                // SAFETY: as above.
+                drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(stamps, len)) });
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The Bw-tree: a lock-free B-tree whose pages are changed by prepending delta records.
+//!
+//! ```text
+//!            root word --> page 7                 pages are named by ids; the mapping
+//!                            |                    table leads from an id to the newest
+//!              +-------------+-------------+      delta of the page's chain
+//!              v             v             v
+//!   leaf:   page 3  ----> page 9  ----> page 4    every page knows its right sibling and
+//!            Put            base          Split    its upper fence, so a search that comes
+//!            Put                          base     to a page split meanwhile goes right
+//!            base
+//! ```
+//!
+//! | to learn about | read |
+//! |---|---|
+//! | nodes in memory, deltas, base nodes | `node.rs`, `base.rs` |
+//! | page ids, swaps, reclamation | `mapping.rs` |
+//! | leaf stamps against phantoms | `stamps.rs` |
+//! | descent, side links, parents | `search.rs`, `root.rs` |
+//! | the operations | `read.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
+//! | structure changes and cooperation | `consolidate.rs`, `split.rs`, `merge.rs` |
+//!
+//! Every operation is lock-free: a thread that meets a change another has left half done finishes it
+//! (paper §4.2.4) instead of waiting. Memory is reclaimed by epochs (`crossbeam-epoch`); operations pin
+//! once each, and pinning again inside a pinned section costs next to nothing.
+//!
+//! Paper: bwtree §3, §4
+
+mod base;
+mod bulk;
+mod consolidate;
+mod mapping;
+mod merge;
+mod node;
+mod read;
+mod root;
+mod scan;
+mod search;
+mod split;
+mod stamps;
+mod statistics;
+mod write;
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crossbeam_epoch as epoch;
+
+use self::mapping::{Mapping, PageId};
+use self::node::BaseHeader;
+use self::root::Root;
+use self::statistics::Counters;
+use self::write::Change;
+use crate::key::{Fixed8, Key, Variable};
+use crate::{
+    GetOrInsert, IndexError, InsertOutcome, LeafVersion, Lookup, OrderedIndex, PointIndex,
+    ScanItem, ScanRange, Statistics,
+};
+
+/// Sizes that structure changes depend on. May differ at every start; nothing is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BwConfig {
+    /// A leaf with more records than this is split. At least 2.
+    pub leaf_max: usize,
+    /// An inner page with more children than this is split. At least 4.
+    pub inner_max: usize,
+    /// A writer consolidates a leaf whose chain has reached this many deltas. At least 1.
+    pub leaf_chain_max: u8,
+    /// The same for an inner page.
+    pub inner_chain_max: u8,
+    /// How full a bulk load makes its pages, in percent of the maximum.
+    pub load_percent: usize,
+}
+
+impl Default for BwConfig {
+    fn default() -> Self {
+        Self {
+            leaf_max: 64,
+            inner_max: 128,
+            leaf_chain_max: 8,
+            inner_chain_max: 4,
+            load_percent: 80,
+        }
+    }
+}
+
+impl BwConfig {
+    /// The smallest pages there can be, so that structure changes happen all the time.
+    #[must_use]
+    pub const fn tiny() -> Self {
+        Self {
+            leaf_max: 4,
+            inner_max: 4,
+            leaf_chain_max: 2,
+            inner_chain_max: 2,
+            load_percent: 75,
+        }
+    }
+
+    fn checked(self) -> Self {
+        Self {
+            leaf_max: self.leaf_max.clamp(2, 1 << 16),
+            inner_max: self.inner_max.clamp(4, 1 << 16),
+            leaf_chain_max: self.leaf_chain_max.max(1),
+            inner_chain_max: self.inner_chain_max.max(1),
+            load_percent: self.load_percent.clamp(1, 100),
+        }
+    }
+
+    /// A leaf with fewer records is merged if it fits.
+    const fn leaf_min(&self) -> usize {
+        self.leaf_max.div_ceil(4)
+    }
+
+    /// An inner page with fewer children is merged if it fits.
+    const fn inner_min(&self) -> usize {
+        let quarter = self.inner_max / 4;
+        if quarter < 2 { 2 } else { quarter }
+    }
+}
+
+/// A Bw-tree over one kind of keys.
+///
+/// Payloads may be any `u64`. Dropping the tree frees it; retired nodes go when the collector gets
+/// to them.
+pub struct BwTree<K: Key> {
+    root: Root,
+    mapping: Arc<Mapping<K>>,
+    config: BwConfig,
+    counters: Counters,
+}
+
+/// A Bw-tree of eight-byte keys.
+pub type FixedBwTree = BwTree<Fixed8>;
+/// A Bw-tree of byte strings up to 64 KiB.
+pub type VariableBwTree = BwTree<Variable>;
+
+impl<K: Key> fmt::Debug for BwTree<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BwTree")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Key> Default for BwTree<K> {
+    fn default() -> Self {
+        Self::new(BwConfig::default())
+    }
+}
+
+impl<K: Key> BwTree<K> {
+    /// An empty tree. Sizes out of range are brought into it.
+    #[must_use]
+    pub fn new(config: BwConfig) -> Self {
+        let mapping = Mapping::new();
+        let header = BaseHeader::<K> {
+            level: 0,
+            right: PageId::NONE,
+            counter: 0,
+            low: K::min(),
+            high: None,
+        };
+        let Some(root) = mapping.allocate() else {
+            unreachable!("a new table has free pages")
+        };
+        mapping.fill(root, base::build(&header, &[]));
+        Self {
+            root: Root::new(root),
+            mapping: Arc::new(mapping),
+            config: config.checked(),
+            counters: Counters::default(),
+        }
+    }
+}
+
+impl<K: Key> PointIndex for BwTree<K> {
+    #[inline]
+    fn get(&self, key: &[u8]) -> Result<Lookup, IndexError> {
+        self.get_key(key)
+    }
+
+    fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError> {
+        let changed = self.change(key, |old| match old {
+            Some(_) => Change::Keep,
+            None => Change::Put(payload),
+        })?;
+        Ok(match (changed.old, changed.inserted) {
+            (_, Some(inserted)) => InsertOutcome::Inserted(inserted),
+            (Some(payload), None) => InsertOutcome::Exists(payload),
+            (None, None) => unreachable!("an absent key is inserted"),
+        })
+    }
+
+    fn get_or_insert(
+        &self,
+        key: &[u8],
+        make: &mut dyn FnMut() -> u64,
+    ) -> Result<GetOrInsert, IndexError> {
+        let mut made = None;
+        let changed = self.change(key, |old| match old {
+            Some(_) => Change::Keep,
+            None => Change::Put(*made.get_or_insert_with(&mut *make)),
+        })?;
+        Ok(match (changed.old, changed.inserted, made) {
+            (_, Some(inserted), Some(payload)) => GetOrInsert::Inserted { payload, inserted },
+            (Some(payload), None, unused) => GetOrInsert::Exists { payload, unused },
+            _ => unreachable!("an absent key is inserted with a payload that was made"),
+        })
+    }
+
+    fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
+        Ok(self.change(key, |_| Change::Put(payload))?.old)
+    }
+
+    fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
+        let changed = self.change(key, |old| match old {
+            Some(_) => Change::Put(payload),
+            None => Change::Keep,
+        })?;
+        Ok(changed.old)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
+        Ok(self.change(key, |_| Change::Delete)?.old)
+    }
+
+    fn remove_if(&self, key: &[u8], expected: u64) -> Result<bool, IndexError> {
+        let changed = self.change(key, |old| {
+            if old == Some(expected) {
+                Change::Delete
+            } else {
+                Change::Keep
+            }
+        })?;
+        Ok(changed.old == Some(expected))
+    }
+
+    fn leaf_rts(&self, leaf: u64) -> u64 {
+        u32::try_from(leaf).map_or(0, |leaf| self.mapping.resolve_rts(PageId(leaf)))
+    }
+
+    fn raise_and_check(&self, seen: LeafVersion, rts: u64) -> bool {
+        self.mapping.raise_and_check(seen, rts, &epoch::pin())
+    }
+
+    fn current(&self, leaf: u64) -> Option<LeafVersion> {
+        self.mapping.version(leaf, &epoch::pin())
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.count_all()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.count_bytes()
+    }
+
+    fn len(&self) -> usize {
+        self.count_records()
+    }
+}
+
+impl<K: Key> OrderedIndex for BwTree<K> {
+    fn scan(
+        &self,
+        range: ScanRange<'_>,
+        visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        self.scan_range(range, visit)
+    }
+
+    fn bulk_load<B: AsRef<[u8]>>(
+        &self,
+        sorted: impl IntoIterator<Item = (B, u64)>,
+    ) -> Result<usize, IndexError> {
+        self.load_sorted(sorted)
+    }
+}

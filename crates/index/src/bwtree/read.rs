@@ -1,0 +1,63 @@
+//! Point reads.
+//!
+//! Paper: bwtree §4.1.1, figure 6 (Read)
+
+use std::cmp::Ordering;
+
+use crossbeam_epoch::{self as epoch};
+
+use super::BwTree;
+use super::node::{Kind, NodeRef};
+use super::search::{At, Place};
+use crate::key::Key;
+use crate::{IndexError, LeafVersion, Lookup};
+
+impl<K: Key> NodeRef<'_, K> {
+    /// The payload of a key in the range of this leaf, in the state that this head stands for.
+    #[inline]
+    pub(super) fn find(self, key: K::Ref<'_>) -> Option<u64> {
+        let mut node = self;
+        loop {
+            match node.kind() {
+                Kind::Base => return node.base_get(key),
+                Kind::Put if K::cmp(node.key(), key) == Ordering::Equal => {
+                    return Some(node.payload());
+                }
+                Kind::Delete if K::cmp(node.key(), key) == Ordering::Equal => return None,
+                Kind::Merge if K::cmp(node.key(), key) != Ordering::Greater => {
+                    node = node.merged();
+                    continue;
+                }
+                _ => {}
+            }
+            let Some(next) = node.next() else {
+                unreachable!("a chain ends in a base node")
+            };
+            node = next;
+        }
+    }
+}
+
+impl<K: Key> Place<'_, K> {
+    /// The leaf version in the state that was seen.
+    pub(super) fn version(self) -> LeafVersion {
+        LeafVersion {
+            leaf: u64::from(self.id.0),
+            counter: self.head.counter(),
+        }
+    }
+}
+
+impl<K: Key> BwTree<K> {
+    pub(super) fn get_key(&self, key: &[u8]) -> Result<Lookup, IndexError> {
+        let key = K::parse(key)?;
+        let guard = &epoch::pin();
+        let place = self.leaf(At(key), guard);
+        let lookup = match place.head.find(key) {
+            Some(payload) => Lookup::Found(payload),
+            None => Lookup::Missing(place.version()),
+        };
+        self.tidy_after_read(place, guard);
+        Ok(lookup)
+    }
+}

@@ -1,0 +1,229 @@
+//! Scans, both ways.
+//!
+//! A head pointer is a snapshot of its leaf, so a scan reads a clean leaf in place and flattens the
+//! chain of another into a buffer. Forward it follows the right siblings. Backward there are none to
+//! follow, and the next leaf is the one that covers the point just below the lower fence (`search.rs`).
+//! Either way the leaves visited cover the range without gap or overlap: where the next one found
+//! reaches back over keys already visited (it was merged meanwhile), those are left out.
+//!
+//! Trap "long scans re-pin": after some leaves the scan copies the fence it stands at, pins anew, and
+//! searches on from the copy, so that it does not keep the collector waiting.
+//!
+//! Paper: bwtree §4.1.1, figure 7 (Scan)
+
+use std::cmp::Ordering;
+use std::ops::{Bound, ControlFlow};
+
+use crossbeam_epoch as epoch;
+
+use super::BwTree;
+use super::base::Entry;
+use super::consolidate::collect;
+use super::node::{Kind, NodeRef};
+use super::search::{At, Below, Last, Place};
+use crate::key::Key;
+use crate::{Direction, IndexError, ScanItem, ScanRange};
+
+/// Leaves visited under one pin.
+const LEAVES_PER_PIN: usize = 64;
+
+/// Whether a key is right of the start of a range.
+fn after_start<K: Key>(start: Bound<K::Ref<'_>>, key: K::Ref<'_>) -> bool {
+    match start {
+        Bound::Unbounded => true,
+        Bound::Included(start) => K::cmp(key, start) != Ordering::Less,
+        Bound::Excluded(start) => K::cmp(key, start) == Ordering::Greater,
+    }
+}
+
+/// Whether a key is left of the end of a range.
+fn before_end<K: Key>(end: Bound<K::Ref<'_>>, key: K::Ref<'_>) -> bool {
+    match end {
+        Bound::Unbounded => true,
+        Bound::Included(end) => K::cmp(key, end) != Ordering::Greater,
+        Bound::Excluded(end) => K::cmp(key, end) == Ordering::Less,
+    }
+}
+
+/// The entries of a leaf: those of a base node, or of a chain flattened into a buffer.
+enum Entries<'a, 'g, K: Key> {
+    Base(NodeRef<'g, K>),
+    Flat(&'a [Entry<'g, K>]),
+}
+
+impl<'g, K: Key> Entries<'_, 'g, K> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Base(base) => base.len(),
+            Self::Flat(entries) => entries.len(),
+        }
+    }
+
+    fn at(&self, i: usize) -> Entry<'g, K> {
+        match self {
+            Self::Base(base) => (base.key_at(i), base.value_at(i)),
+            Self::Flat(entries) => entries[i],
+        }
+    }
+
+    /// The first place whose key does not satisfy `before`, which holds for a first part of them.
+    fn partition(&self, before: impl Fn(K::Ref<'g>) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if before(self.at(middle).0) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+impl<K: Key> BwTree<K> {
+    pub(super) fn scan_range(
+        &self,
+        range: ScanRange<'_>,
+        mut visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        let parse = |bound: Bound<_>| -> Result<Bound<K::Ref<'_>>, IndexError> {
+            Ok(match bound {
+                Bound::Included(key) => Bound::Included(K::parse(key)?),
+                Bound::Excluded(key) => Bound::Excluded(K::parse(key)?),
+                Bound::Unbounded => Bound::Unbounded,
+            })
+        };
+        let (start, end) = (parse(range.start)?, parse(range.end)?);
+        // Where to go on after a re-pin: the fence the last leaf ended at.
+        let mut resume: Option<Vec<u8>> = None;
+        loop {
+            let fence = resume.as_deref().map(K::parse).transpose()?;
+            let flow = match range.direction {
+                Direction::Forward => self.scan_forward(start, end, fence, &mut visit),
+                Direction::Backward => self.scan_backward(start, end, fence, &mut visit),
+            };
+            match flow {
+                ControlFlow::Break(()) => return Ok(()),
+                ControlFlow::Continue(fence) => resume = Some(fence),
+            }
+        }
+    }
+
+    /// Visits some leaves from `fence` (or `start`) on. Continues with the next fence.
+    fn scan_forward(
+        &self,
+        start: Bound<K::Ref<'_>>,
+        end: Bound<K::Ref<'_>>,
+        fence: Option<K::Ref<'_>>,
+        visit: &mut impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<(), Vec<u8>> {
+        let guard = &epoch::pin();
+        let mut buffer = Vec::new();
+        let mut place = match (fence, start) {
+            (Some(fence), _) => self.leaf(At(fence), guard),
+            (None, Bound::Included(key) | Bound::Excluded(key)) => self.leaf(At(key), guard),
+            (None, Bound::Unbounded) => self.leaf(At(K::min()), guard),
+        };
+        let mut from = match fence {
+            Some(fence) => Bound::Included(K::shorten(fence)),
+            None => start.map(|key| K::shorten(key)),
+        };
+        for turn in 1.. {
+            self.visit_leaf(place, from, end, Direction::Forward, &mut buffer, visit)?;
+            let Some(high) = place.head.high() else {
+                return ControlFlow::Break(());
+            };
+            if !before_end::<K>(end, high) {
+                return ControlFlow::Break(());
+            }
+            if turn == LEAVES_PER_PIN {
+                return ControlFlow::Continue(K::encode(high, &mut [0; 8]).to_vec());
+            }
+            let right = place.head.right();
+            place = match self.mapping.load(right, guard) {
+                Some(head) if !head.is_removed() && !head.is_left_of(At(high)) => {
+                    Place { id: right, head }
+                }
+                _ => self.leaf(At(high), guard),
+            };
+            from = Bound::Included(high);
+        }
+        ControlFlow::Break(())
+    }
+
+    /// Visits some leaves from below `fence` (or `end`) on. Continues with the next fence.
+    fn scan_backward(
+        &self,
+        start: Bound<K::Ref<'_>>,
+        end: Bound<K::Ref<'_>>,
+        fence: Option<K::Ref<'_>>,
+        visit: &mut impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<(), Vec<u8>> {
+        let guard = &epoch::pin();
+        let mut buffer = Vec::new();
+        let mut place = match (fence, end) {
+            (Some(fence), _) => self.leaf(Below(fence), guard),
+            (None, Bound::Included(key) | Bound::Excluded(key)) => self.leaf(At(key), guard),
+            (None, Bound::Unbounded) => self.leaf(Last, guard),
+        };
+        let mut to = match fence {
+            Some(fence) => Bound::Excluded(K::shorten(fence)),
+            None => end.map(|key| K::shorten(key)),
+        };
+        for turn in 1.. {
+            self.visit_leaf(place, start, to, Direction::Backward, &mut buffer, visit)?;
+            let low = place.head.low();
+            // The leftmost leaf has the smallest key as its lower fence, and no other has. A leaf
+            // that begins at an excluded start holds nothing more than the leaf itself.
+            let at_start = match start {
+                Bound::Unbounded => false,
+                Bound::Included(start) | Bound::Excluded(start) => {
+                    K::cmp(low, start) != Ordering::Greater
+                }
+            };
+            if at_start || K::cmp(low, K::min()) == Ordering::Equal {
+                return ControlFlow::Break(());
+            }
+            if turn == LEAVES_PER_PIN {
+                return ControlFlow::Continue(K::encode(low, &mut [0; 8]).to_vec());
+            }
+            place = self.leaf(Below(low), guard);
+            to = Bound::Excluded(low);
+        }
+        ControlFlow::Break(())
+    }
+
+    /// Reports a leaf and those of its entries that are within both bounds.
+    fn visit_leaf<'g>(
+        &self,
+        place: Place<'g, K>,
+        from: Bound<K::Ref<'_>>,
+        to: Bound<K::Ref<'_>>,
+        direction: Direction,
+        buffer: &mut Vec<Entry<'g, K>>,
+        visit: &mut impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        visit(ScanItem::Leaf(place.version()))?;
+        buffer.clear();
+        let entries = if place.head.kind() == Kind::Base {
+            Entries::Base(place.head)
+        } else {
+            collect(place.head, buffer);
+            Entries::Flat(buffer)
+        };
+        let first = entries.partition(|key| !after_start::<K>(from, key));
+        let end = entries.partition(|key| before_end::<K>(to, key));
+        let mut show = |i| {
+            let (key, payload) = entries.at(i);
+            visit(ScanItem::Entry(
+                K::encode(K::shorten(key), &mut [0; 8]),
+                payload,
+            ))
+        };
+        match direction {
+            Direction::Forward => (first..end).try_for_each(&mut show),
+            Direction::Backward => (first..end).rev().try_for_each(&mut show),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Splits, and the growth of the tree at its root.
+//!
+//! 1. The right half Q is built and its page filled; nobody knows it yet.
+//! 2. One compare-and-swap replaces P's chain by *split delta → left half*. Now Q is reached through P,
+//!    and the delta says that the parent does not know yet.
+//! 3. An index-insert delta goes on the parent; or, if P is the root, a new root replaces it.
+//! 4. The split delta is taken off.
+//!
+//! The paper puts the split delta on the whole base node and leaves the cut to the next
+//! consolidation; we cut at once, as all entries are in hand, so that a split leaves two clean pages.
+//!
+//! # Invariants
+//! - S1. A split delta leaves its page only after the parent had an entry at its key.
+//! - S2. While a page shows a half-done change, no other begins on it and it is not merged. So as long
+//!   as the split delta is there, Q is not merged into P and the parent's entry is not deleted.
+//! - S3. The entry is posted by a swap of a parent state that lacks it, *after which state was read*
+//!   the split delta was seen in place. By S1 and S2 it was never posted before: a slow helper
+//!   cannot bring back the entry of a page long merged away.
+//!
+//! Paper: bwtree §4.2.2, figure 9
+
+use std::cmp::Ordering;
+
+use crossbeam_epoch::Guard;
+
+use super::BwTree;
+use super::base::{self, Entry};
+use super::consolidate::Resize;
+use super::mapping::PageId;
+use super::node::{BaseHeader, Change, Kind, NodeRef, OwnedNode};
+use super::search::{At, Place};
+use super::statistics::Event;
+use crate::LeafVersion;
+use crate::key::Key;
+
+/// A split that this thread carried out.
+pub(super) struct SplitDone {
+    /// The leaf's version just before; the key set was the same.
+    pub(super) of: LeafVersion,
+    /// Versions of the left half, same leaf number, and of the right half, just after.
+    pub(super) halves: (LeafVersion, LeafVersion),
+}
+
+impl<K: Key> BwTree<K> {
+    /// Where to cut: in the middle, but far right at the right edge of the tree, where ascending
+    /// insertion would otherwise leave every page half full.
+    fn cut(&self, head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> usize {
+        let len = entries.len();
+        let ascending = head.high().is_none()
+            && matches!(head.kind(), Kind::Put | Kind::IndexInsert)
+            && entries
+                .last()
+                .is_some_and(|last| K::cmp(last.0, head.key()) == Ordering::Equal);
+        if ascending {
+            (len * 9 / 10).clamp(1, len - 1)
+        } else {
+            len / 2
+        }
+    }
+
+    /// Splits a page into two base nodes with the entries collected from its head.
+    pub(super) fn split<'g>(
+        &self,
+        place: Place<'g, K>,
+        entries: &[Entry<'g, K>],
+        guard: &Guard,
+    ) -> Option<SplitDone> {
+        let (id, head) = (place.id, place.head);
+        let cut = self.cut(head, entries);
+        let (left_entries, right_entries) = entries.split_at(cut);
+        let (below, at) = (left_entries.last()?.0, right_entries.first()?.0);
+        let level = head.level();
+        // In an inner node the separator must be the key of the first entry (B1).
+        let separator = if level == 0 {
+            K::separator(below, at)
+        } else {
+            at
+        };
+        // Out of page ids: the page stays whole, which is slow and not wrong.
+        let right = self.mapping.allocate()?;
+        let right_header = BaseHeader {
+            level,
+            right: head.right(),
+            counter: self.mapping.first_counter(right),
+            low: separator,
+            high: head.high(),
+        };
+        self.mapping
+            .fill(right, base::build(&right_header, right_entries));
+        // Before the swap: readers may raise the left leaf's rts until that instant (`stamps.rs`).
+        self.mapping.inherit(right, id);
+        let left_header = BaseHeader {
+            level,
+            right,
+            counter: head.counter() + 1,
+            low: head.low(),
+            high: Some(separator),
+        };
+        let left = base::build(&left_header, left_entries);
+        let delta = OwnedNode::split(left, right, PageId::NONE);
+        let Ok(new) = self.mapping.replace(id, head, delta, guard) else {
+            // Trap "unpublished right node": it goes back together with its page id.
+            self.counters.add(Event::CasMiss);
+            self.mapping.inherit(right, PageId::NONE);
+            self.mapping.unfill(right);
+            return None;
+        };
+        self.mapping.take_over_rts(right);
+        self.counters.add(Event::Split);
+        self.complete_split(id, new, guard);
+        let version = |id: PageId, counter| LeafVersion {
+            leaf: u64::from(id.0),
+            counter,
+        };
+        Some(SplitDone {
+            of: place.version(),
+            halves: (
+                version(id, left_header.counter),
+                version(right, right_header.counter),
+            ),
+        })
+    }
+
+    /// Tells the parent of a split and takes the split delta off.
+    pub(super) fn complete_split(&self, id: PageId, split: NodeRef<'_, K>, guard: &Guard) {
+        let separator = split.key();
+        loop {
+            let root = self.root.load();
+            let Some(parent) = self.descend(split.level() + 1, At(separator), guard) else {
+                // `root` was read before the delta is seen in place: see `Root`.
+                if !self.shows(id, split, guard) {
+                    return;
+                }
+                if root.page == id {
+                    self.grow(root, id, split, guard);
+                } else if let Some(head) = self.mapping.load(root.page, guard)
+                    && let Some(change) = head.smo()
+                    && head.level() == split.level()
+                {
+                    // This page came out of a split of the root that is not complete yet.
+                    self.complete(root.page, change, guard);
+                }
+                continue;
+            };
+            let route = parent.head.route(At(separator));
+            if K::cmp(route.low, separator) == Ordering::Equal {
+                self.mapping.trim_split(id, split, guard);
+                return;
+            }
+            // S3: in this order.
+            if !self.shows(id, split, guard) {
+                return;
+            }
+            let entry = Change {
+                key: separator,
+                child: split.child(),
+                page: PageId::NONE,
+                lower: route.low,
+                upper: route.high,
+            };
+            let delta = OwnedNode::index(Kind::IndexInsert, &entry, parent.head);
+            match self.mapping.push(parent.id, parent.head, delta) {
+                Ok(head) => {
+                    self.mapping.trim_split(id, split, guard);
+                    self.tidy_inner(
+                        Place {
+                            id: parent.id,
+                            head,
+                        },
+                        guard,
+                    );
+                    return;
+                }
+                Err(_) => self.counters.add(Event::CasMiss),
+            }
+        }
+    }
+
+    /// Whether the page's chain still has this structure change.
+    pub(super) fn shows(&self, id: PageId, change: NodeRef<'_, K>, guard: &Guard) -> bool {
+        self.mapping
+            .load(id, guard)
+            .is_some_and(|head| head.smo() == Some(change))
+    }
+
+    /// Root split: a new root above the two halves of the old one. The root word's swap is what
+    /// makes the split complete; who loses gives its page back (trap "root split").
+    fn grow(&self, root: super::root::RootWord, id: PageId, split: NodeRef<'_, K>, guard: &Guard) {
+        // A bulk load has prepared the levels above.
+        let prepared = split.page();
+        if prepared != PageId::NONE {
+            if self.root.replace(root, prepared) {
+                self.counters.add(Event::RootSplit);
+            }
+            return;
+        }
+        let Some(page) = self.mapping.allocate() else {
+            // No ids left: someone must delete before this tree can grow.
+            std::thread::yield_now();
+            return;
+        };
+        let header = BaseHeader {
+            level: split.level() + 1,
+            right: PageId::NONE,
+            counter: 0,
+            low: K::min(),
+            high: None,
+        };
+        let entries = [
+            (K::min(), u64::from(id.0)),
+            (split.key(), u64::from(split.child().0)),
+        ];
+        self.mapping.fill(page, base::build(&header, &entries));
+        if self.root.replace(root, page) {
+            self.counters.add(Event::RootSplit);
+            self.mapping.trim_split(id, split, guard);
+        } else {
+            self.counters.add(Event::CasMiss);
+            self.mapping.unfill(page);
+        }
+    }
+
+    /// Consolidates an inner page whose chain has become long.
+    pub(super) fn tidy_inner(&self, place: Place<'_, K>, guard: &Guard) {
+        if place.head.depth() >= self.config.inner_chain_max {
+            self.consolidate(place, Resize::SplitOrMerge, guard);
+        }
+    }
+}

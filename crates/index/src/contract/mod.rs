@@ -1,0 +1,20 @@
+//! The contract every index must keep, as functions that panic when it is broken.
+//!
+//! Each tree's tests call these with their own constructor, so that all trees run one suite. Random
+//! parts draw from a seed that is printed when they fail.
+
+mod concurrent;
+mod keys;
+mod model;
+mod phantoms;
+
+pub use concurrent::{
+    Load, churn_keeps_the_tree_sound, counters_are_linearizable_per_key,
+    scans_never_miss_or_double_a_key_that_stays,
+};
+pub use keys::{KeyShape, Random, announce};
+pub use model::{matches_a_sorted_map, scan_all, sound};
+pub use phantoms::{
+    deletes_and_inserts_change_the_version, inserts_report_versions_and_splits,
+    no_insert_slips_past_a_successful_check, updates_and_consolidations_keep_the_version,
+};

@@ -1,0 +1,55 @@
+//! What can go wrong when an index is asked for something.
+
+/// Why an index refused an operation. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndexError {
+    /// The key is longer than any index takes.
+    #[error("key of {len} bytes is longer than the limit of {max} bytes")]
+    KeyTooLong {
+        /// Length of the key given.
+        len: usize,
+        /// Longest key accepted.
+        max: usize,
+    },
+    /// The index holds keys of one length only.
+    #[error("key of {got} bytes given to an index of {expected}-byte keys")]
+    KeyLength {
+        /// The length all keys of this index have.
+        expected: usize,
+        /// Length of the key given.
+        got: usize,
+    },
+    /// The index needs some bits of the payload for itself.
+    #[error("payload {payload:#x} uses bits that this index reserves ({reserved:#x})")]
+    PayloadReserved {
+        /// The payload given.
+        payload: u64,
+        /// The bits that must be zero.
+        reserved: u64,
+    },
+    /// A bulk load was given keys out of order, or one twice.
+    #[error("bulk load: key number {position} is not greater than the one before it")]
+    NotSorted {
+        /// Which item, counted from zero.
+        position: usize,
+    },
+    /// A bulk load needs an empty index and this one has, or had meanwhile, content.
+    #[error("bulk load into an index that is not empty")]
+    NotEmpty,
+    /// A bulk load needs more nodes than the index can number.
+    #[error("the index has used all of its page numbers")]
+    OutOfPages,
+}
+
+/// A name that is not that of any tree or kind of key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {what} \"{name}\", expected one of: {expected}")]
+pub struct UnknownKind {
+    /// What was being named: "tree" or "kind of key".
+    pub what: &'static str,
+    /// The name given.
+    pub name: String,
+    /// The names there are.
+    pub expected: &'static str,
+}

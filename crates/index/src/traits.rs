@@ -1,0 +1,278 @@
+//! The two traits every tree implements, and the types of their answers.
+//!
+//! # Phantoms
+//!
+//! An answer that depends on absent keys names the leaf that was looked at and its version. At
+//! commit a transaction calls [`PointIndex::raise_and_check`] for each: the leaf's *rts* is raised
+//! to the transaction's stamp and **then** the version is read again. An inserter does the
+//! opposite: it inserts (which changes the version) and **then** reads the rts to draw a larger
+//! stamp. Whichever comes first in the single total order of these accesses is seen by the other,
+//! so either the reader finds a changed version or the inserter finds the raised rts.
+
+use std::ops::{Bound, ControlFlow};
+
+use crate::{IndexError, LeafVersion};
+
+/// What a search for one key found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lookup {
+    /// The key's payload.
+    Found(u64),
+    /// No such key in this state of the leaf that would hold it.
+    Missing(LeafVersion),
+}
+
+/// What an insertion did to the leaf, as one atomic step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Inserted {
+    /// The leaf immediately before.
+    pub before: LeafVersion,
+    /// The leaf immediately after.
+    pub after: LeafVersion,
+    /// Set when this very operation then split the leaf and nobody changed its key set between:
+    /// the left half as it is now, and the right half. Whoever relied on `before` may rely on both.
+    pub split: Option<(LeafVersion, LeafVersion)>,
+}
+
+/// What [`PointIndex::insert`] did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InsertOutcome {
+    /// The key was absent and is now present.
+    Inserted(Inserted),
+    /// The key was present with this payload; nothing was done.
+    Exists(u64),
+}
+
+/// What [`PointIndex::get_or_insert`] did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GetOrInsert {
+    /// The key was absent; it now has the payload that was made.
+    Inserted {
+        /// The payload made, now in the index.
+        payload: u64,
+        /// What happened to the leaf.
+        inserted: Inserted,
+    },
+    /// The key was present; nothing was done.
+    Exists {
+        /// Its payload.
+        payload: u64,
+        /// A payload that was made and then not needed, because another thread inserted the key
+        /// meanwhile. The caller disposes of it.
+        unused: Option<u64>,
+    },
+}
+
+/// Counts of what an index did and holds. Exact when nobody is using it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Statistics {
+    /// Records.
+    pub records: u64,
+    /// Leaf nodes.
+    pub leaves: u64,
+    /// Nodes above the leaves.
+    pub inner_nodes: u64,
+    /// Levels, leaves included.
+    pub height: u64,
+    /// Delta records on top of leaf nodes now.
+    pub leaf_deltas: u64,
+    /// Delta chains replaced by a base node.
+    pub consolidations: u64,
+    /// Nodes split.
+    pub splits: u64,
+    /// Nodes merged into their left sibling.
+    pub merges: u64,
+    /// Times the tree grew by a level.
+    pub root_splits: u64,
+    /// Times the tree lost a level.
+    pub root_collapses: u64,
+    /// Compare-and-swaps that lost and were repeated or given up.
+    pub cas_misses: u64,
+}
+
+/// A map from keys to eight-byte payloads, shared by any number of threads.
+///
+/// Every operation is linearizable. None blocks another for ever; see each tree for its progress.
+pub trait PointIndex: Send + Sync {
+    /// Looks one key up.
+    ///
+    /// # Errors
+    /// Only if the key is not one this index can hold. So for all operations below.
+    fn get(&self, key: &[u8]) -> Result<Lookup, IndexError>;
+
+    /// Looks many keys up, overlapping their cache misses where the tree can. `out` is cleared and
+    /// receives one answer per key, in order. Each lookup is atomic, the batch is not.
+    ///
+    /// # Errors
+    /// If any key is not one this index can hold; `out` is then empty.
+    fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
+        out.clear();
+        for key in keys {
+            match self.get(key) {
+                Ok(lookup) => out.push(lookup),
+                Err(error) => {
+                    out.clear();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a key that is absent.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get); also for a payload with reserved bits. So for all that take one.
+    fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError>;
+
+    /// Finds a key or adds it with the payload that `make` returns. `make` is called at most once,
+    /// and only when the key was seen to be absent.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    fn get_or_insert(
+        &self,
+        key: &[u8],
+        make: &mut dyn FnMut() -> u64,
+    ) -> Result<GetOrInsert, IndexError>;
+
+    /// Sets a key's payload, adding the key if it is absent. Returns the payload it had.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError>;
+
+    /// Sets the payload of a key that is present and returns the one it had. `None`: it is absent
+    /// and nothing was done.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError>;
+
+    /// Removes a key and returns the payload it had. `None`: it was absent.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError>;
+
+    /// Removes a key if its payload is `expected`, and says whether it did. Without this, unhooking
+    /// a dead record would race with the key's re-insertion.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    fn remove_if(&self, key: &[u8], expected: u64) -> Result<bool, IndexError>;
+
+    /// The stamp of a leaf: at least as large as that of every [`raise_and_check`] that succeeded
+    /// on any part of the leaf's key range before this call. It never decreases for a given number.
+    ///
+    /// [`raise_and_check`]: Self::raise_and_check
+    fn leaf_rts(&self, leaf: u64) -> u64;
+
+    /// Raises the leaf's rts to at least `rts`, **then** reads its version again. True if it is
+    /// still `seen`; false also for a leaf that is being merged away.
+    fn raise_and_check(&self, seen: LeafVersion, rts: u64) -> bool;
+
+    /// The version of a leaf now. `None`: no such leaf, or it is being merged away.
+    fn current(&self, leaf: u64) -> Option<LeafVersion>;
+
+    /// Counts; walks the whole index.
+    fn statistics(&self) -> Statistics;
+
+    /// Bytes that nodes and tables take; walks the whole index. Nodes that wait for reclamation
+    /// are not counted.
+    fn memory_bytes(&self) -> usize;
+
+    /// Number of keys; walks the leaves. Exact when nobody is writing.
+    fn len(&self) -> usize;
+
+    /// Whether there are no keys.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Which way a scan goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Smallest key first.
+    Forward,
+    /// Largest key first.
+    Backward,
+}
+
+/// The keys a scan visits, and in which order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScanRange<'a> {
+    /// Lower end.
+    pub start: Bound<&'a [u8]>,
+    /// Upper end.
+    pub end: Bound<&'a [u8]>,
+    /// Which end comes first.
+    pub direction: Direction,
+}
+
+impl<'a> ScanRange<'a> {
+    /// Ascending order.
+    #[must_use]
+    pub const fn forward(start: Bound<&'a [u8]>, end: Bound<&'a [u8]>) -> Self {
+        Self {
+            start,
+            end,
+            direction: Direction::Forward,
+        }
+    }
+
+    /// Descending order.
+    #[must_use]
+    pub const fn backward(start: Bound<&'a [u8]>, end: Bound<&'a [u8]>) -> Self {
+        Self {
+            start,
+            end,
+            direction: Direction::Backward,
+        }
+    }
+
+    /// Every key, ascending.
+    #[must_use]
+    pub const fn all() -> Self {
+        Self::forward(Bound::Unbounded, Bound::Unbounded)
+    }
+}
+
+/// One thing a scan reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScanItem<'a> {
+    /// The state of the leaf that the entries up to the next `Leaf` come from. Comes before them,
+    /// and comes too when the leaf has no entry in the range.
+    Leaf(LeafVersion),
+    /// A key and its payload.
+    Entry(&'a [u8], u64),
+}
+
+/// An index that keeps its keys in byte order.
+pub trait OrderedIndex: PointIndex {
+    /// Visits the keys of a range in order until `visit` breaks.
+    ///
+    /// The leaves reported cover the part of the range that was visited without a gap; each is seen
+    /// at one instant, the scan as a whole is not. A key present throughout is visited exactly
+    /// once. A range that holds no keys, even one whose ends are crossed, reports a leaf. `visit`
+    /// may use the index.
+    ///
+    /// # Errors
+    /// If a bound is not a key this index can hold.
+    fn scan(
+        &self,
+        range: ScanRange<'_>,
+        visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
+    ) -> Result<(), IndexError>;
+
+    /// Fills an empty index from strictly ascending keys and returns how many there were. All
+    /// become visible at one instant, none after an error.
+    ///
+    /// # Errors
+    /// [`IndexError::NotSorted`], [`IndexError::NotEmpty`], or as [`PointIndex::insert`].
+    fn bulk_load<B: AsRef<[u8]>>(
+        &self,
+        sorted: impl IntoIterator<Item = (B, u64)>,
+    ) -> Result<usize, IndexError>;
+}

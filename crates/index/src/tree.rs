@@ -1,0 +1,218 @@
+//! A tree chosen at run time, called without a virtual call.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::str::FromStr;
+
+use crate::bwtree::{BwConfig, FixedBwTree, VariableBwTree};
+use crate::{
+    GetOrInsert, IndexError, InsertOutcome, LeafVersion, Lookup, OrderedIndex, PointIndex,
+    ScanItem, ScanRange, Statistics, UnknownKind,
+};
+
+/// Which tree. The names are those of the benchmark's `--tree`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum TreeKind {
+    /// The Bw-tree of the paper.
+    #[default]
+    Bwtree,
+}
+
+impl TreeKind {
+    /// Every tree there is.
+    pub const ALL: &[Self] = &[Self::Bwtree];
+}
+
+impl fmt::Display for TreeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Bwtree => "bwtree",
+        })
+    }
+}
+
+impl FromStr for TreeKind {
+    type Err = UnknownKind;
+
+    fn from_str(name: &str) -> Result<Self, UnknownKind> {
+        match name {
+            "bwtree" => Ok(Self::Bwtree),
+            _ => Err(UnknownKind {
+                what: "tree",
+                name: name.to_owned(),
+                expected: "bwtree",
+            }),
+        }
+    }
+}
+
+/// What the keys are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum KeyKind {
+    /// Exactly eight bytes; compared as big-endian numbers.
+    Fixed8,
+    /// Zero to 65 536 bytes.
+    Variable,
+}
+
+impl fmt::Display for KeyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Fixed8 => "fixed8",
+            Self::Variable => "variable",
+        })
+    }
+}
+
+impl FromStr for KeyKind {
+    type Err = UnknownKind;
+
+    fn from_str(name: &str) -> Result<Self, UnknownKind> {
+        match name {
+            "fixed8" => Ok(Self::Fixed8),
+            "variable" => Ok(Self::Variable),
+            _ => Err(UnknownKind {
+                what: "kind of key",
+                name: name.to_owned(),
+                expected: "fixed8, variable",
+            }),
+        }
+    }
+}
+
+/// Any tree over any kind of keys.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Tree {
+    /// Bw-tree, eight-byte keys.
+    BwtreeFixed8(FixedBwTree),
+    /// Bw-tree, byte strings.
+    BwtreeVariable(VariableBwTree),
+}
+
+impl Tree {
+    /// An empty tree with its default sizes.
+    #[must_use]
+    pub fn new(kind: TreeKind, keys: KeyKind) -> Self {
+        match kind {
+            TreeKind::Bwtree => Self::bwtree(keys, BwConfig::default()),
+        }
+    }
+
+    /// An empty Bw-tree with the given sizes.
+    #[must_use]
+    pub fn bwtree(keys: KeyKind, config: BwConfig) -> Self {
+        match keys {
+            KeyKind::Fixed8 => Self::BwtreeFixed8(FixedBwTree::new(config)),
+            KeyKind::Variable => Self::BwtreeVariable(VariableBwTree::new(config)),
+        }
+    }
+
+    /// Which tree this is.
+    #[must_use]
+    pub const fn kind(&self) -> TreeKind {
+        match self {
+            Self::BwtreeFixed8(_) | Self::BwtreeVariable(_) => TreeKind::Bwtree,
+        }
+    }
+
+    /// What its keys are.
+    #[must_use]
+    pub const fn key_kind(&self) -> KeyKind {
+        match self {
+            Self::BwtreeFixed8(_) => KeyKind::Fixed8,
+            Self::BwtreeVariable(_) => KeyKind::Variable,
+        }
+    }
+}
+
+/// Calls the same method of whichever tree it is.
+macro_rules! each {
+    ($self:ident, $tree:ident => $call:expr) => {
+        match $self {
+            Tree::BwtreeFixed8($tree) => $call,
+            Tree::BwtreeVariable($tree) => $call,
+        }
+    };
+}
+
+impl PointIndex for Tree {
+    #[inline]
+    fn get(&self, key: &[u8]) -> Result<Lookup, IndexError> {
+        each!(self, tree => tree.get(key))
+    }
+
+    fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
+        each!(self, tree => tree.get_many(keys, out))
+    }
+
+    fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError> {
+        each!(self, tree => tree.insert(key, payload))
+    }
+
+    fn get_or_insert(
+        &self,
+        key: &[u8],
+        make: &mut dyn FnMut() -> u64,
+    ) -> Result<GetOrInsert, IndexError> {
+        each!(self, tree => tree.get_or_insert(key, make))
+    }
+
+    fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
+        each!(self, tree => tree.write(key, payload))
+    }
+
+    fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
+        each!(self, tree => tree.update(key, payload))
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
+        each!(self, tree => tree.delete(key))
+    }
+
+    fn remove_if(&self, key: &[u8], expected: u64) -> Result<bool, IndexError> {
+        each!(self, tree => tree.remove_if(key, expected))
+    }
+
+    fn leaf_rts(&self, leaf: u64) -> u64 {
+        each!(self, tree => tree.leaf_rts(leaf))
+    }
+
+    fn raise_and_check(&self, seen: LeafVersion, rts: u64) -> bool {
+        each!(self, tree => tree.raise_and_check(seen, rts))
+    }
+
+    fn current(&self, leaf: u64) -> Option<LeafVersion> {
+        each!(self, tree => tree.current(leaf))
+    }
+
+    fn statistics(&self) -> Statistics {
+        each!(self, tree => tree.statistics())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        each!(self, tree => tree.memory_bytes())
+    }
+
+    fn len(&self) -> usize {
+        each!(self, tree => tree.len())
+    }
+}
+
+impl OrderedIndex for Tree {
+    fn scan(
+        &self,
+        range: ScanRange<'_>,
+        visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        each!(self, tree => tree.scan(range, visit))
+    }
+
+    fn bulk_load<B: AsRef<[u8]>>(
+        &self,
+        sorted: impl IntoIterator<Item = (B, u64)>,
+    ) -> Result<usize, IndexError> {
+        each!(self, tree => tree.bulk_load(sorted))
+    }
+}

@@ -1,0 +1,160 @@
+//! The Bw-tree under the contract suite. Small pages make structure changes happen all the time.
+
+use namiki_index::PointIndex;
+use namiki_index::bwtree::{BwConfig, BwTree, FixedBwTree, VariableBwTree};
+use namiki_index::contract::{self, KeyShape, Load};
+use namiki_index::key::Key;
+
+fn small() -> BwConfig {
+    BwConfig {
+        leaf_max: 8,
+        inner_max: 6,
+        leaf_chain_max: 4,
+        inner_chain_max: 3,
+        load_percent: 70,
+    }
+}
+
+/// Runs a test for every kind of key and the shapes that go with it, with two page sizes.
+fn for_each_tree(test: impl Fn(Case)) {
+    for config in [BwConfig::tiny(), small()] {
+        for shape in KeyShape::FIXED {
+            test(Case::Fixed(FixedBwTree::new(config), *shape));
+        }
+        for shape in KeyShape::VARIABLE {
+            test(Case::Variable(VariableBwTree::new(config), *shape));
+        }
+    }
+}
+
+enum Case {
+    Fixed(FixedBwTree, KeyShape),
+    Variable(VariableBwTree, KeyShape),
+}
+
+/// Calls a generic contract function with the tree of a case.
+macro_rules! with {
+    ($case:expr, $tree:ident, $shape:ident => $body:expr) => {
+        match $case {
+            Case::Fixed($tree, $shape) => $body,
+            Case::Variable($tree, $shape) => $body,
+        }
+    };
+}
+
+/// An emptied tree is one leaf again.
+fn collapsed<K: Key>(tree: &BwTree<K>) {
+    let statistics = tree.statistics();
+    assert_eq!(
+        (statistics.leaves, statistics.inner_nodes),
+        (1, 0),
+        "{statistics:?}"
+    );
+}
+
+#[test]
+fn matches_a_sorted_map() {
+    for seed in 0..4 {
+        for_each_tree(|case| {
+            with!(case, tree, shape => {
+                let huge = shape == KeyShape::Huge;
+                let (keys, steps) = if huge { (60, 2_000) } else { (400, 8_000) };
+                contract::matches_a_sorted_map(&tree, shape, keys, steps, seed);
+                collapsed(&tree);
+            });
+        });
+    }
+}
+
+#[test]
+fn matches_a_sorted_map_with_default_pages() {
+    let tree = FixedBwTree::default();
+    contract::matches_a_sorted_map(&tree, KeyShape::Sparse, 20_000, 200_000, 7);
+    collapsed(&tree);
+    let tree = VariableBwTree::default();
+    contract::matches_a_sorted_map(&tree, KeyShape::Nested, 20_000, 200_000, 8);
+    collapsed(&tree);
+}
+
+#[test]
+fn updates_and_consolidations_keep_the_version() {
+    for_each_tree(|case| {
+        with!(case, tree, shape =>
+            contract::updates_and_consolidations_keep_the_version(&tree, shape));
+    });
+}
+
+#[test]
+fn deletes_and_inserts_change_the_version() {
+    for_each_tree(|case| {
+        with!(case, tree, shape => if shape != KeyShape::Huge {
+            contract::deletes_and_inserts_change_the_version(&tree, shape, 11)
+        });
+    });
+}
+
+#[test]
+fn inserts_report_versions_and_splits() {
+    for_each_tree(|case| {
+        with!(case, tree, shape => if shape != KeyShape::Huge {
+            contract::inserts_report_versions_and_splits(&tree, shape, 12)
+        });
+    });
+}
+
+#[test]
+fn no_insert_slips_past_a_successful_check() {
+    contract::no_insert_slips_past_a_successful_check(
+        || FixedBwTree::new(BwConfig::tiny()),
+        KeyShape::Dense,
+        400,
+        13,
+    );
+}
+
+#[test]
+fn counters_are_linearizable_per_key() {
+    for keys in [5, 60, 2_000] {
+        for_each_tree(|case| {
+            let load = Load {
+                threads: 4,
+                operations: 4_000,
+                keys,
+                seed: 14,
+            };
+            with!(case, tree, shape => if shape != KeyShape::Huge {
+                contract::counters_are_linearizable_per_key(&tree, shape, load)
+            });
+        });
+    }
+}
+
+#[test]
+fn scans_never_miss_or_double_a_key_that_stays() {
+    for_each_tree(|case| {
+        let load = Load {
+            threads: 3,
+            operations: 6_000,
+            keys: 1_000,
+            seed: 15,
+        };
+        with!(case, tree, shape => if shape != KeyShape::Huge {
+            contract::scans_never_miss_or_double_a_key_that_stays(&tree, shape, load)
+        });
+    });
+}
+
+#[test]
+fn churn_keeps_the_tree_sound() {
+    for_each_tree(|case| {
+        let load = Load {
+            threads: 4,
+            operations: 0,
+            keys: 2_000,
+            seed: 16,
+        };
+        with!(case, tree, shape => if shape != KeyShape::Huge {
+            contract::churn_keeps_the_tree_sound(&tree, shape, load)
+        });
+    });
+}
