@@ -16,6 +16,8 @@
 //! state, and [`Proof::order`] is one. A circle: no such order exists, and [`Cycle`] tells the
 //! shortest one found as a story.
 //!
+//! Test suites call [`require`], which keeps the history of a failing run in a file.
+//!
 //! The checker shares no type with the engine, so a mistake there cannot hide itself here.
 //!
 //! # Rules for whoever records
@@ -48,6 +50,7 @@ mod check_tests;
 mod cycle;
 mod file;
 mod graph;
+mod keep;
 mod model;
 mod realtime;
 mod story;
@@ -55,5 +58,6 @@ mod versions;
 
 pub use check::{Promise, Proof, check};
 pub use file::HistoryFileError;
+pub use keep::require;
 pub use model::{History, KeyId, NEVER_WRITTEN, Transaction, VersionStamp};
 pub use story::{Cycle, Party, Step, Violation, Why};
