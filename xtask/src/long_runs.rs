@@ -83,7 +83,7 @@ pub(crate) fn asan(root: &Path, args: &[String]) -> Result<(), String> {
             "-p",
             "namiki",
         ])
-        .args(["--lib", "--tests", "--target", TARGET])
+        .args(["--lib", "--tests", "--no-fail-fast", "--target", TARGET])
         .env("RUSTFLAGS", "-Zsanitizer=address")
         .env("CARGO_TARGET_DIR", build_folder(root, "asan"))
         .current_dir(root);
