@@ -16,7 +16,7 @@
 //!
 //! # The parts
 //!
-//! Each module uses only those before it: `error, spec, record, arena, space, epoch, cc, sets,
+//! Each module uses only those before it: `error, spec, record, arena, cc, space, epoch, sets,
 //! codec, engine, commit, txn, table, session, manifest, recovery, db, open`.
 //!
 //! Paper: tictoc-pwal, pwal

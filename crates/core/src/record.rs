@@ -151,16 +151,6 @@ impl RecordRef {
         self.header().meta.load(Ordering::Relaxed) & ABSENT != 0
     }
 
-    /// Asks the processor to bring the record closer.
-    pub(crate) fn prefetch(self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch of any address is harmless.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.0.as_ptr().cast());
-        }
-    }
-
     /// Copies the payload into `out` and returns what it belongs to, or nothing if `unchanged`,
     /// asked after the copy, denies that the word is still the one the caller had loaded (with
     /// `Acquire`, unlocked) before.
@@ -298,16 +288,18 @@ impl fmt::Debug for RecordRef {
 mod tests {
     use super::*;
 
-    fn record(value_bytes: usize) -> RecordRef {
-        let words = vec![0_u64; RecordRef::bytes_for(value_bytes).div_ceil(8)].leak();
-        let memory = NonNull::from(words).cast();
-        // SAFETY: leaked memory of the right size and alignment.
-        unsafe { RecordRef::create(memory, value_bytes, 0) }
+    /// A record in `memory`, which has to outlive it.
+    fn record(memory: &mut [u64], value_bytes: usize) -> RecordRef {
+        assert!(size_of_val(memory) >= RecordRef::bytes_for(value_bytes));
+        // SAFETY: memory of the right size and alignment, borrowed for us alone; the test keeps it
+        // for longer than the record.
+        unsafe { RecordRef::create(NonNull::from(memory).cast(), value_bytes, 0) }
     }
 
     #[test]
     fn a_payload_comes_back_whether_it_fits_or_not() {
-        let record = record(16);
+        let mut memory = vec![0; 8];
+        let record = record(&mut memory, 16);
         let mut out = Vec::new();
         let absent = record.copy_if(&mut out, |_| true).unwrap();
         assert_eq!(

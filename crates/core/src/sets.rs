@@ -192,11 +192,18 @@ impl Sets {
     }
 
     /// The transaction itself has added a key to a leaf: gaps that it had read there stay good if
-    /// nobody else had changed the leaf's keys before.
-    pub(crate) fn own_insert(&mut self, space: &Arc<Space>, inserted: &namiki_index::Inserted) {
+    /// nobody else had changed the leaf's keys before. Returns whether there were any: then the
+    /// new record has to be read in their place.
+    pub(crate) fn own_insert(
+        &mut self,
+        space: &Arc<Space>,
+        inserted: &namiki_index::Inserted,
+    ) -> bool {
+        let mut kept = false;
         let mut right = None;
         for gap in &mut self.gaps {
             if gap.leaf == inserted.before && Arc::ptr_eq(&gap.space, space) {
+                kept = true;
                 gap.leaf = inserted.after;
                 if let Some((left_half, right_half)) = inserted.split {
                     gap.leaf = left_half;
@@ -210,6 +217,7 @@ impl Sets {
                 leaf,
             });
         }
+        kept
     }
 
     /// Puts the writes into the one order in which everybody locks: by address. Positions from

@@ -256,8 +256,12 @@ impl Transaction {
                 inserted,
                 rts,
             } => {
-                TicToc::admit(record, rts);
-                self.sets.own_insert(space, &inserted);
+                let seen = TicToc::admit(record, rts);
+                if self.sets.own_insert(space, &inserted) {
+                    // The gap that was read answers no longer for this key: from now on, others
+                    // find its record, and change that and not the leaf.
+                    self.sets.reads.push(Read { record, seen });
+                }
                 Ok(record)
             }
         }

@@ -41,8 +41,8 @@ pub(crate) trait Protocol {
     const NEW_LOCKED: u64;
 
     /// Unlocks such a record. `leaf_rts` is the largest stamp at which anybody has read that the
-    /// key was not there.
-    fn admit(record: RecordRef, leaf_rts: u64);
+    /// key was not there. Returns the version that the record begins with, as if it had been read.
+    fn admit(record: RecordRef, leaf_rts: u64) -> Seen;
 
     /// Copies the payload into `out`. Takes no lock and writes nothing shared.
     fn read(record: RecordRef, out: &mut Vec<u8>) -> Result<Seen, Busy>;

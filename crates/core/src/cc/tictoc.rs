@@ -39,12 +39,18 @@ pub(crate) struct TicToc;
 impl Protocol for TicToc {
     const NEW_LOCKED: u64 = TsWord::at(0).locked().0;
 
-    fn admit(record: RecordRef, leaf_rts: u64) {
+    fn admit(record: RecordRef, leaf_rts: u64) -> Seen {
         // The record is locked by us: `place` has just put it into the index that way. Release:
         // whoever locks the record sees the rts.
         record
             .word()
             .store(TsWord::at(leaf_rts).0, Ordering::Release);
+        Seen {
+            creation: Stamp(0),
+            absent: true,
+            from: Stamp(leaf_rts),
+            until: Stamp(leaf_rts),
+        }
     }
 
     fn read(record: RecordRef, out: &mut Vec<u8>) -> Result<Seen, Busy> {

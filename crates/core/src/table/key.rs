@@ -105,7 +105,7 @@ macro_rules! bytes_key {
                 escape(self.as_ref(), into);
             }
             fn decode_component(bytes: &mut &[u8]) -> Option<$owned> {
-                $from_bytes(unescape(bytes)?)
+                unescape(bytes).and_then($from_bytes)
             }
         }
     )*};
