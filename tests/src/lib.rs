@@ -1,3 +1,4 @@
 //! The suites that need the whole engine.
 
 pub mod history;
+pub mod workload;

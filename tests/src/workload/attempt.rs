@@ -1,0 +1,240 @@
+//! One run of a transaction, and what it saw.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use namiki::{Direction, Error, Transaction};
+use namiki_platform::random::Random;
+
+use super::{Numbers, Step};
+
+/// A version and the value that came with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) key: u64,
+    pub(super) stamp: u64,
+    pub(super) present: bool,
+    pub(super) value: Option<u64>,
+}
+
+/// One run of a transaction, which may yet fail.
+#[derive(Debug)]
+pub struct Attempt {
+    pub(super) id: u64,
+    pub(super) seen: Vec<Seen>,
+    /// What it will have written: a value, or a deletion.
+    pub(super) own: BTreeMap<u64, Option<u64>>,
+    values: u64,
+}
+
+impl Attempt {
+    /// An attempt that has done nothing. Ids are below 2⁴⁸ and differ.
+    #[must_use]
+    pub fn new(id: u64) -> Self {
+        Self {
+            id,
+            seen: Vec::new(),
+            own: BTreeMap::new(),
+            values: 0,
+        }
+    }
+
+    /// A value that nobody else writes.
+    fn value(&mut self) -> u64 {
+        self.values += 1;
+        self.id << 16 | self.values
+    }
+
+    /// Does one step.
+    ///
+    /// # Errors
+    /// Those of the engine; conflicts among them.
+    ///
+    /// # Panics
+    /// If the transaction does not see its own writes.
+    pub fn step(
+        &mut self,
+        tx: &mut Transaction,
+        table: &Numbers,
+        step: Step,
+        random: &mut Random,
+    ) -> Result<(), Error> {
+        match step {
+            Step::Read(key) => self.read(tx, table, key, random).map(drop),
+            Step::Put(key) => {
+                let value = self.value();
+                tx.put(table, &key, &value)?;
+                self.own.insert(key, Some(value));
+                Ok(())
+            }
+            Step::Update(key) => {
+                let before = self.read(tx, table, key, random)?;
+                let value = self.value();
+                let mut old = None;
+                let updated = tx.update(table, &key, |found| {
+                    old = Some(found);
+                    value
+                })?;
+                assert_eq!(updated, old.is_some(), "an update tells what it did");
+                if self.own.contains_key(&key) {
+                    assert_eq!(old, before, "an update sees its transaction's own write");
+                }
+                // If not its own, it may have changed in between; the commit will fail then.
+                if updated {
+                    self.own.insert(key, Some(value));
+                }
+                Ok(())
+            }
+            Step::Insert(key) => self.insert(tx, table, key, random),
+            Step::Delete(key) => {
+                let before = self.read(tx, table, key, random)?;
+                let deleted = tx.delete(table, &key)?;
+                if self.own.contains_key(&key) {
+                    assert_eq!(deleted, before.is_some(), "a deletion sees its own writes");
+                }
+                if deleted {
+                    self.own.insert(key, None);
+                }
+                Ok(())
+            }
+            Step::Scan {
+                from,
+                to,
+                backward,
+                limit,
+            } => self.scan(tx, table, from, to, backward, limit),
+            Step::PutAndRollBack(key) => {
+                let savepoint = tx.savepoint();
+                tx.put(table, &key, &u64::MAX)?;
+                tx.rollback_to(&savepoint);
+                self.read(tx, table, key, random).map(drop)
+            }
+        }
+    }
+
+    /// Reads a key, and notes the version unless it is the transaction's own.
+    fn read(
+        &mut self,
+        tx: &mut Transaction,
+        table: &Numbers,
+        key: u64,
+        random: &mut Random,
+    ) -> Result<Option<u64>, Error> {
+        if let Some(own) = self.own.get(&key) {
+            let value = tx.get(table, &key)?;
+            assert_eq!(value, *own, "a transaction sees its own write of {key}");
+            return Ok(value);
+        }
+        let (version, value) = if random.chance(0.5) {
+            let value = tx.get(table, &key)?;
+            (tx.version(table, &key)?, value)
+        } else {
+            (tx.version(table, &key)?, tx.get(table, &key)?)
+        };
+        self.seen.push(Seen {
+            key,
+            stamp: version.stamp.0,
+            present: version.present,
+            value,
+        });
+        Ok(value)
+    }
+
+    fn insert(
+        &mut self,
+        tx: &mut Transaction,
+        table: &Numbers,
+        key: u64,
+        random: &mut Random,
+    ) -> Result<(), Error> {
+        // Sometimes the gap is read first, sometimes the insertion is the first to look.
+        let looked = random.chance(0.5);
+        if looked {
+            self.read(tx, table, key, random)?;
+        }
+        let value = self.value();
+        let inserted = match tx.insert(table, &key, &value) {
+            Ok(()) => true,
+            Err(Error::Duplicate { .. }) => false,
+            Err(error) => return Err(error),
+        };
+        if let Some(own) = self.own.get(&key) {
+            assert_eq!(inserted, own.is_none(), "an insertion sees its own writes");
+        } else if !looked {
+            // Below its own write, if it was one.
+            let version = tx.version(table, &key)?;
+            if inserted {
+                self.seen.push(Seen {
+                    key,
+                    stamp: version.stamp.0,
+                    present: version.present,
+                    value: None,
+                });
+            } else {
+                self.read(tx, table, key, random)?;
+            }
+        }
+        if inserted {
+            self.own.insert(key, Some(value));
+        }
+        Ok(())
+    }
+
+    fn scan(
+        &mut self,
+        tx: &mut Transaction,
+        table: &Numbers,
+        from: u64,
+        to: u64,
+        backward: bool,
+        limit: usize,
+    ) -> Result<(), Error> {
+        let direction = match backward {
+            true => Direction::Backward,
+            false => Direction::Forward,
+        };
+        let mut found = Vec::new();
+        tx.scan_with(table, from..=to, direction, |key, value| {
+            found.push((key, value));
+            match found.len() < limit {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })?;
+        let ordered = found.is_sorted_by(|a, b| match backward {
+            true => a.0 > b.0,
+            false => a.0 < b.0,
+        });
+        assert!(ordered, "a scan is in order: {found:?}");
+        // Only as far as the scan went.
+        let (from, to) = match found.last() {
+            Some(&(last, _)) if found.len() >= limit && backward => (last, to),
+            Some(&(last, _)) if found.len() >= limit => (from, last),
+            _ => (from, to),
+        };
+        let versions: BTreeMap<u64, _> = tx
+            .versions(table, from..=to)?
+            .into_iter()
+            .map(|(key, version)| {
+                let key = key.try_into().expect("these tables have keys of 8 bytes");
+                (u64::from_be_bytes(key), version)
+            })
+            .collect();
+        let found: BTreeMap<u64, u64> = found.into_iter().collect();
+        for key in from..=to {
+            let value = found.get(&key).copied();
+            if let Some(own) = self.own.get(&key) {
+                assert_eq!(value, *own, "a scan sees its transaction's own {key}");
+                continue;
+            }
+            let version = versions.get(&key);
+            self.seen.push(Seen {
+                key,
+                stamp: version.map_or(0, |version| version.stamp.0),
+                present: version.is_some_and(|version| version.present),
+                value,
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! Random transactions at high contention, and the histories that they leave behind.
+//!
+//! Few keys, many transactions. The keys in use move on slowly ([`Mix::transactions_per_key`]), so
+//! that there are always some that nobody has ever written: only these can be phantoms, because a
+//! key that was written once keeps its record when it is deleted.
+//!
+//! Three ways to run them:
+//! - [`interleaved`]: many open transactions, their steps shuffled by a seed, on **one** thread:
+//!   thousands of schedules a second, each of which comes back with its seed;
+//! - [`nested`]: the same with sessions, one running inside the other, so that bugs can be planted;
+//! - [`threads`]: real ones.
+//!
+//! What an attempt has seen counts only if it commits: then its reads must be of versions that
+//! somebody committed, their values those that were written, the history without a circle, and the
+//! final contents the last versions.
+
+mod attempt;
+pub mod interleaved;
+pub mod nested;
+mod run;
+pub mod threads;
+
+use namiki_platform::random::Random;
+
+pub use attempt::Attempt;
+pub use run::{Run, contents};
+
+/// The table that all of them work on.
+pub type Numbers = namiki::Table<u64, u64>;
+
+/// One step of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Looks at a key.
+    Read(u64),
+    /// Writes a key without looking.
+    Put(u64),
+    /// Replaces a key's value, if it is there.
+    Update(u64),
+    /// Adds a key, if it is not there.
+    Insert(u64),
+    /// Removes a key, if it is there.
+    Delete(u64),
+    /// Looks at keys in a range, at most so many that are there.
+    Scan {
+        /// The first key.
+        from: u64,
+        /// The last key.
+        to: u64,
+        /// From the last key down.
+        backward: bool,
+        /// How many keys are enough.
+        limit: usize,
+    },
+    /// Writes a key and takes it back.
+    PutAndRollBack(u64),
+}
+
+/// What random transactions are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Mix {
+    /// How many keys are in use at any time.
+    pub keys: u64,
+    /// After so many transactions, the keys in use move on by one.
+    pub transactions_per_key: u64,
+    /// The most steps of a transaction.
+    pub steps_max: u64,
+    /// How many steps in a hundred are scans.
+    pub scans_percent: u64,
+    /// How many steps in a hundred write.
+    pub writes_percent: u64,
+}
+
+impl Mix {
+    /// Few keys, all kinds of steps.
+    pub const HOT: Self = Self {
+        keys: 6,
+        transactions_per_key: 12,
+        steps_max: 5,
+        scans_percent: 20,
+        writes_percent: 45,
+    };
+    /// Keys that are new every few transactions, and many scans.
+    pub const PHANTOMS: Self = Self {
+        keys: 6,
+        transactions_per_key: 3,
+        steps_max: 4,
+        scans_percent: 40,
+        writes_percent: 45,
+    };
+
+    /// The steps of the transaction number `number`.
+    #[must_use]
+    pub fn steps(&self, random: &mut Random, number: u64) -> Vec<Step> {
+        let first = number / self.transactions_per_key;
+        let count = 1 + random.below(self.steps_max);
+        (0..count).map(|_| self.step(random, first)).collect()
+    }
+
+    fn step(&self, random: &mut Random, first: u64) -> Step {
+        let key = first + random.below(self.keys);
+        let kind = random.below(100);
+        if kind < self.scans_percent {
+            let other = first + random.below(self.keys);
+            return Step::Scan {
+                from: key.min(other),
+                to: key.max(other) + random.below(3),
+                backward: random.chance(0.5),
+                limit: if random.chance(0.3) { 2 } else { usize::MAX },
+            };
+        }
+        if kind >= self.scans_percent + self.writes_percent {
+            return Step::Read(key);
+        }
+        match random.below(9) {
+            0 | 1 => Step::Put(key),
+            2 | 3 => Step::Update(key),
+            4 | 5 => Step::Insert(key),
+            6 | 7 => Step::Delete(key),
+            _ => Step::PutAndRollBack(key),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What a run leaves behind, and whether it is right.
+
+use std::collections::{BTreeMap, HashMap};
+
+use namiki::{Error, Session, Stamp};
+
+use super::attempt::Seen;
+use super::{Attempt, Numbers};
+use crate::history::{History, Promise, Proof, Transaction, Violation, check};
+
+/// Everything that committed.
+#[derive(Debug, Default)]
+pub struct Run {
+    /// For the checker.
+    pub history: History,
+    /// What each version holds; nothing if it is a deletion.
+    written: HashMap<(u64, u64), Option<u64>>,
+    seen: Vec<(u64, Seen)>,
+    /// The last version of each key.
+    last: BTreeMap<u64, u64>,
+    /// Rules of stamps that were broken.
+    broken: Vec<String>,
+    /// Attempts that committed.
+    pub committed: u64,
+    /// Attempts that ended in a conflict.
+    pub conflicts: u64,
+}
+
+impl Run {
+    /// Notes that an attempt committed.
+    pub fn committed(&mut self, attempt: Attempt, stamp: Stamp) {
+        let Attempt { id, seen, own, .. } = attempt;
+        let mut transaction = Transaction::new(id, stamp.0);
+        for seen in seen {
+            let key = self.history.key(1, &seen.key.to_be_bytes());
+            transaction.reads.push((key, seen.stamp));
+            if seen.stamp > stamp.0 || seen.stamp == stamp.0 && own.contains_key(&seen.key) {
+                self.broken.push(format!(
+                    "T{id} has stamp {} and read version {} of {}",
+                    stamp.0, seen.stamp, seen.key
+                ));
+            }
+            self.seen.push((id, seen));
+        }
+        for (key, value) in own {
+            let name = self.history.key(1, &key.to_be_bytes());
+            transaction.writes.push(name);
+            self.written.insert((key, stamp.0), value);
+            let last = self.last.entry(key).or_default();
+            *last = stamp.0.max(*last);
+        }
+        self.history.push(transaction);
+        self.committed += 1;
+    }
+
+    /// Adds what another thread noted.
+    pub fn absorb(&mut self, other: Self) {
+        self.history.absorb(other.history);
+        self.written.extend(other.written);
+        self.seen.extend(other.seen);
+        for (key, stamp) in other.last {
+            let last = self.last.entry(key).or_default();
+            *last = stamp.max(*last);
+        }
+        self.broken.extend(other.broken);
+        self.committed += other.committed;
+        self.conflicts += other.conflicts;
+    }
+
+    /// The contents that the last versions make.
+    #[must_use]
+    pub fn contents(&self) -> BTreeMap<u64, u64> {
+        let present = |(key, stamp): (&u64, &u64)| {
+            let value = self.written.get(&(*key, *stamp)).copied().flatten();
+            value.map(|value| (*key, value))
+        };
+        self.last.iter().filter_map(present).collect()
+    }
+
+    /// Checks the history for circles.
+    ///
+    /// # Errors
+    /// The shortest one.
+    pub fn check(&self) -> Result<Proof, Violation> {
+        check(&self.history, Promise::Serializable)
+    }
+
+    /// Checks that values are those of their versions, that stamps keep their rules, and that
+    /// `contents` are the last versions.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check_contents(&self, contents: &BTreeMap<u64, u64>) -> Result<(), String> {
+        if let Some(broken) = self.broken.first() {
+            return Err(broken.clone());
+        }
+        for (id, seen) in &self.seen {
+            let written = match seen.stamp {
+                0 => None,
+                stamp => *self
+                    .written
+                    .get(&(seen.key, stamp))
+                    .ok_or_else(|| format!("T{id} saw {seen:?}, which nobody wrote"))?,
+            };
+            if written != seen.value || written.is_some() != seen.present {
+                return Err(format!("T{id} saw {seen:?}, but {written:?} was written"));
+            }
+        }
+        let expected = self.contents();
+        if &expected != contents {
+            return Err(format!(
+                "the last versions make {expected:?}, but there is {contents:?}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// All of the above, with the table's contents read by one transaction.
+    ///
+    /// # Panics
+    /// With what is wrong, and `context`.
+    pub fn assert_right(&self, table: &Numbers, session: &mut Session, context: &str) -> Proof {
+        let contents =
+            contents(session, table).unwrap_or_else(|error| panic!("{context}: {error}"));
+        if let Err(wrong) = self.check_contents(&contents) {
+            panic!("{context}: {wrong}");
+        }
+        self.check()
+            .unwrap_or_else(|violation| panic!("{context}: {violation}"))
+    }
+}
+
+/// What is in the table now.
+///
+/// # Errors
+/// Those of the engine.
+pub fn contents(session: &mut Session, table: &Numbers) -> Result<BTreeMap<u64, u64>, Error> {
+    let all = session.transact(|tx| tx.scan(table, ..))?;
+    Ok(all.into_iter().collect())
+}

@@ -1,0 +1,74 @@
+//! Real threads, each with a session and a history of its own.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use namiki::{Checks, Database, Error};
+use namiki_platform::random::Random;
+
+use super::{Attempt, Mix, Numbers, Run};
+
+/// Runs transactions until `transactions` have committed, on `threads` threads.
+///
+/// # Errors
+/// Those of the engine that are no conflicts.
+pub fn run<C: Checks>(
+    db: &Database,
+    table: &Numbers,
+    mix: Mix,
+    seed: u64,
+    transactions: u64,
+    threads: u64,
+) -> Result<Run, Error> {
+    let together = Barrier::new(threads as usize);
+    let started = AtomicU64::new(0);
+    let committed = AtomicU64::new(0);
+    let one = |thread: u64| {
+        let mut random = Random::stream(seed, thread);
+        let mut session = db.session()?;
+        let mut run = Run::default();
+        together.wait();
+        while committed.load(Ordering::Relaxed) < transactions {
+            let number = started.fetch_add(1, Ordering::Relaxed) + 1;
+            let steps = mix.steps(&mut random, number);
+            let mut attempt = Attempt::new(number);
+            let ended = session.try_planted::<C, _>(|tx| {
+                for step in steps {
+                    attempt.step(tx, table, step, &mut random)?;
+                    // Few processors: without this, transactions would hardly ever meet.
+                    if random.chance(0.3) {
+                        std::thread::yield_now();
+                    }
+                }
+                Ok(())
+            });
+            match ended {
+                Ok(((), ticket)) => {
+                    run.committed(attempt, ticket.stamp());
+                    committed.fetch_add(1, Ordering::Relaxed);
+                    if random.chance(0.1) {
+                        session.wait(&ticket)?;
+                    }
+                }
+                Err(Error::Conflict(_)) => run.conflicts += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        session.flush()?;
+        Ok(run)
+    };
+    std::thread::scope(|scope| {
+        let one = &one;
+        let handles: Vec<_> = (0..threads)
+            .map(|thread| scope.spawn(move || one(thread)))
+            .collect();
+        let mut all = Run::default();
+        for handle in handles {
+            let run = handle
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            all.absorb(run?);
+        }
+        Ok(all)
+    })
+}

@@ -1,0 +1,398 @@
+//! The textbook's interleavings, step by step: each is refused, and each is committed, and told by
+//! the checker, when the check that refuses it is left out.
+//!
+//! One transaction runs inside another, so there is one thread and one order of steps.
+//!
+//! Paper: tictoc-pwal §2.1
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use namiki::{Checks, Conflict, Database, Error, Session, Sound, Stamp, Transaction, planted};
+use namiki_platform::disk::{Disk, SimDisk};
+use namiki_tests::history::{self, History, KeyId, Promise, Violation, check};
+
+type Numbers = namiki::Table<u64, u64>;
+
+const X: u64 = 1;
+const Y: u64 = 2;
+const Z: u64 = 3;
+const HOT: u64 = 9;
+
+/// A database with x = y = z = 0, and the history of what commits in it.
+struct Book {
+    db: Database,
+    table: Numbers,
+    history: History,
+    ids: u64,
+}
+
+/// What one transaction has done so far.
+#[derive(Default)]
+struct Page {
+    reads: Vec<(u64, u64)>,
+    writes: Vec<u64>,
+}
+
+impl Page {
+    fn read(&mut self, tx: &mut Transaction, table: &Numbers, key: u64) -> Result<(), Error> {
+        let version = tx.version(table, &key)?;
+        self.reads.push((key, version.stamp.0));
+        Ok(())
+    }
+
+    fn write(&mut self, tx: &mut Transaction, table: &Numbers, key: u64) -> Result<(), Error> {
+        self.writes.push(key);
+        tx.put(table, &key, &7)
+    }
+}
+
+impl Book {
+    fn new() -> Self {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        // Not this one's subject: no group, so that no lock is held between transactions.
+        let db = Database::builder()
+            .spec("TT(ELR)+PWAL(1)".parse().unwrap())
+            .group_wait_max(Duration::MAX)
+            .disk(disk)
+            .open("/db")
+            .unwrap();
+        let table = db.table("numbers").unwrap();
+        let mut book = Self {
+            db,
+            table,
+            history: History::new(),
+            ids: 0,
+        };
+        book.commit(|page, tx, table| {
+            [X, Y, Z, HOT]
+                .into_iter()
+                .try_for_each(|key| page.write(tx, table, key))
+        });
+        book
+    }
+
+    fn session(&self) -> Session {
+        self.db.session().unwrap()
+    }
+
+    /// A whole transaction, by itself.
+    fn commit(
+        &mut self,
+        body: impl FnOnce(&mut Page, &mut Transaction, &Numbers) -> Result<(), Error>,
+    ) -> u64 {
+        self.commit_with::<Sound>(body)
+    }
+
+    fn commit_with<C: Checks>(
+        &mut self,
+        body: impl FnOnce(&mut Page, &mut Transaction, &Numbers) -> Result<(), Error>,
+    ) -> u64 {
+        let mut page = Page::default();
+        let table = self.table.clone();
+        let ended = self
+            .session()
+            .try_planted::<C, _>(|tx| body(&mut page, tx, &table));
+        let ((), ticket) = ended.unwrap();
+        self.push(page, ticket.stamp())
+    }
+
+    fn push(&mut self, page: Page, stamp: Stamp) -> u64 {
+        self.ids += 1;
+        let mut transaction = history::Transaction::new(self.ids, stamp.0);
+        let name =
+            |history: &mut History, key: u64| -> KeyId { history.key(1, &key.to_be_bytes()) };
+        for (key, version) in page.reads {
+            transaction
+                .reads
+                .push((name(&mut self.history, key), version));
+        }
+        for key in page.writes {
+            transaction.writes.push(name(&mut self.history, key));
+        }
+        self.history.push(transaction);
+        self.ids
+    }
+
+    /// Runs a transaction around what `between` does.
+    fn around<C: Checks>(
+        &mut self,
+        first: impl FnOnce(&mut Page, &mut Transaction, &Numbers) -> Result<(), Error>,
+        between: impl FnOnce(&mut Self),
+        last: impl FnOnce(&mut Page, &mut Transaction, &Numbers) -> Result<(), Error>,
+    ) -> Result<u64, Error> {
+        let mut page = Page::default();
+        let table = self.table.clone();
+        let ended = self.session().try_planted::<C, _>(|tx| {
+            first(&mut page, tx, &table)?;
+            between(self);
+            last(&mut page, tx, &table)
+        });
+        ended.map(|((), ticket)| self.push(page, ticket.stamp()))
+    }
+
+    /// Lets the version of `key` be read at a stamp far from now: by a reader that also reads a
+    /// key overwritten so often.
+    fn read_far_ahead(&mut self, key: u64, overwritten: u64) {
+        for _ in 0..overwritten {
+            self.commit(|page, tx, table| page.write(tx, table, HOT));
+        }
+        self.commit(|page, tx, table| {
+            page.read(tx, table, HOT)?;
+            page.read(tx, table, key)
+        });
+    }
+
+    #[track_caller]
+    fn assert_serial(&self) {
+        check(&self.history, Promise::Serializable).unwrap_or_else(|found| panic!("{found}"));
+    }
+
+    #[track_caller]
+    fn assert_anomaly(&self, name: &str) {
+        match check(&self.history, Promise::Serializable) {
+            Err(Violation::Cycle(cycle)) => assert_eq!(cycle.anomaly(), name, "{cycle}"),
+            other => panic!("{name} expected, but: {other:?}"),
+        }
+    }
+}
+
+#[track_caller]
+fn assert_conflict(ended: &Result<u64, Error>, expected: Conflict) {
+    match ended {
+        Err(Error::Conflict(conflict)) if *conflict == expected => {}
+        other => panic!("{expected:?} expected, but: {other:?}"),
+    }
+}
+
+fn lost_update<C: Checks>(book: &mut Book) -> Result<u64, Error> {
+    book.around::<C>(
+        |page, tx, table| page.read(tx, table, X),
+        |book| {
+            book.commit(|page, tx, table| {
+                page.read(tx, table, X)?;
+                page.write(tx, table, X)
+            });
+        },
+        |page, tx, table| page.write(tx, table, X),
+    )
+}
+
+#[test]
+fn an_update_is_not_lost() {
+    let mut book = Book::new();
+    let ended = lost_update::<Sound>(&mut book);
+    assert_conflict(&ended, Conflict::ReadChanged);
+    book.assert_serial();
+
+    let mut book = Book::new();
+    lost_update::<planted::NoReadValidation>(&mut book).unwrap();
+    book.assert_anomaly("lost update");
+}
+
+fn write_skew<C: Checks>(book: &mut Book, overwrites: u64) -> Result<u64, Error> {
+    book.around::<C>(
+        |page, tx, table| page.read(tx, table, X),
+        |book| {
+            book.commit(|page, tx, table| {
+                page.read(tx, table, Y)?;
+                page.write(tx, table, X)
+            });
+            for _ in 0..overwrites {
+                book.commit(|page, tx, table| page.write(tx, table, X));
+            }
+        },
+        |page, tx, table| page.write(tx, table, Y),
+    )
+}
+
+#[test]
+fn a_write_skew_is_refused() {
+    let mut book = Book::new();
+    let ended = write_skew::<Sound>(&mut book, 0);
+    assert_conflict(&ended, Conflict::ReadChanged);
+    book.assert_serial();
+
+    let mut book = Book::new();
+    write_skew::<planted::NoReadValidation>(&mut book, 0).unwrap();
+    book.assert_anomaly("write skew");
+}
+
+/// The published bug: x was overwritten more than once, and the stamp of the last to commit lies
+/// below the wts of the present version but not of the one after that which it read.
+#[test]
+fn a_version_that_is_not_the_predecessor_of_the_present_one_is_refused() {
+    let mut book = Book::new();
+    let ended = write_skew::<Sound>(&mut book, 3);
+    assert_conflict(&ended, Conflict::ReadChanged);
+    book.assert_serial();
+
+    let mut book = Book::new();
+    write_skew::<planted::NoPredecessorCheck>(&mut book, 3).unwrap();
+    book.assert_anomaly("write skew");
+}
+
+/// Snapshot isolation lets these three commit; the reader makes the difference.
+#[test]
+fn the_read_only_anomaly_is_refused() {
+    let mut book = Book::new();
+    let ended = book.around::<Sound>(
+        |page, tx, table| {
+            page.read(tx, table, X)?;
+            page.read(tx, table, Y)
+        },
+        |book| {
+            book.commit(|page, tx, table| {
+                page.read(tx, table, Y)?;
+                page.write(tx, table, Y)
+            });
+            book.commit(|page, tx, table| {
+                page.read(tx, table, X)?;
+                page.read(tx, table, Y)
+            });
+        },
+        |page, tx, table| page.write(tx, table, X),
+    );
+    assert_conflict(&ended, Conflict::ReadChanged);
+    book.assert_serial();
+}
+
+#[test]
+fn a_read_is_repeatable_or_refused() {
+    let mut book = Book::new();
+    let ended = book.around::<Sound>(
+        |page, tx, table| page.read(tx, table, X),
+        |book| {
+            book.commit(|page, tx, table| page.write(tx, table, X));
+        },
+        |page, tx, table| page.read(tx, table, X),
+    );
+    assert_conflict(&ended, Conflict::ReadChanged);
+    book.assert_serial();
+}
+
+/// The circle that a re-check of leaf versions alone would miss, because the order of stamps is not
+/// that of time: T2 reads y, valid far ahead; T1 scans the gap of k, writes y further ahead and
+/// commits; T2 inserts k at a low stamp. T2 read y before T1 wrote it, and T1 read the gap before
+/// T2 filled it.
+fn phantom<C: Checks>(book: &mut Book) -> Result<u64, Error> {
+    const K: u64 = 5;
+    book.read_far_ahead(Y, 100);
+    book.around::<C>(
+        |page, tx, table| page.read(tx, table, Y),
+        |book| {
+            book.commit_with::<C>(|page, tx, table| {
+                assert!(tx.versions(table, 4..=6)?.is_empty());
+                page.reads.push((K, 0));
+                page.write(tx, table, Y)
+            });
+        },
+        |page, tx, table| page.write(tx, table, K),
+    )
+}
+
+#[test]
+fn an_insertion_below_a_stamp_that_read_the_gap_is_refused() {
+    let mut book = Book::new();
+    let ended = phantom::<Sound>(&mut book);
+    assert_conflict(&ended, Conflict::ReadChanged);
+    book.assert_serial();
+
+    let mut book = Book::new();
+    phantom::<planted::NoPhantomCheck>(&mut book).unwrap();
+    book.assert_anomaly("phantom");
+}
+
+#[test]
+fn a_key_that_appears_in_a_range_that_was_read_is_refused() {
+    let mut book = Book::new();
+    let ended = book.around::<Sound>(
+        |page, tx, table| {
+            assert!(tx.versions(table, 4..=6)?.is_empty());
+            page.reads.push((5, 0));
+            Ok(())
+        },
+        |book| {
+            book.commit(|page, tx, table| page.write(tx, table, 5));
+        },
+        |page, tx, table| page.write(tx, table, X),
+    );
+    assert_conflict(&ended, Conflict::Phantom);
+    book.assert_serial();
+}
+
+/// Once a transaction has put a key into a gap that it had read, others find the key's record and
+/// no longer change the leaf. The record has to answer for the gap from then on: it did not once,
+/// and updates were lost. (Found by the shuffled transactions, `TT(NLR)+PWAL(16)`, seed 1.)
+#[test]
+fn a_gap_filled_by_its_reader_is_still_guarded() {
+    for rolled_back in [false, true] {
+        let mut book = Book::new();
+        let ended = book.around::<Sound>(
+            |page, tx, table| {
+                assert!(tx.versions(table, 4..=6)?.is_empty());
+                page.reads.push((5, 0));
+                let savepoint = tx.savepoint();
+                page.write(tx, table, 5)?;
+                if rolled_back {
+                    tx.rollback_to(&savepoint);
+                    page.writes.clear();
+                    page.write(tx, table, X)?;
+                }
+                Ok(())
+            },
+            |book| {
+                book.commit(|page, tx, table| {
+                    page.read(tx, table, X)?;
+                    page.write(tx, table, 5)
+                });
+            },
+            |_, _, _| Ok(()),
+        );
+        assert_conflict(&ended, Conflict::ReadChanged);
+        book.assert_serial();
+    }
+}
+
+/// What TicToc does not promise, and why it is never offered where external consistency is: T_c reads
+/// z and is about to write w; T_a overwrites z and returns; then T_b begins, reads w as it was, and
+/// returns; then T_c commits. The only serial order is T_b, T_c, T_a, although T_a had returned
+/// before T_b began.
+#[test]
+fn tictoc_is_serializable_but_not_strictly() {
+    const W: u64 = X;
+    let mut book = Book::new();
+    book.read_far_ahead(Z, 10);
+    let mut t_a = 0;
+    let mut t_b = 0;
+    let epoch = book.db.counters().epoch;
+    let t_c = book
+        .around::<Sound>(
+            |page, tx, table| page.read(tx, table, Z),
+            |book| {
+                t_a = book.commit(|page, tx, table| page.write(tx, table, Z));
+                t_b = book.commit(|page, tx, table| page.read(tx, table, W));
+            },
+            |page, tx, table| page.write(tx, table, W),
+        )
+        .unwrap();
+    assert_eq!(book.db.counters().epoch, epoch, "the epoch stands still");
+    let order = check(&book.history, Promise::Serializable).unwrap().order;
+    let at = |id: u64| order.iter().position(|other| *other == id);
+    assert!(at(t_b) < at(t_c) && at(t_c) < at(t_a), "{order:?}");
+
+    let mut strict = History::new();
+    let (w, z) = (strict.key(1, b"w"), strict.key(1, b"z"));
+    let stamp = |id: u64| book.history.transactions()[id as usize - 1].stamp;
+    let before = stamp(1);
+    strict.push_initial(w, before);
+    strict.push_initial(z, before);
+    let tx = history::Transaction::new;
+    strict.push(tx(t_c, stamp(t_c)).read(z, before).write(w).during(1, 6));
+    strict.push(tx(t_a, stamp(t_a)).write(z).during(2, 3));
+    strict.push(tx(t_b, stamp(t_b)).read(w, before).during(4, 5));
+    check(&strict, Promise::Serializable).unwrap();
+    let told = check(&strict, Promise::StrictlySerializable).unwrap_err();
+    assert!(told.to_string().contains("real-time violation"), "{told}");
+}

@@ -1,0 +1,175 @@
+//! Every history is serializable, for every protocol, at contention high enough to matter; and the
+//! checker that says so catches planted bugs.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+
+use namiki::{Checks, Database, Session, Sound, Spec, WorkerId, planted};
+use namiki_platform::disk::{Disk, SimDisk};
+use namiki_tests::history::Violation;
+use namiki_tests::workload::{Mix, Numbers, Run, contents, interleaved, nested, threads};
+
+const STREAMS: NonZeroU16 = NonZeroU16::new(3).unwrap();
+
+/// Longer runs: `NAMIKI_ROUNDS=50 cargo test --release -p namiki-tests --test serializability`.
+fn rounds() -> u64 {
+    std::env::var("NAMIKI_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap())
+}
+
+fn all_specs() -> Vec<Spec> {
+    let mut specs = Spec::all_durable();
+    specs.push("TT(NLR)+NOLOG".parse().unwrap());
+    specs
+}
+
+fn open(spec: Spec, disk: &SimDisk, wait: Duration) -> Database {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    Database::builder()
+        .spec(spec)
+        .streams(STREAMS)
+        .disk(disk)
+        .group_wait_max(wait)
+        .buffer_bytes(16 << 10)
+        .segment_bytes(256 << 10)
+        .open("/db")
+        .unwrap()
+}
+
+fn table(db: &Database) -> Numbers {
+    db.table("numbers").unwrap()
+}
+
+/// The contents come back when the database is opened again, under another protocol.
+fn assert_reopens(run: &Run, spec: Spec, disk: &SimDisk, seed: u64) {
+    if spec == "TT(NLR)+NOLOG".parse().unwrap() {
+        return;
+    }
+    let others = Spec::all_durable();
+    let other = others[seed as usize % others.len()];
+    let db = open(other, disk, Duration::from_millis(1));
+    let found = contents(&mut db.session().unwrap(), &table(&db)).unwrap();
+    assert_eq!(
+        found,
+        run.contents(),
+        "{spec} reopened as {other}, seed {seed}"
+    );
+}
+
+#[test]
+fn shuffled_transactions_on_one_thread_are_serializable_under_every_protocol() {
+    for spec in all_specs() {
+        let (mut committed, mut conflicts, mut overwritten) = (0, 0, 0);
+        for seed in 0..6 * rounds() {
+            for mix in [Mix::HOT, Mix::PHANTOMS] {
+                let disk = SimDisk::new();
+                let db = open(spec, &disk, Duration::MAX);
+                let table = table(&db);
+                let run = interleaved::run(&db, &table, mix, seed, 700, 2 + seed as usize % 6)
+                    .unwrap_or_else(|error| panic!("{spec}, seed {seed}: {error}"));
+                let context = format!("{spec}, seed {seed}, {mix:?}");
+                let proof = run.assert_right(&table, &mut db.session().unwrap(), &context);
+                assert_eq!(db.counters().conflicts, run.conflicts, "{context}");
+                (committed, conflicts, overwritten) = (
+                    committed + run.committed,
+                    conflicts + run.conflicts,
+                    overwritten + proof.reads_overwritten,
+                );
+                drop((table, db));
+                assert_reopens(&run, spec, &disk, seed);
+            }
+        }
+        println!(
+            "{spec}: {committed} commits, {conflicts} conflicts, {overwritten} overwritten reads"
+        );
+        assert!(committed > 2000, "{spec}: only {committed} commits");
+        assert!(conflicts > 300, "{spec}: only {conflicts} conflicts");
+        assert!(overwritten > 500, "{spec}: {overwritten} reads overwritten");
+    }
+}
+
+#[test]
+fn transactions_inside_one_another_are_serializable_under_every_protocol() {
+    for spec in all_specs() {
+        for seed in 1000..1000 + 4 * rounds() {
+            let disk = SimDisk::new();
+            let db = open(spec, &disk, Duration::MAX);
+            let table = table(&db);
+            let mut sessions = sessions(&db, 4);
+            let run = nested::run::<Sound>(&mut sessions, &table, Mix::HOT, seed, 500).unwrap();
+            let context = format!("{spec}, seed {seed}");
+            run.assert_right(&table, &mut sessions[0], &context);
+            assert!(run.committed > 100 && run.conflicts > 10, "{context}");
+        }
+    }
+}
+
+#[test]
+fn transactions_of_four_threads_are_serializable_under_every_protocol() {
+    let specs = all_specs().into_iter().cycle().take(9 * rounds() as usize);
+    for (seed, spec) in (2000..).zip(specs) {
+        for mix in [Mix::HOT, Mix::PHANTOMS] {
+            let disk = SimDisk::new().with_yields(seed);
+            let db = open(spec, &disk, Duration::from_millis(1));
+            let table = table(&db);
+            let run = threads::run::<Sound>(&db, &table, mix, seed, 1500, 4)
+                .unwrap_or_else(|error| panic!("{spec}, seed {seed}: {error}"));
+            let context = format!("{spec}, seed {seed}, {mix:?}");
+            run.assert_right(&table, &mut db.session().unwrap(), &context);
+            println!("{context}: {} conflicts", run.conflicts);
+            assert!(db.counters().conflicts > 0, "{context}: no conflicts");
+            assert!(run.committed >= 1500, "{context}");
+            drop((table, db));
+            assert_reopens(&run, spec, &disk, seed);
+        }
+    }
+}
+
+fn sessions(db: &Database, count: u16) -> Vec<Session> {
+    (0..count)
+        .map(|worker| db.session_on(WorkerId(worker)).unwrap())
+        .collect()
+}
+
+/// Runs with a bug until the checker finds a circle.
+fn caught<C: Checks>(spec: &str, mix: Mix) -> Violation {
+    for seed in 1..=200 {
+        let db = open(spec.parse().unwrap(), &SimDisk::new(), Duration::MAX);
+        let table = table(&db);
+        let mut sessions = sessions(&db, 5);
+        let run = nested::run::<C>(&mut sessions, &table, mix, seed, 300).unwrap();
+        if let Err(violation) = run.check() {
+            println!("{spec}, seed {seed}: {violation}");
+            return violation;
+        }
+    }
+    panic!("the bug was not caught");
+}
+
+#[track_caller]
+fn assert_circle(violation: &Violation) {
+    assert!(matches!(violation, Violation::Cycle(_)), "{violation}");
+}
+
+#[test]
+fn skipped_read_validation_is_caught() {
+    for spec in ["TT(NLR)+NOLOG", "TT(NLR)+PWAL(16)", "TT(ELR)+PWAL(16)"] {
+        assert_circle(&caught::<planted::NoReadValidation>(spec, Mix::HOT));
+    }
+}
+
+#[test]
+fn skipped_phantom_check_is_caught() {
+    for spec in ["TT(NLR)+NOLOG", "TT(ELR)+SWAL(16)"] {
+        assert_circle(&caught::<planted::NoPhantomCheck>(spec, Mix::PHANTOMS));
+    }
+}
+
+/// The bug of a published TicToc with a timestamp history.
+#[test]
+fn a_skipped_check_of_the_predecessor_is_caught() {
+    for spec in ["TT(NLR)+NOLOG", "TT(ELR)+PWAL(1)"] {
+        assert_circle(&caught::<planted::NoPredecessorCheck>(spec, Mix::HOT));
+    }
+}
