@@ -271,14 +271,19 @@ mod tests {
         let floors = floors.into_inner().unwrap();
         assert!(floors.len() > 2, "epochs must have passed");
         for (epoch, stamp) in commits.into_inner().unwrap() {
-            for (&other, &floor) in &floors {
-                assert_eq!(
-                    stamp < floor,
-                    epoch < other,
-                    "stamp {stamp} of epoch {epoch}"
-                );
-            }
+            // Floors rise, so the nearest ones decide.
+            let below = floors.range(..=epoch).next_back();
+            assert!(
+                below.is_none_or(|(_, floor)| stamp >= *floor),
+                "stamp {stamp} of {epoch}"
+            );
+            let above = floors.range(epoch + 1..).next();
+            assert!(
+                above.is_none_or(|(_, floor)| stamp < *floor),
+                "stamp {stamp} of {epoch}"
+            );
         }
+        assert!(floors.values().is_sorted());
     }
 
     #[test]
