@@ -6,7 +6,8 @@
 //!
 //! # Invariants
 //! - H1. A stream's mark moves only under that stream's lock.
-//! - H2. A mark that is idle is lowered to [`Sequencer::lower_bound`] *before* the draw.
+//! - H2. A mark that is idle is lowered to [`Sequencer::lower_bound`] *before* the draw, and raised to
+//!   the LSN after it.
 //! - H3. A mark is raised past an LSN only after its frame is durable.
 //! - H4. The sequencer is read before the marks.
 //!
@@ -45,14 +46,21 @@ impl Horizon {
         }
     }
 
-    /// Under the stream's lock, before a draw.
-    pub(crate) fn before_draw(&self, stream: usize) {
+    /// Draws an LSN, under the stream's lock.
+    pub(crate) fn draw(&self, stream: usize, misses: &mut u64) -> Lsn {
         let mark = &self.marks[stream];
-        // Relaxed: only this stream's lock holder writes the mark (H1).
-        if mark.load(Ordering::Relaxed) == IDLE {
-            // Relaxed: the draw that follows is the release (Q2).
-            mark.store(self.sequencer.lower_bound(), Ordering::Relaxed);
+        // Relaxed: only the stream's lock holder writes the mark (H1).
+        if mark.load(Ordering::Relaxed) != IDLE {
+            return self.sequencer.draw(misses);
         }
+        // The draw publishes this (Q2); release is for those who meet the mark without it, and
+        // rely on what the stream hardened before.
+        mark.store(self.sequencer.lower_bound(), Ordering::Release);
+        let drawn = self.sequencer.draw(misses);
+        // Now it is known exactly. Left at a bound that others have passed meanwhile, it would
+        // hold them up although nothing of theirs is missing.
+        mark.store(drawn.0, Ordering::Release);
+        drawn
     }
 
     /// Under the stream's lock, after a flush: the smallest LSN it has not hardened, or [`IDLE`].

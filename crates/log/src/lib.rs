@@ -19,6 +19,8 @@ mod format;
 mod horizon;
 mod info;
 mod log;
+#[cfg(all(test, loom))]
+mod model;
 mod place;
 mod read;
 mod sequencer;
@@ -28,7 +30,7 @@ mod sync;
 
 pub use config::{Group, Held, Layout, LogConfig, Placement, Prepare, Retain, SequencerKind};
 pub use error::LogError;
-pub use format::frame::{FrameHeader, LogRecord};
+pub use format::frame::{FrameHeader, LogRecord, RECORD_HEADER_BYTES};
 pub use info::{CutRule, GenerationInfo, Seal};
 pub use log::{Log, LogCounters};
 pub use read::{

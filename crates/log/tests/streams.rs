@@ -1,5 +1,7 @@
 //! Appending, grouping, waiting.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::sync::Arc;

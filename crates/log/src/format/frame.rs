@@ -30,7 +30,7 @@ use super::{put, u16_at, u32_at, u64_at};
 /// Length of a frame's header.
 pub(crate) const FRAME_HEADER_BYTES: usize = 72;
 /// Length of a record's header.
-pub(crate) const RECORD_HEADER_BYTES: usize = 24;
+pub const RECORD_HEADER_BYTES: usize = 24;
 
 const MAGIC: [u8; 4] = *b"NLF1";
 

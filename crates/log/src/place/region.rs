@@ -103,7 +103,9 @@ impl RegionPlace {
                         ),
                     });
                 }
-                if before.generation >= generation {
+                // An opening that got no further than its head may be repeated.
+                let unused = before.generation == generation && before.sequence == 0;
+                if before.generation >= generation && !unused {
                     return Err(LogError::GenerationExists {
                         generation,
                         path: path.to_path_buf(),
@@ -119,14 +121,31 @@ impl RegionPlace {
                 });
             }
         }
-        Ok(Self {
+        head.writes += 1;
+        let place = Self {
             block_bytes,
             file,
             path,
             base,
             seed: Seed::of(identity),
             head,
-        })
+        };
+        place.write_head()?;
+        Ok(place)
+    }
+
+    /// Writes the head of a generation without frames. It takes the slot that the generation before
+    /// would have used next: a head whose write failed then can no longer come to light.
+    fn write_head(&self) -> Result<(), LogError> {
+        let mut block = AlignedBuf::zeroed(self.block_bytes);
+        self.head.write(&mut block);
+        self.file
+            .write_durable(self.slot(), &block)
+            .map_err(|source| LogError::device("writing", &self.path, source))
+    }
+
+    fn slot(&self) -> u64 {
+        self.base + (self.head.writes & 1) * self.block_bytes as u64
     }
 
     pub(crate) fn left(&self) -> u64 {
@@ -146,7 +165,7 @@ impl RegionPlace {
         self.head.end += padded;
         self.head.sequence = sequence;
         self.head.writes += 1;
-        let slot = self.base + (self.head.writes & 1) * self.block_bytes as u64;
+        let slot = self.slot();
         Spot {
             file: Arc::clone(&self.file),
             path: Arc::clone(&self.path),

@@ -9,9 +9,11 @@ use namiki_platform::{Lsn, Stamp, WorkerId};
 use super::ReadError;
 use super::source::{Extent, Source};
 use super::window::Window;
+use crate::config::Placement;
 use crate::format::frame::{
     FRAME_HEADER_BYTES, FrameHeader, LogRecord, Seed, is_sound, peek, record,
 };
+use crate::format::segment::stream_dir;
 use crate::info::GenerationInfo;
 
 /// Reads one stream of one generation from its first frame to its end.
@@ -20,6 +22,8 @@ pub struct StreamReader {
     info: GenerationInfo,
     worker: WorkerId,
     source: Source,
+    /// Where the stream's files are, or should be.
+    home: PathBuf,
     /// Which extent `here` is.
     index: usize,
     here: Option<(Extent, Window)>,
@@ -98,6 +102,7 @@ impl StreamReader {
             info: info.clone(),
             worker,
             source,
+            home: home(dir, info, worker),
             index: 0,
             here: None,
             at: 0,
@@ -160,7 +165,8 @@ impl StreamReader {
                 };
             }
             let at = self.at;
-            if let Some((header, records_ok)) = self.look(at)? {
+            let has_header = self.here.as_ref().is_some_and(|(it, _)| it.has_header);
+            if has_header && let Some((header, records_ok)) = self.look(at)? {
                 let older = header.generation < self.info.generation;
                 if older && !self.source.may_be_torn() {
                     // Another generation's, before ours in the region.
@@ -230,8 +236,10 @@ impl StreamReader {
 
     /// Looks for a later frame in the rest of the generation's files.
     fn look_on(&mut self) -> Result<(), ReadError> {
-        let (place, mut at) = (self.place(), self.at);
+        let (mut place, mut at) = (self.place(), self.at);
         let first = self.index;
+        // Nothing was ever written here: then it is the next segment's beginning that is missing.
+        let unwritten = self.is_zero(at, FRAME_HEADER_BYTES)?;
         let mut torn = false;
         loop {
             if self.index > first {
@@ -239,14 +247,17 @@ impl StreamReader {
             }
             let Some((extent, _)) = &self.here else { break };
             let (end, step) = (extent.end, extent.block_bytes as u64);
-            let (lost_header, start) = (!extent.has_header, extent.start);
+            let lost_header = !extent.has_header;
+            if unwritten && self.index == first + 1 {
+                place = self.place();
+            }
             while at < end {
                 if let Some((header, _)) = self.look(at)? {
                     let later = self.expected.is_none_or(|it| header.sequence >= it);
                     if self.is_ours(&header) && later {
                         let (file, offset_bytes) = match lost_header {
-                            true if self.index > first || at == start => (self.place().0, 0),
-                            _ => place,
+                            true => (self.place().0, 0),
+                            false => place,
                         };
                         return Err(ReadError::Damaged {
                             file,
@@ -373,7 +384,7 @@ impl StreamReader {
     fn place(&self) -> (PathBuf, u64) {
         match &self.here {
             Some((extent, _)) => (extent.path.clone(), self.at),
-            None => (PathBuf::from(format!("{:04}", self.worker.0)), 0),
+            None => (self.home.clone(), 0),
         }
     }
 
@@ -384,6 +395,13 @@ impl StreamReader {
             offset_bytes,
             what,
         }
+    }
+}
+
+fn home(dir: &Path, info: &GenerationInfo, worker: WorkerId) -> PathBuf {
+    match &info.placement {
+        Placement::Segments { .. } => stream_dir(dir, worker),
+        Placement::Shared { path, .. } => path.clone(),
     }
 }
 

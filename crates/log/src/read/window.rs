@@ -23,7 +23,7 @@ impl Window {
     pub(super) fn new(file: Arc<dyn DiskFile>) -> Self {
         Self {
             file,
-            buf: AlignedBuf::with_capacity(READ_BYTES),
+            buf: AlignedBuf::with_capacity(0),
             start: 0,
             len: 0,
         }

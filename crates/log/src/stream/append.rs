@@ -78,12 +78,8 @@ impl<H: Held> Stream<H> {
         let state = &mut *guard;
         let mut lsn = Lsn(0);
         if self.shared.horizon.sequencer.draws() {
-            self.shared.horizon.before_draw(self.index);
-            lsn = self
-                .shared
-                .horizon
-                .sequencer
-                .draw(&mut state.counters.cas_misses);
+            let misses = &mut state.counters.cas_misses;
+            lsn = self.shared.horizon.draw(self.index, misses);
         }
         let filling = &mut state.filling;
         let record = &mut filling.buf[filling.used..filling.used + need];

@@ -1,0 +1,348 @@
+//! The protocols of the log under a model checker: every interleaving of a few threads, and every
+//! value that the memory model lets a load see, up to a bound on preemptions.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p namiki-log --lib --release model
+//! ```
+
+use std::io;
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex as StdMutex};
+use std::time::Duration;
+
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use loom::thread;
+use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry};
+use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
+
+use crate::format::frame::{FRAME_HEADER_BYTES, peek, record};
+use crate::horizon::{Horizon, IDLE};
+use crate::shared::Doorbell;
+use crate::{Group, Layout, Log, LogConfig, LogError, Placement, Prepare, SequencerKind, Ticket};
+
+/// Keeps the LSNs that are durable.
+struct ModelDisk {
+    durable: Arc<StdMutex<Vec<u64>>>,
+    steps: Arc<AtomicU64>,
+    fails: bool,
+}
+
+impl std::fmt::Debug for ModelDisk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ModelDisk")
+    }
+}
+
+impl ModelDisk {
+    fn new(fails: bool) -> Self {
+        Self {
+            durable: Arc::default(),
+            steps: Arc::new(AtomicU64::new(0)),
+            fails,
+        }
+    }
+
+    fn file(&self) -> Arc<dyn DiskFile> {
+        Arc::new(Self {
+            durable: Arc::clone(&self.durable),
+            steps: Arc::clone(&self.steps),
+            fails: self.fails,
+        })
+    }
+
+    fn holds(&self, lsn: u64) -> bool {
+        self.steps.load(Ordering::Relaxed);
+        self.durable.lock().unwrap().contains(&lsn)
+    }
+}
+
+impl DiskFile for ModelDisk {
+    fn write_durable(&self, _offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let Some(header) = peek(bytes) else {
+            return Ok(());
+        };
+        // The checker has to know that a write and a look conflict, or it leaves out orders.
+        self.steps.fetch_add(1, Ordering::Relaxed);
+        if self.fails {
+            return Err(io::ErrorKind::Other.into());
+        }
+        let mut rest = &bytes[FRAME_HEADER_BYTES..header.length as usize];
+        while let Some((record, bytes)) = record(rest) {
+            self.durable.lock().unwrap().push(record.lsn.0);
+            rest = &rest[bytes..];
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, _offset: u64, _into: &mut [u8]) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        8192
+    }
+
+    fn block_bytes(&self) -> usize {
+        512
+    }
+}
+
+impl Disk for ModelDisk {
+    fn open(&self, _path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file())
+    }
+    fn create(&self, _path: &Path, _len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file())
+    }
+    fn read(&self, _path: &Path) -> io::Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+    fn replace(&self, _path: &Path, _bytes: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+    fn list(&self, _dir: &Path) -> io::Result<Vec<FileEntry>> {
+        Ok(Vec::new())
+    }
+    fn create_dir_all(&self, _dir: &Path) -> io::Result<()> {
+        Ok(())
+    }
+    fn rename(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Ok(())
+    }
+    fn remove(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
+        Ok(())
+    }
+    fn lock_dir(&self, _dir: &Path) -> io::Result<DirLock> {
+        Ok(DirLock::new(()))
+    }
+    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
+        Ok(u64::MAX)
+    }
+}
+
+struct World {
+    disk: Arc<ModelDisk>,
+    log: Arc<Log<()>>,
+}
+
+impl World {
+    fn new(streams: u16, layout: Layout, fails: bool) -> Arc<Self> {
+        let disk = Arc::new(ModelDisk::new(fails));
+        let config = LogConfig {
+            layout,
+            streams: NonZeroU16::new(streams).unwrap(),
+            group: Group::Auto,
+            group_wait_max: Duration::MAX,
+            sequencer: SequencerKind::FetchAdd,
+            buffer_bytes: 4096,
+            placement: Placement::Segments {
+                segment_bytes: 8192,
+            },
+            prepare: Prepare::Inline,
+            ..LogConfig::new(7, Generation(1))
+        };
+        let log = Log::create(disk.clone(), &PathBuf::from("/wal"), config).unwrap();
+        Arc::new(Self { disk, log })
+    }
+
+    fn append(&self, worker: u16, bytes: usize) -> Result<Ticket, LogError> {
+        let stream = self.log.stream(WorkerId(worker));
+        let appended = stream.append(Stamp(1), Epoch(1), bytes, |_, _| {}, |()| {})?;
+        Ok(appended.ticket)
+    }
+
+    fn check_horizon(&self) {
+        let horizon = self.log.horizon();
+        self.disk.steps.load(Ordering::Relaxed);
+        for lsn in 1..horizon.0 {
+            assert!(self.disk.holds(lsn), "{horizon}, but {lsn} is not durable");
+        }
+    }
+}
+
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// The marks alone, with streams reduced to a lock and a list of what is durable.
+#[test]
+fn no_lsn_below_the_horizon_is_unhardened() {
+    for kind in [SequencerKind::FetchAdd, SequencerKind::CompareAndSwap] {
+        explore(move || {
+            let horizon = Arc::new(Horizon::new(kind, Lsn(1), 2));
+            let durable = Arc::new([1, 2].map(|_| AtomicBool::new(false)));
+            let writers = [0, 1].map(|stream| {
+                let (horizon, durable) = (Arc::clone(&horizon), Arc::clone(&durable));
+                thread::spawn(move || {
+                    // One thread per stream, so its lock is left out.
+                    let lsn = horizon.draw(stream, &mut 0);
+                    durable[lsn.0 as usize - 1].store(true, Ordering::Relaxed);
+                    horizon.hardened_below(stream, IDLE);
+                })
+            });
+            for _ in 0..2 {
+                let below = horizon.scan();
+                for lsn in 1..below.0 {
+                    // What the scan acquired makes this visible.
+                    assert!(durable[lsn as usize - 1].load(Ordering::Relaxed), "{below}");
+                }
+            }
+            for writer in writers {
+                writer.join().unwrap();
+            }
+            assert_eq!(horizon.scan(), Lsn(3));
+        });
+    }
+}
+
+#[test]
+fn no_lsn_below_the_horizon_of_a_whole_log_is_unhardened() {
+    explore(move || {
+        let world = World::new(2, Layout::PerWorker, false);
+        let writer = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                world.append(0, 8).unwrap();
+                world.log.stream(WorkerId(0)).flush().unwrap();
+                world.append(1, 8).unwrap();
+            })
+        };
+        world.check_horizon();
+        writer.join().unwrap();
+        assert_eq!(world.log.horizon(), Lsn(2));
+        world.check_horizon();
+    });
+}
+
+#[test]
+fn the_horizon_does_not_jump_a_commit_appended_during_a_flight() {
+    explore(|| {
+        let world = World::new(2, Layout::PerWorker, false);
+        world.append(0, 8).unwrap();
+        let flusher = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.log.stream(WorkerId(0)).flush().unwrap())
+        };
+        let writer = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                world.append(0, 8).unwrap();
+                world.append(1, 8).unwrap();
+            })
+        };
+        world.check_horizon();
+        flusher.join().unwrap();
+        writer.join().unwrap();
+        world.check_horizon();
+        assert!(world.log.horizon() < Lsn(4));
+    });
+}
+
+#[test]
+fn everyone_who_waits_for_a_commit_of_a_shared_stream_is_woken() {
+    for layout in [Layout::PerWorker, Layout::Single] {
+        explore(move || {
+            let world = World::new(1, layout, false);
+            let others = [0, 1].map(|_| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || wait_for_own(&world))
+            });
+            wait_for_own(&world);
+            for other in others {
+                other.join().unwrap();
+            }
+        });
+    }
+}
+
+fn wait_for_own(world: &World) {
+    let ticket = world.append(0, 8).unwrap();
+    world.log.stream(WorkerId(0)).wait_hardened(ticket).unwrap();
+    assert!(world.disk.holds(ticket.lsn.0));
+}
+
+#[test]
+fn waiting_for_the_horizon_flushes_the_streams_that_lag() {
+    explore(|| {
+        let world = World::new(2, Layout::PerWorker, false);
+        let other = {
+            let world = Arc::clone(&world);
+            // Appends and never flushes.
+            thread::spawn(move || world.append(1, 8).unwrap())
+        };
+        let ticket = world.append(0, 8).unwrap();
+        world.log.wait_covered(ticket.lsn).unwrap();
+        for lsn in 1..=ticket.lsn.0 {
+            assert!(world.disk.holds(lsn));
+        }
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn an_append_that_finds_the_buffer_full_waits_for_the_flight() {
+    explore(|| {
+        let world = World::new(1, Layout::PerWorker, false);
+        world.append(0, 2500).unwrap();
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.append(0, 2500).unwrap())
+        };
+        world.append(0, 2500).unwrap();
+        other.join().unwrap();
+        world.log.flush_all().unwrap();
+        assert_eq!(world.log.horizon(), Lsn(4));
+        world.check_horizon();
+    });
+}
+
+#[test]
+fn a_failed_write_wakes_everybody_with_the_error() {
+    explore(|| {
+        let world = World::new(1, Layout::PerWorker, true);
+        let others = [0, 1].map(|_| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                if let Ok(ticket) = world.append(0, 8) {
+                    let stream = world.log.stream(WorkerId(0));
+                    assert!(stream.wait_hardened(ticket).is_err());
+                    assert!(!stream.is_hardened(ticket));
+                }
+            })
+        });
+        for other in others {
+            other.join().unwrap();
+        }
+        assert!(world.log.poisoned().is_some());
+        assert_eq!(world.log.horizon(), Lsn(1));
+    });
+}
+
+#[test]
+fn a_sleeping_flusher_is_woken_by_work() {
+    explore(|| {
+        let door = Arc::new(Doorbell::new());
+        let work = Arc::new(AtomicBool::new(false));
+        let worker = {
+            let (door, work) = (Arc::clone(&door), Arc::clone(&work));
+            thread::spawn(move || {
+                work.store(true, Ordering::Release);
+                door.ring();
+            })
+        };
+        let mut stop = door.stop.lock();
+        door.fall_asleep();
+        while !work.load(Ordering::Acquire) {
+            stop = door.bell.wait(stop);
+        }
+        door.wake_up();
+        drop(stop);
+        worker.join().unwrap();
+    });
+}

@@ -1,0 +1,177 @@
+//! Crashes at every event of runs with many threads, and what must be found afterwards.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use common::*;
+use namiki_log::{Group, Layout, Log, LogConfig, Merge, Placement, SequencerKind};
+use namiki_platform::disk::Disk;
+use namiki_platform::disk::sim::{Loss, SimDisk};
+use namiki_platform::random::Random;
+use namiki_platform::{Lsn, WorkerId};
+
+/// Threads that commit at random places; each commit is marked once it is covered.
+fn run(sim: &SimDisk, config: &LogConfig, threads: u64, commits: u64, seed: u64) {
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let log = &log;
+            scope.spawn(move || {
+                let mut random = Random::seeded(seed * 1000 + thread);
+                for n in 0..commits {
+                    let number = thread * commits + n;
+                    let worker = WorkerId(random.below(16) as u16);
+                    let mut payload = number.to_le_bytes().to_vec();
+                    payload.resize(8 + random.below(900) as usize, number as u8);
+                    let (ticket, full) = put(log.stream(worker), number, &payload).unwrap();
+                    if full {
+                        log.stream(worker).flush().unwrap();
+                    }
+                    if random.chance(0.7) {
+                        log.stream(worker).wait_hardened(ticket).unwrap();
+                        if config.sequencer != SequencerKind::None {
+                            log.wait_covered(ticket.lsn).unwrap();
+                        }
+                        sim.mark(number);
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// The commits that recovery keeps: number and LSN.
+fn recover(disk: &Arc<dyn Disk>, config: &LogConfig) -> BTreeMap<u64, Lsn> {
+    let info = info(config);
+    let mut kept = BTreeMap::new();
+    let mut keep = |lsn, payload: &[u8]| {
+        let number = u64::from_le_bytes(payload[..8].try_into().unwrap());
+        assert!(payload[8..].iter().all(|byte| *byte == number as u8));
+        assert!(kept.insert(number, lsn).is_none(), "{number} twice");
+    };
+    if config.sequencer == SequencerKind::None {
+        for stream in 0..info.streams {
+            for (_, lsn, payload) in read(disk, &info, stream).unwrap().0 {
+                keep(lsn, &payload);
+            }
+        }
+    } else {
+        let readers = (0..info.streams).map(|stream| reader(disk, &info, stream).unwrap());
+        let mut merge = Merge::by_lsn(readers.collect(), Lsn(1), None);
+        while let Some(record) = merge.next_record().unwrap() {
+            keep(record.lsn, record.payload);
+        }
+        merge.finish().unwrap();
+    }
+    kept
+}
+
+fn enumerate(config: &LogConfig, seed: u64) {
+    println!("seed {seed}");
+    let sim = SimDisk::new().with_yields(seed);
+    run(&sim, config, 3, 6, seed);
+    for at in 0..=sim.events() {
+        let acknowledged = sim.marks_before(at);
+        let sectors = sim.pending_sectors(at);
+        let losses = [Loss::None, Loss::All]
+            .into_iter()
+            .chain((0..sectors).map(Loss::Only))
+            .chain((0..sectors).map(Loss::OnlyKept))
+            .chain((0..sim.pending_names(at)).map(Loss::NamesAfter))
+            .chain((0..4).map(|n| Loss::Seeded(seed * 100 + n)));
+        for loss in losses {
+            let image = sim.crash_image(at, loss);
+            let disk: Arc<dyn Disk> = Arc::new(image);
+            let kept = recover(&disk, config);
+            for number in &acknowledged {
+                assert!(
+                    kept.contains_key(number),
+                    "seed {seed}, event {at} ({}), {loss:?}: lost {number}",
+                    sim.describe(at.saturating_sub(1))
+                );
+            }
+            if config.sequencer != SequencerKind::None {
+                // Nothing that is kept can depend on something that is not.
+                let mut lsns: Vec<_> = kept.values().map(|lsn| lsn.0).collect();
+                lsns.sort_unstable();
+                assert_eq!(lsns, (1..=kept.len() as u64).collect::<Vec<_>>());
+            }
+        }
+    }
+}
+
+fn every_policy(layout: Layout, placement: Placement, first_seed: u64) {
+    let mut seed = first_seed;
+    for sequencer in [SequencerKind::FetchAdd, SequencerKind::None] {
+        for group in [count(1), count(3), Group::Auto] {
+            let mut config = config(3);
+            config.layout = layout;
+            config.placement = placement.clone();
+            config.sequencer = sequencer;
+            config.group = group;
+            enumerate(&config, seed);
+            seed += 1;
+        }
+    }
+}
+
+#[test]
+fn no_crash_of_parallel_streams_loses_the_acknowledged_or_keeps_what_depends_on_the_lost() {
+    every_policy(Layout::PerWorker, config(1).placement, 1);
+}
+
+#[test]
+fn no_crash_of_a_single_stream_loses_the_acknowledged_or_keeps_what_depends_on_the_lost() {
+    every_policy(Layout::Single, config(1).placement, 11);
+}
+
+#[test]
+fn no_crash_of_a_shared_device_loses_the_acknowledged_or_keeps_what_depends_on_the_lost() {
+    every_policy(Layout::PerWorker, shared(64 << 10), 21);
+}
+
+#[test]
+fn what_many_threads_append_to_few_streams_is_all_read_back() {
+    let mut config = config(2);
+    config.group = count(16);
+    config.buffer_bytes = 8192;
+    config.placement = Placement::Segments {
+        segment_bytes: 64 << 10,
+    };
+    let sim = SimDisk::new().with_yields(3);
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    std::thread::scope(|scope| {
+        for thread in 0..8u64 {
+            let log = &log;
+            scope.spawn(move || {
+                for n in 0..500 {
+                    let number = thread * 500 + n;
+                    let stream = log.stream(WorkerId(thread as u16));
+                    let (ticket, full) = put(stream, number, &number.to_le_bytes()).unwrap();
+                    if full {
+                        stream.flush().unwrap();
+                        assert!(stream.is_hardened(ticket));
+                    }
+                }
+            });
+        }
+    });
+    let counters = {
+        log.flush_all().unwrap();
+        log.counters()
+    };
+    assert_eq!(counters.commits, 4000);
+    let kept = recover(&disk, &config);
+    assert_eq!(kept.len(), 4000);
+    for stream in 0..2 {
+        let (records, end) = read(&disk, &info(&config), stream).unwrap();
+        assert_eq!((records.len(), end.records), (2000, 2000));
+        assert!(records.is_sorted_by_key(|(_, lsn, _)| *lsn));
+    }
+}

@@ -1,0 +1,403 @@
+//! Torn tails, damage, recycling, seals.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use common::*;
+use namiki_log::{GenerationInfo, Log, LogConfig, ReadError, Retain, Seal};
+use namiki_platform::disk::Disk;
+use namiki_platform::disk::sim::{Loss, SimDisk};
+use namiki_platform::{Generation, Lsn, Stamp, WorkerId};
+
+const W: WorkerId = WorkerId(0);
+
+fn segment(number: u64) -> PathBuf {
+    PathBuf::from(format!("/db/wal/0000/000001-{number:08}.seg"))
+}
+
+/// Frames of `bytes` payload each, numbered from 0.
+fn write(sim: &SimDisk, config: &LogConfig, frames: u64, bytes: usize) -> GenerationInfo {
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    for n in 0..frames {
+        let mut payload = vec![0xAB; bytes];
+        payload[..8].copy_from_slice(&n.to_le_bytes());
+        put(log.stream(W), n, &payload).unwrap();
+        log.stream(W).flush().unwrap();
+        sim.mark(n);
+    }
+    info(config)
+}
+
+fn damaged(sim: &SimDisk, info: &GenerationInfo) -> (PathBuf, u64) {
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    match read(&disk, info, 0) {
+        Err(ReadError::Damaged {
+            file, offset_bytes, ..
+        }) => (file, offset_bytes),
+        other => panic!("no damage found: {other:?}"),
+    }
+}
+
+#[test]
+fn a_tail_torn_at_any_subset_of_its_sectors_ends_the_stream_before_it() {
+    let sim = SimDisk::new();
+    // The last frame has five sectors.
+    let info = write(&sim, &config(1), 4, 2100);
+    let at = (0..=sim.events())
+        .rev()
+        .find(|&at| sim.pending_sectors(at) > 0)
+        .unwrap();
+    let sectors = sim.pending_sectors(at);
+    assert_eq!(sectors, 5);
+    let full = sim.crash_image(at, Loss::None);
+    let none = sim.crash_image(at, Loss::All);
+    let offset = 512 + 3 * 2560;
+    let (mut whole, mut before) = (vec![0; 16 << 10], vec![0; 16 << 10]);
+    whole.copy_from_slice(&full.read(&segment(1)).unwrap());
+    before.copy_from_slice(&none.read(&segment(1)).unwrap());
+    for kept in 0..1u32 << sectors {
+        let image = none.crash_image(0, Loss::None);
+        for sector in (0..sectors).filter(|sector| kept & 1 << sector != 0) {
+            let from = offset + sector * 512;
+            let bytes = &whole[from..from + 512];
+            image.damage(&segment(1), from as u64, bytes).unwrap();
+        }
+        let disk: Arc<dyn Disk> = Arc::new(image);
+        let (records, end) = read(&disk, &info, 0).unwrap();
+        let all = kept + 1 == 1 << sectors;
+        assert_eq!(records.len(), if all { 4 } else { 3 }, "sectors {kept:#b}");
+        assert_eq!(end.torn, kept != 0 && !all, "sectors {kept:#b}");
+    }
+}
+
+#[test]
+fn damage_before_the_last_frame_names_file_and_byte() {
+    let sim = SimDisk::new();
+    // Two sectors a frame: 15 fit into the first segment.
+    let info = write(&sim, &config(1), 40, 700);
+    for frame in [0, 1, 14, 15, 38] {
+        for byte in [0, 8, 60, 100, 795] {
+            let image = sim.crash_image(sim.events(), Loss::None);
+            let (number, offset) = (frame / 15 + 1, 512 + frame % 15 * 1024);
+            let at = offset + byte;
+            let path = segment(number);
+            let old = image.read(&path).unwrap()[at as usize];
+            image.damage(&path, at, &[!old]).unwrap();
+            assert_eq!(
+                damaged(&image, &info),
+                (path, offset),
+                "frame {frame} byte {byte}"
+            );
+        }
+    }
+    // Damage in the last frame cannot be told from a torn tail.
+    let image = sim.crash_image(sim.events(), Loss::None);
+    image
+        .damage(&segment(3), 512 + 9 * 1024 + 100, &[1])
+        .unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(image.clone());
+    assert_eq!(payloads(&disk, &info, 0).len(), 39);
+    // Unless a seal says that it was hardened.
+    let mut sealed = info;
+    sealed.seal = Some(Seal {
+        last_sequences: vec![40],
+        last_lsn: Lsn(40),
+        max_stamp: Stamp(39),
+    });
+    assert_eq!(damaged(&image, &sealed), (segment(3), 512 + 9 * 1024));
+}
+
+#[test]
+fn a_damaged_header_of_a_segment_with_frames_is_damage_at_its_first_byte() {
+    for number in [1, 2, 3] {
+        let sim = SimDisk::new();
+        let info = write(&sim, &config(1), 40, 700);
+        sim.damage(&segment(number), 20, &[0xFF]).unwrap();
+        assert_eq!(damaged(&sim, &info), (segment(number), 0));
+    }
+}
+
+#[test]
+fn a_missing_segment_between_others_is_damage() {
+    for number in [1, 2] {
+        let sim = SimDisk::new();
+        let info = write(&sim, &config(1), 40, 700);
+        sim.remove(&segment(number)).unwrap();
+        assert_eq!(damaged(&sim, &info), (segment(number), 0));
+    }
+    // The last one is missed only by a seal.
+    let sim = SimDisk::new();
+    let mut info = write(&sim, &config(1), 40, 700);
+    sim.remove(&segment(3)).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    assert_eq!(payloads(&disk, &info, 0).len(), 30);
+    info.seal = Some(Seal {
+        last_sequences: vec![40],
+        last_lsn: Lsn(40),
+        max_stamp: Stamp(39),
+    });
+    damaged(&sim, &info);
+}
+
+#[test]
+fn recycled_segments_never_resurrect_old_frames() {
+    let mut config = config(1);
+    config.retain = Retain::Last(NonZeroU32::new(2).unwrap());
+    // The counts make the stream end at every place of a recycled segment.
+    for frames in 60..95 {
+        let sim = SimDisk::new();
+        let info = write(&sim, &config, frames, 700);
+        let disk: Arc<dyn Disk> = Arc::new(sim);
+        let all = payloads(&disk, &info, 0);
+        let numbers: Vec<u64> = all
+            .iter()
+            .map(|payload| u64::from_le_bytes(payload[..8].try_into().unwrap()))
+            .collect();
+        let kept = numbers.len() as u64;
+        // Two segments, and one that waits to be written again.
+        assert!((16..=45).contains(&kept), "{kept} frames");
+        assert_eq!(numbers, (frames - kept..frames).collect::<Vec<_>>());
+        assert!(disk.list(Path::new("/db/wal/0000")).unwrap().len() <= 3);
+    }
+}
+
+#[test]
+fn a_crash_at_any_event_of_recycling_keeps_every_hardened_frame_that_is_retained() {
+    let sim = SimDisk::new();
+    let mut config = config(1);
+    config.retain = Retain::Last(NonZeroU32::new(2).unwrap());
+    let info = write(&sim, &config, 64, 700);
+    for at in 0..=sim.events() {
+        let acknowledged = sim.marks_before(at).len() as u64;
+        let names = sim.pending_names(at);
+        let losses = [Loss::None, Loss::All, Loss::Seeded(at as u64)]
+            .into_iter()
+            .chain((0..names).map(Loss::NamesAfter));
+        for loss in losses {
+            let disk: Arc<dyn Disk> = Arc::new(sim.crash_image(at, loss));
+            let (records, _) = read(&disk, &info, 0)
+                .unwrap_or_else(|error| panic!("event {at}, {loss:?}: {error}"));
+            let last = records.last().map_or(0, |(stamp, ..)| stamp.0 + 1);
+            assert!(
+                last == acknowledged || last == acknowledged + 1,
+                "event {at}, {loss:?}: {last} of {acknowledged}"
+            );
+        }
+    }
+}
+
+#[test]
+fn explicit_recycling_gives_up_only_segments_at_or_below_the_sequence() {
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let mut config = config(1);
+    config.retain = Retain::UntilRecycled;
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    let mut next = 0u64;
+    let mut write = |frames| {
+        for _ in 0..frames {
+            put(log.stream(W), next, &[7; 700]).unwrap();
+            log.stream(W).flush().unwrap();
+            next += 1;
+        }
+    };
+    write(40);
+    // 15 frames a segment: the second ends with frame 30.
+    log.stream(W).recycle_through(29);
+    write(20);
+    let stamps = |disk| {
+        let (all, _) = read(disk, &info(&config), 0).unwrap();
+        all.iter().map(|(stamp, ..)| stamp.0).collect::<Vec<_>>()
+    };
+    assert_eq!(stamps(&disk), (15..60).collect::<Vec<_>>());
+    assert!(!disk.list(Path::new("/db/wal/0000")).unwrap().is_empty());
+}
+
+#[test]
+fn a_seal_cuts_off_later_frames_for_ever() {
+    for placement in [config(1).placement, shared(256 << 10)] {
+        let sim = SimDisk::new();
+        let mut config = config(1);
+        config.placement = placement;
+        let mut info = write(&sim, &config, 40, 700);
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        for kept in [0, 1, 15, 16, 39, 40] {
+            info.seal = Some(Seal {
+                last_sequences: vec![kept],
+                last_lsn: Lsn(kept),
+                max_stamp: Stamp(40),
+            });
+            assert_eq!(payloads(&disk, &info, 0).len() as u64, kept);
+        }
+        // A later generation changes nothing about that.
+        let mut next = config.clone();
+        next.generation = Generation(2);
+        let log: Arc<Log<()>> = create(&disk, next.clone());
+        put(log.stream(W), 99, b"second").unwrap();
+        log.close().unwrap();
+        info.seal = Some(Seal {
+            last_sequences: vec![39],
+            last_lsn: Lsn(39),
+            max_stamp: Stamp(40),
+        });
+        assert_eq!(payloads(&disk, &info, 0).len(), 39);
+        let second = common::info(&next);
+        assert_eq!(payloads(&disk, &second, 0), [b"second"]);
+    }
+}
+
+#[test]
+fn generations_in_a_shared_device_follow_each_other_and_are_all_read() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let mut infos = Vec::new();
+    for generation in 1..=5 {
+        let mut config = config(2);
+        config.placement = shared(64 << 10);
+        config.generation = Generation(generation);
+        let log: Arc<Log<()>> = create(&disk, config.clone());
+        for n in 0..u64::from(generation) {
+            put(log.stream(WorkerId(1)), n, &generation.to_le_bytes()).unwrap();
+            log.flush_all().unwrap();
+        }
+        let mut info = info(&config);
+        info.seal = Some(log.close().unwrap());
+        infos.push(info);
+    }
+    for info in infos {
+        let generation = info.generation.0;
+        assert!(payloads(&disk, &info, 0).is_empty());
+        let all = payloads(&disk, &info, 1);
+        assert_eq!(
+            all,
+            vec![generation.to_le_bytes().to_vec(); generation as usize]
+        );
+    }
+}
+
+#[test]
+fn a_crash_between_body_and_header_loses_only_the_unacknowledged() {
+    let sim = SimDisk::new();
+    let mut config = config(1);
+    config.placement = shared(64 << 10);
+    let info = write(&sim, &config, 6, 700);
+    for at in 0..=sim.events() {
+        let acknowledged = sim.marks_before(at).len() as u64;
+        for loss in (0..40).map(Loss::Seeded).chain([Loss::None, Loss::All]) {
+            let image = sim.crash_image(at, loss);
+            if image.open(Path::new("/db/device")).is_err() {
+                assert_eq!(acknowledged, 0);
+                continue;
+            }
+            let disk: Arc<dyn Disk> = Arc::new(image);
+            let found = payloads(&disk, &info, 0).len() as u64;
+            assert!(
+                found == acknowledged || found == acknowledged + 1,
+                "event {at}, {loss:?}: {found} of {acknowledged}"
+            );
+            // The next generation starts over whatever the crash left, and hides none of it.
+            let mut next = config.clone();
+            next.generation = Generation(2);
+            let log: Arc<Log<()>> = create(&disk, next.clone());
+            put(log.stream(W), 99, b"second").unwrap();
+            log.close().unwrap();
+            assert_eq!(payloads(&disk, &common::info(&next), 0), [b"second"]);
+            let mut sealed = info.clone();
+            sealed.seal = Some(Seal {
+                last_sequences: vec![found],
+                last_lsn: Lsn(found),
+                max_stamp: Stamp(found),
+            });
+            assert_eq!(payloads(&disk, &sealed, 0).len() as u64, found);
+        }
+    }
+}
+
+#[test]
+fn damage_anywhere_in_a_shared_region_is_damage() {
+    let sim = SimDisk::new();
+    let mut config = config(1);
+    config.placement = shared(64 << 10);
+    let info = write(&sim, &config, 6, 700);
+    for frame in 0..6 {
+        let image = sim.crash_image(sim.events(), Loss::None);
+        let offset = 1024 + frame * 1024;
+        image
+            .damage(Path::new("/db/device"), offset + 99, b"?")
+            .unwrap();
+        assert_eq!(
+            damaged(&image, &info),
+            (PathBuf::from("/db/device"), offset)
+        );
+    }
+}
+
+#[test]
+fn a_segment_of_a_later_version_or_another_database_is_not_taken_for_damage() {
+    let sim = SimDisk::new();
+    let info = write(&sim, &config(1), 3, 100);
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let foreign = namiki_log::StreamReader::open(Arc::clone(&disk), &wal(), 1, &info, W)
+        .unwrap()
+        .next_frame()
+        .map(|_| ());
+    assert!(matches!(foreign, Err(ReadError::Foreign { .. })));
+    // Every version keeps magic and checksum where they are.
+    let mut block = sim.read(&segment(1)).unwrap()[..64].to_vec();
+    block[12] = 2;
+    let crc = crc32c::crc32c(&block[12..64]);
+    block[8..12].copy_from_slice(&crc.to_le_bytes());
+    sim.damage(&segment(1), 0, &block).unwrap();
+    let future = read(&disk, &info, 0).map(|_| ());
+    assert!(matches!(
+        future,
+        Err(ReadError::FromTheFuture { version: 2, .. })
+    ));
+}
+
+#[test]
+fn a_stream_that_was_never_used_is_empty() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let config = config(2);
+    let info = info(&config);
+    assert!(payloads(&disk, &info, 1).is_empty());
+    let _log: Arc<Log<()>> = create(&disk, config);
+    assert!(payloads(&disk, &info, 1).is_empty());
+}
+
+#[test]
+fn frames_longer_than_the_read_window_are_read() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let mut config = config(1);
+    config.buffer_bytes = 3 << 20;
+    config.placement = namiki_log::Placement::Segments {
+        segment_bytes: 8 << 20,
+    };
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    let sizes = [10, 2_500_000, 700_000, 3_000_000, 1_200_000, 4_000];
+    for (n, size) in sizes.into_iter().enumerate() {
+        put(log.stream(W), n as u64, &vec![n as u8; size]).unwrap();
+        log.stream(W).flush().unwrap();
+    }
+    let all = payloads(&disk, &info(&config), 0);
+    let expected: Vec<_> = (0..).zip(sizes).map(|(n, size)| vec![n; size]).collect();
+    assert!(all == expected);
+}
+
+#[test]
+fn the_manifest_part_of_a_generation_survives_serialisation() {
+    let mut info = info(&config(3));
+    info.seal = Some(Seal {
+        last_sequences: vec![1, 2, 3],
+        last_lsn: Lsn(9),
+        max_stamp: Stamp(8),
+    });
+    let text = serde_json::to_string(&info).unwrap();
+    let back: GenerationInfo = serde_json::from_str(&text).unwrap();
+    assert_eq!(back, info);
+}
