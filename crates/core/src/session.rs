@@ -107,6 +107,10 @@ impl Session {
         self.attempts += 1;
         self.transaction.restart()?;
         self.transaction.plant::<C>();
+        // Each access to an index pins the thread against reclamation, which costs a memory fence:
+        // no access could begin before the one before had ended all its cache misses. Inside a pin
+        // of the whole attempt, they cost nothing.
+        let _pinned = crossbeam_epoch::pin();
         let value = body(&mut self.transaction)?;
         let ticket = self.transaction.finish::<C>()?;
         Ok((value, ticket))
