@@ -1,2 +1,60 @@
-//! `namiki-bench`.
-fn main() {}
+//! `namiki-bench`: measures Namiki and runs the experiments of its papers.
+//!
+//! One module per command; what they share is in `args` (flags), `disks` (which disk), `place`
+//! (which folder), `run` (threads, stages, repetitions), `latency`, `report` (the one writer of
+//! results) and `interrupt` (Ctrl-C). Each uses only those before it.
+
+mod args;
+mod disks;
+mod error;
+mod interrupt;
+mod latency;
+mod place;
+mod report;
+mod run;
+mod txn;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures Namiki and runs the experiments of its papers.
+#[derive(Parser)]
+#[command(name = "namiki-bench", version, after_help = EXAMPLES)]
+struct Program {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Every run checks its own work: exit status 1 means that a run or its check failed, 2 that the
+command line makes no sense, 130 that Ctrl-C ended it (rows up to then are printed).
+
+Examples:
+  namiki-bench txn --workload u10 --spec 'TT(NLR)+PWAL(1)' --spec 'TT(ELR)+PWAL(16)' --repeat 5
+  namiki-bench txn --workload u1,r10 --spec NOLOG --threads 1,2 --format json";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Transactions per second, aborts and latency of a protocol under a workload.
+    Txn(txn::TxnArgs),
+}
+
+fn main() -> ExitCode {
+    let program = Program::parse();
+    let result = interrupt::install().and_then(|()| match program.command {
+        Command::Txn(args) => txn::run(&args),
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if !error.is_reader_gone() {
+                eprintln!("error: {}", error.with_causes());
+            }
+            ExitCode::from(error.exit_status())
+        }
+    }
+}

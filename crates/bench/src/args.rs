@@ -1,0 +1,232 @@
+//! Flags that several commands share.
+
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use namiki::{RecordFormat, SequencerKind, Spec};
+
+use crate::error::BenchError;
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A table for people, with medians at its end.
+    Table,
+    /// One JSON object a line, and nothing else on standard output.
+    Json,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
+/// Flags of every timed command.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TimedArgs {
+    /// Length of the timed part of a run, in seconds
+    #[arg(long, default_value = "3", value_name = "S", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+    /// Do this many operations in all instead of running for a time
+    #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) ops: Option<u64>,
+    /// Runs of each combination, in turns (A B A B …), a row each
+    #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+    /// Seconds to run before the clock starts (none with --ops)
+    #[arg(long, default_value = "0.5", value_name = "S", value_parser = seconds)]
+    pub(crate) warmup: Duration,
+    /// Makes the operations repeatable
+    #[arg(long, default_value = "42", value_name = "N")]
+    pub(crate) seed: u64,
+    /// Keep each thread on a processor of its own, when there are enough
+    #[arg(long, value_enum, default_value = "on")]
+    pub(crate) pin: Switch,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+}
+
+/// How to print results.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct OutputArgs {
+    /// A table for people, or one JSON object a line
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: Format,
+}
+
+/// Where to put files.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PlaceArgs {
+    /// Folder to work in; it is kept, and a database in it is recovered and continued
+    /// [default: a fresh one under the system's temporary folder, removed at the end]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// How long a part of a run lasts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Length {
+    /// For a time.
+    Time(Duration),
+    /// Until this much was done, by all threads together.
+    Operations(u64),
+}
+
+impl TimedArgs {
+    /// The length of the timed part.
+    pub(crate) fn length(&self) -> Length {
+        self.ops
+            .map_or(Length::Time(self.seconds), Length::Operations)
+    }
+
+    /// The length of the part before.
+    pub(crate) fn warmup_length(&self) -> Length {
+        match self.ops {
+            Some(_) => Length::Operations(0),
+            None => Length::Time(self.warmup),
+        }
+    }
+}
+
+/// A length of time in seconds, fractions allowed.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number of seconds")?;
+    if !(0.0..=1e6).contains(&number) {
+        return Err("not between 0 and 1000000 seconds".to_owned());
+    }
+    Ok(Duration::from_secs_f64(number))
+}
+
+/// A protocol; `NOLOG` alone is the one protocol without a log.
+pub(crate) fn spec(text: &str) -> Result<Spec, String> {
+    let text = if text.eq_ignore_ascii_case("NOLOG") {
+        "TT(NLR)+NOLOG"
+    } else {
+        text
+    };
+    text.parse::<Spec>().map_err(|error| error.to_string())
+}
+
+/// A format of log records: `compact`, or the fixed size of the paper's in bytes.
+pub(crate) fn record_format(text: &str) -> Result<RecordFormat, String> {
+    if text == "compact" {
+        return Ok(RecordFormat::Compact);
+    }
+    let bytes: NonZeroU16 = text
+        .parse()
+        .map_err(|_| "neither \"compact\" nor a number of bytes up to 65535")?;
+    if bytes.get() < RecordFormat::FIXED_BYTES_MIN {
+        return Err(format!("at least {} bytes", RecordFormat::FIXED_BYTES_MIN));
+    }
+    Ok(RecordFormat::Fixed(bytes))
+}
+
+/// The name that [`record_format`] understands.
+pub(crate) fn record_format_name(format: RecordFormat) -> String {
+    match format {
+        RecordFormat::Compact => "compact".to_owned(),
+        RecordFormat::Fixed(bytes) => bytes.to_string(),
+    }
+}
+
+/// How log sequence numbers are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sequencer {
+    /// One atomic addition.
+    FetchAdd,
+    /// The paper's compare-and-swap loop, whose misses are counted.
+    Cas,
+}
+
+impl Sequencer {
+    /// The log's word for it.
+    pub(crate) fn kind(self) -> SequencerKind {
+        match self {
+            Self::FetchAdd => SequencerKind::FetchAdd,
+            Self::Cas => SequencerKind::CompareAndSwap,
+        }
+    }
+
+    /// The flag's word for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::FetchAdd => "fetch-add",
+            Self::Cas => "cas",
+        }
+    }
+}
+
+/// The longest wait of a commit for its group: microseconds, or `none` for no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupWait(pub(crate) Duration);
+
+impl FromStr for GroupWait {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self(Duration::MAX));
+        }
+        let microseconds = text
+            .parse()
+            .map_err(|_| "neither \"none\" nor a number of microseconds")?;
+        Ok(Self(Duration::from_micros(microseconds)))
+    }
+}
+
+/// Refuses a number of threads that has no use, before anything is created.
+pub(crate) fn check_threads(threads: &[NonZeroU16]) -> Result<(), BenchError> {
+    const THREADS_MAX: u16 = 1024;
+    match threads.iter().find(|threads| threads.get() > THREADS_MAX) {
+        Some(threads) => Err(BenchError::Usage(format!(
+            "{threads} threads are more than the {THREADS_MAX} that can be measured"
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_may_be_fractions_and_nothing_else() {
+        assert_eq!(seconds("0.25"), Ok(Duration::from_millis(250)));
+        assert_eq!(seconds("3"), Ok(Duration::from_secs(3)));
+        for bad in ["", "x", "-1", "nan", "inf", "1e300"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn record_formats_come_back_as_they_went() {
+        for text in ["compact", "512", "64"] {
+            assert_eq!(record_format_name(record_format(text).unwrap()), text);
+        }
+        for bad in ["63", "0", "65536", "big"] {
+            assert!(record_format(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn no_log_has_a_short_name() {
+        assert_eq!(spec("nolog"), spec("TT(NLR)+NOLOG"));
+        assert!(spec("TT(XLR)+PWAL(1)").unwrap_err().contains("TT(XLR)"));
+    }
+
+    #[test]
+    fn a_group_wait_is_microseconds_or_none() {
+        assert_eq!("250".parse(), Ok(GroupWait(Duration::from_micros(250))));
+        assert_eq!("none".parse(), Ok(GroupWait(Duration::MAX)));
+        assert!("soon".parse::<GroupWait>().is_err());
+    }
+}

@@ -1,0 +1,104 @@
+//! What ends a command, and the exit status that says so.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+use namiki::{LogError, OpenError, ReadError};
+
+/// Why a command did not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BenchError {
+    /// The command line asks for something that there is not.
+    #[error("{0}")]
+    Usage(String),
+    /// A run's check of its own work failed: a bug in what was measured, or in the measuring.
+    #[error("check failed: {0}")]
+    Check(String),
+    /// The user pressed Ctrl-C. What was measured until then has been printed.
+    #[error("interrupted")]
+    Interrupted,
+    /// A thread of a run panicked; its message is on standard error.
+    #[error("a thread of the run panicked")]
+    Panicked,
+    /// The database could not be opened.
+    #[error("cannot open the database")]
+    Open(#[from] OpenError),
+    /// A transaction failed for good.
+    #[error("a transaction failed")]
+    Transaction(#[from] namiki::Error),
+    /// The log failed.
+    #[error("the log failed")]
+    Log(#[from] LogError),
+    /// A log that was just written cannot be read back.
+    #[error("the log cannot be read back")]
+    Read(#[from] ReadError),
+    /// A file or folder.
+    #[error("cannot {doing} {}", path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// Something of the operating system other than a file.
+    #[error("cannot {doing}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    /// Standard output does not take the results.
+    #[error("cannot write the results")]
+    Output(#[source] io::Error),
+}
+
+impl BenchError {
+    /// Names the file in an error of it.
+    pub(crate) fn file(
+        doing: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File {
+            doing,
+            path,
+            source,
+        }
+    }
+
+    /// Names what was tried in an error of the system.
+    pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { doing, source }
+    }
+
+    /// 2 for a command line that makes no sense, as `clap` has it; 130 is what shells show after
+    /// Ctrl-C; 1 for the rest.
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Interrupted => 130,
+            _ => 1,
+        }
+    }
+
+    /// Whether whoever read the results went away, as `head` does. Nobody wants to hear of it.
+    pub(crate) fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// The error and what caused it, in one line.
+    pub(crate) fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+}

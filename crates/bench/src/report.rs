@@ -1,0 +1,306 @@
+//! The one writer of results: a table for people, or JSON lines.
+//!
+//! A row knows its JSON (by `serde`, in the order of the contract) and its cells. Cells are either
+//! part of what was asked for ([`Cell::Key`]) or of what came out ([`Cell::Measure`]); rows with the
+//! same keys are repetitions, and the table ends with their medians.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::args::Format;
+use crate::error::BenchError;
+
+/// A result.
+pub(crate) trait Row: Serialize {
+    /// The table's headings, one for each cell.
+    const HEADINGS: &'static [&'static str];
+
+    /// What the table shows.
+    fn cells(&self) -> Vec<Cell>;
+}
+
+/// One cell of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Cell {
+    /// What was asked for.
+    Key(String),
+    /// What came out, if it was measured.
+    Measure(Option<f64>),
+}
+
+impl Cell {
+    /// What was asked for.
+    pub(crate) fn key(value: impl ToString) -> Self {
+        Self::Key(value.to_string())
+    }
+
+    /// What came out.
+    pub(crate) fn measure(value: impl Into<Option<f64>>) -> Self {
+        Self::Measure(value.into())
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Key(text) => text.clone(),
+            Self::Measure(None) => "-".to_owned(),
+            Self::Measure(Some(number)) => number_text(*number),
+        }
+    }
+}
+
+/// Rows of one kind on their way to standard output.
+pub(crate) struct Report<W = io::Stdout> {
+    out: W,
+    format: Format,
+    widths: Vec<usize>,
+    headings: &'static [&'static str],
+    /// The keys of each group in order of appearance, and the measures of its rows.
+    groups: Vec<(Vec<Cell>, Vec<Vec<Cell>>)>,
+    group_of: HashMap<String, usize>,
+}
+
+impl Report {
+    /// A report on standard output.
+    pub(crate) fn new(format: Format) -> Self {
+        Self::to(io::stdout(), format)
+    }
+}
+
+impl<W: Write> Report<W> {
+    fn to(out: W, format: Format) -> Self {
+        Self {
+            out,
+            format,
+            widths: Vec::new(),
+            headings: &[],
+            groups: Vec::new(),
+            group_of: HashMap::new(),
+        }
+    }
+
+    /// Prints a row.
+    pub(crate) fn row<R: Row>(&mut self, row: &R) -> Result<(), BenchError> {
+        match self.format {
+            Format::Json => self.json(row),
+            Format::Table => self.table(row),
+        }
+        .map_err(BenchError::Output)
+    }
+
+    /// Ends the report: in a table, the medians of what was run more than once.
+    pub(crate) fn finish(mut self) -> Result<(), BenchError> {
+        self.medians().map_err(BenchError::Output)
+    }
+
+    fn json<R: Row>(&mut self, row: &R) -> io::Result<()> {
+        serde_json::to_writer(&mut self.out, row)?;
+        self.out.write_all(b"\n")?;
+        self.out.flush()
+    }
+
+    fn table<R: Row>(&mut self, row: &R) -> io::Result<()> {
+        let cells = row.cells();
+        debug_assert_eq!(cells.len(), R::HEADINGS.len());
+        if self.widths.is_empty() {
+            self.headings = R::HEADINGS;
+            self.widths = R::HEADINGS
+                .iter()
+                .zip(&cells)
+                .map(|(heading, cell)| heading.len().max(cell.text().len()).max(7))
+                .collect();
+            let headings: Vec<String> = R::HEADINGS.iter().map(ToString::to_string).collect();
+            self.line(&headings)?;
+        }
+        let texts: Vec<String> = cells.iter().map(Cell::text).collect();
+        self.line(&texts)?;
+        let keys: Vec<Cell> = cells
+            .iter()
+            .filter(|cell| matches!(cell, Cell::Key(_)))
+            .cloned()
+            .collect();
+        let name = format!("{keys:?}");
+        let group = *self.group_of.entry(name).or_insert(self.groups.len());
+        if group == self.groups.len() {
+            self.groups.push((keys, Vec::new()));
+        }
+        self.groups[group].1.push(cells);
+        Ok(())
+    }
+
+    fn line(&mut self, texts: &[String]) -> io::Result<()> {
+        let mut line = String::new();
+        for (text, width) in texts.iter().zip(&self.widths) {
+            line.push_str(&format!("{text:>width$}  "));
+        }
+        writeln!(self.out, "{}", line.trim_end())?;
+        self.out.flush()
+    }
+
+    fn medians(&mut self) -> io::Result<()> {
+        let groups = std::mem::take(&mut self.groups);
+        if self.format != Format::Table || groups.iter().all(|(_, rows)| rows.len() < 2) {
+            return Ok(());
+        }
+        writeln!(self.out, "\nmedians")?;
+        for (_, rows) in &groups {
+            let columns = 0..self.headings.len();
+            let texts: Vec<String> = columns
+                .map(|at| median_of_column(rows, at).text())
+                .collect();
+            self.line(&texts)?;
+        }
+        let first_measure = |row: &[Cell]| row.iter().position(|c| matches!(c, Cell::Measure(_)));
+        if let Some(at) = groups.first().and_then(|(_, rows)| first_measure(&rows[0])) {
+            writeln!(
+                self.out,
+                "\nspread of {}, smallest to largest",
+                self.headings[at]
+            )?;
+            for (keys, rows) in &groups {
+                let keys: Vec<String> = keys.iter().map(Cell::text).collect();
+                let mut numbers = measures(rows, at);
+                numbers.sort_by(f64::total_cmp);
+                if let (Some(low), Some(high)) = (numbers.first(), numbers.last()) {
+                    let (low, high) = (number_text(*low), number_text(*high));
+                    writeln!(
+                        self.out,
+                        "{}: {low} to {high} in {} runs",
+                        keys.join(" "),
+                        rows.len()
+                    )?;
+                }
+            }
+        }
+        self.out.flush()
+    }
+}
+
+fn measures(rows: &[Vec<Cell>], at: usize) -> Vec<f64> {
+    let numbers = rows.iter().filter_map(|row| match row[at] {
+        Cell::Measure(number) => number,
+        Cell::Key(_) => None,
+    });
+    numbers.collect()
+}
+
+fn median_of_column(rows: &[Vec<Cell>], at: usize) -> Cell {
+    match &rows[0][at] {
+        Cell::Key(text) => Cell::Key(text.clone()),
+        Cell::Measure(_) => Cell::Measure(median(measures(rows, at))),
+    }
+}
+
+/// The middle one, or the mean of the middle two; none of nothing.
+pub(crate) fn median(mut numbers: Vec<f64>) -> Option<f64> {
+    numbers.sort_by(f64::total_cmp);
+    let upper = *numbers.get(numbers.len() / 2)?;
+    if numbers.len() % 2 == 1 {
+        return Some(upper);
+    }
+    Some((numbers[numbers.len() / 2 - 1] + upper) / 2.0)
+}
+
+/// Four digits that count, thousands apart.
+fn number_text(number: f64) -> String {
+    let size = number.abs();
+    let decimals = match size {
+        s if s >= 100.0 || s == 0.0 => 0,
+        s if s >= 10.0 => 1,
+        s if s >= 1.0 => 2,
+        _ => 4,
+    };
+    let text = format!("{number:.decimals$}");
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let (sign, digits) = whole
+        .strip_prefix('-')
+        .map_or(("", whole), |digits| ("-", digits));
+    let mut grouped = String::from(sign);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    if !fraction.is_empty() {
+        grouped.push('.');
+        grouped.push_str(fraction);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Sample {
+        name: &'static str,
+        tps: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        flushes: Option<u64>,
+    }
+
+    impl Row for Sample {
+        const HEADINGS: &'static [&'static str] = &["name", "tps", "flushes"];
+
+        fn cells(&self) -> Vec<Cell> {
+            vec![
+                Cell::key(self.name),
+                Cell::measure(self.tps),
+                Cell::measure(self.flushes.map(|flushes| flushes as f64)),
+            ]
+        }
+    }
+
+    fn printed(format: Format) -> String {
+        let mut out = Vec::new();
+        let mut report = Report::to(&mut out, format);
+        for (name, tps) in [("a", 1500.0), ("b", 7.0), ("a", 2500.0), ("a", 1000.0)] {
+            let flushes = None;
+            report.row(&Sample { name, tps, flushes }).unwrap();
+        }
+        report.finish().unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn json_is_a_row_a_line_and_what_was_not_measured_is_absent() {
+        let text = printed(Format::Json);
+        assert_eq!(text.lines().count(), 4);
+        assert_eq!(text.lines().next(), Some(r#"{"name":"a","tps":1500.0}"#));
+    }
+
+    #[test]
+    fn a_table_ends_with_the_medians_of_rows_with_the_same_keys() {
+        let text = printed(Format::Table);
+        let medians: Vec<&str> = text.lines().skip_while(|line| *line != "medians").collect();
+        assert!(
+            medians[1].contains("1,500") && medians[1].contains('-'),
+            "{text}"
+        );
+        assert!(text.contains("a: 1,000 to 2,500 in 3 runs"), "{text}");
+    }
+
+    #[test]
+    fn numbers_are_short_and_grouped() {
+        for (number, text) in [
+            (0.0, "0"),
+            (0.01234, "0.0123"),
+            (1.234, "1.23"),
+            (99.96, "100.0"),
+            (1_234_567.8, "1,234,568"),
+            (-1234.0, "-1,234"),
+        ] {
+            assert_eq!(number_text(number), text);
+        }
+    }
+
+    #[test]
+    fn a_median_needs_numbers() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0, 1.0]), Some(2.0));
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+    }
+}

@@ -1,0 +1,215 @@
+//! Threads that go through the stages of a run together, and runs that take turns.
+//!
+//! Nothing here can wait forever: whoever coordinates sees threads that ended early, panicked ones
+//! included, and threads that wait see the end of the run.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use namiki_platform::pin::{self, Cpu};
+
+use crate::args::{Length, Switch};
+use crate::error::BenchError;
+use crate::interrupt;
+
+/// How often a waiting thread looks again.
+const LOOK_EVERY: Duration = Duration::from_micros(100);
+/// Time between two signs of life of a long run.
+const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+
+/// Where a run is. Threads *arrive* at the end of each stage and wait for the next to begin.
+#[derive(Debug, Default)]
+pub(crate) struct Stages {
+    begun: AtomicU32,
+    arrived: AtomicU32,
+    stop: AtomicBool,
+    over: AtomicBool,
+}
+
+impl Stages {
+    /// Reports the end of a stage and waits for the next. False if there is none, because the run
+    /// has failed somewhere.
+    pub(crate) fn next(&self, stage: u32) -> bool {
+        self.arrived.fetch_add(1, Ordering::AcqRel);
+        while self.begun.load(Ordering::Acquire) < stage {
+            if self.over.load(Ordering::Acquire) {
+                return false;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        !self.over.load(Ordering::Acquire)
+    }
+
+    /// Whether the stage under way is to end.
+    #[inline]
+    pub(crate) fn must_stop(&self) -> bool {
+        // Relaxed: the flag carries no other data.
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits until all threads have come to the end of stage number `stage`, counted from 0 for
+    /// their preparation, or some have ended altogether.
+    pub(crate) fn wait_for<T>(&self, stage: u32, threads: &[ScopedJoinHandle<'_, T>]) {
+        let expected = (stage + 1) * threads.len() as u32;
+        while self.arrived.load(Ordering::Acquire) < expected {
+            if threads.iter().any(ScopedJoinHandle::is_finished) {
+                self.abandon();
+                return;
+            }
+            if interrupt::asked() {
+                self.stop.store(true, Ordering::Relaxed);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Begins the next stage, lets it run for its length, and tells it to end.
+    pub(crate) fn run_for<T>(
+        &self,
+        stage: u32,
+        length: Length,
+        what: &str,
+        threads: &[ScopedJoinHandle<'_, T>],
+    ) {
+        self.stop.store(false, Ordering::Relaxed);
+        self.begun.store(stage, Ordering::Release);
+        let began = Instant::now();
+        let mut said = began;
+        let expected = (stage + 1) * threads.len() as u32;
+        loop {
+            let done = self.arrived.load(Ordering::Acquire) >= expected
+                || threads.iter().any(ScopedJoinHandle::is_finished);
+            let elapsed = began.elapsed();
+            let left = match length {
+                Length::Time(time) => time.saturating_sub(elapsed),
+                Length::Operations(_) => LOOK_EVERY,
+            };
+            if done || left.is_zero() || interrupt::asked() {
+                break;
+            }
+            if said.elapsed() >= PROGRESS_EVERY {
+                eprintln!("{what}: {:.0} s", elapsed.as_secs_f64());
+                said = Instant::now();
+            }
+            std::thread::sleep(left.min(Duration::from_millis(5)));
+        }
+        if !matches!(length, Length::Operations(_)) || interrupt::asked() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends everybody home.
+    pub(crate) fn abandon(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.over.store(true, Ordering::Release);
+    }
+}
+
+/// Starts `count` threads, each on a processor of its own if asked for and there are enough.
+pub(crate) fn spawn<'scope, 'env, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, 'env>,
+    count: usize,
+    pin: Switch,
+    body: impl Fn(usize) -> T + Clone + Send + 'scope,
+) -> Vec<ScopedJoinHandle<'scope, T>> {
+    let cpus = processors(count, pin);
+    (0..count)
+        .map(|thread| {
+            let body = body.clone();
+            let cpu = cpus.get(thread).copied();
+            scope.spawn(move || {
+                if let Some(cpu) = cpu {
+                    // A processor that was taken away meanwhile costs accuracy, not correctness.
+                    let _ = pin::pin_current(cpu);
+                }
+                body(thread)
+            })
+        })
+        .collect()
+}
+
+fn processors(count: usize, pin: Switch) -> Vec<Cpu> {
+    let cpus = pin::available().unwrap_or_default();
+    if pin == Switch::Off || cpus.len() < count {
+        return Vec::new();
+    }
+    cpus
+}
+
+/// What all threads returned, or the first failure.
+pub(crate) fn join<T>(
+    threads: Vec<ScopedJoinHandle<'_, Result<T, BenchError>>>,
+) -> Result<Vec<T>, BenchError> {
+    let results: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
+    results
+        .into_iter()
+        .map(|result| result.unwrap_or(Err(BenchError::Panicked)))
+        .collect()
+}
+
+/// The share of `total` that falls to `thread` of `threads`: all shares add up.
+pub(crate) fn share(total: u64, thread: usize, threads: usize) -> u64 {
+    let (thread, threads) = (thread as u64, threads as u64);
+    total / threads + u64::from(thread < total % threads)
+}
+
+/// Runs each combination once, then each once more, and so on: what the machine does meanwhile then
+/// hits all alike.
+pub(crate) fn in_turns<C>(
+    repeat: u32,
+    combinations: &[C],
+    mut run: impl FnMut(&C, u32) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
+    for round in 1..=repeat {
+        for combination in combinations {
+            interrupt::check()?;
+            run(combination, round)?;
+        }
+    }
+    interrupt::check()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_and_differ_by_one_at_most() {
+        for total in [0, 1, 7, 64] {
+            for threads in [1, 2, 3, 8] {
+                let shares: Vec<u64> = (0..threads).map(|t| share(total, t, threads)).collect();
+                assert_eq!(shares.iter().sum::<u64>(), total);
+                assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
+            }
+        }
+    }
+
+    #[test]
+    fn combinations_take_turns() {
+        let mut order = Vec::new();
+        in_turns(2, &["a", "b"], |name, round| {
+            order.push(format!("{name}{round}"));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(order, ["a1", "b1", "a2", "b2"]);
+    }
+
+    #[test]
+    fn a_thread_that_ends_early_ends_the_run_for_all() {
+        let stages = Stages::default();
+        let outcome = std::thread::scope(|scope| {
+            let threads = spawn(scope, 3, Switch::Off, |thread| {
+                if thread == 1 {
+                    return Err(BenchError::Check("planted".to_owned()));
+                }
+                Ok(stages.next(1))
+            });
+            stages.wait_for(0, &threads);
+            stages.abandon();
+            join(threads)
+        });
+        assert!(matches!(outcome, Err(BenchError::Check(_))));
+    }
+}

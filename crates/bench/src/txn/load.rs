@@ -1,0 +1,127 @@
+//! The records that are there before the clock starts.
+
+use namiki::{Database, RecordFormat, WorkerId};
+
+use super::payload::Payload;
+use super::workload::{Records, Workload};
+use crate::args::Switch;
+use crate::error::BenchError;
+use crate::interrupt;
+use crate::run::{join, share, spawn};
+
+/// Records in one transaction of the load.
+const BATCH_RECORDS_MAX: u64 = 1000;
+/// Log bytes in one transaction of the load; half of the engine's log buffer.
+const BATCH_LOG_BYTES_MAX: u64 = 128 << 10;
+
+/// What the records held before the first transaction.
+#[derive(Clone, Debug)]
+pub(crate) enum Baseline {
+    /// What the workload puts there at first.
+    Loaded(Workload),
+    /// What an earlier run left.
+    Found(Vec<u64>),
+}
+
+impl Baseline {
+    /// The tag of a record.
+    pub(crate) fn tag(&self, key: u64) -> u64 {
+        match self {
+            Self::Loaded(workload) => workload.first_tag(key),
+            Self::Found(tags) => tags[key as usize],
+        }
+    }
+}
+
+/// How to load.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    pub(crate) workload: Workload,
+    pub(crate) records: u64,
+    pub(crate) value_bytes: u16,
+    pub(crate) record_format: RecordFormat,
+}
+
+impl Load {
+    /// Puts the records there that are missing. `fresh` says that all are.
+    pub(crate) fn run(
+        &self,
+        db: &Database,
+        table: &Records,
+        fresh: bool,
+    ) -> Result<Baseline, BenchError> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let found = std::thread::scope(|scope| {
+            let threads = spawn(scope, threads, Switch::Off, |thread| {
+                let first: u64 = (0..thread).map(|t| share(self.records, t, threads)).sum();
+                let count = share(self.records, thread, threads);
+                self.load_range(
+                    db,
+                    table,
+                    fresh,
+                    WorkerId(thread as u16),
+                    first..first + count,
+                )
+            });
+            join(threads)
+        })?;
+        if fresh {
+            return Ok(Baseline::Loaded(self.workload));
+        }
+        Ok(Baseline::Found(found.concat()))
+    }
+
+    /// Loads a range of keys, and returns what they hold unless all are new.
+    fn load_range(
+        &self,
+        db: &Database,
+        table: &Records,
+        fresh: bool,
+        worker: WorkerId,
+        keys: std::ops::Range<u64>,
+    ) -> Result<Vec<u64>, BenchError> {
+        let mut session = db.session_on(worker)?;
+        let mut tags = Vec::new();
+        let mut last = None;
+        let mut start = keys.start;
+        while start < keys.end {
+            interrupt::check()?;
+            let end = keys.end.min(start + self.batch_records());
+            let (mut batch, ticket) = session.transact_async(|tx| {
+                let mut batch = Vec::new();
+                for key in start..end {
+                    if !fresh && let Some(payload) = tx.get(table, &key)? {
+                        batch.push(payload.tag);
+                        continue;
+                    }
+                    let payload = Payload {
+                        tag: self.workload.first_tag(key),
+                        bytes: self.value_bytes,
+                    };
+                    tx.put(table, &key, &payload)?;
+                    if !fresh {
+                        batch.push(payload.tag);
+                    }
+                }
+                Ok(batch)
+            })?;
+            tags.append(&mut batch);
+            last = Some(ticket);
+            start = end;
+        }
+        session.flush()?;
+        if let Some(last) = last {
+            session.wait(&last)?;
+        }
+        Ok(tags)
+    }
+
+    fn batch_records(&self) -> u64 {
+        let change_bytes = u64::from(self.value_bytes) + 16;
+        let log_bytes = match self.record_format {
+            RecordFormat::Compact => change_bytes,
+            RecordFormat::Fixed(bytes) => (change_bytes + 8).next_multiple_of(bytes.get().into()),
+        };
+        (BATCH_LOG_BYTES_MAX / log_bytes).clamp(1, BATCH_RECORDS_MAX)
+    }
+}

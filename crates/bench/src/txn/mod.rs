@@ -1,0 +1,453 @@
+//! `txn`: transactions under a protocol.
+//!
+//! Records are loaded, keys drawn and threads warmed up before the clock starts. What a run left
+//! is compared with what its threads know they committed ([`verify`]).
+//!
+//! Paper: tictoc-pwal §4
+
+mod load;
+mod payload;
+mod row;
+mod verify;
+mod worker;
+mod workload;
+
+use std::num::{NonZeroU16, NonZeroU32};
+use std::time::Instant;
+
+use clap::Args;
+use namiki::{Builder, Counters, Database, Group, Logging, RecordFormat, Spec, TreeKind, WorkerId};
+use namiki_platform::clock::process_cpu_ns;
+use namiki_platform::probe::{Machine, resident_bytes};
+
+use self::load::Load;
+use self::payload::VALUE_BYTES_MIN;
+use self::row::TxnRow;
+use self::verify::{Expected, check_count};
+use self::worker::{StageResult, Worker};
+use self::workload::{
+    Body, Payments, RECORDS_MAX, ReadUpdates, Reads, Records, Ring, Updates, Workload,
+    YcsbOperation,
+};
+use crate::args::{self, GroupWait, Sequencer, TimedArgs};
+use crate::disks::{DeviceChoice, ReadyDisk};
+use crate::error::BenchError;
+use crate::interrupt;
+use crate::latency::Latencies;
+use crate::place::{Place, RunPlace};
+use crate::report::Report;
+use crate::run::{Stages, in_turns, join, spawn};
+
+/// After this many conflicts in a row a worker looks whether the run is over.
+const ATTEMPTS: NonZeroU32 = NonZeroU32::new(256).expect("not 0");
+/// The longest queue of commits that wait for their group.
+const OUTSTANDING_MAX: u32 = 64 << 10;
+/// Beside a transaction in memory, the clock costs too much to be asked each time.
+const SAMPLE_EVERY_IN_MEMORY: u32 = 64;
+/// The longest value for which records have room.
+const VALUE_BYTES_MAX: u16 = 2040;
+
+const NOTES: &str = "\
+Workloads, all over one table of --records records chosen by Zipf's law:
+  u1 u10        1 or 10 blind updates of random records
+  r10           10 reads
+  u5r5          5 random records, each read and then updated
+  ycsb-a -b -c  one operation a transaction: a read, or in 50 %, 5 %, 0 % of them a blind update
+  payment       an amount moves between two accounts, unless it would overdraw the first
+
+Protocols: TT(NLR)+PWAL(1), TT(ELR)+PWAL(16), TT(NLR)+PWAL(auto), TT(ELR)+SWAL(16), NOLOG, and so on.
+
+A thread does not wait for its commit to be durable: it queues it and goes on, as in the paper, and
+commits count when they are acknowledged. --outstanding 1 waits for each.
+
+Every run is checked: each value found must come from a transaction that committed, counted updates
+and sums must agree.
+
+Examples:
+  namiki-bench txn --workload u1 --spec NOLOG --threads 1,2
+  namiki-bench txn --workload u10 --spec 'TT(NLR)+PWAL(1)' --spec 'TT(ELR)+PWAL(16)' \\
+      --device nvm:50ns --threads 2 --repeat 5
+  namiki-bench txn --workload payment --skew 0.9 --verify-recovery --format json";
+
+/// What `txn` measures.
+#[derive(Args, Debug)]
+#[command(after_help = NOTES)]
+pub(crate) struct TxnArgs {
+    /// u1, u10, r10, u5r5, ycsb-a, ycsb-b, ycsb-c, payment; several with commas
+    #[arg(long, value_name = "W", value_delimiter = ',', required = true)]
+    workload: Vec<Workload>,
+    /// Protocol; may be repeated
+    #[arg(long, value_name = "SPEC", value_parser = args::spec, default_value = "TT(NLR)+PWAL(auto)")]
+    spec: Vec<Spec>,
+    /// Index of the table
+    #[arg(long, value_name = "TREE", default_value_t = TreeKind::default())]
+    index: TreeKind,
+    #[command(flatten)]
+    device: DeviceChoice,
+    /// Numbers of threads, each with a session and a log stream of its own
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1")]
+    threads: Vec<NonZeroU16>,
+    /// Records in the table
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = clap::value_parser!(u64).range(1..=RECORDS_MAX))]
+    records: u64,
+    /// Bytes of each value
+    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u16).range(i64::from(VALUE_BYTES_MIN)..=i64::from(VALUE_BYTES_MAX)))]
+    value_bytes: u16,
+    /// Skew of Zipf's law; 0 is uniform
+    #[arg(long, value_name = "S", default_value = "0.0", value_parser = skew)]
+    skew: f64,
+    /// Log records: compact, or BEGIN, UPDATEs and END of so many bytes each (the papers' 512)
+    #[arg(long, value_name = "compact|BYTES", default_value = "compact", value_parser = args::record_format)]
+    record_format: RecordFormat,
+    /// How log sequence numbers are drawn
+    #[arg(long, value_enum, default_value = "fetch-add")]
+    sequencer: Sequencer,
+    /// The longest that a commit waits for its group, in microseconds, or none
+    #[arg(long, value_name = "US|none", default_value = "1000")]
+    group_wait_us: GroupWait,
+    /// Commits of a thread that may wait for their group [default: 65536; 1 with PWAL(auto), whose
+    /// groups form when somebody waits]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(u32::MAX)))]
+    outstanding: Option<u32>,
+    /// Open the database again after each run and check what was recovered
+    #[arg(long)]
+    verify_recovery: bool,
+    #[command(flatten)]
+    timed: TimedArgs,
+}
+
+fn skew(text: &str) -> Result<f64, String> {
+    let skew: f64 = text.parse().map_err(|_| "not a number")?;
+    if !(0.0..=100.0).contains(&skew) {
+        return Err("not between 0 and 100".to_owned());
+    }
+    Ok(skew)
+}
+
+/// One combination of what was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Combination {
+    workload: Workload,
+    spec: Spec,
+    threads: NonZeroU16,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &TxnArgs) -> Result<(), BenchError> {
+    args.check()?;
+    let place = Place::new(&args.timed.place)?;
+    let machine = Machine::describe(place.path());
+    let mut combinations = Vec::new();
+    for &workload in &args.workload {
+        for &threads in &args.threads {
+            for &spec in &args.spec {
+                combinations.push(Combination {
+                    workload,
+                    spec,
+                    threads,
+                });
+            }
+        }
+    }
+    let mut report = Report::new(args.timed.output.format);
+    let outcome = in_turns(args.timed.repeat, &combinations, |combination, round| {
+        let row = args.run_one(*combination, &place.for_run()?, &machine, round)?;
+        report.row(&row)
+    });
+    report.finish()?;
+    outcome
+}
+
+impl TxnArgs {
+    fn check(&self) -> Result<(), BenchError> {
+        args::check_threads(&self.threads)?;
+        for workload in &self.workload {
+            if self.records < workload.records_min() {
+                return Err(BenchError::Usage(format!(
+                    "--workload {workload} needs at least {} records",
+                    workload.records_min()
+                )));
+            }
+        }
+        if self.verify_recovery {
+            if !self.device.device.keeps() {
+                return Err(BenchError::Usage(format!(
+                    "--verify-recovery: --device {} keeps nothing that could be recovered",
+                    self.device.device
+                )));
+            }
+            if let Some(spec) = self.spec.iter().find(|spec| spec.logging == Logging::None) {
+                return Err(BenchError::Usage(format!(
+                    "--verify-recovery: --spec {spec} logs nothing that could be recovered"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn run_one<'a>(
+        &self,
+        combination: Combination,
+        place: &RunPlace,
+        machine: &'a Machine,
+        round: u32,
+    ) -> Result<TxnRow<'a>, BenchError> {
+        let Combination {
+            workload,
+            spec,
+            threads,
+        } = combination;
+        let disk = self
+            .device
+            .open(place.path(), threads.get(), place.is_fresh())?;
+        let builder = self.builder(combination, &disk);
+        let db = builder.clone().open(place.path())?;
+        let table = self.table(&db, workload)?;
+        let load = Load {
+            workload,
+            records: self.records,
+            value_bytes: self.value_bytes,
+            record_format: self.record_format,
+        };
+        let baseline = load.run(&db, &table, place.is_fresh())?;
+        let measured = match workload {
+            Workload::Update(_) => {
+                let value_bytes = self.value_bytes;
+                self.measure(combination, &db, &table, Updates { value_bytes })
+            }
+            Workload::Read(_) => self.measure(combination, &db, &table, Reads),
+            Workload::ReadUpdate(_) => self.measure(combination, &db, &table, ReadUpdates),
+            Workload::Ycsb(_) => {
+                let value_bytes = self.value_bytes;
+                self.measure(combination, &db, &table, YcsbOperation { value_bytes })
+            }
+            Workload::Payment => self.measure(combination, &db, &table, Payments),
+        }?;
+        let expected = Expected {
+            workload,
+            records: self.records,
+            value_bytes: self.value_bytes,
+            baseline: &baseline,
+            threads: &measured.threads,
+        };
+        expected.check(&db, &table)?;
+        db.close()?;
+        if self.verify_recovery && !interrupt::asked() {
+            drop((db, table));
+            let db = builder.open(place.path())?;
+            expected.check(&db, &self.table(&db, workload)?)?;
+            db.close()?;
+        }
+        let logs = spec.logging != Logging::None;
+        let committed = measured.committed;
+        Ok(TxnRow {
+            workload: workload.to_string(),
+            spec: spec.to_string(),
+            index: self.index.to_string(),
+            device: self.device.device.to_string(),
+            threads: threads.get(),
+            records: self.records,
+            value_bytes: self.value_bytes,
+            skew: self.skew,
+            seconds: measured.seconds,
+            committed,
+            aborted: measured.aborted,
+            tps: committed as f64 / measured.seconds,
+            abort_rate: measured.aborted as f64 / (committed + measured.aborted).max(1) as f64,
+            latency_us: measured.latencies.summary(),
+            flushes: logs.then_some(measured.log.flushes),
+            wal_bytes: logs.then_some(measured.log.frame_bytes),
+            cas_misses: (logs && self.sequencer == Sequencer::Cas)
+                .then_some(measured.log.cas_misses),
+            rss_bytes: measured.rss_bytes,
+            cpu_us_per_transaction: measured.cpu_ns as f64 / 1e3 / committed.max(1) as f64,
+            pause_ns: disk.pause_ns,
+            record_bytes: args::record_format_name(self.record_format),
+            sequencer: self.sequencer.name(),
+            seed: self.timed.seed,
+            round,
+            machine,
+        })
+    }
+
+    fn builder(&self, combination: Combination, disk: &ReadyDisk) -> Builder {
+        let builder = Database::builder()
+            .spec(combination.spec)
+            .index(self.index)
+            .streams(combination.threads)
+            .group_wait_max(self.group_wait_us.0)
+            .record_format(self.record_format)
+            .sequencer(self.sequencer.kind())
+            .attempts_max(ATTEMPTS);
+        disk.apply(builder)
+    }
+
+    fn table(&self, db: &Database, workload: Workload) -> Result<Records, BenchError> {
+        Ok(db.table_with_room(workload.table(), usize::from(self.value_bytes))?)
+    }
+
+    fn outstanding_max(&self, spec: Spec) -> usize {
+        let default = match spec.logging {
+            Logging::None => return 0,
+            Logging::Log {
+                group: Group::Auto, ..
+            } => 1,
+            Logging::Log { .. } => OUTSTANDING_MAX,
+        };
+        self.outstanding.unwrap_or(default) as usize
+    }
+
+    /// Runs the threads through warm-up and the timed stage.
+    fn measure<B: Body + Send + Sync>(
+        &self,
+        combination: Combination,
+        db: &Database,
+        table: &Records,
+        body: B,
+    ) -> Result<Measured, BenchError> {
+        let threads = usize::from(combination.threads.get());
+        let before = db.counters();
+        let stages = Stages::default();
+        let (results, sides) = std::thread::scope(|scope| {
+            let handles = spawn(scope, threads, self.timed.pin, |thread| {
+                let worker = self.worker(combination, db, table, thread)?;
+                self.stages_of(worker, body, &stages)
+            });
+            let what = format!("{} {}", combination.workload, combination.spec);
+            stages.wait_for(0, &handles);
+            stages.run_for(1, self.timed.warmup_length(), &what, &handles);
+            stages.wait_for(1, &handles);
+            let start = Side::now(db);
+            stages.run_for(2, self.timed.length(), &what, &handles);
+            stages.wait_for(2, &handles);
+            let end = Side::now(db);
+            stages.abandon();
+            let results = join(handles)?;
+            Ok::<_, BenchError>((results, (start?, end?)))
+        })?;
+        let after = db.counters();
+        let counted = |counters: &Counters| counters.committed + counters.read_only;
+        let all: u64 = results.iter().map(|result| result.2).sum();
+        check_count(counted(&after) - counted(&before), all)?;
+        Measured::new(results, &sides)
+    }
+
+    fn worker<'a>(
+        &self,
+        combination: Combination,
+        db: &Database,
+        table: &'a Records,
+        thread: usize,
+    ) -> Result<Worker<'a>, BenchError> {
+        Ok(Worker {
+            thread,
+            threads: combination.threads.get().into(),
+            // The number of threads came from a u16.
+            session: db.session_on(WorkerId(thread as u16))?,
+            records: table,
+            ring: Ring::new(
+                combination.workload,
+                self.records,
+                self.skew,
+                self.timed.seed,
+                thread,
+                self.timed.ops.unwrap_or(u64::MAX),
+            ),
+            outstanding_max: self.outstanding_max(combination.spec),
+            sample_every: if self.device.device.is_slow()
+                && self.outstanding_max(combination.spec) > 0
+            {
+                1
+            } else {
+                SAMPLE_EVERY_IN_MEMORY
+            },
+            committed: 0,
+        })
+    }
+
+    fn stages_of<B: Body>(
+        &self,
+        mut worker: Worker<'_>,
+        body: B,
+        stages: &Stages,
+    ) -> Result<(Ring, Option<StageResult>, u64), BenchError> {
+        let mut timed = None;
+        if stages.next(1) {
+            worker.stage(body, self.timed.warmup_length(), stages)?;
+            if stages.next(2) {
+                timed = Some(worker.stage(body, self.timed.length(), stages)?);
+                stages.next(3);
+            }
+        }
+        Ok((worker.ring, timed, worker.committed))
+    }
+}
+
+/// What is read on both sides of the timed stage.
+struct Side {
+    log: namiki::LogCounters,
+    cpu_ns: u64,
+    rss_bytes: u64,
+}
+
+impl Side {
+    fn now(db: &Database) -> Result<Self, BenchError> {
+        Ok(Self {
+            log: db.counters().log,
+            cpu_ns: process_cpu_ns().map_err(BenchError::system("ask for processor time"))?,
+            rss_bytes: resident_bytes().map_err(BenchError::system("ask for memory in use"))?,
+        })
+    }
+}
+
+/// What came out of a run.
+struct Measured {
+    seconds: f64,
+    committed: u64,
+    aborted: u64,
+    latencies: Latencies,
+    log: namiki::LogCounters,
+    cpu_ns: u64,
+    rss_bytes: u64,
+    /// Keys and commits of each thread, warm-up included.
+    threads: Vec<(Ring, u64)>,
+}
+
+impl Measured {
+    fn new(
+        results: Vec<(Ring, Option<StageResult>, u64)>,
+        (before, after): &(Side, Side),
+    ) -> Result<Self, BenchError> {
+        let mut latencies = Latencies::new();
+        let (mut committed, mut aborted) = (0, 0);
+        let mut span: Option<(Instant, Instant)> = None;
+        let mut threads = Vec::new();
+        for (ring, timed, all) in results {
+            threads.push((ring, all));
+            // Nothing was timed if Ctrl-C came before.
+            let timed = timed.ok_or(BenchError::Interrupted)?;
+            committed += timed.committed;
+            aborted += timed.aborted;
+            latencies.add_all(&timed.latencies);
+            let (began, ended) = span.unwrap_or((timed.began, timed.ended));
+            span = Some((began.min(timed.began), ended.max(timed.ended)));
+        }
+        let seconds = span.map_or(0.0, |(began, ended)| (ended - began).as_secs_f64());
+        Ok(Self {
+            seconds,
+            committed,
+            aborted,
+            latencies,
+            log: namiki::LogCounters {
+                flushes: after.log.flushes - before.log.flushes,
+                frame_bytes: after.log.frame_bytes - before.log.frame_bytes,
+                commits: after.log.commits - before.log.commits,
+                cas_misses: after.log.cas_misses - before.log.cas_misses,
+                flush_ns: after.log.flush_ns - before.log.flush_ns,
+            },
+            cpu_ns: after.cpu_ns - before.cpu_ns,
+            rss_bytes: after.rss_bytes,
+            threads,
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! A result of `txn`.
+
+use namiki_platform::probe::Machine;
+use serde::Serialize;
+
+use crate::latency::LatencyUs;
+use crate::report::{Cell, Row};
+
+/// The keys are a contract: more may come, none is renamed.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct TxnRow<'a> {
+    pub(crate) workload: String,
+    pub(crate) spec: String,
+    pub(crate) index: String,
+    pub(crate) device: String,
+    pub(crate) threads: u16,
+    pub(crate) records: u64,
+    pub(crate) value_bytes: u16,
+    pub(crate) skew: f64,
+    pub(crate) seconds: f64,
+    pub(crate) committed: u64,
+    pub(crate) aborted: u64,
+    pub(crate) tps: f64,
+    pub(crate) abort_rate: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) latency_us: Option<LatencyUs>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) flushes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) wal_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cas_misses: Option<u64>,
+    pub(crate) rss_bytes: u64,
+    pub(crate) cpu_us_per_transaction: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pause_ns: Option<f64>,
+    pub(crate) record_bytes: String,
+    pub(crate) sequencer: &'static str,
+    pub(crate) seed: u64,
+    pub(crate) round: u32,
+    pub(crate) machine: &'a Machine,
+}
+
+impl Row for TxnRow<'_> {
+    const HEADINGS: &'static [&'static str] = &[
+        "workload",
+        "spec",
+        "device",
+        "threads",
+        "tps",
+        "abort rate",
+        "p50 us",
+        "p99 us",
+        "flushes",
+        "WAL MB",
+        "CPU us/tx",
+        "RSS MB",
+    ];
+
+    fn cells(&self) -> Vec<Cell> {
+        let latency = |of: fn(&LatencyUs) -> f64| Cell::measure(self.latency_us.as_ref().map(of));
+        vec![
+            Cell::key(&self.workload),
+            Cell::key(&self.spec),
+            Cell::key(&self.device),
+            Cell::key(self.threads),
+            Cell::measure(self.tps),
+            Cell::measure(self.abort_rate),
+            latency(|us| us.p50),
+            latency(|us| us.p99),
+            Cell::measure(self.flushes.map(|flushes| flushes as f64)),
+            Cell::measure(self.wal_bytes.map(|bytes| bytes as f64 / 1e6)),
+            Cell::measure(self.cpu_us_per_transaction),
+            Cell::measure(self.rss_bytes as f64 / 1e6),
+        ]
+    }
+}

@@ -1,0 +1,157 @@
+//! One thread of a run: it commits, and acknowledges in order what has become durable.
+//!
+//! As in the paper, a worker does not wait for its commit to be durable but queues its ticket and
+//! goes on; commits count when they leave the queue.
+//!
+//! Paper: tictoc-pwal §3.2 (the commit queue)
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use namiki::{Error, Session, Ticket};
+use namiki_platform::clock::now_ns;
+
+use super::workload::{Body, Records, Ring, tag};
+use crate::args::Length;
+use crate::error::BenchError;
+use crate::latency::Latencies;
+use crate::run::{Stages, share};
+
+/// A thread and all that belongs to it.
+pub(crate) struct Worker<'a> {
+    pub(crate) thread: usize,
+    pub(crate) threads: usize,
+    pub(crate) session: Session,
+    pub(crate) records: &'a Records,
+    pub(crate) ring: Ring,
+    /// The most commits that wait for their acknowledgement; 0 when there is no log to wait for.
+    pub(crate) outstanding_max: usize,
+    /// One in this many transactions is timed.
+    pub(crate) sample_every: u32,
+    /// Commits so far, of all stages: the number of the next transaction.
+    pub(crate) committed: u64,
+}
+
+/// What a thread did in one stage.
+#[derive(Clone, Debug)]
+pub(crate) struct StageResult {
+    pub(crate) began: Instant,
+    pub(crate) ended: Instant,
+    /// Acknowledged commits.
+    pub(crate) committed: u64,
+    /// Attempts that a conflict ended.
+    pub(crate) aborted: u64,
+    pub(crate) latencies: Latencies,
+}
+
+/// Commits in order, each with the time of its start or 0 if it is not timed.
+struct Queue(VecDeque<(Ticket, u64)>);
+
+impl Worker<'_> {
+    /// Runs transactions until told to stop or done, and returns when all are acknowledged.
+    pub(crate) fn stage<B: Body>(
+        &mut self,
+        body: B,
+        length: Length,
+        stages: &Stages,
+    ) -> Result<StageResult, BenchError> {
+        let result = self.transactions(body, length, stages);
+        if result.is_err() {
+            stages.abandon();
+        }
+        result
+    }
+
+    fn transactions<B: Body>(
+        &mut self,
+        body: B,
+        length: Length,
+        stages: &Stages,
+    ) -> Result<StageResult, BenchError> {
+        let end = match length {
+            Length::Time(_) => u64::MAX,
+            Length::Operations(total) => self.committed + share(total, self.thread, self.threads),
+        };
+        let first = self.committed;
+        let attempts = self.session.attempts();
+        let mut latencies = Latencies::new();
+        let mut queue = Queue(VecDeque::new());
+        let mut until_sample = 1;
+        let began = Instant::now();
+        while self.committed < end && !stages.must_stop() {
+            until_sample -= 1;
+            let start = if until_sample == 0 {
+                until_sample = self.sample_every;
+                now_ns().max(1)
+            } else {
+                0
+            };
+            let number = self.committed;
+            let keys = self.ring.keys(number);
+            let (records, tag) = (self.records, tag(self.thread, number));
+            let ticket = match self
+                .session
+                .transact_async(|tx| body.run(tx, records, keys, tag))
+            {
+                Ok(((), ticket)) => ticket,
+                // Tried again, unless the stage is over.
+                Err(Error::TooManyConflicts { .. }) => continue,
+                Err(Error::Aborted(why)) => return Err(BenchError::Check(why)),
+                Err(error) => return Err(error.into()),
+            };
+            self.committed += 1;
+            if self.outstanding_max == 0 {
+                if start != 0 {
+                    latencies.add_ns(now_ns() - start);
+                }
+                continue;
+            }
+            queue.0.push_back((ticket, start));
+            queue.acknowledge(&self.session, &mut latencies);
+            if queue.0.len() >= self.outstanding_max {
+                queue.wait_for_first(&self.session, &mut latencies)?;
+            }
+        }
+        if !queue.0.is_empty() {
+            self.session.flush()?;
+        }
+        while !queue.0.is_empty() {
+            queue.wait_for_first(&self.session, &mut latencies)?;
+        }
+        let committed = self.committed - first;
+        Ok(StageResult {
+            began,
+            ended: Instant::now(),
+            committed,
+            aborted: self.session.attempts() - attempts - committed,
+            latencies,
+        })
+    }
+}
+
+impl Queue {
+    /// Takes from the front what is durable by now.
+    #[inline]
+    fn acknowledge(&mut self, session: &Session, latencies: &mut Latencies) {
+        while let Some((ticket, start)) = self.0.front()
+            && session.is_acknowledged(ticket)
+        {
+            if *start != 0 {
+                latencies.add_ns(now_ns() - start);
+            }
+            self.0.pop_front();
+        }
+    }
+
+    fn wait_for_first(
+        &mut self,
+        session: &Session,
+        latencies: &mut Latencies,
+    ) -> Result<(), BenchError> {
+        if let Some((ticket, _)) = self.0.front() {
+            session.wait(ticket)?;
+        }
+        self.acknowledge(session, latencies);
+        Ok(())
+    }
+}

@@ -1,0 +1,408 @@
+//! What a transaction does: the workloads.
+//!
+//! Each thread has a ring of keys that were drawn before the clock started; a transaction takes the
+//! next few. A workload that writes blindly writes its *tag*, thread and number of the transaction,
+//! so that afterwards every value can be traced to a commit that chose its key.
+//!
+//! Paper: tictoc-pwal §4 (U-1, U-10, R-10, U-5/R-5)
+
+use std::fmt;
+use std::str::FromStr;
+
+use namiki::{Error, Table, Transaction};
+use namiki_platform::random::Random;
+use namiki_platform::zipf::{Scatter, Zipf};
+
+use super::payload::Payload;
+
+/// The table of a workload.
+pub(crate) type Records = Table<u64, Payload>;
+
+/// What an account holds at first.
+pub(crate) const BALANCE: u64 = 1000;
+/// The largest amount of a payment.
+const AMOUNT_MAX: u64 = 100;
+/// The bit of a key in the ring that says that a YCSB operation updates.
+const UPDATES: u32 = 1 << 31;
+/// More records have no keys in the ring.
+pub(crate) const RECORDS_MAX: u64 = UPDATES as u64;
+/// Keys of a thread, before they come again.
+const RING_KEYS: usize = 1 << 20;
+/// A tag's lower bits, the number of a transaction; above is its thread, counted from 1.
+const NUMBER_BITS: u32 = 48;
+
+/// A workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Workload {
+    /// U-n: n blind updates of random records.
+    Update(u8),
+    /// R-n: n reads of random records.
+    Read(u8),
+    /// U-n/R-n: n random records are read and then updated.
+    ReadUpdate(u8),
+    /// YCSB A, B, C: one operation a transaction, a read or a blind update of a random record.
+    Ycsb(Ycsb),
+    /// A random amount is moved between two random accounts, unless it would overdraw the first.
+    Payment,
+}
+
+/// The mixes of YCSB without inserts and scans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ycsb {
+    /// Half reads, half updates.
+    A,
+    /// 95 % reads.
+    B,
+    /// Reads only.
+    C,
+}
+
+const NAMES: &[(&str, Workload)] = &[
+    ("u1", Workload::Update(1)),
+    ("u10", Workload::Update(10)),
+    ("r10", Workload::Read(10)),
+    ("u5r5", Workload::ReadUpdate(5)),
+    ("ycsb-a", Workload::Ycsb(Ycsb::A)),
+    ("ycsb-b", Workload::Ycsb(Ycsb::B)),
+    ("ycsb-c", Workload::Ycsb(Ycsb::C)),
+    ("payment", Workload::Payment),
+];
+
+impl FromStr for Workload {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((_, workload)) = NAMES.iter().find(|(name, _)| *name == text) {
+            return Ok(*workload);
+        }
+        if matches!(text, "tpcb" | "tpcc") {
+            return Err(format!("{text} is not part of this release"));
+        }
+        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+        Err(format!("workloads are {}", names.join(", ")))
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = NAMES.iter().find(|(_, workload)| workload == self);
+        f.write_str(name.map_or("?", |(name, _)| name))
+    }
+}
+
+impl Workload {
+    /// How many keys of the ring a transaction takes.
+    pub(crate) fn keys(self) -> usize {
+        match self {
+            Self::Update(n) | Self::Read(n) | Self::ReadUpdate(n) => usize::from(n),
+            Self::Ycsb(_) => 1,
+            Self::Payment => 2,
+        }
+    }
+
+    /// The table's name. Balances and tags do not mix.
+    pub(crate) fn table(self) -> &'static str {
+        match self {
+            Self::Payment => "accounts",
+            _ => "records",
+        }
+    }
+
+    /// What a record holds at first.
+    pub(crate) fn first_tag(self, key: u64) -> u64 {
+        match self {
+            Self::Payment => BALANCE,
+            _ => key,
+        }
+    }
+
+    /// The fewest records that it makes sense with.
+    pub(crate) fn records_min(self) -> u64 {
+        match self {
+            Self::Payment => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// The keys that one thread uses, transaction after transaction, over and over.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring {
+    keys: Vec<u32>,
+    per_transaction: usize,
+}
+
+impl Ring {
+    /// The keys of a thread. `transactions_max` saves work in short runs.
+    pub(crate) fn new(
+        workload: Workload,
+        records: u64,
+        skew: f64,
+        seed: u64,
+        thread: usize,
+        transactions_max: u64,
+    ) -> Self {
+        let per_transaction = workload.keys();
+        let transactions = (RING_KEYS / per_transaction).min(transactions_max.max(1) as usize);
+        let zipf = Zipf::new(records, skew);
+        let scatter = Scatter::new(records, seed);
+        let mut random = Random::stream(seed, thread as u64);
+        let mut keys = Vec::with_capacity(transactions * per_transaction);
+        let draw = |random: &mut Random| scatter.key(zipf.rank(random) - 1) as u32;
+        for _ in 0..transactions * per_transaction {
+            let mut key = draw(&mut random);
+            match workload {
+                Workload::Ycsb(mix) => {
+                    let updates = match mix {
+                        Ycsb::A => 50,
+                        Ycsb::B => 5,
+                        Ycsb::C => 0,
+                    };
+                    if random.below(100) < updates {
+                        key |= UPDATES;
+                    }
+                }
+                Workload::Payment if keys.len() % 2 == 1 => {
+                    let from = keys[keys.len() - 1];
+                    while key == from {
+                        // Not the skewed draw, which may hardly ever give another.
+                        key = random.below(records) as u32;
+                    }
+                }
+                _ => {}
+            }
+            keys.push(key);
+        }
+        Self {
+            keys,
+            per_transaction,
+        }
+    }
+
+    /// The keys of transaction `number`.
+    #[inline]
+    pub(crate) fn keys(&self, number: u64) -> &[u32] {
+        let transactions = self.keys.len() / self.per_transaction;
+        let at = (number % transactions as u64) as usize * self.per_transaction;
+        &self.keys[at..at + self.per_transaction]
+    }
+
+    /// Whether transaction `number` updates `key`.
+    pub(crate) fn updates(&self, workload: Workload, number: u64, key: u64) -> bool {
+        let keys = self.keys(number);
+        match workload {
+            Workload::Ycsb(_) => u64::from(keys[0]) == key | u64::from(UPDATES),
+            _ => keys.iter().any(|of| u64::from(*of) == key),
+        }
+    }
+}
+
+/// The tag of a blind update.
+pub(crate) fn tag(thread: usize, number: u64) -> u64 {
+    (thread as u64 + 1) << NUMBER_BITS | number
+}
+
+/// The thread and the number of a tag; nothing if it is not one of a transaction.
+pub(crate) fn untag(tag: u64) -> Option<(usize, u64)> {
+    let thread = (tag >> NUMBER_BITS).checked_sub(1)?;
+    Some((thread as usize, tag & ((1 << NUMBER_BITS) - 1)))
+}
+
+/// The body of a transaction. One implementation for each shape of workload, so that the loop
+/// around it is compiled for it.
+pub(crate) trait Body: Copy {
+    /// Does it all, on the keys of the transaction.
+    fn run(
+        self,
+        tx: &mut Transaction,
+        records: &Records,
+        keys: &[u32],
+        tag: u64,
+    ) -> Result<(), Error>;
+}
+
+/// U-n.
+#[derive(Clone, Copy)]
+pub(crate) struct Updates {
+    pub(crate) value_bytes: u16,
+}
+
+impl Body for Updates {
+    #[inline]
+    fn run(
+        self,
+        tx: &mut Transaction,
+        records: &Records,
+        keys: &[u32],
+        tag: u64,
+    ) -> Result<(), Error> {
+        let payload = Payload {
+            tag,
+            bytes: self.value_bytes,
+        };
+        for key in keys {
+            tx.put(records, &u64::from(*key), &payload)?;
+        }
+        Ok(())
+    }
+}
+
+/// R-n.
+#[derive(Clone, Copy)]
+pub(crate) struct Reads;
+
+impl Body for Reads {
+    #[inline]
+    fn run(
+        self,
+        tx: &mut Transaction,
+        records: &Records,
+        keys: &[u32],
+        _: u64,
+    ) -> Result<(), Error> {
+        for key in keys {
+            read(tx, records, u64::from(*key))?;
+        }
+        Ok(())
+    }
+}
+
+/// U-n/R-n: counts each record up, so that a lost update shows in the sum.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadUpdates;
+
+impl Body for ReadUpdates {
+    #[inline]
+    fn run(
+        self,
+        tx: &mut Transaction,
+        records: &Records,
+        keys: &[u32],
+        _: u64,
+    ) -> Result<(), Error> {
+        for key in keys {
+            let key = u64::from(*key);
+            let mut payload = read(tx, records, key)?;
+            payload.tag = payload.tag.wrapping_add(1);
+            tx.put(records, &key, &payload)?;
+        }
+        Ok(())
+    }
+}
+
+/// YCSB.
+#[derive(Clone, Copy)]
+pub(crate) struct YcsbOperation {
+    pub(crate) value_bytes: u16,
+}
+
+impl Body for YcsbOperation {
+    #[inline]
+    fn run(
+        self,
+        tx: &mut Transaction,
+        records: &Records,
+        keys: &[u32],
+        tag: u64,
+    ) -> Result<(), Error> {
+        let key = keys[0];
+        if key & UPDATES == 0 {
+            return read(tx, records, u64::from(key)).map(drop);
+        }
+        let payload = Payload {
+            tag,
+            bytes: self.value_bytes,
+        };
+        tx.put(records, &u64::from(key & !UPDATES), &payload)
+    }
+}
+
+/// A payment.
+#[derive(Clone, Copy)]
+pub(crate) struct Payments;
+
+impl Body for Payments {
+    #[inline]
+    fn run(
+        self,
+        tx: &mut Transaction,
+        records: &Records,
+        keys: &[u32],
+        number: u64,
+    ) -> Result<(), Error> {
+        let (from, to) = (u64::from(keys[0]), u64::from(keys[1]));
+        let amount = 1 + number.wrapping_add(from) % AMOUNT_MAX;
+        let mut payer = read(tx, records, from)?;
+        if payer.tag < amount {
+            return Ok(());
+        }
+        let mut payee = read(tx, records, to)?;
+        payer.tag -= amount;
+        payee.tag = payee.tag.wrapping_add(amount);
+        tx.put(records, &from, &payer)?;
+        tx.put(records, &to, &payee)
+    }
+}
+
+#[inline]
+fn read(tx: &mut Transaction, records: &Records, key: u64) -> Result<Payload, Error> {
+    match tx.get(records, &key)? {
+        Some(payload) => Ok(payload),
+        None => tx.abort(format!("record {key} is missing")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_are_printed_as_they_are_parsed() {
+        for (name, workload) in NAMES {
+            assert_eq!(name.parse(), Ok(*workload));
+            assert_eq!(workload.to_string(), *name);
+        }
+        assert!("tpcc".parse::<Workload>().unwrap_err().contains("tpcc"));
+        assert!("u99".parse::<Workload>().unwrap_err().contains("u10"));
+    }
+
+    #[test]
+    fn tags_come_apart_as_they_were_put_together() {
+        assert_eq!(untag(tag(0, 0)), Some((0, 0)));
+        assert_eq!(untag(tag(31, 123_456)), Some((31, 123_456)));
+        assert_eq!(untag(999_999), None);
+    }
+
+    #[test]
+    fn a_ring_is_repeatable_in_range_and_differs_by_thread() {
+        let ring = |thread| Ring::new(Workload::Update(10), 1000, 0.9, 7, thread, u64::MAX);
+        let (one, other) = (ring(0), ring(1));
+        assert_eq!(one.keys, ring(0).keys);
+        assert_ne!(one.keys, other.keys);
+        assert!(one.keys.iter().all(|key| *key < 1000));
+        let transactions = (one.keys.len() / 10) as u64;
+        assert_eq!(one.keys(3), one.keys(3 + transactions));
+        let key = u64::from(one.keys(5)[9]);
+        assert!(one.updates(Workload::Update(10), 5, key));
+    }
+
+    #[test]
+    fn a_payment_is_between_two_accounts() {
+        let ring = Ring::new(Workload::Payment, 2, 3.0, 7, 0, 1000);
+        assert!((0..1000).all(|number| ring.keys(number)[0] != ring.keys(number)[1]));
+    }
+
+    #[test]
+    fn ycsb_mixes_are_as_said() {
+        for (mix, percent) in [(Ycsb::A, 50.0), (Ycsb::B, 5.0), (Ycsb::C, 0.0)] {
+            let ring = Ring::new(Workload::Ycsb(mix), 1000, 0.0, 7, 0, 100_000);
+            let updates = (0..100_000)
+                .filter(|n| ring.keys(*n)[0] & UPDATES != 0)
+                .count();
+            assert!(
+                (updates as f64 / 1000.0 - percent).abs() < 1.0,
+                "{mix:?}: {updates}"
+            );
+        }
+    }
+}
