@@ -88,7 +88,7 @@ fn updates_and_consolidations_keep_the_version() {
 fn deletes_and_inserts_change_the_version() {
     for_each_tree(|case| {
         with!(case, tree, shape => if shape != KeyShape::Huge {
-            contract::deletes_and_inserts_change_the_version(&tree, shape, 11)
+            contract::deletes_and_inserts_change_the_version(&tree, shape, 11);
         });
     });
 }
@@ -97,7 +97,7 @@ fn deletes_and_inserts_change_the_version() {
 fn inserts_report_versions_and_splits() {
     for_each_tree(|case| {
         with!(case, tree, shape => if shape != KeyShape::Huge {
-            contract::inserts_report_versions_and_splits(&tree, shape, 12)
+            contract::inserts_report_versions_and_splits(&tree, shape, 12);
         });
     });
 }
@@ -123,7 +123,7 @@ fn counters_are_linearizable_per_key() {
                 seed: 14,
             };
             with!(case, tree, shape => if shape != KeyShape::Huge {
-                contract::counters_are_linearizable_per_key(&tree, shape, load)
+                contract::counters_are_linearizable_per_key(&tree, shape, load);
             });
         });
     }
@@ -139,7 +139,7 @@ fn scans_never_miss_or_double_a_key_that_stays() {
             seed: 15,
         };
         with!(case, tree, shape => if shape != KeyShape::Huge {
-            contract::scans_never_miss_or_double_a_key_that_stays(&tree, shape, load)
+            contract::scans_never_miss_or_double_a_key_that_stays(&tree, shape, load);
         });
     });
 }
@@ -154,7 +154,7 @@ fn churn_keeps_the_tree_sound() {
             seed: 16,
         };
         with!(case, tree, shape => if shape != KeyShape::Huge {
-            contract::churn_keeps_the_tree_sound(&tree, shape, load)
+            contract::churn_keeps_the_tree_sound(&tree, shape, load);
         });
     });
 }

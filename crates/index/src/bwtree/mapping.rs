@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_epoch::Guard;
 
+use super::base::prefetch_line;
 use super::node::{Header, Kind, NodeRef, OwnedNode, free_chain, free_one};
 use crate::key::Key;
 
@@ -132,6 +133,14 @@ impl<K: Key> Mapping<K> {
         // pinned, so it will not be freed before the guard is dropped (N2, M2). The load pairs with
         // the `SeqCst` swap or store that published it.
         Some(unsafe { NodeRef::new(head) })
+    }
+
+    /// Asks the processor for the line that holds a page's head.
+    #[inline]
+    pub(super) fn prefetch(&self, id: PageId) {
+        if let Some(slot) = self.slot(id) {
+            prefetch_line(ptr::from_ref(slot).cast());
+        }
     }
 
     /// Puts `new`, which lies on `old`, on top of it. Gives it back if `old` is no longer the head.

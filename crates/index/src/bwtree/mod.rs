@@ -17,7 +17,7 @@
 //! | page ids, swaps, reclamation | `mapping.rs` |
 //! | leaf stamps against phantoms | `stamps.rs` |
 //! | descent, side links, parents | `search.rs`, `root.rs` |
-//! | the operations | `read.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
+//! | the operations | `read.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
 //! | structure changes and cooperation | `consolidate.rs`, `split.rs`, `merge.rs` |
 //!
 //! Every operation is lock-free: a thread that meets a change another has left half done finishes it
@@ -27,6 +27,7 @@
 //! Paper: bwtree §3, §4
 
 mod base;
+mod batch;
 mod bulk;
 mod consolidate;
 mod mapping;
@@ -77,8 +78,8 @@ impl Default for BwConfig {
     fn default() -> Self {
         Self {
             leaf_max: 64,
-            inner_max: 128,
-            leaf_chain_max: 8,
+            inner_max: 256,
+            leaf_chain_max: 4,
             inner_chain_max: 4,
             load_percent: 80,
         }
@@ -129,6 +130,10 @@ pub struct BwTree<K: Key> {
     mapping: Arc<Mapping<K>>,
     config: BwConfig,
     counters: Counters,
+    /// Cache lines to fetch of a leaf that has not been seen yet.
+    leaf_lines: usize,
+    /// The same for an inner page.
+    inner_lines: usize,
 }
 
 /// A Bw-tree of eight-byte keys.
@@ -154,6 +159,7 @@ impl<K: Key> BwTree<K> {
     /// An empty tree. Sizes out of range are brought into it.
     #[must_use]
     pub fn new(config: BwConfig) -> Self {
+        let config = config.checked();
         let mapping = Mapping::new();
         let header = BaseHeader::<K> {
             level: 0,
@@ -169,8 +175,10 @@ impl<K: Key> BwTree<K> {
         Self {
             root: Root::new(root),
             mapping: Arc::new(mapping),
-            config: config.checked(),
+            config,
             counters: Counters::default(),
+            leaf_lines: base::lines_of::<K>(0, config.leaf_max * 3 / 4),
+            inner_lines: base::lines_of::<K>(1, config.inner_max * 3 / 4),
         }
     }
 }
@@ -179,6 +187,10 @@ impl<K: Key> PointIndex for BwTree<K> {
     #[inline]
     fn get(&self, key: &[u8]) -> Result<Lookup, IndexError> {
         self.get_key(key)
+    }
+
+    fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
+        self.get_batch(keys, out)
     }
 
     fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError> {

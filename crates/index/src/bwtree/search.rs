@@ -213,11 +213,13 @@ impl<K: Key> BwTree<K> {
     ) -> Option<Place<'g, K>> {
         'restart: loop {
             let mut id = self.root.load().page;
+            let mut lines = 0;
             loop {
                 // An empty slot: the page went away between reading its id and its slot.
                 let Some(head) = self.mapping.load(id, guard) else {
                     continue 'restart;
                 };
+                head.prefetch(lines);
                 if head.is_removed() {
                     self.help_removal(id, head, guard);
                     continue 'restart;
@@ -229,8 +231,19 @@ impl<K: Key> BwTree<K> {
                 if head.level() <= level {
                     return (head.level() == level).then_some(Place { id, head });
                 }
+                lines = self.lines_below(head.level());
                 id = head.child_for(point);
             }
+        }
+    }
+
+    /// How many lines to fetch of a child of a page of this level.
+    #[inline]
+    pub(super) fn lines_below(&self, level: u8) -> usize {
+        if level == 1 {
+            self.leaf_lines
+        } else {
+            self.inner_lines
         }
     }
 
