@@ -73,8 +73,8 @@ impl<H: Held> Log<H> {
             poison: Poison::new(),
             prepare: config.prepare,
             has_flusher,
-            flusher: Doorbell::new(),
-            preparer: Requests::new(),
+            flusher: CachePadded::new(Doorbell::new()),
+            preparer: CachePadded::new(Requests::new()),
         });
         let device = match &config.placement {
             Placement::Segments { .. } => None,
@@ -196,11 +196,11 @@ impl<H: Held> Log<H> {
         if !horizon.sequencer.draws() {
             return self.streams.shared.poison.check();
         }
-        assert!(
-            lsn.0 < horizon.sequencer.next(),
-            "{lsn} was never drawn, so waiting for it would not end"
-        );
         while !horizon.covers(lsn) {
+            assert!(
+                lsn.0 < horizon.sequencer.next(),
+                "{lsn} was never drawn, so waiting for it would not end"
+            );
             self.streams.shared.poison.check()?;
             for (index, stream) in self.streams.list.iter().enumerate() {
                 if horizon.lags(index, lsn) {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crossbeam_utils::CachePadded;
 use namiki_platform::{Generation, WorkerId};
 
 use crate::config::Prepare;
@@ -16,8 +17,9 @@ pub(crate) struct Shared {
     pub(crate) prepare: Prepare,
     /// Whether there is a flusher to wake.
     pub(crate) has_flusher: bool,
-    pub(crate) flusher: Doorbell,
-    pub(crate) preparer: Requests,
+    // Padded, because the threads write to these and every commit reads what is before them.
+    pub(crate) flusher: CachePadded<Doorbell>,
+    pub(crate) preparer: CachePadded<Requests>,
 }
 
 impl Shared {

@@ -72,9 +72,8 @@ fn recover(disk: &Arc<dyn Disk>, config: &LogConfig) -> BTreeMap<u64, Lsn> {
 }
 
 fn enumerate(config: &LogConfig, seed: u64) {
-    println!("seed {seed}");
     let sim = SimDisk::new().with_yields(seed);
-    run(&sim, config, 3, 6, seed);
+    run(&sim, config, 3, 10, seed);
     for at in 0..=sim.events() {
         let acknowledged = sim.marks_before(at);
         let sectors = sim.pending_sectors(at);

@@ -164,6 +164,32 @@ fn an_lsn_that_is_drawn_and_not_yet_buffered_is_never_jumped() {
     assert_eq!(log.horizon(), Lsn(3));
 }
 
+#[test]
+fn the_next_segment_is_ready_before_it_is_needed() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let mut config = config(1);
+    config.prepare = namiki_log::Prepare::Background;
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    let files = || disk.list(&wal().join("0000")).unwrap().len();
+    put(log.stream(W), 1, b"p").unwrap();
+    log.stream(W).flush().unwrap();
+    assert_eq!(files(), 1);
+    // Beyond the middle of the segment, far from its end.
+    for n in 0..3 {
+        put(log.stream(W), n, &[1; 3000]).unwrap();
+        log.stream(W).flush().unwrap();
+    }
+    eventually("prepared", || files() == 2);
+    // And once more after rolling over, until many segments are written.
+    for n in 0..60 {
+        put(log.stream(W), n, &[1; 3000]).unwrap();
+        log.stream(W).flush().unwrap();
+    }
+    let seal = log.close().unwrap();
+    assert_eq!(seal.last_sequences, [64]);
+    assert_eq!(payloads(&disk, &info(&config), 0).len(), 64);
+}
+
 static RELEASED: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Default)]

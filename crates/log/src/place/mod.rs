@@ -62,9 +62,17 @@ impl Place {
         }
     }
 
+    /// What a frame of `bytes` takes. Blocks are powers of two; a division would cost every commit
+    /// as much as its lock.
+    pub(crate) fn padded(&self, bytes: usize) -> usize {
+        let block = self.block_bytes();
+        debug_assert!(block.is_power_of_two());
+        (bytes + block - 1) & !(block - 1)
+    }
+
     /// Whether a frame of `bytes` has its place.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
-        let padded = bytes.next_multiple_of(self.block_bytes()) as u64;
+        let padded = self.padded(bytes) as u64;
         match self {
             Self::Segments(place) => padded <= place.left() || place.has_spare(),
             Self::Region(place) => padded <= place.left(),

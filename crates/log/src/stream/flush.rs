@@ -4,6 +4,8 @@
 
 use std::time::Instant;
 
+use namiki_platform::Lsn;
+
 use super::Stream;
 use super::state::{Filling, State};
 use crate::config::{Held, Layout, Prepare};
@@ -82,7 +84,7 @@ impl<H: Held> Stream<H> {
         state.sequence += 1;
         state.max_stamp = state.max_stamp.max(frame.max_stamp);
         let sequence = state.sequence;
-        let padded = frame.used.next_multiple_of(state.place.block_bytes());
+        let padded = state.place.padded(frame.used);
         let spot = state.place.assign(padded as u64, sequence);
         let wants_spare = match &mut state.place {
             Place::Segments(place) if place.wants_spare() => {
@@ -154,6 +156,10 @@ impl<H: Held> Stream<H> {
         sequence: u64,
         spot: &Spot,
     ) -> Result<(), LogError> {
+        let horizon = match self.shared.horizon.sequencer.draws() {
+            true => self.shared.horizon.scan(),
+            false => Lsn(0),
+        };
         let header = FrameHeader {
             length: frame.used as u32,
             records: frame.records,
@@ -162,7 +168,7 @@ impl<H: Held> Stream<H> {
             last_lsn: frame.last_lsn,
             max_stamp: frame.max_stamp,
             epoch: frame.epoch,
-            horizon: self.shared.horizon.scan(),
+            horizon,
             generation: self.shared.generation,
             worker: self.worker,
         };
