@@ -1,2 +1,81 @@
-//! `namiki`.
-fn main() {}
+//! `namiki`: the command around the database.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `demo/` | the demonstration: load, pay, kill, recover, compare with an outside witness |
+//! | `check.rs` | verifies a directory without changing it |
+//! | `dump_log.rs` | prints a log, decoded |
+//! | `directory.rs`, `read_only.rs` | what both of these look through |
+//!
+//! Exit status: 0 if all is well, 1 if something failed or was found wrong, 2 if the command line
+//! makes no sense, 130 after Ctrl-C.
+
+mod check;
+mod demo;
+mod directory;
+mod dump_log;
+mod failure;
+mod interrupt;
+mod lsn_set;
+mod progress;
+mod read_only;
+mod show;
+mod text;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const EXAMPLES: &str = "\
+Examples:
+  namiki demo                              see it work: a million accounts, killed and recovered
+  namiki demo --dir /data/demo             the same, and keep the database
+  namiki check /data/demo                  is everything in this directory as it was written?
+  namiki dump-log /data/demo --limit 20    what is in its log?
+
+Every command explains itself: namiki demo --help";
+
+/// Namiki, a transactional database with parallel write-ahead logs.
+#[derive(Parser)]
+#[command(name = "namiki", version, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Load accounts, run payments, kill the database in mid-flight, recover it, and look whether
+    /// anything is missing
+    Demo(demo::DemoArguments),
+    /// Verify a database directory without changing anything in it
+    Check(check::CheckArguments),
+    /// Print the frames and commits of a database's log, one a line
+    DumpLog(dump_log::DumpLogArguments),
+    /// The part of `demo` that is killed.
+    #[command(name = demo::VICTIM_COMMAND, hide = true)]
+    DemoVictim(demo::VictimArguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::DumpLog(arguments) => dump_log::run(&arguments),
+        Command::DemoVictim(arguments) => demo::run_victim(&arguments),
+    };
+    match done {
+        // Whoever reads our output has read enough: `namiki dump-log DIR | head`.
+        Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("namiki: {}", failure.sentence());
+            ExitCode::from(failure.exit_status())
+        }
+    }
+}

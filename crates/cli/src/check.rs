@@ -1,0 +1,488 @@
+//! `namiki check`: verifies a database directory without changing anything in it.
+//!
+//! What is verified: the manifest's checksum and that it makes sense; of each generation of the log
+//! and each stream in it, that all frames are there, that their checksums hold, and that every
+//! change can be decoded and is of a table that there is; and, where log sequence numbers are drawn,
+//! that none is missing that was durable. What follows the last frame of a log that was not closed
+//! is a torn tail, and no damage, exactly if no later frame follows it (`namiki_log`, reading).
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use namiki::{Changes, Lsn, Manifest, OpenError, ReadError, Stamp, TableId, WorkerId};
+use namiki_log::{CutRule, Frame, GenerationInfo, StreamEnd, StreamReader};
+
+use crate::directory::Directory;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::lsn_set::LsnSet;
+use crate::progress::Progress;
+use crate::text::{bytes, counted, grouped};
+
+const HELP: &str = "\
+Nothing in the directory is changed, and it may lie on a read-only file system. A database that is in
+use cannot be checked; close it first.
+
+After a crash, the end of a log may be torn: that is no damage, and the next opening takes care of it.
+A directory in which the creation of a database was interrupted is fine, too, and an empty one is
+taken for such a directory: there is nothing yet that could be missing.
+
+Exit status: 0 if everything is as it was written; 1 if not, and the error names the place.
+
+Examples:
+  namiki check /data/shop
+  namiki check /backup/shop && echo this backup is good";
+
+/// What `namiki check` is told.
+#[derive(Args)]
+#[command(after_help = HELP)]
+pub(crate) struct CheckArguments {
+    /// The database's directory
+    dir: PathBuf,
+}
+
+/// Verifies the directory, and says what is in it.
+pub(crate) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
+    interrupt::listen();
+    let mut out = std::io::stdout().lock();
+    check(&arguments.dir, &mut out)?;
+    out.flush().map_err(Failure::output)
+}
+
+fn check(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
+    let directory = Directory::open(dir)?;
+    let Some(manifest) = &directory.manifest else {
+        return writeln!(
+            out,
+            "{}: no database yet. Its creation was interrupted, or never begun; nothing can be \
+             missing.",
+            dir.display()
+        )
+        .map_err(Failure::output);
+    };
+    check_manifest(dir, manifest)?;
+    describe(dir, manifest, out).map_err(Failure::output)?;
+
+    let mut sum = Sum::default();
+    let mut progress = Progress::new();
+    for info in &manifest.generations {
+        let lines = generation(&directory, manifest, info, &mut sum, &mut progress)?;
+        progress.clear();
+        for line in lines {
+            writeln!(out, "{line}").map_err(Failure::output)?;
+        }
+    }
+    writeln!(
+        out,
+        "sound: {} with {} and {}, {} of log; every checksum holds",
+        counted(sum.frames, "frame"),
+        counted(sum.commits, "commit"),
+        counted(sum.changes, "change"),
+        bytes(sum.bytes),
+    )
+    .map_err(Failure::output)
+}
+
+fn describe(dir: &Path, manifest: &Manifest, out: &mut impl Write) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{}: database {}, last opened as {}, {}",
+        dir.display(),
+        manifest.database,
+        manifest.spec,
+        if manifest.closed {
+            "closed in order"
+        } else {
+            "not closed in order: the next opening recovers it"
+        },
+    )?;
+    for table in &manifest.tables {
+        let (keys, values) = (&table.key_type, &table.value_type);
+        writeln!(out, "table {:?}: {keys} to {values}", table.name)?;
+    }
+    Ok(())
+}
+
+/// What the checksum of a manifest cannot tell.
+fn check_manifest(dir: &Path, manifest: &Manifest) -> Result<(), Failure> {
+    let nonsense = |why: String| {
+        Err(Failure::ManifestNonsense {
+            path: Manifest::path(dir),
+            why,
+        })
+    };
+    for (number, table) in manifest.tables.iter().enumerate() {
+        if table.id != TableId(number as u32) {
+            return nonsense(format!("table {:?} does not have its number", table.name));
+        }
+    }
+    for pair in manifest.generations.windows(2) {
+        let (before, after) = (&pair[0], &pair[1]);
+        if before.generation >= after.generation {
+            return nonsense(format!(
+                "{} is not the last before its follower",
+                before.generation
+            ));
+        }
+        if before.seal.is_none() {
+            return nonsense(format!("{} has a follower but no seal", before.generation));
+        }
+    }
+    for info in &manifest.generations {
+        if let Some(seal) = &info.seal
+            && seal.last_sequences.len() != usize::from(info.streams)
+        {
+            return nonsense(format!("the seal of {} has other streams", info.generation));
+        }
+    }
+    Ok(())
+}
+
+/// What was found in all generations.
+#[derive(Default)]
+struct Sum {
+    frames: u64,
+    commits: u64,
+    changes: u64,
+    bytes: u64,
+}
+
+/// Verifies a generation, and returns what there is to say about it.
+fn generation(
+    directory: &Directory,
+    manifest: &Manifest,
+    info: &GenerationInfo,
+    sum: &mut Sum,
+    progress: &mut Progress,
+) -> Result<Vec<String>, Failure> {
+    let mut lines = vec![format!(
+        "{}: {}, {}",
+        info.generation,
+        counted(u64::from(info.streams), "stream"),
+        if info.seal.is_some() {
+            "sealed"
+        } else {
+            "not sealed yet"
+        },
+    )];
+    let mut lsns = LsnSet::default();
+    let mut horizon = Lsn(0);
+    let mut max_stamp = Stamp(0);
+    for worker in (0..info.streams).map(WorkerId) {
+        let mut stream = Stream {
+            manifest,
+            info,
+            worker,
+            lsns: &mut lsns,
+            last_lsn: Lsn(0),
+            changes: 0,
+        };
+        let mut reader = StreamReader::open(
+            Arc::clone(&directory.disk),
+            &directory.wal,
+            manifest.identity(),
+            info,
+            worker,
+        )?;
+        while let Some(frame) = reader.next_frame()? {
+            stream.frame(&frame)?;
+            interrupt::check()?;
+            sum.frames += 1;
+            sum.bytes += u64::from(frame.header.length);
+            progress.say(|| {
+                let (frames, length) = (counted(sum.frames, "frame"), bytes(sum.bytes));
+                format!("checked {frames}, {length}")
+            });
+        }
+        let end = reader.end();
+        sum.commits += end.records;
+        sum.changes += stream.changes;
+        horizon = horizon.max(end.horizon);
+        max_stamp = max_stamp.max(end.max_stamp);
+        lines.push(stream_line(worker, end, stream.changes));
+    }
+    if let Some(seal) = &info.seal
+        && max_stamp > seal.max_stamp
+    {
+        return Err(Failure::ManifestNonsense {
+            path: Manifest::path(directory.wal.parent().unwrap_or(Path::new("."))),
+            why: format!(
+                "{} goes up to {max_stamp}, its seal says {}",
+                info.generation, seal.max_stamp
+            ),
+        });
+    }
+    if info.cut == CutRule::Lsn {
+        lines.push(check_gaps(info, &lsns, horizon)?);
+    }
+    Ok(lines)
+}
+
+fn stream_line(worker: WorkerId, end: StreamEnd, changes: u64) -> String {
+    format!(
+        "  {worker}: {}, {}, {}, {}{}",
+        counted(end.frames, "frame"),
+        counted(end.records, "commit"),
+        counted(changes, "change"),
+        bytes(end.bytes),
+        if end.torn {
+            "; its end is torn, as a crash leaves it"
+        } else {
+            ""
+        },
+    )
+}
+
+/// Whether all log sequence numbers are there that have to be, and what to say about the others.
+fn check_gaps(info: &GenerationInfo, lsns: &LsnSet, horizon: Lsn) -> Result<String, Failure> {
+    let missing = lsns.first_missing(info.first_lsn);
+    let last = match &info.seal {
+        Some(seal) => {
+            if missing <= seal.last_lsn {
+                let expected = seal.last_lsn.0 + 1 - info.first_lsn.0;
+                return Err(Failure::Open(OpenError::MissingCommits {
+                    generation: info.generation,
+                    expected,
+                    found: lsns.len() - lsns.count_from(seal.last_lsn.next()),
+                }));
+            }
+            seal.last_lsn
+        }
+        None if horizon > missing => {
+            return Err(Failure::Log(ReadError::HardenedMissing {
+                lsn: missing,
+                horizon,
+            }));
+        }
+        None => Lsn(missing.0 - 1),
+    };
+    let beyond = match lsns.count_from(last.next()) {
+        0 => String::new(),
+        cut_off => format!(
+            "; {} beyond a gap, never acknowledged, do not count",
+            counted(cut_off, "commit")
+        ),
+    };
+    Ok(if last < info.first_lsn {
+        format!("  no log sequence number counts{beyond}")
+    } else {
+        let (first, last) = (grouped(info.first_lsn.0), grouped(last.0));
+        format!("  log sequence numbers {first} to {last} without a gap{beyond}")
+    })
+}
+
+/// What is verified of a stream beyond what its reader does.
+struct Stream<'a> {
+    manifest: &'a Manifest,
+    info: &'a GenerationInfo,
+    worker: WorkerId,
+    lsns: &'a mut LsnSet,
+    last_lsn: Lsn,
+    changes: u64,
+}
+
+impl Stream<'_> {
+    fn frame(&mut self, frame: &Frame<'_>) -> Result<(), Failure> {
+        let nonsense = |why: String| Failure::FrameNonsense {
+            generation: self.info.generation,
+            worker: self.worker,
+            sequence: frame.header.sequence,
+            why,
+        };
+        let numbered = self.info.cut == CutRule::Lsn;
+        for record in frame.records() {
+            let stamp = record.stamp;
+            if stamp > frame.header.max_stamp || stamp > Stamp::MAX {
+                return Err(nonsense(format!("it holds {stamp}, above its own largest")));
+            }
+            if numbered {
+                if record.lsn <= self.last_lsn || record.lsn < self.info.first_lsn {
+                    return Err(nonsense(format!("{} is out of order", record.lsn)));
+                }
+                self.last_lsn = record.lsn;
+                if !self.lsns.insert(record.lsn) {
+                    return Err(Failure::Twice {
+                        generation: self.info.generation,
+                        lsn: record.lsn,
+                        stamp,
+                    });
+                }
+            }
+            for change in Changes::new(record.payload) {
+                let change = change.map_err(|error| {
+                    nonsense(format!(
+                        "the commit with {stamp} cannot be decoded: {error}"
+                    ))
+                })?;
+                let TableId(number) = change.table;
+                let Some(table) = self.manifest.tables.get(number as usize) else {
+                    return Err(nonsense(format!(
+                        "the commit with {stamp} changes table {number}, which there is not"
+                    )));
+                };
+                if table.fixed_keys && change.key.len() != 8 {
+                    return Err(nonsense(format!(
+                        "the commit with {stamp} has a key of {} bytes for table {:?}, not of 8",
+                        change.key.len(),
+                        table.name
+                    )));
+                }
+                self.changes += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use namiki::{Epoch, Generation, Spec, TableInfo};
+    use namiki_log::{Group, Log, LogConfig, Seal, SequencerKind};
+    use namiki_platform::disk::SyncedDisk;
+
+    fn info(last_lsn: Option<u64>) -> GenerationInfo {
+        let config = LogConfig::new(7, Generation(1));
+        GenerationInfo {
+            first_lsn: Lsn(10),
+            seal: last_lsn.map(|last| Seal {
+                last_sequences: vec![1],
+                last_lsn: Lsn(last),
+                max_stamp: Stamp(9),
+            }),
+            ..config.generation_info(CutRule::Lsn)
+        }
+    }
+
+    fn gaps(last_lsn: Option<u64>, found: &[u64], horizon: u64) -> Result<String, Failure> {
+        let mut lsns = LsnSet::default();
+        for lsn in found {
+            lsns.insert(Lsn(*lsn));
+        }
+        check_gaps(&info(last_lsn), &lsns, Lsn(horizon))
+    }
+
+    #[test]
+    fn a_gap_is_damage_exactly_if_what_is_missing_was_durable() {
+        let said = gaps(None, &[10, 11, 13, 14], 12).unwrap();
+        assert!(
+            said.contains("10 to 11 without a gap; 2 commits beyond"),
+            "{said}"
+        );
+        let error = gaps(None, &[10, 11, 13, 14], 13).unwrap_err();
+        assert!(
+            matches!(error, Failure::Log(ReadError::HardenedMissing { .. })),
+            "{error}"
+        );
+
+        let said = gaps(Some(11), &[10, 11, 13], 11).unwrap();
+        assert!(
+            said.contains("10 to 11 without a gap; 1 commit beyond"),
+            "{said}"
+        );
+        let error = gaps(Some(12), &[10, 11, 13], 11).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("holds 2 of the 3 commits"), "{text}");
+
+        assert!(
+            gaps(None, &[], 10)
+                .unwrap()
+                .contains("no log sequence number")
+        );
+    }
+
+    /// Writes commits with these payloads into a log and verifies it.
+    fn verified(payloads: &[&[u8]]) -> Result<u64, Failure> {
+        let dir = tempfile::tempdir().unwrap();
+        let disk: Arc<dyn namiki_platform::disk::Disk> = Arc::new(SyncedDisk::new());
+        let config = LogConfig {
+            group: Group::Auto,
+            sequencer: SequencerKind::FetchAdd,
+            ..LogConfig::new(7, Generation(1))
+        };
+        let info = config.generation_info(CutRule::Lsn);
+        let log = Log::<()>::create(Arc::clone(&disk), dir.path(), config).unwrap();
+        for payload in payloads {
+            let fill = |into: &mut [u8], _| into.copy_from_slice(payload);
+            let stream = log.stream(WorkerId(0));
+            let _ = stream
+                .append(Stamp(5), Epoch(1), payload.len(), fill, |()| {})
+                .unwrap();
+        }
+        log.close().unwrap();
+        let manifest = Manifest {
+            database: format!("{:032x}", 7),
+            spec: Spec::DEFAULT,
+            closed: true,
+            tables: vec![TableInfo {
+                id: TableId(0),
+                name: "t".to_owned(),
+                key_type: "u64".to_owned(),
+                value_type: "u64".to_owned(),
+                fixed_keys: true,
+                inline_bytes: 8,
+            }],
+            generations: vec![info.clone()],
+        };
+        let mut lsns = LsnSet::default();
+        let mut stream = Stream {
+            manifest: &manifest,
+            info: &info,
+            worker: WorkerId(0),
+            lsns: &mut lsns,
+            last_lsn: Lsn(0),
+            changes: 0,
+        };
+        let mut reader = StreamReader::open(disk, dir.path(), 7, &info, WorkerId(0))?;
+        while let Some(frame) = reader.next_frame()? {
+            stream.frame(&frame)?;
+        }
+        Ok(stream.changes)
+    }
+
+    #[test]
+    fn a_commit_that_makes_no_sense_is_found_though_its_checksum_holds() {
+        let sound = [2, 0, 8, 0, 0, 0, 0, 0, 0, 0, 1];
+        assert_eq!(verified(&[&sound, &[], &sound]).unwrap(), 2);
+        for (payload, why) in [
+            (&[9_u8][..], "unknown kind 9"),
+            (&sound[..5], "in the middle of a change"),
+            (
+                &[2, 1, 8, 0, 0, 0, 0, 0, 0, 0, 1],
+                "changes table 1, which there is not",
+            ),
+            (&[2, 0, 1, 0], "a key of 1 bytes for table \"t\""),
+        ] {
+            let error = verified(&[&sound, payload]).unwrap_err();
+            assert!(
+                matches!(error, Failure::FrameNonsense { sequence: 1, .. }),
+                "{error}"
+            );
+            assert!(error.to_string().contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_that_contradicts_itself_is_found() {
+        let sealed = |generation| GenerationInfo {
+            generation: Generation(generation),
+            ..info(Some(0))
+        };
+        let manifest = |generations| Manifest {
+            database: String::new(),
+            spec: Spec::DEFAULT,
+            closed: true,
+            tables: Vec::new(),
+            generations,
+        };
+        let dir = Path::new("d");
+        check_manifest(dir, &manifest(vec![sealed(1), sealed(2), info(None)])).unwrap_err();
+        check_manifest(dir, &manifest(vec![sealed(1), sealed(2)])).unwrap();
+        check_manifest(dir, &manifest(vec![info(None), sealed(2)])).unwrap_err();
+        let mut other = sealed(3);
+        other.streams = 2;
+        check_manifest(dir, &manifest(vec![sealed(1), other])).unwrap_err();
+    }
+}

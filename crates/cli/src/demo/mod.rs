@@ -1,0 +1,312 @@
+//! `namiki demo`: load, pay, kill, recover, and compare with an outside witness.
+//!
+//! ```text
+//!   parent: the witness                          child: the victim
+//!   starts the child ──────────────────────────▶ creates the database, loads the accounts
+//!   shows how far it is      ◀── pipe: loaded ──
+//!   remembers every id       ◀── pipe: acknowledged ── pays from account to account
+//!   after some seconds: SIGKILL ───────────────▶ dies in the middle of it
+//!   opens the database: recovery
+//!   looks for every id it was told, adds up all the money
+//! ```
+//! The witness shares nothing with the database but the pipe. A payment is written into the pipe
+//! after the database acknowledged it, so whatever has come out of the pipe must have survived.
+
+mod ledger;
+mod message;
+mod verify;
+mod victim;
+mod witness;
+
+use std::io::Write;
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use clap::Args;
+use namiki::{Database, Logging, Spec};
+
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::text::{bytes, counted, grouped};
+use ledger::INITIAL_BALANCE;
+pub(crate) use victim::{VICTIM_COMMAND, VictimArguments, run as run_victim};
+use witness::Testimony;
+
+const HELP: &str = "\
+What it does: a second process creates a database, loads the accounts, and pays from account to
+account on all processors. It reports every payment through a pipe when, and only when, the database
+has acknowledged it. After some seconds it is killed with SIGKILL. Then the database is opened again,
+which recovers it from its logs, and is compared with what came through the pipe.
+
+The directory has to be new or empty and is kept, so that you can look at it with `namiki check` and
+`namiki dump-log`. Without --dir, one is made in the system's temporary folder (set TMPDIR for another
+place) and removed at the end. Where that folder is kept in memory, writing is faster than to a disk.
+
+Exit status: 0 if nothing is missing, 1 otherwise.
+
+Examples:
+  namiki demo
+  namiki demo --accounts 100000 --seconds 2
+  namiki demo --dir /data/demo --spec 'TT(ELR)+PWAL(16)'";
+
+/// What `namiki demo` is told.
+#[derive(Args)]
+#[command(after_help = HELP)]
+pub(crate) struct DemoArguments {
+    /// Where to make the database; kept. Default: a temporary folder, removed at the end
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// How many accounts to load
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(2..=1 << 32))]
+    accounts: u64,
+    /// How long to pay before the kill
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// How many threads pay. Default: one for each processor
+    #[arg(long)]
+    threads: Option<NonZeroU16>,
+    /// How the database runs its transactions: TT ( NLR | ELR ) + PWAL(n|auto) | SWAL(n|auto)
+    #[arg(long, default_value_t = Spec::DEFAULT, value_parser = durable_spec)]
+    spec: Spec,
+}
+
+fn durable_spec(text: &str) -> Result<Spec, String> {
+    let spec: Spec = text.parse().map_err(|error| format!("{error}"))?;
+    match spec.logging {
+        Logging::None => Err("without a log, nothing survives a kill".to_owned()),
+        Logging::Log { .. } => Ok(spec),
+    }
+}
+
+/// Where the demo's database is; a temporary folder goes with it.
+enum Place {
+    Given(PathBuf),
+    Temporary(tempfile::TempDir),
+}
+
+impl Place {
+    fn new(given: Option<&Path>) -> Result<Self, Failure> {
+        let Some(dir) = given else {
+            let made = tempfile::Builder::new().prefix("namiki-demo-").tempdir();
+            return made.map(Self::Temporary).map_err(|source| Failure::Device {
+                doing: "make a folder in",
+                path: std::env::temp_dir(),
+                source,
+            });
+        };
+        match std::fs::read_dir(dir).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => Ok(Self::Given(dir.to_owned())),
+            Ok(false) => Err(Failure::NotEmpty(dir.to_owned())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Ok(Self::Given(dir.to_owned()))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+                Err(Failure::NotADirectory(dir.to_owned()))
+            }
+            Err(source) => Err(Failure::Device {
+                doing: "read",
+                path: dir.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Given(dir) => dir,
+            Self::Temporary(dir) => dir.path(),
+        }
+    }
+
+    /// Removes a temporary folder, and says when that fails.
+    fn leave(self) -> Result<(), Failure> {
+        let Self::Temporary(dir) = self else {
+            return Ok(());
+        };
+        let path = dir.path().to_owned();
+        dir.close().map_err(|source| Failure::Device {
+            doing: "remove",
+            path,
+            source,
+        })
+    }
+}
+
+/// Runs the demonstration.
+pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
+    interrupt::listen();
+    let place = Place::new(arguments.dir.as_deref())?;
+    let threads = arguments.threads.unwrap_or_else(|| {
+        std::thread::available_parallelism()
+            .ok()
+            .and_then(|n| NonZeroU16::try_from(n.get() as u16).ok())
+            .unwrap_or(NonZeroU16::MIN)
+    });
+    let victim = VictimArguments {
+        dir: place.path().to_owned(),
+        accounts: arguments.accounts,
+        threads,
+        spec: arguments.spec,
+    };
+    let told = story(&victim, arguments.seconds);
+    let left = place.leave();
+    told.and(left)
+}
+
+/// One line of what happened: a word, and a sentence.
+fn tell(word: &str, sentence: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{word:<11}{sentence}")
+        .and_then(|()| out.flush())
+        .map_err(Failure::output)
+}
+
+fn story(arguments: &VictimArguments, seconds: u64) -> Result<(), Failure> {
+    tell(
+        "namiki",
+        &format!(
+            "{} as {}, {} in {}",
+            counted(arguments.accounts, "account"),
+            arguments.spec,
+            counted(u64::from(arguments.threads.get()), "thread"),
+            arguments.dir.display()
+        ),
+    )?;
+    let testimony = witness::watch(arguments, seconds)?;
+    let acknowledged = testimony.acknowledged.len() as u64;
+    tell(
+        "loaded",
+        &format!(
+            "{} with {INITIAL_BALANCE} each in {:.1} s",
+            counted(arguments.accounts, "account"),
+            testimony.load_seconds
+        ),
+    )?;
+    tell(
+        "paid",
+        &format!(
+            "{} acknowledged in {:.1} s, {} a second",
+            counted(acknowledged, "payment"),
+            testimony.pay_seconds,
+            grouped((acknowledged as f64 / testimony.pay_seconds) as u64)
+        ),
+    )?;
+    tell("killed", "with SIGKILL while payments were under way")?;
+
+    let db = recover(arguments)?;
+    let outcome = verdict(&db, arguments, testimony);
+    let closed = db.close().map_err(Failure::Transaction);
+    outcome.and(closed)
+}
+
+/// Opens the database that was killed.
+fn recover(arguments: &VictimArguments) -> Result<Database, Failure> {
+    let progress = Arc::new(Mutex::new(Progress::new()));
+    let shown = Arc::clone(&progress);
+    let db = Database::builder()
+        .create(false)
+        .spec(arguments.spec)
+        .streams(arguments.threads)
+        .interrupt(Arc::clone(interrupt::asked()))
+        .on_progress(Arc::new(move |at| {
+            let Ok(mut shown) = shown.lock() else { return };
+            shown.say(|| {
+                format!(
+                    "recovering  {} of log, {}",
+                    bytes(at.bytes),
+                    counted(at.replayed, "commit")
+                )
+            });
+        }))
+        .open(&arguments.dir)?;
+    if let Ok(mut shown) = progress.lock() {
+        shown.clear();
+    }
+    let report = db.recovery();
+    let torn = match report.torn {
+        0 => String::new(),
+        torn => format!(
+            "; {} ended in a torn frame",
+            counted(u64::from(torn), "stream")
+        ),
+    };
+    let dropped = match report.dropped {
+        0 => String::new(),
+        dropped => format!(
+            "; {} dropped, not acknowledged and behind a gap",
+            counted(dropped, "commit")
+        ),
+    };
+    tell(
+        "recovered",
+        &format!(
+            "{} from {} of log in {:.2} s{torn}{dropped}",
+            counted(report.replayed, "commit"),
+            bytes(report.bytes),
+            report.seconds
+        ),
+    )?;
+    Ok(db)
+}
+
+/// Compares the database with what the witness was told.
+fn verdict(
+    db: &Database,
+    arguments: &VictimArguments,
+    testimony: Testimony,
+) -> Result<(), Failure> {
+    let acknowledged = testimony.acknowledged.len() as u64;
+    let found = verify::compare(db, arguments.accounts, testimony.acknowledged)?;
+    tell(
+        "payments",
+        &match &found.missing[..] {
+            [] => format!(
+                "all {} acknowledged are there, and {} more that had no time to be acknowledged",
+                grouped(acknowledged),
+                grouped(found.unacknowledged)
+            ),
+            [first, ..] => format!(
+                "MISSING: {} of {} acknowledged, the first with id {first}",
+                grouped(found.missing.len() as u64),
+                grouped(acknowledged)
+            ),
+        },
+    )?;
+    let (expected, accounts) = (
+        i128::from(arguments.accounts) * i128::from(INITIAL_BALANCE),
+        counted(arguments.accounts, "account"),
+    );
+    tell(
+        "money",
+        &if found.total == expected && found.accounts == arguments.accounts {
+            format!(
+                "conserved: {} in {accounts}, as at the beginning",
+                grouped(expected)
+            )
+        } else {
+            format!(
+                "NOT CONSERVED: {} in {}, and it was {} in {accounts}",
+                grouped(found.total),
+                counted(found.accounts, "account"),
+                grouped(expected)
+            )
+        },
+    )?;
+    tell(
+        "balances",
+        &match found.wrong_balances {
+            0 => "every account holds exactly what its payments add up to".to_owned(),
+            wrong => format!(
+                "WRONG: {} not what the payments add up to",
+                counted(wrong, "account")
+            ),
+        },
+    )?;
+    if found.is_sound(arguments.accounts, expected) {
+        Ok(())
+    } else {
+        Err(Failure::Broken)
+    }
+}

@@ -1,0 +1,191 @@
+//! The process that is killed: it loads the accounts and pays until it dies.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+use std::num::NonZeroU16;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use clap::Args;
+use namiki::{Database, Error, Session, Spec, Ticket, WorkerId};
+use namiki_platform::random::Random;
+
+use super::ledger::{AMOUNT_MAX, INITIAL_BALANCE, Ledger, Payment};
+use super::message::{MESSAGE_BYTES, Message};
+use crate::failure::Failure;
+
+/// The name of the hidden command.
+pub(crate) const VICTIM_COMMAND: &str = "demo-victim";
+
+/// Accounts that one transaction loads.
+const LOAD_BATCH: u64 = 1000;
+/// Payments of a thread that may wait to be durable at the same time.
+const WAITING_MAX: usize = 64;
+/// A payment's id holds its thread above this many bits and counts within them.
+const ID_COUNT_BITS: u32 = 40;
+
+// One write of at most 4096 bytes into a pipe is whole or absent, so threads need no lock, and the
+// messages of one are never mixed with those of another.
+const _: () = assert!(WAITING_MAX * MESSAGE_BYTES <= 4096);
+
+/// What the victim is told.
+#[derive(Args)]
+pub(crate) struct VictimArguments {
+    /// Where to make the database
+    #[arg(long)]
+    pub(super) dir: PathBuf,
+    /// How many accounts to load
+    #[arg(long)]
+    pub(super) accounts: u64,
+    /// How many threads pay
+    #[arg(long)]
+    pub(super) threads: NonZeroU16,
+    /// How the database runs its transactions
+    #[arg(long)]
+    pub(super) spec: Spec,
+}
+
+/// Loads and pays, and reports through standard output, until it is killed or nobody listens.
+pub(crate) fn run(arguments: &VictimArguments) -> Result<(), Failure> {
+    // The descriptor itself, because the standard library's output is buffered.
+    let pipe = io::stdout()
+        .as_fd()
+        .try_clone_to_owned()
+        .map(File::from)
+        .map_err(Failure::Output)?;
+    let db = Database::builder()
+        .spec(arguments.spec)
+        .streams(arguments.threads)
+        .open(&arguments.dir)?;
+    let victim = Victim {
+        ledger: Ledger::open(&db)?,
+        db,
+        pipe,
+        accounts: arguments.accounts,
+        next_account: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+    };
+    victim.on_all(arguments.threads, Victim::load)?;
+    victim.tell(&Message::Paying.encode())?;
+    victim.on_all(arguments.threads, Victim::pay)
+}
+
+struct Victim {
+    db: Database,
+    ledger: Ledger,
+    pipe: File,
+    accounts: u64,
+    next_account: AtomicU64,
+    /// Another thread has failed.
+    stop: AtomicBool,
+}
+
+impl Victim {
+    fn on_all(
+        &self,
+        threads: NonZeroU16,
+        work: impl Fn(&Self, u16) -> Result<(), Failure> + Copy + Send,
+    ) -> Result<(), Failure> {
+        let run = move |thread| {
+            let done = work(self, thread);
+            if done.is_err() {
+                self.stop.store(true, Ordering::Relaxed);
+            }
+            done
+        };
+        std::thread::scope(|scope| {
+            let running: Vec<_> = (0..threads.get())
+                .map(|thread| scope.spawn(move || run(thread)))
+                .collect();
+            // All are waited for, and the first failure is the one to report.
+            let mut all = Ok(());
+            for running in running {
+                let done = running
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                all = all.and(done);
+            }
+            all
+        })
+    }
+
+    fn tell(&self, messages: &[u8]) -> Result<(), Failure> {
+        (&self.pipe).write_all(messages).map_err(Failure::output)
+    }
+
+    fn load(&self, thread: u16) -> Result<(), Failure> {
+        let mut session = self.db.session_on(WorkerId(thread))?;
+        loop {
+            let first = self.next_account.fetch_add(LOAD_BATCH, Ordering::Relaxed);
+            if first >= self.accounts || self.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let batch = first..self.accounts.min(first + LOAD_BATCH);
+            session.transact(|tx| {
+                for account in batch.clone() {
+                    tx.put(&self.ledger.accounts, &account, &INITIAL_BALANCE)?;
+                }
+                Ok(())
+            })?;
+            self.tell(&Message::Loaded(batch.end - batch.start).encode())?;
+        }
+    }
+
+    fn pay(&self, thread: u16) -> Result<(), Failure> {
+        let mut session = self.db.session_on(WorkerId(thread))?;
+        let seed = u64::from(std::process::id());
+        let mut random = Random::stream(seed, u64::from(thread));
+        // In the order of their commits, as the paper's commitQueue.
+        let mut waiting = VecDeque::<(u64, Ticket)>::new();
+        let mut said = Vec::new();
+        for count in 1.. {
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let id = u64::from(thread) << ID_COUNT_BITS | count;
+            let from = random.below(self.accounts);
+            let payment = Payment {
+                from,
+                // Any account but the one that pays.
+                to: (from + 1 + random.below(self.accounts - 1)) % self.accounts,
+                amount: 1 + random.below(AMOUNT_MAX) as i64,
+            };
+            match session.transact_async(|tx| self.ledger.pay(tx, id, &payment)) {
+                Ok((true, ticket)) => waiting.push_back((id, ticket)),
+                Ok((false, _)) => {}
+                Err(Error::TooManyConflicts { .. }) => {}
+                Err(error) => return Err(Failure::Transaction(error)),
+            }
+            self.acknowledge(&session, &mut waiting, &mut said)?;
+        }
+        Ok(())
+    }
+
+    /// Reports the payments at the front that the database has acknowledged, after waiting for one
+    /// if there are too many that it has not.
+    fn acknowledge(
+        &self,
+        session: &Session,
+        waiting: &mut VecDeque<(u64, Ticket)>,
+        said: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        if waiting.len() >= WAITING_MAX
+            && let Some((_, first)) = waiting.front()
+        {
+            session.wait(first)?;
+        }
+        said.clear();
+        while let Some((id, ticket)) = waiting.front()
+            && session.is_acknowledged(ticket)
+        {
+            said.extend_from_slice(&Message::Acknowledged(*id).encode());
+            waiting.pop_front();
+        }
+        if said.is_empty() {
+            return Ok(());
+        }
+        self.tell(said)
+    }
+}

@@ -1,0 +1,91 @@
+//! A database directory, looked at without changing it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use namiki::{Manifest, OpenError};
+use namiki_platform::disk::{DirLock, Disk};
+
+use crate::failure::Failure;
+use crate::read_only::{LOCK_NAME, ReadOnlyDisk};
+
+/// How the names of files begin that an interrupted creation can leave: the lock, the first manifest
+/// while it is written, and the file that tries direct I/O.
+const LEFT_BY_INTERRUPTED_CREATION: [&str; 3] = [LOCK_NAME, "MANIFEST", "direct-io-probe"];
+
+/// A directory that nobody else uses for as long as this is held.
+pub(crate) struct Directory {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) wal: PathBuf,
+    /// Nothing if the creation of the database was interrupted before it had one.
+    pub(crate) manifest: Option<Manifest>,
+    _lock: DirLock,
+}
+
+impl Directory {
+    pub(crate) fn open(dir: &Path) -> Result<Self, Failure> {
+        let failed = |source| Failure::Device {
+            doing: "read",
+            path: dir.to_owned(),
+            source,
+        };
+        match std::fs::metadata(dir) {
+            Ok(found) if !found.is_dir() => return Err(Failure::NotADirectory(dir.to_owned())),
+            Ok(_) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk::new());
+        let lock = disk.lock_dir(dir).map_err(|error| match error.kind() {
+            io::ErrorKind::ResourceBusy => Failure::Open(OpenError::InUse {
+                dir: dir.to_owned(),
+            }),
+            _ => failed(error),
+        })?;
+        let wal = dir.join("wal");
+        let manifest = Manifest::read(&*disk, dir)?;
+        if manifest.is_none() {
+            unfinished(dir, &wal)?;
+        }
+        Ok(Self {
+            disk,
+            wal,
+            manifest,
+            _lock: lock,
+        })
+    }
+}
+
+/// Fails unless a directory without a manifest is one that a creation was interrupted in.
+fn unfinished(dir: &Path, wal: &Path) -> Result<(), Failure> {
+    let entries = |dir: &Path| -> Result<Vec<PathBuf>, Failure> {
+        let failed = |source| Failure::Device {
+            doing: "read",
+            path: dir.to_owned(),
+            source,
+        };
+        std::fs::read_dir(dir)
+            .map_err(failed)?
+            .map(|entry| entry.map(|entry| entry.path()).map_err(failed))
+            .collect()
+    };
+    // The manifest is there before the log is begun.
+    if wal.is_dir() && !entries(wal)?.is_empty() {
+        return Err(Failure::ManifestMissing {
+            manifest: Manifest::path(dir),
+            wal: wal.to_owned(),
+        });
+    }
+    let foreign = entries(dir)?.into_iter().any(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !LEFT_BY_INTERRUPTED_CREATION
+            .iter()
+            .any(|left| name.starts_with(left))
+    });
+    if foreign {
+        return Err(Failure::Open(OpenError::NotADatabase {
+            dir: dir.to_owned(),
+        }));
+    }
+    Ok(())
+}

@@ -1,0 +1,372 @@
+//! `namiki dump-log`: a log as text, a line for each frame and each commit.
+
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use namiki::{Change, Changes, Generation, Manifest, TableId, WorkerId};
+use namiki_log::{CutRule, Frame, FrameHeader, GenerationInfo, LogRecord, StreamReader};
+use serde::Serialize;
+
+use crate::directory::Directory;
+use crate::failure::Failure;
+use crate::text::{counted, grouped, hex};
+use crate::{interrupt, show};
+
+const HELP: &str = "\
+Frames come generation by generation and stream by stream, each followed by its commits. Stream n is the
+log of worker n. Keys and values are shown by the types that their table has in the manifest, and in hexadecimal where the type
+is a program's own. Nothing in the directory is changed. A database that is in use cannot be dumped.
+
+With --format json, each line is an object whose \"kind\" is \"frame\", \"commit\" or \"end\" (of a stream).
+
+Examples:
+  namiki dump-log /data/shop | head
+  namiki dump-log /data/shop --generation 2 --stream 0
+  namiki dump-log /data/shop --format json | jq 'select(.kind == \"commit\") | .stamp'";
+
+/// What `namiki dump-log` is told.
+#[derive(Args)]
+#[command(after_help = HELP)]
+pub(crate) struct DumpLogArguments {
+    /// The database's directory
+    dir: PathBuf,
+    /// Only this stream, counted from 0
+    #[arg(long)]
+    stream: Option<u16>,
+    /// Only this generation, counted from 1
+    #[arg(long)]
+    generation: Option<u32>,
+    /// Stop after this many lines
+    #[arg(long, value_name = "LINES")]
+    limit: Option<u64>,
+    /// In text, show so many changes of a commit, and say how many more there are
+    #[arg(long, value_name = "CHANGES", default_value_t = 10)]
+    changes: usize,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// One object a line
+    Json,
+}
+
+/// Prints the log.
+pub(crate) fn run(arguments: &DumpLogArguments) -> Result<(), Failure> {
+    interrupt::listen();
+    let directory = Directory::open(&arguments.dir)?;
+    let Some(manifest) = &directory.manifest else {
+        eprintln!(
+            "namiki: {} holds no database yet, so there is no log",
+            arguments.dir.display()
+        );
+        return Ok(());
+    };
+    check_selection(arguments, manifest)?;
+    let mut dump = Dump {
+        out: BufWriter::new(std::io::stdout().lock()),
+        format: arguments.format,
+        changes: arguments.changes,
+        left: arguments.limit.unwrap_or(u64::MAX),
+        manifest,
+    };
+    let done = all(&directory, manifest, arguments, &mut dump);
+    // What was printed before an error shall be seen.
+    let flushed = dump.out.flush().map_err(Failure::output);
+    done.and(flushed)
+}
+
+fn check_selection(arguments: &DumpLogArguments, manifest: &Manifest) -> Result<(), Failure> {
+    let known = &manifest.generations;
+    if let Some(wanted) = arguments.generation
+        && !known.iter().any(|info| info.generation.0 == wanted)
+    {
+        let there = match (known.first(), known.last()) {
+            (Some(first), Some(last)) => {
+                format!("it has {} to {}", first.generation.0, last.generation.0)
+            }
+            _ => "it has none".to_owned(),
+        };
+        return Err(Failure::Usage(format!(
+            "the log has no generation {wanted}; {there}"
+        )));
+    }
+    let streams = known.iter().map(|info| info.streams).max().unwrap_or(0);
+    if let Some(wanted) = arguments.stream
+        && wanted >= streams
+    {
+        return Err(Failure::Usage(format!(
+            "the log has no stream {wanted}; it has {}, counted from 0",
+            counted(u64::from(streams), "stream")
+        )));
+    }
+    Ok(())
+}
+
+fn all(
+    directory: &Directory,
+    manifest: &Manifest,
+    arguments: &DumpLogArguments,
+    dump: &mut Dump<'_, impl Write>,
+) -> Result<(), Failure> {
+    let wanted = |info: &&GenerationInfo| match arguments.generation {
+        Some(generation) => info.generation == Generation(generation),
+        None => true,
+    };
+    for info in manifest.generations.iter().filter(wanted) {
+        let streams = match arguments.stream {
+            Some(stream) => stream..info.streams.min(stream.saturating_add(1)),
+            None => 0..info.streams,
+        };
+        for worker in streams.map(WorkerId) {
+            let mut reader = StreamReader::open(
+                Arc::clone(&directory.disk),
+                &directory.wal,
+                manifest.identity(),
+                info,
+                worker,
+            )?;
+            while let Some(frame) = reader.next_frame()? {
+                interrupt::check()?;
+                dump.frame(info, &frame)?;
+                if dump.left == 0 {
+                    return Ok(());
+                }
+            }
+            dump.end(info, worker, reader.end().torn)?;
+            if dump.left == 0 {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Dump<'a, W> {
+    out: W,
+    format: Format,
+    /// Changes of a commit that a line of text shows.
+    changes: usize,
+    /// Lines that may still be printed.
+    left: u64,
+    manifest: &'a Manifest,
+}
+
+/// One line of JSON.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Line<'a> {
+    Frame {
+        generation: u32,
+        stream: u16,
+        frame: u64,
+        commits: u32,
+        bytes: u32,
+        first_lsn: u64,
+        last_lsn: u64,
+        max_stamp: u64,
+        epoch: u64,
+        horizon: u64,
+    },
+    Commit {
+        generation: u32,
+        stream: u16,
+        frame: u64,
+        stamp: u64,
+        lsn: u64,
+        /// False of a commit that recovery has cut off.
+        counts: bool,
+        bytes: usize,
+        changes: &'a [ShownChange<'a>],
+    },
+    End {
+        generation: u32,
+        stream: u16,
+        torn: bool,
+    },
+}
+
+#[derive(Serialize)]
+struct ShownChange<'a> {
+    op: &'static str,
+    table: &'a str,
+    key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+    key_hex: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_hex: Option<String>,
+}
+
+impl<'a, W: Write> Dump<'a, W> {
+    fn line(&mut self, text: impl FnOnce() -> String, json: &Line<'_>) -> Result<(), Failure> {
+        if self.left == 0 {
+            return Ok(());
+        }
+        self.left -= 1;
+        match self.format {
+            Format::Text => writeln!(self.out, "{}", text()),
+            Format::Json => serde_json::to_writer(&mut self.out, json)
+                .map_err(std::io::Error::from)
+                .and_then(|()| writeln!(self.out)),
+        }
+        .map_err(Failure::output)
+    }
+
+    fn frame(&mut self, info: &GenerationInfo, frame: &Frame<'_>) -> Result<(), Failure> {
+        let header = frame.header;
+        let numbered = info.cut == CutRule::Lsn;
+        self.line(
+            || frame_text(&header, numbered),
+            &Line::Frame {
+                generation: header.generation.0,
+                stream: header.worker.0,
+                frame: header.sequence,
+                commits: header.records,
+                bytes: header.length,
+                first_lsn: header.first_lsn.0,
+                last_lsn: header.last_lsn.0,
+                max_stamp: header.max_stamp.0,
+                epoch: header.epoch.0,
+                horizon: header.horizon.0,
+            },
+        )?;
+        for record in frame.records() {
+            if self.left == 0 {
+                return Ok(());
+            }
+            let counts = match &info.seal {
+                Some(seal) if numbered => record.lsn <= seal.last_lsn,
+                _ => true,
+            };
+            self.commit(&header, &record, counts)?;
+        }
+        Ok(())
+    }
+
+    fn commit(
+        &mut self,
+        header: &FrameHeader,
+        record: &LogRecord<'_>,
+        counts: bool,
+    ) -> Result<(), Failure> {
+        let changes: Vec<ShownChange<'a>> = Changes::new(record.payload)
+            .map(|change| {
+                let change = change.map_err(|error| error.to_string())?;
+                self.shown(&change)
+            })
+            .collect::<Result<_, String>>()
+            .map_err(|why| Failure::FrameNonsense {
+                generation: header.generation,
+                worker: header.worker,
+                sequence: header.sequence,
+                why: format!("the commit with {}: {why}", record.stamp),
+            })?;
+        let json = Line::Commit {
+            generation: header.generation.0,
+            stream: header.worker.0,
+            frame: header.sequence,
+            stamp: record.stamp.0,
+            lsn: record.lsn.0,
+            counts,
+            bytes: record.payload.len(),
+            changes: &changes,
+        };
+        let shown = self.changes;
+        self.line(|| commit_text(record, counts, &changes, shown), &json)
+    }
+
+    fn shown(&self, change: &Change<'_>) -> Result<ShownChange<'a>, String> {
+        let TableId(number) = change.table;
+        let manifest = self.manifest;
+        let table = manifest
+            .tables
+            .get(number as usize)
+            .ok_or_else(|| format!("it changes table {number}, which there is not"))?;
+        Ok(ShownChange {
+            op: match change.value {
+                Some(_) => "put",
+                None => "delete",
+            },
+            table: &table.name,
+            key: show::key(table, change.key),
+            value: change.value.map(|value| show::value(table, value)),
+            key_hex: hex(change.key),
+            value_hex: change.value.map(hex),
+        })
+    }
+
+    fn end(&mut self, info: &GenerationInfo, worker: WorkerId, torn: bool) -> Result<(), Failure> {
+        let generation = info.generation;
+        self.line(
+            || {
+                let torn = if torn {
+                    ", torn, as a crash leaves it"
+                } else {
+                    ""
+                };
+                format!("end of {worker} in {generation}{torn}")
+            },
+            &Line::End {
+                generation: generation.0,
+                stream: worker.0,
+                torn,
+            },
+        )
+    }
+}
+
+fn frame_text(header: &FrameHeader, numbered: bool) -> String {
+    let mut text = format!(
+        "frame {} of {} in {}: {}, {} bytes, stamps up to {}, {}",
+        header.sequence,
+        header.worker,
+        header.generation,
+        counted(u64::from(header.records), "commit"),
+        header.length,
+        header.max_stamp.0,
+        header.epoch,
+    );
+    if numbered {
+        let (first, last) = (header.first_lsn.0, header.last_lsn.0);
+        let horizon = header.horizon.0;
+        text.push_str(&format!(
+            ", lsn {first} to {last}, durable below lsn {horizon}"
+        ));
+    }
+    text
+}
+
+fn commit_text(
+    record: &LogRecord<'_>,
+    counts: bool,
+    changes: &[ShownChange<'_>],
+    shown: usize,
+) -> String {
+    let mut text = format!("  {}", record.stamp);
+    if record.lsn.0 != 0 {
+        text.push_str(&format!(" {}", record.lsn));
+    }
+    if !counts {
+        text.push_str(" (cut off by recovery)");
+    }
+    text.push(':');
+    for (at, change) in changes.iter().take(shown).enumerate() {
+        text.push_str(if at == 0 { " " } else { "; " });
+        text.push_str(&format!("{} {}[{}]", change.op, change.table, change.key));
+        if let Some(value) = &change.value {
+            text.push_str(&format!(" = {value}"));
+        }
+    }
+    if changes.len() > shown {
+        let more = (changes.len() - shown) as u64;
+        text.push_str(&format!(" … and {} more", grouped(more)));
+    }
+    text
+}

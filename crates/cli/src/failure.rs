@@ -1,0 +1,127 @@
+//! Why a command ended without having done what it was asked to.
+
+use std::error::Error as _;
+use std::fmt::Write as _;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use namiki::{Generation, Lsn, OpenError, ReadError, Stamp, WorkerId};
+
+/// Why a command failed. The message is one sentence; [`Failure::sentence`] adds the causes.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The command line asks for something that there is not.
+    #[error("{0}")]
+    Usage(String),
+    /// Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+    /// Standard output was closed by its reader. No reason to complain.
+    #[error("standard output was closed")]
+    OutputClosed,
+    /// Standard output cannot be written.
+    #[error("cannot write to standard output")]
+    Output(#[source] io::Error),
+    /// A file, a directory or a process of our own cannot be used.
+    #[error("cannot {doing} {}", path.display())]
+    Device {
+        /// What was being done, as in "read".
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The path names something else.
+    #[error("{} is not a directory", .0.display())]
+    NotADirectory(PathBuf),
+    /// The directory for a new database is not empty.
+    #[error("{} is not empty, and the demo makes a new database; name a new or an empty directory", .0.display())]
+    NotEmpty(PathBuf),
+    /// A database could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A log cannot be read back.
+    #[error(transparent)]
+    Log(#[from] ReadError),
+    /// A transaction failed.
+    #[error(transparent)]
+    Transaction(#[from] namiki::Error),
+    /// There are log files and nothing that says what they are.
+    #[error("{} is missing, although {} holds a log; restore it from a backup", manifest.display(), wal.display())]
+    ManifestMissing {
+        /// Where the manifest should be.
+        manifest: PathBuf,
+        /// Where the log is.
+        wal: PathBuf,
+    },
+    /// The manifest contradicts itself.
+    #[error("the manifest {} is damaged: {why}; restore it from a backup", path.display())]
+    ManifestNonsense {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A frame is whole, its checksum holds, and yet it makes no sense.
+    #[error(
+        "{worker} of {generation} of the log: frame {sequence} is whole but makes no sense: {why}"
+    )]
+    FrameNonsense {
+        /// The log's generation.
+        generation: Generation,
+        /// The stream.
+        worker: WorkerId,
+        /// The frame.
+        sequence: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A log sequence number was given out twice.
+    #[error("{lsn} is twice in {generation} of the log, the second time with {stamp}")]
+    Twice {
+        /// The log's generation.
+        generation: Generation,
+        /// The number.
+        lsn: Lsn,
+        /// The second commit that has it.
+        stamp: Stamp,
+    },
+    /// The process that runs the payments ended before it was killed.
+    #[error("the process that ran the payments ended by itself ({0}) before it was killed")]
+    VictimEnded(ExitStatus),
+    /// The demo found something missing. What, it has said.
+    #[error("the database is not as it was acknowledged; please report this as a bug")]
+    Broken,
+}
+
+impl Failure {
+    /// The failure and its causes, as one line.
+    pub(crate) fn sentence(&self) -> String {
+        let mut sentence = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            let _ = write!(sentence, ": {error}");
+            cause = error.source();
+        }
+        sentence
+    }
+
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Interrupted | Self::Open(OpenError::Interrupted) => 130,
+            _ => 1,
+        }
+    }
+
+    /// The failure of a write to standard output.
+    pub(crate) fn output(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::OutputClosed,
+            _ => Self::Output(error),
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! The program as its user sees it: what it prints, what it changes, how it ends.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::SystemTime;
+
+use namiki::{Database, Spec};
+use tempfile::TempDir;
+
+fn namiki(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_namiki"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// Standard output of a run that has to end well.
+fn works(arguments: &[&str]) -> String {
+    let output = namiki(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Standard error of a run that has to end with `status`: one sentence.
+fn refuses(status: i32, arguments: &[&str]) -> String {
+    let output = namiki(arguments);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(status),
+        "{arguments:?}: {errors}"
+    );
+    errors
+}
+
+fn spec(text: &str) -> Spec {
+    text.parse().unwrap()
+}
+
+/// Makes a database in which every kind of line of a dump occurs.
+fn fill(dir: &Path, spec: Spec) -> Database {
+    let db = Database::builder()
+        .spec(spec)
+        .streams(2.try_into().unwrap())
+        .segment_bytes(1 << 20)
+        .open(dir)
+        .unwrap();
+    let stock = db.table::<u64, i64>("stock").unwrap();
+    let names = db.table::<str, str>("names").unwrap();
+    for item in 0..20_u64 {
+        db.transact(|tx| {
+            tx.put(&stock, &item, &(item as i64 - 5))?;
+            tx.put(&names, &format!("item {item}")[..], "並木")
+        })
+        .unwrap();
+    }
+    db.transact(|tx| tx.delete(&stock, &3)).unwrap();
+    db
+}
+
+fn database(spec: Spec) -> (TempDir, String) {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path(), spec).close().unwrap();
+    let path = dir.path().to_str().unwrap().to_owned();
+    (dir, path)
+}
+
+/// Every file below `dir` with its contents and the time of its last change.
+fn everything(dir: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.insert(
+                path.clone(),
+                (Vec::new(), path.metadata().unwrap().modified().unwrap()),
+            );
+            found.extend(everything(&path));
+        } else {
+            let modified = path.metadata().unwrap().modified().unwrap();
+            found.insert(path.clone(), (fs::read(&path).unwrap(), modified));
+        }
+    }
+    found
+}
+
+/// The first segment of the first stream that has more than one frame.
+fn segment(dir: &str) -> PathBuf {
+    let mut segments: Vec<_> = everything(&Path::new(dir).join("wal"))
+        .into_iter()
+        .filter(|(path, _)| path.extension().is_some_and(|it| it == "seg"))
+        .filter(|(_, (bytes, _))| bytes.windows(4).filter(|it| it == b"NLF1").count() > 2)
+        .map(|(path, _)| path)
+        .collect();
+    segments.sort();
+    segments.remove(0)
+}
+
+/// Where the frames of a segment begin.
+fn frames(bytes: &[u8]) -> Vec<usize> {
+    (0..bytes.len())
+        .step_by(512)
+        .filter(|&at| bytes[at..].starts_with(b"NLF1"))
+        .collect()
+}
+
+const SPECS: [&str; 3] = ["TT(NLR)+PWAL(auto)", "TT(ELR)+PWAL(1)", "TT(ELR)+SWAL(1)"];
+
+#[test]
+fn help_teaches_with_examples() {
+    for command in [&[][..], &["demo"], &["check"], &["dump-log"]] {
+        let help = works(&[command, &["--help"]].concat());
+        assert!(help.contains("Examples:\n  namiki "), "{help}");
+        assert!(!help.contains("demo-victim"), "{help}");
+    }
+}
+
+#[test]
+fn a_wrong_command_line_names_what_is_wrong_with_it() {
+    for (arguments, named) in [
+        (&["frobnicate"][..], "frobnicate"),
+        (&["demo", "--spec", "TT(XLR)+PWAL(1)"], "TT(XLR)+PWAL(1)"),
+        (&["demo", "--spec", "TT(NLR)+NOLOG"], "without a log"),
+        (&["demo", "--accounts", "1"], "accounts"),
+        (&["demo", "--threads", "0"], "threads"),
+        (&["dump-log"], "<DIR>"),
+    ] {
+        let said = refuses(2, arguments);
+        assert!(said.contains(named), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn the_demo_kills_recovers_and_finds_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, spec) in ["a", "b"]
+        .into_iter()
+        .zip(["TT(NLR)+PWAL(auto)", "TT(ELR)+PWAL(16)"])
+    {
+        let place = dir.path().join(name);
+        let place = place.to_str().unwrap();
+        let small = ["--accounts", "2000", "--seconds", "1", "--spec", spec];
+        let told = works(&[&["demo", "--dir", place], &small[..]].concat());
+        for fact in [
+            "killed     with SIGKILL",
+            "acknowledged are there",
+            "conserved: 2,000,000 in 2,000 accounts",
+            "every account holds exactly",
+        ] {
+            assert!(told.contains(fact), "{fact} not in:\n{told}");
+        }
+        assert!(!told.contains("paid       0 "), "{told}");
+        let checked = works(&["check", place]);
+        assert!(
+            checked.contains("closed in order") && checked.contains("sound: "),
+            "{checked}"
+        );
+        let again = refuses(1, &["demo", "--dir", place]);
+        assert!(again.contains("is not empty"), "{again}");
+    }
+}
+
+#[test]
+fn a_demo_in_a_temporary_folder_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_namiki"))
+        .args([
+            "demo",
+            "--accounts",
+            "2",
+            "--seconds",
+            "1",
+            "--threads",
+            "3",
+        ])
+        .env("TMPDIR", dir.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn check_finds_a_good_directory_good_and_changes_nothing() {
+    for text in SPECS {
+        let (dir, path) = database(spec(text));
+        // A second generation, and the lock file gone, as in a copy.
+        let reopened = Database::open(dir.path()).unwrap();
+        reopened.close().unwrap();
+        fs::remove_file(dir.path().join("LOCK")).unwrap();
+        let before = everything(dir.path());
+        let said = works(&["check", &path]);
+        assert!(said.contains("21 commits and 41 changes"), "{text}: {said}");
+        assert!(said.contains("table \"names\": string to string"), "{said}");
+        works(&["dump-log", &path]);
+        assert!(
+            everything(dir.path()) == before,
+            "{text}: something was changed"
+        );
+    }
+}
+
+#[test]
+fn check_takes_a_torn_tail_for_what_it_is() {
+    for text in SPECS {
+        let (dir, path) = database(spec(text));
+        // As after a crash: no seal, and a last frame of which not every sector was written.
+        let copy = tempfile::tempdir().unwrap();
+        let crashed = copy.path().join("crashed");
+        let db = fill(&crashed, spec(text));
+        copy_tree(&crashed, &dir.path().join("crashed"));
+        drop(db);
+        drop(path);
+        let crashed = dir.path().join("crashed");
+        let path = crashed.to_str().unwrap();
+        let torn = segment(path);
+        let mut bytes = fs::read(&torn).unwrap();
+        let last = *frames(&bytes).last().unwrap();
+        bytes[last + 80] ^= 1;
+        fs::write(&torn, bytes).unwrap();
+        let before = everything(&crashed);
+        let said = works(&["check", path]);
+        assert!(said.contains("torn"), "{text}: {said}");
+        assert!(said.contains("not closed in order"), "{text}: {said}");
+        assert!(
+            everything(&crashed) == before,
+            "{text}: something was changed"
+        );
+        let dumped = works(&["dump-log", path]);
+        assert!(dumped.contains("torn"), "{dumped}");
+    }
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy_tree(&path, &target);
+        } else {
+            fs::copy(&path, &target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn check_names_the_place_of_damage() {
+    for text in SPECS {
+        let (_dir, path) = database(spec(text));
+        let damaged = segment(&path);
+        let sound = fs::read(&damaged).unwrap();
+        for at in frames(&sound) {
+            for within in [0, 5, 20, 75] {
+                let mut bytes = sound.clone();
+                bytes[at + within] ^= 4;
+                fs::write(&damaged, bytes).unwrap();
+                let said = refuses(1, &["check", &path]);
+                let file = damaged.to_str().unwrap();
+                assert!(
+                    said.contains(file) && said.contains("damaged at byte"),
+                    "{text}: {said}"
+                );
+            }
+        }
+        fs::remove_file(&damaged).unwrap();
+        let said = refuses(1, &["check", &path]);
+        assert!(said.contains("are missing"), "{text}: {said}");
+    }
+}
+
+#[test]
+fn check_tells_a_damaged_manifest_from_a_missing_one_and_one_from_the_future() {
+    let (dir, path) = database(Spec::DEFAULT);
+    let manifest = dir.path().join("MANIFEST");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace("stock", "stork")).unwrap();
+    assert!(refuses(1, &["check", &path]).contains("is damaged: its checksum is wrong"));
+    fs::write(&manifest, text.replacen(" 1 ", " 99 ", 1)).unwrap();
+    assert!(refuses(1, &["check", &path]).contains("format 99"));
+    fs::remove_file(&manifest).unwrap();
+    let said = refuses(1, &["check", &path]);
+    assert!(said.contains("MANIFEST is missing, although"), "{said}");
+}
+
+#[test]
+fn check_accepts_an_interrupted_creation_and_nothing_else_without_a_manifest() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    assert!(works(&["check", path]).contains("no database yet"));
+    for left in ["LOCK", "MANIFEST.tmp", "direct-io-probe-123"] {
+        fs::write(dir.path().join(left), "").unwrap();
+        assert!(works(&["check", path]).contains("no database yet"));
+        works(&["dump-log", path]);
+    }
+    fs::write(dir.path().join("holiday.jpg"), "").unwrap();
+    let said = refuses(1, &["check", path]);
+    assert!(said.contains("holds files but no database"), "{said}");
+}
+
+#[test]
+fn a_missing_directory_a_file_and_a_database_in_use_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let nowhere = dir.path().join("nowhere");
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let used = dir.path().join("used");
+    let db = fill(&used, Spec::DEFAULT);
+    for command in ["check", "dump-log"] {
+        let said = refuses(1, &[command, nowhere.to_str().unwrap()]);
+        assert!(said.contains(nowhere.to_str().unwrap()), "{said}");
+        let said = refuses(1, &[command, file.to_str().unwrap()]);
+        assert!(said.contains("is not a directory"), "{said}");
+        let said = refuses(1, &[command, used.to_str().unwrap()]);
+        assert!(said.contains("is in use"), "{said}");
+    }
+    db.close().unwrap();
+    works(&["check", used.to_str().unwrap()]);
+}
+
+#[test]
+fn a_dump_shows_every_change_as_text_and_as_json() {
+    for text in SPECS {
+        let (_dir, path) = database(spec(text));
+        let dump = works(&["dump-log", &path]);
+        assert!(
+            dump.contains("put stock[7] = 2; put names[\"item 7\"] = \"並木\""),
+            "{dump}"
+        );
+        assert!(dump.contains("delete stock[3]\n"), "{dump}");
+
+        let json = works(&["dump-log", &path, "--format", "json"]);
+        assert_eq!(json.lines().count(), dump.lines().count());
+        let lines: Vec<serde_json::Value> = json
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let kind = |kind: &'static str| lines.iter().filter(move |line| line["kind"] == kind);
+        assert_eq!(kind("commit").count(), 21, "{text}");
+        assert_eq!(
+            kind("frame")
+                .map(|line| line["commits"].as_u64().unwrap())
+                .sum::<u64>(),
+            21
+        );
+        assert!(kind("commit").all(|line| line["stamp"].as_u64() > Some(0)));
+        assert!(kind("commit").all(|line| line["counts"] == true));
+        let changes: Vec<_> = kind("commit")
+            .flat_map(|line| line["changes"].as_array().unwrap())
+            .collect();
+        assert_eq!(changes.len(), 41);
+        let deleted = changes
+            .iter()
+            .find(|change| change["op"] == "delete")
+            .unwrap();
+        assert_eq!((&deleted["key"], deleted.get("value")), (&"3".into(), None));
+        assert_eq!(deleted["key_hex"], "0000000000000003");
+    }
+}
+
+#[test]
+fn a_dump_can_be_narrowed_down() {
+    let (dir, path) = database(Spec::DEFAULT);
+    Database::open(dir.path()).unwrap().close().unwrap();
+    let all = works(&["dump-log", &path]);
+    let limited = works(&["dump-log", &path, "--limit", "5"]);
+    assert_eq!(limited.lines().count(), 5);
+    assert!(all.starts_with(&limited));
+    assert_eq!(works(&["dump-log", &path, "--limit", "0"]), "");
+    let first = works(&["dump-log", &path, "--generation", "1"]);
+    let streams: Vec<_> = ["0", "1"]
+        .map(|stream| works(&["dump-log", &path, "--generation", "1", "--stream", stream]))
+        .into();
+    assert_eq!(first, streams.concat());
+    assert!(all.starts_with(&first) && all.len() > first.len());
+    let brief = works(&["dump-log", &path, "--changes", "1"]);
+    assert_eq!(brief.lines().count(), all.lines().count());
+    assert!(brief.contains("put stock[7] = 2 … and 1 more\n"), "{brief}");
+    assert!(refuses(2, &["dump-log", &path, "--generation", "7"]).contains("generation 7"));
+    assert!(refuses(2, &["dump-log", &path, "--stream", "700"]).contains("stream 700"));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let table = db.table::<u64, [u8; 1000]>("t").unwrap();
+    for batch in 0..50_u64 {
+        db.transact(|tx| (0..50).try_for_each(|n| tx.put(&table, &(50 * batch + n), &[7; 1000])))
+            .unwrap();
+    }
+    db.close().unwrap();
+    // More than a pipe holds, so that the writer meets the closed pipe.
+    let mut dump = Command::new(env!("CARGO_BIN_EXE_namiki"))
+        .arg("dump-log")
+        .arg(dir.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut reader = BufReader::new(dump.stdout.take().unwrap());
+    reader.read_line(&mut line).unwrap();
+    drop(reader);
+    let output = dump.wait_with_output().unwrap();
+    assert!(line.starts_with("frame 1 of "), "{line}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn ctrl_c_ends_the_demo_and_cleans_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let demo = Command::new(env!("CARGO_BIN_EXE_namiki"))
+        .args(["demo", "--accounts", "2000", "--seconds", "600"])
+        .env("TMPDIR", dir.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut demo = demo;
+    // The first line comes when the handler is in place.
+    let mut told = BufReader::new(demo.stdout.take().unwrap());
+    told.read_line(&mut String::new()).unwrap();
+    let sent = Command::new("kill")
+        .args(["-INT", &demo.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+    let output = demo.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("interrupted"),
+        "{output:?}"
+    );
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
