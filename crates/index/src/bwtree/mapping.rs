@@ -162,7 +162,7 @@ impl<K: Key> Mapping<K> {
     pub(super) fn replace<'g>(
         &self,
         id: PageId,
-        old: NodeRef<'g, K>,
+        old: NodeRef<'_, K>,
         new: OwnedNode<K>,
         guard: &'g Guard,
     ) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
@@ -206,7 +206,7 @@ impl<K: Key> Mapping<K> {
     fn swap<'g>(
         &self,
         id: PageId,
-        old: NodeRef<'g, K>,
+        old: NodeRef<'_, K>,
         new: OwnedNode<K>,
     ) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
         let Some(slot) = self.slot(id) else {

@@ -145,7 +145,12 @@ impl<K: Key> BwTree<K> {
     }
 
     /// Takes a merge one step further. One attempt: the caller looks again.
-    fn advance_merge(&self, parent: Place<'_, K>, announcement: NodeRef<'_, K>, guard: &Guard) {
+    pub(super) fn advance_merge(
+        &self,
+        parent: Place<'_, K>,
+        announcement: NodeRef<'_, K>,
+        guard: &Guard,
+    ) {
         let (key, right_id) = (announcement.key(), announcement.child());
         let Some(right) = self.mapping.load(right_id, guard) else {
             return;

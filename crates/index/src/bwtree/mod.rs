@@ -30,6 +30,8 @@ mod base;
 mod batch;
 mod bulk;
 mod consolidate;
+#[cfg(test)]
+mod cooperation_tests;
 mod mapping;
 mod merge;
 mod node;

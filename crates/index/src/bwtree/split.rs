@@ -58,13 +58,26 @@ impl<K: Key> BwTree<K> {
         }
     }
 
-    /// Splits a page into two base nodes with the entries collected from its head.
+    /// Splits a page into two base nodes with the entries collected from its head, and tells the
+    /// parent.
     pub(super) fn split<'g>(
         &self,
         place: Place<'g, K>,
         entries: &[Entry<'g, K>],
         guard: &Guard,
     ) -> Option<SplitDone> {
+        let (head, done) = self.part(place, entries, guard)?;
+        self.complete_split(place.id, head, guard);
+        Some(done)
+    }
+
+    /// Steps 1 and 2. Returns the split delta.
+    pub(super) fn part<'g, 'h>(
+        &self,
+        place: Place<'g, K>,
+        entries: &[Entry<'g, K>],
+        guard: &'h Guard,
+    ) -> Option<(NodeRef<'h, K>, SplitDone)> {
         let (id, head) = (place.id, place.head);
         let cut = self.cut(head, entries);
         let (left_entries, right_entries) = entries.split_at(cut);
@@ -107,18 +120,18 @@ impl<K: Key> BwTree<K> {
         };
         self.mapping.take_over_rts(right);
         self.counters.add(Event::Split);
-        self.complete_split(id, new, guard);
         let version = |id: PageId, counter| LeafVersion {
             leaf: u64::from(id.0),
             counter,
         };
-        Some(SplitDone {
+        let done = SplitDone {
             of: place.version(),
             halves: (
                 version(id, left_header.counter),
                 version(right, right_header.counter),
             ),
-        })
+        };
+        Some((new, done))
     }
 
     /// Tells the parent of a split and takes the split delta off.

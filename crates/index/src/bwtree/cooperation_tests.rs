@@ -1,0 +1,412 @@
+//! Structure changes left half done at every step, and helpers that come too late.
+//!
+//! Paper: bwtree §4.2.4, figure 11
+
+use std::ops::{Bound, ControlFlow};
+
+use crossbeam_epoch::{self as epoch, Guard};
+
+use super::consolidate::{Resize, collect};
+use super::mapping::PageId;
+use super::node::{Change, Kind, NodeRef, OwnedNode};
+use super::search::{At, Below, Place};
+use super::{BwConfig, FixedBwTree};
+use crate::contract::{scan_all, sound};
+use crate::{InsertOutcome, Lookup, PointIndex, ScanRange};
+
+const KEYS: u64 = 40;
+
+fn key(n: u64) -> [u8; 8] {
+    (n * 10).to_be_bytes()
+}
+
+/// A tree of a few levels with half-full pages.
+fn tree() -> FixedBwTree {
+    let tree = FixedBwTree::new(BwConfig {
+        leaf_max: 4,
+        inner_max: 4,
+        leaf_chain_max: 100,
+        inner_chain_max: 100,
+        load_percent: 50,
+    });
+    let sorted = (0..KEYS).map(|n| (key(n), n));
+    assert_eq!(
+        crate::OrderedIndex::bulk_load(&tree, sorted),
+        Ok(KEYS as usize)
+    );
+    tree
+}
+
+fn all_there(tree: &FixedBwTree) {
+    sound(tree);
+    assert_eq!(tree.len(), KEYS as usize);
+    for n in 0..KEYS {
+        assert_eq!(tree.get(&key(n)), Ok(Lookup::Found(n)));
+    }
+}
+
+/// The parent page of level 1 for a key.
+fn parent<'g>(tree: &FixedBwTree, at: u64, guard: &'g Guard) -> Place<'g, crate::key::Fixed8> {
+    tree.descend(1, At(at), guard).unwrap()
+}
+
+/// A leaf that is not the first child of its parent, with the separator in front of it.
+fn inner_child(tree: &FixedBwTree, guard: &Guard) -> (u64, PageId) {
+    for n in 0..KEYS {
+        let at = n * 10;
+        let above = parent(tree, at, guard);
+        let route = above.head.route(At(at));
+        if route.low != above.head.low() {
+            return (route.low, route.child);
+        }
+    }
+    panic!("every leaf is a first child");
+}
+
+/// Splits the leaf of a key as far as the split delta on the leaf, and returns it.
+fn half_split<'g>(
+    tree: &FixedBwTree,
+    at: u64,
+    guard: &'g Guard,
+) -> (PageId, NodeRef<'g, crate::key::Fixed8>) {
+    let place = tree.leaf(At(at), guard);
+    let mut entries = Vec::new();
+    collect(place.head, &mut entries);
+    let (split, _) = tree.part(place, &entries, guard).unwrap();
+    (place.id, split)
+}
+
+/// Announces a merge in a page of `level` and takes `steps` further steps.
+fn half_merge(
+    tree: &FixedBwTree,
+    level: u8,
+    separator: u64,
+    victim: PageId,
+    steps: usize,
+) -> PageId {
+    let guard = &epoch::pin();
+    let above = tree.descend(level, At(separator), guard).unwrap();
+    let change = Change {
+        key: separator,
+        child: victim,
+        page: PageId::NONE,
+        lower: separator,
+        upper: None,
+    };
+    let delta = OwnedNode::index(Kind::Merging, &change, above.head);
+    let Ok(_) = tree.mapping.push(above.id, above.head, delta) else {
+        panic!("alone")
+    };
+    for _ in 0..steps {
+        let head = tree.mapping.load(above.id, guard).unwrap();
+        tree.advance_merge(Place { id: above.id, head }, head.smo().unwrap(), guard);
+    }
+    above.id
+}
+
+fn shows_change(tree: &FixedBwTree, page: PageId) -> bool {
+    tree.mapping
+        .load(page, &epoch::pin())
+        .is_some_and(|head| head.smo().is_some())
+}
+
+#[test]
+fn a_half_done_split_is_invisible_to_readers_and_completed_by_consolidation() {
+    let tree = tree();
+    let guard = &epoch::pin();
+    let (leaf, split) = half_split(&tree, 100, guard);
+    all_there(&tree);
+    assert!(tree.shows(leaf, split, guard));
+    let head = tree.mapping.load(leaf, guard).unwrap();
+    tree.consolidate(Place { id: leaf, head }, Resize::Never, guard);
+    assert!(!tree.shows(leaf, split, guard));
+    assert_eq!(
+        parent(&tree, split.key(), guard)
+            .head
+            .route(At(split.key()))
+            .child,
+        split.child()
+    );
+    all_there(&tree);
+}
+
+#[test]
+fn a_split_under_updates_keeps_its_trace_until_the_parent_knows() {
+    let tree = tree();
+    let guard = &epoch::pin();
+    let (leaf, split) = half_split(&tree, 100, guard);
+    // Deltas on top: the split delta can no longer be taken off alone.
+    let low = tree.mapping.load(leaf, guard).unwrap().low();
+    for _ in 0..5 {
+        assert!(matches!(
+            tree.update(&low.to_be_bytes(), low / 10),
+            Ok(Some(_))
+        ));
+    }
+    tree.complete_split(leaf, split, guard);
+    assert!(tree.shows(leaf, split, guard));
+    let head = tree.mapping.load(leaf, guard).unwrap();
+    tree.clear_change(leaf, head, guard);
+    assert!(!shows_change(&tree, leaf));
+    all_there(&tree);
+}
+
+#[test]
+fn the_root_split_can_be_completed_by_whoever_splits_its_right_half() {
+    let tree = FixedBwTree::new(BwConfig {
+        leaf_chain_max: 100,
+        ..BwConfig::tiny()
+    });
+    for n in [3, 1, 0, 2] {
+        tree.write(&key(n), n).unwrap();
+    }
+    let guard = &epoch::pin();
+    let (left, first) = half_split(&tree, 0, guard);
+    assert_eq!(tree.root.load().page, left);
+    let (right, second) = half_split(&tree, 30, guard);
+    assert_ne!(left, right);
+    tree.complete_split(right, second, guard);
+    let root = tree.mapping.load(tree.root.load().page, guard).unwrap();
+    assert_eq!((root.level(), root.len()), (1, 3));
+    assert!(!tree.shows(left, first, guard));
+    sound(&tree);
+}
+
+#[test]
+fn a_merge_left_at_any_step_is_completed_by_readers_writers_and_scans() {
+    for steps in 0..4 {
+        for helper in 0..4 {
+            let tree = tree();
+            let (separator, victim) = inner_child(&tree, &epoch::pin());
+            let above = half_merge(&tree, 1, separator, victim, steps);
+            assert_eq!(shows_change(&tree, above), steps < 3, "after step {steps}");
+            match helper {
+                0 => all_there(&tree),
+                1 => {
+                    let old = separator / 10;
+                    assert_eq!(tree.write(&separator.to_be_bytes(), old), Ok(Some(old)));
+                    let between = (separator + 1).to_be_bytes();
+                    assert!(matches!(
+                        tree.insert(&between, 0),
+                        Ok(InsertOutcome::Inserted(_))
+                    ));
+                    assert_eq!(tree.delete(&between), Ok(Some(0)));
+                }
+                2 => {
+                    let bounds = ScanRange::backward(Bound::Unbounded, Bound::Unbounded);
+                    assert_eq!(scan_all(&tree, bounds).len(), KEYS as usize);
+                }
+                _ => {}
+            }
+            let guard = &epoch::pin();
+            tree.complete_merge(above, victim, guard);
+            assert!(!shows_change(&tree, above));
+            // The separator is gone from the parent, and the range has one owner.
+            let route = parent(&tree, separator, guard).head.route(At(separator));
+            assert!(route.low < separator && route.child != victim);
+            assert!(
+                tree.mapping
+                    .load(victim, guard)
+                    .is_none_or(NodeRef::is_removed)
+            );
+            all_there(&tree);
+            assert!(tree.statistics().merges > 0);
+        }
+    }
+}
+
+/// Trap: the parent must not split between the two siblings of a merge under way.
+#[test]
+fn a_parent_completes_the_merge_below_before_it_splits() {
+    let tree = tree();
+    let (separator, victim) = inner_child(&tree, &epoch::pin());
+    let above = half_merge(&tree, 1, separator, victim, 1);
+    let guard = &epoch::pin();
+    let head = tree.mapping.load(above, guard).unwrap();
+    tree.consolidate(Place { id: above, head }, Resize::SplitOrMerge, guard);
+    assert!(!shows_change(&tree, above));
+    assert!(tree.statistics().merges > 0);
+    all_there(&tree);
+}
+
+#[test]
+fn a_merge_goes_into_what_was_split_from_the_left_sibling() {
+    let tree = tree();
+    let (separator, victim) = inner_child(&tree, &epoch::pin());
+    let guard = &epoch::pin();
+    let left = parent(&tree, separator, guard)
+        .head
+        .route(Below(separator))
+        .child;
+    let (page, split) = half_split(&tree, separator - 10, guard);
+    assert_eq!(page, left);
+    let above = half_merge(&tree, 1, separator, victim, 0);
+    tree.complete_merge(above, victim, guard);
+    // The left sibling's split is no obstacle and still half done.
+    assert!(tree.shows(left, split, guard));
+    let union = tree.mapping.load(split.child(), guard).unwrap();
+    assert!(union.high().is_none_or(|high| high > separator));
+    all_there(&tree);
+    let head = tree.mapping.load(left, guard).unwrap();
+    tree.clear_change(left, head, guard);
+    assert!(!shows_change(&tree, left));
+    all_there(&tree);
+}
+
+/// Figure 11, one level up: both pages to be merged have a merge of their children under way.
+#[test]
+fn a_merge_completes_what_its_two_pages_show_first() {
+    let tree = tree();
+    let guard = &epoch::pin();
+    // An inner page that is not the first child of its parent, and a child of it and of its left
+    // sibling that are not first children.
+    let mut found = None;
+    for n in 0..KEYS {
+        let route = tree.descend(2, At(n * 10), guard).unwrap();
+        let (low, entry) = (route.head.low(), route.head.route(At(n * 10)));
+        if entry.low != low {
+            found = Some((entry.low, entry.child));
+            break;
+        }
+    }
+    let (separator, victim) = found.unwrap();
+    let second_child = |page: PageId| {
+        let head = tree.mapping.load(page, guard).unwrap();
+        let first = head.route(At(head.low()));
+        (
+            first.high.unwrap(),
+            head.route(At(first.high.unwrap())).child,
+        )
+    };
+    let left = tree.descend(1, Below(separator), guard).unwrap().id;
+    for page in [left, victim] {
+        let (separator, child) = second_child(page);
+        assert_eq!(half_merge(&tree, 1, separator, child, 1), page);
+    }
+    let above = half_merge(&tree, 2, separator, victim, 0);
+    all_there(&tree);
+    tree.complete_merge(above, victim, guard);
+    assert!(!shows_change(&tree, left));
+    assert!(!shows_change(&tree, above));
+    assert!(tree.statistics().merges >= 3);
+    all_there(&tree);
+}
+
+/// S3: a helper that slept since before the right half was merged away and the root collapsed.
+#[test]
+fn a_split_helper_that_comes_too_late_changes_nothing() {
+    let tree = FixedBwTree::new(BwConfig {
+        leaf_chain_max: 100,
+        ..BwConfig::tiny()
+    });
+    for n in [3, 1, 0, 2] {
+        tree.write(&key(n), n).unwrap();
+    }
+    let guard = &epoch::pin();
+    let (page, split) = half_split(&tree, 0, guard);
+    tree.complete_split(page, split, guard);
+    assert_eq!(tree.statistics().height, 2);
+    for n in 1..4 {
+        tree.delete(&key(n)).unwrap();
+    }
+    let head = tree.mapping.load(page, guard).unwrap();
+    tree.consolidate(Place { id: page, head }, Resize::SplitOrMerge, guard);
+    let root = tree.root.load().page;
+    let after = tree.mapping.load(root, guard).unwrap();
+    assert_eq!((root, tree.statistics().height), (page, 1));
+    tree.complete_split(page, split, guard);
+    assert_eq!(tree.root.load().page, root);
+    assert!(tree.mapping.load(root, guard) == Some(after));
+    sound(&tree);
+}
+
+/// Trap "id reuse": a number goes to a new leaf only when nobody is pinned, and goes on counting.
+#[test]
+fn page_numbers_are_reused_and_their_versions_go_on() {
+    let tree = tree();
+    let (separator, victim) = inner_child(&tree, &epoch::pin());
+    let dead = tree.current(u64::from(victim.0)).unwrap();
+    half_merge(&tree, 1, separator, victim, 3);
+    assert_eq!(tree.current(dead.leaf), None);
+    assert!(!tree.raise_and_check(dead, 77));
+    let (mut reused, mut others) = (None, Vec::new());
+    // Other tests in this process pin as well.
+    for _ in 0..5_000 {
+        epoch::pin().flush();
+        if let Some(id) = tree.mapping.allocate() {
+            if id == victim {
+                reused = Some(id);
+                break;
+            }
+            others.push(id);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let id = reused.expect("the number comes back");
+    others.into_iter().for_each(|id| tree.mapping.unfill(id));
+    assert!(tree.mapping.first_counter(id) > dead.counter);
+    assert!(tree.leaf_rts(dead.leaf) >= 77, "an rts never decreases");
+}
+
+/// A reader's stamp on the unsplit leaf counts for both halves, and on both for their union.
+#[test]
+fn stamps_follow_keys_through_splits_and_merges() {
+    let tree = tree();
+    let guard = &epoch::pin();
+    let before = tree
+        .current(u64::from(tree.leaf(At(100), guard).id.0))
+        .unwrap();
+    assert!(tree.raise_and_check(before, 1000));
+    let (leaf, split) = half_split(&tree, 100, guard);
+    assert!(
+        !tree.raise_and_check(before, 2000),
+        "the split ended that version"
+    );
+    let right = u64::from(split.child().0);
+    assert!(tree.leaf_rts(right) >= 1000);
+    // Only the right half is read by someone later than all.
+    let right_version = tree.current(right).unwrap();
+    assert!(tree.raise_and_check(right_version, 5000));
+    tree.complete_split(leaf, split, guard);
+    let above = half_merge(&tree, 1, split.key(), split.child(), 1);
+    assert!(
+        !tree.raise_and_check(right_version, 9000),
+        "a leaf under removal fails every check"
+    );
+    tree.complete_merge(above, split.child(), guard);
+    assert!(tree.leaf_rts(u64::from(leaf.0)) >= 5000);
+}
+
+/// Before the takeover the right half answers with the left one's stamp.
+#[test]
+fn an_inherited_stamp_is_seen_before_the_splitter_takes_it_over() {
+    let tree = tree();
+    let (left, right) = (PageId(0), PageId(1));
+    tree.mapping.inherit(right, left);
+    tree.mapping.raise_rts(left, 123);
+    assert_eq!(tree.leaf_rts(1), 123);
+    tree.mapping.take_over_rts(right);
+    tree.mapping.raise_rts(left, 456);
+    assert_eq!(tree.leaf_rts(1), 123);
+}
+
+#[test]
+fn a_scan_may_use_the_tree_and_stop() {
+    let tree = tree();
+    let mut seen = 0;
+    let scanned = crate::OrderedIndex::scan(&tree, ScanRange::all(), |item| {
+        if let crate::ScanItem::Entry(key, _) = item {
+            assert!(matches!(tree.delete(key), Ok(Some(_))));
+            seen += 1;
+        }
+        if seen == 30 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    assert_eq!(
+        (scanned, seen, tree.len()),
+        (Ok(()), 30, KEYS as usize - 30)
+    );
+}

@@ -1,0 +1,142 @@
+//! A tree gives back what it took: when it is emptied, and when it is dropped.
+//!
+//! One test in a process of its own, so that every allocation counted is the tree's.
+#![expect(unsafe_code, reason = "counts allocations")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::thread;
+
+use crossbeam_epoch as epoch;
+use namiki_index::bwtree::BwConfig;
+use namiki_index::contract::KeyShape;
+use namiki_index::{KeyKind, OrderedIndex, PointIndex, Tree};
+
+static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: passes every call on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE_BYTES.fetch_add(layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// Lets the collector free all that is retired, and returns the bytes that remain.
+fn live_after_collection() -> isize {
+    let mut least = isize::MAX;
+    for _ in 0..2_000 {
+        epoch::pin().flush();
+        least = least.min(LIVE_BYTES.load(Ordering::Relaxed));
+    }
+    least
+}
+
+fn fill(tree: &Tree, shape: KeyShape, keys: u64) {
+    thread::scope(|scope| {
+        for thread in 0..2 {
+            scope.spawn(move || {
+                for n in (thread..keys).step_by(2) {
+                    tree.insert(&shape.key(n), n).unwrap();
+                    tree.write(&shape.key(n / 2), n).unwrap();
+                }
+                epoch::pin().flush();
+            });
+        }
+    });
+}
+
+fn empty(tree: &Tree, shape: KeyShape, keys: u64) {
+    thread::scope(|scope| {
+        for thread in 0..2 {
+            scope.spawn(move || {
+                for n in (thread..keys).step_by(2) {
+                    tree.delete(&shape.key(n)).unwrap();
+                }
+                epoch::pin().flush();
+            });
+        }
+    });
+}
+
+#[test]
+fn memory_comes_back_when_a_tree_is_emptied_and_when_it_is_dropped() {
+    // Whatever the runtime and the collector keep for themselves is there before we count.
+    let sizes = BwConfig {
+        leaf_max: 8,
+        inner_max: 8,
+        ..BwConfig::default()
+    };
+    for _ in 0..2 {
+        let warm = Tree::bwtree(KeyKind::Fixed8, sizes);
+        fill(&warm, KeyShape::Dense, 2_000);
+    }
+    for (kind, shape) in [
+        (KeyKind::Fixed8, KeyShape::Sparse),
+        (KeyKind::Variable, KeyShape::SharedPrefix),
+    ] {
+        let start = live_after_collection();
+        let tree = Tree::bwtree(kind, sizes);
+        let table = live_after_collection() - start;
+        let keys = 20_000;
+        let mut emptied = Vec::new();
+        for _ in 0..3 {
+            fill(&tree, shape, keys);
+            let full = live_after_collection() - start;
+            let counted = tree.memory_bytes() as isize;
+            assert!(
+                full > 20 * keys as isize,
+                "{kind}: {full} bytes for {keys} keys"
+            );
+            assert!(
+                (full - counted).abs() < full / 10,
+                "{kind}: {counted} counted, {full} live"
+            );
+            empty(&tree, shape, keys);
+            assert_eq!(tree.len(), 0);
+            assert!(tree.statistics().leaves < 10, "{:?}", tree.statistics());
+            emptied.push(live_after_collection() - start);
+        }
+        // The mapping table stays, the nodes go; and nothing adds up over the rounds.
+        let (first, last) = (emptied[0], emptied[2]);
+        assert!(
+            last <= first + 20_000,
+            "{kind}: {emptied:?} bytes when empty"
+        );
+        assert!(
+            first < table + 600_000,
+            "{kind}: {first} bytes when empty, {table} when new"
+        );
+
+        // A load that fails gives back what it had built.
+        let before = live_after_collection();
+        let bad = (0..5_000).map(|n| (shape.key(if n == 4_000 { 0 } else { n * 2 + 2 }), n));
+        let refused = Tree::bwtree(kind, sizes);
+        let mut sorted: Vec<_> = bad.collect();
+        sorted[..4_000].sort();
+        assert!(refused.bulk_load(sorted).is_err());
+        assert_eq!(refused.len(), 0);
+        drop(refused);
+        assert!(live_after_collection() <= before + 2_000);
+
+        fill(&tree, shape, keys);
+        drop(tree);
+        let left = live_after_collection() - start;
+        assert!(
+            left < 20_000,
+            "{kind}: {left} bytes left after the tree is dropped"
+        );
+    }
+}

@@ -1,0 +1,220 @@
+//! Bulk loads, limits, names, and a tree as large as tests can afford.
+
+use std::ops::{Bound, ControlFlow};
+
+use namiki_index::bwtree::{BwConfig, FixedBwTree};
+use namiki_index::contract::{KeyShape, Random, scan_all, sound};
+use namiki_index::{
+    IndexError, KeyKind, Lookup, OrderedIndex, PointIndex, ScanItem, ScanRange, Tree, TreeKind,
+};
+
+fn trees() -> [(Tree, KeyShape); 4] {
+    [
+        (
+            Tree::new(TreeKind::Bwtree, KeyKind::Fixed8),
+            KeyShape::Sparse,
+        ),
+        (
+            Tree::bwtree(KeyKind::Fixed8, BwConfig::tiny()),
+            KeyShape::Dense,
+        ),
+        (
+            Tree::new(TreeKind::Bwtree, KeyKind::Variable),
+            KeyShape::Nested,
+        ),
+        (
+            Tree::bwtree(KeyKind::Variable, BwConfig::tiny()),
+            KeyShape::SharedPrefix,
+        ),
+    ]
+}
+
+#[test]
+fn a_bulk_load_of_any_size_equals_insertion() {
+    for keys in [0, 1, 2, 3, 4, 5, 7, 10, 50, 51, 52, 1_000, 5_000] {
+        for (tree, shape) in trees() {
+            let mut sorted: Vec<_> = (0..keys).map(|n| (shape.key(n), n)).collect();
+            sorted.sort();
+            assert_eq!(
+                tree.bulk_load(sorted.iter().map(|(k, n)| (k, *n))),
+                Ok(keys as usize)
+            );
+            sound(&tree);
+            assert_eq!(scan_all(&tree, ScanRange::all()), sorted);
+            // And it goes on living.
+            for n in keys..keys + 200 {
+                tree.insert(&shape.key(n), n).unwrap();
+            }
+            for n in 0..keys + 200 {
+                assert_eq!(tree.delete(&shape.key(n)), Ok(Some(n)));
+            }
+            sound(&tree);
+            assert_eq!(tree.statistics().leaves, 1);
+        }
+    }
+}
+
+#[test]
+fn a_bulk_load_is_refused_with_a_reason_and_leaves_the_tree_as_it_was() {
+    for (tree, shape) in trees() {
+        let twice = [(shape.key(1), 1), (shape.key(1), 2)];
+        assert_eq!(
+            tree.bulk_load(twice),
+            Err(IndexError::NotSorted { position: 1 })
+        );
+        assert_eq!(tree.len(), 0);
+        tree.write(&shape.key(3), 3).unwrap();
+        assert_eq!(
+            tree.bulk_load([(shape.key(1), 1)]),
+            Err(IndexError::NotEmpty)
+        );
+        assert_eq!(tree.len(), 1);
+    }
+}
+
+#[test]
+fn keys_of_the_wrong_length_are_refused_everywhere() {
+    let fixed = Tree::new(TreeKind::Bwtree, KeyKind::Fixed8);
+    let variable = Tree::new(TreeKind::Bwtree, KeyKind::Variable);
+    let long = vec![7; (1 << 16) + 1];
+    let too_long = IndexError::KeyTooLong {
+        len: 65_537,
+        max: 65_536,
+    };
+    let not_eight = IndexError::KeyLength {
+        expected: 8,
+        got: 3,
+    };
+    for (tree, key, error) in [
+        (&fixed, &b"abc"[..], &not_eight),
+        (&variable, &long, &too_long),
+    ] {
+        assert_eq!(tree.get(key).as_ref(), Err(error));
+        assert_eq!(tree.insert(key, 1).as_ref(), Err(error));
+        assert_eq!(tree.write(key, 1).as_ref(), Err(error));
+        assert_eq!(tree.update(key, 1).as_ref(), Err(error));
+        assert_eq!(tree.delete(key).as_ref(), Err(error));
+        assert_eq!(tree.remove_if(key, 1).as_ref(), Err(error));
+        assert_eq!(tree.get_or_insert(key, &mut || 1).as_ref(), Err(error));
+        assert_eq!(tree.bulk_load([(key, 1)]).as_ref(), Err(error));
+        let mut out = vec![Lookup::Found(1)];
+        assert_eq!(
+            tree.get_many(&[b"12345678", key], &mut out).as_ref(),
+            Err(error)
+        );
+        assert!(out.is_empty());
+        let range = ScanRange::forward(Bound::Included(key), Bound::Unbounded);
+        assert_eq!(
+            tree.scan(range, |_| ControlFlow::Continue(())).as_ref(),
+            Err(error)
+        );
+        assert_eq!(tree.len(), 0);
+    }
+    assert_eq!(variable.write(&long[1..], 9), Ok(None));
+    assert_eq!(variable.write(b"", 8), Ok(None));
+    assert_eq!(variable.get(&long[1..]), Ok(Lookup::Found(9)));
+    assert_eq!(variable.get(b""), Ok(Lookup::Found(8)));
+}
+
+#[test]
+fn any_payload_is_allowed() {
+    let tree = FixedBwTree::default();
+    for payload in [0, 1, u64::MAX, 1 << 63] {
+        tree.write(&[0; 8], payload).unwrap();
+        assert_eq!(tree.get(&[0; 8]), Ok(Lookup::Found(payload)));
+    }
+}
+
+#[test]
+fn names_are_read_back() {
+    for kind in TreeKind::ALL {
+        assert_eq!(kind.to_string().parse(), Ok(*kind));
+        for keys in [KeyKind::Fixed8, KeyKind::Variable] {
+            assert_eq!(keys.to_string().parse(), Ok(keys));
+            let tree = Tree::new(*kind, keys);
+            assert_eq!((tree.kind(), tree.key_kind()), (*kind, keys));
+        }
+    }
+    let error = "bwtre".parse::<TreeKind>().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "unknown tree \"bwtre\", expected one of: bwtree"
+    );
+    assert!("fixed9".parse::<KeyKind>().is_err());
+}
+
+/// The versions reported for an empty range are those a later insert there changes.
+#[test]
+fn an_empty_range_reports_the_covering_leaf() {
+    for (tree, shape) in trees() {
+        for n in 0..300 {
+            tree.write(&shape.key(n * 2), n).unwrap();
+        }
+        for n in 0..300 {
+            let key = shape.key(n * 2 + 1);
+            for range in [
+                ScanRange::forward(Bound::Included(&key), Bound::Included(&key)),
+                ScanRange::backward(Bound::Included(&key), Bound::Included(&key)),
+                ScanRange::forward(Bound::Excluded(&key), Bound::Excluded(&key)),
+                ScanRange::backward(Bound::Included(&key), Bound::Excluded(&key)),
+            ] {
+                let mut seen = Vec::new();
+                let scanned = tree.scan(range, |item| {
+                    seen.push(format!("{item:?}"));
+                    ControlFlow::Continue(())
+                });
+                assert_eq!(scanned, Ok(()));
+                let Ok(Lookup::Missing(version)) = tree.get(&key) else {
+                    panic!("present")
+                };
+                assert!(
+                    seen.contains(&format!("{:?}", ScanItem::Leaf(version))),
+                    "{seen:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_million_keys_in_random_order() {
+    let tree = FixedBwTree::default();
+    let keys = 1_000_000;
+    let mut order: Vec<u64> = (0..keys).collect();
+    let mut random = Random::new(5);
+    for i in (1..order.len()).rev() {
+        order.swap(i, random.below(i as u64 + 1) as usize);
+    }
+    std::thread::scope(|scope| {
+        for half in order.chunks(order.len() / 2) {
+            let tree = &tree;
+            scope.spawn(move || {
+                for n in half {
+                    assert!(matches!(tree.write(&n.to_be_bytes(), n + 1), Ok(None)));
+                }
+            });
+        }
+    });
+    let statistics = tree.statistics();
+    assert_eq!((statistics.records, statistics.height), (keys, 3));
+    let bytes_per_key = tree.memory_bytes() as f64 / keys as f64;
+    assert!(bytes_per_key < 40.0, "{bytes_per_key} bytes a key");
+    let mut batch = Vec::new();
+    for chunk in order.chunks(100).step_by(50) {
+        let chunk: Vec<[u8; 8]> = chunk.iter().map(|n| n.to_be_bytes()).collect();
+        let refs: Vec<&[u8]> = chunk.iter().map(<[u8; 8]>::as_slice).collect();
+        tree.get_many(&refs, &mut batch).unwrap();
+        for (key, lookup) in chunk.iter().zip(&batch) {
+            assert_eq!(*lookup, Lookup::Found(u64::from_be_bytes(*key) + 1));
+        }
+    }
+    let mut next = 0;
+    let scanned = tree.scan(ScanRange::all(), |item| {
+        if let ScanItem::Entry(key, payload) = item {
+            assert_eq!((key, payload), (&u64::to_be_bytes(next)[..], next + 1));
+            next += 1;
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!((scanned, next), (Ok(()), keys));
+}
