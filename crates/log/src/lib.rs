@@ -34,7 +34,7 @@ pub use format::frame::{FrameHeader, LogRecord, RECORD_HEADER_BYTES};
 pub use info::{CutRule, GenerationInfo, Seal};
 pub use log::{Log, LogCounters};
 pub use read::{
-    Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, merge_by_stamp,
-    merge_sorted,
+    Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, harden_tail,
+    merge_by_stamp, merge_sorted,
 };
 pub use stream::{Appended, Stream, Ticket};

@@ -5,14 +5,15 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use common::*;
-use namiki_log::{Group, Layout, Log, LogConfig, Merge, Placement, SequencerKind};
+use namiki_log::{Group, Layout, Log, LogConfig, Merge, Placement, Seal, SequencerKind};
 use namiki_platform::disk::Disk;
-use namiki_platform::disk::sim::{Loss, SimDisk};
+use namiki_platform::disk::sim::{Fault, Loss, SimDisk, Step};
 use namiki_platform::random::Random;
-use namiki_platform::{Lsn, WorkerId};
+use namiki_platform::{Generation, Lsn, Stamp, WorkerId};
 
 /// Threads that commit at random places; each commit is marked once it is covered.
 fn run(sim: &SimDisk, config: &LogConfig, threads: u64, commits: u64, seed: u64) {
@@ -172,5 +173,88 @@ fn what_many_threads_append_to_few_streams_is_all_read_back() {
         let (records, end) = read(&disk, &info(&config), stream).unwrap();
         assert_eq!((records.len(), end.records), (2000, 2000));
         assert!(records.is_sorted_by_key(|(_, lsn, _)| *lsn));
+    }
+}
+
+/// A write that failed may come to light at any later crash. The generation it belonged to is
+/// sealed by then, and the next one writes over its place or elsewhere.
+#[test]
+fn a_failed_write_that_comes_to_light_later_changes_nothing() {
+    for placement in [config(1).placement, shared(64 << 10)] {
+        let mut surprises = 0;
+        for failing in 0..40 {
+            let sim = SimDisk::new();
+            let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+            let mut config = config(1);
+            config.placement = placement.clone();
+            let stream = WorkerId(0);
+            let log: Arc<Log<()>> = create(&disk, config.clone());
+            let mut acknowledged = 0;
+            let fault = Fault::once(Step::Write, failing % 8, ErrorKind::Other);
+            sim.inject(fault.torn(failing));
+            for n in 0..8 {
+                let Ok((ticket, _)) = put(log.stream(stream), n, &[n as u8; 700]) else {
+                    break;
+                };
+                if log.stream(stream).wait_hardened(ticket).is_err() {
+                    break;
+                }
+                acknowledged += 1;
+            }
+            assert!(log.poisoned().is_some());
+            drop(log);
+
+            // The next opening reads, seals, and goes on; it is crashed at every event.
+            let mut first = info(&config);
+            let (records, end) = read(&disk, &first, 0).unwrap();
+            let found = records.len();
+            assert!(found == acknowledged || found == acknowledged + 1);
+            surprises += found - acknowledged;
+            namiki_log::harden_tail(&disk, &wal(), &first, stream, &end).unwrap();
+            first.seal = Some(Seal {
+                last_sequences: vec![found as u64],
+                last_lsn: Lsn(found as u64),
+                max_stamp: Stamp(8),
+            });
+            let from = sim.events();
+            config.generation = Generation(2);
+            let log: Arc<Log<()>> = create(&disk, config.clone());
+            for n in 0..4 {
+                let (ticket, _) = put(log.stream(stream), n, &[n as u8; 300]).unwrap();
+                log.stream(stream).wait_hardened(ticket).unwrap();
+                sim.mark(n);
+            }
+            drop(log);
+            for at in from..=sim.events() {
+                let hardened = sim.marks_before(at).len();
+                for loss in (0..4).map(Loss::Seeded).chain([Loss::None, Loss::All]) {
+                    let disk: Arc<dyn Disk> = Arc::new(sim.crash_image(at, loss));
+                    let kept = payloads(&disk, &first, 0).len();
+                    assert_eq!(kept, found, "event {at}, {loss:?}");
+                    let second = info(&config);
+                    let kept = payloads(&disk, &second, 0).len();
+                    assert!(
+                        kept == hardened || kept == hardened + 1,
+                        "event {at}, {loss:?}"
+                    );
+                    // A third opening finds a place of its own.
+                    let mut third = config.clone();
+                    third.generation = Generation(3);
+                    let log: Arc<Log<()>> = create(&disk, third.clone());
+                    put(log.stream(stream), 9, b"third").unwrap();
+                    log.close().unwrap();
+                    assert_eq!(payloads(&disk, &info(&third), 0), [b"third"]);
+                    let mut second = second;
+                    second.seal = Some(Seal {
+                        last_sequences: vec![kept as u64],
+                        last_lsn: Lsn(kept as u64),
+                        max_stamp: Stamp(8),
+                    });
+                    assert_eq!(payloads(&disk, &second, 0).len(), kept);
+                }
+            }
+        }
+        // Some of the frames that failed were there to be read, as a whole.
+        assert!(surprises > 0);
     }
 }

@@ -7,10 +7,13 @@
 //! - *Damage.* If a later frame does turn up, something that was hardened is gone: an error that
 //!   names file and byte, and nothing is replayed.
 //! - *Seal.* A sealed generation has every frame up to the seal and ends there, whatever follows.
+//! - *In doubt.* The last frame of an unsealed generation may be readable without being durable:
+//!   [`harden_tail`] has to come before a seal.
 //!
 //! Paper: pwal §4.3, §5.6
 
 mod error;
+mod harden;
 mod merge;
 mod runs;
 mod source;
@@ -18,6 +21,7 @@ mod stream;
 mod window;
 
 pub use error::ReadError;
+pub use harden::harden_tail;
 pub use merge::{Merge, MergeEnd};
 pub use runs::{SortedRun, merge_by_stamp, merge_sorted};
 pub use stream::{Frame, StreamEnd, StreamReader};

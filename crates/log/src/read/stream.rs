@@ -7,6 +7,7 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Lsn, Stamp, WorkerId};
 
 use super::ReadError;
+use super::harden::Tail;
 use super::source::{Extent, Source};
 use super::window::Window;
 use crate::config::Placement;
@@ -55,6 +56,8 @@ pub struct StreamEnd {
     /// Something that is no frame follows where the next frame would be: a flush was interrupted
     /// there, or a segment was recycled.
     pub torn: bool,
+    /// Where the last frame is, for [`harden_tail`](super::harden_tail).
+    pub(super) tail: Tail,
 }
 
 /// One flush's worth of commits.
@@ -204,7 +207,13 @@ impl StreamReader {
     }
 
     fn accept(&mut self, header: &FrameHeader) {
-        self.at += self.padded(header);
+        let padded = self.padded(header);
+        self.end.tail = Tail {
+            segment: self.here.as_ref().map_or(0, |(extent, _)| extent.segment),
+            offset: self.at,
+            bytes: padded as usize,
+        };
+        self.at += padded;
         self.expected = Some(header.sequence + 1);
         let end = &mut self.end;
         end.last_sequence = header.sequence;

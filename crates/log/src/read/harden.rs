@@ -1,0 +1,75 @@
+//! Making certain what a reader found at the end of a stream.
+//!
+//! The last frame of a generation that was neither closed nor sealed may be readable and yet not
+//! durable: its write was reported as failed, or its writer was killed before the device had
+//! answered. Who seals the generation with that frame, or shows what it holds, would see it vanish
+//! in a power cut. So it is written once more, in its place, as it was read.
+//!
+//! Only the last frame is in doubt, because the one before was durable before it was begun.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use namiki_platform::WorkerId;
+use namiki_platform::disk::{AlignedBuf, Disk};
+
+use super::{ReadError, StreamEnd};
+use crate::config::Placement;
+use crate::format::segment::{file_name, stream_dir};
+use crate::info::GenerationInfo;
+
+/// Where the last frame of a stream is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tail {
+    /// The segment; 0 in a shared device.
+    pub(crate) segment: u64,
+    pub(crate) offset: u64,
+    /// With its padding.
+    pub(crate) bytes: usize,
+}
+
+/// Makes durable what was read up to `end`. To be called when recovery has read a stream of a
+/// generation without a seal, before the seal is written and before anything of it is shown.
+///
+/// # Errors
+/// [`ReadError::Device`]: the generation must not be sealed then.
+pub fn harden_tail(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    info: &GenerationInfo,
+    worker: WorkerId,
+    end: &StreamEnd,
+) -> Result<(), ReadError> {
+    if info.seal.is_some() || end.frames == 0 {
+        return Ok(());
+    }
+    let tail = end.tail;
+    match &info.placement {
+        Placement::Segments { .. } => {
+            let path = stream_dir(dir, worker).join(file_name(info.generation, tail.segment));
+            rewrite(&**disk, &path, tail.offset, |_| tail.bytes)
+        }
+        Placement::Shared { path, region_bytes } => {
+            rewrite(&**disk, path, tail.offset, |_| tail.bytes)?;
+            // The head, in whichever of the two slots: either content of either slot will do.
+            let base = u64::from(worker.0) * region_bytes;
+            rewrite(&**disk, path, base, |block_bytes| 2 * block_bytes)
+        }
+    }
+}
+
+fn rewrite(
+    disk: &dyn Disk,
+    path: &Path,
+    offset: u64,
+    bytes: impl FnOnce(usize) -> usize,
+) -> Result<(), ReadError> {
+    let failed = |source| ReadError::Device {
+        file: PathBuf::from(path),
+        source,
+    };
+    let file = disk.open(path).map_err(failed)?;
+    let mut buf = AlignedBuf::zeroed(bytes(file.block_bytes()));
+    let got = file.read_at(offset, &mut buf).map_err(failed)?;
+    file.write_durable(offset, &buf[..got]).map_err(failed)
+}
