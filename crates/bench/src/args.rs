@@ -1,5 +1,6 @@
 //! Flags that several commands share.
 
+use std::fmt;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use namiki::{RecordFormat, SequencerKind, Spec};
+use serde::{Serialize, Serializer};
 
 use crate::error::BenchError;
 
@@ -116,25 +118,42 @@ pub(crate) fn spec(text: &str) -> Result<Spec, String> {
     text.parse::<Spec>().map_err(|error| error.to_string())
 }
 
-/// A format of log records: `compact`, or the fixed size of the paper's in bytes.
-pub(crate) fn record_format(text: &str) -> Result<RecordFormat, String> {
-    if text == "compact" {
-        return Ok(RecordFormat::Compact);
+/// How many bytes a commit takes in the log: `compact`, or the fixed size of the paper's records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordBytes(pub(crate) RecordFormat);
+
+impl FromStr for RecordBytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "compact" {
+            return Ok(Self(RecordFormat::Compact));
+        }
+        let bytes: NonZeroU16 = text
+            .parse()
+            .map_err(|_| "neither \"compact\" nor a number of bytes up to 65535")?;
+        if bytes.get() < RecordFormat::FIXED_BYTES_MIN {
+            return Err(format!("at least {} bytes", RecordFormat::FIXED_BYTES_MIN));
+        }
+        Ok(Self(RecordFormat::Fixed(bytes)))
     }
-    let bytes: NonZeroU16 = text
-        .parse()
-        .map_err(|_| "neither \"compact\" nor a number of bytes up to 65535")?;
-    if bytes.get() < RecordFormat::FIXED_BYTES_MIN {
-        return Err(format!("at least {} bytes", RecordFormat::FIXED_BYTES_MIN));
-    }
-    Ok(RecordFormat::Fixed(bytes))
 }
 
-/// The name that [`record_format`] understands.
-pub(crate) fn record_format_name(format: RecordFormat) -> String {
-    match format {
-        RecordFormat::Compact => "compact".to_owned(),
-        RecordFormat::Fixed(bytes) => bytes.to_string(),
+impl fmt::Display for RecordBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            RecordFormat::Compact => f.write_str("compact"),
+            RecordFormat::Fixed(bytes) => bytes.fmt(f),
+        }
+    }
+}
+
+impl Serialize for RecordBytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            RecordFormat::Compact => serializer.serialize_str("compact"),
+            RecordFormat::Fixed(bytes) => serializer.serialize_u16(bytes.get()),
+        }
     }
 }
 
@@ -210,10 +229,10 @@ mod tests {
     #[test]
     fn record_formats_come_back_as_they_went() {
         for text in ["compact", "512", "64"] {
-            assert_eq!(record_format_name(record_format(text).unwrap()), text);
+            assert_eq!(text.parse::<RecordBytes>().unwrap().to_string(), text);
         }
         for bad in ["63", "0", "65536", "big"] {
-            assert!(record_format(bad).is_err(), "{bad}");
+            assert!(bad.parse::<RecordBytes>().is_err(), "{bad}");
         }
     }
 

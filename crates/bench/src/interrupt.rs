@@ -1,10 +1,11 @@
 //! Ctrl-C ends the run that is under way; its row is still checked and printed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use crate::error::BenchError;
 
-static ASKED: AtomicBool = AtomicBool::new(false);
+static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Listens for Ctrl-C from now on. A second one ends the program at once.
 pub(crate) fn install() -> Result<(), BenchError> {
@@ -32,4 +33,9 @@ pub(crate) fn check() -> Result<(), BenchError> {
         return Err(BenchError::Interrupted);
     }
     Ok(())
+}
+
+/// The flag itself, for whoever looks at it by themselves.
+pub(crate) fn flag() -> Arc<AtomicBool> {
+    Arc::clone(&ASKED)
 }

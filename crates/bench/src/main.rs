@@ -1,15 +1,19 @@
 //! `namiki-bench`: measures Namiki and runs the experiments of its papers.
 //!
 //! One module per command; what they share is in `args` (flags), `disks` (which disk), `place`
-//! (which folder), `run` (threads, stages, repetitions), `latency`, `report` (the one writer of
-//! results) and `interrupt` (Ctrl-C). Each uses only those before it.
+//! (which folder), `latency`, `run` (threads, stages, repetitions), `report` (the one writer of
+//! results) and `interrupt` (Ctrl-C). Each uses only those before it, and no command another, save
+//! that `log` measures the bare device as `device` does.
 
 mod args;
+mod device;
 mod disks;
 mod error;
 mod interrupt;
 mod latency;
+mod log;
 mod place;
+mod recover;
 mod report;
 mod run;
 mod txn;
@@ -35,18 +39,30 @@ command line makes no sense, 130 that Ctrl-C ended it (rows up to then are print
 
 Examples:
   namiki-bench txn --workload u10 --spec 'TT(NLR)+PWAL(1)' --spec 'TT(ELR)+PWAL(16)' --repeat 5
-  namiki-bench txn --workload u1,r10 --spec NOLOG --threads 1,2 --format json";
+  namiki-bench txn --workload u1,r10 --spec NOLOG --threads 1,2 --format json
+  namiki-bench device --bytes 512,8192 --writers 1,2,4 --mode direct
+  namiki-bench log --streams 1,4,16 --layout parallel --group 16
+  namiki-bench recover --log-mb 256 --threads 1,2";
 
 #[derive(Subcommand)]
 enum Command {
     /// Transactions per second, aborts and latency of a protocol under a workload.
     Txn(txn::TxnArgs),
+    /// What the log alone can take, without concurrency control, beside what its device can.
+    Log(log::LogArgs),
+    /// How fast a log is recovered, checked against what was written.
+    Recover(recover::RecoverArgs),
+    /// What the device can take: the limit everything durable is measured against.
+    Device(device::DeviceArgs),
 }
 
 fn main() -> ExitCode {
     let program = Program::parse();
     let result = interrupt::install().and_then(|()| match program.command {
         Command::Txn(args) => txn::run(&args),
+        Command::Log(args) => log::run(&args),
+        Command::Recover(args) => recover::run(&args),
+        Command::Device(args) => device::run(&args),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -50,6 +50,11 @@ impl Place {
             Self::Fresh(dir) => temporary(dir.path()).map(RunPlace::Fresh),
         }
     }
+
+    /// A folder for files that do not outlive their run, whoever the folder belongs to.
+    pub(crate) fn scratch(&self) -> Result<TempDir, BenchError> {
+        temporary(self.path())
+    }
 }
 
 impl RunPlace {

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use namiki_platform::pin::{self, Cpu};
 
-use crate::args::{Length, Switch};
+use crate::args::{Length, Switch, TimedArgs};
 use crate::error::BenchError;
 use crate::interrupt;
+use crate::latency::Latencies;
 
 /// How often a waiting thread looks again.
 const LOOK_EVERY: Duration = Duration::from_micros(100);
@@ -104,6 +105,113 @@ impl Stages {
         self.stop.store(true, Ordering::Relaxed);
         self.over.store(true, Ordering::Release);
     }
+}
+
+/// What a thread did in one stage.
+#[derive(Clone, Debug)]
+pub(crate) struct StageResult {
+    pub(crate) began: Instant,
+    pub(crate) ended: Instant,
+    /// Operations, commits or writes.
+    pub(crate) done: u64,
+    /// Attempts that came to nothing.
+    pub(crate) aborted: u64,
+    pub(crate) latencies: Latencies,
+}
+
+/// What all threads did in one stage.
+#[derive(Clone, Debug)]
+pub(crate) struct Total {
+    /// From the first thread's beginning to the last one's end.
+    pub(crate) seconds: f64,
+    pub(crate) done: u64,
+    pub(crate) aborted: u64,
+    pub(crate) latencies: Latencies,
+}
+
+impl Total {
+    fn of<'a>(results: impl Iterator<Item = &'a StageResult>) -> Self {
+        let mut total = Self {
+            seconds: 0.0,
+            done: 0,
+            aborted: 0,
+            latencies: Latencies::new(),
+        };
+        let mut span: Option<(Instant, Instant)> = None;
+        for result in results {
+            total.done += result.done;
+            total.aborted += result.aborted;
+            total.latencies.add_all(&result.latencies);
+            let (began, ended) = span.unwrap_or((result.began, result.ended));
+            span = Some((began.min(result.began), ended.max(result.ended)));
+        }
+        total.seconds = span.map_or(0.0, |(began, ended)| (ended - began).as_secs_f64());
+        total
+    }
+
+    /// Operations in a second.
+    pub(crate) fn per_second(&self) -> f64 {
+        // A stage of no length did nothing.
+        self.done as f64 / self.seconds.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// A run: its threads as they ended, what they did, and what was looked up on both sides of it.
+pub(crate) struct Staged<W, L> {
+    pub(crate) workers: Vec<W>,
+    pub(crate) total: Total,
+    pub(crate) before: L,
+    pub(crate) after: L,
+}
+
+/// Makes `count` workers in threads of their own, has them go through a warm-up and the timed stage
+/// together, and looks something up on both sides of the latter.
+pub(crate) fn staged<W: Send, L>(
+    count: usize,
+    timed: &TimedArgs,
+    what: &str,
+    make: impl Fn(usize) -> Result<W, BenchError> + Sync,
+    stage: impl Fn(&mut W, Length, &Stages) -> Result<StageResult, BenchError> + Sync,
+    mut look: impl FnMut() -> Result<L, BenchError>,
+) -> Result<Staged<W, L>, BenchError> {
+    let stages = Stages::default();
+    let through = |thread| {
+        let mut worker = make(thread)?;
+        let mut result = None;
+        for (number, length) in [(1, timed.warmup_length()), (2, timed.length())] {
+            if !stages.next(number) {
+                break;
+            }
+            // Who fails sends everybody home.
+            let done = stage(&mut worker, length, &stages).inspect_err(|_| stages.abandon())?;
+            result = (number == 2).then_some(done);
+        }
+        stages.next(3);
+        Ok((worker, result))
+    };
+    let (results, before, after) = std::thread::scope(|scope| {
+        let handles = spawn(scope, count, timed.pin, through);
+        stages.wait_for(0, &handles);
+        stages.run_for(1, timed.warmup_length(), what, &handles);
+        stages.wait_for(1, &handles);
+        let before = look();
+        stages.run_for(2, timed.length(), what, &handles);
+        stages.wait_for(2, &handles);
+        let after = look();
+        stages.abandon();
+        let results = join(handles)?;
+        Ok::<_, BenchError>((results, before?, after?))
+    })?;
+    let (workers, results): (Vec<W>, Vec<Option<StageResult>>) = results.into_iter().unzip();
+    let results: Option<Vec<StageResult>> = results.into_iter().collect();
+    // Nothing was timed if Ctrl-C came before.
+    let total = Total::of(results.ok_or(BenchError::Interrupted)?.iter());
+    Ok(Staged {
+        workers,
+        total,
+        before,
+        after,
+    })
 }
 
 /// Starts `count` threads, each on a processor of its own if asked for and there are enough.

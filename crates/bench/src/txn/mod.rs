@@ -13,10 +13,9 @@ mod worker;
 mod workload;
 
 use std::num::{NonZeroU16, NonZeroU32};
-use std::time::Instant;
 
 use clap::Args;
-use namiki::{Builder, Counters, Database, Group, Logging, RecordFormat, Spec, TreeKind, WorkerId};
+use namiki::{Builder, Counters, Database, Group, LogCounters, Logging, Spec, TreeKind, WorkerId};
 use namiki_platform::clock::process_cpu_ns;
 use namiki_platform::probe::{Machine, resident_bytes};
 
@@ -24,19 +23,18 @@ use self::load::Load;
 use self::payload::VALUE_BYTES_MIN;
 use self::row::TxnRow;
 use self::verify::{Expected, check_count};
-use self::worker::{StageResult, Worker};
+use self::worker::Worker;
 use self::workload::{
     Body, Payments, RECORDS_MAX, ReadUpdates, Reads, Records, Ring, Updates, Workload,
     YcsbOperation,
 };
-use crate::args::{self, GroupWait, Sequencer, TimedArgs};
+use crate::args::{self, GroupWait, RecordBytes, Sequencer, TimedArgs};
 use crate::disks::{DeviceChoice, ReadyDisk};
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::latency::Latencies;
 use crate::place::{Place, RunPlace};
 use crate::report::Report;
-use crate::run::{Stages, in_turns, join, spawn};
+use crate::run::{Total, in_turns, staged};
 
 /// After this many conflicts in a row a worker looks whether the run is over.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(256).expect("not 0");
@@ -97,8 +95,8 @@ pub(crate) struct TxnArgs {
     #[arg(long, value_name = "S", default_value = "0.0", value_parser = skew)]
     skew: f64,
     /// Log records: compact, or BEGIN, UPDATEs and END of so many bytes each (the papers' 512)
-    #[arg(long, value_name = "compact|BYTES", default_value = "compact", value_parser = args::record_format)]
-    record_format: RecordFormat,
+    #[arg(long, value_name = "compact|BYTES", default_value = "compact")]
+    record_format: RecordBytes,
     /// How log sequence numbers are drawn
     #[arg(long, value_enum, default_value = "fetch-add")]
     sequencer: Sequencer,
@@ -207,7 +205,7 @@ impl TxnArgs {
             workload,
             records: self.records,
             value_bytes: self.value_bytes,
-            record_format: self.record_format,
+            record_format: self.record_format.0,
         };
         let baseline = load.run(&db, &table, place.is_fresh())?;
         let measured = match workload {
@@ -238,8 +236,14 @@ impl TxnArgs {
             expected.check(&db, &self.table(&db, workload)?)?;
             db.close()?;
         }
+        let Measured {
+            total,
+            before,
+            after,
+            ..
+        } = measured;
         let logs = spec.logging != Logging::None;
-        let committed = measured.committed;
+        let counts = logs && self.sequencer == Sequencer::Cas;
         Ok(TxnRow {
             workload: workload.to_string(),
             spec: spec.to_string(),
@@ -249,20 +253,21 @@ impl TxnArgs {
             records: self.records,
             value_bytes: self.value_bytes,
             skew: self.skew,
-            seconds: measured.seconds,
-            committed,
-            aborted: measured.aborted,
-            tps: committed as f64 / measured.seconds,
-            abort_rate: measured.aborted as f64 / (committed + measured.aborted).max(1) as f64,
-            latency_us: measured.latencies.summary(),
-            flushes: logs.then_some(measured.log.flushes),
-            wal_bytes: logs.then_some(measured.log.frame_bytes),
-            cas_misses: (logs && self.sequencer == Sequencer::Cas)
-                .then_some(measured.log.cas_misses),
-            rss_bytes: measured.rss_bytes,
-            cpu_us_per_transaction: measured.cpu_ns as f64 / 1e3 / committed.max(1) as f64,
+            seconds: total.seconds,
+            committed: total.done,
+            aborted: total.aborted,
+            tps: total.per_second(),
+            abort_rate: total.aborted as f64 / (total.done + total.aborted).max(1) as f64,
+            latency_us: total.latencies.summary(),
+            flushes: logs.then(|| after.log.flushes - before.log.flushes),
+            wal_bytes: logs.then(|| after.log.frame_bytes - before.log.frame_bytes),
+            cas_misses: counts.then(|| after.log.cas_misses - before.log.cas_misses),
+            rss_bytes: after.rss_bytes,
+            cpu_us_per_transaction: (after.cpu_ns - before.cpu_ns) as f64
+                / 1e3
+                / total.done.max(1) as f64,
             pause_ns: disk.pause_ns,
-            record_bytes: args::record_format_name(self.record_format),
+            record_bytes: self.record_format,
             sequencer: self.sequencer.name(),
             seed: self.timed.seed,
             round,
@@ -276,7 +281,7 @@ impl TxnArgs {
             .index(self.index)
             .streams(combination.threads)
             .group_wait_max(self.group_wait_us.0)
-            .record_format(self.record_format)
+            .record_format(self.record_format.0)
             .sequencer(self.sequencer.kind())
             .attempts_max(ATTEMPTS);
         disk.apply(builder)
@@ -298,38 +303,34 @@ impl TxnArgs {
     }
 
     /// Runs the threads through warm-up and the timed stage.
-    fn measure<B: Body + Send + Sync>(
+    fn measure<B: Body + Sync>(
         &self,
         combination: Combination,
         db: &Database,
         table: &Records,
         body: B,
     ) -> Result<Measured, BenchError> {
-        let threads = usize::from(combination.threads.get());
-        let before = db.counters();
-        let stages = Stages::default();
-        let (results, sides) = std::thread::scope(|scope| {
-            let handles = spawn(scope, threads, self.timed.pin, |thread| {
-                let worker = self.worker(combination, db, table, thread)?;
-                self.stages_of(worker, body, &stages)
-            });
-            let what = format!("{} {}", combination.workload, combination.spec);
-            stages.wait_for(0, &handles);
-            stages.run_for(1, self.timed.warmup_length(), &what, &handles);
-            stages.wait_for(1, &handles);
-            let start = Side::now(db);
-            stages.run_for(2, self.timed.length(), &what, &handles);
-            stages.wait_for(2, &handles);
-            let end = Side::now(db);
-            stages.abandon();
-            let results = join(handles)?;
-            Ok::<_, BenchError>((results, (start?, end?)))
-        })?;
-        let after = db.counters();
-        let counted = |counters: &Counters| counters.committed + counters.read_only;
-        let all: u64 = results.iter().map(|result| result.2).sum();
-        check_count(counted(&after) - counted(&before), all)?;
-        Measured::new(results, &sides)
+        let counted = |counters: Counters| counters.committed + counters.read_only;
+        let before = counted(db.counters());
+        let run = staged(
+            usize::from(combination.threads.get()),
+            &self.timed,
+            &format!("{} {}", combination.workload, combination.spec),
+            |thread| self.worker(combination, db, table, thread),
+            |worker, length, stages| worker.stage(body, length, stages),
+            || Look::now(db),
+        )?;
+        let committed = run.workers.iter().map(|worker| worker.committed).sum();
+        check_count(counted(db.counters()) - before, committed)?;
+        let threads = run.workers.into_iter();
+        Ok(Measured {
+            total: run.total,
+            before: run.before,
+            after: run.after,
+            threads: threads
+                .map(|worker| (worker.ring, worker.committed))
+                .collect(),
+        })
     }
 
     fn worker<'a>(
@@ -364,33 +365,16 @@ impl TxnArgs {
             committed: 0,
         })
     }
-
-    fn stages_of<B: Body>(
-        &self,
-        mut worker: Worker<'_>,
-        body: B,
-        stages: &Stages,
-    ) -> Result<(Ring, Option<StageResult>, u64), BenchError> {
-        let mut timed = None;
-        if stages.next(1) {
-            worker.stage(body, self.timed.warmup_length(), stages)?;
-            if stages.next(2) {
-                timed = Some(worker.stage(body, self.timed.length(), stages)?);
-                stages.next(3);
-            }
-        }
-        Ok((worker.ring, timed, worker.committed))
-    }
 }
 
-/// What is read on both sides of the timed stage.
-struct Side {
-    log: namiki::LogCounters,
+/// What is looked up on both sides of the timed stage.
+struct Look {
+    log: LogCounters,
     cpu_ns: u64,
     rss_bytes: u64,
 }
 
-impl Side {
+impl Look {
     fn now(db: &Database) -> Result<Self, BenchError> {
         Ok(Self {
             log: db.counters().log,
@@ -402,52 +386,9 @@ impl Side {
 
 /// What came out of a run.
 struct Measured {
-    seconds: f64,
-    committed: u64,
-    aborted: u64,
-    latencies: Latencies,
-    log: namiki::LogCounters,
-    cpu_ns: u64,
-    rss_bytes: u64,
+    total: Total,
+    before: Look,
+    after: Look,
     /// Keys and commits of each thread, warm-up included.
     threads: Vec<(Ring, u64)>,
-}
-
-impl Measured {
-    fn new(
-        results: Vec<(Ring, Option<StageResult>, u64)>,
-        (before, after): &(Side, Side),
-    ) -> Result<Self, BenchError> {
-        let mut latencies = Latencies::new();
-        let (mut committed, mut aborted) = (0, 0);
-        let mut span: Option<(Instant, Instant)> = None;
-        let mut threads = Vec::new();
-        for (ring, timed, all) in results {
-            threads.push((ring, all));
-            // Nothing was timed if Ctrl-C came before.
-            let timed = timed.ok_or(BenchError::Interrupted)?;
-            committed += timed.committed;
-            aborted += timed.aborted;
-            latencies.add_all(&timed.latencies);
-            let (began, ended) = span.unwrap_or((timed.began, timed.ended));
-            span = Some((began.min(timed.began), ended.max(timed.ended)));
-        }
-        let seconds = span.map_or(0.0, |(began, ended)| (ended - began).as_secs_f64());
-        Ok(Self {
-            seconds,
-            committed,
-            aborted,
-            latencies,
-            log: namiki::LogCounters {
-                flushes: after.log.flushes - before.log.flushes,
-                frame_bytes: after.log.frame_bytes - before.log.frame_bytes,
-                commits: after.log.commits - before.log.commits,
-                cas_misses: after.log.cas_misses - before.log.cas_misses,
-                flush_ns: after.log.flush_ns - before.log.flush_ns,
-            },
-            cpu_ns: after.cpu_ns - before.cpu_ns,
-            rss_bytes: after.rss_bytes,
-            threads,
-        })
-    }
 }

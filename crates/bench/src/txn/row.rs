@@ -3,6 +3,7 @@
 use namiki_platform::probe::Machine;
 use serde::Serialize;
 
+use crate::args::RecordBytes;
 use crate::latency::LatencyUs;
 use crate::report::{Cell, Row};
 
@@ -34,7 +35,7 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) cpu_us_per_transaction: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pause_ns: Option<f64>,
-    pub(crate) record_bytes: String,
+    pub(crate) record_bytes: RecordBytes,
     pub(crate) sequencer: &'static str,
     pub(crate) seed: u64,
     pub(crate) round: u32,

@@ -15,7 +15,7 @@ use super::workload::{Body, Records, Ring, tag};
 use crate::args::Length;
 use crate::error::BenchError;
 use crate::latency::Latencies;
-use crate::run::{Stages, share};
+use crate::run::{StageResult, Stages, share};
 
 /// A thread and all that belongs to it.
 pub(crate) struct Worker<'a> {
@@ -32,37 +32,12 @@ pub(crate) struct Worker<'a> {
     pub(crate) committed: u64,
 }
 
-/// What a thread did in one stage.
-#[derive(Clone, Debug)]
-pub(crate) struct StageResult {
-    pub(crate) began: Instant,
-    pub(crate) ended: Instant,
-    /// Acknowledged commits.
-    pub(crate) committed: u64,
-    /// Attempts that a conflict ended.
-    pub(crate) aborted: u64,
-    pub(crate) latencies: Latencies,
-}
-
 /// Commits in order, each with the time of its start or 0 if it is not timed.
 struct Queue(VecDeque<(Ticket, u64)>);
 
 impl Worker<'_> {
     /// Runs transactions until told to stop or done, and returns when all are acknowledged.
     pub(crate) fn stage<B: Body>(
-        &mut self,
-        body: B,
-        length: Length,
-        stages: &Stages,
-    ) -> Result<StageResult, BenchError> {
-        let result = self.transactions(body, length, stages);
-        if result.is_err() {
-            stages.abandon();
-        }
-        result
-    }
-
-    fn transactions<B: Body>(
         &mut self,
         body: B,
         length: Length,
@@ -122,7 +97,7 @@ impl Worker<'_> {
         Ok(StageResult {
             began,
             ended: Instant::now(),
-            committed,
+            done: committed,
             aborted: self.session.attempts() - attempts - committed,
             latencies,
         })

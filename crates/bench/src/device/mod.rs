@@ -1,0 +1,278 @@
+//! `device`: what the device can take, without a database.
+//!
+//! The limit against which everything durable is measured, and, in mode `memory`, the yardstick by
+//! which speeds of different hours compare.
+
+mod probe;
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use namiki_platform::disk::{DirectDisk, Disk, SyncedDisk};
+use namiki_platform::probe::{Machine, miss_ns};
+use serde::Serialize;
+
+pub(crate) use self::probe::{Access, Probe, Probed};
+use crate::args::{self, TimedArgs};
+use crate::error::BenchError;
+use crate::latency::LatencyUs;
+use crate::place::Place;
+use crate::report::{Cell, Report, Row};
+use crate::run::in_turns;
+
+const NOTES: &str = "\
+Modes:
+  direct     writes with O_DIRECT|O_DSYNC, each writer on a file of its own
+  fdatasync  the same through the page cache, each write followed by fdatasync
+  mutexed    as direct, but one file and one mutex: the writers take turns
+  read       random reads with O_DIRECT; --depth threads read at a time
+  memory     median nanoseconds of a load that misses: the yardstick (key miss_ns). Rates of
+             different hours compare as rate * miss_ns / 151
+
+Files are preallocated, filled with zeros, and written over from front to back.
+
+Examples:
+  namiki-bench device --bytes 512,8192,65536 --writers 1,2,4,8,16 --mode direct
+  namiki-bench device --mode direct,mutexed --bytes 8192 --writers 16 --repeat 5
+  namiki-bench device --mode read --bytes 4096 --depth 1,32,128
+  namiki-bench device --mode memory";
+
+/// What `device` measures.
+#[derive(Args, Debug)]
+#[command(after_help = NOTES)]
+pub(crate) struct DeviceArgs {
+    /// What to do; several with commas
+    #[arg(
+        long,
+        value_enum,
+        value_name = "MODE",
+        value_delimiter = ',',
+        default_value = "direct"
+    )]
+    mode: Vec<Mode>,
+    /// Bytes of one write or read
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "512", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    bytes: Vec<u32>,
+    /// Numbers of threads that write
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1")]
+    writers: Vec<NonZeroU16>,
+    /// Numbers of reads at a time, each by a thread
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1")]
+    depth: Vec<NonZeroU16>,
+    /// Length of each file [default: 16, and 256 to read]
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    file_mb: Option<u64>,
+    #[command(flatten)]
+    timed: TimedArgs,
+}
+
+/// How the device is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// `O_DIRECT | O_DSYNC`.
+    Direct,
+    /// `pwrite`, `fdatasync`.
+    Fdatasync,
+    /// Direct, one file, one mutex.
+    Mutexed,
+    /// Direct reads.
+    Read,
+    /// Loads that miss.
+    Memory,
+}
+
+/// One combination of what was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Combination {
+    mode: Mode,
+    bytes: u32,
+    /// Writers or reads at a time.
+    threads: NonZeroU16,
+}
+
+/// A result. The keys are a contract.
+#[derive(Clone, Debug, Serialize)]
+struct DeviceRow<'a> {
+    mode: &'static str,
+    bytes: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    writers: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    depth: Option<u16>,
+    ops_per_s: f64,
+    mb_per_s: f64,
+    cpu_us_per_op: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latency_us: Option<LatencyUs>,
+    seconds: f64,
+    round: u32,
+    machine: &'a Machine,
+}
+
+impl Row for DeviceRow<'_> {
+    const HEADINGS: &'static [&'static str] = &[
+        "mode",
+        "bytes",
+        "writers",
+        "depth",
+        "ops/s",
+        "MB/s",
+        "CPU us/op",
+        "p50 us",
+        "p99 us",
+    ];
+
+    fn cells(&self) -> Vec<Cell> {
+        let count = |count: Option<u16>| count.map_or("-".to_owned(), |count| count.to_string());
+        let latency = |of: fn(&LatencyUs) -> f64| Cell::measure(self.latency_us.as_ref().map(of));
+        vec![
+            Cell::key(self.mode),
+            Cell::key(self.bytes),
+            Cell::Key(count(self.writers)),
+            Cell::Key(count(self.depth)),
+            Cell::measure(self.ops_per_s),
+            Cell::measure(self.mb_per_s),
+            Cell::measure(self.cpu_us_per_op),
+            latency(|us| us.p50),
+            latency(|us| us.p99),
+        ]
+    }
+}
+
+/// The yardstick.
+#[derive(Clone, Debug, Serialize)]
+struct MemoryRow<'a> {
+    mode: &'static str,
+    miss_ns: f64,
+    round: u32,
+    machine: &'a Machine,
+}
+
+impl Row for MemoryRow<'_> {
+    const HEADINGS: &'static [&'static str] = &["mode", "miss ns"];
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![Cell::key(self.mode), Cell::measure(self.miss_ns)]
+    }
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Fdatasync => "fdatasync",
+            Self::Mutexed => "mutexed",
+            Self::Read => "read",
+            Self::Memory => "memory",
+        }
+    }
+
+    fn access(self) -> Access {
+        match self {
+            Self::Mutexed => Access::OneFileInTurns,
+            Self::Read => Access::Read,
+            _ => Access::OwnFiles,
+        }
+    }
+
+    fn disk(self) -> Arc<dyn Disk> {
+        match self {
+            Self::Fdatasync => Arc::new(SyncedDisk::new()),
+            _ => Arc::new(DirectDisk::new()),
+        }
+    }
+
+    fn file_mb(self) -> u64 {
+        if self == Self::Read { 256 } else { 16 }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &DeviceArgs) -> Result<(), BenchError> {
+    args::check_threads(&args.writers)?;
+    args::check_threads(&args.depth)?;
+    if args.mode.contains(&Mode::Memory) && args.mode.len() > 1 {
+        let why = "--mode memory measures no device; run it by itself";
+        return Err(BenchError::Usage(why.to_owned()));
+    }
+    let place = Place::new(&args.timed.place)?;
+    let machine = Machine::describe(place.path());
+    let mut report = Report::new(args.timed.output.format);
+    let outcome = in_turns(
+        args.timed.repeat,
+        &args.combinations(),
+        |combination, round| {
+            if combination.mode == Mode::Memory {
+                let miss_ns = miss_ns().map_err(BenchError::system("measure memory"))?;
+                let machine = &machine;
+                return report.row(&MemoryRow {
+                    mode: "memory",
+                    miss_ns,
+                    round,
+                    machine,
+                });
+            }
+            report.row(&args.run_one(*combination, &place, &machine, round)?)
+        },
+    );
+    report.finish()?;
+    outcome
+}
+
+impl DeviceArgs {
+    fn combinations(&self) -> Vec<Combination> {
+        let mut combinations = Vec::new();
+        for &mode in &self.mode {
+            let (bytes, threads): (&[u32], _) = match mode {
+                Mode::Memory => (&[0], &[NonZeroU16::MIN][..]),
+                Mode::Read => (&self.bytes, &self.depth[..]),
+                _ => (&self.bytes, &self.writers[..]),
+            };
+            for &bytes in bytes {
+                combinations.extend(threads.iter().map(|&threads| Combination {
+                    mode,
+                    bytes,
+                    threads,
+                }));
+            }
+        }
+        combinations
+    }
+
+    fn run_one<'a>(
+        &self,
+        combination: Combination,
+        place: &Place,
+        machine: &'a Machine,
+        round: u32,
+    ) -> Result<DeviceRow<'a>, BenchError> {
+        let Combination {
+            mode,
+            bytes,
+            threads,
+        } = combination;
+        let dir = place.scratch()?;
+        let probe = Probe {
+            access: mode.access(),
+            bytes,
+            threads: threads.get(),
+            file_bytes: self.file_mb.unwrap_or(mode.file_mb()) << 20,
+        };
+        let Probed { total, cpu_ns } = probe.run(&mode.disk(), dir.path(), &self.timed)?;
+        let reads = mode == Mode::Read;
+        Ok(DeviceRow {
+            mode: mode.name(),
+            bytes,
+            writers: (!reads).then_some(threads.get()),
+            depth: reads.then_some(threads.get()),
+            ops_per_s: total.per_second(),
+            mb_per_s: total.per_second() * f64::from(bytes) / 1e6,
+            cpu_us_per_op: cpu_ns as f64 / 1e3 / total.done.max(1) as f64,
+            latency_us: total.latencies.summary(),
+            seconds: total.seconds,
+            round,
+            machine,
+        })
+    }
+}

@@ -1,0 +1,191 @@
+//! Threads that do nothing but write to, or read from, the device.
+//!
+//! Files are allocated and filled with zeros before the clock starts and then written over from
+//! front to back, as a log does once its files are prepared: no write changes metadata.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use namiki_platform::clock::{now_ns, process_cpu_ns};
+use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
+use namiki_platform::random::Random;
+
+use crate::args::{Length, TimedArgs};
+use crate::error::BenchError;
+use crate::latency::Latencies;
+use crate::run::{StageResult, Stages, Total, share, staged};
+
+/// What the threads of a probe do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Each writes a file of its own.
+    OwnFiles,
+    /// All write one file, one at a time: what is left of a device behind a mutex.
+    ///
+    /// Paper: pwal §6.2, figure 7 (the conventional log)
+    OneFileInTurns,
+    /// Each reads random blocks of one file.
+    Read,
+}
+
+/// What to do, how large, how many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    pub(crate) access: Access,
+    /// Bytes of one write or read.
+    pub(crate) bytes: u32,
+    pub(crate) threads: u16,
+    /// Length of each file.
+    pub(crate) file_bytes: u64,
+}
+
+/// What came out.
+pub(crate) struct Probed {
+    pub(crate) total: Total,
+    /// Processor time of the whole process.
+    pub(crate) cpu_ns: u64,
+}
+
+/// A file and where to go on in it.
+struct Target {
+    file: Arc<dyn DiskFile>,
+    at: u64,
+}
+
+struct Worker {
+    target: Arc<Mutex<Target>>,
+    /// The same file as in `target`; reads take no turns.
+    file: Arc<dyn DiskFile>,
+    buffer: AlignedBuf,
+    random: Random,
+    thread: usize,
+}
+
+impl Probe {
+    /// Makes the files in `dir`, which is empty, and runs.
+    pub(crate) fn run(
+        &self,
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        timed: &TimedArgs,
+    ) -> Result<Probed, BenchError> {
+        let targets = self.targets(&**disk, dir)?;
+        let run = staged(
+            usize::from(self.threads),
+            timed,
+            &format!("{:?} of {} bytes", self.access, self.bytes),
+            |thread| {
+                let target = Arc::clone(&targets[thread % targets.len()]);
+                let file = Arc::clone(&lock(&target).file);
+                let mut buffer = AlignedBuf::zeroed(self.bytes as usize);
+                let mut random = Random::stream(timed.seed, thread as u64);
+                random.fill(&mut buffer);
+                Ok(Worker {
+                    target,
+                    file,
+                    buffer,
+                    random,
+                    thread,
+                })
+            },
+            |worker, length, stages| self.stage(worker, length, stages, dir),
+            || process_cpu_ns().map_err(BenchError::system("ask for processor time")),
+        )?;
+        Ok(Probed {
+            total: run.total,
+            cpu_ns: run.after - run.before,
+        })
+    }
+
+    fn targets(&self, disk: &dyn Disk, dir: &Path) -> Result<Vec<Arc<Mutex<Target>>>, BenchError> {
+        let bytes = u64::from(self.bytes);
+        let len_bytes = self.file_bytes.max(bytes).next_multiple_of(bytes);
+        let len_bytes = len_bytes.next_multiple_of(bytes.max(4096));
+        let files = match self.access {
+            Access::OwnFiles => self.threads,
+            Access::OneFileInTurns | Access::Read => 1,
+        };
+        let mut targets = Vec::new();
+        for number in 0..files {
+            let path = dir.join(format!("probe-{number:04}"));
+            let file = disk
+                .create(&path, len_bytes)
+                .map_err(BenchError::file("create", path))?;
+            let block = file.block_bytes();
+            if !(self.bytes as usize).is_multiple_of(block) {
+                return Err(BenchError::Usage(format!(
+                    "--bytes {}: this device's blocks have {block} bytes",
+                    self.bytes
+                )));
+            }
+            targets.push(Arc::new(Mutex::new(Target { file, at: 0 })));
+        }
+        Ok(targets)
+    }
+
+    fn stage(
+        &self,
+        worker: &mut Worker,
+        length: Length,
+        stages: &Stages,
+        dir: &Path,
+    ) -> Result<StageResult, BenchError> {
+        let end = match length {
+            Length::Time(_) => u64::MAX,
+            Length::Operations(total) => share(total, worker.thread, usize::from(self.threads)),
+        };
+        let mut latencies = Latencies::new();
+        let mut done = 0;
+        let began = Instant::now();
+        while done < end && !stages.must_stop() {
+            let start = now_ns();
+            match self.access {
+                Access::Read => worker
+                    .read()
+                    .map_err(BenchError::file("read a file in", dir))?,
+                _ => worker
+                    .write()
+                    .map_err(BenchError::file("write to a file in", dir))?,
+            }
+            latencies.add_ns(now_ns() - start);
+            done += 1;
+        }
+        Ok(StageResult {
+            began,
+            ended: Instant::now(),
+            done,
+            aborted: 0,
+            latencies,
+        })
+    }
+}
+
+impl Worker {
+    /// Writes the next block. The lock is held meanwhile; only threads that take turns share it.
+    fn write(&mut self) -> std::io::Result<()> {
+        let mut target = lock(&self.target);
+        target.file.write_durable(target.at, &self.buffer)?;
+        target.at += self.buffer.len() as u64;
+        if target.at + self.buffer.len() as u64 > target.file.len_bytes() {
+            target.at = 0;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> std::io::Result<()> {
+        let bytes = self.buffer.len() as u64;
+        let at = self.random.below(self.file.len_bytes() / bytes) * bytes;
+        let read = self.file.read_at(at, &mut self.buffer)?;
+        if read as u64 == bytes {
+            Ok(())
+        } else {
+            Err(std::io::ErrorKind::UnexpectedEof.into())
+        }
+    }
+}
+
+fn lock(target: &Mutex<Target>) -> std::sync::MutexGuard<'_, Target> {
+    // A panic in between leaves a place in the file, which is as good as any other.
+    target.lock().unwrap_or_else(PoisonError::into_inner)
+}

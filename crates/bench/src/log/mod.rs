@@ -1,0 +1,411 @@
+//! `log`: what the log alone can take, beside what its device can.
+//!
+//! Workers append finished commits, without concurrency control or tables, in the paper's format of
+//! three records or the engine's compact one. After each run the bare device is measured with
+//! frames of the same size and as many threads: a perfect log would reach its rate of writes.
+//!
+//! Paper: pwal §6.2 (figures 6 and 7), §6.3 (groups)
+
+mod check;
+
+use std::num::{NonZeroU16, NonZeroU32};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use namiki::{Epoch, Generation, RecordFormat, Stamp, WorkerId};
+use namiki_log::{
+    CutRule, Group, Layout, Log, LogConfig, LogCounters, Placement, RECORD_HEADER_BYTES, Retain,
+    Seal,
+};
+use namiki_platform::disk::Disk;
+use namiki_platform::probe::Machine;
+use serde::Serialize;
+
+use crate::args::{self, Length, RecordBytes, Sequencer, TimedArgs};
+use crate::device::{Access, Probe};
+use crate::disks::{Device, DeviceChoice};
+use crate::error::BenchError;
+use crate::interrupt;
+use crate::latency::Latencies;
+use crate::place::Place;
+use crate::report::{Cell, Report, Row};
+use crate::run::{StageResult, Stages, Total, in_turns, share, staged};
+
+/// Log records of a commit in the paper's format: BEGIN, UPDATE, END.
+const RECORDS_PER_COMMIT: usize = 3;
+/// Payload of a compact commit: one change of an eight-byte key and value.
+const COMPACT_PAYLOAD_BYTES: usize = 20;
+/// Room for a frame's header.
+const FRAME_ROOM_BYTES: usize = 4096;
+const BUFFER_BYTES_MIN: usize = 256 << 10;
+const IDENTITY: u128 = 0x6e61_6d69_6b69_2d62_656e_6368;
+/// Length of the files that the device is measured with.
+const PROBE_FILE_BYTES: u64 = 16 << 20;
+
+const NOTES: &str = "\
+Layouts: parallel is a stream for each worker (P-WAL), single is one stream for all, flushed under
+its lock (the conventional log). The device's limit is measured in the same run, with writes of the
+same size by as many threads: each on a file of its own, or for the single layout in turns on one.
+
+The last --retain segments of each stream are kept and read back at the end.
+
+Examples:
+  namiki-bench log --streams 1,2,4,8,16 --layout parallel,single --group 1,16,128 --record-bytes 512
+  namiki-bench log --streams 2 --group 16 --device nvm:50ns --sequencer cas --repeat 5";
+
+/// What `log` measures.
+#[derive(Args, Debug)]
+#[command(after_help = NOTES)]
+pub(crate) struct LogArgs {
+    /// Numbers of workers, each with a stream of its own under the parallel layout
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1")]
+    streams: Vec<NonZeroU16>,
+    /// How workers and streams belong together; several with commas
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "parallel")]
+    layout: Vec<LayoutName>,
+    /// Commits per flush
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "16")]
+    group: Vec<NonZeroU32>,
+    /// Log records: BEGIN, UPDATE and END of so many bytes each, or compact
+    #[arg(long, value_name = "BYTES|compact", default_value = "512")]
+    record_bytes: RecordBytes,
+    /// How log sequence numbers are drawn
+    #[arg(long, value_enum, default_value = "fetch-add")]
+    sequencer: Sequencer,
+    /// Segments of each stream that are kept
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(2..))]
+    retain: u32,
+    /// Length of a segment
+    #[arg(long, value_name = "MB", default_value = "4", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    segment_mb: u64,
+    #[command(flatten)]
+    device: DeviceChoice,
+    #[command(flatten)]
+    timed: TimedArgs,
+}
+
+/// The layouts by the names of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LayoutName {
+    /// P-WAL.
+    Parallel,
+    /// The conventional log.
+    Single,
+}
+
+/// One combination of what was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Combination {
+    layout: LayoutName,
+    streams: NonZeroU16,
+    group: NonZeroU32,
+}
+
+/// A result. The keys are a contract.
+#[derive(Clone, Debug, Serialize)]
+struct LogRow<'a> {
+    layout: &'static str,
+    streams: u16,
+    group: u32,
+    record_bytes: RecordBytes,
+    commits_per_s: f64,
+    flushes_per_s: f64,
+    mb_per_s: f64,
+    device_limit_flushes_per_s: f64,
+    fraction_of_limit: f64,
+    device: String,
+    sequencer: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cas_misses: Option<u64>,
+    commits: u64,
+    flush_bytes: u32,
+    seconds: f64,
+    round: u32,
+    machine: &'a Machine,
+}
+
+impl Row for LogRow<'_> {
+    const HEADINGS: &'static [&'static str] = &[
+        "layout",
+        "streams",
+        "group",
+        "record bytes",
+        "commits/s",
+        "flushes/s",
+        "MB/s",
+        "device/s",
+        "fraction",
+    ];
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            Cell::key(self.layout),
+            Cell::key(self.streams),
+            Cell::key(self.group),
+            Cell::key(self.record_bytes),
+            Cell::measure(self.commits_per_s),
+            Cell::measure(self.flushes_per_s),
+            Cell::measure(self.mb_per_s),
+            Cell::measure(self.device_limit_flushes_per_s),
+            Cell::measure(self.fraction_of_limit),
+        ]
+    }
+}
+
+impl LayoutName {
+    fn layout(self) -> Layout {
+        match self {
+            Self::Parallel => Layout::PerWorker,
+            Self::Single => Layout::Single,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Parallel => "parallel",
+            Self::Single => "single",
+        }
+    }
+
+    fn access(self) -> Access {
+        match self {
+            Self::Parallel => Access::OwnFiles,
+            Self::Single => Access::OneFileInTurns,
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &LogArgs) -> Result<(), BenchError> {
+    args.check()?;
+    let place = Place::new(&args.timed.place)?;
+    let machine = Machine::describe(place.path());
+    let mut combinations = Vec::new();
+    for &layout in &args.layout {
+        for &group in &args.group {
+            combinations.extend(args.streams.iter().map(|&streams| Combination {
+                layout,
+                streams,
+                group,
+            }));
+        }
+    }
+    let mut report = Report::new(args.timed.output.format);
+    let outcome = in_turns(args.timed.repeat, &combinations, |combination, round| {
+        report.row(&args.run_one(*combination, &place, &machine, round)?)
+    });
+    report.finish()?;
+    outcome
+}
+
+/// A thread that appends.
+struct Worker {
+    log: Arc<Log<()>>,
+    number: usize,
+    workers: usize,
+    payload: Vec<u8>,
+    /// Commits so far, of all stages.
+    committed: u64,
+}
+
+/// What the log did in a run.
+struct Logged {
+    total: Total,
+    counters: LogCounters,
+    seal: Seal,
+    /// Commits of each worker.
+    committed: Vec<u64>,
+}
+
+impl LogArgs {
+    fn check(&self) -> Result<(), BenchError> {
+        args::check_threads(&self.streams)?;
+        if let Device::Raw(_) = self.device.device {
+            let why = "--device raw:PATH has no segments to recycle, and would be full soon; use \
+                       file, fdatasync, nvm or null";
+            return Err(BenchError::Usage(why.to_owned()));
+        }
+        let group_max = self.group.iter().max().map_or(0, |group| group.get());
+        let frame_bytes = self.commit_bytes() as u64 * u64::from(group_max);
+        if frame_bytes + FRAME_ROOM_BYTES as u64 * 4 > self.segment_mb << 20 {
+            return Err(BenchError::Usage(format!(
+                "--group {group_max}: such a group has {frame_bytes} bytes and does not fit into a \
+                 segment; raise --segment-mb"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Bytes of a commit in the log.
+    fn commit_bytes(&self) -> usize {
+        match self.record_bytes.0 {
+            RecordFormat::Compact => RECORD_HEADER_BYTES + COMPACT_PAYLOAD_BYTES,
+            RecordFormat::Fixed(bytes) => RECORDS_PER_COMMIT * usize::from(bytes.get()),
+        }
+    }
+
+    fn config(&self, combination: Combination) -> LogConfig {
+        let frame_bytes = self.commit_bytes() * combination.group.get() as usize;
+        LogConfig {
+            layout: combination.layout.layout(),
+            streams: combination.streams,
+            group: Group::Count(combination.group),
+            group_wait_max: Duration::MAX,
+            sequencer: self.sequencer.kind(),
+            buffer_bytes: BUFFER_BYTES_MIN.max(frame_bytes + FRAME_ROOM_BYTES),
+            placement: Placement::Segments {
+                segment_bytes: self.segment_mb << 20,
+            },
+            retain: Retain::Last(NonZeroU32::MIN.saturating_add(self.retain - 1)),
+            ..LogConfig::new(IDENTITY, Generation(1))
+        }
+    }
+
+    fn run_one<'a>(
+        &self,
+        combination: Combination,
+        place: &Place,
+        machine: &'a Machine,
+        round: u32,
+    ) -> Result<LogRow<'a>, BenchError> {
+        let threads = combination.streams.get();
+        let dir = place.scratch()?;
+        let ready = self.device.open(dir.path(), threads, true)?;
+        let config = self.config(combination);
+        let logged = self.append(combination, &config, &ready.disk, dir.path())?;
+        if self.device.device.keeps() {
+            let mut info = config.generation_info(CutRule::Lsn);
+            info.seal = Some(logged.seal);
+            check::check_tail(&ready.disk, dir.path(), IDENTITY, &info, &logged.committed)?;
+        } else {
+            eprintln!("nothing to read back from this device: only counts were checked");
+        }
+        interrupt::check()?;
+
+        let LogCounters {
+            flushes,
+            frame_bytes,
+            ..
+        } = logged.counters;
+        let flush_bytes = (frame_bytes / flushes.max(1)).max(1).next_multiple_of(512) as u32;
+        let probe_dir = place.scratch()?;
+        let probe = Probe {
+            access: combination.layout.access(),
+            bytes: flush_bytes,
+            threads,
+            file_bytes: PROBE_FILE_BYTES,
+        };
+        let limit = probe.run(&ready.disk, probe_dir.path(), &self.timed)?;
+        let limit = limit.total.per_second();
+        let seconds = logged.total.seconds.max(f64::MIN_POSITIVE);
+        let flushes_per_s = flushes as f64 / seconds;
+        Ok(LogRow {
+            layout: combination.layout.name(),
+            streams: threads,
+            group: combination.group.get(),
+            record_bytes: self.record_bytes,
+            commits_per_s: logged.total.per_second(),
+            flushes_per_s,
+            mb_per_s: frame_bytes as f64 / seconds / 1e6,
+            device_limit_flushes_per_s: limit,
+            fraction_of_limit: flushes_per_s / limit,
+            device: self.device.device.to_string(),
+            sequencer: self.sequencer.name(),
+            cas_misses: (self.sequencer == Sequencer::Cas).then_some(logged.counters.cas_misses),
+            commits: logged.total.done,
+            flush_bytes,
+            seconds,
+            round,
+            machine,
+        })
+    }
+
+    /// Runs the workers, closes the log, and checks its counts.
+    fn append(
+        &self,
+        combination: Combination,
+        config: &LogConfig,
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+    ) -> Result<Logged, BenchError> {
+        let workers = usize::from(combination.streams.get());
+        let log = Log::<()>::create(Arc::clone(disk), dir, config.clone())?;
+        let run = staged(
+            workers,
+            &self.timed,
+            &format!(
+                "log {} in groups of {}",
+                combination.layout.name(),
+                combination.group
+            ),
+            |number| {
+                Ok(Worker {
+                    log: Arc::clone(&log),
+                    number,
+                    workers,
+                    payload: vec![0x5a; self.commit_bytes() - RECORD_HEADER_BYTES],
+                    committed: 0,
+                })
+            },
+            |worker, length, stages| worker.stage(length, stages),
+            || Ok(log.counters()),
+        )?;
+        let seal = log.close()?;
+        let committed: Vec<u64> = run.workers.iter().map(|worker| worker.committed).collect();
+        let (appended, hardened) = (committed.iter().sum::<u64>(), log.counters().commits);
+        if appended != hardened {
+            return Err(BenchError::Check(format!(
+                "{appended} commits were appended and {hardened} hardened"
+            )));
+        }
+        Ok(Logged {
+            total: run.total,
+            counters: LogCounters {
+                flushes: run.after.flushes - run.before.flushes,
+                frame_bytes: run.after.frame_bytes - run.before.frame_bytes,
+                cas_misses: run.after.cas_misses - run.before.cas_misses,
+                ..run.after
+            },
+            seal,
+            committed,
+        })
+    }
+}
+
+impl Worker {
+    /// Appends commits and leads a flush whenever a group is full.
+    fn stage(&mut self, length: Length, stages: &Stages) -> Result<StageResult, BenchError> {
+        let end = match length {
+            Length::Time(_) => u64::MAX,
+            Length::Operations(total) => self.committed + share(total, self.number, self.workers),
+        };
+        // The number of workers came from a u16.
+        let stream = self.log.stream(WorkerId(self.number as u16));
+        let first = self.committed;
+        let began = Instant::now();
+        while self.committed < end && !stages.must_stop() {
+            let number = self.committed + 1;
+            let mark = check::mark(self.number, number);
+            let payload = &self.payload;
+            let encode = |into: &mut [u8], _| {
+                into.copy_from_slice(payload);
+                into[..check::MARK_BYTES].copy_from_slice(&mark);
+            };
+            let appended = stream.append(Stamp(number), Epoch(1), payload.len(), encode, |_| {})?;
+            self.committed = number;
+            if appended.group_is_full {
+                stream.flush()?;
+            }
+        }
+        stream.flush()?;
+        Ok(StageResult {
+            began,
+            ended: Instant::now(),
+            done: self.committed - first,
+            aborted: 0,
+            latencies: Latencies::new(),
+        })
+    }
+}

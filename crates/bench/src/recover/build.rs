@@ -1,0 +1,164 @@
+//! The log that is to be recovered, and what recovery must make of it.
+//!
+//! It is written by the engine, under the protocol asked for, to files in memory that are then
+//! handed to the real disk: how fast it is *written* is not what is measured. Then the manifest is
+//! put back to what it was before the database was closed, as if the machine had been stopped.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use namiki::{Database, Manifest, Spec, Table, WorkerId};
+use namiki_platform::disk::DelayedDisk;
+use namiki_platform::random::Random;
+use rustix::fs::{Advice, fadvise};
+
+use crate::args::{RecordBytes, Switch};
+use crate::error::BenchError;
+use crate::interrupt;
+use crate::run::{join, spawn};
+
+/// The one table.
+pub(super) const TABLE: &str = "records";
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
+
+/// What to write.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Build {
+    pub(super) spec: Spec,
+    pub(super) record_bytes: RecordBytes,
+    pub(super) log_bytes: u64,
+    pub(super) records: u64,
+    pub(super) streams: std::num::NonZeroU16,
+    pub(super) seed: u64,
+}
+
+/// What was written.
+pub(super) struct Built {
+    /// Each record's last value, and the stamp of the commit that wrote it; 0 if none did.
+    pub(super) oracle: Vec<(u64, u64)>,
+    /// Commits in the log.
+    pub(super) committed: u64,
+    manifest: Vec<u8>,
+    manifest_path: PathBuf,
+}
+
+impl Build {
+    /// Writes the log in `dir`, which is empty.
+    pub(super) fn run(&self, dir: &Path) -> Result<Built, BenchError> {
+        let db = Database::builder()
+            .spec(self.spec)
+            .record_format(self.record_bytes.0)
+            .streams(self.streams)
+            .disk(Arc::new(DelayedDisk::new(Duration::ZERO)))
+            .open(dir)?;
+        let table = db.table::<u64, u64>(TABLE)?;
+        let stop = AtomicBool::new(false);
+        let results = std::thread::scope(|scope| {
+            let threads = spawn(scope, self.streams.get().into(), Switch::Off, |thread| {
+                let result = self.write(&db, &table, thread, &stop);
+                // The log is to grow no further without this thread.
+                stop.store(true, Ordering::Relaxed);
+                result
+            });
+            self.watch(&db, &stop);
+            join(threads)
+        })?;
+        interrupt::check()?;
+        let committed = results.iter().map(|(_, committed)| committed).sum();
+        let mut oracle = vec![(0, 0); self.records as usize];
+        for (written, _) in results {
+            for (last, other) in oracle.iter_mut().zip(written) {
+                // Of two versions of a record, the one with the larger stamp came later.
+                *last = other.max(*last);
+            }
+        }
+        let manifest_path = Manifest::path(dir);
+        let manifest =
+            std::fs::read(&manifest_path).map_err(BenchError::file("read", &manifest_path))?;
+        db.close()?;
+        let built = Built {
+            oracle,
+            committed,
+            manifest,
+            manifest_path,
+        };
+        Ok(built)
+    }
+
+    /// Waits until the log is long enough.
+    fn watch(&self, db: &Database, stop: &AtomicBool) {
+        let mut said = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            let bytes = db.counters().log.frame_bytes;
+            if bytes >= self.log_bytes || interrupt::asked() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            if said.elapsed() >= PROGRESS_EVERY {
+                eprintln!(
+                    "writing a log: {} of {} MB",
+                    bytes >> 20,
+                    self.log_bytes >> 20
+                );
+                said = Instant::now();
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// U-1 transactions; returns stamp and value of each record's last write by this thread.
+    fn write(
+        &self,
+        db: &Database,
+        table: &Table<u64, u64>,
+        thread: usize,
+        stop: &AtomicBool,
+    ) -> Result<(Vec<(u64, u64)>, u64), BenchError> {
+        // The number of threads came from a u16.
+        let mut session = db.session_on(WorkerId(thread as u16))?;
+        let mut random = Random::stream(self.seed, thread as u64);
+        let mut written = vec![(0, 0); self.records as usize];
+        let (mut committed, mut last) = (0, None);
+        while !stop.load(Ordering::Relaxed) {
+            let (key, value) = (random.below(self.records), random.next_u64());
+            let ((), ticket) = session.transact_async(|tx| tx.put(table, &key, &value))?;
+            written[key as usize] = (ticket.stamp().0, value);
+            committed += 1;
+            last = Some(ticket);
+        }
+        session.flush()?;
+        if let Some(last) = last {
+            session.wait(&last)?;
+        }
+        Ok((written, committed))
+    }
+}
+
+impl Built {
+    /// Makes the folder what it was when the log ended, with nothing of it in memory: neither seals
+    /// nor generations of earlier recoveries.
+    pub(super) fn crash(&self, dir: &Path) -> Result<(), BenchError> {
+        std::fs::write(&self.manifest_path, &self.manifest)
+            .map_err(BenchError::file("write", &self.manifest_path))?;
+        drop_cached(dir)
+    }
+}
+
+/// Sees all files on the disk, and their pages dropped from memory.
+fn drop_cached(dir: &Path) -> Result<(), BenchError> {
+    let entries = std::fs::read_dir(dir).map_err(BenchError::file("list", dir))?;
+    for entry in entries {
+        let path = entry.map_err(BenchError::file("list", dir))?.path();
+        if path.is_dir() {
+            drop_cached(&path)?;
+            continue;
+        }
+        let file = std::fs::File::open(&path).map_err(BenchError::file("open", &path))?;
+        file.sync_all().map_err(BenchError::file("sync", &path))?;
+        fadvise(&file, 0, None, Advice::DontNeed)
+            .map_err(|error| BenchError::file("drop from memory", &path)(error.into()))?;
+    }
+    Ok(())
+}

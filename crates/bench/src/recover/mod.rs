@@ -1,0 +1,325 @@
+//! `recover`: how fast a log is recovered.
+//!
+//! The tables that recovery makes are compared, record by record, with what the writers of the log
+//! know to be its outcome.
+//!
+//! Paper: pwal §4.3, tictoc-pwal §3.4
+
+mod build;
+
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use namiki::{Database, Logging, OpenError, RecoveryReport, ReplayOrder, Spec, TreeKind};
+use namiki_platform::clock::Stopwatch;
+use namiki_platform::disk::{DirectDisk, Disk, SyncedDisk, open_best};
+use namiki_platform::probe::{Machine, resident_bytes};
+use serde::Serialize;
+
+use self::build::{Build, Built, TABLE};
+use crate::args::{self, OutputArgs, PlaceArgs, RecordBytes};
+use crate::error::BenchError;
+use crate::interrupt;
+use crate::place::Place;
+use crate::report::{Cell, Report, Row};
+use crate::run::in_turns;
+
+/// Records in one transaction of the comparison.
+const BATCH_RECORDS: u64 = 10_000;
+
+const NOTES: &str = "\
+A log of U-1 transactions is written under each protocol, its pages are dropped from memory, and it
+is recovered as after a crash, with each number of threads in each order:
+  highest-stamp  streams in parallel, of each key the version with the highest stamp wins
+  merge          the papers' order, by stamp or by log sequence number, on one thread
+
+Rows in one run recover the same log. records_per_s counts commits, of one change each.
+
+Examples:
+  namiki-bench recover --spec 'TT(NLR)+PWAL(16)' --log-mb 1024 --record-bytes 512 --threads 1,2
+  namiki-bench recover --spec 'TT(ELR)+PWAL(16)' --order highest-stamp,merge --repeat 3";
+
+/// What `recover` measures.
+#[derive(Args, Debug)]
+#[command(after_help = NOTES)]
+pub(crate) struct RecoverArgs {
+    /// Protocol under which the log is written; may be repeated
+    #[arg(long, value_name = "SPEC", value_parser = args::spec, default_value = "TT(NLR)+PWAL(16)")]
+    spec: Vec<Spec>,
+    /// Length of the log
+    #[arg(long, value_name = "MB", default_value = "256", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    log_mb: u64,
+    /// Log records: compact, or BEGIN, UPDATE and END of so many bytes each
+    #[arg(long, value_name = "compact|BYTES", default_value = "compact")]
+    record_bytes: RecordBytes,
+    /// Numbers of threads that recover
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1")]
+    threads: Vec<NonZeroU16>,
+    /// In which order; several with commas
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "highest-stamp"
+    )]
+    order: Vec<Order>,
+    /// Records that the transactions choose from
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = clap::value_parser!(u64).range(1..=1 << 31))]
+    records: u64,
+    /// Log streams, each with a thread that writes it
+    #[arg(long, value_name = "N", default_value = "2")]
+    streams: NonZeroU16,
+    /// Index of the table
+    #[arg(long, value_name = "TREE", default_value_t = TreeKind::default())]
+    index: TreeKind,
+    /// How the log is read
+    #[arg(long, value_enum, default_value = "file")]
+    device: ReadFrom,
+    /// Recoveries of each combination, in turns, a row each
+    #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Makes the transactions repeatable
+    #[arg(long, default_value = "42", value_name = "N")]
+    seed: u64,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+/// Orders of replay by the names of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Order {
+    /// Of each key, the version with the highest stamp.
+    HighestStamp,
+    /// The papers'.
+    Merge,
+}
+
+/// Disks to recover from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ReadFrom {
+    /// The fastest durable disk that works in the folder.
+    File,
+    /// Without the page cache.
+    Direct,
+    /// Through the page cache, which is empty.
+    Fdatasync,
+}
+
+/// One combination of what was asked for.
+struct Combination<'a> {
+    log: &'a (Spec, tempfile::TempDir, Built),
+    order: Order,
+    threads: NonZeroU16,
+}
+
+/// A result. The keys are a contract.
+#[derive(Clone, Debug, Serialize)]
+struct RecoverRow<'a> {
+    spec: String,
+    transactions: u64,
+    records_per_s: f64,
+    mb_per_s: f64,
+    seconds: f64,
+    order: &'static str,
+    threads: u16,
+    equal_to_oracle: bool,
+    record_bytes: RecordBytes,
+    log_bytes: u64,
+    streams: u16,
+    records: u64,
+    open_seconds: f64,
+    rss_bytes: u64,
+    round: u32,
+    machine: &'a Machine,
+}
+
+impl Row for RecoverRow<'_> {
+    const HEADINGS: &'static [&'static str] = &[
+        "spec",
+        "record bytes",
+        "order",
+        "threads",
+        "records/s",
+        "MB/s",
+        "seconds",
+        "transactions",
+        "equal",
+    ];
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            Cell::key(&self.spec),
+            Cell::key(self.record_bytes),
+            Cell::key(self.order),
+            Cell::key(self.threads),
+            Cell::measure(self.records_per_s),
+            Cell::measure(self.mb_per_s),
+            Cell::measure(self.seconds),
+            Cell::measure(self.transactions as f64),
+            Cell::key(if self.equal_to_oracle { "yes" } else { "NO" }),
+        ]
+    }
+}
+
+impl Order {
+    fn order(self) -> ReplayOrder {
+        match self {
+            Self::HighestStamp => ReplayOrder::HighestStamp,
+            Self::Merge => ReplayOrder::Merge,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::HighestStamp => "highest-stamp",
+            Self::Merge => "merge",
+        }
+    }
+}
+
+impl ReadFrom {
+    fn disk(self, dir: &Path) -> Result<Arc<dyn Disk>, BenchError> {
+        match self {
+            Self::File => Ok(open_best(dir).map_err(BenchError::file("write to", dir))?.0),
+            Self::Direct => Ok(Arc::new(DirectDisk::new())),
+            Self::Fdatasync => Ok(Arc::new(SyncedDisk::new())),
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &RecoverArgs) -> Result<(), BenchError> {
+    args::check_threads(&args.threads)?;
+    args::check_threads(&[args.streams])?;
+    if let Some(spec) = args.spec.iter().find(|spec| spec.logging == Logging::None) {
+        let why = format!("--spec {spec} logs nothing that could be recovered");
+        return Err(BenchError::Usage(why));
+    }
+    let place = Place::new(&args.place)?;
+    let machine = Machine::describe(place.path());
+    let mut logs = Vec::new();
+    for &spec in &args.spec {
+        let dir = place.scratch()?;
+        let built = args.build(spec).run(dir.path())?;
+        logs.push((spec, dir, built));
+    }
+    let mut combinations = Vec::new();
+    for &order in &args.order {
+        for &threads in &args.threads {
+            combinations.extend(logs.iter().map(|log| Combination {
+                log,
+                order,
+                threads,
+            }));
+        }
+    }
+    let mut report = Report::new(args.output.format);
+    let outcome = in_turns(args.repeat, &combinations, |combination, round| {
+        let row = args.run_one(combination, &machine, round)?;
+        report.row(&row)?;
+        if row.equal_to_oracle {
+            return Ok(());
+        }
+        Err(BenchError::Check(format!(
+            "the recovered table of {} is not what its transactions left",
+            row.spec
+        )))
+    });
+    report.finish()?;
+    outcome
+}
+
+impl RecoverArgs {
+    fn build(&self, spec: Spec) -> Build {
+        Build {
+            spec,
+            record_bytes: self.record_bytes,
+            log_bytes: self.log_mb << 20,
+            records: self.records,
+            streams: self.streams,
+            seed: self.seed,
+        }
+    }
+
+    fn run_one<'a>(
+        &self,
+        combination: &Combination<'_>,
+        machine: &'a Machine,
+        round: u32,
+    ) -> Result<RecoverRow<'a>, BenchError> {
+        let (spec, dir, built) = combination.log;
+        let dir = dir.path();
+        built.crash(dir)?;
+        let watch = Stopwatch::start();
+        let opened = Database::builder()
+            .spec(*spec)
+            .index(self.index)
+            .streams(self.streams)
+            .disk(self.device.disk(dir)?)
+            .recovery_threads(combination.threads)
+            .replay_order(combination.order.order())
+            .interrupt(interrupt::flag())
+            .create(false)
+            .open(dir);
+        let open_seconds = watch.elapsed_s();
+        let db = match opened {
+            Err(OpenError::Interrupted) => return Err(BenchError::Interrupted),
+            opened => opened?,
+        };
+        let rss_bytes = resident_bytes().map_err(BenchError::system("ask for memory in use"))?;
+        let equal_to_oracle = built.equals(&db)?;
+        let RecoveryReport {
+            replayed,
+            bytes,
+            seconds,
+            ..
+        } = *db.recovery();
+        db.close()?;
+        Ok(RecoverRow {
+            spec: spec.to_string(),
+            transactions: replayed,
+            records_per_s: replayed as f64 / seconds,
+            mb_per_s: bytes as f64 / seconds / 1e6,
+            seconds,
+            order: combination.order.name(),
+            threads: combination.threads.get(),
+            equal_to_oracle,
+            record_bytes: self.record_bytes,
+            log_bytes: bytes,
+            streams: self.streams.get(),
+            records: self.records,
+            open_seconds,
+            rss_bytes,
+            round,
+            machine,
+        })
+    }
+}
+
+impl Built {
+    /// Whether all commits were replayed, and every record holds its last value, and no other.
+    fn equals(&self, db: &Database) -> Result<bool, BenchError> {
+        if db.recovery().replayed != self.committed {
+            return Ok(false);
+        }
+        let table = db.table::<u64, u64>(TABLE)?;
+        let records = self.oracle.len() as u64;
+        let mut equal = true;
+        let mut start = 0;
+        while start < records {
+            let end = records.min(start + BATCH_RECORDS);
+            let found = db.transact(|tx| tx.scan(&table, start..end))?;
+            let expected = (start..end)
+                .map(|key| (key, self.oracle[key as usize]))
+                .filter(|(_, (stamp, _))| *stamp > 0)
+                .map(|(key, (_, value))| (key, value));
+            equal &= expected.eq(found);
+            start = end;
+        }
+        Ok(equal)
+    }
+}
