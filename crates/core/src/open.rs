@@ -33,8 +33,9 @@ use crate::recovery::{self, OnProgress, RecoverySettings, ReplayOrder};
 use crate::space::Space;
 use crate::spec::{Layout, LockRelease, Logging, Spec};
 
-/// Files that may lie in a directory whose database was never finished.
-const LEFT_BY_INTERRUPTED_CREATION: [&str; 2] = ["LOCK", "MANIFEST"];
+/// How the names of files begin that may lie in a directory whose database was never finished: the
+/// lock, the first manifest while it is written, and the file with which a disk tries direct I/O.
+const LEFT_BY_INTERRUPTED_CREATION: [&str; 3] = ["LOCK", "MANIFEST", "direct-io-probe"];
 
 /// How a database is to be opened. The defaults suit an embedded program.
 #[derive(Clone)]
@@ -349,6 +350,14 @@ impl Builder {
                 dir: dir.to_owned(),
             });
         }
+        // A manifest is there before the first log file. (Stream 0 is the first to be used.)
+        let stream = dir.join("wal").join("0000");
+        if disk.list(&stream).is_ok_and(|files| !files.is_empty()) {
+            return Err(OpenError::DamagedManifest {
+                path: Manifest::path(dir),
+                why: "it is missing, although there is a log".to_owned(),
+            });
+        }
         if !self.create {
             return Err(OpenError::Missing {
                 dir: dir.to_owned(),
@@ -426,5 +435,44 @@ impl std::fmt::Debug for Builder {
         f.debug_struct("Builder")
             .field("spec", &self.spec)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_interrupted_creation_leaves_is_no_obstacle_and_other_files_are() {
+        let dir = tempfile::tempdir().unwrap();
+        for left in ["LOCK", "MANIFEST.tmp", "direct-io-probe-1"] {
+            std::fs::write(dir.path().join(left), "").unwrap();
+        }
+        Database::open(dir.path()).unwrap().close().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("holiday.jpg"), "").unwrap();
+        let refused = Database::open(dir.path());
+        assert!(matches!(refused, Err(OpenError::NotADatabase { .. })));
+    }
+
+    /// A new manifest in the place of a lost one would make a log unreadable that a copy of the
+    /// old one makes readable again.
+    #[test]
+    fn a_log_without_a_manifest_is_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let table = db.table::<u64, u64>("t").unwrap();
+        db.transact(|tx| tx.put(&table, &1, &2)).unwrap();
+        db.close().unwrap();
+        let path = Manifest::path(dir.path());
+        let manifest = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let refused = Database::open(dir.path());
+        assert!(matches!(refused, Err(OpenError::DamagedManifest { .. })));
+        assert!(!path.exists());
+        std::fs::write(&path, manifest).unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let table = db.table::<u64, u64>("t").unwrap();
+        assert_eq!(db.transact(|tx| tx.get(&table, &1)).unwrap(), Some(2));
     }
 }
