@@ -8,6 +8,8 @@ use crate::log::Streams;
 
 /// Shortest time between two rounds of the flusher.
 const TICK_MIN: Duration = Duration::from_micros(50);
+/// Longest time between two rounds; a limit beyond it is as good as none.
+const TICK_MAX: Duration = Duration::from_secs(3600);
 /// Rounds without work after which the flusher sleeps until it is rung.
 const IDLE_ROUNDS_MAX: u32 = 32;
 
@@ -16,7 +18,7 @@ const IDLE_ROUNDS_MAX: u32 = 32;
 /// oldest of them is a whole tick old. With ticks of half the limit nothing waits longer than it,
 /// and no commit has to look at a clock.
 pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Duration) {
-    let tick = (group_wait_max / 2).max(TICK_MIN);
+    let tick = (group_wait_max / 2).clamp(TICK_MIN, TICK_MAX);
     let door = &streams.shared.flusher;
     let mut seen = vec![None; streams.list.len()];
     let mut idle_rounds = 0;

@@ -10,6 +10,9 @@ use crate::format::BLOCK_BYTES_MAX;
 /// Length of a read, unless a frame is longer.
 const READ_BYTES: usize = 1 << 20;
 
+/// Longest read for several frames at a time.
+const READ_BYTES_MAX: usize = 16 << 20;
+
 pub(super) struct Window {
     file: Arc<dyn DiskFile>,
     buf: AlignedBuf,
@@ -57,12 +60,8 @@ impl Window {
         let start = offset / block * block;
         let wanted = (offset - start) as usize + len;
         let whole = self.file.len_bytes().saturating_sub(start);
-        // A frame longer than a quarter of the window would be read again and again.
-        let bytes = READ_BYTES.max(if wanted > READ_BYTES / 4 {
-            wanted * 4
-        } else {
-            0
-        });
+        // Of long frames several at a time, or much would be read twice.
+        let bytes = READ_BYTES.max(wanted).max((wanted * 4).min(READ_BYTES_MAX));
         let bytes = (bytes as u64).min(whole) as usize;
         let bytes = bytes.next_multiple_of(BLOCK_BYTES_MAX);
         self.len = 0;
