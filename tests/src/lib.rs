@@ -1,4 +1,5 @@
 //! The suites that need the whole engine.
 
+pub mod crash;
 pub mod history;
 pub mod workload;

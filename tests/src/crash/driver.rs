@@ -1,0 +1,276 @@
+//! Runs whose events are to be crashed at.
+
+use namiki::{Database, Error, Session, Ticket, Transaction, WorkerId};
+use namiki_platform::disk::SimDisk;
+use namiki_platform::random::Random;
+
+use super::oracle::Done;
+use super::{Oracle, Tables};
+
+/// Few, so that transactions depend on each other.
+const KEYS: u64 = 7;
+
+/// Why a run stopped early: the disk failed as planned, or something is wrong.
+pub type Failure = Error;
+
+/// When a client is told that a transaction is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledge {
+    /// When it may be.
+    WhenDurable,
+    /// A bug, to see it found: writers are told at once.
+    WritersTooEarly,
+    /// A bug, to see it found: readers are told at once.
+    ReadersTooEarly,
+}
+
+/// A session, and its commits that are not acknowledged yet.
+struct Worker {
+    session: Session,
+    random: Random,
+    waiting: Vec<(u64, Ticket)>,
+    oracle: Oracle,
+    when: Acknowledge,
+}
+
+impl Worker {
+    fn new(db: &Database, number: u16, when: Acknowledge, random: Random) -> Result<Self, Error> {
+        Ok(Self {
+            when,
+            session: db.session_on(WorkerId(number))?,
+            random,
+            waiting: Vec::new(),
+            oracle: Oracle::default(),
+        })
+    }
+
+    /// Tells the disk what is acknowledged by now.
+    fn poll(&mut self, disk: &SimDisk) {
+        let session = &self.session;
+        let too_early = |id| match self.when {
+            Acknowledge::WhenDurable => false,
+            Acknowledge::WritersTooEarly => self.oracle.stamp_of_writer(id).is_some(),
+            Acknowledge::ReadersTooEarly => self.oracle.stamp_of_writer(id).is_none(),
+        };
+        self.waiting.retain(|(id, ticket)| {
+            let acknowledged = session.is_acknowledged(ticket) || too_early(*id);
+            if acknowledged {
+                disk.mark(*id);
+            }
+            !acknowledged
+        });
+    }
+
+    /// One transaction; conflicts come to nothing.
+    fn transact(&mut self, tables: &Tables, id: u64) -> Result<bool, Error> {
+        let mut done = Done::default();
+        let random = &mut self.random;
+        let ended = self
+            .session
+            .try_transact_async(|tx| match random.chance(0.15) {
+                true => read_only(tx, tables, random, &mut done),
+                false => write(tx, tables, id, random, &mut done),
+            });
+        match ended {
+            Ok(((), ticket)) => {
+                done.stamp = Some(ticket.stamp().0);
+                self.oracle.push(id, done);
+                self.waiting.push((id, ticket));
+                Ok(true)
+            }
+            Err(Error::Conflict(_)) => Ok(false),
+            Err(error) => {
+                if matches!(error, Error::OutcomeUnknown(_)) {
+                    self.oracle.push(id, done);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Sometimes a flush, sometimes a wait.
+    fn idle(&mut self, percent: u64) -> Result<(), Error> {
+        if self.random.below(100) < percent {
+            self.session.flush()?;
+        }
+        if self.random.below(100) < percent
+            && let Some((_, ticket)) = self.waiting.last()
+        {
+            self.session.wait(ticket)?;
+        }
+        Ok(())
+    }
+}
+
+fn read(tx: &mut Transaction, tables: &Tables, key: u64, done: &mut Done) -> Result<(), Error> {
+    if !done.writes.contains_key(&key) {
+        let version = tx.version(&tables.data, &key)?;
+        done.reads.push((key, version.stamp.0));
+    }
+    Ok(())
+}
+
+fn read_only(
+    tx: &mut Transaction,
+    tables: &Tables,
+    random: &mut Random,
+    done: &mut Done,
+) -> Result<(), Error> {
+    for _ in 0..1 + random.below(3) {
+        read(tx, tables, random.below(KEYS), done)?;
+    }
+    Ok(())
+}
+
+fn write(
+    tx: &mut Transaction,
+    tables: &Tables,
+    id: u64,
+    random: &mut Random,
+    done: &mut Done,
+) -> Result<(), Error> {
+    for _ in 0..1 + random.below(3) {
+        let key = random.below(KEYS);
+        if random.chance(0.6) {
+            read(tx, tables, key, done)?;
+        }
+        let read_before = done.reads.iter().any(|(read, _)| *read == key);
+        if read_before && random.chance(0.2) {
+            // A deletion of what is not there leaves no trace, so it must be known.
+            if tx.delete(&tables.data, &key)? {
+                done.writes.insert(key, None);
+            }
+            continue;
+        }
+        let filler = match random.below(12) {
+            0 => 500 + random.index(1200),
+            1..5 => 0,
+            _ => random.index(40),
+        };
+        let mut value = vec![0; 8 + filler];
+        random.fill(&mut value[8..]);
+        value[..8].copy_from_slice(&id.to_le_bytes());
+        tx.put(&tables.data, &key, &value[..])?;
+        done.writes.insert(key, Some(value));
+    }
+    if done.writes.is_empty() {
+        return Ok(());
+    }
+    let writes = done.writes.len() as u64;
+    tx.put(&tables.first, &id, &writes)?;
+    tx.put(&tables.last, &id, &writes)
+}
+
+/// Runs `transactions` transactions with ids from `first_id` on, on one thread, in an order and on
+/// `sessions` sessions chosen by `random`. Everything that is acknowledged is marked on the disk.
+///
+/// Returns what was done, and the error that ended the run early, if one did.
+pub fn run_shuffled(
+    db: &Database,
+    disk: &SimDisk,
+    sessions: u16,
+    first_id: u64,
+    transactions: u64,
+    when: Acknowledge,
+    random: &mut Random,
+) -> (Oracle, Option<Failure>) {
+    let mut workers = Vec::new();
+    let outcome = shuffle(
+        &mut workers,
+        db,
+        disk,
+        sessions,
+        first_id,
+        transactions,
+        when,
+        random,
+    );
+    let mut oracle = Oracle::default();
+    for worker in &mut workers {
+        oracle.absorb(std::mem::take(&mut worker.oracle));
+    }
+    (oracle, outcome.err())
+}
+
+#[expect(clippy::too_many_arguments, reason = "those of its only caller")]
+fn shuffle(
+    workers: &mut Vec<Worker>,
+    db: &Database,
+    disk: &SimDisk,
+    sessions: u16,
+    first_id: u64,
+    transactions: u64,
+    when: Acknowledge,
+    random: &mut Random,
+) -> Result<(), Error> {
+    let tables = Tables::of(db)?;
+    let flush_percent = random.below(30);
+    for number in 0..sessions {
+        let of_its_own = Random::seeded(random.next_u64());
+        workers.push(Worker::new(db, number, when, of_its_own)?);
+    }
+    for id in first_id..first_id + transactions {
+        let chosen = random.index(workers.len());
+        let committed = workers[chosen].transact(&tables, id)?;
+        // Somebody else's group may hold the lock, and nobody else runs.
+        let to_flush = random.index(workers.len());
+        let percent = if committed { flush_percent } else { 60 };
+        workers[to_flush].idle(percent)?;
+        for worker in workers.iter_mut() {
+            worker.poll(disk);
+        }
+    }
+    for worker in workers.iter_mut() {
+        // Not all of them: some crash with a group that is not full.
+        if random.chance(0.7) {
+            worker.session.flush()?;
+            worker.poll(disk);
+        }
+    }
+    Ok(())
+}
+
+/// Runs `transactions` transactions on each of several threads, so that several writes are under way
+/// at a time.
+///
+/// # Errors
+/// Those of the engine that are no conflicts.
+pub fn run_threads(
+    db: &Database,
+    disk: &SimDisk,
+    threads: u16,
+    transactions: u64,
+    seed: u64,
+) -> Result<Oracle, Failure> {
+    let tables = Tables::of(db)?;
+    let one = |thread: u16| -> Result<Oracle, Error> {
+        let random = Random::stream(seed, u64::from(thread));
+        let mut worker = Worker::new(db, thread, Acknowledge::WhenDurable, random)?;
+        let first_id = 1 + u64::from(thread) * 100_000;
+        for id in first_id..first_id + transactions {
+            let committed = worker.transact(&tables, id)?;
+            worker.idle(if committed { 10 } else { 50 })?;
+            worker.poll(disk);
+            if worker.random.chance(0.3) {
+                std::thread::yield_now();
+            }
+        }
+        worker.session.flush()?;
+        worker.poll(disk);
+        Ok(worker.oracle)
+    };
+    std::thread::scope(|scope| {
+        let one = &one;
+        let threads: Vec<_> = (0..threads)
+            .map(|thread| scope.spawn(move || one(thread)))
+            .collect();
+        let mut oracle = Oracle::default();
+        for thread in threads {
+            let done = thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            oracle.absorb(done?);
+        }
+        Ok(oracle)
+    })
+}

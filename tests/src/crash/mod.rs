@@ -1,0 +1,174 @@
+//! Crashes on a simulated disk, at every event of a run, with every kind of loss.
+//!
+//! ```text
+//!   run ──► trace of events and acknowledgements ──► for each event, for each loss: an image
+//!                                                        │ open, perhaps with another Spec
+//!                                                        ▼
+//!                        is it what the oracle allows? ──► sometimes: more commits, crash again,
+//!                                                          the recovery's own events included
+//! ```
+//! What must hold of every image:
+//! - it opens;
+//! - every transaction acknowledged before the event is there, and what an acknowledged reader saw;
+//! - transactions are there as a whole or not at all (each writes two markers beside its data);
+//! - with each, those whose versions it read or overwrote;
+//! - each key holds its last version among those kept, with the stamp it was committed with;
+//! - new stamps lie above all those;
+//! - after a second crash, exactly those that the first recovery kept are still there.
+
+mod campaign;
+mod driver;
+mod oracle;
+mod sweep;
+
+use std::num::{NonZeroU16, NonZeroU32};
+use std::sync::Arc;
+use std::time::Duration;
+
+use namiki::{
+    Builder, Database, Error, Layout, Logging, OpenError, Prepare, RecordFormat, ReplayOrder, Spec,
+    Table,
+};
+use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::random::Random;
+
+pub use campaign::{Kind, combinations, round};
+pub use driver::{Acknowledge, Failure, run_shuffled, run_threads};
+pub use oracle::{Kept, Oracle};
+pub use sweep::{Depth, Sweep, sweep};
+
+const DIR: &str = "/db";
+const SHARED: &str = "/db/shared-log";
+const REGION_BYTES: u64 = 256 << 10;
+
+/// How a database on a simulated disk is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// The protocol.
+    pub spec: Spec,
+    /// Log streams.
+    pub streams: u16,
+    /// All streams on one preallocated file.
+    pub shared: bool,
+    /// The papers' log records, of 512 bytes.
+    pub fixed: bool,
+    /// How the log is replayed.
+    pub order: ReplayOrder,
+    /// By how many threads.
+    pub recovery_threads: u16,
+    /// Milliseconds until a group is flushed; nothing for never.
+    pub group_wait_ms: Option<u64>,
+}
+
+impl Setup {
+    /// Settings for a first opening; all but `spec` and `shared` are chosen by chance.
+    #[must_use]
+    pub fn random(spec: Spec, shared: bool, random: &mut Random) -> Self {
+        // A single log takes one region of a shared device.
+        let single = shared && is_single(spec);
+        let streams = 1 + random.below(3) as u16;
+        Self {
+            spec,
+            streams: if single { 1 } else { streams },
+            shared,
+            fixed: random.chance(0.2),
+            order: ReplayOrder::HighestStamp,
+            recovery_threads: 1,
+            group_wait_ms: None,
+        }
+    }
+
+    /// Settings for opening again what was written with `self`: often others.
+    #[must_use]
+    pub fn again(self, random: &mut Random) -> Self {
+        let specs = Spec::all_durable();
+        let shared = self.shared && random.chance(0.5);
+        // A shared device has room for as many streams as it was made for.
+        let streams_max = if shared { self.streams } else { 4 };
+        Self {
+            spec: match random.chance(0.5) {
+                true => self.spec,
+                false => specs[random.index(specs.len())],
+            },
+            streams: 1 + random.below(u64::from(streams_max)) as u16,
+            shared,
+            fixed: random.chance(0.1),
+            order: match random.chance(0.5) {
+                true => ReplayOrder::Merge,
+                false => ReplayOrder::HighestStamp,
+            },
+            recovery_threads: 1 + random.below(2) as u16,
+            group_wait_ms: None,
+        }
+    }
+
+    fn builder(self, disk: &SimDisk) -> Builder {
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        let some = |count: u16| NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN);
+        let builder = Database::builder()
+            .spec(self.spec)
+            .streams(some(self.streams))
+            .disk(disk)
+            .prepare(Prepare::Inline)
+            .group_wait_max(
+                self.group_wait_ms
+                    .map_or(Duration::MAX, Duration::from_millis),
+            )
+            .attempts_max(NonZeroU32::MIN)
+            .buffer_bytes(8 << 10)
+            .segment_bytes(16 << 10)
+            .replay_order(self.order)
+            .recovery_threads(some(self.recovery_threads));
+        let builder = match NonZeroU16::new(512) {
+            Some(bytes) if self.fixed => builder.record_format(RecordFormat::Fixed(bytes)),
+            _ => builder,
+        };
+        match self.shared {
+            true => builder.shared_device(SHARED, REGION_BYTES),
+            false => builder,
+        }
+    }
+
+    /// Opens the database.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn open(self, disk: &SimDisk) -> Result<Database, OpenError> {
+        self.builder(disk).open(DIR)
+    }
+}
+
+fn is_single(spec: Spec) -> bool {
+    matches!(
+        spec.logging,
+        Logging::Log {
+            layout: Layout::Single,
+            ..
+        }
+    )
+}
+
+/// The tables of these runs.
+#[derive(Clone)]
+pub struct Tables {
+    /// What transactions work on.
+    data: Table<u64, [u8]>,
+    /// Each writes its id and the number of its writes here, before its data,
+    first: Table<u64, u64>,
+    /// and here, after it.
+    last: Table<u64, u64>,
+}
+
+impl Tables {
+    /// The tables of a database, made if they are not there yet.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn of(db: &Database) -> Result<Self, Error> {
+        Ok(Self {
+            first: db.table("first")?,
+            data: db.table_with_room("data", 24)?,
+            last: db.table("last")?,
+        })
+    }
+}

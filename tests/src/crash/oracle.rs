@@ -1,0 +1,272 @@
+//! What transactions did, and which of them a database may hold after a crash.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use namiki::{Database, Error, Session};
+
+use super::Tables;
+
+/// The transactions that a recovery kept.
+pub type Kept = BTreeSet<u64>;
+
+/// What one transaction did.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Done {
+    /// Not known if nobody knows whether it committed.
+    pub(super) stamp: Option<u64>,
+    /// The versions that it read: key and stamp.
+    pub(super) reads: Vec<(u64, u64)>,
+    /// A value for each key, or a deletion.
+    pub(super) writes: BTreeMap<u64, Option<Vec<u8>>>,
+}
+
+/// All transactions that committed, or may have.
+#[derive(Clone, Debug, Default)]
+pub struct Oracle {
+    done: BTreeMap<u64, Done>,
+}
+
+/// What a database holds.
+struct Found {
+    data: BTreeMap<u64, Vec<u8>>,
+    stamps: BTreeMap<u64, u64>,
+    first: BTreeMap<u64, u64>,
+    last: BTreeMap<u64, u64>,
+}
+
+impl Oracle {
+    pub(super) fn push(&mut self, id: u64, done: Done) {
+        self.done.insert(id, done);
+    }
+
+    /// The stamp of a transaction that wrote.
+    pub(super) fn stamp_of_writer(&self, id: u64) -> Option<u64> {
+        let done = self.done.get(&id)?;
+        done.stamp.filter(|_| !done.writes.is_empty())
+    }
+
+    pub(super) fn absorb(&mut self, other: Self) {
+        self.done.extend(other.done);
+    }
+
+    /// How many transactions there were.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.done.len()
+    }
+
+    /// Whether there were none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.done.is_empty()
+    }
+
+    /// Forgets writers that were lost: if they came back, nobody would know them.
+    pub(super) fn retain(&mut self, kept: &Kept, stamps: &BTreeMap<u64, u64>) {
+        self.done
+            .retain(|id, done| kept.contains(id) || done.writes.is_empty());
+        for (id, done) in &mut self.done {
+            done.stamp = done.stamp.or_else(|| stamps.get(id).copied());
+            // What the readers among them saw has been checked.
+            if done.writes.is_empty() {
+                done.reads.clear();
+            }
+        }
+    }
+
+    /// Compares a database with what it may hold after a crash before which `acknowledged` had
+    /// been acknowledged.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub(super) fn verify(
+        &self,
+        db: &Database,
+        tables: &Tables,
+        acknowledged: &[u64],
+    ) -> Result<(Kept, BTreeMap<u64, u64>), String> {
+        let mut session = db.session().map_err(|error| error.to_string())?;
+        let found =
+            Found::read(&mut session, tables).map_err(|error| format!("reading: {error}"))?;
+        if found.first != found.last {
+            return Err(format!(
+                "partial transactions: first markers {:?}, last markers {:?}",
+                found.first, found.last
+            ));
+        }
+        let kept: Kept = found.first.keys().copied().collect();
+        let stamps = self.check_kept(&kept, &found)?;
+        self.check_acknowledged(acknowledged, &kept)?;
+        let versions = self.versions(&stamps);
+        self.check_closed(&kept, &versions)?;
+        self.check_data(&kept, &versions, &found)?;
+        Ok((kept, stamps))
+    }
+
+    /// The stamps of all, those of unknown outcome that turned out to be kept included.
+    fn check_kept(&self, kept: &Kept, found: &Found) -> Result<BTreeMap<u64, u64>, String> {
+        let mut stamps = BTreeMap::new();
+        for (id, done) in &self.done {
+            stamps.extend(done.stamp.map(|stamp| (*id, stamp)));
+        }
+        for id in kept {
+            let done = self
+                .done
+                .get(id)
+                .ok_or_else(|| format!("T{id} is there and must not be"))?;
+            if found.first[id] != done.writes.len() as u64 {
+                return Err(format!("T{id} has the marker {}", found.first[id]));
+            }
+            let stamp = found.stamps[id];
+            if done.stamp.is_some_and(|known| known != stamp) {
+                return Err(format!(
+                    "T{id} committed at {:?} and came back with {stamp}",
+                    done.stamp
+                ));
+            }
+            stamps.insert(*id, stamp);
+        }
+        Ok(stamps)
+    }
+
+    fn check_acknowledged(&self, acknowledged: &[u64], kept: &Kept) -> Result<(), String> {
+        for id in acknowledged {
+            let done = self.done.get(id);
+            let writes = done.is_some_and(|done| !done.writes.is_empty());
+            if writes && !kept.contains(id) {
+                return Err(format!("T{id} was acknowledged and is lost"));
+            }
+        }
+        // Readers leave no trace of their own: what they saw has to be there.
+        let versions = self.versions(&self.known_stamps());
+        for id in acknowledged {
+            let Some(done) = self.done.get(id) else {
+                continue;
+            };
+            if done.writes.is_empty() {
+                self.check_reads(*id, done, kept, &versions)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn known_stamps(&self) -> BTreeMap<u64, u64> {
+        let known = |(id, done): (&u64, &Done)| done.stamp.map(|stamp| (*id, stamp));
+        self.done.iter().filter_map(known).collect()
+    }
+
+    /// The writers of each key, by stamp.
+    fn versions(&self, stamps: &BTreeMap<u64, u64>) -> BTreeMap<u64, BTreeMap<u64, u64>> {
+        let mut versions: BTreeMap<u64, BTreeMap<u64, u64>> = BTreeMap::new();
+        for (id, done) in &self.done {
+            let Some(stamp) = stamps.get(id) else {
+                continue;
+            };
+            for key in done.writes.keys() {
+                versions.entry(*key).or_default().insert(*stamp, *id);
+            }
+        }
+        versions
+    }
+
+    fn check_reads(
+        &self,
+        id: u64,
+        done: &Done,
+        kept: &Kept,
+        versions: &BTreeMap<u64, BTreeMap<u64, u64>>,
+    ) -> Result<(), String> {
+        for (key, stamp) in &done.reads {
+            if *stamp == 0 {
+                continue;
+            }
+            let writer = versions
+                .get(key)
+                .and_then(|versions| versions.get(stamp))
+                .ok_or_else(|| {
+                    format!("T{id} read version {stamp} of {key}, which nobody wrote")
+                })?;
+            if !kept.contains(writer) {
+                return Err(format!(
+                    "T{id} is kept or acknowledged, but T{writer}, whose {key} it read, is lost"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_closed(
+        &self,
+        kept: &Kept,
+        versions: &BTreeMap<u64, BTreeMap<u64, u64>>,
+    ) -> Result<(), String> {
+        for id in kept {
+            self.check_reads(*id, &self.done[id], kept, versions)?;
+        }
+        for (key, versions) in versions {
+            let mut lost = None;
+            for id in versions.values() {
+                match (kept.contains(id), lost) {
+                    (false, _) => lost = Some(*id),
+                    (true, Some(lost)) => {
+                        return Err(format!(
+                            "T{id} is kept, but T{lost}, whose {key} it overwrote, is lost"
+                        ));
+                    }
+                    (true, None) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_data(
+        &self,
+        kept: &Kept,
+        versions: &BTreeMap<u64, BTreeMap<u64, u64>>,
+        found: &Found,
+    ) -> Result<(), String> {
+        let mut expected = BTreeMap::new();
+        for (key, versions) in versions {
+            let last = versions.values().rev().find(|id| kept.contains(id));
+            if let Some(id) = last
+                && let Some(value) = &self.done[id].writes[key]
+            {
+                expected.insert(*key, value);
+            }
+        }
+        let same = expected.len() == found.data.len()
+            && expected
+                .iter()
+                .all(|(key, value)| found.data.get(key) == Some(value));
+        if same {
+            return Ok(());
+        }
+        let writer = |bytes: &[u8]| bytes.first_chunk().map(|id| u64::from_le_bytes(*id));
+        let expected: BTreeMap<_, _> = expected.iter().map(|(k, v)| (k, writer(v))).collect();
+        let data: BTreeMap<_, _> = found.data.iter().map(|(k, v)| (k, writer(v))).collect();
+        Err(format!(
+            "the last writers should be {expected:?}, but are {data:?}"
+        ))
+    }
+}
+
+impl Found {
+    fn read(session: &mut Session, tables: &Tables) -> Result<Self, Error> {
+        session.transact(|tx| {
+            let first = tx.scan(&tables.first, ..)?;
+            let mut stamps = BTreeMap::new();
+            for (key, version) in tx.versions(&tables.first, ..)? {
+                if let Ok(key) = key.try_into() {
+                    stamps.insert(u64::from_be_bytes(key), version.stamp.0);
+                }
+            }
+            Ok(Self {
+                data: tx.scan(&tables.data, ..)?.into_iter().collect(),
+                stamps,
+                first: first.into_iter().collect(),
+                last: tx.scan(&tables.last, ..)?.into_iter().collect(),
+            })
+        })
+    }
+}

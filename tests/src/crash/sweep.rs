@@ -1,0 +1,273 @@
+//! Every crash of a run, and what comes after.
+
+use std::collections::BTreeSet;
+
+use namiki_platform::disk::SimDisk;
+use namiki_platform::disk::sim::Loss;
+use namiki_platform::random::Random;
+
+use super::{Acknowledge, Kept, Oracle, Setup, Tables, run_shuffled};
+
+/// How many crashes to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Depth {
+    /// Random subsets of what was pending, at each event.
+    pub subsets: u64,
+    /// Look at each event with this probability.
+    pub events: f64,
+    /// Go on after a recovery, and crash again, with this probability.
+    pub second: f64,
+}
+
+impl Depth {
+    /// For every change.
+    pub const CI: Self = Self {
+        subsets: 8,
+        events: 1.0,
+        second: 0.006,
+    };
+    /// For the long runs.
+    pub const LONG: Self = Self {
+        subsets: 128,
+        events: 1.0,
+        second: 0.02,
+    };
+}
+
+/// What a sweep looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sweep {
+    /// Events of the run.
+    pub events: u64,
+    /// Images that were recovered.
+    pub images: u64,
+    /// Images of second crashes, also counted above.
+    pub second: u64,
+    /// Recoveries that had to cut something off.
+    pub cut: u64,
+    /// Acknowledgements that were looked for.
+    pub acknowledged: u64,
+}
+
+impl std::ops::AddAssign for Sweep {
+    fn add_assign(&mut self, other: Self) {
+        self.events += other.events;
+        self.images += other.images;
+        self.second += other.second;
+        self.cut += other.cut;
+        self.acknowledged += other.acknowledged;
+    }
+}
+
+/// What was there before the events of a disk's trace: those kept by the recovery before.
+struct Before<'a> {
+    kept: &'a Kept,
+    ids_below: u64,
+}
+
+/// Crashes a run at its events and verifies what is left.
+///
+/// # Errors
+/// What is wrong with the first image that is.
+pub fn sweep(
+    disk: &SimDisk,
+    setup: Setup,
+    oracle: &Oracle,
+    depth: Depth,
+    seed: u64,
+) -> Result<Sweep, String> {
+    let mut random = Random::seeded(seed);
+    sweep_from(disk, setup, oracle, depth, &mut random, None)
+}
+
+fn sweep_from(
+    disk: &SimDisk,
+    setup: Setup,
+    oracle: &Oracle,
+    depth: Depth,
+    random: &mut Random,
+    before: Option<&Before<'_>>,
+) -> Result<Sweep, String> {
+    let events = disk.events();
+    let mut swept = Sweep {
+        events: events as u64,
+        ..Sweep::default()
+    };
+    for at in 0..=events {
+        if !random.chance(depth.events) && at != events {
+            continue;
+        }
+        for loss in losses(disk, at, depth, random) {
+            let image = disk.crash_image(at, loss);
+            let marks = disk.marks_before(at);
+            let acknowledged: Vec<u64> = match before {
+                Some(before) => before.kept.iter().copied().chain(marks).collect(),
+                None => marks,
+            };
+            let again = setup.again(random);
+            let crash = Crash {
+                image: &image,
+                setup: again,
+                oracle,
+                acknowledged: &acknowledged,
+                before,
+            };
+            let went = crash.recover(depth, random).map_err(|wrong| {
+                let last = match at {
+                    0 => "nothing".to_owned(),
+                    at => disk.describe(at - 1),
+                };
+                format!(
+                    "{wrong}\n  crash after event {at} of {events} ({last}), {loss:?}\n  \
+                     reopened with {again:?}\n  acknowledged {acknowledged:?}"
+                )
+            })?;
+            swept += went;
+            swept.images += 1;
+            swept.acknowledged += acknowledged.len() as u64;
+        }
+    }
+    Ok(swept)
+}
+
+/// What may get lost at an event: everything that is pending, in many subsets.
+fn losses(disk: &SimDisk, at: usize, depth: Depth, random: &mut Random) -> Vec<Loss> {
+    let (sectors, names) = (disk.pending_sectors(at), disk.pending_names(at));
+    let mut losses = vec![Loss::None];
+    if sectors + names == 0 {
+        return losses;
+    }
+    losses.push(Loss::All);
+    if at > 0 && disk.describe(at - 1).starts_with("mark") {
+        // Nothing but the acknowledgement is new.
+        return losses;
+    }
+    losses.extend((0..names).map(Loss::NamesAfter));
+    if sectors > 1 {
+        losses.extend((0..sectors).map(Loss::Only));
+        losses.extend((0..sectors).map(Loss::OnlyKept));
+    }
+    let all = 4_u64.saturating_mul(1 << (sectors + names).min(32));
+    let subsets = depth.subsets.min(all);
+    losses.extend((0..subsets).map(|_| Loss::Seeded(random.next_u64())));
+    losses
+}
+
+/// One image, and what is known about it.
+struct Crash<'a> {
+    image: &'a SimDisk,
+    setup: Setup,
+    oracle: &'a Oracle,
+    acknowledged: &'a [u64],
+    before: Option<&'a Before<'a>>,
+}
+
+impl Crash<'_> {
+    fn recover(&self, depth: Depth, random: &mut Random) -> Result<Sweep, String> {
+        let mut swept = Sweep::default();
+        let db = self
+            .setup
+            .open(self.image)
+            .map_err(|error| format!("does not open: {}", with_sources(&error)))?;
+        let tables = Tables::of(&db).map_err(|error| error.to_string())?;
+        let (kept, stamps) = self.oracle.verify(&db, &tables, self.acknowledged)?;
+        if let Some(before) = self.before {
+            let old: Kept = kept.range(..before.ids_below).copied().collect();
+            if &old != before.kept {
+                return Err(format!(
+                    "the recovery before kept {:?}, this one {old:?}",
+                    before.kept
+                ));
+            }
+        }
+        let report = db.recovery().clone();
+        swept.cut += u64::from(report.dropped > 0);
+
+        let floor = kept.iter().map(|id| stamps[id]).max().unwrap_or(0);
+        let floor = floor.max(report.max_stamp.0);
+        let goes_on = self.before.is_none() && random.chance(depth.second);
+        if !goes_on {
+            if random.chance(0.1) {
+                check_stamp(&db, &tables, floor)?;
+            }
+            return Ok(swept);
+        }
+
+        let mut oracle = self.oracle.clone();
+        oracle.retain(&kept, &stamps);
+        let ids_below = 1 << 40;
+        let (new, failure) = run_shuffled(
+            &db,
+            self.image,
+            2,
+            ids_below,
+            8,
+            Acknowledge::WhenDurable,
+            random,
+        );
+        if let Some(failure) = failure {
+            return Err(format!("after a recovery: {failure}"));
+        }
+        for id in ids_below..ids_below + 8 {
+            if let Some(stamp) = new.stamp_of_writer(id)
+                && stamp <= floor
+            {
+                return Err(format!("a new stamp is {stamp}, not above {floor}"));
+            }
+        }
+        oracle.absorb(new);
+        drop((tables, db));
+        let before = Before {
+            kept: &kept,
+            ids_below,
+        };
+        let shallow = Depth {
+            subsets: depth.subsets.min(8),
+            events: 0.5,
+            second: 0.0,
+        };
+        let second = sweep_from(
+            self.image,
+            self.setup,
+            &oracle,
+            shallow,
+            random,
+            Some(&before),
+        )
+        .map_err(|wrong| format!("second crash: {wrong}"))?;
+        swept += Sweep {
+            second: second.images,
+            events: 0,
+            ..second
+        };
+        Ok(swept)
+    }
+}
+
+fn check_stamp(db: &namiki::Database, tables: &Tables, floor: u64) -> Result<(), String> {
+    let mut tx = db.begin().map_err(|error| error.to_string())?;
+    let ticket = tx
+        .put(&tables.first, &u64::MAX, &0)
+        .and_then(|()| tx.commit_async())
+        .map_err(|error| format!("after a recovery: {error}"))?;
+    match ticket.stamp().0 > floor {
+        true => Ok(()),
+        false => Err(format!(
+            "the first new stamp is {}, not above {floor}",
+            ticket.stamp().0
+        )),
+    }
+}
+
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut seen = BTreeSet::new();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        if seen.insert(inner.to_string()) {
+            text = format!("{text}: {inner}");
+        }
+        source = inner.source();
+    }
+    text
+}

@@ -1,0 +1,82 @@
+//! Killed at any point, with torn and reordered writes: nothing acknowledged is lost, nothing partial
+//! is seen, for every protocol and both layouts of the log. The long form is `cargo xtask crash`.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use namiki_platform::disk::SimDisk;
+use namiki_platform::random::Random;
+use namiki_tests::crash::{
+    Acknowledge, Depth, Kind, Setup, Sweep, combinations, round, run_shuffled, sweep,
+};
+
+fn rounds(kind: Kind, first_seed: u64, depth: Depth) -> Sweep {
+    let mut swept = Sweep::default();
+    for (seed, combination) in (first_seed..).zip(combinations()) {
+        let went = round(kind, combination, seed, 40, depth);
+        swept += went.unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    println!("{kind:?}, seeds from {first_seed}: {swept:?}");
+    assert!(swept.images > 2000, "{swept:?}");
+    assert!(swept.second > 100, "{swept:?}");
+    assert!(swept.cut > 0, "nothing ever had to be cut off: {swept:?}");
+    assert!(swept.acknowledged > 1000, "{swept:?}");
+    swept
+}
+
+#[test]
+fn every_crash_of_a_run_recovers_what_was_acknowledged_and_nothing_partial() {
+    rounds(Kind::Shuffled, 1, Depth::CI);
+}
+
+#[test]
+fn every_crash_of_a_run_of_many_threads_recovers_what_was_acknowledged() {
+    let depth = Depth {
+        subsets: 4,
+        events: 0.5,
+        second: 0.01,
+    };
+    rounds(Kind::Threads, 10_001, depth);
+}
+
+#[test]
+fn every_crash_after_a_failed_write_recovers_what_was_acknowledged() {
+    let depth = Depth {
+        subsets: 4,
+        events: 0.4,
+        second: 0.05,
+    };
+    rounds(Kind::FailedWrite, 20_001, depth);
+}
+
+/// Runs with a bug until the sweep finds it.
+fn caught(when: Acknowledge, words: &str) {
+    for (seed, (spec, shared)) in (1..).zip(combinations().into_iter().cycle().take(48)) {
+        let mut random = Random::seeded(seed);
+        let setup = Setup::random(spec, shared, &mut random);
+        let disk = SimDisk::new();
+        let db = setup.open(&disk).unwrap();
+        let (oracle, failure) = run_shuffled(&db, &disk, 3, 1, 30, when, &mut random);
+        assert!(failure.is_none(), "seed {seed}: {failure:?}");
+        drop(db);
+        let depth = Depth {
+            second: 0.0,
+            ..Depth::CI
+        };
+        if let Err(wrong) = sweep(&disk, setup, &oracle, depth, seed) {
+            println!("seed {seed}: {wrong}");
+            assert!(wrong.contains(words), "{wrong}");
+            return;
+        }
+    }
+    panic!("{when:?} was not found");
+}
+
+#[test]
+fn an_acknowledgement_that_came_too_early_is_found() {
+    caught(Acknowledge::WritersTooEarly, "was acknowledged and is lost");
+}
+
+/// Under early lock release, a reader may have seen what is not durable yet.
+#[test]
+fn an_answer_to_a_reader_that_came_too_early_is_found() {
+    caught(Acknowledge::ReadersTooEarly, "it read, is lost");
+}
