@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use namiki_log::{
     CutRule, GenerationInfo, LogRecord, Merge, Seal, SortedRun, StreamEnd, StreamReader,
-    merge_by_stamp,
+    harden_tail, merge_by_stamp,
 };
 use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Lsn, Stamp, WorkerId};
@@ -144,6 +144,10 @@ pub(crate) fn recover(
             .max(generation.first_lsn)
             .max(outcome.largest_lsn.next());
         if generation.seal.is_none() {
+            // What the crash left readable need not be durable; what a seal counts has to be.
+            for (worker, end) in (0..).map(WorkerId).zip(&outcome.ends) {
+                harden_tail(disk, wal_dir, generation, worker, end).map_err(OpenError::Log)?;
+            }
             seals.push((generation.generation, outcome.seal));
         }
     }
@@ -195,6 +199,8 @@ struct Replay<'a> {
 /// What one generation came to.
 struct Outcome {
     seal: Seal,
+    /// Of each stream.
+    ends: Vec<StreamEnd>,
     largest_lsn: Lsn,
     dropped: u64,
     torn: u32,
@@ -465,6 +471,7 @@ fn outcome(
             // A sealed generation may have had frames beyond its seal, which we do not see.
             max_stamp: info.seal.as_ref().map_or(Stamp(0), |seal| seal.max_stamp),
         },
+        ends: Vec::new(),
         largest_lsn: last_lsn,
         dropped,
         torn: 0,
@@ -474,6 +481,7 @@ fn outcome(
         outcome.seal.max_stamp = outcome.seal.max_stamp.max(end.max_stamp);
         outcome.largest_lsn = outcome.largest_lsn.max(end.last_lsn);
         outcome.torn += u32::from(end.torn);
+        outcome.ends.push(end);
     }
     outcome
 }
