@@ -1,0 +1,492 @@
+//! What a program sees: transactions, tables, tickets.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::num::NonZeroU16;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use namiki::{Conflict, Database, Direction, Error, Spec, Table, WorkerId};
+use namiki_platform::disk::{Disk, SimDisk};
+
+fn open_with(spec: Spec, disk: &SimDisk, wait: Duration) -> Database {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    Database::builder()
+        .spec(spec)
+        .streams(NonZeroU16::new(2).unwrap())
+        .group_wait_max(wait)
+        .disk(disk)
+        .open("/db")
+        .unwrap()
+}
+
+fn open(disk: &SimDisk) -> Database {
+    open_with(Spec::DEFAULT, disk, Duration::from_millis(1))
+}
+
+/// Every protocol; what a program sees is the same under all of them.
+fn each_spec(check: impl Fn(&Database, Table<u64, i64>)) {
+    let mut specs = Spec::all_durable();
+    specs.push("TT(NLR)+NOLOG".parse().unwrap());
+    for spec in specs {
+        println!("{spec}");
+        let db = open_with(spec, &SimDisk::new(), Duration::from_millis(1));
+        let table = db.table("numbers").unwrap();
+        check(&db, table);
+    }
+}
+
+#[test]
+fn a_transaction_reads_its_own_writes() {
+    each_spec(|db, table| {
+        db.transact(|tx| tx.put(&table, &1, &10)).unwrap();
+        db.transact(|tx| {
+            assert_eq!(tx.get(&table, &1)?, Some(10));
+            tx.put(&table, &1, &11)?;
+            assert_eq!(tx.get(&table, &1)?, Some(11));
+            assert!(tx.update(&table, &1, |old| old * 2)?);
+            assert_eq!(tx.get_for_update(&table, &1)?, Some(22));
+            assert!(tx.delete(&table, &1)?);
+            assert_eq!(tx.get(&table, &1)?, None);
+            assert!(!tx.delete(&table, &1)?);
+            assert!(!tx.update(&table, &1, |old| old)?);
+            tx.insert(&table, &1, &30)?;
+            tx.insert(&table, &2, &40)?;
+            assert_eq!(tx.get(&table, &2)?, Some(40));
+            Ok(())
+        })
+        .unwrap();
+        let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        assert_eq!(all, [(1, 30), (2, 40)]);
+    });
+}
+
+#[test]
+fn a_scan_sees_the_transactions_own_writes_in_order_both_ways() {
+    each_spec(|db, table| {
+        db.transact(|tx| (0..10).try_for_each(|key| tx.put(&table, &(key * 10), &1)))
+            .unwrap();
+        db.transact(|tx| {
+            tx.put(&table, &35, &2)?;
+            tx.delete(&table, &40)?;
+            tx.put(&table, &50, &3)?;
+            let expected = [(30, 1), (35, 2), (50, 3), (60, 1)];
+            assert_eq!(tx.scan(&table, 30..=60)?, expected);
+            assert_eq!(tx.scan(&table, 31..60)?, expected[1..3]);
+            let mut backward = Vec::new();
+            tx.scan_with(&table, 30..=60, Direction::Backward, |key, value| {
+                backward.push((key, value));
+                match backward.len() {
+                    3 => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                }
+            })?;
+            assert_eq!(backward, [(60, 1), (50, 3), (35, 2)]);
+            assert!(tx.scan(&table, 61..70)?.is_empty());
+            assert_eq!(tx.scan(&table, ..)?.len(), 10);
+            Ok(())
+        })
+        .unwrap();
+    });
+}
+
+#[test]
+fn a_savepoint_takes_back_what_came_after_it_and_nothing_else() {
+    each_spec(|db, table| {
+        db.transact(|tx| tx.put(&table, &1, &1)).unwrap();
+        db.transact(|tx| {
+            tx.put(&table, &1, &2)?;
+            let outer = tx.savepoint();
+            tx.put(&table, &1, &3)?;
+            // More writes than are looked for one by one.
+            for key in 100..150 {
+                tx.put(&table, &key, &0)?;
+            }
+            let inner = tx.savepoint();
+            tx.delete(&table, &1)?;
+            tx.put(&table, &2, &4)?;
+            tx.rollback_to(&inner);
+            assert_eq!((tx.get(&table, &1)?, tx.get(&table, &2)?), (Some(3), None));
+            tx.put(&table, &120, &1)?;
+            tx.rollback_to(&outer);
+            assert_eq!(tx.scan(&table, ..)?, [(1, 2)]);
+            // A savepoint can be returned to more than once.
+            tx.put(&table, &3, &5)?;
+            tx.put(&table, &1, &9)?;
+            tx.rollback_to(&outer);
+            tx.put(&table, &4, &6)
+        })
+        .unwrap();
+        let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        assert_eq!(all, [(1, 2), (4, 6)]);
+    });
+}
+
+#[test]
+fn a_duplicate_is_an_error_after_which_the_transaction_can_go_on() {
+    each_spec(|db, table| {
+        db.transact(|tx| tx.insert(&table, &0x0102, &1)).unwrap();
+        db.transact(|tx| {
+            match tx.insert(&table, &0x0102, &2) {
+                Err(Error::Duplicate { table, key }) => {
+                    assert_eq!(
+                        (table.as_str(), key.as_str()),
+                        ("numbers", "0000000000000102")
+                    );
+                }
+                other => panic!("{other:?}"),
+            }
+            tx.insert(&table, &3, &3)
+        })
+        .unwrap();
+        let ended = db.transact(|tx| tx.insert(&table, &3, &4));
+        assert!(matches!(ended, Err(Error::Duplicate { .. })), "{ended:?}");
+        let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        assert_eq!(all, [(3, 3), (0x0102, 1)]);
+    });
+}
+
+#[test]
+fn a_closure_that_fails_or_panics_leaves_nothing_behind() {
+    each_spec(|db, table| {
+        db.transact(|tx| tx.put(&table, &1, &1)).unwrap();
+        let aborted = db.transact(|tx| {
+            tx.put(&table, &1, &2)?;
+            tx.abort::<()>("no funds")
+        });
+        assert!(matches!(aborted, Err(Error::Aborted(why)) if why == "no funds"));
+        for _ in 0..3 {
+            let panicked = catch_unwind(AssertUnwindSafe(|| {
+                db.transact(|tx| -> Result<(), Error> {
+                    tx.put(&table, &1, &3)?;
+                    tx.put(&table, &7, &3)?;
+                    panic!("on purpose")
+                })
+            }));
+            assert!(panicked.is_err());
+        }
+        // Nothing stays locked, in the sessions either that were cut short.
+        db.transact(|tx| {
+            assert_eq!(tx.scan(&table, ..)?, [(1, 1)]);
+            tx.update(&table, &1, |old| old + 1)?;
+            tx.put(&table, &7, &1)
+        })
+        .unwrap();
+        let mut session = db.session().unwrap();
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            session.transact(|tx| -> Result<(), Error> {
+                tx.put(&table, &8, &3)?;
+                panic!("on purpose")
+            })
+        }));
+        assert!(panicked.is_err());
+        let all = session.transact(|tx| tx.scan(&table, ..)).unwrap();
+        assert_eq!(all, [(1, 2), (7, 1)]);
+    });
+}
+
+#[test]
+fn an_open_transaction_moves_between_threads_and_holds_nobody_up() {
+    each_spec(|db, table| {
+        db.transact(|tx| tx.put(&table, &1, &1)).unwrap();
+        let mut tx = db.begin().unwrap();
+        assert_eq!(tx.get(&table, &1).unwrap(), Some(1));
+        tx.put(&table, &2, &2).unwrap();
+        // An idle transaction locks nothing.
+        db.transact(|tx| tx.put(&table, &2, &9)).unwrap();
+        let (moved, numbers) = (tx, table.clone());
+        let stamp = std::thread::spawn(move || {
+            let mut tx = moved;
+            tx.put(&numbers, &3, &3).unwrap();
+            tx.commit().unwrap()
+        })
+        .join()
+        .unwrap();
+        assert!(stamp.0 > 0);
+        let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        assert_eq!(all, [(1, 1), (2, 2), (3, 3)]);
+
+        let mut rolled_back = db.begin().unwrap();
+        rolled_back.put(&table, &1, &100).unwrap();
+        rolled_back.rollback();
+        let mut dropped = db.begin().unwrap();
+        dropped.put(&table, &1, &100).unwrap();
+        drop(dropped);
+        assert_eq!(db.transact(|tx| tx.get(&table, &1)).unwrap(), Some(1));
+    });
+}
+
+#[test]
+fn a_conflict_is_told_apart_and_run_again() {
+    each_spec(|db, table| {
+        db.transact(|tx| tx.put(&table, &1, &0)).unwrap();
+        let mut tx = db.begin().unwrap();
+        let before = tx.get(&table, &1).unwrap().unwrap();
+        db.transact(|tx| tx.update(&table, &1, |old| old + 1))
+            .unwrap();
+        tx.put(&table, &1, &(before + 1)).unwrap();
+        let error = tx.commit().unwrap_err();
+        assert!(error.is_retryable(), "{error}");
+        assert!(matches!(error, Error::Conflict(Conflict::ReadChanged)));
+
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        db.transact(|tx| tx.update(&table, &1, |old| old + 1))
+                            .unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(db.transact(|tx| tx.get(&table, &1)).unwrap(), Some(201));
+    });
+}
+
+#[test]
+fn a_ticket_is_acknowledged_when_its_group_is_flushed_and_not_before() {
+    for spec in ["TT(NLR)+PWAL(3)", "TT(ELR)+PWAL(3)", "TT(ELR)+SWAL(3)"] {
+        let db = open_with(spec.parse().unwrap(), &SimDisk::new(), Duration::MAX);
+        let table = db.table::<u64, i64>("numbers").unwrap();
+        let mut session = db.session_on(WorkerId(0)).unwrap();
+        let mut commit = |key: u64| {
+            let ((), ticket) = session
+                .transact_async(|tx| tx.put(&table, &key, &1))
+                .unwrap();
+            ticket
+        };
+        let tickets = [commit(1), commit(2)];
+        assert!(
+            tickets.iter().all(|ticket| !db.is_acknowledged(ticket)),
+            "{spec}"
+        );
+        let third = commit(3);
+        assert!(
+            tickets.iter().all(|ticket| db.is_acknowledged(ticket)),
+            "{spec}"
+        );
+        assert!(db.is_acknowledged(&third), "{spec}");
+        assert!(tickets[0].stamp() <= tickets[1].stamp(), "{spec}");
+        let fourth = commit(4);
+        db.wait(&fourth).unwrap();
+        assert!(db.is_acknowledged(&fourth), "{spec}");
+        let mut tx = db.begin().unwrap();
+        tx.put(&table, &5, &1).unwrap();
+        let fifth = tx.commit_async().unwrap();
+        assert!(!db.is_acknowledged(&fifth), "{spec}");
+        db.wait(&fifth).unwrap();
+        assert!(db.is_acknowledged(&fifth), "{spec}");
+    }
+}
+
+/// Under early release a reader may have seen what is not durable yet.
+#[test]
+fn a_reader_under_early_release_waits_for_what_it_read() {
+    for spec in ["TT(ELR)+PWAL(100)", "TT(ELR)+SWAL(100)"] {
+        let disk = SimDisk::new();
+        let db = open_with(spec.parse().unwrap(), &disk, Duration::MAX);
+        let table = db.table::<u64, i64>("numbers").unwrap();
+        let mut writer = db.session_on(WorkerId(0)).unwrap();
+        let ((), written) = writer.transact_async(|tx| tx.put(&table, &1, &1)).unwrap();
+        let mut reader = db.session_on(WorkerId(1)).unwrap();
+        let (value, read) = reader.transact_async(|tx| tx.get(&table, &1)).unwrap();
+        assert_eq!(value, Some(1), "{spec}: it sees what is not durable");
+        assert!(!db.is_acknowledged(&written) && !db.is_acknowledged(&read));
+        // Waiting makes it durable.
+        let value = reader.transact(|tx| tx.get(&table, &1)).unwrap();
+        assert_eq!(value, Some(1));
+        assert!(db.is_acknowledged(&written) && db.is_acknowledged(&read));
+    }
+}
+
+#[test]
+fn many_tables_keep_their_rows_apart_and_come_back() {
+    let disk = SimDisk::new();
+    {
+        let db = open(&disk);
+        for number in 0..40_u64 {
+            let table = db.table::<u64, u64>(&format!("table {number}")).unwrap();
+            db.transact(|tx| (0..number).try_for_each(|key| tx.put(&table, &key, &number)))
+                .unwrap();
+        }
+        let words = db.table::<str, str>("words / 単語").unwrap();
+        db.transact(|tx| {
+            tx.put(&words, "並木", "a row of trees")?;
+            tx.put(&words, "", "the empty key")
+        })
+        .unwrap();
+        db.close().unwrap();
+    }
+    let db = open(&disk);
+    assert!(db.recovery().closed);
+    assert_eq!(db.tables().len(), 41);
+    for number in 0..40_u64 {
+        let table = db.table::<u64, u64>(&format!("table {number}")).unwrap();
+        let rows = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        let expected: Vec<_> = (0..number).map(|key| (key, number)).collect();
+        assert_eq!(rows, expected);
+    }
+    let words = db.table::<str, str>("words / 単語").unwrap();
+    let all = db.transact(|tx| tx.scan::<str, str>(&words, ..)).unwrap();
+    assert_eq!(all[0], (String::new(), "the empty key".to_owned()));
+    assert_eq!(all[1].0, "並木");
+}
+
+#[test]
+fn values_of_any_length_come_back() {
+    let disk = SimDisk::new();
+    let big_disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let open = || {
+        Database::builder()
+            .disk(Arc::clone(&big_disk))
+            .buffer_bytes(2 << 20)
+            .open("/db")
+            .unwrap()
+    };
+    let value = |len: usize| -> Vec<u8> { (0..len).map(|at| (at * 7 % 251) as u8).collect() };
+    let lengths = [0, 1, 7, 8, 9, 24, 25, 100, 511, 512, 4096, 100_000, 1 << 20];
+    {
+        let db = open();
+        let table = db.table_with_room::<u64, [u8]>("blobs", 24).unwrap();
+        for (key, len) in (0..).zip(lengths) {
+            db.transact(|tx| tx.put(&table, &key, &value(len)[..]))
+                .unwrap();
+        }
+        // Longer and shorter ones in the same record.
+        for len in [1 << 20, 0, 100, 24, 1 << 20, 3] {
+            db.transact(|tx| tx.put(&table, &99, &value(len)[..]))
+                .unwrap();
+            let read = db.transact(|tx| tx.get(&table, &99)).unwrap();
+            assert_eq!(read, Some(value(len)));
+        }
+    }
+    let db = open();
+    let table = db.table_with_room::<u64, [u8]>("blobs", 24).unwrap();
+    for (key, len) in (0..).zip(lengths) {
+        let read = db.transact(|tx| tx.get(&table, &key)).unwrap();
+        assert_eq!(read, Some(value(len)), "{len} bytes");
+    }
+    let read = db.transact(|tx| tx.get(&table, &99)).unwrap();
+    assert_eq!(read, Some(value(3)));
+}
+
+#[test]
+fn keys_of_any_length_keep_their_order() {
+    let disk = SimDisk::new();
+    let mut keys: Vec<Vec<u8>> = vec![vec![], vec![0], vec![0, 0], vec![0, 255], vec![255; 9]];
+    for len in [1, 2, 7, 8, 9, 100, 1000] {
+        keys.push(vec![b'a'; len]);
+        keys.push([&vec![b'a'; len][..], &[0]].concat());
+    }
+    {
+        let db = open(&disk);
+        let table = db.table::<[u8], u64>("keys").unwrap();
+        for (value, key) in (0..).zip(&keys) {
+            db.transact(|tx| tx.put(&table, &key[..], &value)).unwrap();
+        }
+    }
+    let db = open(&disk);
+    let table = db.table::<[u8], u64>("keys").unwrap();
+    let mut expected: Vec<(Vec<u8>, u64)> = keys.into_iter().zip(0..).collect();
+    expected.sort();
+    let all = db.transact(|tx| tx.scan::<[u8], u64>(&table, ..)).unwrap();
+    assert_eq!(all, expected);
+
+    let pairs = db.table::<(u64, String), i64>("pairs").unwrap();
+    db.transact(|tx| {
+        for (number, name) in [(2, "a"), (1, "b"), (1, "a\0"), (1, "a")] {
+            tx.put(&pairs, &(number, name.to_owned()), &1)?;
+        }
+        Ok(())
+    })
+    .unwrap();
+    let ordered: Vec<_> = db.transact(|tx| tx.scan(&pairs, ..)).unwrap();
+    let names: Vec<_> = ordered
+        .iter()
+        .map(|((n, name), _)| (*n, &name[..]))
+        .collect();
+    assert_eq!(names, [(1, "a"), (1, "a\0"), (1, "b"), (2, "a")]);
+}
+
+#[test]
+fn deleted_keys_stay_deleted_after_recovery_and_can_come_again() {
+    let disk = SimDisk::new();
+    for round in 0..4_u64 {
+        let db = open(&disk);
+        let table = db.table::<u64, u64>("numbers").unwrap();
+        let rows = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        let expected: Vec<_> = match round {
+            0 => Vec::new(),
+            _ => (0..300)
+                .filter(|key| key % 3 == round % 3)
+                .map(|key| (key, round))
+                .collect(),
+        };
+        assert_eq!(rows, expected, "round {round}");
+        db.transact(|tx| {
+            for key in 0..300 {
+                tx.put(&table, &key, &(round + 1))?;
+            }
+            Ok(())
+        })
+        .unwrap();
+        db.transact(|tx| {
+            for key in (0..300).filter(|key| key % 3 != (round + 1) % 3) {
+                assert!(tx.delete(&table, &key)?);
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+/// Many keys, more than one transaction's worth, opened again by two threads and in both orders.
+#[test]
+fn many_keys_come_back() {
+    let count = if cfg!(debug_assertions) {
+        60_000
+    } else {
+        2_000_000
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("data");
+    {
+        let db = Database::builder()
+            .spec("TT(ELR)+PWAL(16)".parse().unwrap())
+            .open(&dir)
+            .unwrap();
+        let table = db.table::<u64, u64>("numbers").unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..2_u64 {
+                let (db, table) = (&db, &table);
+                scope.spawn(move || {
+                    let mut session = db.session().unwrap();
+                    let keys: Vec<u64> = (0..count).filter(|key| key % 2 == thread).collect();
+                    for batch in keys.chunks(1000) {
+                        session
+                            .transact_async(|tx| {
+                                batch.iter().try_for_each(|key| {
+                                    tx.put(table, &key.wrapping_mul(0x9e37_79b9), key)
+                                })
+                            })
+                            .unwrap();
+                    }
+                });
+            }
+        });
+    }
+    for order in [
+        namiki::ReplayOrder::HighestStamp,
+        namiki::ReplayOrder::Merge,
+    ] {
+        let db = Database::builder().replay_order(order).open(&dir).unwrap();
+        let table = db.table::<u64, u64>("numbers").unwrap();
+        let rows = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        assert_eq!(rows.len() as u64, count);
+        assert!(
+            rows.iter()
+                .all(|(key, value)| *key == value.wrapping_mul(0x9e37_79b9))
+        );
+    }
+}

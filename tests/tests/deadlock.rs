@@ -1,0 +1,198 @@
+//! The two rules that keep groups under normal lock release out of deadlocks, each with the proof
+//! that without it nothing moves.
+//!
+//! Two workers each hold locks of a group that is not full and that nobody else flushes, and each
+//! wants what the other holds. The engine bounds its waits, so a deadlock is not a thread that
+//! hangs but one whose attempts all end in conflicts.
+//!
+//! Paper: tictoc-pwal §3.2.2
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::num::NonZeroU16;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use namiki::{Checks, Conflict, Database, Error, Session, Sound, Table, WorkerId, planted};
+use namiki_platform::disk::{Disk, SimDisk};
+
+type Numbers = Table<u64, u64>;
+
+/// What each worker holds in its group.
+const HELD: [u64; 2] = [1, 2];
+/// What each worker writes when it only wants to read.
+const OWN: [u64; 2] = [11, 12];
+
+/// What a worker does with the key that the other one holds.
+#[derive(Clone, Copy, PartialEq)]
+enum Wants {
+    ToWrite,
+    ToRead,
+}
+
+fn open() -> (Database, Numbers) {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let db = Database::builder()
+        .spec("TT(NLR)+PWAL(1000)".parse().unwrap())
+        .streams(NonZeroU16::new(2).unwrap())
+        .group_wait_max(Duration::MAX)
+        .disk(disk)
+        .open("/db")
+        .unwrap();
+    let table = db.table("numbers").unwrap();
+    db.transact(|tx| {
+        HELD.iter()
+            .chain(&OWN)
+            .try_for_each(|key| tx.put(&table, key, &0))
+    })
+    .unwrap();
+    (db, table)
+}
+
+/// Puts a lock into the worker's group.
+fn hold(session: &mut Session, table: &Numbers, worker: usize) {
+    let held = session.try_transact_async(|tx| tx.put(table, &HELD[worker], &1));
+    let ((), ticket) = held.unwrap();
+    assert!(!session.is_acknowledged(&ticket), "its group is not full");
+}
+
+/// One attempt of the transaction that wants the other worker's key.
+fn attempt<C: Checks>(
+    session: &mut Session,
+    table: &Numbers,
+    worker: usize,
+    wants: Wants,
+) -> Result<(), Conflict> {
+    let other = HELD[1 - worker];
+    let ended = session.try_planted::<C, _>(|tx| match wants {
+        Wants::ToWrite => tx.put(table, &other, &2),
+        Wants::ToRead => {
+            tx.get(table, &other)?;
+            tx.put(table, &OWN[worker], &2)
+        }
+    });
+    match ended {
+        Ok(_) => Ok(()),
+        Err(Error::Conflict(conflict)) => Err(conflict),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The attempts of both workers in turn, on one thread; whoever is done rests, and flushes before.
+/// Returns whether both got what they wanted.
+fn in_turn<C: Checks>(wants: Wants, rounds: u32) -> bool {
+    let (db, table) = open();
+    let mut sessions = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
+    for worker in [0, 1] {
+        hold(&mut sessions[worker], &table, worker);
+    }
+    let flushes = db.counters().log.flushes;
+    let mut done = [false; 2];
+    for _ in 0..rounds {
+        for worker in [0, 1] {
+            if done[worker] {
+                continue;
+            }
+            match attempt::<C>(&mut sessions[worker], &table, worker, wants) {
+                Ok(()) => {
+                    done[worker] = true;
+                    sessions[worker].flush().unwrap();
+                }
+                Err(conflict) => assert_eq!(
+                    conflict,
+                    match wants {
+                        Wants::ToWrite => Conflict::WriteLocked,
+                        Wants::ToRead => Conflict::ReadLocked,
+                    }
+                ),
+            }
+        }
+        if done == [true; 2] {
+            return true;
+        }
+    }
+    assert_eq!(done, [false; 2], "a deadlock holds both");
+    assert_eq!(db.counters().log.flushes, flushes, "nobody flushed");
+    false
+}
+
+/// Two threads that try until they are done, or one of them has tried `attempts_max` times. Returns
+/// whether both got what they wanted.
+fn in_parallel<C: Checks>(wants: Wants, attempts_max: u32) -> bool {
+    let (db, table) = open();
+    let together = Barrier::new(2);
+    let gave_up = AtomicBool::new(false);
+    let one = |worker: usize| {
+        let mut session = db.session_on(WorkerId(worker as u16)).unwrap();
+        hold(&mut session, &table, worker);
+        together.wait();
+        let mut attempts = 0;
+        while attempt::<C>(&mut session, &table, worker, wants).is_err() {
+            attempts += 1;
+            if attempts == attempts_max {
+                gave_up.store(true, Ordering::Relaxed);
+            }
+            if gave_up.load(Ordering::Relaxed) {
+                // The session lives on: its end would flush the group, and free the other one.
+                return (false, session);
+            }
+            std::thread::yield_now();
+        }
+        session.flush().unwrap();
+        (true, session)
+    };
+    let ended = std::thread::scope(|scope| {
+        let one = &one;
+        let threads = [0, 1].map(|worker| scope.spawn(move || one(worker)));
+        threads.map(|thread| thread.join().unwrap())
+    });
+    ended.iter().all(|(done, _)| *done)
+}
+
+/// Deadlock rule 1.
+#[test]
+fn a_failed_lock_flushes_the_group_and_frees_its_locks() {
+    assert!(in_turn::<Sound>(Wants::ToWrite, 3));
+    assert!(in_parallel::<Sound>(Wants::ToWrite, 100_000));
+}
+
+/// The same without the rule: it would hang.
+#[test]
+fn without_the_flush_on_a_failed_lock_two_groups_block_each_other() {
+    assert!(!in_turn::<planted::NoFlushOnFailedLock>(Wants::ToWrite, 50));
+    assert!(!in_parallel::<planted::NoFlushOnFailedLock>(
+        Wants::ToWrite,
+        50
+    ));
+}
+
+/// Deadlock rule 2.
+#[test]
+fn a_wait_while_reading_flushes_the_group_and_frees_its_locks() {
+    assert!(in_turn::<Sound>(Wants::ToRead, 3));
+    assert!(in_parallel::<Sound>(Wants::ToRead, 100_000));
+}
+
+/// The same without the rule: it would hang.
+#[test]
+fn without_the_flush_on_a_wait_while_reading_two_groups_block_each_other() {
+    assert!(!in_turn::<planted::NoFlushOnReadWait>(Wants::ToRead, 50));
+    assert!(!in_parallel::<planted::NoFlushOnReadWait>(
+        Wants::ToRead,
+        50
+    ));
+}
+
+/// A worker that finds its own group in the way flushes it, and does not wait for ever.
+#[test]
+fn a_group_does_not_block_its_own_worker() {
+    let (db, table) = open();
+    let mut session = db.session_on(WorkerId(0)).unwrap();
+    for value in 0..20 {
+        session
+            .try_transact_async(|tx| tx.put(&table, &1, &value))
+            .unwrap();
+        let (read, _) = session.try_transact_async(|tx| tx.get(&table, &1)).unwrap();
+        assert_eq!(read, Some(value));
+    }
+}
