@@ -265,7 +265,10 @@ fn verdict(
             [] => format!(
                 "all {} acknowledged are there, and {} more that had no time to be acknowledged",
                 grouped(acknowledged),
-                grouped(found.unacknowledged)
+                match found.unacknowledged {
+                    0 => "no".to_owned(),
+                    more => grouped(more),
+                }
             ),
             [first, ..] => format!(
                 "MISSING: {} of {} acknowledged, the first with id {first}",
