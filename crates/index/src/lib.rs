@@ -14,6 +14,7 @@ pub mod bwtree;
 pub mod contract;
 mod error;
 pub mod key;
+mod sync;
 mod traits;
 mod tree;
 mod version;

@@ -1,4 +1,5 @@
 //! The Bw-tree under the contract suite. Small pages make structure changes happen all the time.
+#![cfg(not(loom))]
 
 use namiki_index::PointIndex;
 use namiki_index::bwtree::{BwConfig, BwTree, FixedBwTree, VariableBwTree};

@@ -1,7 +1,9 @@
 //! A tree gives back what it took: when it is emptied, and when it is dropped.
 //!
 //! One test in a process of its own, so that every allocation counted is the tree's.
+#![cfg(not(loom))]
 #![expect(unsafe_code, reason = "counts allocations")]
+#![expect(clippy::unwrap_used, reason = "the threads of a test")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering};

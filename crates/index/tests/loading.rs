@@ -1,4 +1,5 @@
 //! Bulk loads, limits, names, and a tree as large as tests can afford.
+#![cfg(not(loom))]
 
 use std::ops::{Bound, ControlFlow};
 

@@ -109,10 +109,13 @@ pub(super) fn build<K: Key>(header: &BaseHeader<'_, K>, entries: &[Entry<'_, K>]
     node
 }
 
+/// Keys that are compared one by one at the end of a search: a cache line of them.
+const WINDOW: usize = LINE / size_of::<u64>();
+
 /// How many of the ascending `heads` are less than `probe` (`OR_EQUAL`: not greater).
 ///
-/// The loop has a fixed number of turns for a given length and no branch on the data, so that the
-/// processor does not guess, and all lines it may touch can be fetched beforehand.
+/// Halves the range without a branch on the data, so that the processor does not guess, and counts
+/// within the last line's worth of keys, where comparisons need not wait for each other.
 #[inline]
 fn rank_of<const OR_EQUAL: bool>(heads: &[u64], probe: u64) -> usize {
     let before = |head: u64| {
@@ -124,14 +127,26 @@ fn rank_of<const OR_EQUAL: bool>(heads: &[u64], probe: u64) -> usize {
     };
     let mut low = 0;
     let mut left = heads.len();
-    while left > 1 {
+    while left > WINDOW {
         let half = left / 2;
         // SAFETY: `low + left <= heads.len()` throughout and `1 <= half < left`.
         let head = unsafe { *heads.get_unchecked(low + half - 1) };
         low = std::hint::select_unpredictable(before(head), low + half, low);
         left -= half;
     }
-    low + usize::from(heads.get(low).is_some_and(|head| before(*head)))
+    // All before `low` are less and none from `low + left` on is, so a window that begins further
+    // left counts right as well.
+    let start = low.min(heads.len().saturating_sub(WINDOW));
+    match heads[start..].first_chunk::<WINDOW>() {
+        Some(window) => {
+            start
+                + window
+                    .iter()
+                    .map(|head| usize::from(before(*head)))
+                    .sum::<usize>()
+        }
+        None => heads.iter().filter(|head| before(**head)).count(),
+    }
 }
 
 impl<'g, K: Key> NodeRef<'g, K> {

@@ -10,6 +10,7 @@ use super::consolidate::{Resize, collect};
 use super::mapping::PageId;
 use super::node::{Change, Kind, NodeRef, OwnedNode};
 use super::search::{At, Below, Place};
+use super::stamps::StampTable;
 use super::{BwConfig, FixedBwTree};
 use crate::contract::{scan_all, sound};
 use crate::{InsertOutcome, Lookup, PointIndex, ScanRange};

@@ -29,6 +29,7 @@ use crossbeam_epoch::Guard;
 
 use super::base::prefetch_line;
 use super::node::{Header, Kind, NodeRef, OwnedNode, free_chain, free_one};
+use super::stamps::{StampTable, Stamps};
 use crate::key::Key;
 
 /// The number of a Bw-tree page.
@@ -46,21 +47,18 @@ const FIRST_BITS: u32 = 10;
 const CHUNKS: usize = (32 - FIRST_BITS) as usize;
 const PAGES_MAX: u32 = u32::MAX - (1 << FIRST_BITS) - 1;
 
-/// A leaf's stamps. See `stamps.rs`.
-pub(super) struct Stamps {
-    /// Largest stamp of a transaction that relied on what is absent here. Never decreases.
-    pub(super) rts: AtomicU64,
+/// What a page has beside its head.
+struct Side {
+    stamps: Stamps,
     /// Where the counter of the next leaf with this number starts.
-    pub(super) floor: AtomicU64,
-    /// The leaf whose rts is still to be taken over, or `NONE`.
-    pub(super) inherits: AtomicU32,
+    floor: AtomicU64,
     /// While the id is free: the next free one.
     next_free: AtomicU32,
 }
 
 struct Chunk<K: Key> {
     heads: AtomicPtr<AtomicPtr<Header<K>>>,
-    stamps: AtomicPtr<Stamps>,
+    sides: AtomicPtr<Side>,
 }
 
 /// The table. Shared with the collector, which returns page ids to it.
@@ -93,7 +91,7 @@ impl<K: Key> Mapping<K> {
         Self {
             chunks: array::from_fn(|_| Chunk {
                 heads: AtomicPtr::new(ptr::null_mut()),
-                stamps: AtomicPtr::new(ptr::null_mut()),
+                sides: AtomicPtr::new(ptr::null_mut()),
             }),
             fresh: AtomicU32::new(0),
             free: AtomicU64::new(u64::from(PageId::NONE.0)),
@@ -112,15 +110,20 @@ impl<K: Key> Mapping<K> {
         (!heads.is_null()).then(|| unsafe { &*heads.add(place) })
     }
 
-    /// A page's stamps; `None` for an id that was never given out.
-    pub(super) fn stamps(&self, id: PageId) -> Option<&Stamps> {
+    fn side(&self, id: PageId) -> Option<&Side> {
         if id.0 >= PAGES_MAX {
             return None;
         }
         let (chunk, place) = locate(id);
-        let stamps = self.chunks[chunk].stamps.load(Ordering::Acquire);
+        let sides = self.chunks[chunk].sides.load(Ordering::Acquire);
         // SAFETY: as in `slot`.
-        (!stamps.is_null()).then(|| unsafe { &*stamps.add(place) })
+        (!sides.is_null()).then(|| unsafe { &*sides.add(place) })
+    }
+
+    /// The counter that a new leaf with this number starts with (M4).
+    pub(super) fn first_counter(&self, id: PageId) -> u64 {
+        self.side(id)
+            .map_or(0, |side| side.floor.load(Ordering::SeqCst))
     }
 
     /// The head of a page's chain; `None` if there is no such page.
@@ -235,7 +238,7 @@ impl<K: Key> Mapping<K> {
         let mut top = self.free.load(Ordering::Acquire);
         while top as u32 != PageId::NONE.0 {
             let id = PageId(top as u32);
-            let next = self.stamps(id)?.next_free.load(Ordering::Relaxed);
+            let next = self.side(id)?.next_free.load(Ordering::Relaxed);
             let popped = ((top >> 32) + 1) << 32 | u64::from(next);
             // `Acquire` pairs with the `Release` of the `release` that pushed the id.
             match self
@@ -266,10 +269,9 @@ impl<K: Key> Mapping<K> {
     /// Makes sure that a chunk exists. Several threads may try, one array wins.
     fn grow(&self, chunk: usize) {
         let len = chunk_len(chunk);
-        publish(&self.chunks[chunk].stamps, len, || Stamps {
-            rts: AtomicU64::new(0),
+        publish(&self.chunks[chunk].sides, len, || Side {
+            stamps: Stamps::new(),
             floor: AtomicU64::new(0),
-            inherits: AtomicU32::new(PageId::NONE.0),
             next_free: AtomicU32::new(PageId::NONE.0),
         });
         publish(&self.chunks[chunk].heads, len, || {
@@ -305,9 +307,9 @@ impl<K: Key> Mapping<K> {
     ) {
         assert!(head.is_removed());
         if head.level() == 0
-            && let Some(stamps) = self.stamps(id)
+            && let Some(side) = self.side(id)
         {
-            stamps.floor.fetch_max(head.counter() + 1, Ordering::SeqCst);
+            side.floor.fetch_max(head.counter() + 1, Ordering::SeqCst);
         }
         let mapping = Arc::clone(self);
         // SAFETY: only the thread that finished the removal calls this. A removal stays the head of
@@ -324,12 +326,12 @@ impl<K: Key> Mapping<K> {
     }
 
     fn release(&self, id: PageId) {
-        let Some(stamps) = self.stamps(id) else {
+        let Some(side) = self.side(id) else {
             return;
         };
         let mut top = self.free.load(Ordering::Relaxed);
         loop {
-            stamps.next_free.store(top as u32, Ordering::Relaxed);
+            side.next_free.store(top as u32, Ordering::Relaxed);
             let pushed = ((top >> 32) + 1) << 32 | u64::from(id.0);
             // `Release` pairs with the `Acquire` of `allocate`: it sees the slot emptied and the
             // link set.
@@ -350,12 +352,18 @@ impl<K: Key> Mapping<K> {
 
     /// Bytes of the table itself.
     pub(super) fn bytes(&self) -> usize {
-        let slot = size_of::<AtomicPtr<Header<K>>>() + size_of::<Stamps>();
+        let slot = size_of::<AtomicPtr<Header<K>>>() + size_of::<Side>();
         let there = |chunk: &usize| !self.chunks[*chunk].heads.load(Ordering::Relaxed).is_null();
         (0..CHUNKS)
             .filter(there)
             .map(|chunk| chunk_len(chunk) * slot)
             .sum()
+    }
+}
+
+impl<K: Key> StampTable for Mapping<K> {
+    fn stamps(&self, leaf: PageId) -> Option<&Stamps> {
+        self.side(leaf).map(|side| &side.stamps)
     }
 }
 
@@ -391,10 +399,10 @@ impl<K: Key> Drop for Mapping<K> {
                     unsafe { free_chain(*head.get_mut()) };
                 }
             }
-            let stamps = *self.chunks[chunk].stamps.get_mut();
-            if !stamps.is_null() {
+            let sides = *self.chunks[chunk].sides.get_mut();
+            if !sides.is_null() {
                 // SAFETY: as above.
-                drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(stamps, len)) });
+                drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(sides, len)) });
             }
         }
     }

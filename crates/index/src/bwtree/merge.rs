@@ -35,6 +35,7 @@ use super::consolidate::Resize;
 use super::mapping::PageId;
 use super::node::{Change, Kind, NodeRef, OwnedNode};
 use super::search::{At, Below, Last, Place};
+use super::stamps::StampTable;
 use super::statistics::Event;
 use crate::key::Key;
 

@@ -31,6 +31,7 @@ mod batch;
 mod bulk;
 mod consolidate;
 #[cfg(test)]
+#[cfg(not(loom))]
 mod cooperation_tests;
 mod mapping;
 mod merge;
@@ -53,6 +54,7 @@ use crossbeam_epoch as epoch;
 use self::mapping::{Mapping, PageId};
 use self::node::BaseHeader;
 use self::root::Root;
+use self::stamps::StampTable;
 use self::statistics::Counters;
 use self::write::Change;
 use crate::key::{Fixed8, Key, Variable};

@@ -488,26 +488,32 @@ pub(super) unsafe fn free_one<K: Key>(node: *mut Header<K>) {
 /// # Safety
 /// No reference to any of these nodes can be used any more, and this is called once for them (N2).
 pub(super) unsafe fn free_chain<K: Key>(head: *const Header<K>) {
-    let mut pending = vec![head];
-    while let Some(node) = pending.pop() {
-        let Some(node) = NonNull::new(node.cast_mut()) else {
-            continue;
-        };
+    // Merged right chains, to be freed after the one at hand.
+    let mut pending = Vec::new();
+    let mut at = NonNull::new(head.cast_mut());
+    while let Some(node) = at {
         // SAFETY: alive until the call of `free` at the end of this turn; the body is read only
         // where the kind says that there is one.
-        unsafe {
+        let next = unsafe {
             let header = node.as_ref();
-            match header.kind {
-                Kind::Base => {}
-                Kind::Remove if header.flags & OWNS_NEXT == 0 => {}
+            let next = match header.kind {
+                Kind::Base => ptr::null(),
+                Kind::Remove if header.flags & OWNS_NEXT == 0 => ptr::null(),
                 Kind::Merge => {
                     pending.push((*node.as_ptr().add(1).cast::<ChangeBody<K>>()).other);
-                    pending.push(header.next);
+                    header.next
                 }
-                _ => pending.push(header.next),
-            }
+                _ => header.next,
+            };
             free(node);
-        }
+            next
+        };
+        let next = if next.is_null() {
+            pending.pop().unwrap_or(next)
+        } else {
+            next
+        };
+        at = NonNull::new(next.cast_mut());
     }
 }
 

@@ -29,6 +29,7 @@ use super::consolidate::Resize;
 use super::mapping::PageId;
 use super::node::{BaseHeader, Change, Kind, NodeRef, OwnedNode};
 use super::search::{At, Place};
+use super::stamps::StampTable;
 use super::statistics::Event;
 use crate::LeafVersion;
 use crate::key::Key;

@@ -30,23 +30,39 @@ use crossbeam_epoch::Guard;
 use super::mapping::{Mapping, PageId};
 use crate::LeafVersion;
 use crate::key::Key;
+use crate::sync::{AtomicU32, AtomicU64, total_order};
 
-impl<K: Key> Mapping<K> {
-    /// The counter that a new leaf with this number starts with (M4).
-    pub(super) fn first_counter(&self, id: PageId) -> u64 {
-        self.stamps(id)
-            .map_or(0, |stamps| stamps.floor.load(Ordering::SeqCst))
+/// A leaf's stamps.
+pub(super) struct Stamps {
+    /// Largest stamp of a transaction that relied on what is absent here. Never decreases.
+    rts: AtomicU64,
+    /// The leaf whose rts is still to be taken over, or `NONE`.
+    inherits: AtomicU32,
+}
+
+impl Stamps {
+    pub(super) fn new() -> Self {
+        Self {
+            rts: AtomicU64::new(0),
+            inherits: AtomicU32::new(PageId::NONE.0),
+        }
     }
+}
 
-    /// Notes that a leaf not yet published is about to be split from `left`, or has no ancestor.
-    pub(super) fn inherit(&self, leaf: PageId, left: PageId) {
+/// Where the stamps of each leaf are: the mapping table, or a few leaves in the loom model.
+pub(super) trait StampTable {
+    /// `None` for a number that was never given out.
+    fn stamps(&self, leaf: PageId) -> Option<&Stamps>;
+
+    /// Notes that a leaf not yet published is about to be split from `left`; `NONE`: it is not.
+    fn inherit(&self, leaf: PageId, left: PageId) {
         if let Some(stamps) = self.stamps(leaf) {
             stamps.inherits.store(left.0, Ordering::SeqCst);
         }
     }
 
     /// Called by the splitter after its swap: takes over the left leaf's rts and removes the note.
-    pub(super) fn take_over_rts(&self, leaf: PageId) {
+    fn take_over_rts(&self, leaf: PageId) {
         let rts = self.resolve_rts(leaf);
         if let Some(stamps) = self.stamps(leaf) {
             stamps.rts.fetch_max(rts, Ordering::SeqCst);
@@ -55,7 +71,8 @@ impl<K: Key> Mapping<K> {
     }
 
     /// The leaf's rts, with those it inherits.
-    pub(super) fn resolve_rts(&self, leaf: PageId) -> u64 {
+    fn resolve_rts(&self, leaf: PageId) -> u64 {
+        total_order();
         // Q may be split from L which was just split from K: as many notes as splitters caught
         // between their swap and their takeover.
         let mut rts = 0;
@@ -72,8 +89,8 @@ impl<K: Key> Mapping<K> {
         rts
     }
 
-    /// Raises the leaf's rts to at least `rts`.
-    pub(super) fn raise_rts(&self, leaf: PageId, rts: u64) {
+    /// Raises the leaf's rts to at least `rts`. The caller then reads the version again.
+    fn raise_rts(&self, leaf: PageId, rts: u64) {
         if let Some(stamps) = self.stamps(leaf) {
             // The common case under many readers: large enough already. A load suffices, it stands
             // in the same total order as the raise that it saw.
@@ -81,8 +98,11 @@ impl<K: Key> Mapping<K> {
                 stamps.rts.fetch_max(rts, Ordering::SeqCst);
             }
         }
+        total_order();
     }
+}
 
+impl<K: Key> Mapping<K> {
     /// See [`raise_and_check`](crate::PointIndex::raise_and_check).
     pub(super) fn raise_and_check(&self, seen: LeafVersion, rts: u64, guard: &Guard) -> bool {
         let Ok(leaf) = u32::try_from(seen.leaf) else {
@@ -100,5 +120,133 @@ impl<K: Key> Mapping<K> {
             leaf,
             counter: head.counter(),
         })
+    }
+}
+
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_model {
+    //! Every interleaving of a reader, a structure change and an inserter. Only the swap of heads is
+    //! modelled, as a swap of small numbers; the stamps are those of production.
+
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicU64, Ordering};
+    use loom::thread;
+
+    use super::{PageId, StampTable, Stamps, total_order};
+
+    const LEFT: PageId = PageId(0);
+    const RIGHT: PageId = PageId(1);
+    const STAMP: u64 = 7;
+
+    const FRESH: u64 = 0;
+    const INSERTED: u64 = 1;
+    const CHANGED: u64 = 2;
+
+    struct Leaves {
+        stamps: [Stamps; 2],
+        heads: [AtomicU64; 2],
+    }
+
+    impl Leaves {
+        fn new() -> Arc<Self> {
+            Arc::new(Self {
+                stamps: [Stamps::new(), Stamps::new()],
+                heads: [AtomicU64::new(FRESH), AtomicU64::new(FRESH)],
+            })
+        }
+
+        fn head(&self, leaf: PageId) -> u64 {
+            total_order();
+            self.heads[leaf.0 as usize].load(Ordering::SeqCst)
+        }
+
+        fn swap(&self, leaf: PageId, old: u64, new: u64) -> bool {
+            let head = &self.heads[leaf.0 as usize];
+            let swapped = head
+                .compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst)
+                .is_ok();
+            total_order();
+            swapped
+        }
+
+        /// Relies on the absence of a key in a fresh leaf.
+        fn read(&self, leaf: PageId) -> bool {
+            self.head(leaf) == FRESH && {
+                self.raise_rts(leaf, STAMP);
+                self.head(leaf) == FRESH
+            }
+        }
+    }
+
+    impl StampTable for Leaves {
+        fn stamps(&self, leaf: PageId) -> Option<&Stamps> {
+            self.stamps.get(leaf.0 as usize)
+        }
+    }
+
+    /// Runs the three and checks that the inserter saw the stamp of a reader that succeeded.
+    fn check(
+        read: PageId,
+        change: impl Fn(&Leaves) + Copy + Send + Sync + 'static,
+        insert: impl Fn(&Leaves) -> u64 + Copy + Send + Sync + 'static,
+    ) {
+        loom::model(move || {
+            let leaves = Leaves::new();
+            let reader = thread::spawn({
+                let leaves = leaves.clone();
+                move || leaves.read(read)
+            });
+            let changer = thread::spawn({
+                let leaves = leaves.clone();
+                move || change(&leaves)
+            });
+            let rts = insert(&leaves);
+            changer.join().unwrap();
+            if reader.join().unwrap() {
+                assert!(rts >= STAMP, "the insert slipped past the reader");
+            }
+        });
+    }
+
+    #[test]
+    fn a_split_hides_no_reader_from_an_inserter() {
+        let split = |leaves: &Leaves| {
+            leaves.inherit(RIGHT, LEFT);
+            if leaves.swap(LEFT, FRESH, CHANGED) {
+                leaves.take_over_rts(RIGHT);
+            } else {
+                leaves.inherit(RIGHT, PageId::NONE);
+            }
+        };
+        // The key belongs to the right half, once there is one.
+        check(LEFT, split, |leaves| {
+            if leaves.swap(LEFT, FRESH, INSERTED) {
+                leaves.resolve_rts(LEFT)
+            } else {
+                assert!(leaves.swap(RIGHT, FRESH, INSERTED));
+                leaves.resolve_rts(RIGHT)
+            }
+        });
+    }
+
+    #[test]
+    fn a_merge_hides_no_reader_from_an_inserter() {
+        let merge = |leaves: &Leaves| {
+            if leaves.swap(RIGHT, FRESH, CHANGED) {
+                leaves.raise_rts(LEFT, leaves.resolve_rts(RIGHT));
+                assert!(leaves.swap(LEFT, FRESH, CHANGED));
+            }
+        };
+        check(RIGHT, merge, |leaves| {
+            if leaves.swap(RIGHT, FRESH, INSERTED) {
+                leaves.resolve_rts(RIGHT)
+            } else if leaves.swap(LEFT, CHANGED, INSERTED) {
+                leaves.resolve_rts(LEFT)
+            } else {
+                // Removed and not merged yet: production helps; here the insert does not happen.
+                STAMP
+            }
+        });
     }
 }
