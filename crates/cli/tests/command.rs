@@ -329,10 +329,10 @@ fn a_dump_shows_every_change_as_text_and_as_json() {
     for text in SPECS {
         let (_dir, path) = database(spec(text));
         let dump = works(&["dump-log", &path]);
-        assert!(
-            dump.contains("put stock[7] = 2; put names[\"item 7\"] = \"並木\""),
-            "{dump}"
-        );
+        // The changes of a commit have no order among themselves.
+        for change in ["put stock[7] = 2", "put names[\"item 7\"] = \"並木\""] {
+            assert!(dump.contains(change), "{dump}");
+        }
         assert!(dump.contains("delete stock[3]\n"), "{dump}");
 
         let json = works(&["dump-log", &path, "--format", "json"]);
@@ -381,7 +381,7 @@ fn a_dump_can_be_narrowed_down() {
     assert!(all.starts_with(&first) && all.len() > first.len());
     let brief = works(&["dump-log", &path, "--changes", "1"]);
     assert_eq!(brief.lines().count(), all.lines().count());
-    assert!(brief.contains("put stock[7] = 2 … and 1 more\n"), "{brief}");
+    assert_eq!(brief.matches(" … and 1 more\n").count(), 20, "{brief}");
     assert!(refuses(2, &["dump-log", &path, "--generation", "7"]).contains("generation 7"));
     assert!(refuses(2, &["dump-log", &path, "--stream", "700"]).contains("stream 700"));
 }
