@@ -2,4 +2,5 @@
 
 pub mod crash;
 pub mod history;
+pub mod kill;
 pub mod workload;

@@ -4,7 +4,11 @@
 //! One transaction runs inside another, so there is one thread and one order of steps.
 //!
 //! Paper: tictoc-pwal §2.1
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and prints its seeds"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;

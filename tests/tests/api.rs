@@ -1,5 +1,9 @@
 //! What a program sees: transactions, tables, tickets.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and prints its seeds"
+)]
 
 use std::num::NonZeroU16;
 use std::ops::ControlFlow;

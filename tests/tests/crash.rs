@@ -1,6 +1,10 @@
 //! Killed at any point, with torn and reordered writes: nothing acknowledged is lost, nothing partial
 //! is seen, for every protocol and both layouts of the log. The long form is `cargo xtask crash`.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and prints its seeds"
+)]
 
 use namiki_platform::disk::SimDisk;
 use namiki_platform::random::Random;

@@ -6,7 +6,11 @@
 //! hangs but one whose attempts all end in conflicts.
 //!
 //! Paper: tictoc-pwal §3.2.2
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and prints its seeds"
+)]
 
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,9 @@
 //! Bad input, bad disks, bad directories: a typed error that names the thing, and nothing lost.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and prints its seeds"
+)]
 
 use std::io::ErrorKind;
 use std::num::{NonZeroU16, NonZeroU32};

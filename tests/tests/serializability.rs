@@ -1,6 +1,10 @@
 //! Every history is serializable, for every protocol, at contention high enough to matter; and the
 //! checker that says so catches planted bugs.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and prints its seeds"
+)]
 
 use std::num::NonZeroU16;
 use std::sync::Arc;

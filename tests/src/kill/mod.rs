@@ -1,0 +1,122 @@
+//! Real processes that are killed, and file systems that lose their power.
+//!
+//! A child process pays from account to account on several threads, and writes the number of each
+//! acknowledged payment into a pipe. Its parent, the witness, kills it at some moment and opens the
+//! database: every payment that was acknowledged is there, whole, and no money was lost or made.
+//!
+//! A kill cannot find a missing sync, because what a dead process wrote is still in the page cache.
+//! So other rounds cut the power: of an ext4 in a file, which is shut down without a flush.
+
+mod child;
+mod power;
+mod witness;
+
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use namiki::{Builder, Database, Error, Spec, Table};
+use namiki_platform::disk::DelayedDisk;
+use namiki_platform::random::Random;
+
+pub use child::pay;
+pub use power::PowerCut;
+pub use witness::{Cut, Witness, Witnessed};
+
+/// Accounts, and what each holds at first.
+const ACCOUNTS: u64 = 40;
+const BALANCE: i64 = 1000;
+
+/// The tables of these runs. A payment is its accounts and its amount, as three little-endian
+/// numbers.
+struct Bank {
+    accounts: Table<u64, i64>,
+    payments: Table<u64, [u8; 24]>,
+}
+
+impl Bank {
+    fn of(db: &Database) -> Result<Self, Error> {
+        Ok(Self {
+            accounts: db.table("accounts")?,
+            payments: db.table_with_room("payments", 24)?,
+        })
+    }
+}
+
+/// How a process opens the database.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// Where it is.
+    pub dir: PathBuf,
+    /// The protocol.
+    pub spec: Spec,
+    /// Log streams.
+    pub streams: u16,
+    /// A bug, to see it found: writes to the log are not synced.
+    pub forgetful: bool,
+}
+
+impl Opening {
+    /// A protocol and a number of streams chosen by chance.
+    fn random(dir: &Path, random: &mut Random) -> Self {
+        let specs = Spec::all_durable();
+        Self {
+            dir: dir.to_owned(),
+            spec: specs[random.index(specs.len())],
+            streams: 1 + random.below(4) as u16,
+            forgetful: false,
+        }
+    }
+
+    fn builder(&self) -> Builder {
+        let builder = match self.forgetful {
+            true => Database::builder().disk(Arc::new(DelayedDisk::new(Duration::ZERO))),
+            false => Database::builder(),
+        };
+        builder
+            .spec(self.spec)
+            .streams(NonZeroU16::new(self.streams).unwrap_or(NonZeroU16::MIN))
+            .group_wait_max(Duration::from_millis(1))
+            // Small, so that a round goes through several files.
+            .segment_bytes(64 << 10)
+            .buffer_bytes(16 << 10)
+    }
+
+    /// The same, for the command line of a child.
+    fn give(&self, command: &mut Command) {
+        command
+            .arg(&self.dir)
+            .arg(self.spec.to_string())
+            .arg(self.streams.to_string())
+            .arg(self.forgetful.to_string());
+    }
+
+    /// Reads what [`Opening::give`] wrote.
+    ///
+    /// # Errors
+    /// What is wrong with the arguments.
+    pub fn parse(arguments: &[String]) -> Result<Self, String> {
+        let [dir, spec, streams, forgetful] = arguments else {
+            return Err("a directory, a protocol, streams and a bug are wanted".to_owned());
+        };
+        Ok(Self {
+            dir: dir.into(),
+            spec: spec.parse().map_err(|error| format!("{error}"))?,
+            streams: streams.parse().map_err(|error| format!("{error}"))?,
+            forgetful: forgetful.parse().map_err(|error| format!("{error}"))?,
+        })
+    }
+}
+
+/// An error with everything that caused it.
+fn told(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}

@@ -1,0 +1,106 @@
+//! A file system whose power can be cut: an ext4 in a file, mounted from a loop device, and shut down
+//! without a flush.
+#![expect(unsafe_code, reason = "the request that shuts a file system down")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A small ext4 in a file, mounted while this lives.
+#[derive(Debug)]
+pub struct PowerCut {
+    image: PathBuf,
+    mounted: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl PowerCut {
+    /// Makes the file system and mounts it.
+    ///
+    /// # Errors
+    /// Why that is not possible here: it needs root, `mkfs.ext4` and a loop device.
+    pub fn new() -> Result<Self, String> {
+        let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let disk = Self {
+            image: dir.path().join("image"),
+            mounted: dir.path().join("mounted"),
+            _dir: dir,
+        };
+        File::create(&disk.image)
+            .and_then(|image| image.set_len(128 << 20))
+            .and_then(|()| std::fs::create_dir(&disk.mounted))
+            .map_err(|error| error.to_string())?;
+        run("mkfs.ext4", &["-q", "-F"], &[&disk.image])?;
+        disk.mount()?;
+        Ok(disk)
+    }
+
+    /// Where it is mounted.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.mounted
+    }
+
+    fn mount(&self) -> Result<(), String> {
+        run("mount", &["-o", "loop"], &[&self.image, &self.mounted])
+    }
+
+    /// Cuts the power: nothing more reaches the device, and what waits in the page cache and in the
+    /// journal's memory is lost. Every access fails from now on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn cut(&self) -> io::Result<()> {
+        // _IOR('X', 125, __u32) and EXT4_GOING_FLAGS_NOLOGFLUSH, from the kernel's fs/ext4/ext4.h.
+        const EXT4_IOC_SHUTDOWN: libc::Ioctl = 0x8004_587d_u32 as libc::Ioctl;
+        let without_flush: u32 = 2;
+        let root = File::open(&self.mounted)?;
+        // SAFETY: the request reads one u32 through the pointer, which lives during the call; the
+        // file descriptor is open as long as `root` lives.
+        let result = unsafe {
+            libc::ioctl(
+                root.as_raw_fd(),
+                EXT4_IOC_SHUTDOWN,
+                &raw const without_flush,
+            )
+        };
+        match result {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Comes back after a cut. Nobody may have a file open there.
+    ///
+    /// # Errors
+    /// What the tools said.
+    pub fn restore(&self) -> Result<(), String> {
+        run("umount", &[], &[&self.mounted])?;
+        self.mount()
+    }
+}
+
+impl Drop for PowerCut {
+    fn drop(&mut self) {
+        // It may not be mounted.
+        let _ = run("umount", &[], &[&self.mounted]);
+    }
+}
+
+fn run(program: &str, flags: &[&str], paths: &[&Path]) -> Result<(), String> {
+    let output = Command::new(program)
+        .args(flags)
+        .args(paths)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{program}: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!(
+            "{program}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )),
+    }
+}
