@@ -2,7 +2,7 @@
 //!
 //! - [`Error`] ends a transaction. [`Error::is_retryable`] says whether running it again can help;
 //!   [`Error::OutcomeUnknown`] is never retryable, because the transaction may have committed.
-//! - [`OpenError`] means that a database could not be opened; nothing in it was changed.
+//! - [`OpenError`] means that a database could not be opened; nothing that it holds was lost.
 
 use std::io;
 use std::path::PathBuf;
@@ -178,7 +178,7 @@ impl Error {
     }
 }
 
-/// Why a database could not be opened. Nothing in its directory was changed.
+/// Why a database could not be opened. Nothing that it holds was lost or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {

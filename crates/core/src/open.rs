@@ -60,7 +60,7 @@ impl Database {
     /// Opens the database in a directory, created if there is none, and recovers it.
     ///
     /// # Errors
-    /// See [`OpenError`]; nothing is changed then.
+    /// See [`OpenError`]; nothing that the database holds is changed then.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, OpenError> {
         Self::builder().open(dir)
     }
@@ -227,7 +227,7 @@ impl Builder {
     /// Opens the database in `dir`, and recovers it.
     ///
     /// # Errors
-    /// See [`OpenError`]; nothing is changed then.
+    /// See [`OpenError`]; nothing that the database holds is changed then.
     pub fn open(self, dir: impl AsRef<Path>) -> Result<Database, OpenError> {
         let dir = dir.as_ref();
         self.check()?;
