@@ -39,9 +39,10 @@ fn rows(args: &[&str]) -> Vec<Value> {
     let output = run(&[args, &["--format", "json"]].concat());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {errors}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    let rows = text.lines().map(|line| serde_json::from_str(line).unwrap());
-    rows.collect()
+    let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
+    let rows = text.lines().map(serde_json::from_str);
+    rows.collect::<Result<_, _>>()
+        .expect("each line is an object")
 }
 
 fn found<'a>(row: &'a Value, key: &str) -> &'a Value {
@@ -65,7 +66,7 @@ fn refused(args: &[&str], status: i32, word: &str) {
 }
 
 fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
+    path.to_str().expect("temporary folders have plain names")
 }
 
 const SMALL: &[&str] = &["--records", "3000", "--ops", "600"];

@@ -323,3 +323,37 @@ impl Built {
         Ok(equal)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_is_not_the_oracles_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let build = Build {
+            spec: Spec::DEFAULT,
+            record_bytes: "compact".parse().unwrap(),
+            log_bytes: 1,
+            records: 50,
+            streams: NonZeroU16::MIN,
+            seed: 1,
+        };
+        let mut built = build.run(dir.path()).unwrap();
+        built.crash(dir.path()).unwrap();
+        let db = Database::builder().create(false).open(dir.path()).unwrap();
+        assert!(built.equals(&db).unwrap());
+        built.committed += 1;
+        assert!(!built.equals(&db).unwrap(), "a commit is missing");
+        built.committed -= 1;
+        let written = built
+            .oracle
+            .iter()
+            .position(|(stamp, _)| *stamp > 0)
+            .unwrap();
+        built.oracle[written].1 ^= 1;
+        assert!(!built.equals(&db).unwrap(), "a record has another value");
+        built.oracle[written] = (0, 0);
+        assert!(!built.equals(&db).unwrap(), "a record should not be there");
+    }
+}

@@ -102,3 +102,90 @@ pub(crate) fn check_count(counted: u64, committed: u64) -> Result<(), BenchError
         "threads saw {committed} commits and the database counted {counted}"
     )))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::payload::Payload;
+    use super::super::workload::tag;
+    use super::*;
+
+    const RECORDS: u64 = 100;
+
+    /// Whether the check of one thread's ten commits lets pass what `tamper` leaves of a table that
+    /// is as loaded otherwise.
+    fn passes(workload: Workload, tamper: impl Fn(&Ring) -> Vec<(u64, Option<u64>)>) -> bool {
+        let dir = tempfile::tempdir().unwrap();
+        let spec = "TT(NLR)+NOLOG".parse().unwrap();
+        let db = Database::builder().spec(spec).open(dir.path()).unwrap();
+        let table: Records = db.table(workload.table()).unwrap();
+        let ring = Ring::new(workload, RECORDS, 0.0, 1, 0, 10);
+        let put = |key, tag| {
+            let payload = Payload { tag, bytes: 8 };
+            db.transact(|tx| tx.put(&table, &key, &payload)).unwrap();
+        };
+        for key in 0..RECORDS {
+            put(key, workload.first_tag(key));
+        }
+        for (key, tag) in tamper(&ring) {
+            match tag {
+                Some(tag) => put(key, tag),
+                None => db.transact(|tx| tx.delete(&table, &key)).map(drop).unwrap(),
+            }
+        }
+        let expected = Expected {
+            workload,
+            records: RECORDS,
+            value_bytes: 8,
+            baseline: &Baseline::Loaded(workload),
+            threads: &[(ring, 10)],
+        };
+        match expected.check(&db, &table) {
+            Ok(()) => true,
+            Err(BenchError::Check(_)) => false,
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn a_blind_update_must_be_of_a_commit_that_chose_the_record() {
+        let workload = Workload::Update(1);
+        let chosen = |ring: &Ring, number| u64::from(ring.keys(number)[0]);
+        assert!(passes(workload, |_| vec![]));
+        assert!(passes(workload, |ring| vec![(
+            chosen(ring, 3),
+            Some(tag(0, 3))
+        )]));
+        // A record that transaction 3 did not choose, a transaction that did not commit, a thread
+        // that there was not, and a value of nobody's.
+        let other = |ring: &Ring| (0..RECORDS).find(|key| *key != chosen(ring, 3)).unwrap();
+        assert!(!passes(workload, |ring| vec![(
+            other(ring),
+            Some(tag(0, 3))
+        )]));
+        assert!(!passes(workload, |ring| vec![(
+            chosen(ring, 3),
+            Some(tag(0, 13))
+        )]));
+        assert!(!passes(workload, |ring| vec![(
+            chosen(ring, 3),
+            Some(tag(1, 3))
+        )]));
+        assert!(!passes(workload, |_| vec![(7, Some(8))]));
+    }
+
+    #[test]
+    fn counts_sums_and_untouched_records_must_be_exact() {
+        let counted = |by: u64| move |_: &Ring| vec![(7, Some(7 + by))];
+        assert!(passes(Workload::ReadUpdate(5), counted(50)));
+        assert!(!passes(Workload::ReadUpdate(5), counted(49)));
+        assert!(!passes(Workload::Read(10), counted(1)));
+        let moved = |to: u64| move |_: &Ring| vec![(1, Some(990)), (2, Some(to))];
+        assert!(passes(Workload::Payment, moved(1010)));
+        assert!(!passes(Workload::Payment, moved(1009)));
+    }
+
+    #[test]
+    fn no_record_may_be_missing() {
+        assert!(!passes(Workload::Update(1), |_| vec![(RECORDS - 1, None)]));
+    }
+}
