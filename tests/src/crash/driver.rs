@@ -1,6 +1,6 @@
 //! Runs whose events are to be crashed at.
 
-use namiki::{Database, Error, Session, Ticket, Transaction, WorkerId};
+use namiki::{Database, Error, Session, Table, Ticket, Transaction, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::random::Random;
 
@@ -31,12 +31,17 @@ struct Worker {
     waiting: Vec<(u64, Ticket)>,
     oracle: Oracle,
     when: Acknowledge,
+    db: Database,
+    /// A table made during the run, and its number.
+    extra: Option<(u64, Table<u64, ()>)>,
 }
 
 impl Worker {
     fn new(db: &Database, number: u16, when: Acknowledge, random: Random) -> Result<Self, Error> {
         Ok(Self {
             when,
+            db: db.clone(),
+            extra: None,
             session: db.session_on(WorkerId(number))?,
             random,
             waiting: Vec::new(),
@@ -65,12 +70,23 @@ impl Worker {
     fn transact(&mut self, tables: &Tables, id: u64) -> Result<bool, Error> {
         let mut done = Done::default();
         let random = &mut self.random;
-        let ended = self
-            .session
-            .try_transact_async(|tx| match random.chance(0.15) {
-                true => read_only(tx, tables, random, &mut done),
-                false => write(tx, tables, id, random, &mut done),
-            });
+        if random.chance(0.04) {
+            self.extra = Some((id, self.db.table(&format!("extra {id}"))?));
+        }
+        let extra = &self.extra;
+        let ended = self.session.try_transact_async(|tx| {
+            if random.chance(0.15) {
+                return read_only(tx, tables, random, &mut done);
+            }
+            write(tx, tables, id, random, &mut done)?;
+            if let Some((number, table)) = extra
+                && !done.writes.is_empty()
+            {
+                done.extra = Some(*number);
+                tx.insert(table, &id, &())?;
+            }
+            Ok(())
+        });
         match ended {
             Ok(((), ticket)) => {
                 done.stamp = Some(ticket.stamp().0);

@@ -12,6 +12,7 @@
 //! - every transaction acknowledged before the event is there, and what an acknowledged reader saw;
 //! - transactions are there as a whole or not at all (each writes two markers beside its data);
 //! - with each, those whose versions it read or overwrote;
+//! - so also for tables made while transactions ran;
 //! - each key holds its last version among those kept, with the stamp it was committed with;
 //! - new stamps lie above all those;
 //! - after a second crash, exactly those that the first recovery kept are still there.
@@ -83,14 +84,19 @@ impl Setup {
     pub fn again(self, random: &mut Random) -> Self {
         let specs = Spec::all_durable();
         let shared = self.shared && random.chance(0.5);
-        // A shared device has room for as many streams as it was made for.
-        let streams_max = if shared { self.streams } else { 4 };
+        let spec = match random.chance(0.5) {
+            true => self.spec,
+            false => specs[random.index(specs.len())],
+        };
+        // A shared device has room for as many streams as it was made for, perhaps just now.
+        let streams = match shared {
+            true if is_single(spec) => 1,
+            true => 1 + random.below(u64::from(self.streams)) as u16,
+            false => 1 + random.below(4) as u16,
+        };
         Self {
-            spec: match random.chance(0.5) {
-                true => self.spec,
-                false => specs[random.index(specs.len())],
-            },
-            streams: 1 + random.below(u64::from(streams_max)) as u16,
+            spec,
+            streams,
             shared,
             fixed: random.chance(0.1),
             order: match random.chance(0.5) {

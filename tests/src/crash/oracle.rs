@@ -18,6 +18,8 @@ pub(super) struct Done {
     pub(super) reads: Vec<(u64, u64)>,
     /// A value for each key, or a deletion.
     pub(super) writes: BTreeMap<u64, Option<Vec<u8>>>,
+    /// The table made during the run into which it wrote, too.
+    pub(super) extra: Option<u64>,
 }
 
 /// All transactions that committed, or may have.
@@ -32,6 +34,8 @@ struct Found {
     stamps: BTreeMap<u64, u64>,
     first: BTreeMap<u64, u64>,
     last: BTreeMap<u64, u64>,
+    /// Tables made during the run, and the transactions that wrote into them.
+    extra: BTreeSet<(u64, u64)>,
 }
 
 impl Oracle {
@@ -87,7 +91,7 @@ impl Oracle {
     ) -> Result<(Kept, BTreeMap<u64, u64>), String> {
         let mut session = db.session().map_err(|error| error.to_string())?;
         let found =
-            Found::read(&mut session, tables).map_err(|error| format!("reading: {error}"))?;
+            Found::read(db, &mut session, tables).map_err(|error| format!("reading: {error}"))?;
         if found.first != found.last {
             return Err(format!(
                 "partial transactions: first markers {:?}, last markers {:?}",
@@ -95,6 +99,14 @@ impl Oracle {
             ));
         }
         let kept: Kept = found.first.keys().copied().collect();
+        let extra = |id: &u64| Some((self.done.get(id)?.extra?, *id));
+        let extra: BTreeSet<_> = kept.iter().filter_map(extra).collect();
+        if extra != found.extra {
+            return Err(format!(
+                "tables made during the run should hold {extra:?}, but hold {:?}",
+                found.extra
+            ));
+        }
         let stamps = self.check_kept(&kept, &found)?;
         self.check_acknowledged(acknowledged, &kept)?;
         let versions = self.versions(&stamps);
@@ -252,8 +264,20 @@ impl Oracle {
 }
 
 impl Found {
-    fn read(session: &mut Session, tables: &Tables) -> Result<Self, Error> {
+    fn read(db: &Database, session: &mut Session, tables: &Tables) -> Result<Self, Error> {
+        let mut extras = Vec::new();
+        for name in db.tables() {
+            let number = name.strip_prefix("extra ").and_then(|n| n.parse().ok());
+            if let Some(number) = number {
+                extras.push((number, db.table::<u64, ()>(&name)?));
+            }
+        }
         session.transact(|tx| {
+            let mut extra = BTreeSet::new();
+            for (number, table) in &extras {
+                let rows = tx.scan(table, ..)?;
+                extra.extend(rows.into_iter().map(|(id, ())| (*number, id)));
+            }
             let first = tx.scan(&tables.first, ..)?;
             let mut stamps = BTreeMap::new();
             for (key, version) in tx.versions(&tables.first, ..)? {
@@ -262,6 +286,7 @@ impl Found {
                 }
             }
             Ok(Self {
+                extra,
                 data: tx.scan(&tables.data, ..)?.into_iter().collect(),
                 stamps,
                 first: first.into_iter().collect(),

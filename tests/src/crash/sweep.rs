@@ -147,7 +147,8 @@ fn losses(disk: &SimDisk, at: usize, depth: Depth, random: &mut Random) -> Vec<L
         losses.extend((0..sectors).map(Loss::Only));
         losses.extend((0..sectors).map(Loss::OnlyKept));
     }
-    let all = 4_u64.saturating_mul(1 << (sectors + names).min(32));
+    // With so many draws, every subset of few is among them.
+    let all = 16_u64 << (sectors + names).min(32);
     let subsets = depth.subsets.min(all);
     losses.extend((0..subsets).map(|_| Loss::Seeded(random.next_u64())));
     losses
