@@ -24,6 +24,7 @@ const TXN: &[&str] = &[
     "latency_us.p999",
     "latency_us.max",
     "rss_bytes",
+    "table_bytes",
 ];
 const LOGGED: &[&str] = &["flushes", "wal_bytes"];
 

@@ -58,6 +58,9 @@ Protocols: TT(NLR)+PWAL(1), TT(ELR)+PWAL(16), TT(NLR)+PWAL(auto), TT(ELR)+SWAL(1
 A thread does not wait for its commit to be durable: it queues it and goes on, as in the paper, and
 commits count when they are acknowledged. --outstanding 1 waits for each.
 
+rss_bytes is the memory of the whole process, what earlier runs left to its allocator included; to
+compare it, run one combination at a time. table_bytes is the table's own.
+
 Every run is checked: each value found must come from a transaction that committed, counted updates
 and sums must agree.
 
@@ -263,6 +266,7 @@ impl TxnArgs {
             wal_bytes: logs.then(|| after.log.frame_bytes - before.log.frame_bytes),
             cas_misses: counts.then(|| after.log.cas_misses - before.log.cas_misses),
             rss_bytes: after.rss_bytes,
+            table_bytes: after.table_bytes,
             cpu_us_per_transaction: (after.cpu_ns - before.cpu_ns) as f64
                 / 1e3
                 / total.done.max(1) as f64,
@@ -318,7 +322,7 @@ impl TxnArgs {
             &format!("{} {}", combination.workload, combination.spec),
             |thread| self.worker(combination, db, table, thread),
             |worker, length, stages| worker.stage(body, length, stages),
-            || Look::now(db),
+            || Look::now(db, table),
         )?;
         let committed = run.workers.iter().map(|worker| worker.committed).sum();
         check_count(counted(db.counters()) - before, committed)?;
@@ -372,14 +376,16 @@ struct Look {
     log: LogCounters,
     cpu_ns: u64,
     rss_bytes: u64,
+    table_bytes: u64,
 }
 
 impl Look {
-    fn now(db: &Database) -> Result<Self, BenchError> {
+    fn now(db: &Database, table: &Records) -> Result<Self, BenchError> {
         Ok(Self {
             log: db.counters().log,
             cpu_ns: process_cpu_ns().map_err(BenchError::system("ask for processor time"))?,
             rss_bytes: resident_bytes().map_err(BenchError::system("ask for memory in use"))?,
+            table_bytes: table.memory_bytes() as u64,
         })
     }
 }

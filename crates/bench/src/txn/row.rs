@@ -31,7 +31,10 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) wal_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cas_misses: Option<u64>,
+    /// Of the whole process: what earlier runs left to the allocator is in it.
     pub(crate) rss_bytes: u64,
+    /// Index and records of the table.
+    pub(crate) table_bytes: u64,
     pub(crate) cpu_us_per_transaction: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pause_ns: Option<f64>,
