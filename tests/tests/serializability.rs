@@ -61,17 +61,28 @@ fn assert_reopens(run: &Run, spec: Spec, disk: &SimDisk, seed: u64) {
     );
 }
 
+fn transactions_of(mix: Mix) -> u64 {
+    if mix.keys > 100 { 200 } else { 700 }
+}
+
 #[test]
 fn shuffled_transactions_on_one_thread_are_serializable_under_every_protocol() {
     for spec in all_specs() {
         let (mut committed, mut conflicts, mut overwritten) = (0, 0, 0);
         for seed in 0..6 * rounds() {
-            for mix in [Mix::HOT, Mix::PHANTOMS] {
+            for mix in [Mix::HOT, Mix::PHANTOMS, Mix::WIDE] {
                 let disk = SimDisk::new();
                 let db = open(spec, &disk, Duration::MAX);
                 let table = table(&db);
-                let run = interleaved::run(&db, &table, mix, seed, 700, 2 + seed as usize % 6)
-                    .unwrap_or_else(|error| panic!("{spec}, seed {seed}: {error}"));
+                let run = interleaved::run(
+                    &db,
+                    &table,
+                    mix,
+                    seed,
+                    transactions_of(mix),
+                    2 + seed as usize % 6,
+                )
+                .unwrap_or_else(|error| panic!("{spec}, seed {seed}: {error}"));
                 let context = format!("{spec}, seed {seed}, {mix:?}");
                 let proof = run.assert_right(&table, &mut db.session().unwrap(), &context);
                 assert_eq!(db.counters().conflicts, run.conflicts, "{context}");
@@ -90,6 +101,27 @@ fn shuffled_transactions_on_one_thread_are_serializable_under_every_protocol() {
         assert!(committed > 2000, "{spec}: only {committed} commits");
         assert!(conflicts > 300, "{spec}: only {conflicts} conflicts");
         assert!(overwritten > 500, "{spec}: {overwritten} reads overwritten");
+    }
+}
+
+/// What recovery leaves behind, stamps and gaps where deleted keys were, is as good as before.
+#[test]
+fn transactions_on_a_recovered_database_are_serializable() {
+    for (seed, spec) in (3000..3000 + 16 * rounds()).zip(Spec::all_durable().into_iter().cycle()) {
+        let disk = SimDisk::new();
+        let specs = Spec::all_durable();
+        for life in 0..4 {
+            let spec = if life == 0 {
+                spec
+            } else {
+                specs[(seed + life) as usize % specs.len()]
+            };
+            let db = open(spec, &disk, Duration::MAX);
+            let table = table(&db);
+            let run = interleaved::run(&db, &table, Mix::HOT, seed + life, 150, 4).unwrap();
+            let context = format!("{spec}, seed {seed}, life {life}");
+            run.assert_right(&table, &mut db.session().unwrap(), &context);
+        }
     }
 }
 

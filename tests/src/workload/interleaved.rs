@@ -25,7 +25,7 @@ pub fn run(
     open_max: usize,
 ) -> Result<Run, Error> {
     let mut random = Random::seeded(seed);
-    let mut run = Run::default();
+    let mut run = Run::beginning_with(&mut db.session()?, table)?;
     let mut open: Vec<Open> = Vec::new();
     let mut tickets: Vec<Ticket> = Vec::new();
     let mut started = 0;

@@ -88,6 +88,14 @@ impl Mix {
         scans_percent: 40,
         writes_percent: 45,
     };
+    /// Many keys, most of them new, and scans across many leaves that split.
+    pub const WIDE: Self = Self {
+        keys: 400,
+        transactions_per_key: 1,
+        steps_max: 14,
+        scans_percent: 10,
+        writes_percent: 75,
+    };
 
     /// The steps of the transaction number `number`.
     #[must_use]

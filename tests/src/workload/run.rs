@@ -27,6 +27,27 @@ pub struct Run {
 }
 
 impl Run {
+    /// A run that begins with what is in the table now.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn beginning_with(session: &mut Session, table: &Numbers) -> Result<Self, Error> {
+        let (versions, values) =
+            session.transact(|tx| Ok((tx.versions(table, ..)?, tx.scan(table, ..)?)))?;
+        let values: BTreeMap<u64, u64> = values.into_iter().collect();
+        let mut run = Self::default();
+        for (bytes, version) in versions {
+            let name = run.history.key(1, &bytes);
+            let key = bytes.try_into().map(u64::from_be_bytes);
+            let key = key.expect("these tables have keys of 8 bytes");
+            run.history.push_initial(name, version.stamp.0);
+            let value = values.get(&key).copied();
+            run.written.insert((key, version.stamp.0), value);
+            run.last.insert(key, version.stamp.0);
+        }
+        Ok(run)
+    }
+
     /// Notes that an attempt committed.
     pub fn committed(&mut self, attempt: Attempt, stamp: Stamp) {
         let Attempt { id, seen, own, .. } = attempt;
