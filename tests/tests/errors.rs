@@ -773,3 +773,43 @@ fn too_many_conflicts_are_reported_and_not_retried_for_ever() {
     );
     assert_eq!(attempts, 3);
 }
+
+/// The records of a table live as long as its database. A transaction of another one would not keep
+/// them alive, and once it did not.
+#[test]
+fn a_table_of_another_database_or_opening_is_foreign() {
+    let disk = SimDisk::new();
+    let db = builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap();
+    let of_another = numbers(
+        &builder("TT(NLR)+PWAL(1)", &SimDisk::new())
+            .open("/db")
+            .unwrap(),
+    );
+    put(&db, 1).unwrap();
+    let of_before = numbers(&db);
+    db.close().unwrap();
+    drop(db);
+    let db = builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap();
+    for foreign in [of_another, of_before] {
+        db.transact(|tx| {
+            for result in [
+                tx.get(&foreign, &1).map(drop),
+                tx.put(&foreign, &1, &1),
+                tx.insert(&foreign, &1, &1),
+                tx.update(&foreign, &1, |old| old).map(drop),
+                tx.delete(&foreign, &1).map(drop),
+                tx.scan(&foreign, ..).map(drop),
+                tx.version(&foreign, &1).map(drop),
+                tx.versions(&foreign, ..).map(drop),
+            ] {
+                match result.unwrap_err() {
+                    Error::ForeignTable { table } => assert_eq!(table, "numbers"),
+                    other => panic!("{other:?}"),
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+    assert_eq!(keys(&db), [1]);
+}

@@ -174,7 +174,7 @@ impl Database {
                 source: Arc::new(source),
             })?;
         catalogue.manifest = manifest;
-        let space = Arc::new(Space::new(info, shared.tree));
+        let space = Arc::new(Space::new(info, shared.tree, shared.engine.owner));
         shared.engine.spaces.lock().push(Arc::clone(&space));
         Ok(Table::new(space))
     }

@@ -11,7 +11,7 @@ use crate::codec::RecordFormat;
 use crate::epoch::Epochs;
 use crate::error::Error;
 use crate::record::RecordRef;
-use crate::space::Space;
+use crate::space::{Owner, Space};
 use crate::spec::Spec;
 
 /// How long an epoch lasts at least, while transactions commit.
@@ -45,6 +45,7 @@ impl Held for GroupLocks {
 /// What all transactions of an open database share.
 pub(crate) struct Engine {
     pub(crate) spec: Spec,
+    pub(crate) owner: Owner,
     pub(crate) format: RecordFormat,
     pub(crate) epochs: Epochs,
     pub(crate) log: Option<Arc<Log<GroupLocks>>>,
@@ -59,6 +60,7 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(
         spec: Spec,
+        owner: Owner,
         format: RecordFormat,
         attempts_max: u32,
         epochs: Epochs,
@@ -67,6 +69,7 @@ impl Engine {
     ) -> Self {
         Self {
             spec,
+            owner,
             format,
             epochs,
             log,

@@ -118,6 +118,13 @@ pub enum Error {
         /// What was asked for.
         expected: String,
     },
+    /// The table's handle comes from another database, or from an earlier opening of this one. Get it
+    /// from this one, with [`Database::table`](crate::Database::table). The transaction can go on.
+    #[error("the handle of table {table:?} comes from another database")]
+    ForeignTable {
+        /// The table's name.
+        table: String,
+    },
     /// A table cannot have this name.
     #[error("{name:?} cannot name a table: {why}")]
     TableName {

@@ -30,7 +30,7 @@ use crate::epoch::Epochs;
 use crate::error::OpenError;
 use crate::manifest::Manifest;
 use crate::recovery::{self, OnProgress, RecoverySettings, ReplayOrder};
-use crate::space::Space;
+use crate::space::{Owner, Space};
 use crate::spec::{Layout, LockRelease, Logging, Spec};
 
 /// How the names of files begin that may lie in a directory whose database was never finished: the
@@ -245,10 +245,11 @@ impl Builder {
             None => self.new_manifest(&*disk, dir)?,
         };
 
+        let owner = Owner::new();
         let spaces: Vec<_> = manifest
             .tables
             .iter()
-            .map(|info| Arc::new(Space::new(info.clone(), self.tree)))
+            .map(|info| Arc::new(Space::new(info.clone(), self.tree, owner)))
             .collect();
         let wal_dir = dir.join("wal");
         let found = recovery::recover(&disk, &wal_dir, &manifest, &spaces, &self.recovery)?;
@@ -285,6 +286,7 @@ impl Builder {
         let floor = Stamp(found.report.max_stamp.0 + 1);
         let engine = Engine::new(
             self.spec,
+            owner,
             self.record_format,
             self.attempts_max,
             Epochs::new(floor),

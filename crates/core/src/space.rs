@@ -11,7 +11,7 @@
 
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_index::{
     IndexError, Inserted, KeyKind, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
@@ -46,9 +46,23 @@ pub struct TableInfo {
     pub inline_bytes: usize,
 }
 
+/// One opening of a database. Its tables work in its own transactions only: these keep it alive, and
+/// with it the records that they point to (record.rs, R1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner(u64);
+
+impl Owner {
+    /// One that nobody else in this process has.
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// A table: its index, and its records.
 pub(crate) struct Space {
     pub(crate) info: TableInfo,
+    pub(crate) owner: Owner,
     tree: Tree,
     arena: Arena,
 }
@@ -74,7 +88,7 @@ pub(crate) enum Step<'a> {
 }
 
 impl Space {
-    pub(crate) fn new(info: TableInfo, tree: TreeKind) -> Self {
+    pub(crate) fn new(info: TableInfo, tree: TreeKind, owner: Owner) -> Self {
         let keys = if info.fixed_keys {
             KeyKind::Fixed8
         } else {
@@ -82,6 +96,7 @@ impl Space {
         };
         Self {
             info,
+            owner,
             tree: Tree::new(tree, keys),
             arena: Arena::new(),
         }

@@ -90,6 +90,19 @@ fn decode_value<V: Value + ?Sized>(space: &Space, bytes: &[u8]) -> Result<V::Own
     })
 }
 
+/// The table's space, if the table belongs to the transaction's database.
+fn own<'t, K: ?Sized, V: ?Sized>(
+    tx: &Transaction,
+    table: &'t Table<K, V>,
+) -> Result<&'t Arc<Space>, Error> {
+    match table.space.owner == tx.engine().owner {
+        true => Ok(&table.space),
+        false => Err(Error::ForeignTable {
+            table: table.name().to_owned(),
+        }),
+    }
+}
+
 /// Reading and writing typed tables.
 impl Transaction {
     /// The value of a key.
@@ -101,7 +114,7 @@ impl Transaction {
         table: &Table<K, V>,
         key: &K,
     ) -> Result<Option<V::Owned>, Error> {
-        let space = &table.space;
+        let space = own(self, table)?;
         match self.get_bytes(space, &encoded(key))? {
             Some(bytes) => decode_value::<V>(space, bytes).map(Some),
             None => Ok(None),
@@ -132,7 +145,7 @@ impl Transaction {
         key: &K,
         value: &V,
     ) -> Result<(), Error> {
-        self.put_bytes(&table.space, &encoded(key), &encoded_value(value))
+        self.put_bytes(own(self, table)?, &encoded(key), &encoded_value(value))
     }
 
     /// Writes a value for a key that is not there.
@@ -147,7 +160,7 @@ impl Transaction {
         value: &V,
     ) -> Result<(), Error> {
         let key = encoded(key);
-        if self.insert_bytes(&table.space, &key, &encoded_value(value))? {
+        if self.insert_bytes(own(self, table)?, &key, &encoded_value(value))? {
             return Ok(());
         }
         Err(Error::Duplicate {
@@ -166,7 +179,7 @@ impl Transaction {
         key: &K,
         change: impl FnOnce(V::Owned) -> V::Owned,
     ) -> Result<bool, Error> {
-        let space = &table.space;
+        let space = own(self, table)?;
         self.update_bytes(space, &encoded(key), |old, new| {
             let value = change(decode_value::<V>(space, old)?);
             Borrow::<V>::borrow(&value).encode(new);
@@ -183,7 +196,7 @@ impl Transaction {
         table: &Table<K, V>,
         key: &K,
     ) -> Result<bool, Error> {
-        self.delete_bytes(&table.space, &encoded(key))
+        self.delete_bytes(own(self, table)?, &encoded(key))
     }
 
     /// The keys in a range and their values, in ascending order.
@@ -215,7 +228,7 @@ impl Transaction {
         direction: Direction,
         mut visit: impl FnMut(K::Owned, V::Owned) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let space = &table.space;
+        let space = own(self, table)?;
         with_range(&range, direction, |range| {
             self.scan_bytes(space, range, |key, value| {
                 let key = K::decode(key).ok_or_else(|| Error::Undecodable {
@@ -238,7 +251,7 @@ impl Transaction {
         table: &Table<K, V>,
         key: &K,
     ) -> Result<Version, Error> {
-        self.version_bytes(&table.space, &encoded(key))
+        self.version_bytes(own(self, table)?, &encoded(key))
     }
 
     /// The versions of all keys in a range that were ever written, deleted ones included. They
@@ -251,9 +264,10 @@ impl Transaction {
         table: &Table<K, V>,
         range: impl RangeBounds<K>,
     ) -> Result<Vec<(Vec<u8>, Version)>, Error> {
+        let space = own(self, table)?;
         let mut found = Vec::new();
         with_range(&range, Direction::Forward, |range| {
-            self.versions_bytes(&table.space, range, |key, version| {
+            self.versions_bytes(space, range, |key, version| {
                 found.push((key.to_vec(), version));
             })
         })?;
