@@ -240,7 +240,9 @@ mod tests {
                         let slot = epochs.acquire().unwrap();
                         let mut mine = Vec::new();
                         let mut above = 0;
-                        for i in 0..20_000_u64 {
+                        // Until epochs have passed, also where the threads share a processor.
+                        let busy = |i: &u64| *i < 20_000 || epochs.current().0 < 5;
+                        for i in (0_u64..).take_while(busy) {
                             let (epoch, stamp) = epochs.register(slot, |floor| {
                                 above = floor.0.max(above) + (i * (w + 1)) % 3;
                                 Stamp(above)
