@@ -813,3 +813,53 @@ fn a_table_of_another_database_or_opening_is_foreign() {
     }
     assert_eq!(keys(&db), [1]);
 }
+
+/// Closing while others commit: each commit either returns and is there, or says that the database
+/// is closed.
+#[test]
+fn a_database_closed_under_running_transactions_keeps_what_it_acknowledged() {
+    for spec in Spec::all_durable() {
+        let spec = spec.to_string();
+        for grace in [0, 1, 30] {
+            let disk = SimDisk::new();
+            let db = builder(&spec, &disk)
+                .group_wait_max(Duration::from_millis(1))
+                .open("/db")
+                .unwrap();
+            let table = numbers(&db);
+            let acknowledged: Vec<u64> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..3_u64)
+                    .map(|thread| {
+                        let (db, table) = (&db, &table);
+                        scope.spawn(move || {
+                            let mut acknowledged = Vec::new();
+                            for number in 0.. {
+                                let key = thread << 32 | number;
+                                match db.transact(|tx| tx.put(table, &key, &key)) {
+                                    Ok(()) => acknowledged.push(key),
+                                    Err(Error::Closed) => break,
+                                    Err(error) => panic!("{error:?}"),
+                                }
+                            }
+                            acknowledged
+                        })
+                    })
+                    .collect();
+                while db.counters().committed < grace {
+                    std::thread::yield_now();
+                }
+                db.close().unwrap();
+                threads
+                    .into_iter()
+                    .flat_map(|thread| thread.join().unwrap())
+                    .collect()
+            });
+            drop((table, db));
+            let db = builder(&spec, &disk).open("/db").unwrap();
+            assert!(db.recovery().closed);
+            let found = keys(&db);
+            let lost = acknowledged.iter().find(|key| !found.contains(key));
+            assert_eq!(lost, None, "{spec}");
+        }
+    }
+}
