@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use namiki::{Database, Direction};
+use namiki::{Database, Direction, Table, Value};
 
-use super::ledger::{INITIAL_BALANCE, Ledger, Payment};
+use super::ledger::{INITIAL_BALANCE, Ledger};
 use crate::failure::Failure;
 use crate::interrupt;
 
@@ -48,7 +48,7 @@ pub(super) fn compare(
 
     let mut expected = vec![INITIAL_BALANCE; accounts as usize];
     let mut next_acknowledged = 0;
-    each_payment(db, &ledger, |id, payment| {
+    each_row(db, &ledger.payments, |id, payment| {
         while let Some(&due) = acknowledged.get(next_acknowledged)
             && due < id
         {
@@ -72,7 +72,7 @@ pub(super) fn compare(
     })?;
     found.missing.extend(&acknowledged[next_acknowledged..]);
 
-    each_account(db, &ledger, |account, balance| {
+    each_row(db, &ledger.accounts, |account, balance| {
         found.accounts += 1;
         found.total += i128::from(balance);
         let right = expected.get(account as usize) == Some(&balance);
@@ -81,72 +81,28 @@ pub(super) fn compare(
     Ok(found)
 }
 
-/// Calls `visit` for every payment, in the order of their ids.
-fn each_payment(
+/// Calls `visit` for every row of a table, in the order of the keys, piece after piece. Nobody else is
+/// at work, so it does not matter that each piece is a transaction of its own; one for all would
+/// have to remember every row it has read.
+fn each_row<V: Value>(
     db: &Database,
-    ledger: &Ledger,
-    visit: impl FnMut(u64, Payment),
-) -> Result<(), Failure> {
-    in_pieces(visit, |from| {
-        let mut rows = Vec::with_capacity(ROWS_PER_SCAN);
-        db.transact(|tx| {
-            rows.clear();
-            tx.scan_with(
-                &ledger.payments,
-                from..,
-                Direction::Forward,
-                |id, payment| {
-                    rows.push((id, payment));
-                    enough(rows.len())
-                },
-            )
-        })?;
-        Ok(rows)
-    })
-}
-
-/// Calls `visit` for every account, in the order of their numbers.
-fn each_account(
-    db: &Database,
-    ledger: &Ledger,
-    visit: impl FnMut(u64, i64),
-) -> Result<(), Failure> {
-    in_pieces(visit, |from| {
-        let mut rows = Vec::with_capacity(ROWS_PER_SCAN);
-        db.transact(|tx| {
-            rows.clear();
-            tx.scan_with(
-                &ledger.accounts,
-                from..,
-                Direction::Forward,
-                |account, balance| {
-                    rows.push((account, balance));
-                    enough(rows.len())
-                },
-            )
-        })?;
-        Ok(rows)
-    })
-}
-
-fn enough(rows: usize) -> ControlFlow<()> {
-    if rows < ROWS_PER_SCAN {
-        ControlFlow::Continue(())
-    } else {
-        ControlFlow::Break(())
-    }
-}
-
-/// Scans piece after piece. Nobody else is at work, so it does not matter that each piece is a
-/// transaction of its own; one for all would have to remember every row it has read.
-fn in_pieces<V>(
-    mut visit: impl FnMut(u64, V),
-    mut scan: impl FnMut(u64) -> Result<Vec<(u64, V)>, namiki::Error>,
+    table: &Table<u64, V>,
+    mut visit: impl FnMut(u64, V::Owned),
 ) -> Result<(), Failure> {
     let mut from = 0;
     loop {
         interrupt::check()?;
-        let rows = scan(from)?;
+        let mut rows = Vec::with_capacity(ROWS_PER_SCAN);
+        db.transact(|tx| {
+            rows.clear();
+            tx.scan_with(table, from.., Direction::Forward, |key, value| {
+                rows.push((key, value));
+                match rows.len() < ROWS_PER_SCAN {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }
+            })
+        })?;
         let last = rows.last().map(|(key, _)| *key);
         let full = rows.len() == ROWS_PER_SCAN;
         for (key, value) in rows {
@@ -161,6 +117,7 @@ fn in_pieces<V>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::ledger::Payment;
     use super::*;
 
     fn database(dir: &std::path::Path) -> (Database, Ledger) {
