@@ -8,11 +8,10 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 use namiki::{Changes, Lsn, Manifest, OpenError, ReadError, Stamp, TableId, WorkerId};
-use namiki_log::{CutRule, Frame, GenerationInfo, StreamEnd, StreamReader};
+use namiki_log::{CutRule, Frame, GenerationInfo, StreamEnd};
 
 use crate::directory::Directory;
 use crate::failure::Failure;
@@ -179,13 +178,7 @@ fn generation(
             last_lsn: Lsn(0),
             changes: 0,
         };
-        let mut reader = StreamReader::open(
-            Arc::clone(&directory.disk),
-            &directory.wal,
-            manifest.identity(),
-            info,
-            worker,
-        )?;
+        let mut reader = directory.stream(manifest, info, worker)?;
         while let Some(frame) = reader.next_frame()? {
             stream.frame(&frame)?;
             interrupt::check()?;
@@ -340,8 +333,9 @@ impl Stream<'_> {
 mod tests {
     use super::*;
     use namiki::{Epoch, Generation, Spec, TableInfo};
-    use namiki_log::{Group, Log, LogConfig, Seal, SequencerKind};
+    use namiki_log::{Group, Log, LogConfig, Seal, SequencerKind, StreamReader};
     use namiki_platform::disk::SyncedDisk;
+    use std::sync::Arc;
 
     fn info(last_lsn: Option<u64>) -> GenerationInfo {
         let config = LogConfig::new(7, Generation(1));

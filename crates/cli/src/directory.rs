@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki::{Manifest, OpenError};
+use namiki::{Manifest, OpenError, WorkerId};
+use namiki_log::{GenerationInfo, StreamReader};
 use namiki_platform::disk::{DirLock, Disk};
 
 use crate::failure::Failure;
@@ -54,6 +55,22 @@ impl Directory {
             _lock: lock,
         })
     }
+
+    /// A reader for one stream of a generation that the manifest announces.
+    pub(crate) fn stream(
+        &self,
+        manifest: &Manifest,
+        info: &GenerationInfo,
+        worker: WorkerId,
+    ) -> Result<StreamReader, Failure> {
+        Ok(StreamReader::open(
+            Arc::clone(&self.disk),
+            &self.wal,
+            manifest.identity(),
+            info,
+            worker,
+        )?)
+    }
 }
 
 /// Fails unless a directory without a manifest is one that a creation was interrupted in.
@@ -83,9 +100,7 @@ fn unfinished(dir: &Path, wal: &Path) -> Result<(), Failure> {
             .any(|left| name.starts_with(left))
     });
     if foreign {
-        return Err(Failure::Open(OpenError::NotADatabase {
-            dir: dir.to_owned(),
-        }));
+        return Err(Failure::NotADatabase(dir.to_owned()));
     }
     Ok(())
 }

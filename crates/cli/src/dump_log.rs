@@ -2,11 +2,10 @@
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use namiki::{Change, Changes, Generation, Manifest, TableId, WorkerId};
-use namiki_log::{CutRule, Frame, FrameHeader, GenerationInfo, LogRecord, StreamReader};
+use namiki_log::{CutRule, Frame, FrameHeader, GenerationInfo, LogRecord};
 use serde::Serialize;
 
 use crate::directory::Directory;
@@ -125,13 +124,7 @@ fn all(
             None => 0..info.streams,
         };
         for worker in streams.map(WorkerId) {
-            let mut reader = StreamReader::open(
-                Arc::clone(&directory.disk),
-                &directory.wal,
-                manifest.identity(),
-                info,
-                worker,
-            )?;
+            let mut reader = directory.stream(manifest, info, worker)?;
             while let Some(frame) = reader.next_frame()? {
                 interrupt::check()?;
                 dump.frame(info, &frame)?;

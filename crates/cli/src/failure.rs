@@ -37,6 +37,9 @@ pub(crate) enum Failure {
     /// The path names something else.
     #[error("{} is not a directory", .0.display())]
     NotADirectory(PathBuf),
+    /// The directory to be read is some other one.
+    #[error("{} holds files but no database: it has no MANIFEST; name the directory of a database", .0.display())]
+    NotADatabase(PathBuf),
     /// The directory for a new database is not empty.
     #[error("{} is not empty, and the demo makes a new database; name a new or an empty directory", .0.display())]
     NotEmpty(PathBuf),
@@ -90,11 +93,28 @@ pub(crate) enum Failure {
         stamp: Stamp,
     },
     /// The process that runs the payments ended before it was killed.
-    #[error("the process that ran the payments ended by itself ({0}) before it was killed")]
-    VictimEnded(ExitStatus),
+    #[error(
+        "the process that ran the payments ended by itself ({status}) before it was killed{}",
+        after_colon(said)
+    )]
+    VictimEnded {
+        /// How it ended.
+        status: ExitStatus,
+        /// What it said about that.
+        said: String,
+    },
     /// The demo found something missing. What, it has said.
     #[error("the database is not as it was acknowledged; please report this as a bug")]
     Broken,
+}
+
+/// What a process said on standard error, to go on a sentence with.
+fn after_colon(said: &str) -> String {
+    let said = said.trim();
+    match said.strip_prefix("namiki: ").unwrap_or(said) {
+        "" => String::new(),
+        said => format!(": {said}"),
+    }
 }
 
 impl Failure {

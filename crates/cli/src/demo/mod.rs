@@ -99,8 +99,16 @@ impl Place {
         match std::fs::read_dir(dir).map(|mut entries| entries.next().is_none()) {
             Ok(true) => Ok(Self::Given(dir.to_owned())),
             Ok(false) => Err(Failure::NotEmpty(dir.to_owned())),
+            // Made here, so that what stands in the way is said of what was asked for.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Ok(Self::Given(dir.to_owned()))
+                match std::fs::create_dir_all(dir) {
+                    Ok(()) => Ok(Self::Given(dir.to_owned())),
+                    Err(source) => Err(Failure::Device {
+                        doing: "make the directory",
+                        path: dir.to_owned(),
+                        source,
+                    }),
+                }
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
                 Err(Failure::NotADirectory(dir.to_owned()))

@@ -100,26 +100,32 @@ pub(super) fn watch(arguments: &VictimArguments, seconds: u64) -> Result<Testimo
         .args(["--spec", &arguments.spec.to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .map_err(|source| failed("start", source))?;
-    let pipe = child.stdout.take();
+    let pipes = child.stdout.take().zip(child.stderr.take());
     let mut victim = Victim(child);
-    let Some(pipe) = pipe else {
+    let Some((pipe, errors)) = pipes else {
         return Err(failed("listen to", io::ErrorKind::BrokenPipe.into()));
     };
 
     let heard = Heard::default();
     std::thread::scope(|scope| {
         let listener = scope.spawn(|| heard.listen(pipe));
+        let complaints = scope.spawn(|| io::read_to_string(errors));
         let times = wait_for_the_moment(&heard, arguments.accounts, seconds, began);
         let killed = victim.0.kill().and_then(|()| victim.0.wait());
         let ids = listener
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let said = complaints
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let (load_seconds, pay_seconds) = times?;
         let status = killed.map_err(|source| failed("kill", source))?;
         if status.signal() != Some(SIGKILL) {
-            return Err(Failure::VictimEnded(status));
+            let said = said.unwrap_or_default();
+            return Err(Failure::VictimEnded { status, said });
         }
         Ok(Testimony {
             acknowledged: ids.map_err(|source| failed("listen to", source))?,
