@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::SystemTime;
 
-use namiki::{Database, Spec};
+use namiki::{Builder, Database, Spec};
 use tempfile::TempDir;
 
 fn namiki(arguments: &[&str]) -> Output {
@@ -45,12 +45,15 @@ fn spec(text: &str) -> Spec {
 
 /// Makes a database in which every kind of line of a dump occurs.
 fn fill(dir: &Path, spec: Spec) -> Database {
-    let db = Database::builder()
+    let builder = Database::builder()
         .spec(spec)
         .streams(2.try_into().unwrap())
-        .segment_bytes(1 << 20)
-        .open(dir)
-        .unwrap();
+        .segment_bytes(1 << 20);
+    fill_with(builder, dir)
+}
+
+fn fill_with(builder: Builder, dir: &Path) -> Database {
+    let db = builder.open(dir).unwrap();
     let stock = db.table::<u64, i64>("stock").unwrap();
     let names = db.table::<str, str>("names").unwrap();
     for item in 0..20_u64 {
@@ -167,6 +170,30 @@ fn the_demo_kills_recovers_and_finds_everything() {
 }
 
 #[test]
+fn a_demo_that_cannot_begin_says_so_once_and_names_what_was_asked_for() {
+    let said = refuses(
+        1,
+        &["demo", "--dir", "/proc/namiki-demo", "--accounts", "2"],
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("/proc/namiki-demo"), "{said}");
+    // The second process fails: this one reports it, and nobody else.
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("place");
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -f 64; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_namiki"))
+        .args(["demo", "--accounts", "2", "--dir"])
+        .arg(&place)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("ended by itself"), "{said}");
+}
+
+#[test]
 fn a_demo_in_a_temporary_folder_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_namiki"))
@@ -237,6 +264,49 @@ fn check_takes_a_torn_tail_for_what_it_is() {
     }
 }
 
+/// Paper: pwal §5.7 (one device for all logs)
+#[test]
+fn a_shared_device_is_checked_and_dumped_as_files_are() {
+    for text in ["TT(NLR)+PWAL(auto)", "TT(ELR)+PWAL(1)"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, device) = (dir.path().join("data"), dir.path().join("device"));
+        for _ in 0..2 {
+            let builder = Database::builder()
+                .spec(spec(text))
+                .streams(2.try_into().unwrap())
+                .shared_device(&device, 1 << 20);
+            fill_with(builder, &data).close().unwrap();
+        }
+        let path = data.to_str().unwrap();
+        let before = everything(dir.path());
+        let said = works(&["check", path]);
+        assert!(said.contains("42 commits and 82 changes"), "{text}: {said}");
+        let json = works(&["dump-log", path, "--format", "json"]);
+        assert_eq!(json.matches("\"kind\":\"commit\"").count(), 42, "{text}");
+        let dump = works(&["dump-log", path, "--generation", "2"]);
+        assert!(dump.contains("put stock[7] = 2"), "{dump}");
+        assert!(dump.contains("delete stock[3]\n"), "{dump}");
+        assert!(
+            everything(dir.path()) == before,
+            "{text}: something was changed"
+        );
+
+        let sound = fs::read(&device).unwrap();
+        let at = *frames(&sound).last().unwrap();
+        let mut bytes = sound.clone();
+        bytes[at + 75] ^= 4;
+        fs::write(&device, bytes).unwrap();
+        for command in ["check", "dump-log"] {
+            let said = refuses(1, &[command, path]);
+            let device = device.to_str().unwrap();
+            assert!(
+                said.contains(device) && said.contains("damaged at byte"),
+                "{text}: {said}"
+            );
+        }
+    }
+}
+
 fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -300,8 +370,12 @@ fn check_accepts_an_interrupted_creation_and_nothing_else_without_a_manifest() {
         works(&["dump-log", path]);
     }
     fs::write(dir.path().join("holiday.jpg"), "").unwrap();
-    let said = refuses(1, &["check", path]);
-    assert!(said.contains("holds files but no database"), "{said}");
+    for command in ["check", "dump-log"] {
+        let said = refuses(1, &[command, path]);
+        assert!(said.contains("holds files but no database"), "{said}");
+        // Who reads has no use for a new directory.
+        assert!(said.contains("name the directory of a database"), "{said}");
+    }
 }
 
 #[test]
