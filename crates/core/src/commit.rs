@@ -5,9 +5,9 @@
 //!   register in the epoch, take the stamp
 //!   validate reads, then gaps ───────── failed: unlock, conflict
 //!   append to the log ───────────────── (early release: the LSN is drawn here, under the locks)
-//!   install the new versions
-//!   unlock ──────────────────────────── early release: now; normal: when the group is durable
-//!   flush if the group is full
+//!     install the new versions
+//!     unlock ────────────────────────── early release: now; normal: when the group is durable
+//!   flush if the group is full ──────── (the single log does so before it lets anybody append)
 //! ```
 //! The four protocols of the paper are the two values of [`Release`] times the group's size: its
 //! algorithms 2 and 3 (normal release, groups of 1 and n), 4 and 5 (early release). Where the paper
@@ -84,7 +84,6 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     if sets.writes.is_empty() {
         return commit_read_only::<P, R, C>(engine, sets);
     }
-    let payload_bytes = codec::encoded_bytes(sets, engine.format);
     lock_writes::<P, C>(stream, sets)?;
     if C::VALIDATE_READS && own_reads_are_stale(sets) {
         unlock_writes::<P>(sets);
@@ -115,12 +114,15 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
         });
     };
 
+    let payload_bytes = codec::encoded_bytes(sets, engine.format);
     let encode = |into: &mut [u8], _: Lsn| codec::encode(sets, engine.format, into);
+    // The rest happens under the stream's lock: no flush can release a group's locks before the new
+    // versions are in place, and where the log flushes under its lock, early release comes before.
     let appended = stream.append(stamp, epoch, payload_bytes, encode, |group| {
-        if !R::EARLY {
-            // Under the stream's lock, so that no flush can release these locks before the new
-            // versions are in place.
-            install(sets, stamp);
+        install(sets, stamp);
+        if R::EARLY {
+            publish::<P>(sets, stamp);
+        } else {
             for write in &sets.writes {
                 group.hold(write.record, P::published(stamp));
             }
@@ -134,10 +136,6 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
             return Err(not_appended(error));
         }
     };
-    if R::EARLY {
-        install(sets, stamp);
-        publish::<P>(sets, stamp);
-    }
     engine.epochs.deregister(slot);
     if appended.group_is_full {
         stream.flush().map_err(Error::OutcomeUnknown)?;
@@ -150,9 +148,11 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     Ok(Committed { stamp, awaits })
 }
 
-fn commit_read_only<P: Protocol, R: Release, C: Checks>(
+/// Whether all that was read may stand, as of one moment: what a transaction without writes commits
+/// with, and what one that fails has to pass before its failure may be told to anybody.
+pub(crate) fn commit_read_only<P: Protocol, R: Release, C: Checks>(
     engine: &Engine,
-    sets: &mut Sets,
+    sets: &Sets,
 ) -> Result<Committed, Error> {
     // No floor: it would have every record that was not read in this epoch touched.
     let stamp = sets
@@ -250,8 +250,8 @@ fn validate<P: Protocol, C: Checks>(sets: &Sets, stamp: Stamp) -> Result<(), Con
         }
     }
     if C::VALIDATE_LEAVES {
-        for gap in &sets.gaps {
-            if !gap.space.extend_leaf(gap.leaf, stamp.0) {
+        for (space, leaf) in sets.gaps() {
+            if !space.extend_leaf(leaf, stamp.0) {
                 return Err(Conflict::Phantom);
             }
         }

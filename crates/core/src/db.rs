@@ -77,6 +77,8 @@ pub(crate) struct Catalogue {
     pub(crate) manifest: Manifest,
     /// Nothing once the database is closed.
     pub(crate) lock: Option<DirLock>,
+    /// How closing ended.
+    pub(crate) closed: Result<(), Error>,
 }
 
 /// Numbers about an open database, see [`Database::counters`].
@@ -134,11 +136,11 @@ impl Database {
             .iter()
             .find(|info| info.name == name)
         {
-            if info.key_type != K::NAME || info.value_type != V::NAME {
+            if info.key_type != K::type_name() || info.value_type != V::type_name() {
                 return Err(Error::TableType {
                     table: name.to_owned(),
                     found: format!("{} to {}", info.key_type, info.value_type),
-                    expected: format!("{} to {}", K::NAME, V::NAME),
+                    expected: format!("{} to {}", K::type_name(), V::type_name()),
                 });
             }
             let space = shared.engine.spaces.lock()[info.id.0 as usize].clone();
@@ -159,8 +161,8 @@ impl Database {
         let info = TableInfo {
             id: TableId(catalogue.manifest.tables.len() as u32),
             name: name.to_owned(),
-            key_type: K::NAME.to_owned(),
-            value_type: V::NAME.to_owned(),
+            key_type: K::type_name().into_owned(),
+            value_type: V::type_name().into_owned(),
             fixed_keys: K::EIGHT_BYTES,
             inline_bytes,
         };
@@ -194,8 +196,10 @@ impl Database {
     /// Runs a transaction and returns when it is durable.
     ///
     /// `body` is run again after a conflict, so it must have no effects other than through its
-    /// transaction. An error that it returns ends the transaction without a trace, and so does a
-    /// panic.
+    /// transaction. What it reads may not belong together, but then it is run again, even if it
+    /// returns an error. An error that is passed on ends the transaction without a trace, and so
+    /// does a panic. It should not wait for anything: memory that tables give up is not reused as
+    /// long as it runs.
     ///
     /// # Errors
     /// What `body` returns, other than a conflict; [`Error::TooManyConflicts`]; and the errors of
@@ -308,7 +312,7 @@ impl Database {
     }
 
     /// Makes everything that was committed durable, and gives the directory free. Transactions that
-    /// have not committed by now fail with [`Error::Closed`]. Closing twice is no error.
+    /// have not committed by now fail with [`Error::Closed`]. Closing again gives the same answer.
     ///
     /// # Errors
     /// [`Error::OutcomeUnknown`] if the log failed, and [`Error::Manifest`]: the directory is free
@@ -323,14 +327,14 @@ impl Shared {
         let mut catalogue = self.catalogue.lock();
         self.engine.shut();
         let Some(lock) = catalogue.lock.take() else {
-            return Ok(());
+            return catalogue.closed.clone();
         };
         for pool in &self.pools {
             pool.lock().clear();
         }
-        let result = self.seal(&mut catalogue);
+        catalogue.closed = self.seal(&mut catalogue);
         drop(lock);
-        result
+        catalogue.closed.clone()
     }
 
     fn seal(&self, catalogue: &mut Catalogue) -> Result<(), Error> {

@@ -72,7 +72,7 @@ pub enum Error {
         /// The table's name.
         table: String,
         /// The type that was asked for.
-        expected: &'static str,
+        expected: String,
         /// The length of the value.
         len_bytes: usize,
     },
@@ -102,6 +102,13 @@ pub enum Error {
     /// them afresh.
     #[error("the database has used up its 2^48 commit stamps; load a dump into a new database")]
     StampsExhausted,
+    /// A savepoint of another transaction, or one that was itself taken back. Nothing was taken back;
+    /// the transaction can go on.
+    #[error("the savepoint is not one that this transaction can return to")]
+    StaleSavepoint,
+    /// A ticket of another database, or of an earlier opening of this one.
+    #[error("the ticket comes from another database, or from an earlier opening of this one")]
+    ForeignTicket,
     /// All 65,536 sessions and open transactions are in use. Drop some.
     #[error("65,536 sessions and open transactions are in use; drop some")]
     TooManySessions,
@@ -163,7 +170,7 @@ pub enum Conflict {
 }
 
 impl Error {
-    /// Whether nothing was changed and running the transaction again can succeed.
+    /// Whether nothing was changed and just running the transaction again can succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Conflict(_))

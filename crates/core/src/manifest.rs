@@ -37,6 +37,8 @@ pub struct Manifest {
     pub tables: Vec<TableInfo>,
     /// The logs that hold their contents, oldest first. All but the last are sealed.
     pub generations: Vec<GenerationInfo>,
+    /// The number that the next log gets.
+    pub next_generation: Generation,
 }
 
 impl Manifest {
@@ -48,6 +50,7 @@ impl Manifest {
             closed: true,
             tables: Vec::new(),
             generations: Vec::new(),
+            next_generation: Generation(1),
         }
     }
 
@@ -61,13 +64,6 @@ impl Manifest {
     #[must_use]
     pub fn identity(&self) -> u128 {
         u128::from_str_radix(&self.database, 16).expect("checked when it was read")
-    }
-
-    /// The number that the next log gets.
-    pub(crate) fn next_generation(&self) -> Generation {
-        self.generations
-            .last()
-            .map_or(Generation(1), |last| last.generation.next())
     }
 
     /// The manifest of a directory; nothing if it has none.

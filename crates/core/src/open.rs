@@ -1,11 +1,13 @@
 //! Opening a database: settings, recovery, and the start of a new log.
 //!
 //! ```text
-//!   lock the directory → read the manifest → recover → seal what was read, announce the next
-//!   generation (one replacement of the manifest) → start its log
+//!   lock the directory → read the manifest → recover → start the next generation of the log →
+//!   seal what was read and announce the new generation (one replacement of the manifest)
 //! ```
-//! A crash before the manifest is replaced leaves everything as it was; after it, the new
-//! generation is found empty.
+//! A crash, or a log that cannot be started, before the manifest is replaced leaves everything as it
+//! was. Nothing commits before it is, so a generation that was started and not announced is empty,
+//! and the next opening starts it again. One that is announced has all its streams: if one of them
+//! is missing, it was lost.
 //!
 //! Paper: pwal §5.1 (the master record and its clean-exit mark)
 
@@ -17,7 +19,9 @@ use std::sync::atomic::{AtomicBool, AtomicU16};
 use std::time::Duration;
 
 use namiki_index::TreeKind;
-use namiki_log::{CutRule, Log, LogConfig, Placement, Prepare, Retain, SequencerKind};
+use namiki_log::{
+    CutRule, GenerationInfo, Log, LogConfig, Placement, Prepare, Retain, SequencerKind,
+};
 use namiki_platform::Stamp;
 use namiki_platform::disk::{DirLock, Disk, open_best};
 use namiki_platform::random::Random;
@@ -242,7 +246,12 @@ impl Builder {
         let lock = lock(&*disk, dir)?;
         let mut manifest = match Manifest::read(&*disk, dir)? {
             Some(manifest) => manifest,
-            None => self.new_manifest(&*disk, dir)?,
+            None => {
+                let manifest = self.new_manifest(&*disk, dir)?;
+                // The identity is known before anything carries it.
+                write(&manifest, &*disk, dir)?;
+                manifest
+            }
         };
 
         let owner = Owner::new();
@@ -263,27 +272,24 @@ impl Builder {
                 unsealed.seal = Some(seal);
             }
         }
-        let config = self.log_config(&manifest, found.next_lsn);
-        if let Some((config, cut)) = &config {
-            manifest.generations.push(config.generation_info(*cut));
+        manifest
+            .generations
+            .retain(|generation| !holds_nothing(generation));
+        let mut log = None;
+        if let Some((config, cut)) = self.log_config(&manifest, found.next_lsn)? {
+            manifest.generations.push(config.generation_info(cut));
+            manifest.next_generation = config.generation.next();
+            let started = Log::create(Arc::clone(&disk), &wal_dir, config);
+            log = Some(started.map_err(|source| OpenError::StartLog {
+                dir: wal_dir,
+                source,
+            })?);
         }
         manifest.spec = self.spec;
         manifest.closed = false;
-        manifest
-            .write(&*disk, dir)
-            .map_err(|source| OpenError::Device {
-                path: Manifest::path(dir),
-                source,
-            })?;
+        write(&manifest, &*disk, dir)?;
 
-        let log = config
-            .map(|(config, _)| Log::create(Arc::clone(&disk), &wal_dir, config))
-            .transpose()
-            .map_err(|source| OpenError::StartLog {
-                dir: wal_dir,
-                source,
-            })?;
-        let floor = Stamp(found.report.max_stamp.0 + 1);
+        let floor = Stamp(found.report.max_stamp.0 + 1).min(Stamp::MAX);
         let engine = Engine::new(
             self.spec,
             owner,
@@ -302,6 +308,7 @@ impl Builder {
             catalogue: Mutex::new(Catalogue {
                 manifest,
                 lock: Some(lock),
+                closed: Ok(()),
             }),
             pools: Default::default(),
             next_worker: AtomicU16::new(0),
@@ -309,13 +316,25 @@ impl Builder {
     }
 
     fn check(&self) -> Result<(), OpenError> {
+        let refuse = |why: String| Err(OpenError::Settings(why));
         if let RecordFormat::Fixed(bytes) = self.record_format
             && bytes.get() < RecordFormat::FIXED_BYTES_MIN
         {
-            return Err(OpenError::Settings(format!(
+            return refuse(format!(
                 "log records of {bytes} bytes are too short: at least {}",
                 RecordFormat::FIXED_BYTES_MIN
-            )));
+            ));
+        }
+        if self.spec.release == LockRelease::Early && self.spec.logging == Logging::None {
+            return refuse(format!(
+                "{} makes no sense: without a log, locks have nothing to be released earlier than",
+                self.spec
+            ));
+        }
+        if self.sequencer == SequencerKind::None {
+            return refuse(
+                "a log whose order is that of its sequence numbers has to draw them".to_owned(),
+            );
         }
         Ok(())
     }
@@ -352,9 +371,10 @@ impl Builder {
                 dir: dir.to_owned(),
             });
         }
-        // A manifest is there before the first log file. (Stream 0 is the first to be used.)
-        let stream = dir.join("wal").join("0000");
-        if disk.list(&stream).is_ok_and(|files| !files.is_empty()) {
+        // A manifest is there before the first log file.
+        let streams = (0_u16..).map(|worker| dir.join("wal").join(format!("{worker:04}")));
+        let mut streams = streams.map_while(|stream| disk.list(&stream).ok());
+        if streams.any(|files| !files.is_empty()) {
             return Err(OpenError::DamagedManifest {
                 path: Manifest::path(dir),
                 why: "it is missing, although there is a log".to_owned(),
@@ -372,9 +392,9 @@ impl Builder {
         &self,
         manifest: &Manifest,
         next_lsn: namiki_platform::Lsn,
-    ) -> Option<(LogConfig, CutRule)> {
+    ) -> Result<Option<(LogConfig, CutRule)>, OpenError> {
         let Logging::Log { layout, group } = self.spec.logging else {
-            return None;
+            return Ok(None);
         };
         let (sequencer, cut) = match (self.spec.release, layout) {
             (LockRelease::Normal, Layout::PerWorker) => (SequencerKind::None, CutRule::Stamp),
@@ -392,7 +412,11 @@ impl Builder {
             buffer_bytes: self.buffer_bytes,
             placement: match &self.shared_device {
                 Some((path, region_bytes)) => Placement::Shared {
-                    path: path.clone(),
+                    // The manifest must name the same file wherever it is read from.
+                    path: std::path::absolute(path).map_err(|source| OpenError::Device {
+                        path: path.clone(),
+                        source,
+                    })?,
                     region_bytes: *region_bytes,
                 },
                 None => Placement::Segments {
@@ -401,12 +425,27 @@ impl Builder {
             },
             retain: Retain::All,
             prepare: self.prepare,
-            generation: manifest.next_generation(),
+            generation: manifest.next_generation,
             first_lsn: next_lsn,
             identity: manifest.identity(),
         };
-        Some((config, cut))
+        Ok(Some((config, cut)))
     }
+}
+
+/// Whether a generation is known to have no frames at all.
+fn holds_nothing(generation: &GenerationInfo) -> bool {
+    let seal = generation.seal.as_ref();
+    seal.is_some_and(|seal| seal.last_sequences.iter().all(|last| *last == 0))
+}
+
+fn write(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
+    manifest
+        .write(disk, dir)
+        .map_err(|source| OpenError::Device {
+            path: Manifest::path(dir),
+            source,
+        })
 }
 
 fn lock(disk: &dyn Disk, dir: &Path) -> Result<DirLock, OpenError> {

@@ -151,6 +151,16 @@ impl RecordRef {
         self.header().meta.load(Ordering::Relaxed) & ABSENT != 0
     }
 
+    /// Asks the processor to bring the record's first line closer, for a lock that is taken later.
+    pub(crate) fn prefetch(self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch of any address is allowed, it never faults.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(self.0.as_ptr().cast());
+        }
+    }
+
     /// Copies the payload into `out` and returns what it belongs to, or nothing if `unchanged`,
     /// asked after the copy, denies that the word is still the one the caller had loaded (with
     /// `Acquire`, unlocked) before.

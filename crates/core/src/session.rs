@@ -109,9 +109,19 @@ impl Session {
         self.transaction.plant::<C>();
         // Each access to an index pins the thread against reclamation, which costs a memory fence:
         // no access could begin before the one before had ended all its cache misses. Inside a pin
-        // of the whole attempt, they cost nothing.
-        let _pinned = crossbeam_epoch::pin();
-        let value = body(&mut self.transaction)?;
+        // of the whole body, they cost nothing.
+        let pinned = crossbeam_epoch::pin();
+        let result = body(&mut self.transaction);
+        // What follows may wait for the disk, and nothing is reclaimed while anybody is pinned.
+        drop(pinned);
+        let value = match result {
+            Err(Error::Conflict(conflict)) => return Err(Error::Conflict(conflict)),
+            Err(error) => {
+                self.transaction.confirm_reads()?;
+                return Err(error);
+            }
+            Ok(value) => value,
+        };
         let ticket = self.transaction.finish::<C>()?;
         Ok((value, ticket))
     }
@@ -146,8 +156,9 @@ impl Session {
             std::thread::yield_now();
             return;
         }
-        // Who sleeps holds nobody up: a failed flush shows at the next attempt.
-        let _ = self.flush();
+        // The lock in the way may be held by a group of any stream that nobody is about to flush, or
+        // by one whose flush takes long. A failure shows at the next attempt.
+        let _ = self.transaction.flush_all();
         let exponent = (attempt - YIELDS).min(10);
         let longest = Duration::from_micros(1 << exponent).min(SLEEP_MAX);
         std::thread::sleep(longest.mul_f64(self.random.unit()));

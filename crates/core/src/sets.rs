@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_index::LeafVersion;
 
@@ -28,10 +29,11 @@ pub(crate) struct Read {
 }
 
 /// One leaf in which a gap was read.
-#[derive(Clone, Debug)]
-pub(crate) struct Gap {
-    pub(crate) space: Arc<Space>,
-    pub(crate) leaf: LeafVersion,
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    /// Position in [`Sets::spaces`].
+    space: usize,
+    leaf: LeafVersion,
 }
 
 /// One record to be written.
@@ -49,6 +51,8 @@ pub(crate) struct Write {
 /// A place in the transaction to which it can return.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
+    /// No two marks of the process have the same.
+    number: u64,
     writes: usize,
     undo: usize,
 }
@@ -57,14 +61,18 @@ pub(crate) struct Mark {
 #[derive(Default)]
 pub(crate) struct Sets {
     pub(crate) reads: Vec<Read>,
-    pub(crate) gaps: Vec<Gap>,
+    gaps: Vec<Gap>,
+    /// The tables in which gaps were ever read. They stay from one transaction to the next: counting
+    /// references to a table anew in each would be a counter that all workers share.
+    spaces: Vec<Arc<Space>>,
     pub(crate) writes: Vec<Write>,
     bytes: Vec<u8>,
     /// Where each record's write is, once there are more than [`LINEAR_WRITES`].
     by_record: HashMap<RecordRef, usize, BuildHasherDefault<AddressHasher>>,
     /// Values that were overwritten since the first mark: (write, its earlier value).
     undo: Vec<(usize, Option<Range<u32>>)>,
-    marked: bool,
+    /// The numbers of the marks that can be returned to, in order.
+    marks: Vec<u64>,
 }
 
 impl Sets {
@@ -78,7 +86,7 @@ impl Sets {
             self.by_record.clear();
         }
         self.undo.clear();
-        self.marked = false;
+        self.marks.clear();
     }
 
     /// The position of the record's write.
@@ -132,7 +140,7 @@ impl Sets {
         let stored = value.map(|value| self.store(value));
         if let Some(at) = self.write_of(record) {
             let old = std::mem::replace(&mut self.writes[at].value, stored);
-            if self.marked {
+            if !self.marks.is_empty() {
                 self.undo.push((at, old));
             }
             return;
@@ -156,16 +164,24 @@ impl Sets {
 
     /// A place to return to.
     pub(crate) fn mark(&mut self) -> Mark {
-        self.marked = true;
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        self.marks.push(number);
         Mark {
+            number,
             writes: self.writes.len(),
             undo: self.undo.len(),
         }
     }
 
-    /// Forgets the writes since `mark`. Reads stay: what the transaction has seen may have decided
-    /// what it does next.
-    pub(crate) fn return_to(&mut self, mark: Mark) {
+    /// Forgets the writes since `mark`, and the marks. Reads stay: what the transaction has seen may
+    /// have decided what it does next. Returns whether the mark is one of this transaction's, and
+    /// nothing before it was returned to since.
+    pub(crate) fn return_to(&mut self, mark: Mark) -> bool {
+        let Some(at) = self.marks.iter().position(|number| *number == mark.number) else {
+            return false;
+        };
+        self.marks.truncate(at + 1);
         for (at, value) in self.undo.drain(mark.undo..).rev() {
             self.writes[at].value = value;
         }
@@ -178,17 +194,34 @@ impl Sets {
         if self.writes.len() <= LINEAR_WRITES {
             self.by_record.clear();
         }
+        true
+    }
+
+    fn space(&mut self, space: &Arc<Space>) -> usize {
+        let known = self
+            .spaces
+            .iter()
+            .position(|known| Arc::ptr_eq(known, space));
+        known.unwrap_or_else(|| {
+            self.spaces.push(Arc::clone(space));
+            self.spaces.len() - 1
+        })
     }
 
     /// Notes a gap. The same leaf is noted once; in an older version, it will fail by itself.
     pub(crate) fn gap(&mut self, space: &Arc<Space>, leaf: LeafVersion) {
-        let known = |gap: &Gap| gap.leaf == leaf && Arc::ptr_eq(&gap.space, space);
+        let space = self.space(space);
+        let known = |gap: &Gap| gap.leaf == leaf && gap.space == space;
         if !self.gaps.iter().rev().take(8).any(known) {
-            self.gaps.push(Gap {
-                space: Arc::clone(space),
-                leaf,
-            });
+            self.gaps.push(Gap { space, leaf });
         }
+    }
+
+    /// The gaps that were read: the table and the leaf.
+    pub(crate) fn gaps(&self) -> impl Iterator<Item = (&Space, LeafVersion)> {
+        self.gaps
+            .iter()
+            .map(|gap| (&*self.spaces[gap.space], gap.leaf))
     }
 
     /// The transaction itself has added a key to a leaf: gaps that it had read there stay good if
@@ -199,23 +232,19 @@ impl Sets {
         space: &Arc<Space>,
         inserted: &namiki_index::Inserted,
     ) -> bool {
+        if self.gaps.is_empty() {
+            return false;
+        }
+        let space = self.space(space);
         let mut kept = false;
-        let mut right = None;
         for gap in &mut self.gaps {
-            if gap.leaf == inserted.before && Arc::ptr_eq(&gap.space, space) {
+            if gap.leaf == inserted.before && gap.space == space {
                 kept = true;
-                gap.leaf = inserted.after;
-                if let Some((left_half, right_half)) = inserted.split {
-                    gap.leaf = left_half;
-                    right = Some(right_half);
-                }
+                gap.leaf = inserted.split.map_or(inserted.after, |(left, _)| left);
             }
         }
-        if let Some(leaf) = right {
-            self.gaps.push(Gap {
-                space: Arc::clone(space),
-                leaf,
-            });
+        if kept && let Some((_, leaf)) = inserted.split {
+            self.gaps.push(Gap { space, leaf });
         }
         kept
     }

@@ -4,7 +4,7 @@
 //! remember it; writes are kept apart until the commit. So a transaction that is dropped, or whose
 //! code panics, has nothing to undo, and one that sits idle holds nobody up.
 //!
-//! This file works on bytes; `table.rs` adds the typed face of it.
+//! This file works on bytes; `table` adds the typed face of it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::epoch::{Count, SlotId};
 use crate::error::{Conflict, Error};
 use crate::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::sets::{Mark, Read, Sets, ValueBytes};
-use crate::space::{Placed, Space, Step};
+use crate::space::{Owner, Placed, Space, Step};
 use crate::spec::LockRelease;
 
 /// How often a reader looks at a locked record again before the conflict is reported: first
@@ -40,6 +40,9 @@ pub struct Transaction {
     /// The payload that was read last.
     value: Vec<u8>,
     commits: u32,
+    /// A read or write met a conflict: the transaction must not commit, whatever its code makes of
+    /// the error.
+    doomed: Option<Conflict>,
     /// Deadlock rule 2, see `wait_for_lock`; only tests turn it off.
     flush_on_read_wait: bool,
 }
@@ -55,8 +58,9 @@ pub struct Savepoint(Mark);
 /// anybody as done.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
-    pub(crate) stamp: Stamp,
-    pub(crate) awaits: Awaits,
+    owner: Owner,
+    stamp: Stamp,
+    awaits: Awaits,
 }
 
 impl Ticket {
@@ -86,6 +90,7 @@ impl Transaction {
             sets: Sets::default(),
             value: Vec::new(),
             commits: 0,
+            doomed: None,
             flush_on_read_wait: true,
         }
     }
@@ -106,6 +111,7 @@ impl Transaction {
     /// Makes ready for the next transaction.
     pub(crate) fn restart(&mut self) -> Result<(), Error> {
         self.sets.clear();
+        self.doomed = None;
         self.engine.check_open()
     }
 
@@ -123,11 +129,17 @@ impl Transaction {
         Savepoint(self.sets.mark())
     }
 
-    /// Takes back what was written since the savepoint. What was read since then still has to be
-    /// current when the transaction commits. Savepoints made after this one must not be used
-    /// again.
-    pub fn rollback_to(&mut self, savepoint: &Savepoint) {
-        self.sets.return_to(savepoint.0);
+    /// Takes back what was written since the savepoint, and the savepoints made since. What was read
+    /// since then still has to be current when the transaction commits.
+    ///
+    /// # Errors
+    /// [`Error::StaleSavepoint`] if the savepoint is not this transaction's, or was taken back
+    /// itself. Nothing is taken back then, and the transaction can go on.
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<(), Error> {
+        match self.sets.return_to(savepoint.0) {
+            true => Ok(()),
+            false => Err(Error::StaleSavepoint),
+        }
     }
 
     /// Commits, and returns as soon as the transaction is sure to be ordered; it is durable, and
@@ -155,6 +167,9 @@ impl Transaction {
     /// Commits what is in the sets. Tests plant bugs here, through `C`.
     pub(crate) fn finish<C: Checks>(&mut self) -> Result<Ticket, Error> {
         self.engine.check_open()?;
+        if let Some(conflict) = self.doomed {
+            return Err(Error::Conflict(conflict));
+        }
         let engine = &*self.engine;
         let stream = engine.log.as_ref().map(|log| log.stream(self.worker));
         let committed = match engine.spec.release {
@@ -175,7 +190,7 @@ impl Transaction {
         if self.commits.is_multiple_of(COMMITS_PER_CLOCK) {
             engine.tick();
         }
-        committed.map(|Committed { stamp, awaits }| Ticket { stamp, awaits })
+        committed.map(|committed| self.ticket(committed))
     }
 
     /// Reads the record into `self.value`, waiting for its lock for a while.
@@ -188,7 +203,37 @@ impl Transaction {
             self.wait_for_lock(attempt)?;
         }
         self.engine.epochs.count(self.slot, Count::Conflicts);
+        self.doomed = Some(Conflict::ReadLocked);
         Err(Error::Conflict(Conflict::ReadLocked))
+    }
+
+    /// Whether the transaction's own failure may be told: what it has read, and decided by, must
+    /// have been there at one moment, and must not be lost in a crash.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if not; those of waiting for what was read.
+    pub(crate) fn confirm_reads(&self) -> Result<(), Error> {
+        if let Some(conflict) = self.doomed {
+            return Err(Error::Conflict(conflict));
+        }
+        let engine = &*self.engine;
+        let confirmed = match engine.spec.release {
+            LockRelease::Normal => {
+                commit::commit_read_only::<TicToc, Normal, Sound>(engine, &self.sets)?
+            }
+            LockRelease::Early => {
+                commit::commit_read_only::<TicToc, Early, Sound>(engine, &self.sets)?
+            }
+        };
+        wait(engine, &self.ticket(confirmed))
+    }
+
+    fn ticket(&self, Committed { stamp, awaits }: Committed) -> Ticket {
+        Ticket {
+            owner: self.engine.owner,
+            stamp,
+            awaits,
+        }
     }
 
     /// Deadlock rule 2 of `tictoc-pwal` §3.2.2: whoever waits for a locked record while reading
@@ -250,7 +295,12 @@ impl Transaction {
             .place(key, TicToc::NEW_LOCKED)
             .map_err(|error| Error::from_index(&error, &space.info.name))?;
         match placed {
-            Placed::Found(record) => Ok(record),
+            Placed::Found(record) => {
+                // A blind write looks at its record only when it locks it, one after the other;
+                // by then, they have all arrived.
+                record.prefetch();
+                Ok(record)
+            }
             Placed::New {
                 record,
                 inserted,
@@ -342,6 +392,7 @@ impl Transaction {
         if self.value_of(record)?.is_none() {
             return Ok(false);
         }
+        self.check_value(space, key, &[])?;
         self.sets.write(record, space.info.id, key, None);
         Ok(true)
     }
@@ -440,6 +491,17 @@ impl Transaction {
         }
     }
 
+    /// Makes all groups durable that hold locks, and frees those.
+    pub(crate) fn flush_all(&self) -> Result<(), Error> {
+        match &self.engine.log {
+            // Under early release, groups hold no locks.
+            Some(log) if self.engine.spec.release == LockRelease::Normal => {
+                log.flush_all().map_err(Error::OutcomeUnknown)
+            }
+            _ => self.flush_group(),
+        }
+    }
+
     pub(crate) fn worker(&self) -> WorkerId {
         self.worker
     }
@@ -463,6 +525,9 @@ impl std::fmt::Debug for Transaction {
 
 /// Returns when the commit may be acknowledged.
 pub(crate) fn wait(engine: &Engine, ticket: &Ticket) -> Result<(), Error> {
+    if ticket.owner != engine.owner {
+        return Err(Error::ForeignTicket);
+    }
     let Some(log) = &engine.log else {
         return Ok(());
     };
@@ -480,6 +545,9 @@ pub(crate) fn wait(engine: &Engine, ticket: &Ticket) -> Result<(), Error> {
 
 /// Whether the commit may be acknowledged.
 pub(crate) fn is_acknowledged(engine: &Engine, ticket: &Ticket) -> bool {
+    if ticket.owner != engine.owner {
+        return false;
+    }
     let Some(log) = &engine.log else { return true };
     match ticket.awaits {
         Awaits::Nothing => true,

@@ -4,7 +4,7 @@
 //! are; inside a tuple, they are escaped (0 becomes 0 255) and end with 0 1, so that a shorter first
 //! component comes before a longer one whatever follows.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 
 /// A key's bytes; up to 32 take no allocation.
 pub type KeyBytes = smallvec::SmallVec<[u8; 32]>;
@@ -15,10 +15,15 @@ pub type KeyBytes = smallvec::SmallVec<[u8; 32]>;
 pub trait Key {
     /// What reading a key gives.
     type Owned: Borrow<Self>;
-    /// The type's name in the manifest.
+    /// The type's name.
     const NAME: &'static str;
     /// Whether every key has exactly eight bytes.
     const EIGHT_BYTES: bool = false;
+
+    /// The type's name in the manifest, with the types it is made of.
+    fn type_name() -> Cow<'static, str> {
+        Cow::Borrowed(Self::NAME)
+    }
 
     /// Adds the key's bytes.
     fn encode(&self, into: &mut KeyBytes);
@@ -123,6 +128,9 @@ macro_rules! tuple_key {
             type Owned = Self;
             const NAME: &'static str = $name;
 
+            fn type_name() -> Cow<'static, str> {
+                Cow::Owned(format!("({})", [$($part::type_name()),*].join(", ")))
+            }
             fn encode(&self, into: &mut KeyBytes) {
                 $(self.$index.encode_component(into);)*
             }
@@ -180,6 +188,12 @@ mod tests {
             (-1, 7, vec![0, 0]),
             (0, 0, vec![]),
         ]);
+    }
+
+    #[test]
+    fn tuples_are_told_apart_by_their_parts() {
+        assert_eq!(<(u64, String)>::type_name(), "(u64, string)");
+        assert_ne!(<(u64, u64)>::type_name(), <(String, u8)>::type_name());
     }
 
     #[test]

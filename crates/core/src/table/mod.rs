@@ -85,7 +85,7 @@ fn encoded_value<V: Value + ?Sized>(value: &V) -> ValueBytes {
 fn decode_value<V: Value + ?Sized>(space: &Space, bytes: &[u8]) -> Result<V::Owned, Error> {
     V::decode(bytes).ok_or_else(|| Error::Undecodable {
         table: space.info.name.clone(),
-        expected: V::NAME,
+        expected: V::type_name().into_owned(),
         len_bytes: bytes.len(),
     })
 }
@@ -233,7 +233,7 @@ impl Transaction {
             self.scan_bytes(space, range, |key, value| {
                 let key = K::decode(key).ok_or_else(|| Error::Undecodable {
                     table: space.info.name.clone(),
-                    expected: K::NAME,
+                    expected: K::type_name().into_owned(),
                     len_bytes: key.len(),
                 })?;
                 Ok(visit(key, decode_value::<V>(space, value)?))

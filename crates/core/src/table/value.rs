@@ -1,6 +1,6 @@
 //! Values as bytes: integers and floats little-endian, byte strings as they are.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 
 pub use crate::sets::ValueBytes;
 
@@ -9,8 +9,13 @@ pub use crate::sets::ValueBytes;
 pub trait Value {
     /// What reading a value gives.
     type Owned: Borrow<Self>;
-    /// The type's name in the manifest.
+    /// The type's name.
     const NAME: &'static str;
+
+    /// The type's name in the manifest, with what else tells it apart.
+    fn type_name() -> Cow<'static, str> {
+        Cow::Borrowed(Self::NAME)
+    }
 
     /// Adds the value's bytes.
     fn encode(&self, into: &mut ValueBytes);
@@ -66,6 +71,9 @@ impl<const N: usize> Value for [u8; N] {
     type Owned = Self;
     const NAME: &'static str = "byte array";
 
+    fn type_name() -> Cow<'static, str> {
+        Cow::Owned(format!("[u8; {N}]"))
+    }
     fn encode(&self, into: &mut ValueBytes) {
         into.extend_from_slice(self);
     }
