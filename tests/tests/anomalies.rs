@@ -340,7 +340,7 @@ fn a_gap_filled_by_its_reader_is_still_guarded() {
                 let savepoint = tx.savepoint();
                 page.write(tx, table, 5)?;
                 if rolled_back {
-                    tx.rollback_to(&savepoint);
+                    tx.rollback_to(&savepoint)?;
                     page.writes.clear();
                     page.write(tx, table, X)?;
                 }

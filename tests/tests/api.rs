@@ -110,15 +110,15 @@ fn a_savepoint_takes_back_what_came_after_it_and_nothing_else() {
             let inner = tx.savepoint();
             tx.delete(&table, &1)?;
             tx.put(&table, &2, &4)?;
-            tx.rollback_to(&inner);
+            tx.rollback_to(&inner)?;
             assert_eq!((tx.get(&table, &1)?, tx.get(&table, &2)?), (Some(3), None));
             tx.put(&table, &120, &1)?;
-            tx.rollback_to(&outer);
+            tx.rollback_to(&outer)?;
             assert_eq!(tx.scan(&table, ..)?, [(1, 2)]);
             // A savepoint can be returned to more than once.
             tx.put(&table, &3, &5)?;
             tx.put(&table, &1, &9)?;
-            tx.rollback_to(&outer);
+            tx.rollback_to(&outer)?;
             tx.put(&table, &4, &6)
         })
         .unwrap();

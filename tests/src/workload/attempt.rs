@@ -106,7 +106,7 @@ impl Attempt {
             Step::PutAndRollBack(key) => {
                 let savepoint = tx.savepoint();
                 tx.put(table, &key, &u64::MAX)?;
-                tx.rollback_to(&savepoint);
+                tx.rollback_to(&savepoint)?;
                 self.read(tx, table, key, random).map(drop)
             }
         }
