@@ -7,6 +7,7 @@
 )]
 
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use namiki_tests::kill::{Cut, PowerCut, Witness};
 
@@ -14,6 +15,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_namiki-kill");
 
 #[test]
 fn a_process_killed_at_any_moment_loses_nothing_that_was_acknowledged() {
+    let _alone = one_at_a_time();
     let mut acknowledged = 0;
     let mut in_flight = 0;
     for seed in 0..5 {
@@ -35,6 +37,13 @@ fn a_process_killed_at_any_moment_loses_nothing_that_was_acknowledged() {
     assert!(in_flight > 0, "nobody was ever killed in the middle");
 }
 
+/// One test at a time: a child that one of them starts inherits, until its program begins, the lock
+/// on the directory that another one is checking.
+fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A file system to cut the power of; nothing, with the reason printed, where that is impossible.
 fn power_cut() -> Option<PowerCut> {
     let why = match PowerCut::new() {
@@ -49,6 +58,7 @@ fn power_cut() -> Option<PowerCut> {
 
 #[test]
 fn a_power_cut_loses_nothing_that_was_acknowledged() {
+    let _alone = one_at_a_time();
     let Some(disk) = power_cut() else { return };
     let dir = disk.path().join("data");
     let mut witness = Witness::new(Path::new(PROGRAM), &dir, 77);
@@ -73,6 +83,7 @@ fn a_power_cut_loses_nothing_that_was_acknowledged() {
 /// The control: without the sync, a power cut loses what a kill does not.
 #[test]
 fn a_missing_sync_is_found_by_a_power_cut_and_not_by_a_kill() {
+    let _alone = one_at_a_time();
     let Some(disk) = power_cut() else { return };
     let dir = disk.path().join("data");
     let mut witness = Witness::new(Path::new(PROGRAM), &dir, 78).of_forgetful_children();
