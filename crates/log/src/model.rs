@@ -6,7 +6,7 @@
 //! ```
 
 use std::io;
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
@@ -131,11 +131,15 @@ struct World {
 
 impl World {
     fn new(streams: u16, layout: Layout, fails: bool) -> Arc<Self> {
+        Self::with_group(streams, layout, Group::Auto, fails)
+    }
+
+    fn with_group(streams: u16, layout: Layout, group: Group, fails: bool) -> Arc<Self> {
         let disk = Arc::new(ModelDisk::new(fails));
         let config = LogConfig {
             layout,
             streams: NonZeroU16::new(streams).unwrap(),
-            group: Group::Auto,
+            group,
             group_wait_max: Duration::MAX,
             sequencer: SequencerKind::FetchAdd,
             buffer_bytes: 4096,
@@ -265,6 +269,34 @@ fn wait_for_own(world: &World) {
     let ticket = world.append(0, 8).unwrap();
     world.log.stream(WorkerId(0)).wait_hardened(ticket).unwrap();
     assert!(world.disk.holds(ticket.lsn.0));
+}
+
+#[test]
+fn a_full_group_of_a_single_log_is_hardened_when_its_last_append_returns() {
+    explore(|| {
+        let group = Group::Count(NonZeroU32::new(2).unwrap());
+        let world = World::with_group(1, Layout::Single, group, false);
+        let others = [0, 1].map(|_| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || append_to_groups_of_two(&world))
+        });
+        append_to_groups_of_two(&world);
+        for other in others {
+            other.join().unwrap();
+        }
+        append_to_groups_of_two(&world);
+        assert_eq!(world.log.counters().flushes, 2);
+        assert_eq!(world.log.horizon(), Lsn(5));
+        world.check_horizon();
+    });
+}
+
+fn append_to_groups_of_two(world: &World) {
+    let ticket = world.append(0, 8).unwrap();
+    if ticket.number % 2 == 0 {
+        assert!(world.log.stream(WorkerId(0)).is_hardened(ticket));
+        assert!(world.disk.holds(ticket.lsn.0 - 1) && world.disk.holds(ticket.lsn.0));
+    }
 }
 
 #[test]

@@ -76,6 +76,23 @@ fn a_poisoned_log_acknowledges_nothing_and_releases_nothing() {
 }
 
 #[test]
+fn a_single_log_whose_flush_fails_leaves_the_error_to_the_callers_own_flush() {
+    let (sim, disk) = sim();
+    let mut config = config(2);
+    config.layout = Layout::Single;
+    config.group = count(2);
+    let log: Arc<Log<()>> = create(&disk, config);
+    put(log.stream(W), 1, b"p").unwrap();
+    sim.fail_after(0, ErrorKind::Other);
+    // It is in the buffer, and may come to light on disk: its outcome is unknown, not refused.
+    let (ticket, full) = put(log.stream(WorkerId(1)), 2, b"p").unwrap();
+    assert!(full);
+    assert!(log.stream(W).flush().unwrap_err().is_poison());
+    assert!(log.stream(W).wait_hardened(ticket).is_err());
+    assert!(!log.stream(W).is_hardened(ticket));
+}
+
+#[test]
 fn a_full_disk_refuses_the_commit_and_keeps_what_was_accepted() {
     let (sim, disk) = sim();
     let config = config(1);

@@ -47,17 +47,61 @@ fn a_group_of_n_makes_one_flush_per_n_commits() {
 
 #[test]
 fn exactly_one_commit_of_a_group_is_told_that_it_is_full() {
-    for layout in [Layout::PerWorker, Layout::Single] {
-        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-        let mut config = config(1);
-        config.layout = layout;
-        config.group = count(5);
-        let log: Arc<Log<()>> = create(&disk, config);
-        let fulls = (0..20)
-            .filter(|&stamp| put(log.stream(W), stamp, b"p").unwrap().1)
-            .count();
-        // Nobody flushes, so there is one group and it became full once.
-        assert_eq!(fulls, 1);
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let mut config = config(1);
+    config.group = count(5);
+    let log: Arc<Log<()>> = create(&disk, config);
+    let fulls = (0..20)
+        .filter(|&stamp| put(log.stream(W), stamp, b"p").unwrap().1)
+        .count();
+    // Nobody flushes, so there is one group and it became full once.
+    assert_eq!(fulls, 1);
+    assert_eq!(log.counters().flushes, 0);
+}
+
+/// The records in each frame of stream 0.
+fn records_per_frame(disk: &Arc<dyn Disk>, config: &namiki_log::LogConfig) -> Vec<u32> {
+    let mut reader = reader(disk, &info(config), 0).unwrap();
+    let mut records = Vec::new();
+    while let Some(frame) = reader.next_frame().unwrap() {
+        records.push(frame.header.records);
+    }
+    records
+}
+
+#[test]
+fn a_single_log_flushes_a_full_group_before_anybody_else_appends() {
+    for n in [1, 5, 16] {
+        for threads in [1, 4] {
+            let disk: Arc<dyn Disk> = Arc::new(SimDisk::new().with_yields(u64::from(n)));
+            let mut config = config(threads);
+            config.layout = Layout::Single;
+            config.group = count(n);
+            let log: Arc<Log<()>> = create(&disk, config.clone());
+            std::thread::scope(|scope| {
+                for thread in 0..threads {
+                    let log = &log;
+                    scope.spawn(move || {
+                        for stamp in 0..80 {
+                            // A commit that fills its group finds it hardened; none is told.
+                            let (ticket, full) =
+                                put(log.stream(WorkerId(thread)), stamp, b"p").unwrap();
+                            assert!(!full);
+                            let fills = ticket.number % u64::from(n) == 0;
+                            assert!(!fills || log.stream(W).is_hardened(ticket));
+                        }
+                    });
+                }
+            });
+            let groups = 80 * u32::from(threads) / n;
+            assert!(!log.stream(W).has_pending());
+            assert_eq!(log.counters().flushes, u64::from(groups));
+            assert_eq!(
+                records_per_frame(&disk, &config),
+                vec![n; groups as usize],
+                "groups of {n}, {threads} threads"
+            );
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use namiki_platform::{Epoch, Lsn, Stamp};
 
 use super::state::State;
 use super::{Stream, Ticket};
-use crate::config::{Group, Held};
+use crate::config::{Group, Held, Layout};
 use crate::error::LogError;
 use crate::format::frame::{FRAME_HEADER_BYTES, RECORD_HEADER_BYTES, put_record};
 use crate::place::Place;
@@ -19,7 +19,9 @@ pub struct Appended {
     /// To ask for it later.
     pub ticket: Ticket,
     /// This commit filled its group: the caller does what it does before a flush (its write phase,
-    /// its unlocking) and then calls [`Stream::flush`]. Exactly one commit of a group is told so.
+    /// its unlocking) and then calls [`Stream::flush`]. Exactly one commit of a group is told so;
+    /// under [`Layout::Single`] none, because the group was flushed before the lock was let go
+    /// (pwal Algorithm 1), unless that failed.
     pub group_is_full: bool,
 }
 
@@ -35,7 +37,8 @@ impl<H: Held> Stream<H> {
     /// Under the stream's lock, in this order: make room, which may wait for a flush or lead one;
     /// publish a lower bound and draw an LSN, if any are drawn; `encode` fills the payload, exactly
     /// `payload_bytes` of it (old bytes are in there before); `hold` adds to what the group holds
-    /// until it is hardened. The closures must not touch the log, and should be short.
+    /// until it is hardened; under [`Layout::Single`] the flush, if that fills the group. The
+    /// closures must not touch the log, and should be short.
     ///
     /// # Errors
     /// [`LogError::CommitTooLarge`], [`LogError::DiskFull`], [`LogError::RegionFull`],
@@ -44,7 +47,8 @@ impl<H: Held> Stream<H> {
     /// commit will ever be on disk.
     ///
     /// # Panics
-    /// When a closure does. The log is then poisoned, because an LSN may be drawn and lost.
+    /// When a closure or the disk does. The log is then poisoned, because an LSN may be drawn and
+    /// lost.
     pub fn append(
         &self,
         stamp: Stamp,
@@ -110,6 +114,16 @@ impl<H: Held> Stream<H> {
         };
         let first_of_group = filling.records == 1;
         tripwire.disarm();
+        if appended.group_is_full && self.layout == Layout::Single && guard.in_flight.is_none() {
+            // Algorithm 1 keeps the lock from the insertion to the end of the flush; so a flight
+            // is under way here only while a panic that ended it is being cleaned up. Like any
+            // other failure that poisons the log, and the caller's own flush reports it.
+            let flushed = self.lead(guard).is_ok();
+            return Ok(Appended {
+                group_is_full: !flushed,
+                ..appended
+            });
+        }
         drop(guard);
         if first_of_group {
             self.shared.wake_flusher();
