@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use namiki::{
     Builder, Database, Error, LogError, Manifest, OpenError, Prepare, ReadError, RecordFormat,
-    ReplayOrder, Spec, Table,
+    ReplayOrder, Spec, Table, Value, ValueBytes,
 };
 use namiki_platform::disk::sim::{Fault, Loss, Step};
 use namiki_platform::disk::{Disk, SimDisk};
@@ -491,8 +491,9 @@ fn every_failing_step_of_an_opening_is_a_typed_error_and_the_next_opening_works(
 // Settings.
 
 #[test]
-fn settings_that_do_not_fit_are_refused_and_harm_nothing() {
+fn settings_that_do_not_fit_are_refused_and_change_nothing() {
     let disk = written("TT(NLR)+PWAL(1)", 5, true);
+    let before = disk.read(Path::new("/db/MANIFEST")).unwrap();
     let base = || builder("TT(NLR)+PWAL(1)", &disk);
     let sixteen = NonZeroU16::new(16).unwrap();
     for wrong in [
@@ -506,6 +507,8 @@ fn settings_that_do_not_fit_are_refused_and_harm_nothing() {
             matches!(error, OpenError::Settings(_) | OpenError::StartLog { .. }),
             "{error:?}"
         );
+        let now = disk.read(Path::new("/db/MANIFEST")).unwrap();
+        assert!(now == before, "{error} changed the manifest");
     }
     assert_eq!(keys(&base().open("/db").unwrap()), [0, 1, 2, 3, 4]);
 }
@@ -670,25 +673,46 @@ fn a_transaction_too_large_for_the_buffer_is_refused_and_changes_nothing() {
     }
 }
 
+/// A program's own type, whose later release writes other bytes under the same name.
+struct Earlier;
+struct Later;
+
+macro_rules! own_value {
+    ($type:ident, $bytes:literal) => {
+        impl Value for $type {
+            type Owned = Self;
+            const NAME: &'static str = "own";
+            fn encode(&self, into: &mut ValueBytes) {
+                into.extend_from_slice(&[1; $bytes]);
+            }
+            fn decode(bytes: &[u8]) -> Option<Self> {
+                (bytes.len() == $bytes).then_some(Self)
+            }
+        }
+    };
+}
+own_value!(Earlier, 4);
+own_value!(Later, 8);
+
 #[test]
 fn a_value_that_is_not_of_the_tables_type_is_told() {
     let db = builder("TT(NLR)+PWAL(1)", &SimDisk::new())
         .open("/db")
         .unwrap();
-    let four = db.table::<u64, [u8; 4]>("arrays").unwrap();
-    db.transact(|tx| tx.put(&four, &1, &[1; 4])).unwrap();
-    let eight = db.table::<u64, [u8; 8]>("arrays").unwrap();
-    let error = db.transact(|tx| tx.get(&eight, &1)).unwrap_err();
-    match error {
-        Error::Undecodable {
+    let earlier = db.table::<u64, Earlier>("own").unwrap();
+    db.transact(|tx| tx.put(&earlier, &1, &Earlier)).unwrap();
+    let later = db.table::<u64, Later>("own").unwrap();
+    let told = |error: Option<Error>| match error {
+        Some(Error::Undecodable {
             table,
             len_bytes: 4,
             ..
-        } => assert_eq!(table, "arrays"),
+        }) => assert_eq!(table, "own"),
         other => panic!("{other:?}"),
-    }
-    let error = db.transact(|tx| tx.scan(&eight, ..)).unwrap_err();
-    assert!(matches!(error, Error::Undecodable { .. }), "{error:?}");
+    };
+    told(db.transact(|tx| tx.get(&later, &1)).err());
+    told(db.transact(|tx| tx.scan(&later, ..)).err());
+    told(db.transact(|tx| tx.update(&later, &1, |old| old)).err());
 }
 
 #[test]
