@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::num::NonZeroU16;
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -34,7 +33,7 @@ pub(crate) enum Switch {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TimedArgs {
     /// Length of the timed part of a run, in seconds
-    #[arg(long, default_value = "3", value_name = "S", value_parser = seconds)]
+    #[arg(long, default_value = "3", value_name = "S", value_parser = some_seconds)]
     pub(crate) seconds: Duration,
     /// Do this many operations in all instead of running for a time
     #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
@@ -53,8 +52,6 @@ pub(crate) struct TimedArgs {
     pub(crate) pin: Switch,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
 }
 
 /// How to print results.
@@ -63,15 +60,6 @@ pub(crate) struct OutputArgs {
     /// A table for people, or one JSON object a line
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: Format,
-}
-
-/// Where to put files.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct PlaceArgs {
-    /// Folder to work in; it is kept, and a database in it is recovered and continued
-    /// [default: a fresh one under the system's temporary folder, removed at the end]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dir: Option<PathBuf>,
 }
 
 /// How long a part of a run lasts.
@@ -106,6 +94,14 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
         return Err("not between 0 and 1000000 seconds".to_owned());
     }
     Ok(Duration::from_secs_f64(number))
+}
+
+/// A length of time in which something can be measured.
+pub(crate) fn some_seconds(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        Duration::ZERO => Err("in no time nothing can be measured".to_owned()),
+        length => Ok(length),
+    }
 }
 
 /// A protocol; `NOLOG` alone is the one protocol without a log.
@@ -223,6 +219,10 @@ mod tests {
         assert_eq!(seconds("3"), Ok(Duration::from_secs(3)));
         for bad in ["", "x", "-1", "nan", "inf", "1e300"] {
             assert!(seconds(bad).is_err(), "{bad}");
+        }
+        assert_eq!(seconds("0"), Ok(Duration::ZERO));
+        for none in ["0", "0.0", "1e-30"] {
+            assert!(some_seconds(none).is_err(), "{none}");
         }
     }
 

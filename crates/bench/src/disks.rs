@@ -15,6 +15,8 @@ use namiki_platform::disk::{
 };
 
 use crate::error::BenchError;
+use crate::interrupt::{self, ScratchMark};
+use crate::opening::OpeningDisk;
 
 /// Heads of a region that a new log must not find.
 const REGION_HEAD_BYTES: usize = 8192;
@@ -102,14 +104,14 @@ impl Device {
 
 /// A disk that is ready for a run.
 pub(crate) struct ReadyDisk {
-    /// The disk.
-    pub(crate) disk: Arc<dyn Disk>,
+    /// The disk. Until it is opened it makes no more files after Ctrl-C.
+    pub(crate) disk: Arc<OpeningDisk>,
     /// The device that all streams share, and how much of it belongs to each.
     pub(crate) shared: Option<(PathBuf, u64)>,
     /// How long the pause of emulated memory really is.
     pub(crate) pause_ns: Option<f64>,
-    /// A file to remove in the end.
-    created: Option<PathBuf>,
+    /// A file to remove in the end, marked for it.
+    created: Option<(PathBuf, ScratchMark)>,
 }
 
 impl DeviceChoice {
@@ -120,18 +122,11 @@ impl DeviceChoice {
         streams: u16,
         fresh: bool,
     ) -> Result<ReadyDisk, BenchError> {
-        let mut ready = ReadyDisk {
-            disk: Arc::new(NullDisk::new()),
-            shared: None,
-            pause_ns: None,
-            created: None,
-        };
-        match &self.device {
-            Device::Null => {}
-            Device::File => {
-                ready.disk = open_best(dir).map_err(BenchError::file("write to", dir))?.0;
-            }
-            Device::Fdatasync => ready.disk = Arc::new(SyncedDisk::new()),
+        let (mut shared, mut pause_ns, mut created) = (None, None, None);
+        let disk: Arc<dyn Disk> = match &self.device {
+            Device::Null => Arc::new(NullDisk::new()),
+            Device::File => open_best(dir).map_err(BenchError::file("write to", dir))?.0,
+            Device::Fdatasync => Arc::new(SyncedDisk::new()),
             Device::Nvm(pause) => {
                 let disk = DelayedDisk::new(*pause);
                 let really = disk.measure_pause();
@@ -139,32 +134,38 @@ impl DeviceChoice {
                     "emulated memory: a pause of {really:.1} ns where {} were asked for",
                     pause.as_nanos()
                 );
-                ready.pause_ns = Some(really);
-                ready.disk = Arc::new(disk);
+                pause_ns = Some(really);
+                Arc::new(disk)
             }
             Device::Raw(path) => {
-                ready.disk = Arc::new(DirectDisk::new());
-                let region_bytes = self.ready_shared(path, streams, fresh, &mut ready)?;
-                ready.shared = Some((path.clone(), region_bytes));
+                let disk = DirectDisk::new();
+                if fresh && !path.exists() {
+                    created = Some((path.clone(), interrupt::remove_at_exit(path)));
+                }
+                let region_bytes = self.ready_shared(&disk, path, streams, fresh)?;
+                shared = Some((path.clone(), region_bytes));
+                Arc::new(disk)
             }
-        }
-        Ok(ready)
+        };
+        Ok(ReadyDisk {
+            disk: Arc::new(OpeningDisk::new(disk)),
+            shared,
+            pause_ns,
+            created,
+        })
     }
 
     fn ready_shared(
         &self,
+        disk: &DirectDisk,
         path: &Path,
         streams: u16,
         fresh: bool,
-        ready: &mut ReadyDisk,
     ) -> Result<u64, BenchError> {
         let region =
             |bytes: u64| bytes / u64::from(streams) / REGION_ALIGN_BYTES * REGION_ALIGN_BYTES;
         let kind = match std::fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if fresh {
-                    ready.created = Some(path.to_owned());
-                }
                 return Ok(region(self.raw_mb << 20));
             }
             other => other
@@ -188,10 +189,7 @@ impl DeviceChoice {
         if is_mounted(path) {
             return usage("is mounted; unmount it first");
         }
-        let file = ready
-            .disk
-            .open(path)
-            .map_err(BenchError::file("open", path))?;
+        let file = disk.open(path).map_err(BenchError::file("open", path))?;
         for stream in 0..u64::from(streams) {
             file.write_durable(
                 stream * region(bytes),
@@ -220,7 +218,7 @@ fn is_mounted(path: &Path) -> bool {
 impl ReadyDisk {
     /// Tells a database to use this disk.
     pub(crate) fn apply(&self, builder: Builder) -> Builder {
-        let builder = builder.disk(Arc::clone(&self.disk));
+        let builder = builder.disk(self.disk.clone());
         match &self.shared {
             Some((path, region_bytes)) => builder.shared_device(path, *region_bytes),
             None => builder,
@@ -230,7 +228,7 @@ impl ReadyDisk {
 
 impl Drop for ReadyDisk {
     fn drop(&mut self) {
-        if let Some(path) = &self.created {
+        if let Some((path, _)) = &self.created {
             // It may never have come to be.
             let _ = std::fs::remove_file(path);
         }

@@ -23,7 +23,7 @@ pub(crate) enum BenchError {
     Panicked,
     /// The database could not be opened.
     #[error("cannot open the database")]
-    Open(#[from] OpenError),
+    Open(#[source] OpenError),
     /// A transaction failed for good.
     #[error("a transaction failed")]
     Transaction(#[from] namiki::Error),
@@ -54,6 +54,15 @@ pub(crate) enum BenchError {
     /// Standard output does not take the results.
     #[error("cannot write the results")]
     Output(#[source] io::Error),
+}
+
+impl From<OpenError> for BenchError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Interrupted => Self::Interrupted,
+            error => Self::Open(error),
+        }
+    }
 }
 
 impl BenchError {

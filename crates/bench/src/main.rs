@@ -1,7 +1,7 @@
 //! `namiki-bench`: measures Namiki and runs the experiments of its papers.
 //!
-//! One module per command; what they share is in `args` (flags), `disks` (which disk), `place`
-//! (which folder), `latency`, `run` (threads, stages, repetitions), `report` (the one writer of
+//! One module per command; what they share is in `args` (flags), `disks` (which disk; `opening`, how
+//! its log is started), `place` (which folder), `latency`, `run` (threads, stages, repetitions), `report` (the one writer of
 //! results) and `interrupt` (Ctrl-C). Each uses only those before it, and no command another, save
 //! that `log` measures the bare device as `device` does.
 
@@ -12,6 +12,7 @@ mod error;
 mod interrupt;
 mod latency;
 mod log;
+mod opening;
 mod place;
 mod recover;
 mod report;

@@ -2,18 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use namiki_platform::probe::Machine;
 use tempfile::TempDir;
 
-use crate::args::PlaceArgs;
 use crate::error::BenchError;
+use crate::interrupt::{self, ScratchMark};
 
 /// The folder of a command.
 #[derive(Debug)]
 pub(crate) enum Place {
     /// The user's. Never emptied.
     Given(PathBuf),
-    /// One of our own, removed when it is dropped.
-    Fresh(TempDir),
+    /// One of our own.
+    Fresh(Scratch),
 }
 
 /// The folder of one run.
@@ -22,17 +23,25 @@ pub(crate) enum RunPlace {
     /// The user's: all runs share it.
     Given(PathBuf),
     /// This run's alone.
-    Fresh(TempDir),
+    Fresh(Scratch),
+}
+
+/// A folder that is removed when it is dropped, and by the Ctrl-C that drops nothing.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    // In this order: nobody else is to remove the folder while it is marked.
+    dir: TempDir,
+    _mark: ScratchMark,
 }
 
 impl Place {
-    /// Makes the folder.
-    pub(crate) fn new(args: &PlaceArgs) -> Result<Self, BenchError> {
-        if let Some(dir) = &args.dir {
+    /// Makes the folder: the one that is given, or one in the system's temporary folder.
+    pub(crate) fn new(given: Option<&Path>) -> Result<Self, BenchError> {
+        if let Some(dir) = given {
             std::fs::create_dir_all(dir).map_err(BenchError::file("create", dir))?;
-            return Ok(Self::Given(dir.clone()));
+            return Ok(Self::Given(dir.to_owned()));
         }
-        temporary(&std::env::temp_dir()).map(Self::Fresh)
+        Scratch::new(&std::env::temp_dir()).map(Self::Fresh)
     }
 
     /// The folder's path.
@@ -47,13 +56,25 @@ impl Place {
     pub(crate) fn for_run(&self) -> Result<RunPlace, BenchError> {
         match self {
             Self::Given(path) => Ok(RunPlace::Given(path.clone())),
-            Self::Fresh(dir) => temporary(dir.path()).map(RunPlace::Fresh),
+            Self::Fresh(dir) => Scratch::new(dir.path()).map(RunPlace::Fresh),
         }
     }
 
     /// A folder for files that do not outlive their run, whoever the folder belongs to.
-    pub(crate) fn scratch(&self) -> Result<TempDir, BenchError> {
-        temporary(self.path())
+    pub(crate) fn scratch(&self) -> Result<Scratch, BenchError> {
+        Scratch::new(self.path())
+    }
+
+    /// Says so if what is written here goes to no device.
+    pub(crate) fn note_memory(&self, machine: &Machine) {
+        let kind = machine.disk.split(' ').next();
+        if matches!(kind, Some("tmpfs" | "ramfs")) {
+            eprintln!(
+                "{} is in memory ({}): no device is measured; --dir names another place",
+                self.path().display(),
+                machine.disk
+            );
+        }
     }
 }
 
@@ -72,9 +93,18 @@ impl RunPlace {
     }
 }
 
-fn temporary(dir: &Path) -> Result<TempDir, BenchError> {
-    tempfile::Builder::new()
-        .prefix("namiki-bench-")
-        .tempdir_in(dir)
-        .map_err(BenchError::file("create a folder in", dir))
+impl Scratch {
+    fn new(parent: &Path) -> Result<Self, BenchError> {
+        let dir = tempfile::Builder::new()
+            .prefix("namiki-bench-")
+            .tempdir_in(parent)
+            .map_err(BenchError::file("create a folder in", parent))?;
+        let _mark = interrupt::remove_at_exit(dir.path());
+        Ok(Self { dir, _mark })
+    }
+
+    /// The folder's path.
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
 }

@@ -77,6 +77,11 @@ impl Stages {
         self.begun.store(stage, Ordering::Release);
         let began = Instant::now();
         let mut said = began;
+        if let Length::Time(time) = length
+            && time >= PROGRESS_EVERY
+        {
+            eprintln!("{what}: for {:.0} s", time.as_secs_f64());
+        }
         let expected = (stage + 1) * threads.len() as u32;
         loop {
             let done = self.arrived.load(Ordering::Acquire) >= expected
@@ -129,6 +134,11 @@ pub(crate) struct Total {
     pub(crate) latencies: Latencies,
 }
 
+/// A quotient that says something.
+pub(crate) fn quotient(of: f64, by: f64) -> Option<f64> {
+    (by > 0.0).then(|| of / by)
+}
+
 impl Total {
     fn of<'a>(results: impl Iterator<Item = &'a StageResult>) -> Self {
         let mut total = Self {
@@ -149,10 +159,19 @@ impl Total {
         total
     }
 
-    /// Operations in a second.
-    pub(crate) fn per_second(&self) -> f64 {
-        // A stage of no length did nothing.
-        self.done as f64 / self.seconds.max(f64::MIN_POSITIVE)
+    /// Operations in a second, if any time went by.
+    pub(crate) fn per_second(&self) -> Option<f64> {
+        self.rate(self.done)
+    }
+
+    /// So much of something in a second, if any time went by.
+    pub(crate) fn rate(&self, amount: u64) -> Option<f64> {
+        quotient(amount as f64, self.seconds)
+    }
+
+    /// So much of something for each operation, if there were any.
+    pub(crate) fn per_operation(&self, amount: f64) -> Option<f64> {
+        quotient(amount, self.done as f64)
     }
 }
 

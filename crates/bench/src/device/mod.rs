@@ -6,6 +6,7 @@
 mod probe;
 
 use std::num::NonZeroU16;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -63,6 +64,10 @@ pub(crate) struct DeviceArgs {
     /// Length of each file [default: 16, and 256 to read]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     file_mb: Option<u64>,
+    /// Folder on the disk to measure. Each run uses files in a folder of its own inside, which is
+    /// removed after it; nothing else there is touched [default: the system's temporary folder]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
     #[command(flatten)]
     timed: TimedArgs,
 }
@@ -100,9 +105,12 @@ struct DeviceRow<'a> {
     writers: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     depth: Option<u16>,
-    ops_per_s: f64,
-    mb_per_s: f64,
-    cpu_us_per_op: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ops_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mb_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_us_per_op: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_us: Option<LatencyUs>,
     seconds: f64,
@@ -196,8 +204,11 @@ pub(crate) fn run(args: &DeviceArgs) -> Result<(), BenchError> {
         let why = "--mode memory measures no device; run it by itself";
         return Err(BenchError::Usage(why.to_owned()));
     }
-    let place = Place::new(&args.timed.place)?;
+    let place = Place::new(args.dir.as_deref())?;
     let machine = Machine::describe(place.path());
+    if !args.mode.contains(&Mode::Memory) {
+        place.note_memory(&machine);
+    }
     let mut report = Report::new(args.timed.output.format);
     let outcome = in_turns(
         args.timed.repeat,
@@ -267,8 +278,8 @@ impl DeviceArgs {
             writers: (!reads).then_some(threads.get()),
             depth: reads.then_some(threads.get()),
             ops_per_s: total.per_second(),
-            mb_per_s: total.per_second() * f64::from(bytes) / 1e6,
-            cpu_us_per_op: cpu_ns as f64 / 1e3 / total.done.max(1) as f64,
+            mb_per_s: total.per_second().map(|rate| rate * f64::from(bytes) / 1e6),
+            cpu_us_per_op: total.per_operation(cpu_ns as f64 / 1e3),
             latency_us: total.latencies.summary(),
             seconds: total.seconds,
             round,

@@ -13,6 +13,7 @@ use namiki_platform::random::Random;
 
 use crate::args::{Length, TimedArgs};
 use crate::error::BenchError;
+use crate::interrupt;
 use crate::latency::Latencies;
 use crate::run::{StageResult, Stages, Total, share, staged};
 
@@ -108,6 +109,7 @@ impl Probe {
         };
         let mut targets = Vec::new();
         for number in 0..files {
+            interrupt::check()?;
             let path = dir.join(format!("probe-{number:04}"));
             let file = disk
                 .create(&path, len_bytes)

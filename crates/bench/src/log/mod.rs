@@ -9,7 +9,7 @@
 mod check;
 
 use std::num::{NonZeroU16, NonZeroU32};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ use crate::interrupt;
 use crate::latency::Latencies;
 use crate::place::Place;
 use crate::report::{Cell, Report, Row};
-use crate::run::{StageResult, Stages, Total, in_turns, share, staged};
+use crate::run::{StageResult, Stages, Total, in_turns, quotient, share, staged};
 
 /// Log records of a commit in the paper's format: BEGIN, UPDATE, END.
 const RECORDS_PER_COMMIT: usize = 3;
@@ -82,6 +82,11 @@ pub(crate) struct LogArgs {
     segment_mb: u64,
     #[command(flatten)]
     device: DeviceChoice,
+    /// Folder on the disk to measure. Each run writes its log into a folder of its own inside, which
+    /// is removed after it; nothing else there is touched
+    /// [default: the system's temporary folder]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
     #[command(flatten)]
     timed: TimedArgs,
 }
@@ -110,11 +115,16 @@ struct LogRow<'a> {
     streams: u16,
     group: u32,
     record_bytes: RecordBytes,
-    commits_per_s: f64,
-    flushes_per_s: f64,
-    mb_per_s: f64,
-    device_limit_flushes_per_s: f64,
-    fraction_of_limit: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commits_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flushes_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mb_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_limit_flushes_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fraction_of_limit: Option<f64>,
     device: String,
     sequencer: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -180,8 +190,11 @@ impl LayoutName {
 /// Runs the command.
 pub(crate) fn run(args: &LogArgs) -> Result<(), BenchError> {
     args.check()?;
-    let place = Place::new(&args.timed.place)?;
+    let place = Place::new(args.dir.as_deref())?;
     let machine = Machine::describe(place.path());
+    if matches!(args.device.device, Device::File | Device::Fdatasync) {
+        place.note_memory(&machine);
+    }
     let mut combinations = Vec::new();
     for &layout in &args.layout {
         for &group in &args.group {
@@ -274,11 +287,18 @@ impl LogArgs {
         let dir = place.scratch()?;
         let ready = self.device.open(dir.path(), threads, true)?;
         let config = self.config(combination);
-        let logged = self.append(combination, &config, &ready.disk, dir.path())?;
+        let disk: Arc<dyn Disk> = ready.disk.clone();
+        let started = Log::create(Arc::clone(&disk), dir.path(), config.clone());
+        if started.is_err() {
+            // Ctrl-C may be why, and then there is nothing to say about the log.
+            interrupt::check()?;
+        }
+        ready.disk.opened();
+        let logged = self.append(combination, &started?)?;
         if self.device.device.keeps() {
             let mut info = config.generation_info(CutRule::Lsn);
             info.seal = Some(logged.seal);
-            check::check_tail(&ready.disk, dir.path(), IDENTITY, &info, &logged.committed)?;
+            check::check_tail(&disk, dir.path(), IDENTITY, &info, &logged.committed)?;
         } else {
             eprintln!("nothing to read back from this device: only counts were checked");
         }
@@ -297,10 +317,9 @@ impl LogArgs {
             threads,
             file_bytes: PROBE_FILE_BYTES,
         };
-        let limit = probe.run(&ready.disk, probe_dir.path(), &self.timed)?;
+        let limit = probe.run(&disk, probe_dir.path(), &self.timed)?;
         let limit = limit.total.per_second();
-        let seconds = logged.total.seconds.max(f64::MIN_POSITIVE);
-        let flushes_per_s = flushes as f64 / seconds;
+        let flushes_per_s = logged.total.rate(flushes);
         Ok(LogRow {
             layout: combination.layout.name(),
             streams: threads,
@@ -308,30 +327,25 @@ impl LogArgs {
             record_bytes: self.record_bytes,
             commits_per_s: logged.total.per_second(),
             flushes_per_s,
-            mb_per_s: frame_bytes as f64 / seconds / 1e6,
+            mb_per_s: logged.total.rate(frame_bytes).map(|rate| rate / 1e6),
             device_limit_flushes_per_s: limit,
-            fraction_of_limit: flushes_per_s / limit,
+            fraction_of_limit: flushes_per_s
+                .zip(limit)
+                .and_then(|(rate, limit)| quotient(rate, limit)),
             device: self.device.device.to_string(),
             sequencer: self.sequencer.name(),
             cas_misses: (self.sequencer == Sequencer::Cas).then_some(logged.counters.cas_misses),
             commits: logged.total.done,
             flush_bytes,
-            seconds,
+            seconds: logged.total.seconds,
             round,
             machine,
         })
     }
 
     /// Runs the workers, closes the log, and checks its counts.
-    fn append(
-        &self,
-        combination: Combination,
-        config: &LogConfig,
-        disk: &Arc<dyn Disk>,
-        dir: &Path,
-    ) -> Result<Logged, BenchError> {
+    fn append(&self, combination: Combination, log: &Arc<Log<()>>) -> Result<Logged, BenchError> {
         let workers = usize::from(combination.streams.get());
-        let log = Log::<()>::create(Arc::clone(disk), dir, config.clone())?;
         let run = staged(
             workers,
             &self.timed,
@@ -342,7 +356,7 @@ impl LogArgs {
             ),
             |number| {
                 Ok(Worker {
-                    log: Arc::clone(&log),
+                    log: Arc::clone(log),
                     number,
                     workers,
                     payload: vec![0x5a; self.commit_bytes() - RECORD_HEADER_BYTES],

@@ -8,23 +8,23 @@
 mod build;
 
 use std::num::NonZeroU16;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use namiki::{Database, Logging, OpenError, RecoveryReport, ReplayOrder, Spec, TreeKind};
+use namiki::{Database, Logging, RecoveryReport, ReplayOrder, Spec, TreeKind};
 use namiki_platform::clock::Stopwatch;
 use namiki_platform::disk::{DirectDisk, Disk, SyncedDisk, open_best};
 use namiki_platform::probe::{Machine, resident_bytes};
 use serde::Serialize;
 
 use self::build::{Build, Built, TABLE};
-use crate::args::{self, OutputArgs, PlaceArgs, RecordBytes};
+use crate::args::{self, OutputArgs, RecordBytes};
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::place::Place;
+use crate::place::{Place, Scratch};
 use crate::report::{Cell, Report, Row};
-use crate::run::in_turns;
+use crate::run::{in_turns, quotient};
 
 /// Records in one transaction of the comparison.
 const BATCH_RECORDS: u64 = 10_000;
@@ -85,8 +85,11 @@ pub(crate) struct RecoverArgs {
     seed: u64,
     #[command(flatten)]
     output: OutputArgs,
-    #[command(flatten)]
-    place: PlaceArgs,
+    /// Folder on the disk to recover from. The logs are written into folders of their own inside,
+    /// which are removed at the end; nothing else there is touched
+    /// [default: the system's temporary folder]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
 }
 
 /// Orders of replay by the names of the command line.
@@ -111,7 +114,7 @@ enum ReadFrom {
 
 /// One combination of what was asked for.
 struct Combination<'a> {
-    log: &'a (Spec, tempfile::TempDir, Built),
+    log: &'a (Spec, Scratch, Built),
     order: Order,
     threads: NonZeroU16,
 }
@@ -121,8 +124,10 @@ struct Combination<'a> {
 struct RecoverRow<'a> {
     spec: String,
     transactions: u64,
-    records_per_s: f64,
-    mb_per_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    records_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mb_per_s: Option<f64>,
     seconds: f64,
     order: &'static str,
     threads: u16,
@@ -199,7 +204,7 @@ pub(crate) fn run(args: &RecoverArgs) -> Result<(), BenchError> {
         let why = format!("--spec {spec} logs nothing that could be recovered");
         return Err(BenchError::Usage(why));
     }
-    let place = Place::new(&args.place)?;
+    let place = Place::new(args.dir.as_deref())?;
     let machine = Machine::describe(place.path());
     let mut logs = Vec::new();
     for &spec in &args.spec {
@@ -266,10 +271,7 @@ impl RecoverArgs {
             .create(false)
             .open(dir);
         let open_seconds = watch.elapsed_s();
-        let db = match opened {
-            Err(OpenError::Interrupted) => return Err(BenchError::Interrupted),
-            opened => opened?,
-        };
+        let db = opened?;
         let rss_bytes = resident_bytes().map_err(BenchError::system("ask for memory in use"))?;
         let equal_to_oracle = built.equals(&db)?;
         let RecoveryReport {
@@ -282,8 +284,8 @@ impl RecoverArgs {
         Ok(RecoverRow {
             spec: spec.to_string(),
             transactions: replayed,
-            records_per_s: replayed as f64 / seconds,
-            mb_per_s: bytes as f64 / seconds / 1e6,
+            records_per_s: quotient(replayed as f64, seconds),
+            mb_per_s: quotient(bytes as f64 / 1e6, seconds),
             seconds,
             order: combination.order.name(),
             threads: combination.threads.get(),

@@ -8,20 +8,25 @@
 mod load;
 mod payload;
 mod row;
+mod sizes;
 mod verify;
 mod worker;
 mod workload;
 
 use std::num::{NonZeroU16, NonZeroU32};
+use std::path::PathBuf;
 
 use clap::Args;
-use namiki::{Builder, Counters, Database, Group, LogCounters, Logging, Spec, TreeKind, WorkerId};
+use namiki::{
+    Builder, Counters, Database, Group, LogCounters, Logging, OpenError, Spec, TreeKind, WorkerId,
+};
 use namiki_platform::clock::process_cpu_ns;
 use namiki_platform::probe::{Machine, resident_bytes};
 
 use self::load::Load;
 use self::payload::VALUE_BYTES_MIN;
 use self::row::TxnRow;
+use self::sizes::Sizes;
 use self::verify::{Expected, check_count};
 use self::worker::Worker;
 use self::workload::{
@@ -34,7 +39,7 @@ use crate::error::BenchError;
 use crate::interrupt;
 use crate::place::{Place, RunPlace};
 use crate::report::Report;
-use crate::run::{Total, in_turns, staged};
+use crate::run::{Total, in_turns, quotient, staged};
 
 /// After this many conflicts in a row a worker looks whether the run is over.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(256).expect("not 0");
@@ -42,6 +47,10 @@ const ATTEMPTS: NonZeroU32 = NonZeroU32::new(256).expect("not 0");
 const OUTSTANDING_MAX: u32 = 64 << 10;
 /// Beside a transaction in memory, the clock costs too much to be asked each time.
 const SAMPLE_EVERY_IN_MEMORY: u32 = 64;
+/// Bytes of log files to start with, of all streams together.
+const SEGMENTS_BYTES: u64 = 256 << 20;
+const SEGMENT_BYTES_MIN: u64 = 1 << 20;
+const SEGMENT_BYTES_MAX: u64 = 16 << 20;
 /// The longest value for which records have room.
 const VALUE_BYTES_MAX: u16 = 2040;
 
@@ -113,6 +122,10 @@ pub(crate) struct TxnArgs {
     /// Open the database again after each run and check what was recovered
     #[arg(long)]
     verify_recovery: bool,
+    /// Folder for the database; it is kept, and a database in it is recovered and continued
+    /// [default: a fresh one for each run in the system's temporary folder, removed at the end]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
     #[command(flatten)]
     timed: TimedArgs,
 }
@@ -136,7 +149,7 @@ struct Combination {
 /// Runs the command.
 pub(crate) fn run(args: &TxnArgs) -> Result<(), BenchError> {
     args.check()?;
-    let place = Place::new(&args.timed.place)?;
+    let place = Place::new(args.dir.as_deref())?;
     let machine = Machine::describe(place.path());
     let mut combinations = Vec::new();
     for &workload in &args.workload {
@@ -202,7 +215,20 @@ impl TxnArgs {
             .device
             .open(place.path(), threads.get(), place.is_fresh())?;
         let builder = self.builder(combination, &disk);
-        let db = builder.clone().open(place.path())?;
+        let opened = builder.clone().open(place.path());
+        if opened.is_err() {
+            // Ctrl-C may be why, and then there is nothing to say about the database.
+            interrupt::check()?;
+        }
+        disk.disk.opened();
+        let db = opened?;
+        if !place.is_fresh() {
+            let sizes = Sizes {
+                records: self.records,
+                value_bytes: self.value_bytes,
+            };
+            sizes.check(&db, workload.table())?;
+        }
         let table = self.table(&db, workload)?;
         let load = Load {
             workload,
@@ -235,9 +261,15 @@ impl TxnArgs {
         db.close()?;
         if self.verify_recovery && !interrupt::asked() {
             drop((db, table));
-            let db = builder.open(place.path())?;
-            expected.check(&db, &self.table(&db, workload)?)?;
-            db.close()?;
+            match builder.open(place.path()) {
+                // What was measured is still to be printed.
+                Err(OpenError::Interrupted) => eprintln!("the recovery was not verified"),
+                opened => {
+                    let db = opened?;
+                    expected.check(&db, &self.table(&db, workload)?)?;
+                    db.close()?;
+                }
+            }
         }
         let Measured {
             total,
@@ -260,16 +292,15 @@ impl TxnArgs {
             committed: total.done,
             aborted: total.aborted,
             tps: total.per_second(),
-            abort_rate: total.aborted as f64 / (total.done + total.aborted).max(1) as f64,
+            abort_rate: quotient(total.aborted as f64, (total.done + total.aborted) as f64),
             latency_us: total.latencies.summary(),
             flushes: logs.then(|| after.log.flushes - before.log.flushes),
             wal_bytes: logs.then(|| after.log.frame_bytes - before.log.frame_bytes),
             cas_misses: counts.then(|| after.log.cas_misses - before.log.cas_misses),
             rss_bytes: after.rss_bytes,
             table_bytes: after.table_bytes,
-            cpu_us_per_transaction: (after.cpu_ns - before.cpu_ns) as f64
-                / 1e3
-                / total.done.max(1) as f64,
+            cpu_us_per_transaction: total
+                .per_operation((after.cpu_ns - before.cpu_ns) as f64 / 1e3),
             pause_ns: disk.pause_ns,
             record_bytes: self.record_format,
             sequencer: self.sequencer.name(),
@@ -287,6 +318,8 @@ impl TxnArgs {
             .group_wait_max(self.group_wait_us.0)
             .record_format(self.record_format.0)
             .sequencer(self.sequencer.kind())
+            .segment_bytes(segment_bytes(combination.threads))
+            .interrupt(interrupt::flag())
             .attempts_max(ATTEMPTS);
         disk.apply(builder)
     }
@@ -344,6 +377,8 @@ impl TxnArgs {
         table: &'a Records,
         thread: usize,
     ) -> Result<Worker<'a>, BenchError> {
+        // Drawing the keys of many threads takes a while.
+        interrupt::check()?;
         Ok(Worker {
             thread,
             threads: combination.threads.get().into(),
@@ -369,6 +404,14 @@ impl TxnArgs {
             committed: 0,
         })
     }
+}
+
+/// The length of a log file. A file for each stream is filled with zeros at the start, and many
+/// streams share what one can wait for.
+fn segment_bytes(streams: NonZeroU16) -> u64 {
+    let share = SEGMENTS_BYTES / u64::from(streams.get());
+    let whole = share / SEGMENT_BYTES_MIN * SEGMENT_BYTES_MIN;
+    whole.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
 }
 
 /// What is looked up on both sides of the timed stage.
@@ -397,4 +440,17 @@ struct Measured {
     after: Look,
     /// Keys and commits of each thread, warm-up included.
     threads: Vec<(Ring, u64)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_files_share_what_one_can_wait_for() {
+        for (streams, mib) in [(1, 16), (16, 16), (17, 15), (100, 2), (256, 1), (1024, 1)] {
+            let streams = NonZeroU16::new(streams).unwrap();
+            assert_eq!(segment_bytes(streams), mib << 20, "{streams}");
+        }
+    }
 }

@@ -21,8 +21,10 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) seconds: f64,
     pub(crate) committed: u64,
     pub(crate) aborted: u64,
-    pub(crate) tps: f64,
-    pub(crate) abort_rate: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tps: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) abort_rate: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) latency_us: Option<LatencyUs>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,7 +37,8 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) rss_bytes: u64,
     /// Index and records of the table.
     pub(crate) table_bytes: u64,
-    pub(crate) cpu_us_per_transaction: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_us_per_transaction: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pause_ns: Option<f64>,
     pub(crate) record_bytes: RecordBytes,
