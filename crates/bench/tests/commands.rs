@@ -1,8 +1,12 @@
 //! Every command, run small: the keys of its rows, its exit status, and what it refuses.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 const MACHINE: &[&str] = &["machine.cores", "machine.cpu", "machine.disk"];
@@ -197,17 +201,73 @@ fn a_given_folder_is_kept_and_its_database_continued() {
         assert_eq!(rows[0]["committed"], 600, "{workload}");
     }
     assert!(data.join("MANIFEST").exists());
-    // More records than there were: those that are missing come to be.
-    let args = [
-        "txn",
-        "--workload",
-        "u1",
-        "--dir",
-        text(&data),
-        "--records",
-        "5000",
-    ];
-    rows(&[&args[..], &["--ops", "100"]].concat());
+    // Keys would be drawn from records that are not there, or not from all that are.
+    let args = ["txn", "--workload", "u1", "--dir", text(&data)];
+    for (size, word) in [
+        (["--records", "5000"], "made with --records 3000"),
+        (["--records", "2000"], "made with --records 3000"),
+    ] {
+        refused(&[&args[..], &size].concat(), 2, word);
+    }
+    let size = ["--records", "3000", "--value-bytes", "9"];
+    refused(&[&args[..], &size].concat(), 2, "made with --value-bytes 8");
+    rows(&[&args[..], SMALL].concat());
+}
+
+/// Only `txn` works on what is in the folder.
+#[test]
+fn other_commands_leave_a_given_folder_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("precious"), "precious").unwrap();
+    for args in [
+        &["log", "--ops", "100"][..],
+        &["recover", "--log-mb", "1", "--records", "500"],
+        &["device", "--ops", "10", "--bytes", "4096"],
+    ] {
+        assert_eq!(
+            rows(&[args, &["--dir", text(dir.path())]].concat()).len(),
+            1
+        );
+        let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+    }
+}
+
+/// A folder in memory is no device.
+#[test]
+fn a_folder_in_memory_is_said_to_be_one() {
+    let memory = Path::new("/dev/shm");
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    if !mounts.lines().any(|line| line.contains(" /dev/shm tmpfs ")) {
+        eprintln!("there is no folder in memory here");
+        return;
+    }
+    let dir = tempfile::tempdir_in(memory).unwrap();
+    for args in [
+        &[
+            "device",
+            "--mode",
+            "fdatasync",
+            "--ops",
+            "10",
+            "--file-mb",
+            "1",
+        ][..],
+        &[
+            "log",
+            "--device",
+            "fdatasync",
+            "--ops",
+            "100",
+            "--segment-mb",
+            "1",
+        ],
+    ] {
+        let output = run(&[args, &["--dir", text(dir.path())]].concat());
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{errors}");
+        assert!(errors.contains("is in memory (tmpfs"), "{errors}");
+    }
 }
 
 #[test]
@@ -339,6 +399,8 @@ fn every_command_teaches_its_use() {
         let help = String::from_utf8(output.stdout).unwrap();
         assert!(help.contains("Examples:"), "{help}");
         assert!(help.contains(&format!("namiki-bench {command}")), "{help}");
+        let continued = help.contains("a database in it is recovered and continued");
+        assert_eq!(continued, command == "txn", "{help}");
     }
 }
 
@@ -384,6 +446,12 @@ fn what_makes_no_sense_is_refused_by_name() {
         (&["txn", "--workload", "u1", "--device", &raw], "precious"),
         (&["log", "--device", "raw:/nowhere"], "raw:PATH"),
         (&["log", "--group", "1000000"], "1000000"),
+        (&["log", "--seconds", "0"], "in no time"),
+        (
+            &["txn", "--workload", "u1", "--seconds", "0.0"],
+            "in no time",
+        ),
+        (&["device", "--seconds", "0"], "in no time"),
         (&["recover", "--spec", "NOLOG"], "NOLOG"),
         (&["device", "--mode", "memory,direct"], "memory"),
         (&["device", "--bytes", "100", "--file-mb", "1"], "100"),
@@ -428,36 +496,116 @@ fn a_table_is_the_default() {
     assert!(table.contains("medians"), "{table}");
 }
 
+/// A program that is going to be sent signals, and the folder that its temporary ones are in.
+struct Running {
+    child: Child,
+    errors: BufReader<ChildStderr>,
+    temporary: tempfile::TempDir,
+}
+
+impl Running {
+    fn start(args: &[&str]) -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_namiki-bench"))
+            .args(args)
+            .args(["--format", "json"])
+            .env("TMPDIR", temporary.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        Self {
+            child,
+            errors,
+            temporary,
+        }
+    }
+
+    /// Returns with the first line on standard error that has these words.
+    fn wait_for_line(&mut self, words: &str) {
+        let mut line = String::new();
+        while !line.contains(words) {
+            line.clear();
+            let read = self.errors.read_line(&mut line).unwrap();
+            assert!(read > 0, "it ended without having said {words:?}");
+        }
+    }
+
+    /// Returns when the program has made a file or folder whose path ends like this.
+    fn wait_for_file(&mut self, ending: &str) {
+        while !has_file(self.temporary.path(), ending) {
+            assert!(self.child.try_wait().unwrap().is_none(), "it has ended");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Its exit status, what it printed, and what it left behind.
+    fn end(mut self) -> (Option<i32>, String, usize) {
+        let output = self.child.stdout.take().unwrap();
+        let printed = std::io::read_to_string(output).unwrap();
+        let status = self.child.wait().unwrap().code();
+        let left = std::fs::read_dir(self.temporary.path()).unwrap().count();
+        (status, printed, left)
+    }
+}
+
+fn has_file(dir: &Path, ending: &str) -> bool {
+    // Whatever is gone meanwhile is not it.
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return false;
+    };
+    entries
+        .flatten()
+        .any(|entry| text(&entry.path()).ends_with(ending) || has_file(&entry.path(), ending))
+}
+
+const LONG: &[&str] = &["txn", "--workload", "u1", "--seconds", "600"];
+
 /// Ctrl-C: the run ends, is checked, and its row is printed.
 #[test]
 fn an_interrupted_run_prints_its_row() {
-    use std::io::Read;
-    let mut child = Command::new(env!("CARGO_BIN_EXE_namiki-bench"))
-        .args([
-            "txn",
-            "--workload",
-            "u1",
-            "--spec",
-            "NOLOG",
-            "--records",
-            "1000",
-        ])
-        .args(["--warmup", "0", "--seconds", "600", "--format", "json"])
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    let id = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
-    let mut text = String::new();
-    child
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130), "{text}");
-    assert_eq!(text.lines().count(), 1, "{text}");
-    assert_keys(&serde_json::from_str(&text).unwrap(), &[TXN]);
+    let args = ["--spec", "NOLOG", "--records", "1000", "--warmup", "0"];
+    let mut running = Running::start(&[LONG, &args].concat());
+    running.wait_for_line("for 600 s");
+    running.send(Signal::INT);
+    let (status, printed, left) = running.end();
+    assert_eq!((status, left), (Some(130), 0), "{printed}");
+    assert_eq!(printed.lines().count(), 1, "{printed}");
+    assert_keys(&serde_json::from_str(&printed).unwrap(), &[TXN]);
+}
+
+/// Before the first transaction there is nothing to print, and nothing to wait for.
+#[test]
+fn a_signal_before_the_run_ends_it() {
+    for (ending, args) in [
+        // The first of a thousand log files; and the manifest, which is there before the load.
+        ("0000", &["--threads", "1000"][..]),
+        ("MANIFEST", &["--records", "100000000"]),
+    ] {
+        for signal in [Signal::INT, Signal::TERM] {
+            let mut running = Running::start(&[LONG, args].concat());
+            running.wait_for_file(ending);
+            running.send(signal);
+            let (status, printed, left) = running.end();
+            assert_eq!((status, left), (Some(130), 0), "{args:?}: {printed}");
+            assert_eq!(printed, "", "{args:?}");
+        }
+    }
+}
+
+/// Whatever the first signal began, the second ends, and leaves nothing behind either.
+#[test]
+fn a_second_signal_removes_what_is_temporary() {
+    let mut running = Running::start(&[LONG, &["--records", "300000", "--warmup", "0"]].concat());
+    running.wait_for_line("for 600 s");
+    running.send(Signal::INT);
+    running.wait_for_line("once more to quit");
+    running.send(Signal::TERM);
+    let (status, printed, left) = running.end();
+    assert_eq!((status, left), (Some(130), 0), "{printed}");
 }
