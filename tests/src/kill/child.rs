@@ -41,7 +41,7 @@ pub fn pay(opening: &Opening) -> Result<(), String> {
     std::thread::scope(|scope| {
         let (db, bank, pipe) = (&db, &bank, &pipe);
         let threads: Vec<_> = (0..THREADS)
-            .map(|thread| scope.spawn(move || pay_on(db, bank, pipe, thread)))
+            .map(|thread| scope.spawn(move || pay_on(db, bank, pipe, opening.life, thread)))
             .collect();
         for thread in threads {
             let paid = thread
@@ -54,13 +54,18 @@ pub fn pay(opening: &Opening) -> Result<(), String> {
 }
 
 /// Returns when the pipe is closed.
-fn pay_on(db: &Database, bank: &Bank, mut pipe: &File, thread: u64) -> Result<(), Error> {
+fn pay_on(
+    db: &Database,
+    bank: &Bank,
+    mut pipe: &File,
+    life: u64,
+    thread: u64,
+) -> Result<(), Error> {
     let mut session = db.session()?;
-    let generation = u64::from(db.recovery().generations);
-    let mut random = Random::stream(generation, thread);
+    let mut random = Random::stream(life, thread);
     let mut waiting: VecDeque<(u64, Ticket)> = VecDeque::new();
     for number in 0.. {
-        let id = generation << 40 | thread << 32 | number;
+        let id = life << 40 | thread << 32 | number;
         let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
         let amount = 1 + random.below(20) as i64;
         let mut payment = [0; 24];

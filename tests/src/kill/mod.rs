@@ -56,6 +56,8 @@ pub struct Opening {
     pub streams: u16,
     /// A bug, to see it found: writes to the log are not synced.
     pub forgetful: bool,
+    /// Which child this is: its payments' numbers begin with it.
+    pub life: u64,
 }
 
 impl Opening {
@@ -67,6 +69,7 @@ impl Opening {
             spec: specs[random.index(specs.len())],
             streams: 1 + random.below(4) as u16,
             forgetful: false,
+            life: 0,
         }
     }
 
@@ -90,7 +93,8 @@ impl Opening {
             .arg(&self.dir)
             .arg(self.spec.to_string())
             .arg(self.streams.to_string())
-            .arg(self.forgetful.to_string());
+            .arg(self.forgetful.to_string())
+            .arg(self.life.to_string());
     }
 
     /// Reads what [`Opening::give`] wrote.
@@ -98,14 +102,15 @@ impl Opening {
     /// # Errors
     /// What is wrong with the arguments.
     pub fn parse(arguments: &[String]) -> Result<Self, String> {
-        let [dir, spec, streams, forgetful] = arguments else {
-            return Err("a directory, a protocol, streams and a bug are wanted".to_owned());
+        let [dir, spec, streams, forgetful, life] = arguments else {
+            return Err("a directory, a protocol, streams, a bug and a life are wanted".to_owned());
         };
         Ok(Self {
             dir: dir.into(),
             spec: spec.parse().map_err(|error| format!("{error}"))?,
             streams: streams.parse().map_err(|error| format!("{error}"))?,
             forgetful: forgetful.parse().map_err(|error| format!("{error}"))?,
+            life: life.parse().map_err(|error| format!("{error}"))?,
         })
     }
 }

@@ -47,6 +47,7 @@ pub struct Witness {
     seen: BTreeSet<u64>,
     seen_by_all: Witnessed,
     forgetful: bool,
+    lives: u64,
 }
 
 impl Witness {
@@ -61,6 +62,7 @@ impl Witness {
             seen: BTreeSet::new(),
             seen_by_all: Witnessed::default(),
             forgetful: false,
+            lives: 0,
         }
     }
 
@@ -85,6 +87,8 @@ impl Witness {
     pub fn round(&mut self, cut: Cut<'_>) -> Result<(), String> {
         let mut opening = Opening::random(&self.dir, &mut self.random);
         opening.forgetful = self.forgetful;
+        self.lives += 1;
+        opening.life = self.lives;
         let mut command = Command::new(&self.program);
         command.arg("pay");
         opening.give(&mut command);
