@@ -67,6 +67,18 @@ pub(crate) struct Space {
     arena: Arena,
 }
 
+/// A version that is replayed.
+#[derive(Clone, Copy)]
+pub(crate) struct Loaded<'a> {
+    pub(crate) key: &'a [u8],
+    /// No value: the key is deleted.
+    pub(crate) value: Option<&'a [u8]>,
+    pub(crate) stamp: Stamp,
+}
+
+/// How many keys are looked up together in a replay.
+const LOADED_TOGETHER: usize = 64;
+
 /// What [`Space::place`] did.
 pub(crate) enum Placed {
     /// The key had a record, perhaps an absent one.
@@ -140,15 +152,34 @@ impl Space {
         }
     }
 
-    /// Gives the key this version if it has none or an older one: replay. `published` is the word
-    /// of a record whose version has that stamp.
-    pub(crate) fn load<P: Protocol>(
-        &self,
-        key: &[u8],
-        value: Option<&[u8]>,
-        stamp: Stamp,
-    ) -> Result<(), IndexError> {
-        let record = match self.place(key, P::NEW_LOCKED)? {
+    /// Gives each key its version if it has none or an older one: replay. All keys are looked up
+    /// together.
+    pub(crate) fn load<P: Protocol>(&self, versions: &[Loaded<'_>]) -> Result<(), IndexError> {
+        let mut found = Vec::with_capacity(LOADED_TOGETHER);
+        let mut keys = Vec::with_capacity(LOADED_TOGETHER);
+        for versions in versions.chunks(LOADED_TOGETHER) {
+            keys.clear();
+            keys.extend(versions.iter().map(|version| version.key));
+            self.tree.get_many(&keys, &mut found)?;
+            for lookup in &found {
+                if let Lookup::Found(payload) = lookup {
+                    Self::record(*payload).prefetch();
+                }
+            }
+            for (version, lookup) in versions.iter().zip(&found) {
+                let place = match lookup {
+                    Lookup::Found(payload) => Placed::Found(Self::record(*payload)),
+                    // An earlier one of these, or another thread, may have placed it by now.
+                    Lookup::Missing(_) => self.place(version.key, P::NEW_LOCKED)?,
+                };
+                Self::load_into::<P>(place, version);
+            }
+        }
+        Ok(())
+    }
+
+    fn load_into<P: Protocol>(place: Placed, version: &Loaded<'_>) {
+        let record = match place {
             Placed::New { record, .. } => record,
             Placed::Found(record) => {
                 // Other threads replay other streams. Nobody holds a lock for long.
@@ -158,16 +189,17 @@ impl Space {
                     }
                     std::hint::spin_loop();
                 };
-                if record.creation() >= stamp {
+                if record.creation() >= version.stamp {
                     P::unlock(record, before);
-                    return Ok(());
+                    return;
                 }
                 record
             }
         };
-        record.install(value, stamp);
-        record.word().store(P::published(stamp), Ordering::Release);
-        Ok(())
+        record.install(version.value, version.stamp);
+        // Release: as when a commit publishes.
+        let published = P::published(version.stamp);
+        record.word().store(published, Ordering::Release);
     }
 
     /// Takes the absent records out of the index, while nobody else uses the table.

@@ -1,0 +1,211 @@
+//! Recovery: reading the logs back into the tables.
+//!
+//! Every generation of the log says by itself which of its commits count (its [`CutRule`]): under
+//! normal lock release all that are whole; under early release those below the first log sequence
+//! number that is missing, because a later one may depend on it. A generation that recovery has
+//! read is **sealed** in the manifest before anything new is written, so what was cut off can never
+//! come back, and the stamps of the next generation begin above every stamp in it, cut off or not.
+//!
+//! Two ways to replay, which give the same tables:
+//! - [`ReplayOrder::Merge`] is the papers': streams are merged into one order, that of stamps or
+//!   that of log sequence numbers, and each change overwrites what was there.
+//! - [`ReplayOrder::HighestStamp`] needs no order: stamps rise with every version of a key, so the
+//!   version with the highest stamp wins, whoever comes first. Streams are replayed in parallel, and
+//!   nothing is sorted.
+//!
+//! Deleted keys stay as absent records until all is replayed, or a late insert would resurrect them.
+//!
+//! Paper: tictoc-pwal §3.4, pwal §4.3
+
+mod apply;
+mod merge;
+mod report;
+mod streams;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use namiki_log::{GenerationInfo, Seal, StreamEnd, StreamReader, harden_tail};
+use namiki_platform::disk::Disk;
+use namiki_platform::{Generation, Lsn, Stamp, WorkerId};
+use parking_lot::Mutex;
+
+use self::apply::Tables;
+pub(crate) use self::report::RecoverySettings;
+pub use self::report::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
+use crate::error::OpenError;
+use crate::manifest::Manifest;
+use crate::space::Space;
+
+/// What recovery found: the report, and the seals of the generations that had none.
+pub(crate) struct Recovered {
+    pub(crate) report: RecoveryReport,
+    pub(crate) seals: Vec<(Generation, Seal)>,
+    pub(crate) next_lsn: Lsn,
+}
+
+/// Time between two calls of [`OnProgress`].
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Replays all generations of the manifest into the tables.
+pub(crate) fn recover(
+    disk: &Arc<dyn Disk>,
+    wal_dir: &Path,
+    manifest: &Manifest,
+    spaces: &[Arc<Space>],
+    settings: &RecoverySettings,
+) -> Result<Recovered, OpenError> {
+    let began = Instant::now();
+    let replay = Replay {
+        disk,
+        wal_dir,
+        identity: manifest.identity(),
+        tables: Tables::new(spaces),
+        settings,
+        bytes_total: bytes_total(&**disk, wal_dir, manifest),
+        bytes: AtomicU64::new(0),
+        replayed: AtomicU64::new(0),
+        last_progress: Mutex::new(began),
+    };
+    let mut report = RecoveryReport {
+        generations: manifest.generations.len() as u32,
+        closed: manifest.closed,
+        ..RecoveryReport::default()
+    };
+    let mut seals = Vec::new();
+    let mut next_lsn = Lsn(1);
+    for generation in &manifest.generations {
+        let outcome = match settings.order {
+            ReplayOrder::HighestStamp => replay.in_no_order(generation)?,
+            ReplayOrder::Merge => replay.in_order(generation)?,
+        };
+        report.dropped += outcome.dropped;
+        report.torn += outcome.torn;
+        report.max_stamp = report.max_stamp.max(outcome.seal.max_stamp);
+        next_lsn = next_lsn
+            .max(generation.first_lsn)
+            .max(outcome.largest_lsn.next());
+        if generation.seal.is_none() {
+            // What the crash left readable need not be durable; what a seal counts has to be.
+            for (worker, end) in (0..).map(WorkerId).zip(&outcome.ends) {
+                harden_tail(disk, wal_dir, generation, worker, end).map_err(OpenError::Log)?;
+            }
+            seals.push((generation.generation, outcome.seal));
+        }
+    }
+    replay.tables.finish();
+    report.replayed = replay.replayed.into_inner();
+    report.bytes = replay.bytes.into_inner();
+    report.seconds = began.elapsed().as_secs_f64();
+    Ok(Recovered {
+        report,
+        seals,
+        next_lsn,
+    })
+}
+
+/// How many bytes of log there may be to read; only for the progress report.
+fn bytes_total(disk: &dyn Disk, wal_dir: &Path, manifest: &Manifest) -> u64 {
+    let streams = manifest
+        .generations
+        .iter()
+        .map(|g| g.streams)
+        .max()
+        .unwrap_or(0);
+    (0..streams)
+        .filter_map(|worker| disk.list(&wal_dir.join(format!("{worker:04}"))).ok())
+        .flatten()
+        .map(|file| file.len_bytes)
+        .sum()
+}
+
+struct Replay<'a> {
+    disk: &'a Arc<dyn Disk>,
+    wal_dir: &'a Path,
+    identity: u128,
+    tables: Tables<'a>,
+    settings: &'a RecoverySettings,
+    bytes_total: u64,
+    bytes: AtomicU64,
+    replayed: AtomicU64,
+    last_progress: Mutex<Instant>,
+}
+
+/// What one generation came to.
+struct Outcome {
+    seal: Seal,
+    /// Of each stream.
+    ends: Vec<StreamEnd>,
+    largest_lsn: Lsn,
+    dropped: u64,
+    torn: u32,
+}
+
+impl Replay<'_> {
+    fn open(&self, info: &GenerationInfo, worker: WorkerId) -> Result<StreamReader, OpenError> {
+        StreamReader::open(
+            Arc::clone(self.disk),
+            self.wal_dir,
+            self.identity,
+            info,
+            worker,
+        )
+        .map_err(OpenError::Log)
+    }
+
+    /// Counts what was read, reports it now and then, and stops when asked to.
+    fn advance(&self, bytes: u64, replayed: u64) -> Result<(), OpenError> {
+        let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let replayed = self.replayed.fetch_add(replayed, Ordering::Relaxed) + replayed;
+        if self
+            .settings
+            .interrupt
+            .as_ref()
+            .is_some_and(|asked| asked.load(Ordering::Relaxed))
+        {
+            return Err(OpenError::Interrupted);
+        }
+        if let Some(on_progress) = &self.settings.on_progress
+            && let Some(mut last) = self.last_progress.try_lock()
+            && last.elapsed() >= PROGRESS_INTERVAL
+        {
+            *last = Instant::now();
+            on_progress(RecoveryProgress {
+                bytes,
+                bytes_total: self.bytes_total,
+                replayed,
+            });
+        }
+        Ok(())
+    }
+}
+
+fn outcome(
+    info: &GenerationInfo,
+    last_lsn: Lsn,
+    dropped: u64,
+    ends: impl IntoIterator<Item = StreamEnd>,
+) -> Outcome {
+    let mut outcome = Outcome {
+        seal: Seal {
+            last_sequences: Vec::new(),
+            last_lsn,
+            // A sealed generation may have had frames beyond its seal, which we do not see.
+            max_stamp: info.seal.as_ref().map_or(Stamp(0), |seal| seal.max_stamp),
+        },
+        ends: Vec::new(),
+        largest_lsn: last_lsn,
+        dropped,
+        torn: 0,
+    };
+    for end in ends {
+        outcome.seal.last_sequences.push(end.last_sequence);
+        outcome.seal.max_stamp = outcome.seal.max_stamp.max(end.max_stamp);
+        outcome.largest_lsn = outcome.largest_lsn.max(end.last_lsn);
+        outcome.torn += u32::from(end.torn);
+        outcome.ends.push(end);
+    }
+    outcome
+}

@@ -1,0 +1,62 @@
+//! What recovery is asked for, and what it tells.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use namiki_platform::Stamp;
+
+/// In which order logs are replayed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplayOrder {
+    /// In no order: of each key, the version with the highest stamp wins.
+    #[default]
+    HighestStamp,
+    /// In the papers' order: by stamp under normal lock release, by log sequence number under early
+    /// release. On one thread.
+    Merge,
+}
+
+/// How a recovery went.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct RecoveryReport {
+    /// Commits that were replayed.
+    pub replayed: u64,
+    /// Commits that were whole in the log but not acknowledged, and depended on some that were
+    /// lost: cut off.
+    pub dropped: u64,
+    /// Bytes of log that were read.
+    pub bytes: u64,
+    /// Streams that ended in a torn frame.
+    pub torn: u32,
+    /// Generations of the log.
+    pub generations: u32,
+    /// Whether the database had been closed in order.
+    pub closed: bool,
+    /// The largest stamp found.
+    pub max_stamp: Stamp,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+}
+
+/// How far a recovery is.
+#[derive(Clone, Copy, Debug)]
+pub struct RecoveryProgress {
+    /// Bytes read.
+    pub bytes: u64,
+    /// Bytes of log files there are; some may be unused.
+    pub bytes_total: u64,
+    /// Commits replayed.
+    pub replayed: u64,
+}
+
+/// Called now and then during a recovery.
+pub type OnProgress = Arc<dyn Fn(RecoveryProgress) + Send + Sync>;
+
+/// How to recover.
+#[derive(Clone)]
+pub(crate) struct RecoverySettings {
+    pub(crate) threads: usize,
+    pub(crate) order: ReplayOrder,
+    pub(crate) on_progress: Option<OnProgress>,
+    pub(crate) interrupt: Option<Arc<AtomicBool>>,
+}

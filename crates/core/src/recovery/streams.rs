@@ -1,0 +1,201 @@
+//! Replay in no order: streams side by side, of each key the version with the highest stamp.
+//!
+//! Where the cut is not known yet, frames help: each says up to which log sequence number everything
+//! was durable when it was written, and only what lies above the highest of these has to wait.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use namiki_log::{CutRule, GenerationInfo, LogRecord, StreamEnd};
+use namiki_platform::{Lsn, Stamp, WorkerId};
+use parking_lot::Mutex;
+
+use super::{Outcome, Replay, outcome};
+use crate::error::OpenError;
+
+/// A commit that waits for the cut to be known.
+struct Waiting {
+    lsn: Lsn,
+    stamp: Stamp,
+    payload: Box<[u8]>,
+}
+
+/// What one stream came to.
+struct StreamOutcome {
+    worker: WorkerId,
+    end: StreamEnd,
+    waiting: Vec<Waiting>,
+    /// Commits above a seal's cut.
+    dropped: u64,
+    /// Commits replayed.
+    replayed: u64,
+}
+
+impl Replay<'_> {
+    /// Replays a generation's streams in parallel.
+    pub(super) fn in_no_order(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
+        let safe_below = AtomicU64::new(info.first_lsn.0);
+        let next = AtomicU64::new(0);
+        let streams = Mutex::new(Vec::new());
+        let run = || loop {
+            let worker = next.fetch_add(1, Ordering::Relaxed);
+            if worker >= u64::from(info.streams) {
+                return Ok(());
+            }
+            let outcome = self.stream(info, WorkerId(worker as u16), &safe_below)?;
+            streams.lock().push(outcome);
+        };
+        let threads = self
+            .settings
+            .threads
+            .clamp(1, usize::from(info.streams.max(1)));
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+            let mut result = run();
+            for other in others {
+                let joined = other
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                result = result.and(joined);
+            }
+            result
+        })?;
+        let mut streams = streams.into_inner();
+        streams.sort_unstable_by_key(|stream| stream.worker);
+
+        let mut dropped = streams.iter().map(|stream| stream.dropped).sum();
+        let mut replayed = streams.iter().map(|stream| stream.replayed).sum();
+        let last_lsn = match (info.cut, &info.seal) {
+            (CutRule::Stamp, _) => Lsn(0),
+            (CutRule::Lsn, Some(seal)) => seal.last_lsn,
+            (CutRule::Lsn, None) => {
+                let waiting = streams.iter().flat_map(|stream| &stream.waiting);
+                last_without_gap(
+                    Lsn(safe_below.into_inner()),
+                    waiting.map(|commit| commit.lsn),
+                )
+            }
+        };
+        for commit in streams.iter().flat_map(|stream| &stream.waiting) {
+            if commit.lsn > last_lsn {
+                dropped += 1;
+                continue;
+            }
+            self.tables
+                .apply(info.generation, [(commit.stamp, &*commit.payload)])?;
+            self.advance(0, 1)?;
+            replayed += 1;
+        }
+        if info.cut == CutRule::Lsn {
+            let expected = last_lsn.0 + 1 - info.first_lsn.0;
+            if replayed != expected {
+                let generation = info.generation;
+                return Err(OpenError::MissingCommits {
+                    generation,
+                    expected,
+                    found: replayed,
+                });
+            }
+        }
+        Ok(outcome(
+            info,
+            last_lsn,
+            dropped,
+            streams.iter().map(|stream| stream.end),
+        ))
+    }
+
+    /// Replays one stream. Commits that may lie beyond the cut are returned.
+    fn stream(
+        &self,
+        info: &GenerationInfo,
+        worker: WorkerId,
+        safe_below: &AtomicU64,
+    ) -> Result<StreamOutcome, OpenError> {
+        let mut reader = self.open(info, worker)?;
+        let mut waiting = VecDeque::<Waiting>::new();
+        let (mut dropped, mut replayed_in_all) = (0, 0);
+        while let Some(frame) = reader.next_frame().map_err(OpenError::Log)? {
+            let header = frame.header;
+            // Every LSN below the horizon was durable before this frame was written.
+            let safe = safe_below.fetch_max(header.horizon.0, Ordering::Relaxed);
+            let safe = Lsn(safe.max(header.horizon.0));
+            let due = waiting.partition_point(|commit| commit.lsn < safe);
+            let mut replayed = due as u64;
+            if due > 0 {
+                let due: Vec<_> = waiting.drain(..due).collect();
+                let due = due.iter().map(|commit| (commit.stamp, &*commit.payload));
+                self.tables.apply(info.generation, due)?;
+            }
+            let counts = frame.records().filter_map(|record| {
+                let LogRecord {
+                    stamp,
+                    lsn,
+                    payload,
+                    ..
+                } = record;
+                match (info.cut, &info.seal) {
+                    (CutRule::Stamp, _) => {}
+                    (CutRule::Lsn, Some(seal)) if lsn <= seal.last_lsn => {}
+                    (CutRule::Lsn, Some(_)) => {
+                        dropped += 1;
+                        return None;
+                    }
+                    (CutRule::Lsn, None) if lsn < safe => {}
+                    (CutRule::Lsn, None) => {
+                        let payload = payload.into();
+                        waiting.push_back(Waiting {
+                            lsn,
+                            stamp,
+                            payload,
+                        });
+                        return None;
+                    }
+                }
+                replayed += 1;
+                Some((stamp, payload))
+            });
+            self.tables.apply(info.generation, counts)?;
+            replayed_in_all += replayed;
+            self.advance(u64::from(header.length), replayed)?;
+        }
+        let (end, waiting, replayed) = (reader.end(), waiting.into(), replayed_in_all);
+        Ok(StreamOutcome {
+            worker,
+            end,
+            waiting,
+            dropped,
+            replayed,
+        })
+    }
+}
+
+/// The last LSN before the first one that is missing, when all below `safe_below` are there.
+fn last_without_gap(safe_below: Lsn, found: impl Iterator<Item = Lsn>) -> Lsn {
+    let mut found: Vec<Lsn> = found.filter(|lsn| *lsn >= safe_below).collect();
+    found.sort_unstable();
+    let mut next = safe_below;
+    for lsn in found {
+        if lsn != next {
+            break;
+        }
+        next = next.next();
+    }
+    Lsn(next.0 - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cut_is_before_the_first_missing_lsn() {
+        let cut =
+            |safe, found: &[u64]| last_without_gap(Lsn(safe), found.iter().copied().map(Lsn)).0;
+        assert_eq!(cut(1, &[]), 0);
+        assert_eq!(cut(1, &[3, 1, 2]), 3);
+        assert_eq!(cut(1, &[2, 3]), 0);
+        assert_eq!(cut(5, &[4, 5, 7]), 5);
+        assert_eq!(cut(5, &[3, 4]), 4);
+    }
+}
