@@ -62,6 +62,14 @@ pub enum SequencerKind {
     CompareAndSwap,
 }
 
+impl SequencerKind {
+    /// Whether LSNs are drawn at all.
+    #[must_use]
+    pub fn draws(self) -> bool {
+        self != Self::None
+    }
+}
+
 /// Where the frames go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {
@@ -188,7 +196,11 @@ impl LogConfig {
             .next_multiple_of(format::BLOCK_BYTES_MAX)
     }
 
-    pub(crate) fn check(&self) -> Result<(), LogError> {
+    /// What [`crate::Log::create`] looks at first: to be asked before anything is written.
+    ///
+    /// # Errors
+    /// [`LogError::InvalidConfig`], which names the setting.
+    pub fn check(&self) -> Result<(), LogError> {
         let invalid = |reason: String| Err(LogError::InvalidConfig { reason });
         let block = format::BLOCK_BYTES_MAX as u64;
         if self.buffer_bytes > 1 << 30 {

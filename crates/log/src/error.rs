@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki_platform::{Generation, WorkerId};
+use namiki_platform::{Generation, Lsn, WorkerId};
 
 /// What went wrong while writing the log. Cheap to clone, because every waiter of a failed flush
 /// gets one.
@@ -60,6 +60,28 @@ pub enum LogError {
     /// The log was closed.
     #[error("the log is closed")]
     Closed,
+    /// The ticket was given out by another stream or another log. Nothing was waited for.
+    #[error(
+        "commit {number} of {worker} was never appended to the log stream of {asked}, which has {appended} commits"
+    )]
+    ForeignTicket {
+        /// The ticket's stream.
+        worker: WorkerId,
+        /// The ticket's number.
+        number: u64,
+        /// The stream that was asked.
+        asked: WorkerId,
+        /// How many commits that stream has.
+        appended: u64,
+    },
+    /// The LSN was not drawn from this log, so waiting for it would not end.
+    #[error("{lsn} was never drawn from this log, whose next is {next}")]
+    NeverDrawn {
+        /// What was asked for.
+        lsn: Lsn,
+        /// The LSN that will be drawn next.
+        next: Lsn,
+    },
     /// There are files of this generation already, so it is not a new one.
     #[error("{generation} of the log was used before: {} exists", path.display())]
     GenerationExists {

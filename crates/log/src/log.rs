@@ -10,7 +10,7 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Lsn, Stamp, WorkerId};
 
 use crate::background;
-use crate::config::{Held, LogConfig, Placement, Prepare, SequencerKind};
+use crate::config::{Held, LogConfig, Placement, Prepare};
 use crate::error::LogError;
 use crate::horizon::Horizon;
 use crate::info::Seal;
@@ -186,21 +186,21 @@ impl<H: Held> Log<H> {
         self.streams.shared.horizon.covers(lsn)
     }
 
-    /// Returns when `lsn`, which must have been drawn, and every one below it is hardened. Flushes
-    /// the streams that lag rather than wait for their groups.
+    /// Returns when `lsn` and every one below it is hardened. Flushes the streams that lag rather
+    /// than wait for their groups.
     ///
     /// # Errors
-    /// The error that poisoned the log.
+    /// The error that poisoned the log; [`LogError::NeverDrawn`].
     pub fn wait_covered(&self, lsn: Lsn) -> Result<(), LogError> {
         let horizon = &self.streams.shared.horizon;
         if !horizon.sequencer.draws() {
             return self.streams.shared.poison.check();
         }
         while !horizon.covers(lsn) {
-            assert!(
-                lsn.0 < horizon.sequencer.next(),
-                "{lsn} was never drawn, so waiting for it would not end"
-            );
+            let next = Lsn(horizon.sequencer.next());
+            if lsn >= next {
+                return Err(LogError::NeverDrawn { lsn, next });
+            }
             self.streams.shared.poison.check()?;
             for (index, stream) in self.streams.list.iter().enumerate() {
                 if horizon.lags(index, lsn) {
@@ -244,7 +244,8 @@ impl<H: Held> Log<H> {
     }
 
     /// Refuses further commits, hardens all that were accepted, stops the threads, and says where
-    /// the generation ends. Closing again gives the same answer.
+    /// the generation ends. Closing again gives the same answer. On return, of an error too, nothing
+    /// is being written any more, so the log may be opened again.
     ///
     /// # Errors
     /// The error that poisoned the log; the threads are stopped all the same.
@@ -255,6 +256,8 @@ impl<H: Held> Log<H> {
         }
         self.stop_threads();
         result?;
+        // Nothing need be pending: a panic can lose an LSN, and a seal would count it.
+        self.streams.shared.poison.check()?;
         let mut seal = Seal {
             last_sequences: Vec::with_capacity(self.streams()),
             last_lsn: match self.streams.shared.horizon.sequencer.draws() {
@@ -294,14 +297,5 @@ impl<H: Held> std::fmt::Debug for Log<H> {
             .field("generation", &self.streams.shared.generation)
             .field("streams", &self.streams())
             .finish_non_exhaustive()
-    }
-}
-
-/// Whether a sequencer draws: for those who choose a configuration.
-impl SequencerKind {
-    /// Whether LSNs are drawn at all.
-    #[must_use]
-    pub fn draws(self) -> bool {
-        self != Self::None
     }
 }

@@ -79,6 +79,22 @@ impl Place {
         }
     }
 
+    /// Whether somebody is making the next segment ready.
+    pub(crate) fn is_preparing(&self) -> bool {
+        match self {
+            Self::Segments(place) => place.preparing,
+            Self::Region(_) => false,
+        }
+    }
+
+    /// Nobody is making the next segment ready any more, and it is not.
+    pub(crate) fn stop_preparing(&mut self) {
+        if let Self::Segments(place) = self {
+            place.preparing = false;
+            place.requested = false;
+        }
+    }
+
     /// Takes the place of frame `sequence`, `padded` bytes, which must fit.
     pub(crate) fn assign(&mut self, padded: u64, sequence: u64) -> Spot {
         match self {

@@ -165,11 +165,11 @@ impl<H: Held> Stream<H> {
         };
         place.preparing = true;
         let job = place.job();
+        let abandoned = Preparing { stream: self };
         drop(state);
-        let tripwire = self.shared.poison.tripwire(self.worker);
         let made = maker.make(&job);
-        tripwire.disarm();
         let mut state = self.state.lock();
+        std::mem::forget(abandoned);
         let result = match (made, &mut state.place) {
             (Ok(segment), Place::Segments(place)) => {
                 place.preparing = false;
@@ -178,10 +178,7 @@ impl<H: Held> Stream<H> {
             }
             (Ok(_), Place::Region(_)) => Ok(()),
             (Err(error), place) => {
-                if let Place::Segments(place) = place {
-                    place.preparing = false;
-                    place.requested = false;
-                }
+                place.stop_preparing();
                 Err(self.shared.poison.if_poisonous(error))
             }
         };
@@ -200,5 +197,19 @@ impl<H: Held> Stream<H> {
         {
             drop(self.prepare(state));
         }
+    }
+}
+
+/// Poisons the log if the disk panics while a segment is made ready, and wakes those who wait for it.
+struct Preparing<'a, H: Held> {
+    stream: &'a Stream<H>,
+}
+
+impl<H: Held> Drop for Preparing<'_, H> {
+    fn drop(&mut self) {
+        let worker = self.stream.worker;
+        self.stream.shared.poison.set(LogError::Panicked { worker });
+        self.stream.state.lock().place.stop_preparing();
+        self.stream.prepared.notify_all();
     }
 }

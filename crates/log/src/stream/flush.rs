@@ -29,23 +29,8 @@ impl<H: Held> Stream<H> {
         self.harden_through(state, through)
     }
 
-    /// Leads a flush if there is something to flush and none is in flight. Whether it did.
-    ///
-    /// # Errors
-    /// The error that poisoned the log.
-    pub fn flush_if_idle(&self) -> Result<bool, LogError> {
-        if !self.has_pending() {
-            return self.shared.poison.check().map(|()| false);
-        }
-        let state = self.state.lock();
-        self.shared.poison.check()?;
-        if state.in_flight.is_some() || state.filling.records == 0 {
-            return Ok(false);
-        }
-        self.lead(state).map(|_| true)
-    }
-
-    /// Hardens the commits up to `through`: waits for the flight that carries them, or leads it.
+    /// Hardens the commits up to `through`, which were appended: waits for the flight that carries
+    /// them, or leads it.
     pub(super) fn harden_through<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
@@ -69,9 +54,12 @@ impl<H: Held> Stream<H> {
     /// be in flight.
     pub(super) fn lead<'a>(
         &'a self,
-        mut guard: MutexGuard<'a, State<H>>,
+        guard: MutexGuard<'a, State<H>>,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
         self.shared.poison.check()?;
+        let landing = Landing { stream: self };
+        // Declared after `landing`, so that a panic lets go of it first.
+        let mut guard = guard;
         let state = &mut *guard;
         let other = state
             .other
@@ -104,10 +92,6 @@ impl<H: Held> Stream<H> {
             self.shared.request_segment(self.index);
         }
 
-        let landing = Landing {
-            stream: self,
-            locked: kept.is_some(),
-        };
         let started = Instant::now();
         let written = self.write(&mut frame, padded, sequence, &spot);
         let flush_ns = started.elapsed().as_nanos() as u64;
@@ -115,12 +99,12 @@ impl<H: Held> Stream<H> {
         if written.is_ok() {
             frame.held.release();
         }
-        std::mem::forget(landing);
 
         let mut guard = kept.unwrap_or_else(|| self.state.lock());
         let state = &mut *guard;
         let flight = state.flights;
         state.in_flight = None;
+        std::mem::forget(landing);
         if let Err(error) = written {
             // What the group held stays held, for ever: the frame is put aside as it is.
             state.other = Some(frame);
@@ -185,21 +169,17 @@ impl<H: Held> Stream<H> {
     }
 }
 
-/// Poisons the log if a flight ends in a panic, and wakes those who wait for it.
+/// Poisons the log if a flight ends in a panic, ends the flight, and wakes those who wait for it.
 struct Landing<'a, H: Held> {
     stream: &'a Stream<H>,
-    /// Whether the leader holds the stream's lock.
-    locked: bool,
 }
 
 impl<H: Held> Drop for Landing<'_, H> {
     fn drop(&mut self) {
         let worker = self.stream.worker;
         self.stream.shared.poison.set(LogError::Panicked { worker });
-        if !self.locked {
-            // The lock makes sure that who saw no poison is waiting by now.
-            drop(self.stream.state.lock());
-            self.stream.wake_everybody();
-        }
+        // The lock makes sure that who saw no poison is waiting by now.
+        self.stream.state.lock().in_flight = None;
+        self.stream.wake_everybody();
     }
 }

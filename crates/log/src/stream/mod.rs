@@ -19,6 +19,8 @@
 //!   a flight, and nobody is woken for nothing but the next leader's rivals.
 //! - S4. Between the draw of an LSN and the count of its commit nothing can fail. A panic there, or
 //!   in a flight, poisons the log.
+//! - S5. When a stream is closed no flight is under way, and none begins: nothing is pending, or
+//!   the log is poisoned.
 //!
 //! Paper: pwal §4.2, Algorithms 1 and 2
 
@@ -142,12 +144,23 @@ impl<H: Held> Stream<H> {
         (state.sequence, state.max_stamp)
     }
 
-    /// Refuses commits from now on, and hardens those that were accepted.
+    /// Refuses commits from now on, and hardens those that were accepted. On return, whatever it
+    /// says, nothing is being written and nothing will be: whoever opens the log again may write
+    /// where an old write could still have landed.
     pub(crate) fn close(&self) -> Result<(), LogError> {
         let mut state = self.state.lock();
         state.closed = true;
         let through = state.appended;
-        self.harden_through(state, through)
+        let result = self.harden_through(state, through);
+        let mut state = self.state.lock();
+        while state.in_flight.is_some() {
+            let parity = (state.flights & 1) as usize;
+            state = self.leaders[parity].wait(state);
+        }
+        while state.place.is_preparing() {
+            state = self.prepared.wait(state);
+        }
+        result
     }
 
     /// Gives up the segments that hold no frame above `sequence`, for the stream to write again.

@@ -7,6 +7,7 @@ use namiki_platform::Lsn;
 use super::{Stream, Ticket};
 use crate::config::{Group, Held};
 use crate::error::LogError;
+use crate::sync::Ordering;
 
 /// Rounds of looking at a flight before sleeping: about a microsecond, which a flight on emulated
 /// NVM takes, and one to a disk does not notice.
@@ -22,7 +23,18 @@ impl<H: Held> Stream<H> {
     ///
     /// # Errors
     /// The error that poisoned the log: the outcome of the commit is unknown.
+    /// [`LogError::ForeignTicket`] for a ticket that this stream cannot have given out.
     pub fn wait_hardened(&self, ticket: Ticket) -> Result<(), LogError> {
+        // Acquire, like any look at how far the stream is; whoever has the ticket sees its commit.
+        let appended = self.appended.load(Ordering::Acquire);
+        if ticket.worker != self.worker || ticket.number > appended {
+            return Err(LogError::ForeignTicket {
+                worker: ticket.worker,
+                number: ticket.number,
+                asked: self.worker,
+                appended,
+            });
+        }
         if self.is_hardened(ticket) {
             return Ok(());
         }

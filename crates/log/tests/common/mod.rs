@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses some of it")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub(crate) mod hooked;
+
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -103,4 +105,20 @@ pub(crate) fn read(
 pub(crate) fn payloads(disk: &Arc<dyn Disk>, info: &GenerationInfo, worker: u16) -> Vec<Vec<u8>> {
     let (all, _) = read(disk, info, worker).unwrap();
     all.into_iter().map(|(_, _, payload)| payload).collect()
+}
+
+/// What `run` returns; a watchdog for what would otherwise hang the test.
+pub(crate) fn within_reason<T: Send + 'static>(
+    what: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || drop(sender.send(run())));
+    match receiver.recv_timeout(Duration::from_secs(30)) {
+        Ok(value) => {
+            thread.join().unwrap();
+            value
+        }
+        Err(_) => panic!("never, or in a panic: {what}"),
+    }
 }

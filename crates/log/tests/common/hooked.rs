@@ -1,0 +1,142 @@
+//! A disk that calls the test before it does something, and whose blocks are as long as the test
+//! wants them.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SimDisk};
+
+/// What the disk is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Create,
+    /// At this offset.
+    Write(u64),
+    /// A write has been done.
+    Wrote(u64),
+}
+
+type Hook = dyn Fn(Step) -> io::Result<()> + Send + Sync;
+
+#[derive(Clone)]
+pub(crate) struct HookedDisk {
+    inner: SimDisk,
+    block_bytes: usize,
+    hook: Arc<Hook>,
+}
+
+impl HookedDisk {
+    pub(crate) fn new(
+        inner: &SimDisk,
+        hook: impl Fn(Step) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            inner: inner.clone(),
+            block_bytes: 512,
+            hook: Arc::new(hook),
+        }
+    }
+
+    /// The same contents on a device that takes only whole blocks of `block_bytes`.
+    pub(crate) fn with_blocks(inner: &SimDisk, block_bytes: usize) -> Self {
+        Self {
+            block_bytes,
+            ..Self::new(inner, |_| Ok(()))
+        }
+    }
+
+    fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        Arc::new(HookedFile {
+            file,
+            disk: self.clone(),
+        })
+    }
+}
+
+impl std::fmt::Debug for HookedDisk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HookedDisk")
+    }
+}
+
+#[derive(Debug)]
+struct HookedFile {
+    file: Arc<dyn DiskFile>,
+    disk: HookedDisk,
+}
+
+impl HookedFile {
+    fn check(&self, offset: u64, len: usize) -> io::Result<()> {
+        let block = self.disk.block_bytes as u64;
+        if !offset.is_multiple_of(block) || !(len as u64).is_multiple_of(block) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(())
+    }
+}
+
+impl DiskFile for HookedFile {
+    fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.check(offset, bytes.len())?;
+        (self.disk.hook)(Step::Write(offset))?;
+        self.file.write_durable(offset, bytes)?;
+        (self.disk.hook)(Step::Wrote(offset))
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.check(offset, into.len())?;
+        self.file.read_at(offset, into)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.file.len_bytes()
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.disk.block_bytes
+    }
+}
+
+impl Disk for HookedDisk {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file(self.inner.open(path)?))
+    }
+
+    fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        (self.hook)(Step::Create)?;
+        Ok(self.file(self.inner.create(path, len_bytes)?))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.inner.read(path)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.inner.replace(path, bytes)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
+        self.inner.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.inner.create_dir_all(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.inner.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.inner.sync_dir(dir)
+    }
+
+    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
+        self.inner.lock_dir(dir)
+    }
+}
