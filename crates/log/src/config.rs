@@ -223,6 +223,16 @@ impl LogConfig {
                  bytes of headers"
             ));
         }
+        if let Placement::Shared { region_bytes, .. } = self.placement
+            && region_bytes
+                .checked_mul(self.stream_count() as u64)
+                .is_none()
+        {
+            return invalid(format!(
+                "region_bytes is {region_bytes}, and {} such regions are longer than any device",
+                self.stream_count()
+            ));
+        }
         if self.first_lsn == Lsn(0) {
             return invalid("first_lsn is 0, which means that none was drawn".to_owned());
         }

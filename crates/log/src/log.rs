@@ -53,7 +53,9 @@ impl<H: Held> Log<H> {
     /// Creates the log of a new generation in `dir`, the database's `wal` directory.
     ///
     /// Segment files are made when a stream is first used; a shared device is created here if
-    /// there is none.
+    /// there is none. On return every stream has durably what a reader of the generation must find:
+    /// its directory, or the head of its region. Where a crash came before the first commit, the
+    /// same generation can be created again.
     ///
     /// # Errors
     /// [`LogError::InvalidConfig`], [`LogError::GenerationExists`], [`LogError::Foreign`],
@@ -77,7 +79,12 @@ impl<H: Held> Log<H> {
             preparer: CachePadded::new(Requests::new()),
         });
         let device = match &config.placement {
-            Placement::Segments { .. } => None,
+            Placement::Segments { .. } => {
+                // By itself, because it may be there without being durable.
+                disk.create_dir_all(dir)
+                    .map_err(|source| LogError::device("opening", dir, source))?;
+                None
+            }
             Placement::Shared { path, region_bytes } => {
                 Some(open_shared(&*disk, path, count, *region_bytes)?)
             }

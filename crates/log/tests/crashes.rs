@@ -15,10 +15,12 @@ use namiki_platform::disk::sim::{Fault, Loss, SimDisk, Step};
 use namiki_platform::random::Random;
 use namiki_platform::{Generation, Lsn, Stamp, WorkerId};
 
-/// Threads that commit at random places; each commit is marked once it is covered.
-fn run(sim: &SimDisk, config: &LogConfig, threads: u64, commits: u64, seed: u64) {
+/// Threads that commit at random places; each commit is marked once it is covered. Returns the
+/// event from which on the generation may be announced.
+fn run(sim: &SimDisk, config: &LogConfig, threads: u64, commits: u64, seed: u64) -> usize {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let log: Arc<Log<()>> = create(&disk, config.clone());
+    let created = sim.events();
     std::thread::scope(|scope| {
         for thread in 0..threads {
             let log = &log;
@@ -44,6 +46,7 @@ fn run(sim: &SimDisk, config: &LogConfig, threads: u64, commits: u64, seed: u64)
             });
         }
     });
+    created
 }
 
 /// The commits that recovery keeps: number and LSN.
@@ -74,8 +77,8 @@ fn recover(disk: &Arc<dyn Disk>, config: &LogConfig) -> BTreeMap<u64, Lsn> {
 
 fn enumerate(config: &LogConfig, seed: u64) {
     let sim = SimDisk::new().with_yields(seed);
-    run(&sim, config, 3, 10, seed);
-    for at in 0..=sim.events() {
+    let created = run(&sim, config, 3, 10, seed);
+    for at in created..=sim.events() {
         let acknowledged = sim.marks_before(at);
         let sectors = sim.pending_sectors(at);
         let losses = [Loss::None, Loss::All]
@@ -176,6 +179,50 @@ fn what_many_threads_append_to_few_streams_is_all_read_back() {
     }
 }
 
+#[test]
+fn creating_a_log_again_after_a_crash_while_it_was_created_works_and_one_created_is_found() {
+    for placement in [config(1).placement, shared(64 << 10)] {
+        for layout in [Layout::PerWorker, Layout::Single] {
+            let sim = SimDisk::new();
+            let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+            let mut config = config(3);
+            config.placement = placement.clone();
+            config.layout = layout;
+            let _log: Arc<Log<()>> = create(&disk, config.clone());
+            let created = sim.events();
+            for at in 0..=created {
+                let names = sim.pending_names(at);
+                for loss in [Loss::None, Loss::All]
+                    .into_iter()
+                    .chain((0..names).map(Loss::NamesAfter))
+                    .chain((0..8).map(Loss::Seeded))
+                {
+                    let image = sim.crash_image(at, loss);
+                    let disk: Arc<dyn Disk> = Arc::new(image.clone());
+                    let streams = config.stream_count() as u16;
+                    if at == created {
+                        for stream in 0..streams {
+                            assert!(payloads(&disk, &info(&config), stream).is_empty());
+                        }
+                    }
+                    let log: Arc<Log<()>> = create(&disk, config.clone());
+                    // What is found may not have been durable before: it is now.
+                    let again = image.crash_image(image.events(), Loss::All);
+                    let again: Arc<dyn Disk> = Arc::new(again);
+                    for stream in 0..streams {
+                        assert!(payloads(&again, &info(&config), stream).is_empty());
+                        put(log.stream(WorkerId(stream)), 1, b"p").unwrap();
+                    }
+                    log.close().unwrap();
+                    for stream in 0..streams {
+                        assert_eq!(payloads(&disk, &info(&config), stream), [b"p"]);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A write that failed may come to light at any later crash. The generation it belonged to is
 /// sealed by then, and the next one writes over its place or elsewhere.
 #[test]
@@ -219,6 +266,7 @@ fn a_failed_write_that_comes_to_light_later_changes_nothing() {
             let from = sim.events();
             config.generation = Generation(2);
             let log: Arc<Log<()>> = create(&disk, config.clone());
+            let created = sim.events();
             for n in 0..4 {
                 let (ticket, _) = put(log.stream(stream), n, &[n as u8; 300]).unwrap();
                 log.stream(stream).wait_hardened(ticket).unwrap();
@@ -231,6 +279,15 @@ fn a_failed_write_that_comes_to_light_later_changes_nothing() {
                     let disk: Arc<dyn Disk> = Arc::new(sim.crash_image(at, loss));
                     let kept = payloads(&disk, &first, 0).len();
                     assert_eq!(kept, found, "event {at}, {loss:?}");
+                    if at < created {
+                        // Not announced: the same generation is created again.
+                        let log: Arc<Log<()>> = create(&disk, config.clone());
+                        put(log.stream(stream), 9, b"second").unwrap();
+                        log.close().unwrap();
+                        assert_eq!(payloads(&disk, &info(&config), 0), [b"second"]);
+                        assert_eq!(payloads(&disk, &first, 0).len(), found);
+                        continue;
+                    }
                     let second = info(&config);
                     let kept = payloads(&disk, &second, 0).len();
                     assert!(

@@ -296,6 +296,14 @@ fn a_contradictory_configuration_is_an_error_that_names_the_setting() {
     let refused = Log::<()>::create(Arc::clone(&disk), &wal(), config.clone()).unwrap_err();
     assert!(refused.to_string().contains("segment_bytes"), "{refused}");
     config.placement = shared(10_000);
-    let refused = Log::<()>::create(disk, &wal(), config).unwrap_err();
+    let refused = Log::<()>::create(Arc::clone(&disk), &wal(), config.clone()).unwrap_err();
     assert!(refused.to_string().contains("region_bytes"), "{refused}");
+    // Sixteen of these are as long as nothing.
+    config.streams = std::num::NonZeroU16::new(16).unwrap();
+    config.placement = shared(1 << 60);
+    assert!(matches!(
+        config.check(),
+        Err(LogError::InvalidConfig { reason }) if reason.contains("region_bytes")
+    ));
+    assert!(Log::<()>::create(disk, &wal(), config).is_err());
 }

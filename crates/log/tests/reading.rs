@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use common::hooked::HookedDisk;
 use common::*;
 use namiki_log::{GenerationInfo, Log, LogConfig, ReadError, Retain, Seal};
 use namiki_platform::disk::Disk;
@@ -18,6 +19,14 @@ const W: WorkerId = WorkerId(0);
 
 fn segment(number: u64) -> PathBuf {
     PathBuf::from(format!("/db/wal/0000/000001-{number:08}.seg"))
+}
+
+/// The event from which on a generation may be announced.
+fn created(config: &LogConfig) -> usize {
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let _log: Arc<Log<()>> = create(&disk, config.clone());
+    sim.events()
 }
 
 /// Frames of `bytes` payload each, numbered from 0.
@@ -173,7 +182,7 @@ fn a_crash_at_any_event_of_recycling_keeps_every_hardened_frame_that_is_retained
     let mut config = config(1);
     config.retain = Retain::Last(NonZeroU32::new(2).unwrap());
     let info = write(&sim, &config, 64, 700);
-    for at in 0..=sim.events() {
+    for at in created(&config)..=sim.events() {
         let acknowledged = sim.marks_before(at).len() as u64;
         let names = sim.pending_names(at);
         let losses = [Loss::None, Loss::All, Loss::Seeded(at as u64)]
@@ -286,14 +295,10 @@ fn a_crash_between_body_and_header_loses_only_the_unacknowledged() {
     let mut config = config(1);
     config.placement = shared(64 << 10);
     let info = write(&sim, &config, 6, 700);
-    for at in 0..=sim.events() {
+    for at in created(&config)..=sim.events() {
         let acknowledged = sim.marks_before(at).len() as u64;
         for loss in (0..40).map(Loss::Seeded).chain([Loss::None, Loss::All]) {
             let image = sim.crash_image(at, loss);
-            if image.open(Path::new("/db/device")).is_err() {
-                assert_eq!(acknowledged, 0);
-                continue;
-            }
             let disk: Arc<dyn Disk> = Arc::new(image);
             let found = payloads(&disk, &info, 0).len() as u64;
             assert!(
@@ -363,11 +368,207 @@ fn a_segment_of_a_later_version_or_another_database_is_not_taken_for_damage() {
 #[test]
 fn a_stream_that_was_never_used_is_empty() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let config = config(2);
+    for placement in [config(1).placement, shared(64 << 10)] {
+        let mut config = config(2);
+        config.placement = placement;
+        let _log: Arc<Log<()>> = create(&disk, config.clone());
+        assert!(payloads(&disk, &info(&config), 1).is_empty());
+    }
+}
+
+/// What opening a stream or reading it says.
+fn message(sim: &SimDisk, info: &GenerationInfo, worker: u16) -> String {
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    match read(&disk, info, worker) {
+        Err(error @ ReadError::Damaged { .. }) => error.to_string(),
+        other => panic!("no damage found: {other:?}"),
+    }
+}
+
+/// Seals or does not seal a generation in which nothing was written.
+fn sealed_and_not(info: &GenerationInfo) -> [GenerationInfo; 2] {
+    let mut sealed = info.clone();
+    sealed.seal = Some(Seal {
+        last_sequences: vec![0; usize::from(info.streams)],
+        last_lsn: Lsn(0),
+        max_stamp: Stamp(0),
+    });
+    [info.clone(), sealed]
+}
+
+#[test]
+fn a_stream_whose_directory_is_missing_is_not_empty() {
+    let sim = SimDisk::new();
+    // Streams 0 and 1 have one, stream 2 has none; none has a file.
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let _log: Arc<Log<()>> = create(&disk, config(2));
+    for info in sealed_and_not(&info(&config(3))) {
+        assert!(payloads(&disk, &info, 0).is_empty());
+        assert!(payloads(&disk, &info, 1).is_empty());
+        assert_eq!(
+            message(&sim, &info, 2),
+            "/db/wal/0002 is missing from the log: the directory of the stream is missing"
+        );
+    }
+}
+
+#[test]
+fn a_missing_file_is_said_to_be_missing() {
+    let sim = SimDisk::new();
+    let mut info = write(&sim, &config(1), 40, 700);
+    sim.remove(&segment(1)).unwrap();
+    assert_eq!(
+        message(&sim, &info, 0),
+        "/db/wal/0000/000001-00000001.seg is missing from the log: a later file of the stream is \
+         there"
+    );
+    sim.remove(&segment(2)).unwrap();
+    sim.remove(&segment(3)).unwrap();
+    info.seal = Some(Seal {
+        last_sequences: vec![40],
+        last_lsn: Lsn(40),
+        max_stamp: Stamp(39),
+    });
+    assert_eq!(
+        message(&sim, &info, 0),
+        "/db/wal/0000/000001-00000001.seg is missing from the log: frames of the stream were \
+         hardened"
+    );
+}
+
+#[test]
+fn a_region_without_its_head_is_not_empty() {
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let mut config = config(2);
+    config.placement = shared(64 << 10);
     let info = info(&config);
-    assert!(payloads(&disk, &info, 1).is_empty());
-    let _log: Arc<Log<()>> = create(&disk, config);
-    assert!(payloads(&disk, &info, 1).is_empty());
+    for info in sealed_and_not(&info) {
+        assert_eq!(
+            message(&sim, &info, 0),
+            "/db/device is missing from the log: the device or file of all streams is missing"
+        );
+    }
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    put(log.stream(W), 1, b"p").unwrap();
+    log.close().unwrap();
+
+    let mut more = info.clone();
+    more.streams = 3;
+    let mut vast = info.clone();
+    vast.placement = shared(1 << 63);
+    for (info, worker) in [(&more, 2), (&vast, 0), (&vast, 1), (&vast, 3)] {
+        assert!(
+            message(&sim, info, worker).starts_with(
+                "log file /db/device is damaged at byte 131072: it is too short for the regions"
+            ),
+            "{}",
+            message(&sim, info, worker)
+        );
+    }
+    let mut later = info.clone();
+    later.generation = Generation(2);
+    for later in sealed_and_not(&later) {
+        assert!(message(&sim, &later, 0).ends_with("head of the region is of an older generation"));
+    }
+    let mut other = info.clone();
+    other.placement = shared(32 << 10);
+    assert!(message(&sim, &other, 0).ends_with("contradicts the manifest"));
+
+    for (slot, region) in [(0, 0), (1, 0), (1, 1)] {
+        let at = region * (64 << 10) + slot * 512;
+        sim.damage(Path::new("/db/device"), at, &[0xFF; 96])
+            .unwrap();
+        if (slot, region) == (1, 0) {
+            let [open, sealed] = sealed_and_not(&info);
+            for info in [open, sealed] {
+                assert_eq!(
+                    message(&sim, &info, 0),
+                    "log file /db/device is damaged at byte 0: neither slot holds a head of the \
+                     region"
+                );
+            }
+        }
+    }
+    assert!(message(&sim, &info, 1).contains("at byte 65536: neither slot"));
+}
+
+/// Every block size and every parity of head writes, so that either slot is the one that counts.
+#[test]
+fn what_was_written_in_other_blocks_is_read_and_hardened_and_sealed_or_refused() {
+    for (written, present) in [(512, 4096), (4096, 512), (512, 512), (4096, 4096)] {
+        for frames in 1..6 {
+            for placement in [config(1).placement, shared(64 << 10)] {
+                let sim = SimDisk::new();
+                let disk: Arc<dyn Disk> = Arc::new(HookedDisk::with_blocks(&sim, written));
+                let mut config = config(2);
+                config.placement = placement;
+                let log: Arc<Log<()>> = create(&disk, config.clone());
+                for n in 0..frames {
+                    put(log.stream(WorkerId(1)), n, &[n as u8; 700]).unwrap();
+                    log.stream(WorkerId(1)).flush().unwrap();
+                }
+                drop(log);
+
+                let before = sim.events();
+                let moved: Arc<dyn Disk> = Arc::new(HookedDisk::with_blocks(&sim, present));
+                let mut info = info(&config);
+                let (records, end) = read(&moved, &info, 1).unwrap();
+                assert_eq!((records.len() as u64, end.torn), (frames, false));
+                namiki_log::harden_tail(&moved, &wal(), &info, WorkerId(1), &end).unwrap();
+                assert!(sim.events() > before);
+                // Nothing was changed by it.
+                assert_eq!(read(&moved, &info, 1).unwrap(), (records.clone(), end));
+                info.seal = Some(Seal {
+                    last_sequences: vec![0, frames],
+                    last_lsn: Lsn(frames),
+                    max_stamp: Stamp(frames),
+                });
+                assert_eq!(read(&moved, &info, 1).unwrap().0, records);
+
+                let mut next = config.clone();
+                next.generation = Generation(2);
+                let log = Log::<()>::create(Arc::clone(&moved), &wal(), next.clone());
+                let region = matches!(next.placement, namiki_log::Placement::Shared { .. });
+                if region && written < present {
+                    let error = log.unwrap_err().to_string();
+                    assert!(
+                        error.contains("/db/device was laid out in blocks of 512 bytes"),
+                        "{error}"
+                    );
+                    continue;
+                }
+                let log = log.unwrap();
+                put(log.stream(WorkerId(1)), 9, b"second").unwrap();
+                log.close().unwrap();
+                assert_eq!(payloads(&moved, &common::info(&next), 1), [b"second"]);
+                assert_eq!(read(&moved, &info, 1).unwrap().0, records);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_torn_head_leaves_the_other_slot_whatever_the_blocks_are() {
+    for (written, present) in [(512, 4096), (4096, 512)] {
+        for frames in 1..4u64 {
+            let sim = SimDisk::new();
+            let disk: Arc<dyn Disk> = Arc::new(HookedDisk::with_blocks(&sim, written));
+            let mut config = config(1);
+            config.placement = shared(64 << 10);
+            let log: Arc<Log<()>> = create(&disk, config.clone());
+            for n in 0..frames {
+                put(log.stream(W), n, &[n as u8; 700]).unwrap();
+                log.stream(W).flush().unwrap();
+            }
+            // The first head is the first write, into the second slot.
+            let slot = (frames + 1) % 2 * written as u64;
+            sim.damage(Path::new("/db/device"), slot + 50, &[0xFF; 9])
+                .unwrap();
+            let moved: Arc<dyn Disk> = Arc::new(HookedDisk::with_blocks(&sim, present));
+            assert_eq!(payloads(&moved, &info(&config), 0).len() as u64, frames - 1);
+        }
+    }
 }
 
 #[test]

@@ -32,9 +32,11 @@
 use namiki_platform::{Generation, WorkerId};
 
 use super::segment::Found;
-use super::{VERSION, put, u16_at, u32_at, u64_at, u128_at};
+use super::{BLOCK_BYTES_MAX, VERSION, put, u16_at, u32_at, u64_at, u128_at};
 
 pub(crate) const REGION_HEADER_BYTES: usize = 96;
+/// What both slots take at most.
+pub(crate) const SLOTS_BYTES_MAX: usize = 2 * BLOCK_BYTES_MAX;
 
 const MAGIC: [u8; 8] = *b"NAMIKREG";
 
@@ -80,7 +82,7 @@ impl RegionHeader {
         if version != VERSION {
             return Found::FromTheFuture(version);
         }
-        Found::Header(Self {
+        let head = Self {
             identity: u128_at(block, 16),
             sequence: u64_at(block, 32),
             start: u64_at(block, 40),
@@ -90,13 +92,27 @@ impl RegionHeader {
             generation: Generation(u32_at(block, 72)),
             block_bytes: u32_at(block, 76),
             worker: WorkerId(u16_at(block, 80)),
-        })
+        };
+        match head.block_bytes {
+            512 | 1024 | 2048 | 4096 => Found::Header(head),
+            _ => Found::Nothing,
+        }
     }
 
-    /// The head that counts among the contents of the two slots, given one after the other.
-    pub(crate) fn read_slots(slots: &[u8], block_bytes: usize) -> Found<Self> {
-        let first = Self::read(&slots[..block_bytes]);
-        let second = Self::read(&slots[block_bytes..]);
+    /// The head that counts, among the two slots at the start of `region`. The slots are as long as
+    /// the blocks were when the region was laid out, which the device's of today need not be.
+    pub(crate) fn read_slots(region: &[u8]) -> Found<Self> {
+        let first = Self::read(region);
+        let second = match &first {
+            Found::FromTheFuture(_) => Found::Nothing,
+            Found::Header(head) => Self::read_second(region, head.block_bytes as usize),
+            // What was laid out in longer blocks has nothing between the slots.
+            Found::Nothing => [512, 1024, 2048, BLOCK_BYTES_MAX]
+                .into_iter()
+                .map(|block_bytes| Self::read_second(region, block_bytes))
+                .find(|found| *found != Found::Nothing)
+                .unwrap_or(Found::Nothing),
+        };
         match (first, second) {
             (Found::FromTheFuture(version), _) | (_, Found::FromTheFuture(version)) => {
                 Found::FromTheFuture(version)
@@ -110,4 +126,17 @@ impl RegionHeader {
             (Found::Nothing, Found::Nothing) => Found::Nothing,
         }
     }
+
+    fn read_second(region: &[u8], block_bytes: usize) -> Found<Self> {
+        match Self::read(region.get(block_bytes..).unwrap_or_default()) {
+            Found::Header(head) if head.block_bytes as usize != block_bytes => Found::Nothing,
+            found => found,
+        }
+    }
+}
+
+/// Where a stream's region starts in the device; none if that is beyond any device's end.
+pub(crate) fn region_base(worker: WorkerId, region_bytes: u64) -> Option<u64> {
+    let base = u64::from(worker.0).checked_mul(region_bytes)?;
+    base.checked_add(region_bytes).map(|_| base)
 }

@@ -15,7 +15,7 @@ use namiki_platform::{Generation, WorkerId};
 use super::Spot;
 use crate::error::LogError;
 use crate::format::frame::Seed;
-use crate::format::region::RegionHeader;
+use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
 use crate::format::segment::Found;
 
 pub(crate) struct RegionPlace {
@@ -36,20 +36,22 @@ pub(crate) fn open_shared(
     streams: usize,
     region_bytes: u64,
 ) -> Result<Arc<dyn DiskFile>, LogError> {
+    // `LogConfig::check` made sure that this is a number.
+    let bytes = region_bytes.saturating_mul(streams as u64);
     let file = match disk.open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let file = disk
-                .create(path, region_bytes * streams as u64)
-                .map_err(|source| LogError::preparing(path, source))?;
-            if let Some(dir) = path.parent() {
-                disk.sync_dir(dir)
-                    .map_err(|source| LogError::preparing(path, source))?;
-            }
-            file
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => disk
+            .create(path, bytes)
+            .map_err(|source| LogError::preparing(path, source))?,
         other => other.map_err(|source| LogError::device("opening", path, source))?,
     };
-    if file.len_bytes() < region_bytes * streams as u64 {
+    // Also if it was there: a crash may have come between its creation and this.
+    let dir = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    disk.sync_dir(dir)
+        .map_err(|source| LogError::preparing(path, source))?;
+    if file.len_bytes() < bytes {
         return Err(LogError::DeviceTooSmall {
             path: path.to_owned(),
             bytes: file.len_bytes(),
@@ -69,23 +71,25 @@ impl RegionPlace {
         generation: Generation,
         worker: WorkerId,
     ) -> Result<Self, LogError> {
-        let block_bytes = file.block_bytes();
-        let base = u64::from(worker.0) * region_bytes;
-        let mut slots = AlignedBuf::zeroed(2 * block_bytes);
+        let device_block = file.block_bytes();
+        let invalid = |reason: String| LogError::InvalidConfig { reason };
+        let base = region_base(worker, region_bytes)
+            .ok_or_else(|| invalid(format!("region_bytes is {region_bytes}, too large")))?;
+        let mut slots = AlignedBuf::zeroed(SLOTS_BYTES_MAX);
         file.read_at(base, &mut slots)
             .map_err(|source| LogError::device("reading", &path, source))?;
         let mut head = RegionHeader {
             identity,
             sequence: 0,
-            start: 2 * block_bytes as u64,
-            end: 2 * block_bytes as u64,
+            start: 2 * device_block as u64,
+            end: 2 * device_block as u64,
             region_bytes,
             writes: 0,
             generation,
-            block_bytes: block_bytes as u32,
+            block_bytes: device_block as u32,
             worker,
         };
-        match RegionHeader::read_slots(&slots, block_bytes) {
+        match RegionHeader::read_slots(&slots) {
             Found::Nothing => {}
             Found::Header(before) => {
                 if before.identity != identity {
@@ -93,15 +97,22 @@ impl RegionPlace {
                         path: path.to_path_buf(),
                     });
                 }
-                if before.region_bytes != region_bytes || before.block_bytes != head.block_bytes {
-                    return Err(LogError::InvalidConfig {
-                        reason: format!(
-                            "{} was laid out with regions of {} bytes in blocks of {}",
-                            path.display(),
-                            before.region_bytes,
-                            before.block_bytes
-                        ),
-                    });
+                if before.region_bytes != region_bytes {
+                    return Err(invalid(format!(
+                        "region_bytes is {region_bytes}, but {} was laid out with regions of {} \
+                         bytes",
+                        path.display(),
+                        before.region_bytes
+                    )));
+                }
+                if !(before.block_bytes as usize).is_multiple_of(device_block) {
+                    return Err(invalid(format!(
+                        "{} was laid out in blocks of {} bytes, and now lies on a device that \
+                         writes only blocks of {device_block}: it can be read here, but not \
+                         written",
+                        path.display(),
+                        before.block_bytes
+                    )));
                 }
                 // An opening that got no further than its head may be repeated.
                 let unused = before.generation == generation && before.sequence == 0;
@@ -111,19 +122,21 @@ impl RegionPlace {
                         path: path.to_path_buf(),
                     });
                 }
+                head.block_bytes = before.block_bytes;
                 head.start = before.end;
                 head.end = before.end;
                 head.writes = before.writes;
             }
             Found::FromTheFuture(version) => {
-                return Err(LogError::InvalidConfig {
-                    reason: format!("{} has format version {version}", path.display()),
-                });
+                return Err(invalid(format!(
+                    "{} has format version {version}",
+                    path.display()
+                )));
             }
         }
         head.writes += 1;
         let place = Self {
-            block_bytes,
+            block_bytes: head.block_bytes as usize,
             file,
             path,
             base,

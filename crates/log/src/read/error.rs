@@ -1,7 +1,7 @@
 //! Why a log cannot be read.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use namiki_platform::Lsn;
 
@@ -11,12 +11,14 @@ use namiki_platform::Lsn;
 pub enum ReadError {
     /// Something that was hardened is gone: damage, not the torn tail of a crash. Restore from a
     /// copy.
-    #[error("log file {} is damaged at byte {offset_bytes}: {what}", file.display())]
+    #[error("{}", damaged(file, *offset_bytes, *missing, what))]
     Damaged {
-        /// The file, which may be missing altogether.
+        /// The file, or the directory if that is missing.
         file: PathBuf,
         /// Where the first thing is missing.
         offset_bytes: u64,
+        /// Whether there is no such file or directory at all; `offset_bytes` is 0 then.
+        missing: bool,
         /// What is wrong with it.
         what: &'static str,
     },
@@ -51,4 +53,34 @@ pub enum ReadError {
         #[source]
         source: io::Error,
     },
+}
+
+impl ReadError {
+    /// Something that has to be there is not.
+    pub(super) fn missing(file: &Path, what: &'static str) -> Self {
+        Self::Damaged {
+            file: file.to_owned(),
+            offset_bytes: 0,
+            missing: true,
+            what,
+        }
+    }
+
+    /// Something is there, and is not what it has to be.
+    pub(super) fn damaged(file: &Path, offset_bytes: u64, what: &'static str) -> Self {
+        Self::Damaged {
+            file: file.to_owned(),
+            offset_bytes,
+            missing: false,
+            what,
+        }
+    }
+}
+
+fn damaged(file: &Path, offset_bytes: u64, missing: bool, what: &str) -> String {
+    let file = file.display();
+    match missing {
+        true => format!("{file} is missing from the log: {what}"),
+        false => format!("log file {file} is damaged at byte {offset_bytes}: {what}"),
+    }
 }

@@ -7,6 +7,7 @@
 //!
 //! Only the last frame is in doubt, because the one before was durable before it was begun.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use namiki_platform::disk::{AlignedBuf, Disk};
 
 use super::{ReadError, StreamEnd};
 use crate::config::Placement;
+use crate::format::region::region_base;
 use crate::format::segment::{file_name, stream_dir};
 use crate::info::GenerationInfo;
 
@@ -25,7 +27,9 @@ pub(crate) struct Tail {
     pub(crate) segment: u64,
     pub(crate) offset: u64,
     /// With its padding.
-    pub(crate) bytes: usize,
+    pub(crate) bytes: u64,
+    /// The unit in which it was written, which the device's of today need not be.
+    pub(crate) block_bytes: u64,
 }
 
 /// Makes durable what was read up to `end`. To be called when recovery has read a stream of a
@@ -47,29 +51,32 @@ pub fn harden_tail(
     match &info.placement {
         Placement::Segments { .. } => {
             let path = stream_dir(dir, worker).join(file_name(info.generation, tail.segment));
-            rewrite(&**disk, &path, tail.offset, |_| tail.bytes)
+            rewrite(&**disk, &path, tail.offset, tail.bytes)
         }
         Placement::Shared { path, region_bytes } => {
-            rewrite(&**disk, path, tail.offset, |_| tail.bytes)?;
+            rewrite(&**disk, path, tail.offset, tail.bytes)?;
             // The head, in whichever of the two slots: either content of either slot will do.
-            let base = u64::from(worker.0) * region_bytes;
-            rewrite(&**disk, path, base, |block_bytes| 2 * block_bytes)
+            let base = region_base(worker, *region_bytes).unwrap_or_default();
+            rewrite(&**disk, path, base, 2 * tail.block_bytes)
         }
     }
 }
 
-fn rewrite(
-    disk: &dyn Disk,
-    path: &Path,
-    offset: u64,
-    bytes: impl FnOnce(usize) -> usize,
-) -> Result<(), ReadError> {
+/// Writes a stretch of a file as it is, and as much around it as makes whole blocks. That is older
+/// and durable, or no frame; written again as it was read it is not changed, however that ends.
+fn rewrite(disk: &dyn Disk, path: &Path, offset: u64, bytes: u64) -> Result<(), ReadError> {
     let failed = |source| ReadError::Device {
         file: PathBuf::from(path),
         source,
     };
     let file = disk.open(path).map_err(failed)?;
-    let mut buf = AlignedBuf::zeroed(bytes(file.block_bytes()));
-    let got = file.read_at(offset, &mut buf).map_err(failed)?;
-    file.write_durable(offset, &buf[..got]).map_err(failed)
+    let block = file.block_bytes() as u64;
+    let from = offset / block * block;
+    let to = (offset + bytes).next_multiple_of(block);
+    let mut buf = AlignedBuf::zeroed((to - from) as usize);
+    let got = file.read_at(from, &mut buf).map_err(failed)?;
+    if got < buf.len() {
+        return Err(failed(io::ErrorKind::UnexpectedEof.into()));
+    }
+    file.write_durable(from, &buf).map_err(failed)
 }

@@ -10,7 +10,7 @@ use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 use super::ReadError;
 use crate::config::{Placement, Retain};
 use crate::format::BLOCK_BYTES_MAX;
-use crate::format::region::RegionHeader;
+use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
 use crate::format::segment::{Found, SegmentHeader, file_name, parse_file_name, stream_dir};
 use crate::info::GenerationInfo;
 
@@ -34,7 +34,7 @@ pub(super) enum Source {
         /// The generation's files: number and path, without gaps.
         files: Vec<(u64, PathBuf)>,
     },
-    /// Everything up to the end that the region's head gives was hardened.
+    /// Everything up to the end that the region's head gives was hardened. Taken when it is opened.
     Region(Option<Extent>),
 }
 
@@ -51,14 +51,10 @@ impl Source {
                 let files = list(&*disk, dir, info, worker)?;
                 Ok(Self::Segments { disk, files })
             }
-            Placement::Shared { path, region_bytes } => Ok(Self::Region(region(
-                &*disk,
-                path,
-                *region_bytes,
-                identity,
-                info,
-                worker,
-            )?)),
+            Placement::Shared { path, region_bytes } => {
+                let extent = region(&*disk, path, *region_bytes, identity, info, worker)?;
+                Ok(Self::Region(Some(extent)))
+            }
         }
     }
 
@@ -105,7 +101,13 @@ fn list(
     let dir = stream_dir(dir, worker);
     let entries = match disk.list(&dir) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // It was made durable before the generation was announced.
+            return Err(ReadError::missing(
+                &dir,
+                "the directory of the stream is missing",
+            ));
+        }
         Err(source) => return Err(ReadError::Device { file: dir, source }),
     };
     let mut files: Vec<_> = entries
@@ -122,11 +124,10 @@ fn list(
     };
     for (expected, (number, _)) in (first..).zip(&files) {
         if *number != expected {
-            return Err(ReadError::Damaged {
-                file: dir.join(file_name(info.generation, expected)),
-                offset_bytes: 0,
-                what: "the file is missing, though a later one is there",
-            });
+            return Err(ReadError::missing(
+                &dir.join(file_name(info.generation, expected)),
+                "a later file of the stream is there",
+            ));
         }
     }
     Ok(files)
@@ -180,6 +181,8 @@ fn segment(
     }
 }
 
+/// The frames that the region's head covers. Every stream of a generation has a head of it, or of a
+/// later one: it was durable before the generation was announced.
 fn region(
     disk: &dyn Disk,
     path: &Path,
@@ -187,24 +190,32 @@ fn region(
     identity: u128,
     info: &GenerationInfo,
     worker: WorkerId,
-) -> Result<Option<Extent>, ReadError> {
+) -> Result<Extent, ReadError> {
     let failed = |source| ReadError::Device {
         file: path.to_owned(),
         source,
     };
     let file = match disk.open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(ReadError::missing(
+                path,
+                "the device or file of all streams is missing",
+            ));
+        }
         other => other.map_err(failed)?,
     };
-    let block_bytes = file.block_bytes();
-    let base = u64::from(worker.0) * region_bytes;
-    let mut slots = AlignedBuf::zeroed(2 * block_bytes);
+    let base = match region_base(worker, region_bytes) {
+        Some(base) if base + region_bytes <= file.len_bytes() => base,
+        _ => {
+            let what = "it is too short for the regions that the manifest tells of";
+            return Err(ReadError::damaged(path, file.len_bytes(), what));
+        }
+    };
+    let damaged = |what| ReadError::damaged(path, base, what);
+    let mut slots = AlignedBuf::zeroed(SLOTS_BYTES_MAX);
     let got = file.read_at(base, &mut slots).map_err(failed)?;
-    if got < slots.len() {
-        return Ok(None);
-    }
-    let head = match RegionHeader::read_slots(&slots, block_bytes) {
-        Found::Nothing => return Ok(None),
+    let head = match RegionHeader::read_slots(&slots[..got]) {
+        Found::Nothing => return Err(damaged("neither slot holds a head of the region")),
         Found::FromTheFuture(version) => {
             return Err(ReadError::FromTheFuture {
                 file: path.to_owned(),
@@ -218,28 +229,28 @@ fn region(
         }
         Found::Header(head) => head,
     };
-    if head.worker != worker || head.end > region_bytes || head.start > head.end {
-        return Err(ReadError::Damaged {
-            file: path.to_owned(),
-            offset_bytes: base,
-            what: "the head of the region contradicts the manifest",
-        });
+    if head.worker != worker
+        || head.region_bytes != region_bytes
+        || head.end > region_bytes
+        || head.start > head.end
+    {
+        return Err(damaged("the head of the region contradicts the manifest"));
     }
     if head.generation < info.generation {
-        return Ok(None);
+        return Err(damaged("the head of the region is of an older generation"));
     }
     let start = match head.generation == info.generation {
         true => head.start,
         // Generations follow each other: the reader skips what is older.
-        false => 2 * block_bytes as u64,
+        false => 2 * u64::from(head.block_bytes),
     };
-    Ok(Some(Extent {
+    Ok(Extent {
         path: path.to_owned(),
         segment: 0,
         start: base + start,
         end: base + head.end,
-        block_bytes,
+        block_bytes: head.block_bytes as usize,
         has_header: true,
         file,
-    }))
+    })
 }

@@ -14,7 +14,7 @@ use crate::config::Placement;
 use crate::format::frame::{
     FRAME_HEADER_BYTES, FrameHeader, LogRecord, Seed, is_sound, peek, record,
 };
-use crate::format::segment::stream_dir;
+use crate::format::segment::{file_name, stream_dir};
 use crate::info::GenerationInfo;
 
 /// Reads one stream of one generation from its first frame to its end.
@@ -89,8 +89,9 @@ impl StreamReader {
     /// Opens the stream of `worker`. `dir` is the database's `wal` directory.
     ///
     /// # Errors
-    /// [`ReadError::Damaged`] if a file is missing between others, [`ReadError::Device`]; for a
-    /// shared device also the errors that its head can be the cause of.
+    /// [`ReadError::Damaged`] if the stream's directory is missing, or a file between others;
+    /// [`ReadError::Device`]; for a shared device also the errors that its head can be the cause of:
+    /// that head was durable before the generation was announced, so without it there is no log.
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -163,7 +164,10 @@ impl StreamReader {
             }
             if self.here.is_none() && !self.enter(0)? {
                 return match sealed {
-                    Some(_) => Err(self.damaged("frames that were hardened are missing")),
+                    Some(_) => Err(ReadError::missing(
+                        &self.home.join(file_name(self.info.generation, 1)),
+                        "frames of the stream were hardened",
+                    )),
                     None => Ok(None),
                 };
             }
@@ -211,7 +215,8 @@ impl StreamReader {
         self.end.tail = Tail {
             segment: self.here.as_ref().map_or(0, |(extent, _)| extent.segment),
             offset: self.at,
-            bytes: padded as usize,
+            bytes: padded,
+            block_bytes: self.block_bytes() as u64,
         };
         self.at += padded;
         self.expected = Some(header.sequence + 1);
@@ -268,11 +273,8 @@ impl StreamReader {
                             true => (self.place().0, 0),
                             false => place,
                         };
-                        return Err(ReadError::Damaged {
-                            file,
-                            offset_bytes,
-                            what: "later frames are intact",
-                        });
+                        let what = "later frames are intact";
+                        return Err(ReadError::damaged(&file, offset_bytes, what));
                     }
                 }
                 torn = torn || !self.is_zero(at, step as usize)?;
@@ -382,11 +384,14 @@ impl StreamReader {
     }
 
     fn padded(&self, header: &FrameHeader) -> u64 {
-        let block = self
-            .here
+        (header.length as usize).next_multiple_of(self.block_bytes()) as u64
+    }
+
+    /// The unit of the frames here.
+    fn block_bytes(&self) -> usize {
+        self.here
             .as_ref()
-            .map_or(512, |(extent, _)| extent.block_bytes);
-        (header.length as usize).next_multiple_of(block) as u64
+            .map_or(512, |(extent, _)| extent.block_bytes)
     }
 
     /// Where the reader is, for an error.
@@ -399,11 +404,7 @@ impl StreamReader {
 
     fn damaged(&self, what: &'static str) -> ReadError {
         let (file, offset_bytes) = self.place();
-        ReadError::Damaged {
-            file,
-            offset_bytes,
-            what,
-        }
+        ReadError::damaged(&file, offset_bytes, what)
     }
 }
 
