@@ -3,4 +3,5 @@
 pub mod crash;
 pub mod history;
 pub mod kill;
+pub mod numbers;
 pub mod workload;

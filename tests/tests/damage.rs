@@ -1,0 +1,139 @@
+//! Damaged, deleted and foreign files: named by file and byte, and nothing is changed.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+
+use namiki::{OpenError, ReadError};
+use namiki_platform::disk::Disk;
+use namiki_tests::numbers::{BOTH_ORDERS, builder, keys, segments, written};
+
+#[test]
+fn damage_in_the_middle_of_a_log_is_named_by_file_and_byte() {
+    for spec in ["TT(NLR)+PWAL(1)", "TT(ELR)+PWAL(1)", "TT(ELR)+SWAL(1)"] {
+        for closed in [true, false] {
+            for order in BOTH_ORDERS {
+                let disk = written(spec, 10, closed);
+                let file = segments(&disk, 0).remove(0);
+                // The file's header takes the first block, each commit one of the next.
+                disk.damage(&file, 3 * 512 + 100, &[0xAA; 3]).unwrap();
+                let error = builder(spec, &disk)
+                    .replay_order(order)
+                    .open("/db")
+                    .unwrap_err();
+                match &error {
+                    OpenError::Log(ReadError::Damaged {
+                        file: named,
+                        offset_bytes: 1536,
+                        ..
+                    }) if *named == file => {}
+                    other => panic!("{spec}, closed {closed}: {other:?}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_log_can_be_healed_because_opening_it_changed_nothing() {
+    let disk = written("TT(NLR)+PWAL(1)", 10, true);
+    let file = segments(&disk, 0).remove(0);
+    let before = disk.read(&file).unwrap()[1600..1604].to_vec();
+    let manifest = disk.read(Path::new("/db/MANIFEST")).unwrap();
+    disk.damage(&file, 1600, &[!before[0]; 4]).unwrap();
+    for _ in 0..3 {
+        builder("TT(ELR)+PWAL(16)", &disk).open("/db").unwrap_err();
+    }
+    assert_eq!(disk.read(Path::new("/db/MANIFEST")).unwrap(), manifest);
+    disk.damage(&file, 1600, &before).unwrap();
+    let db = builder("TT(ELR)+PWAL(16)", &disk).open("/db").unwrap();
+    assert_eq!(keys(&db), (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_damaged_file_header_is_named() {
+    let disk = written("TT(NLR)+PWAL(1)", 10, false);
+    let file = segments(&disk, 0).remove(0);
+    disk.damage(&file, 0, &[0xAA; 64]).unwrap();
+    match builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap_err() {
+        OpenError::Log(ReadError::Damaged { file: named, .. }) => assert_eq!(named, file),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_deleted_log_file_is_missed() {
+    for spec in ["TT(NLR)+PWAL(1)", "TT(ELR)+PWAL(1)"] {
+        for order in BOTH_ORDERS {
+            // Three segments; the last commits are in the third.
+            for deleted in 0..3 {
+                let disk = written(spec, 90, true);
+                let files = segments(&disk, 0);
+                assert_eq!(files.len(), 3);
+                disk.remove(&files[deleted]).unwrap();
+                let error = builder(spec, &disk)
+                    .replay_order(order)
+                    .open("/db")
+                    .unwrap_err();
+                assert!(
+                    matches!(
+                        error,
+                        OpenError::Log(ReadError::Damaged { .. })
+                            | OpenError::Log(ReadError::HardenedMissing { .. })
+                            | OpenError::MissingCommits { .. }
+                    ),
+                    "{spec}, file {deleted}: {error:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_file_of_another_database_is_foreign() {
+    let disk = written("TT(NLR)+PWAL(1)", 3, true);
+    let other = written("TT(NLR)+PWAL(1)", 3, true);
+    let file = segments(&disk, 0).remove(0);
+    disk.replace(&file, &other.read(&file).unwrap()).unwrap();
+    let error = builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap_err();
+    assert!(
+        matches!(&error, OpenError::Log(ReadError::Foreign { file: named }) if *named == file),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_manifest_from_the_future_or_damaged_is_told_apart() {
+    let path = Path::new("/db/MANIFEST");
+    let disk = written("TT(NLR)+PWAL(1)", 3, true);
+    let bytes = disk.read(path).unwrap();
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    let open = || builder("TT(NLR)+PWAL(1)", &disk).open("/db");
+
+    disk.replace(path, text.replacen(" 1 ", " 9 ", 1).as_bytes())
+        .unwrap();
+    match open().unwrap_err() {
+        OpenError::FromTheFuture {
+            path: named,
+            found: 9,
+            known,
+        } => {
+            assert_eq!((&*named, known), (path, namiki::FORMAT));
+        }
+        other => panic!("{other:?}"),
+    }
+    for damaged in [
+        &bytes[..bytes.len() / 2],
+        b"",
+        b"nonsense",
+        &text.replace("numbers", "Numbers").into_bytes(),
+    ] {
+        disk.replace(path, damaged).unwrap();
+        let error = open().unwrap_err();
+        assert!(
+            matches!(&error, OpenError::DamagedManifest { path: named, .. } if named == path),
+            "{error:?}"
+        );
+    }
+    disk.replace(path, &bytes).unwrap();
+    assert_eq!(keys(&open().unwrap()), [0, 1, 2]);
+}

@@ -1,0 +1,208 @@
+//! Disks that are full or fail: what was acknowledged stays, and what is unknown is said to be.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::ErrorKind;
+
+use namiki::{Builder, Error, LogError, OpenError, Spec};
+use namiki_platform::disk::SimDisk;
+use namiki_platform::disk::sim::{Fault, Loss, Step};
+use namiki_tests::numbers::{builder, keys, numbers, put, written};
+
+#[test]
+fn a_full_disk_refuses_commits_until_there_is_room_and_loses_nothing() {
+    for spec in Spec::all_durable() {
+        let disk = SimDisk::new();
+        let spec = spec.to_string();
+        let db = builder(&spec, &disk).open("/db").unwrap();
+        put(&db, 0).unwrap();
+        disk.set_capacity(Some(100 << 10));
+        let mut acknowledged = vec![0];
+        let error = loop {
+            let key = acknowledged.len() as u64;
+            match put(&db, key) {
+                Ok(()) => acknowledged.push(key),
+                Err(error) => break error,
+            }
+        };
+        match &error {
+            Error::DiskFull(LogError::DiskFull { path, .. }) => {
+                assert!(path.starts_with("/db/wal"), "{path:?}");
+            }
+            other => panic!("{spec}: {other:?}"),
+        }
+        assert!(!error.is_retryable());
+        assert!(acknowledged.len() > 20, "{spec}: {}", acknowledged.len());
+        // Reading goes on.
+        assert_eq!(keys(&db), acknowledged, "{spec}");
+        let name = db.table::<u64, u64>(&"long name ".repeat(20));
+        if let Err(error) = name {
+            assert!(matches!(error, Error::Manifest { .. }), "{error:?}");
+        }
+        // A crash in this state.
+        let image = disk.crash_image(disk.events(), Loss::All);
+        assert_eq!(
+            keys(&builder(&spec, &image).open("/db").unwrap()),
+            acknowledged
+        );
+        disk.set_capacity(None);
+        for _ in 0..50 {
+            let key = acknowledged.len() as u64;
+            put(&db, key).unwrap();
+            acknowledged.push(key);
+        }
+        drop(db);
+        assert_eq!(
+            keys(&builder(&spec, &disk).open("/db").unwrap()),
+            acknowledged
+        );
+    }
+}
+
+#[test]
+fn a_full_region_of_a_shared_device_refuses_commits_and_the_log_can_move_on() {
+    let disk = SimDisk::new();
+    let shared = |builder: Builder| builder.shared_device("/db/log", 16 << 10);
+    let db = shared(builder("TT(ELR)+PWAL(1)", &disk))
+        .open("/db")
+        .unwrap();
+    let mut acknowledged = Vec::new();
+    let error = loop {
+        let key = acknowledged.len() as u64;
+        match put(&db, key) {
+            Ok(()) => acknowledged.push(key),
+            Err(error) => break error,
+        }
+    };
+    assert!(
+        matches!(&error, Error::DiskFull(LogError::RegionFull { .. })),
+        "{error:?}"
+    );
+    assert_eq!(keys(&db), acknowledged);
+    drop(db);
+    let db = builder("TT(ELR)+PWAL(1)", &disk).open("/db").unwrap();
+    assert_eq!(keys(&db), acknowledged);
+    put(&db, acknowledged.len() as u64).unwrap();
+}
+
+#[test]
+fn a_database_that_cannot_be_opened_on_a_full_disk_is_unharmed() {
+    let disk = written("TT(NLR)+PWAL(1)", 5, true);
+    disk.set_capacity(Some(0));
+    let error = builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap_err();
+    assert!(
+        matches!(&error, OpenError::Device { source, .. } if source.kind() == ErrorKind::StorageFull),
+        "{error:?}"
+    );
+    disk.set_capacity(None);
+    let db = builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap();
+    assert_eq!(keys(&db), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn after_a_failed_write_the_outcome_is_unknown_and_nothing_more_is_acknowledged() {
+    for spec in Spec::all_durable() {
+        let text = spec.to_string();
+        let disk = SimDisk::new();
+        let db = builder(&text, &disk).open("/db").unwrap();
+        let table = numbers(&db);
+        for key in 0..5 {
+            put(&db, key).unwrap();
+        }
+        let mut session = db.session().unwrap();
+        // Its stream has its file by now.
+        session.transact(|tx| tx.put(&table, &4, &4)).unwrap();
+        let mut open = db.begin().unwrap();
+        assert_eq!(open.get(&table, &1).unwrap(), Some(1));
+        disk.fail_after(0, ErrorKind::Other);
+        let error = session.transact(|tx| tx.put(&table, &5, &5)).unwrap_err();
+        assert!(
+            matches!(error, Error::OutcomeUnknown(_)),
+            "{spec}: {error:?}"
+        );
+        assert!(!error.is_retryable());
+        // The disk works again, but nobody knows what it kept.
+        disk.heal();
+        let error = put(&db, 6).unwrap_err();
+        assert!(matches!(error, Error::LogFailed(_)), "{spec}: {error:?}");
+        // What a reader would see may be lost.
+        let error = db.transact(|tx| tx.get(&table, &5)).unwrap_err();
+        assert!(matches!(error, Error::LogFailed(_)), "{spec}: {error:?}");
+        open.put(&table, &7, &7).unwrap();
+        let error = open.commit().unwrap_err();
+        assert!(matches!(error, Error::LogFailed(_)), "{spec}: {error:?}");
+        assert!(matches!(db.begin(), Err(Error::LogFailed(_))));
+        let error = db.close().unwrap_err();
+        assert!(
+            matches!(error, Error::OutcomeUnknown(_)),
+            "{spec}: {error:?}"
+        );
+        drop((session, db));
+
+        let db = builder(&text, &disk).open("/db").unwrap();
+        let found = keys(&db);
+        assert!(
+            found == [0, 1, 2, 3, 4] || found == [0, 1, 2, 3, 4, 5],
+            "{spec}: {found:?}"
+        );
+        put(&db, 8).unwrap();
+    }
+}
+
+#[test]
+fn a_ticket_of_a_failed_group_says_that_its_outcome_is_unknown() {
+    for spec in ["TT(NLR)+PWAL(16)", "TT(ELR)+PWAL(16)"] {
+        let disk = SimDisk::new();
+        let db = builder(spec, &disk).open("/db").unwrap();
+        let table = numbers(&db);
+        let mut session = db.session().unwrap();
+        put(&db, 0).unwrap();
+        let commit = |session: &mut namiki::Session, key: u64| {
+            let ((), ticket) = session
+                .transact_async(|tx| tx.put(&table, &key, &key))
+                .unwrap();
+            ticket
+        };
+        let durable = commit(&mut session, 1);
+        session.wait(&durable).unwrap();
+        let pending = [commit(&mut session, 2), commit(&mut session, 3)];
+        disk.inject(Fault::once(Step::Write, 0, ErrorKind::Other).torn(3));
+        assert!(matches!(session.flush(), Err(Error::OutcomeUnknown(_))));
+        for ticket in &pending {
+            assert!(!db.is_acknowledged(ticket));
+            assert!(matches!(db.wait(ticket), Err(Error::OutcomeUnknown(_))));
+        }
+        assert!(db.is_acknowledged(&durable));
+        db.wait(&durable).unwrap();
+    }
+}
+
+#[test]
+fn every_failing_step_of_an_opening_is_a_typed_error_and_the_next_opening_works() {
+    let steps = [
+        Step::Write,
+        Step::Create,
+        Step::SyncDir,
+        Step::Rename,
+        Step::Read,
+    ];
+    let mut failures = 0;
+    for step in steps {
+        for after in 0..6 {
+            let disk = written("TT(ELR)+PWAL(1)", 5, false);
+            disk.inject(Fault::once(step, after, ErrorKind::Other));
+            match builder("TT(NLR)+PWAL(1)", &disk).open("/db") {
+                Err(OpenError::Device { .. } | OpenError::Log(_) | OpenError::StartLog { .. }) => {
+                    failures += 1;
+                }
+                Err(other) => panic!("{step:?} after {after}: {other:?}"),
+                Ok(db) => drop(db),
+            }
+            disk.heal();
+            let db = builder("TT(NLR)+PWAL(1)", &disk).open("/db");
+            let db = db.unwrap_or_else(|error| panic!("{step:?} after {after}: {error:?}"));
+            assert_eq!(keys(&db), [0, 1, 2, 3, 4], "{step:?} after {after}");
+            put(&db, 5).unwrap();
+        }
+    }
+    assert!(failures > 5, "{failures}");
+}
