@@ -129,6 +129,15 @@ fn check_manifest(dir: &Path, manifest: &Manifest) -> Result<(), Failure> {
             return nonsense(format!("{} has a follower but no seal", before.generation));
         }
     }
+    if let Some(last) = manifest.generations.last()
+        && last.generation >= manifest.next_generation
+    {
+        let next = manifest.next_generation;
+        return nonsense(format!(
+            "{next} is to be next, but {} is there",
+            last.generation
+        ));
+    }
     for info in &manifest.generations {
         if let Some(seal) = &info.seal
             && seal.last_sequences.len() != usize::from(info.streams)
@@ -419,6 +428,7 @@ mod tests {
                 inline_bytes: 8,
             }],
             generations: vec![info.clone()],
+            next_generation: Generation(2),
         };
         let mut lsns = LsnSet::default();
         let mut stream = Stream {
@@ -470,6 +480,7 @@ mod tests {
             closed: true,
             tables: Vec::new(),
             generations,
+            next_generation: Generation(4),
         };
         let dir = Path::new("d");
         check_manifest(dir, &manifest(vec![sealed(1), sealed(2), info(None)])).unwrap_err();
@@ -478,5 +489,7 @@ mod tests {
         let mut other = sealed(3);
         other.streams = 2;
         check_manifest(dir, &manifest(vec![sealed(1), other])).unwrap_err();
+        check_manifest(dir, &manifest(vec![sealed(3)])).unwrap();
+        check_manifest(dir, &manifest(vec![sealed(4)])).unwrap_err();
     }
 }
