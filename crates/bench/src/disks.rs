@@ -104,7 +104,7 @@ impl Device {
 
 /// A disk that is ready for a run.
 pub(crate) struct ReadyDisk {
-    /// The disk. Until it is opened it makes no more files after Ctrl-C.
+    /// The disk. Until the clock starts it makes no more files after Ctrl-C.
     pub(crate) disk: Arc<OpeningDisk>,
     /// The device that all streams share, and how much of it belongs to each.
     pub(crate) shared: Option<(PathBuf, u64)>,

@@ -1,8 +1,9 @@
 //! A disk that makes no more files once Ctrl-C was pressed, as long as a log is being started.
 //!
-//! Before the first transaction, a log file for each stream is filled with zeros, which takes as
-//! long as the disk takes. Nothing is lost by giving up then. Later, files have to be made for the
-//! commits under way to be acknowledged, and a run that was interrupted to be checked.
+//! A stream's first log file is filled with zeros when somebody commits to it, in the load or in the
+//! warm-up, and with many streams that takes a while. Nothing is lost by giving up then. Once the
+//! clock has started, files have to be made for the commits under way to be acknowledged, and for
+//! the run that was interrupted to be checked.
 
 use std::io;
 use std::path::Path;
@@ -11,34 +12,49 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry};
 
+use crate::error::BenchError;
 use crate::interrupt;
 
 /// The disk itself but for making files.
 #[derive(Debug)]
 pub(crate) struct OpeningDisk {
     disk: Arc<dyn Disk>,
-    opened: AtomicBool,
+    started: AtomicBool,
 }
 
 impl OpeningDisk {
-    /// Gives up at Ctrl-C until [`OpeningDisk::opened`].
+    /// Gives up at Ctrl-C until [`OpeningDisk::started`].
     pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
         Self {
             disk,
-            opened: AtomicBool::new(false),
+            started: AtomicBool::new(false),
         }
     }
 
-    /// From now on, files are made whatever happens.
-    pub(crate) fn opened(&self) {
-        // Relaxed: the flag carries no other data.
-        self.opened.store(true, Ordering::Relaxed);
+    /// The clock starts: from now on, files are made whatever happens, if they still were so far.
+    pub(crate) fn started(&self) {
+        if !interrupt::asked() {
+            // Relaxed: the flag carries no other data.
+            self.started.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// What failed before the clock started failed because of Ctrl-C, if that was pressed.
+    pub(crate) fn explain(&self, error: BenchError) -> BenchError {
+        match self.has_given_up() {
+            true => BenchError::Interrupted,
+            false => error,
+        }
+    }
+
+    fn has_given_up(&self) -> bool {
+        !self.started.load(Ordering::Relaxed) && interrupt::asked()
     }
 }
 
 impl Disk for OpeningDisk {
     fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
-        if !self.opened.load(Ordering::Relaxed) && interrupt::asked() {
+        if self.has_given_up() {
             return Err(io::ErrorKind::Interrupted.into());
         }
         self.disk.create(path, len_bytes)

@@ -583,9 +583,14 @@ fn an_interrupted_run_prints_its_row() {
 #[test]
 fn a_signal_before_the_run_ends_it() {
     for (ending, args) in [
-        // The first of a thousand log files; and the manifest, which is there before the load.
-        ("0000", &["--threads", "1000"][..]),
-        ("MANIFEST", &["--records", "100000000"]),
+        // The manifest is there before the load; the folders are, too, and files of log come to be
+        // in the load and in the warm-up.
+        ("MANIFEST", &["--records", "100000000"][..]),
+        ("0000", &["--threads", "100"]),
+        (
+            ".seg",
+            &["--threads", "100", "--records", "1000", "--warmup", "600"],
+        ),
     ] {
         for signal in [Signal::INT, Signal::TERM] {
             let mut running = Running::start(&[LONG, args].concat());

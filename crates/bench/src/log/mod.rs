@@ -25,7 +25,7 @@ use serde::Serialize;
 
 use crate::args::{self, Length, RecordBytes, Sequencer, TimedArgs};
 use crate::device::{Access, Probe};
-use crate::disks::{Device, DeviceChoice};
+use crate::disks::{Device, DeviceChoice, ReadyDisk};
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::latency::Latencies;
@@ -288,13 +288,10 @@ impl LogArgs {
         let ready = self.device.open(dir.path(), threads, true)?;
         let config = self.config(combination);
         let disk: Arc<dyn Disk> = ready.disk.clone();
-        let started = Log::create(Arc::clone(&disk), dir.path(), config.clone());
-        if started.is_err() {
-            // Ctrl-C may be why, and then there is nothing to say about the log.
-            interrupt::check()?;
-        }
-        ready.disk.opened();
-        let logged = self.append(combination, &started?)?;
+        let logged = Log::create(Arc::clone(&disk), dir.path(), config.clone())
+            .map_err(BenchError::from)
+            .and_then(|log| self.append(combination, &log, &ready))
+            .map_err(|error| ready.disk.explain(error))?;
         if self.device.device.keeps() {
             let mut info = config.generation_info(CutRule::Lsn);
             info.seal = Some(logged.seal);
@@ -344,7 +341,12 @@ impl LogArgs {
     }
 
     /// Runs the workers, closes the log, and checks its counts.
-    fn append(&self, combination: Combination, log: &Arc<Log<()>>) -> Result<Logged, BenchError> {
+    fn append(
+        &self,
+        combination: Combination,
+        log: &Arc<Log<()>>,
+        ready: &ReadyDisk,
+    ) -> Result<Logged, BenchError> {
         let workers = usize::from(combination.streams.get());
         let run = staged(
             workers,
@@ -364,7 +366,10 @@ impl LogArgs {
                 })
             },
             |worker, length, stages| worker.stage(length, stages),
-            || Ok(log.counters()),
+            || {
+                ready.disk.started();
+                Ok(log.counters())
+            },
         )?;
         let seal = log.close()?;
         let committed: Vec<u64> = run.workers.iter().map(|worker| worker.committed).collect();

@@ -165,7 +165,12 @@ pub(crate) fn run(args: &TxnArgs) -> Result<(), BenchError> {
     }
     let mut report = Report::new(args.timed.output.format);
     let outcome = in_turns(args.timed.repeat, &combinations, |combination, round| {
-        let row = args.run_one(*combination, &place.for_run()?, &machine, round)?;
+        let place = place.for_run()?;
+        let threads = combination.threads.get();
+        let disk = args.device.open(place.path(), threads, place.is_fresh())?;
+        let row = args
+            .run_one(*combination, &place, &disk, &machine, round)
+            .map_err(|error| disk.disk.explain(error))?;
         report.row(&row)
     });
     report.finish()?;
@@ -203,6 +208,7 @@ impl TxnArgs {
         &self,
         combination: Combination,
         place: &RunPlace,
+        disk: &ReadyDisk,
         machine: &'a Machine,
         round: u32,
     ) -> Result<TxnRow<'a>, BenchError> {
@@ -211,17 +217,8 @@ impl TxnArgs {
             spec,
             threads,
         } = combination;
-        let disk = self
-            .device
-            .open(place.path(), threads.get(), place.is_fresh())?;
-        let builder = self.builder(combination, &disk);
-        let opened = builder.clone().open(place.path());
-        if opened.is_err() {
-            // Ctrl-C may be why, and then there is nothing to say about the database.
-            interrupt::check()?;
-        }
-        disk.disk.opened();
-        let db = opened?;
+        let builder = self.builder(combination, disk);
+        let db = builder.clone().open(place.path())?;
         if !place.is_fresh() {
             let sizes = Sizes {
                 records: self.records,
@@ -240,15 +237,21 @@ impl TxnArgs {
         let measured = match workload {
             Workload::Update(_) => {
                 let value_bytes = self.value_bytes;
-                self.measure(combination, &db, &table, Updates { value_bytes })
+                self.measure(combination, disk, &db, &table, Updates { value_bytes })
             }
-            Workload::Read(_) => self.measure(combination, &db, &table, Reads),
-            Workload::ReadUpdate(_) => self.measure(combination, &db, &table, ReadUpdates),
+            Workload::Read(_) => self.measure(combination, disk, &db, &table, Reads),
+            Workload::ReadUpdate(_) => self.measure(combination, disk, &db, &table, ReadUpdates),
             Workload::Ycsb(_) => {
                 let value_bytes = self.value_bytes;
-                self.measure(combination, &db, &table, YcsbOperation { value_bytes })
+                self.measure(
+                    combination,
+                    disk,
+                    &db,
+                    &table,
+                    YcsbOperation { value_bytes },
+                )
             }
-            Workload::Payment => self.measure(combination, &db, &table, Payments),
+            Workload::Payment => self.measure(combination, disk, &db, &table, Payments),
         }?;
         let expected = Expected {
             workload,
@@ -343,6 +346,7 @@ impl TxnArgs {
     fn measure<B: Body + Sync>(
         &self,
         combination: Combination,
+        disk: &ReadyDisk,
         db: &Database,
         table: &Records,
         body: B,
@@ -355,7 +359,10 @@ impl TxnArgs {
             &format!("{} {}", combination.workload, combination.spec),
             |thread| self.worker(combination, db, table, thread),
             |worker, length, stages| worker.stage(body, length, stages),
-            || Look::now(db, table),
+            || {
+                disk.disk.started();
+                Look::now(db, table)
+            },
         )?;
         let committed = run.workers.iter().map(|worker| worker.committed).sum();
         check_count(counted(db.counters()) - before, committed)?;
@@ -390,7 +397,7 @@ impl TxnArgs {
                 self.records,
                 self.skew,
                 self.timed.seed,
-                thread,
+                (thread, combination.threads.get().into()),
                 self.timed.ops.unwrap_or(u64::MAX),
             ),
             outstanding_max: self.outstanding_max(combination.spec),

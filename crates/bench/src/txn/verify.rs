@@ -118,7 +118,7 @@ mod tests {
         let spec = "TT(NLR)+NOLOG".parse().unwrap();
         let db = Database::builder().spec(spec).open(dir.path()).unwrap();
         let table: Records = db.table(workload.table()).unwrap();
-        let ring = Ring::new(workload, RECORDS, 0.0, 1, 0, 10);
+        let ring = Ring::new(workload, RECORDS, 0.0, 1, (0, 1), 10);
         let put = |key, tag| {
             let payload = Payload { tag, bytes: 8 };
             db.transact(|tx| tx.put(&table, &key, &payload)).unwrap();

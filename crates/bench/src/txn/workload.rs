@@ -28,6 +28,8 @@ const UPDATES: u32 = 1 << 31;
 pub(crate) const RECORDS_MAX: u64 = UPDATES as u64;
 /// Keys of a thread, before they come again.
 const RING_KEYS: usize = 1 << 20;
+/// Keys of all threads together: many threads draw fewer each.
+const RINGS_KEYS: usize = 16 * RING_KEYS;
 /// A tag's lower bits, the number of a transaction; above is its thread, counted from 1.
 const NUMBER_BITS: u32 = 48;
 
@@ -133,17 +135,18 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// The keys of a thread. `transactions_max` saves work in short runs.
+    /// The keys of one of `threads` threads. `transactions_max` saves work in short runs.
     pub(crate) fn new(
         workload: Workload,
         records: u64,
         skew: f64,
         seed: u64,
-        thread: usize,
+        (thread, threads): (usize, usize),
         transactions_max: u64,
     ) -> Self {
         let per_transaction = workload.keys();
-        let transactions = (RING_KEYS / per_transaction).min(transactions_max.max(1) as usize);
+        let keys = RING_KEYS.min(RINGS_KEYS / threads);
+        let transactions = (keys / per_transaction).min(transactions_max.max(1) as usize);
         let zipf = Zipf::new(records, skew);
         let scatter = Scatter::new(records, seed);
         let mut random = Random::stream(seed, thread as u64);
@@ -375,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_ring_is_repeatable_in_range_and_differs_by_thread() {
-        let ring = |thread| Ring::new(Workload::Update(10), 1000, 0.9, 7, thread, u64::MAX);
+        let ring = |thread| Ring::new(Workload::Update(10), 1000, 0.9, 7, (thread, 2), u64::MAX);
         let (one, other) = (ring(0), ring(1));
         assert_eq!(one.keys, ring(0).keys);
         assert_ne!(one.keys, other.keys);
@@ -384,18 +387,21 @@ mod tests {
         assert_eq!(one.keys(3), one.keys(3 + transactions));
         let key = u64::from(one.keys(5)[9]);
         assert!(one.updates(Workload::Update(10), 5, key));
+        let many = Ring::new(Workload::Update(10), 1000, 0.9, 7, (0, 1024), u64::MAX);
+        assert!(many.keys.len() * 1024 <= RINGS_KEYS, "{}", many.keys.len());
+        assert_eq!(one.keys(5), many.keys(5));
     }
 
     #[test]
     fn a_payment_is_between_two_accounts() {
-        let ring = Ring::new(Workload::Payment, 2, 3.0, 7, 0, 1000);
+        let ring = Ring::new(Workload::Payment, 2, 3.0, 7, (0, 1), 1000);
         assert!((0..1000).all(|number| ring.keys(number)[0] != ring.keys(number)[1]));
     }
 
     #[test]
     fn ycsb_mixes_are_as_said() {
         for (mix, percent) in [(Ycsb::A, 50.0), (Ycsb::B, 5.0), (Ycsb::C, 0.0)] {
-            let ring = Ring::new(Workload::Ycsb(mix), 1000, 0.0, 7, 0, 100_000);
+            let ring = Ring::new(Workload::Ycsb(mix), 1000, 0.0, 7, (0, 1), 100_000);
             let updates = (0..100_000)
                 .filter(|n| ring.keys(*n)[0] & UPDATES != 0)
                 .count();
