@@ -223,6 +223,33 @@ fn creating_a_log_again_after_a_crash_while_it_was_created_works_and_one_created
     }
 }
 
+/// A process may die where the machine does not: what is there is then not durable.
+#[test]
+fn creating_a_log_again_makes_durable_what_an_attempt_that_failed_left() {
+    for placement in [config(1).placement, shared(64 << 10)] {
+        let mut config = config(2);
+        config.placement = placement;
+        for failing in 0.. {
+            let sim = SimDisk::new();
+            let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+            disk.create_dir_all(std::path::Path::new("/db")).unwrap();
+            sim.inject(Fault::once(Step::SyncDir, failing, ErrorKind::Other));
+            let first = Log::<()>::create(Arc::clone(&disk), &wal(), config.clone());
+            let failed = first.is_err();
+            sim.heal();
+            let _log: Arc<Log<()>> = create(&disk, config.clone());
+            let image: Arc<dyn Disk> = Arc::new(sim.crash_image(sim.events(), Loss::All));
+            for stream in 0..2 {
+                assert!(payloads(&image, &info(&config), stream).is_empty());
+            }
+            if !failed {
+                assert!(failing > 0);
+                break;
+            }
+        }
+    }
+}
+
 /// A write that failed may come to light at any later crash. The generation it belonged to is
 /// sealed by then, and the next one writes over its place or elsewhere.
 #[test]

@@ -123,6 +123,65 @@ fn the_merge_stops_at_the_first_missing_lsn_and_counts_what_it_drops() {
     assert_eq!(end.max_stamp.0, 109);
 }
 
+#[derive(Debug)]
+enum Stop {
+    Asked,
+    Failed,
+}
+
+impl From<ReadError> for Stop {
+    fn from(_: ReadError) -> Self {
+        Self::Failed
+    }
+}
+
+#[test]
+fn reading_can_be_stopped_and_says_how_much_was_read() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let config = config(1);
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    for n in 0..40 {
+        put(log.stream(WorkerId(0)), n, &[1; 700]).unwrap();
+        log.flush_all().unwrap();
+    }
+    let info = info(&config);
+    let open = || reader(&disk, &info, 0).unwrap();
+    let frames = std::cell::Cell::new(0);
+    let on_frame = |bytes| {
+        assert_eq!(bytes, 72 + 24 + 700);
+        frames.set(frames.get() + 1);
+        match frames.get() {
+            20 => Err(Stop::Asked),
+            _ => Ok(()),
+        }
+    };
+    let stopped = SortedRun::read_with(open(), on_frame);
+    assert!(matches!(stopped, Err(Stop::Asked)));
+    assert_eq!(frames.get(), 20);
+    // From here on it goes through; the other twenty cannot be the twentieth.
+    let (run, _) = SortedRun::read_with(open(), on_frame).unwrap();
+    assert_eq!((run.len(), frames.get()), (40, 60));
+
+    // What is merged is counted by its payloads, what comes after the merge by its frames.
+    let gap = with_a_gap();
+    for (merge, dropped, bytes_min) in [
+        (Merge::by_lsn(vec![open()], Lsn(1), None), 0, 40 * 700),
+        (by_lsn(&gap, 3, 1, None), 2, 6 * 8),
+    ] {
+        let bytes = std::cell::Cell::new(0);
+        let end = merge.finish_with(|read| {
+            bytes.set(bytes.get() + read);
+            Ok::<_, ReadError>(())
+        });
+        assert_eq!(end.unwrap().dropped, dropped);
+        assert!(bytes.get() >= bytes_min);
+    }
+    let mut merge = by_lsn(&gap, 3, 1, None);
+    assert_eq!(lsns(&mut merge).len(), 6);
+    let stopped = by_lsn(&gap, 3, 1, None).finish_with(|_| Err(Stop::Asked));
+    assert!(matches!(stopped, Err(Stop::Asked)));
+}
+
 #[test]
 fn a_sealed_merge_ends_at_its_last_lsn_although_more_is_there() {
     let disk = with_a_gap();

@@ -178,9 +178,23 @@ impl Merge {
     /// # Errors
     /// [`ReadError::HardenedMissing`] if the LSN at which the merge stopped is below a horizon that
     /// some frame recorded; other errors from what is read here.
-    pub fn finish(mut self) -> Result<MergeEnd, ReadError> {
-        while self.next_record()?.is_some() {
-            // Merging on is the way to know what counts.
+    pub fn finish(self) -> Result<MergeEnd, ReadError> {
+        let on_read = |_: u64| Ok::<_, ReadError>(());
+        self.finish_with(on_read)
+    }
+
+    /// The same; `on_read` is told the length of every payload that is merged here and of every
+    /// frame behind the merge, and its error ends the reading.
+    ///
+    /// # Errors
+    /// As [`Merge::finish`], or what `on_read` returns.
+    pub fn finish_with<E: From<ReadError>>(
+        mut self,
+        mut on_read: impl FnMut(u64) -> Result<(), E>,
+    ) -> Result<MergeEnd, E> {
+        // Merging on is the way to know what counts.
+        while let Some(record) = self.next_record()? {
+            on_read(record.payload.len() as u64)?;
         }
         let mut end = MergeEnd {
             last_lsn: Lsn(self.expected.0 - 1),
@@ -192,7 +206,9 @@ impl Merge {
         let mut horizon = Lsn(0);
         let mut all = 0;
         for head in &mut self.heads {
-            while head.reader.advance()?.is_some() {}
+            while let Some((header, _)) = head.reader.advance()? {
+                on_read(u64::from(header.length))?;
+            }
             let stream = head.reader.end();
             all += stream.records;
             end.max_stamp = end.max_stamp.max(stream.max_stamp);
@@ -201,10 +217,8 @@ impl Merge {
         }
         end.dropped = all - self.records;
         if horizon > self.expected {
-            return Err(ReadError::HardenedMissing {
-                lsn: self.expected,
-                horizon,
-            });
+            let lsn = self.expected;
+            return Err(E::from(ReadError::HardenedMissing { lsn, horizon }));
         }
         Ok(end)
     }

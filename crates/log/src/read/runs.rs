@@ -24,9 +24,22 @@ impl SortedRun {
     ///
     /// # Errors
     /// [`ReadError`].
-    pub fn read(mut stream: StreamReader) -> Result<(Self, StreamEnd), ReadError> {
+    pub fn read(stream: StreamReader) -> Result<(Self, StreamEnd), ReadError> {
+        let on_frame = |_: u64| Ok::<_, ReadError>(());
+        Self::read_with(stream, on_frame)
+    }
+
+    /// The same; `on_frame` is told the length of every frame, and its error ends the reading.
+    ///
+    /// # Errors
+    /// [`ReadError`], or what `on_frame` returns.
+    pub fn read_with<E: From<ReadError>>(
+        mut stream: StreamReader,
+        mut on_frame: impl FnMut(u64) -> Result<(), E>,
+    ) -> Result<(Self, StreamEnd), E> {
         let mut run = Self::default();
         while let Some(frame) = stream.next_frame()? {
+            on_frame(u64::from(frame.header.length))?;
             for record in frame.records() {
                 run.push(record);
             }
