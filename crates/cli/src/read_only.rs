@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use namiki_platform::disk::{DirLock, DirectDisk, Disk, DiskFile, FileEntry, SyncedDisk};
+use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SyncedDisk};
 
 /// The file whose lock says that a directory is in use.
 pub(crate) const LOCK_NAME: &str = "LOCK";
@@ -35,16 +35,7 @@ impl Disk for ReadOnlyDisk {
         let file = File::open(path)?;
         // A block device's metadata have no length; an end to seek to it has.
         let len_bytes = io::Seek::seek(&mut &file, io::SeekFrom::End(0))?;
-        // Whoever wrote a shared device laid it out in blocks of direct I/O, where there is any.
-        // Segment files say themselves which blocks they have.
-        let block_bytes = DirectDisk::new()
-            .open(path)
-            .map_or(512, |file| file.block_bytes());
-        Ok(Arc::new(ReadOnlyFile {
-            file,
-            len_bytes,
-            block_bytes,
-        }))
+        Ok(Arc::new(ReadOnlyFile { file, len_bytes }))
     }
 
     fn create(&self, _: &Path, _: u64) -> io::Result<Arc<dyn DiskFile>> {
@@ -99,7 +90,6 @@ impl Disk for ReadOnlyDisk {
 struct ReadOnlyFile {
     file: File,
     len_bytes: u64,
-    block_bytes: usize,
 }
 
 impl DiskFile for ReadOnlyFile {
@@ -124,8 +114,10 @@ impl DiskFile for ReadOnlyFile {
         self.len_bytes
     }
 
+    /// The smallest there is: reading through the page cache takes any, and what was written says
+    /// itself which blocks it has.
     fn block_bytes(&self) -> usize {
-        self.block_bytes
+        512
     }
 }
 

@@ -304,6 +304,11 @@ fn a_shared_device_is_checked_and_dumped_as_files_are() {
                 "{text}: {said}"
             );
         }
+        fs::remove_file(&device).unwrap();
+        for command in ["check", "dump-log"] {
+            let said = refuses(1, &[command, path]);
+            assert!(said.contains("device is missing from the log"), "{said}");
+        }
     }
 }
 
@@ -340,8 +345,17 @@ fn check_names_the_place_of_damage() {
             }
         }
         fs::remove_file(&damaged).unwrap();
-        let said = refuses(1, &["check", &path]);
-        assert!(said.contains("are missing"), "{text}: {said}");
+        let stream = damaged.parent().unwrap();
+        for missing in [&damaged, stream] {
+            let said = refuses(1, &["check", &path]);
+            let missing = missing.to_str().unwrap();
+            assert!(
+                said.contains(&format!("{missing} is missing from the log")),
+                "{text}: {said}"
+            );
+            // The second time, the whole stream is gone.
+            let _ = fs::remove_dir(stream);
+        }
     }
 }
 
