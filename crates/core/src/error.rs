@@ -236,7 +236,7 @@ pub enum OpenError {
     },
     /// A log is damaged, not just torn at its end by a crash, or cannot be read.
     #[error("the log cannot be recovered")]
-    Log(#[source] ReadError),
+    Log(#[from] ReadError),
     /// Commits are missing that were durable once: log files were lost or cut short.
     #[error("{generation} of the log holds {found} of the {expected} commits that were durable")]
     MissingCommits {

@@ -21,8 +21,8 @@ impl Replay<'_> {
     fn in_stamp_order(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
         let (mut runs, mut ends) = (Vec::new(), Vec::new());
         for reader in self.open_all(info)? {
-            let (run, end) = SortedRun::read(reader).map_err(OpenError::Log)?;
-            self.advance(end.bytes, 0)?;
+            let on_frame = |bytes| self.advance(bytes, 0);
+            let (run, end) = SortedRun::read_with::<OpenError>(reader, on_frame)?;
             runs.push(run);
             ends.push(end);
         }
