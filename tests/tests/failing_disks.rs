@@ -206,3 +206,35 @@ fn every_failing_step_of_an_opening_is_a_typed_error_and_the_next_opening_works(
     }
     assert!(failures > 5, "{failures}");
 }
+
+#[test]
+fn closing_again_after_a_failure_gives_the_same_answer() {
+    for spec in ["TT(NLR)+PWAL(16)", "TT(ELR)+SWAL(16)"] {
+        for step in [Step::Write, Step::Rename] {
+            let disk = SimDisk::new();
+            let db = builder(spec, &disk).open("/db").unwrap();
+            let table = numbers(&db);
+            put(&db, 1).unwrap();
+            let mut session = db.session().unwrap();
+            session.transact_async(|tx| tx.put(&table, &2, &2)).unwrap();
+            disk.inject(Fault::once(step, 0, ErrorKind::Other));
+            let error = db.close().unwrap_err();
+            assert!(
+                matches!(
+                    (step, &error),
+                    (Step::Write, Error::OutcomeUnknown(_)) | (_, Error::Manifest { .. })
+                ),
+                "{spec}, {step:?}: {error:?}"
+            );
+            disk.heal();
+            for _ in 0..2 {
+                let again = db.clone().close().unwrap_err();
+                assert_eq!(format!("{again:?}"), format!("{error:?}"));
+            }
+            // The directory is free all the same.
+            let db = builder(spec, &disk).open("/db").unwrap();
+            assert!(!db.recovery().closed);
+            assert!(keys(&db).contains(&1));
+        }
+    }
+}

@@ -168,6 +168,29 @@ fn a_table_keeps_its_types_and_its_name_has_rules() {
 }
 
 #[test]
+fn tuples_and_arrays_are_told_apart_by_what_they_are_made_of() {
+    let disk = SimDisk::new();
+    for _ in 0..2 {
+        let db = builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap();
+        let refused = |result: Result<(), Error>, asked: &str| match result {
+            Err(Error::TableType {
+                table, expected, ..
+            }) => assert_eq!((table.as_str(), expected.as_str()), ("pairs", asked)),
+            other => panic!("{asked}: {other:?}"),
+        };
+        db.table::<(u64, u64), [u8; 8]>("pairs").unwrap();
+        let other_parts = db.table::<(String, u8), [u8; 8]>("pairs");
+        refused(other_parts.map(drop), "(string, u8) to [u8; 8]");
+        let signed = db.table::<(u64, i64), [u8; 8]>("pairs");
+        refused(signed.map(drop), "(u64, i64) to [u8; 8]");
+        let more = db.table::<(u64, u64, u64), [u8; 8]>("pairs");
+        refused(more.map(drop), "(u64, u64, u64) to [u8; 8]");
+        let longer = db.table::<(u64, u64), [u8; 16]>("pairs");
+        refused(longer.map(drop), "(u64, u64) to [u8; 16]");
+    }
+}
+
+#[test]
 fn a_closed_database_says_so() {
     let disk = SimDisk::new();
     let db = builder("TT(ELR)+PWAL(16)", &disk).open("/db").unwrap();

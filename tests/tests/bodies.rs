@@ -1,0 +1,138 @@
+//! What a transaction's body makes of errors: its own are told only if what it has read may stand,
+//! and a conflict ends the attempt whatever the body says.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use namiki::{Database, Error, Spec, WorkerId};
+use namiki_platform::disk::SimDisk;
+use namiki_platform::disk::sim::Loss;
+use namiki_tests::numbers::{Numbers, builder, keys, numbers};
+
+const X: u64 = 1;
+const Y: u64 = 2;
+
+/// A hundred on X, nothing on Y.
+fn two_accounts(db: &Database) -> Numbers {
+    let table = numbers(db);
+    db.transact(|tx| {
+        tx.put(&table, &X, &100)?;
+        tx.put(&table, &Y, &0)
+    })
+    .unwrap();
+    table
+}
+
+#[test]
+fn a_body_that_fails_because_of_what_never_was_is_run_again() {
+    for spec in Spec::all_durable() {
+        let db = builder(&spec.to_string(), &SimDisk::new())
+            .open("/db")
+            .unwrap();
+        let table = two_accounts(&db);
+        let mut runs = 0;
+        let audited = db.transact(|tx| {
+            runs += 1;
+            let x = tx.get(&table, &X)?.unwrap();
+            if runs == 1 {
+                // Somebody else pays in between.
+                db.transact(|tx| {
+                    tx.put(&table, &X, &0)?;
+                    tx.put(&table, &Y, &100)
+                })?;
+            }
+            let y = tx.get(&table, &Y)?.unwrap();
+            match x + y {
+                100 => tx.abort::<()>("sum is 100"),
+                sum => tx.abort(format!("sum is {sum}")),
+            }
+        });
+        assert!(
+            matches!(&audited, Err(Error::Aborted(why)) if why == "sum is 100"),
+            "{spec}: {audited:?}"
+        );
+        assert_eq!(runs, 2, "{spec}");
+    }
+}
+
+/// The same for a row that was not there: its gap has to stand, too.
+#[test]
+fn a_body_that_fails_because_of_a_row_that_is_there_by_now_is_run_again() {
+    for spec in Spec::all_durable() {
+        let db = builder(&spec.to_string(), &SimDisk::new())
+            .open("/db")
+            .unwrap();
+        let table = numbers(&db);
+        let mut session = db.session().unwrap();
+        let missed = session.try_transact_async(|tx| {
+            assert_eq!(tx.get(&table, &X)?, None);
+            db.transact(|tx| tx.put(&table, &X, &1))?;
+            tx.abort::<()>("no such account")
+        });
+        assert!(
+            matches!(missed, Err(Error::Conflict(_))),
+            "{spec}: {missed:?}"
+        );
+    }
+}
+
+#[test]
+fn a_bodys_failure_is_not_told_before_what_it_has_read_is_durable() {
+    for spec in ["TT(ELR)+PWAL(16)", "TT(ELR)+SWAL(16)"] {
+        let disk = SimDisk::new();
+        let db = builder(spec, &disk).open("/db").unwrap();
+        let table = numbers(&db);
+        let survivors = || {
+            let image = disk.crash_image(disk.events(), Loss::All);
+            keys(&builder(spec, &image).open("/db").unwrap())
+        };
+        let mut writer = db.session_on(WorkerId(0)).unwrap();
+        let mut reader = db.session_on(WorkerId(1)).unwrap();
+        let ((), ticket) = writer.transact_async(|tx| tx.put(&table, &X, &7)).unwrap();
+        assert!(!db.is_acknowledged(&ticket));
+        assert!(survivors().is_empty());
+        let told = reader.transact(|tx| {
+            let seen = tx.get(&table, &X)?;
+            tx.abort::<()>(format!("{seen:?}"))
+        });
+        assert!(
+            matches!(&told, Err(Error::Aborted(why)) if why == "Some(7)"),
+            "{told:?}"
+        );
+        assert_eq!(survivors(), [X], "{spec}");
+    }
+}
+
+#[test]
+fn a_body_that_swallows_a_conflict_does_not_commit() {
+    for spec in ["TT(NLR)+PWAL(16)", "TT(NLR)+PWAL(auto)"] {
+        let db = builder(spec, &SimDisk::new()).open("/db").unwrap();
+        let table = two_accounts(&db);
+        let mut holder = db.session_on(WorkerId(0)).unwrap();
+        let mut other = db.session_on(WorkerId(1)).unwrap();
+        // Its group keeps the lock.
+        holder.transact_async(|tx| tx.put(&table, &X, &1)).unwrap();
+        let mut met = false;
+        let ended = other.try_transact_async(|tx| {
+            met = matches!(tx.get(&table, &X), Err(Error::Conflict(_)));
+            tx.put(&table, &Y, &9)
+        });
+        assert!(met, "{spec}: the lock was free");
+        assert!(
+            matches!(ended, Err(Error::Conflict(_))),
+            "{spec}: {ended:?}"
+        );
+        // No other error takes its place, either.
+        let ended = other.try_transact_async(|tx| match tx.get(&table, &X) {
+            Err(_) => tx.abort::<()>("cannot read"),
+            Ok(_) => panic!("the lock was free"),
+        });
+        assert!(
+            matches!(ended, Err(Error::Conflict(_))),
+            "{spec}: {ended:?}"
+        );
+        holder.flush().unwrap();
+        let rows = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        assert_eq!(rows, [(X, 1), (Y, 0)], "{spec}");
+        // The next transaction of the session knows nothing of it.
+        other.transact(|tx| tx.put(&table, &Y, &3)).unwrap();
+    }
+}
