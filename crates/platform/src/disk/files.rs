@@ -147,7 +147,7 @@ impl<T: FileBacked> Disk for T {
             .truncate(false)
             .open(dir.join(LOCK_NAME))?;
         match file.try_lock() {
-            Ok(()) => Ok(DirLock::new(file)),
+            Ok(()) => Ok(DirLock::new(Locked(file))),
             Err(TryLockError::WouldBlock) => Err(busy(dir)),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -156,6 +156,19 @@ impl<T: FileBacked> Disk for T {
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
         let facts = rustix::fs::statvfs(or_here(dir))?;
         Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
+    }
+}
+
+/// A locked file.
+///
+/// The lock would go with the last descriptor of the open file, and a process that another thread
+/// starts has one until it runs its program. So the lock is given up by itself.
+struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // It fails only on a file that cannot be locked.
+        let _ = self.0.unlock();
     }
 }
 
@@ -337,5 +350,24 @@ fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
             fs::remove_file(from)
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_does_not_outlive_its_owner_in_a_descriptor_that_somebody_inherited() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(LOCK_NAME);
+        let file = File::create(&path).unwrap();
+        file.try_lock().unwrap();
+        let lock = Locked(file);
+        let _inherited = lock.0.try_clone().unwrap();
+        let another = File::open(&path).unwrap();
+        assert!(another.try_lock().is_err());
+        drop(lock);
+        another.try_lock().unwrap();
     }
 }
