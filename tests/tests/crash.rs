@@ -1,5 +1,10 @@
 //! Killed at any point, with torn and reordered writes: nothing acknowledged is lost, nothing partial
-//! is seen, for every protocol and both layouts of the log. The long form is `cargo xtask crash`.
+//! is seen, for every protocol and both layouts of the log.
+//!
+//! What is left out here, `cargo xtask crash` and `cargo xtask soak` do: more than one seed for each
+//! protocol and layout, runs of more than 40 transactions, and at each event more than 8 random
+//! subsets of what was pending (4 for threads and failed writes, at every second event or so). Few
+//! images are crashed a second time.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -12,18 +17,22 @@ use namiki_tests::crash::{
     Acknowledge, Depth, Kind, Setup, Sweep, combinations, round, run_shuffled, sweep,
 };
 
-fn rounds(kind: Kind, first_seed: u64, depth: Depth) -> Sweep {
+fn rounds(kind: Kind, first_seed: u64, depth: Depth) {
     let mut swept = Sweep::default();
     for (seed, combination) in (first_seed..).zip(combinations()) {
         let went = round(kind, combination, seed, 40, depth);
         swept += went.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
     println!("{kind:?}, seeds from {first_seed}: {swept:?}");
+    if kind == Kind::Threads {
+        // How much there is to crash depends on how the threads were scheduled.
+        assert!(swept.images > 0 && swept.acknowledged > 0, "{swept:?}");
+        return;
+    }
     assert!(swept.images > 2000, "{swept:?}");
     assert!(swept.second > 100, "{swept:?}");
     assert!(swept.cut > 0, "nothing ever had to be cut off: {swept:?}");
     assert!(swept.acknowledged > 1000, "{swept:?}");
-    swept
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! No acknowledged payment is lost, whether the process is killed or the power is cut. The long
-//! forms are `namiki-kill 5000` and `namiki-kill power 200`.
+//! forms are `cargo xtask kill` and `cargo xtask kill --power`.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -37,8 +37,8 @@ fn a_process_killed_at_any_moment_loses_nothing_that_was_acknowledged() {
     assert!(in_flight > 0, "nobody was ever killed in the middle");
 }
 
-/// One test at a time: a child that one of them starts inherits, until its program begins, the lock
-/// on the directory that another one is checking.
+/// One test at a time, so that they take no processor from each other's children: some are killed
+/// after so many payments, and have to come that far.
 fn one_at_a_time() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -100,29 +100,34 @@ pub(crate) fn asan(root: &Path, args: &[String]) -> Result<(), String> {
     }
 }
 
-/// Runs the tests that mount a file system and shut it down without a flush.
+/// Runs the tests that mount a file system and shut it down without a flush: what the disks call
+/// durable, and what the database acknowledges, is there afterwards.
 pub(crate) fn power_cut(root: &Path) -> Result<(), String> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo
-        .args([
-            "test",
-            "-p",
-            "namiki-platform",
-            "--test",
-            "power_cut",
-            "--",
-            "--ignored",
-        ])
-        .current_dir(root);
-    match run_counting_tests(cargo)? {
-        0 => Err("no power was cut".to_owned()),
-        _ => Ok(()),
+    for (package, tests, which) in [
+        ("namiki-platform", "power_cut", "--ignored"),
+        ("namiki-tests", "kill", "power_cut"),
+    ] {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo
+            .args(["test", "-p", package, "--test", tests, "--", which])
+            // Where the power cannot be cut, that is a failure here.
+            .env("NAMIKI_REQUIRE_POWERCUT", "1")
+            .current_dir(root);
+        if run_counting_tests(cargo)? == 0 {
+            return Err(format!("no power was cut in the tests of {package}"));
+        }
     }
+    Ok(())
+}
+
+/// Kills processes that pay, with these arguments.
+pub(crate) fn kill(root: &Path, args: &[String]) -> Result<(), String> {
+    run(harness(root, "namiki-kill", args))
 }
 
 /// Runs the crash harness once, with these arguments.
 pub(crate) fn crash(root: &Path, args: &[String]) -> Result<(), String> {
-    run(crash_harness(root, args))
+    run(harness(root, "namiki-crash", args))
 }
 
 /// Runs the crash harness with ever new seeds until it fails or the time is over.
@@ -154,7 +159,8 @@ pub(crate) fn soak(root: &Path, args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn crash_harness(root: &Path, args: &[String]) -> Command {
+/// A program of the suites, built for speed.
+fn harness(root: &Path, program: &str, args: &[String]) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .args([
@@ -163,7 +169,7 @@ fn crash_harness(root: &Path, args: &[String]) -> Command {
             "-p",
             "namiki-tests",
             "--bin",
-            "namiki-crash",
+            program,
             "--",
         ])
         .args(args)

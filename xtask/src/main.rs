@@ -24,8 +24,11 @@ Repository chores of Namiki.
                                   interrupted
     cargo xtask asan            run the tests of platform, index and core under AddressSanitizer.
                                 Needs a nightly toolchain. Minutes.
-    cargo xtask power-cut       cut the power of a loop-mounted file system under the real disks.
-                                Needs root. Seconds.
+    cargo xtask power-cut       cut the power of a loop-mounted file system under the real disks, and
+                                under processes that pay. Needs root. Seconds.
+    cargo xtask kill [ARGS]     kill processes that pay, as long as you say, and look whether anything
+                                acknowledged is lost. ARGS go to `namiki-kill`; with --power, the
+                                power is cut instead, which needs root.
     cargo xtask crash [ARGS]    run the crash harness once: what CI does, but as long as you say.
                                 ARGS go to `namiki-crash`; try `cargo xtask crash --help`.
     cargo xtask soak [ARGS]     run the crash harness again and again with fresh seeds until it
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         "asan" => long_runs::asan(root, &args),
         "power-cut" if args.is_empty() => long_runs::power_cut(root),
         "power-cut" => Err("`power-cut` takes no arguments".to_owned()),
+        "kill" => long_runs::kill(root, &args),
         "crash" => long_runs::crash(root, &args),
         "soak" => long_runs::soak(root, &args),
         other => Err(format!(

@@ -1,8 +1,5 @@
-//! Kills processes that pay, and cuts the power under them, and looks whether anything
-//! acknowledged is lost.
-//!
-//! `namiki-kill [ROUNDS [SEED]]` kills; `namiki-kill power [ROUNDS [SEED]]` cuts the power, for which
-//! it needs root.
+//! Kills processes that pay, or cuts the power under them, and looks whether anything acknowledged
+//! is lost; what `cargo xtask kill` runs.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -11,14 +8,46 @@
 
 use std::process::ExitCode;
 
+use clap::{Parser, Subcommand};
 use namiki_tests::kill::{Cut, Opening, PowerCut, Witness, Witnessed, pay};
 
 /// After so many rounds, a database has grown enough.
 const ROUNDS_PER_DIRECTORY: u64 = 30;
 
+/// Kills processes that pay, or cuts the power under them, and looks whether anything acknowledged
+/// is lost.
+#[derive(Parser)]
+struct Arguments {
+    /// How many processes are killed.
+    #[arg(long, default_value_t = 1000)]
+    rounds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Cut the power of an ext4 in a file under them, for which this needs root.
+    #[arg(long)]
+    power: bool,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// The process that is killed.
+    #[command(hide = true)]
+    Pay {
+        /// As `Opening` gives them.
+        opening: Vec<String>,
+    },
+}
+
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match run(&arguments) {
+    let arguments = Arguments::parse();
+    let done = match &arguments.role {
+        Some(Role::Pay { opening }) => Opening::parse(opening).and_then(|opening| pay(&opening)),
+        None => rounds(&arguments),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("{why}");
@@ -27,22 +56,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &[String]) -> Result<(), String> {
-    match arguments.first().map(String::as_str) {
-        Some("pay") => pay(&Opening::parse(&arguments[1..])?),
-        Some("power") => rounds(&arguments[1..], true),
-        _ => rounds(arguments, false),
-    }
-}
-
-fn rounds(arguments: &[String], power: bool) -> Result<(), String> {
-    let number = |at: usize, default: u64| match arguments.get(at) {
-        Some(text) => text
-            .parse()
-            .map_err(|_| format!("{text:?} is not a number")),
-        None => Ok(default),
-    };
-    let (rounds, seed) = (number(0, 1000)?, number(1, 1)?);
+fn rounds(arguments: &Arguments) -> Result<(), String> {
+    let &Arguments {
+        rounds,
+        seed,
+        power,
+        ..
+    } = arguments;
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut all = Witnessed::default();
     for directory in 0..rounds.div_ceil(ROUNDS_PER_DIRECTORY) {

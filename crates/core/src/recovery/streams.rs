@@ -37,13 +37,15 @@ impl Replay<'_> {
         let safe_below = AtomicU64::new(info.first_lsn.0);
         let next = AtomicU64::new(0);
         let streams = Mutex::new(Vec::new());
-        let run = || loop {
-            let worker = next.fetch_add(1, Ordering::Relaxed);
-            if worker >= u64::from(info.streams) {
-                return Ok(());
+        let run = || -> Result<(), OpenError> {
+            loop {
+                let worker = next.fetch_add(1, Ordering::Relaxed);
+                if worker >= u64::from(info.streams) {
+                    return Ok(());
+                }
+                let outcome = self.stream(info, WorkerId(worker as u16), &safe_below)?;
+                streams.lock().push(outcome);
             }
-            let outcome = self.stream(info, WorkerId(worker as u16), &safe_below)?;
-            streams.lock().push(outcome);
         };
         let threads = self
             .settings
