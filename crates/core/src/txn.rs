@@ -20,7 +20,7 @@ use crate::epoch::{Count, SlotId};
 use crate::error::{Conflict, Error};
 use crate::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::sets::{Mark, Read, Sets, ValueBytes};
-use crate::space::{Owner, Placed, Space, Step};
+use crate::space::{Owner, Placed, Space, Step, TableId};
 use crate::spec::LockRelease;
 
 /// How often a reader looks at a locked record again before the conflict is reported: first
@@ -39,6 +39,10 @@ pub struct Transaction {
     sets: Sets,
     /// The payload that was read last.
     value: Vec<u8>,
+    /// The table, the key and the record that were looked up last: what is read is often written
+    /// next.
+    recent: Option<(TableId, RecordRef)>,
+    recent_key: Vec<u8>,
     commits: u32,
     /// A read or write met a conflict: the transaction must not commit, whatever its code makes of
     /// the error.
@@ -89,6 +93,8 @@ impl Transaction {
             slot,
             sets: Sets::default(),
             value: Vec::new(),
+            recent: None,
+            recent_key: Vec::new(),
             commits: 0,
             doomed: None,
             flush_on_read_wait: true,
@@ -111,6 +117,7 @@ impl Transaction {
     /// Makes ready for the next transaction.
     pub(crate) fn restart(&mut self) -> Result<(), Error> {
         self.sets.clear();
+        self.recent = None;
         self.doomed = None;
         self.engine.check_open()
     }
@@ -261,7 +268,12 @@ impl Transaction {
             .find(key)
             .map_err(|error| Error::from_index(&error, &space.info.name))?
         {
-            Ok(record) => Ok(Some(record)),
+            Ok(record) => {
+                self.recent = Some((space.info.id, record));
+                self.recent_key.clear();
+                self.recent_key.extend_from_slice(key);
+                Ok(Some(record))
+            }
             Err(leaf) => {
                 self.sets.gap(space, leaf);
                 Ok(None)
@@ -291,6 +303,12 @@ impl Transaction {
 
     /// The key's record, made if there is none.
     fn place(&mut self, space: &Arc<Space>, key: &[u8]) -> Result<RecordRef, Error> {
+        if let Some((table, record)) = self.recent
+            && table == space.info.id
+            && self.recent_key == key
+        {
+            return Ok(record);
+        }
         let placed = space
             .place(key, TicToc::NEW_LOCKED)
             .map_err(|error| Error::from_index(&error, &space.info.name))?;

@@ -295,7 +295,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
 const LINE: usize = 64;
 /// More requests than this are not under way at once on any processor, and the rest would wait.
-const LINES_MAX: usize = 20;
+const LINES_MAX: usize = 9;
 
 /// How many lines of a node to ask for before its header is there and tells its length: as many as
 /// one filled to `len` has (of an inner node only the keys, the child is a single access).
