@@ -97,7 +97,7 @@ impl Opening {
             .arg(self.life.to_string());
     }
 
-    /// Reads what [`Opening::give`] wrote.
+    /// Reads what `give` wrote.
     ///
     /// # Errors
     /// What is wrong with the arguments.
