@@ -169,12 +169,7 @@ impl Database {
         let mut manifest = catalogue.manifest.clone();
         manifest.tables.push(info.clone());
         // Durable before anybody can log a change of it.
-        manifest
-            .write(&*shared.disk, &shared.dir)
-            .map_err(|source| Error::Manifest {
-                path: Manifest::path(&shared.dir),
-                source: Arc::new(source),
-            })?;
+        shared.write(&manifest)?;
         catalogue.manifest = manifest;
         let space = Arc::new(Space::new(info, shared.tree, shared.engine.owner));
         shared.engine.spaces.lock().push(Arc::clone(&space));
@@ -350,13 +345,15 @@ impl Shared {
 
     fn write_closed(&self, catalogue: &mut Catalogue) -> Result<(), Error> {
         catalogue.manifest.closed = true;
-        catalogue
-            .manifest
-            .write(&*self.disk, &self.dir)
-            .map_err(|source| Error::Manifest {
-                path: Manifest::path(&self.dir),
-                source: Arc::new(source),
-            })
+        self.write(&catalogue.manifest)
+    }
+
+    fn write(&self, manifest: &Manifest) -> Result<(), Error> {
+        let written = manifest.write(&*self.disk, &self.dir);
+        written.map_err(|source| Error::Manifest {
+            path: Manifest::path(&self.dir),
+            source: Arc::new(source),
+        })
     }
 }
 

@@ -92,9 +92,9 @@ impl Engine {
         }
     }
 
-    /// From now on, no transaction begins. Returns whether that is new.
-    pub(crate) fn shut(&self) -> bool {
-        !self.closed.swap(true, Ordering::AcqRel)
+    /// From now on, no transaction begins.
+    pub(crate) fn shut(&self) {
+        self.closed.store(true, Ordering::Release);
     }
 
     /// Closes the current epoch if it is old enough and nobody else is about to.

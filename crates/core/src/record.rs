@@ -153,12 +153,7 @@ impl RecordRef {
 
     /// Asks the processor to bring the record's first line closer, for a lock that is taken later.
     pub(crate) fn prefetch(self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch of any address is allowed, it never faults.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.0.as_ptr().cast());
-        }
+        namiki_platform::prefetch(self.0.as_ptr().cast());
     }
 
     /// Copies the payload into `out` and returns what it belongs to, or nothing if `unchanged`,

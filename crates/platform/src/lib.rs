@@ -6,9 +6,11 @@ pub mod disk;
 mod huge_pages;
 mod ids;
 pub mod pin;
+mod prefetch;
 pub mod probe;
 pub mod random;
 pub mod zipf;
 
 pub use huge_pages::advise_huge_pages;
 pub use ids::{Epoch, Generation, Lsn, Stamp, WorkerId};
+pub use prefetch::prefetch;

@@ -24,6 +24,8 @@ use std::cmp::Ordering;
 use std::mem::size_of;
 use std::slice;
 
+use namiki_platform::prefetch;
+
 use super::mapping::PageId;
 use super::node::{BaseHeader, Kind, NodeRef, OwnedNode};
 use crate::key::Key;
@@ -288,32 +290,20 @@ impl<'g, K: Key> NodeRef<'g, K> {
     pub(super) fn prefetch(self, lines: usize) {
         let start = self.as_ptr().cast::<u8>().cast_const();
         for line in 0..lines {
-            prefetch_line(start.wrapping_add(line * LINE));
+            prefetch(start.wrapping_add(line * LINE));
         }
     }
 }
 
 const LINE: usize = 64;
-/// More requests than this are not under way at once on any processor, and the rest would wait.
+/// Asking for more keeps the requests of the next look-ups waiting, and costs more than it saves.
 const LINES_MAX: usize = 9;
 
 /// How many lines of a node to ask for before its header is there and tells its length: as many as
-/// one filled to `len` has (of an inner node only the keys, the child is a single access).
+/// one filled to `len` has (of an inner node only the keys, the child is a single access), but not
+/// more than [`LINES_MAX`]: of a large node, the header and the first keys.
 pub(super) fn lines_of<K: Key>(level: u8, len: usize) -> usize {
     let entry = size_of::<u64>() + if level == 0 { value_bytes(level) } else { 0 };
     let bytes = size_of::<super::node::Header<K>>() + len * entry;
     bytes.div_ceil(LINE).min(LINES_MAX)
-}
-
-/// Asks the processor for a line.
-#[inline]
-pub(super) fn prefetch_line(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch of any address is allowed, it never faults.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }

@@ -26,8 +26,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_epoch::Guard;
+use namiki_platform::prefetch;
 
-use super::base::prefetch_line;
 use super::node::{Header, Kind, NodeRef, OwnedNode, free_chain, free_one};
 use super::stamps::{StampTable, Stamps};
 use crate::key::Key;
@@ -142,7 +142,7 @@ impl<K: Key> Mapping<K> {
     #[inline]
     pub(super) fn prefetch(&self, id: PageId) {
         if let Some(slot) = self.slot(id) {
-            prefetch_line(ptr::from_ref(slot).cast());
+            prefetch(ptr::from_ref(slot).cast());
         }
     }
 
