@@ -1,18 +1,24 @@
-//! Base nodes: sorted entries in packed arrays, and the search in them.
+//! Base nodes: sorted entries in blocks, and the search in them.
 //!
 //! ```text
-//!  fixed keys     | header 64 B | key u64 × n  | value × n |
-//!  variable keys  | header 80 B | head u64 × n | value × n | prefix u32 | end u32 × n | low | high | keys |
+//!  | header | separators: first heads of blocks 1, 2, …, in whole lines | block 0 | block 1 | …
+//!  block:     | head u64 × 8 | value u64 × 8 |            a cache line each
+//!  then, for variable keys:  | prefix u32 | end u32 × n | low | high | keys |
 //! ```
-//! Values are payloads (u64) in a leaf and page ids (u32) in an inner node. A search touches the
-//! header line and the few lines of the key array, then one line of values. Variable keys are whole
-//! in `keys`; `head` is the eight bytes after the `prefix` bytes that all keys of the node share, so
-//! that keys with a long common prefix still differ in their heads.
+//! A search counts separators, which are few and close to the header, and then heads in one line, and
+//! takes the value from the line beside it. So it needs four lines of a leaf, and a search that can
+//! guess the block asks for all of them at once (`hint.rs`). What a line or block has room for beyond
+//! the last entry is filled with the largest head.
+//!
+//! Values are payloads in a leaf and children in an inner node. Variable keys are whole in `keys`;
+//! `head` is the eight bytes after the `prefix` bytes that all keys of the node share, so that keys
+//! with a long common prefix still differ in their heads.
 //!
 //! # Invariants
 //! - B1. Keys ascend strictly, `low <= key < high`. In an inner node the first key is `low`, so
 //!   every search in range finds a child (trap "leftmost child": it has an entry like any other).
 //! - B2. `end[i]` is where key `i` ends, counted from the start of `keys`; the last is their total.
+//! - B3. Of an inner node's values, the hint alone changes after publication, as an atomic.
 //!
 //! Paper: bwtree §3
 #![expect(
@@ -23,27 +29,61 @@
 use std::cmp::Ordering;
 use std::mem::size_of;
 use std::slice;
+use std::sync::atomic::AtomicU64;
 
-use namiki_platform::prefetch;
-
-use super::mapping::PageId;
-use super::node::{BaseHeader, Kind, NodeRef, OwnedNode};
+use super::hint::Way;
+use super::node::{BaseHeader, Header, Kind, NodeRef, OwnedNode};
 use crate::key::Key;
 
-/// A key and its payload, or a separator and the number of the page right of it.
+/// A key and its payload, or a separator and the child right of it with its hint.
 pub(super) type Entry<'a, K> = (<K as Key>::Ref<'a>, u64);
 
-fn value_bytes(level: u8) -> usize {
-    if level == 0 {
-        size_of::<u64>()
-    } else {
-        size_of::<PageId>()
-    }
+pub(super) const LINE: usize = 64;
+/// Entries of a block: a cache line of heads.
+pub(super) const BLOCK: usize = LINE / size_of::<u64>();
+const BLOCK_BYTES: usize = 2 * LINE;
+/// What fills a line of heads up.
+const FILLER: u64 = u64::MAX;
+
+/// Where the parts of a base node with `len` entries begin, in bytes from its start.
+#[derive(Clone, Copy)]
+pub(super) struct Parts {
+    /// The separators.
+    pub(super) separators: usize,
+    /// The first block.
+    pub(super) blocks: usize,
+    /// What follows the last block.
+    strings: usize,
 }
 
-/// Bytes of the key and value arrays, rounded up to a multiple of 4.
-fn array_bytes(level: u8, len: usize) -> usize {
-    len * (size_of::<u64>() + value_bytes(level))
+impl Parts {
+    #[inline]
+    pub(super) fn of<K: Key>(len: usize) -> Self {
+        let count = len.div_ceil(BLOCK);
+        let separators = size_of::<Header<K>>().next_multiple_of(LINE);
+        let blocks = separators + count.saturating_sub(1).div_ceil(BLOCK) * LINE;
+        Self {
+            separators,
+            blocks,
+            strings: blocks + count * BLOCK_BYTES,
+        }
+    }
+
+    /// Where the heads of a block are; its values follow.
+    #[inline]
+    pub(super) fn block(&self, block: usize) -> usize {
+        self.blocks + block * BLOCK_BYTES
+    }
+
+    #[inline]
+    fn head(&self, i: usize) -> usize {
+        self.block(i / BLOCK) + i % BLOCK * size_of::<u64>()
+    }
+
+    #[inline]
+    fn value(&self, i: usize) -> usize {
+        self.head(i) + LINE
+    }
 }
 
 /// Builds a base node from entries in ascending order.
@@ -54,9 +94,9 @@ pub(super) fn build<K: Key>(header: &BaseHeader<'_, K>, entries: &[Entry<'_, K>]
             .all(|pair| K::cmp(pair[0].0, pair[1].0) == Ordering::Less)
     );
     let len = entries.len();
-    let arrays = array_bytes(header.level, len);
+    let parts = Parts::of::<K>(len);
     let high = header.high.unwrap_or(header.low);
-    let beside = if K::INLINE {
+    let strings = if K::INLINE {
         0
     } else {
         let keys: usize = entries.iter().map(|entry| K::tail(entry.0).len()).sum();
@@ -69,24 +109,29 @@ pub(super) fn build<K: Key>(header: &BaseHeader<'_, K>, entries: &[Entry<'_, K>]
         }
         _ => 0,
     };
-    let mut node = OwnedNode::base(header, len, arrays + beside);
-    let area = node.area();
-    // SAFETY: the node was allocated with `arrays + beside` bytes after its header, which is as
-    // many as the offsets below add up to; it is ours alone (N1). The area is aligned to 8, the
-    // first array a multiple of 8 and all before the byte strings a multiple of 4.
+    let mut node = OwnedNode::base(header, len, parts.strings + strings);
+    let start = node.start();
+    // SAFETY: the node was allocated with `parts.strings + strings` bytes, which is as many as the
+    // offsets below add up to; it is ours alone (N1). It is aligned to a line, all parts before the
+    // strings are multiples of a line, and before the byte strings lie multiples of 4.
     unsafe {
-        let heads = area.cast::<u64>();
-        let values = area.add(len * size_of::<u64>());
-        for (i, (key, value)) in entries.iter().enumerate() {
-            heads.add(i).write(K::head(*key, prefix));
-            if header.level == 0 {
-                values.cast::<u64>().add(i).write(*value);
-            } else {
-                values.cast::<PageId>().add(i).write(PageId(*value as u32));
-            }
+        let separators = start.add(parts.separators).cast::<u64>();
+        for i in 0..(parts.blocks - parts.separators) / size_of::<u64>() {
+            let first = entries.get((i + 1) * BLOCK);
+            separators
+                .add(i)
+                .write(first.map_or(FILLER, |(key, _)| K::head(*key, prefix)));
+        }
+        for i in 0..len.next_multiple_of(BLOCK) {
+            let (head, value) = match entries.get(i) {
+                Some((key, value)) => (K::head(*key, prefix), *value),
+                None => (FILLER, 0),
+            };
+            start.add(parts.head(i)).cast::<u64>().write(head);
+            start.add(parts.value(i)).cast::<u64>().write(value);
         }
         if !K::INLINE {
-            let numbers = area.add(arrays).cast::<u32>();
+            let numbers = start.add(parts.strings).cast::<u32>();
             numbers.write(prefix as u32);
             let mut at = numbers.add(1 + len).cast::<u8>();
             let mut fence = |key: K::Ref<'_>| {
@@ -111,15 +156,9 @@ pub(super) fn build<K: Key>(header: &BaseHeader<'_, K>, entries: &[Entry<'_, K>]
     node
 }
 
-/// Keys that are compared one by one at the end of a search: a cache line of them.
-const WINDOW: usize = LINE / size_of::<u64>();
-
-/// How many of the ascending `heads` are less than `probe` (`OR_EQUAL`: not greater).
-///
-/// Halves the range without a branch on the data, so that the processor does not guess, and counts
-/// within the last line's worth of keys, where comparisons need not wait for each other.
+/// How many of eight heads are less than `probe` (`OR_EQUAL`: not greater).
 #[inline]
-fn rank_of<const OR_EQUAL: bool>(heads: &[u64], probe: u64) -> usize {
+fn count<const OR_EQUAL: bool>(heads: &[u64; BLOCK], probe: u64) -> usize {
     let before = |head: u64| {
         if OR_EQUAL {
             head <= probe
@@ -127,65 +166,110 @@ fn rank_of<const OR_EQUAL: bool>(heads: &[u64], probe: u64) -> usize {
             head < probe
         }
     };
-    let mut low = 0;
-    let mut left = heads.len();
-    while left > WINDOW {
+    // One after the other, but no comparison waits for another.
+    heads.iter().map(|head| usize::from(before(*head))).sum()
+}
+
+/// The same of ascending lines of heads.
+///
+/// Halves the range without a branch on the data, so that the processor does not guess.
+#[inline]
+fn count_lines<const OR_EQUAL: bool>(lines: &[[u64; BLOCK]], probe: u64) -> usize {
+    let (mut low, mut left) = (0, lines.len());
+    while left > 1 {
         let half = left / 2;
-        // SAFETY: `low + left <= heads.len()` throughout and `1 <= half < left`.
-        let head = unsafe { *heads.get_unchecked(low + half - 1) };
-        low = std::hint::select_unpredictable(before(head), low + half, low);
+        // SAFETY: `low + left <= lines.len()` throughout and `1 <= half < left`.
+        let first = unsafe { lines.get_unchecked(low + half) }[0];
+        let before = if OR_EQUAL {
+            first <= probe
+        } else {
+            first < probe
+        };
+        low = std::hint::select_unpredictable(before, low + half, low);
         left -= half;
     }
-    // All before `low` are less and none from `low + left` on is, so a window that begins further
-    // left counts right as well.
-    let start = low.min(heads.len().saturating_sub(WINDOW));
-    match heads[start..].first_chunk::<WINDOW>() {
-        Some(window) => {
-            start
-                + window
-                    .iter()
-                    .map(|head| usize::from(before(*head)))
-                    .sum::<usize>()
-        }
-        None => heads.iter().filter(|head| before(**head)).count(),
-    }
+    // All lines before `low` are less, and none from `low + 1` on has a head that is.
+    lines
+        .get(low)
+        .map_or(0, |line| low * BLOCK + count::<OR_EQUAL>(line, probe))
 }
 
 impl<'g, K: Key> NodeRef<'g, K> {
-    fn heads(self) -> &'g [u64] {
-        debug_assert_eq!(self.kind(), Kind::Base);
-        // SAFETY: a base node begins with `len` heads (see `build`), alive during `'g` (N4).
-        unsafe { slice::from_raw_parts(self.area().cast(), self.len()) }
+    /// A place in this base node.
+    #[inline]
+    fn part(self, offset: usize) -> *const u8 {
+        debug_assert!(self.kind() == Kind::Base && offset <= self.bytes());
+        // SAFETY: within the node or at its end: `offset` comes from the `Parts` of its length.
+        unsafe { self.as_ptr().cast::<u8>().cast_const().add(offset) }
     }
 
-    fn values(self) -> *const u8 {
-        debug_assert_eq!(self.kind(), Kind::Base);
-        // SAFETY: in bounds, the values follow the heads (see `build`).
-        unsafe { self.area().add(self.len() * size_of::<u64>()) }
+    fn parts(self) -> Parts {
+        Parts::of::<K>(self.len())
+    }
+
+    /// How many heads are less than `probe` (`OR_EQUAL`: not greater).
+    #[inline]
+    fn rank_of<const OR_EQUAL: bool>(self, probe: u64) -> usize {
+        let len = self.len();
+        let Some(last) = len.div_ceil(BLOCK).checked_sub(1) else {
+            return 0;
+        };
+        let parts = self.parts();
+        let lines = (parts.blocks - parts.separators) / LINE;
+        // SAFETY: `build` wrote that many lines of separators, alive during `'g` (N4).
+        let separators = unsafe {
+            slice::from_raw_parts(self.part(parts.separators).cast::<[u64; BLOCK]>(), lines)
+        };
+        let block = count_lines::<OR_EQUAL>(separators, probe).min(last);
+        // SAFETY: `block` is one of this node's, and `build` wrote all of its heads.
+        let heads = unsafe { &*self.part(parts.block(block)).cast::<[u64; BLOCK]>() };
+        (block * BLOCK + count::<OR_EQUAL>(heads, probe)).min(len)
+    }
+
+    /// Head number `i`.
+    #[inline]
+    fn head_at(self, i: usize) -> u64 {
+        assert!(i < self.len());
+        // SAFETY: `i` is in bounds.
+        unsafe { self.part(self.parts().head(i)).cast::<u64>().read() }
     }
 
     /// Payload number `i` of a base leaf.
     #[inline]
     fn payload_at(self, i: usize) -> u64 {
         assert!(i < self.len() && self.level() == 0);
-        // SAFETY: `i` is in bounds of the array of payloads of a leaf (see `build`).
-        unsafe { self.values().cast::<u64>().add(i).read() }
+        // SAFETY: `i` is in bounds; a leaf's values do not change (N1).
+        unsafe { self.part(self.parts().value(i)).cast::<u64>().read() }
     }
 
-    /// Child number `i` of an inner base node.
+    /// Child number `i` of an inner base node, with its hint.
     #[inline]
-    pub(super) fn child_at(self, i: usize) -> PageId {
+    fn cell_at(self, i: usize) -> &'g AtomicU64 {
         assert!(i < self.len() && self.level() > 0);
-        // SAFETY: `i` is in bounds of the array of page ids of an inner node (see `build`).
-        unsafe { self.values().cast::<PageId>().add(i).read() }
+        let cell = self.part(self.parts().value(i)).cast_mut().cast();
+        // SAFETY: `i` is in bounds, the value is aligned, alive during `'g` (N4), and once the node
+        // is published it is used as an atomic only (B3).
+        unsafe { AtomicU64::from_ptr(cell) }
     }
 
-    /// Payload or page id number `i`.
+    /// The way from an inner base node to its child number `i`, for a search for the head `probe`.
+    #[inline]
+    pub(super) fn way_at(self, i: usize, probe: u64) -> Way<'g> {
+        let next = if i + 1 < self.len() {
+            Some(self.head_at(i + 1))
+        } else {
+            self.high().map(|high| K::head(high, self.prefix()))
+        };
+        Way::new(self.cell_at(i), self.level(), probe, self.head_at(i), next)
+    }
+
+    /// Payload, or child with its hint, number `i`.
     pub(super) fn value_at(self, i: usize) -> u64 {
         if self.level() == 0 {
             self.payload_at(i)
         } else {
-            u64::from(self.child_at(i).0)
+            // Relaxed: the child never changes, and any hint will do.
+            self.cell_at(i).load(std::sync::atomic::Ordering::Relaxed)
         }
     }
 
@@ -200,18 +284,10 @@ impl<'g, K: Key> NodeRef<'g, K> {
         // `build` laid them out; the ends ascend and are within the keys (B2). The node is alive and
         // constant during `'g` (N1, N4).
         unsafe {
-            let numbers = self
-                .area()
-                .add(array_bytes(self.level(), len))
-                .cast::<u32>();
-            let ends = numbers.add(1);
+            let ends = self.part(self.parts().strings).cast::<u32>().add(1);
             let start = if i == 0 { 0 } else { *ends.add(i - 1) as usize };
             let end = *ends.add(i) as usize;
-            let keys_end = self
-                .area()
-                .sub(size_of::<super::node::Header<K>>())
-                .add(self.bytes());
-            let keys = keys_end.sub(*ends.add(len - 1) as usize);
+            let keys = self.part(self.bytes()).sub(*ends.add(len - 1) as usize);
             slice::from_raw_parts(keys.add(start), end - start)
         }
     }
@@ -219,45 +295,44 @@ impl<'g, K: Key> NodeRef<'g, K> {
     /// Key number `i` of a base node.
     #[inline]
     pub(super) fn key_at(self, i: usize) -> K::Ref<'g> {
-        K::from_parts(self.heads()[i], self.tail_at(i))
+        K::from_parts(self.head_at(i), self.tail_at(i))
     }
 
     /// How many bytes all keys of the base node share.
-    fn prefix(self) -> usize {
-        // SAFETY: for keys that are not inline this number follows the arrays (see `build`).
-        unsafe {
-            *self
-                .area()
-                .add(array_bytes(self.level(), self.len()))
-                .cast::<u32>() as usize
+    #[inline]
+    pub(super) fn prefix(self) -> usize {
+        if K::INLINE {
+            return 0;
         }
+        // SAFETY: for keys that are not inline this number follows the blocks (see `build`).
+        unsafe { *self.part(self.parts().strings).cast::<u32>() as usize }
     }
 
     /// How many keys of a base node are less than `key` (`OR_EQUAL`: not greater).
     #[inline]
     pub(super) fn rank<const OR_EQUAL: bool>(self, key: K::Ref<'_>) -> usize {
         if K::INLINE {
-            return rank_of::<OR_EQUAL>(self.heads(), K::head(key, 0));
+            return self.rank_of::<OR_EQUAL>(K::head(key, 0));
         }
         self.rank_by_bytes::<OR_EQUAL>(key)
     }
 
     fn rank_by_bytes<const OR_EQUAL: bool>(self, key: K::Ref<'_>) -> usize {
-        let heads = self.heads();
-        if heads.is_empty() {
+        let len = self.len();
+        if len == 0 {
             return 0;
         }
         let (prefix, bytes) = (self.prefix(), K::tail(key));
         let shared = &self.tail_at(0)[..prefix];
         match bytes[..bytes.len().min(prefix)].cmp(shared) {
             Ordering::Less => return 0,
-            Ordering::Greater => return heads.len(),
+            Ordering::Greater => return len,
             Ordering::Equal => {}
         }
         // Among keys with the same head (K1: they are neighbours) the bytes decide.
         let probe = K::head(key, prefix);
-        let mut low = rank_of::<false>(heads, probe);
-        let mut high = rank_of::<true>(heads, probe);
+        let mut low = self.rank_of::<false>(probe);
+        let mut high = self.rank_of::<true>(probe);
         while low < high {
             let middle = low.midpoint(high);
             let before = match K::cmp(self.key_at(middle), key) {
@@ -283,27 +358,4 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
         Some(self.payload_at(rank - 1))
     }
-
-    /// Asks the processor for the first `lines` cache lines of this node, all at once. A search
-    /// would else wait for one after the other.
-    #[inline]
-    pub(super) fn prefetch(self, lines: usize) {
-        let start = self.as_ptr().cast::<u8>().cast_const();
-        for line in 0..lines {
-            prefetch(start.wrapping_add(line * LINE));
-        }
-    }
-}
-
-const LINE: usize = 64;
-/// Asking for more keeps the requests of the next look-ups waiting, and costs more than it saves.
-const LINES_MAX: usize = 9;
-
-/// How many lines of a node to ask for before its header is there and tells its length: as many as
-/// one filled to `len` has (of an inner node only the keys, the child is a single access), but not
-/// more than [`LINES_MAX`]: of a large node, the header and the first keys.
-pub(super) fn lines_of<K: Key>(level: u8, len: usize) -> usize {
-    let entry = size_of::<u64>() + if level == 0 { value_bytes(level) } else { 0 };
-    let bytes = size_of::<super::node::Header<K>>() + len * entry;
-    bytes.div_ceil(LINE).min(LINES_MAX)
 }

@@ -9,7 +9,7 @@
 use crossbeam_epoch as epoch;
 
 use super::BwTree;
-use super::node::NodeRef;
+use super::hint::Way;
 use super::search::{At, Place};
 use crate::key::Key;
 use crate::{IndexError, Lookup};
@@ -20,6 +20,8 @@ const LANES: usize = 16;
 /// One lookup on its way down. A finished lane has no next page.
 struct Lane<'k, 'g, K: Key> {
     key: K::Ref<'k>,
+    /// The way that led to the page.
+    way: Way<'g>,
     place: Option<Place<'g, K>>,
     lookup: Option<Lookup>,
 }
@@ -50,6 +52,7 @@ impl<K: Key> BwTree<K> {
             .map(|head| Place { id: root, head });
         let mut lanes: [Lane<'_, '_, K>; LANES] = std::array::from_fn(|_| Lane {
             key: K::min(),
+            way: Way::unknown(root),
             place: None,
             lookup: None,
         });
@@ -61,22 +64,21 @@ impl<K: Key> BwTree<K> {
         let mut going = true;
         while going {
             going = false;
-            let mut next = [super::mapping::PageId::NONE; LANES];
-            let mut lines = 0;
+            let mut next = [None; LANES];
             for (lane, next) in lanes.iter_mut().zip(&mut next) {
                 if lane.lookup.is_some() {
                     continue;
                 }
-                match self.step(lane.place, lane.key) {
+                match self.step(lane) {
                     Step::Answer(lookup) => {
                         if let Some(place) = lane.place {
                             self.tidy_after_read(place, guard);
                         }
                         lane.lookup = Some(lookup);
                     }
-                    Step::Down(page, ask) => {
-                        self.mapping.prefetch(page);
-                        (*next, lines, going) = (page, ask, true);
+                    Step::Down(way) => {
+                        self.mapping.prefetch(way.child);
+                        (*next, going) = (Some(way), true);
                     }
                     Step::Unusual => {
                         let place = self.leaf(At(lane.key), guard);
@@ -84,12 +86,14 @@ impl<K: Key> BwTree<K> {
                     }
                 }
             }
-            for (lane, id) in lanes.iter_mut().zip(next) {
-                if lane.lookup.is_none() {
-                    lane.place = self.mapping.load(id, guard).map(|head| {
-                        head.prefetch(lines);
-                        Place { id, head }
+            for (lane, way) in lanes.iter_mut().zip(next) {
+                if let Some(way) = way {
+                    let head = self.mapping.load(way.child, guard);
+                    lane.place = head.map(|head| Place {
+                        id: way.child,
+                        head,
                     });
+                    lane.way = way;
                 }
             }
         }
@@ -99,15 +103,16 @@ impl<K: Key> BwTree<K> {
 
     /// One lane, one level.
     #[inline]
-    fn step(&self, place: Option<Place<'_, K>>, key: K::Ref<'_>) -> Step {
-        match place {
-            Some(place) if !place.head.is_removed() && !place.head.is_left_of(At(key)) => {
-                let head: NodeRef<'_, K> = place.head;
-                if head.level() == 0 {
-                    Step::Answer(answer(place, key))
-                } else {
-                    Step::Down(head.child_for(At(key)), self.lines_below(head.level()))
+    fn step<'g>(&self, lane: &Lane<'_, 'g, K>) -> Step<'g> {
+        match lane.place {
+            Some(place) if !place.head.is_removed() && !place.head.is_left_of(At(lane.key)) => {
+                lane.way.correct(place.head);
+                if place.head.level() == 0 {
+                    return Step::Answer(answer(place, lane.key));
                 }
+                let way = place.head.way(At(lane.key));
+                way.prefetch(place.head);
+                Step::Down(way)
             }
             _ => Step::Unusual,
         }
@@ -115,10 +120,10 @@ impl<K: Key> BwTree<K> {
 }
 
 /// What one lane does next.
-enum Step {
+enum Step<'g> {
     Answer(Lookup),
-    /// To a page, of which so many lines are needed.
-    Down(super::mapping::PageId, usize),
+    /// To another page.
+    Down(Way<'g>),
     /// A page that is being removed, or was split and the parent does not know yet.
     Unusual,
 }

@@ -40,12 +40,21 @@ pub(super) struct PageId(pub(super) u32);
 impl PageId {
     /// No page.
     pub(super) const NONE: Self = Self(u32::MAX);
+
+    /// Bits of the number of a page that there is.
+    pub(super) const BITS: u32 = 28;
+
+    /// The child that an entry of an inner node leads to; above its number is a hint (`hint.rs`).
+    #[inline]
+    pub(super) fn of_entry(value: u64) -> Self {
+        Self(value as u32 & ((1 << Self::BITS) - 1))
+    }
 }
 
 /// Slots of the first chunk; each further chunk has twice as many as the one before.
 const FIRST_BITS: u32 = 10;
-const CHUNKS: usize = (32 - FIRST_BITS) as usize;
-const PAGES_MAX: u32 = u32::MAX - (1 << FIRST_BITS) - 1;
+const CHUNKS: usize = (PageId::BITS + 1 - FIRST_BITS) as usize;
+const PAGES_MAX: u32 = 1 << PageId::BITS;
 
 /// What a page has beside its head.
 struct Side {

@@ -353,7 +353,7 @@ impl<K: Key> BwTree<K> {
     /// The only child of a removed root takes its place; who does that retires the page.
     fn complete_collapse(&self, id: PageId, removed: NodeRef<'_, K>, guard: &Guard) {
         let root = self.root.load();
-        if root.page == id && self.root.replace(root, removed.child_for(Last)) {
+        if root.page == id && self.root.replace(root, removed.way(Last).child) {
             self.counters.add(Event::RootCollapse);
             self.mapping.retire_page(id, removed, guard);
         }

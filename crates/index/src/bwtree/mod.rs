@@ -14,6 +14,7 @@
 //! | to learn about | read |
 //! |---|---|
 //! | nodes in memory, deltas, base nodes | `node.rs`, `base.rs` |
+//! | what is fetched ahead | `hint.rs` |
 //! | page ids, swaps, reclamation | `mapping.rs` |
 //! | leaf stamps against phantoms | `stamps.rs` |
 //! | descent, side links, parents | `search.rs`, `root.rs` |
@@ -33,6 +34,7 @@ mod consolidate;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod cooperation_tests;
+mod hint;
 mod mapping;
 mod merge;
 mod node;
@@ -134,10 +136,6 @@ pub struct BwTree<K: Key> {
     mapping: Arc<Mapping<K>>,
     config: BwConfig,
     counters: Counters,
-    /// Cache lines to fetch of a leaf that has not been seen yet.
-    leaf_lines: usize,
-    /// The same for an inner page.
-    inner_lines: usize,
 }
 
 /// A Bw-tree of eight-byte keys.
@@ -181,8 +179,6 @@ impl<K: Key> BwTree<K> {
             mapping: Arc::new(mapping),
             config,
             counters: Counters::default(),
-            leaf_lines: base::lines_of::<K>(0, config.leaf_max * 3 / 4),
-            inner_lines: base::lines_of::<K>(1, config.inner_max * 3 / 4),
         }
     }
 }

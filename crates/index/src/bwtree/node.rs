@@ -135,9 +135,12 @@ impl<K: Key> fmt::Debug for NodeRef<'_, K> {
     }
 }
 
-/// The layout of a node of this many bytes. Base nodes start on a cache line.
+/// Base nodes begin at multiples of this many bytes, two cache lines; hints count in it (`hint.rs`).
+pub(super) const BASE_ALIGN: usize = 128;
+
+/// The layout of a node of this many bytes.
 fn layout(kind: Kind, bytes: usize) -> Layout {
-    let align = if kind == Kind::Base { 64 } else { 8 };
+    let align = if kind == Kind::Base { BASE_ALIGN } else { 8 };
     match Layout::from_size_align(bytes, align) {
         Ok(layout) => layout,
         Err(_) => handle_alloc_error(Layout::new::<u8>()),
@@ -179,9 +182,10 @@ impl<K: Key> OwnedNode<K> {
         Self(pointer)
     }
 
-    /// A base node with `bytes` bytes after the header, for `base.rs` to fill before it is used.
+    /// A base node of `bytes` bytes in all, for `base.rs` to fill before it is used.
     pub(super) fn base(header: &BaseHeader<'_, K>, len: usize, bytes: usize) -> Self {
-        let node = Self::allocate(Kind::Base, size_of::<Header<K>>() + bytes, |bytes| Header {
+        let bytes = bytes.max(size_of::<Header<K>>());
+        let node = Self::allocate(Kind::Base, bytes, |bytes| Header {
             kind: Kind::Base,
             level: header.level,
             depth: 0,
@@ -209,8 +213,13 @@ impl<K: Key> OwnedNode<K> {
         header.high = high;
     }
 
+    /// Where the node begins.
+    pub(super) fn start(&mut self) -> *mut u8 {
+        self.0.as_ptr().cast()
+    }
+
     /// Where the bytes after the header begin.
-    pub(super) fn area(&mut self) -> *mut u8 {
+    fn area(&mut self) -> *mut u8 {
         // SAFETY: the allocation starts with a header, so one past it is in bounds or its end.
         unsafe { self.0.as_ptr().add(1).cast() }
     }
@@ -551,7 +560,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
     /// What follows the header.
     #[inline]
-    pub(super) fn area(self) -> *const u8 {
+    fn area(self) -> *const u8 {
         // SAFETY: the allocation starts with a header, so one past it is in bounds or its end.
         unsafe { self.pointer.as_ptr().add(1).cast() }
     }

@@ -17,6 +17,7 @@ use std::cmp::Ordering;
 use crossbeam_epoch::Guard;
 
 use super::BwTree;
+use super::hint::Way;
 use super::mapping::PageId;
 use super::node::{Kind, NodeRef};
 use crate::key::Key;
@@ -28,6 +29,9 @@ pub(super) trait Point<K: Key>: Copy {
 
     /// How many keys of an inner base node it reaches.
     fn rank(self, base: NodeRef<'_, K>) -> usize;
+
+    /// Its head among those of a base node.
+    fn head(self, base: NodeRef<'_, K>) -> u64;
 }
 
 /// At a key.
@@ -61,6 +65,11 @@ impl<K: Key> Point<K> for At<'_, K> {
     fn rank(self, base: NodeRef<'_, K>) -> usize {
         base.rank::<true>(self.0)
     }
+
+    #[inline]
+    fn head(self, base: NodeRef<'_, K>) -> u64 {
+        K::head(self.0, base.prefix())
+    }
 }
 
 impl<K: Key> Point<K> for Below<'_, K> {
@@ -71,6 +80,10 @@ impl<K: Key> Point<K> for Below<'_, K> {
     fn rank(self, base: NodeRef<'_, K>) -> usize {
         base.rank::<false>(self.0)
     }
+
+    fn head(self, base: NodeRef<'_, K>) -> u64 {
+        K::head(self.0, base.prefix())
+    }
 }
 
 impl<K: Key> Point<K> for Last {
@@ -80,6 +93,10 @@ impl<K: Key> Point<K> for Last {
 
     fn rank(self, base: NodeRef<'_, K>) -> usize {
         base.len()
+    }
+
+    fn head(self, _base: NodeRef<'_, K>) -> u64 {
+        u64::MAX
     }
 }
 
@@ -117,16 +134,23 @@ impl<'g, K: Key> NodeRef<'g, K> {
         point.reaches(from) && !self.upper().is_some_and(|upper| point.reaches(upper))
     }
 
-    /// The child of an inner page that covers a point of its range. The newest delta whose keys
-    /// include the point decides.
+    /// The way to the child of an inner page that covers a point of its range. The newest delta
+    /// whose keys include the point decides.
     #[inline]
-    pub(super) fn child_for(self, point: impl Point<K>) -> PageId {
+    pub(super) fn way(self, point: impl Point<K>) -> Way<'g> {
         let mut node = self;
         loop {
             match node.kind() {
-                Kind::Base => return node.child_at(point.rank(node).saturating_sub(1)),
-                Kind::IndexInsert if node.includes(node.key(), point) => return node.child(),
-                Kind::IndexDelete if node.includes(node.lower(), point) => return node.child(),
+                Kind::Base => {
+                    let entry = point.rank(node).saturating_sub(1);
+                    return node.way_at(entry, point.head(node));
+                }
+                Kind::IndexInsert if node.includes(node.key(), point) => {
+                    return Way::unknown(node.child());
+                }
+                Kind::IndexDelete if node.includes(node.lower(), point) => {
+                    return Way::unknown(node.child());
+                }
                 Kind::Merge if point.reaches(node.key()) => {
                     node = node.merged();
                     continue;
@@ -140,7 +164,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
     }
 
-    /// Like [`child_for`](Self::child_for), with the exact bounds of the entry. Every delta that
+    /// Like [`way`](Self::way), with the exact bounds of the entry. Every delta that
     /// does not include the point still bounds the range from one side.
     pub(super) fn route(self, point: impl Point<K>) -> Route<'g, K> {
         let mut low = self.low();
@@ -165,7 +189,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
                     raise(&mut low, node.key_at(i));
                     lower(&mut high, (i + 1 < node.len()).then(|| node.key_at(i + 1)));
                     return Route {
-                        child: node.child_at(i),
+                        child: PageId::of_entry(node.value_at(i)),
                         low,
                         high,
                     };
@@ -212,38 +236,28 @@ impl<K: Key> BwTree<K> {
         guard: &'g Guard,
     ) -> Option<Place<'g, K>> {
         'restart: loop {
-            let mut id = self.root.load().page;
-            let mut lines = 0;
+            let mut way = Way::unknown(self.root.load().page);
             loop {
                 // An empty slot: the page went away between reading its id and its slot.
-                let Some(head) = self.mapping.load(id, guard) else {
+                let Some(head) = self.mapping.load(way.child, guard) else {
                     continue 'restart;
                 };
-                head.prefetch(lines);
                 if head.is_removed() {
-                    self.help_removal(id, head, guard);
+                    self.help_removal(way.child, head, guard);
                     continue 'restart;
                 }
+                way.correct(head);
                 if head.is_left_of(point) {
-                    id = head.right();
+                    way = Way::unknown(head.right());
                     continue;
                 }
                 if head.level() <= level {
+                    let id = way.child;
                     return (head.level() == level).then_some(Place { id, head });
                 }
-                lines = self.lines_below(head.level());
-                id = head.child_for(point);
+                way = head.way(point);
+                way.prefetch(head);
             }
-        }
-    }
-
-    /// How many lines to fetch of a child of a page of this level.
-    #[inline]
-    pub(super) fn lines_below(&self, level: u8) -> usize {
-        if level == 1 {
-            self.leaf_lines
-        } else {
-            self.inner_lines
         }
     }
 
