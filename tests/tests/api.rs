@@ -5,6 +5,7 @@
     reason = "a test fails by panicking, and prints its seeds"
 )]
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use namiki::{Conflict, Database, Direction, Error, Spec, Table, WorkerId};
 use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::random::Random;
 
 fn open_with(spec: Spec, disk: &SimDisk, wait: Duration) -> Database {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
@@ -124,6 +126,78 @@ fn a_savepoint_takes_back_what_came_after_it_and_nothing_else() {
         .unwrap();
         let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
         assert_eq!(all, [(1, 2), (4, 6)]);
+    });
+}
+
+/// Writes are put off until their records are needed, which nobody must be able to tell: two tables
+/// against two maps.
+#[test]
+fn whatever_comes_between_writes_sees_them_all() {
+    const KEYS: u64 = 40;
+    each_spec(|db, numbers| {
+        let names: Table<str, u64> = db.table("names").unwrap();
+        let mut random = Random::seeded(0x00b1_1d);
+        let (mut model_numbers, mut model_names) = (BTreeMap::new(), BTreeMap::new());
+        for transaction in 0..60_u64 {
+            let (mut a, mut b) = (model_numbers.clone(), model_names.clone());
+            let gives_up = random.below(5) == 0;
+            let ended = db.transact(|tx| {
+                let mut savepoint = None;
+                for step in 0..random.below(60) {
+                    let key = random.below(KEYS);
+                    let name = format!("a name that is too long to be remembered {key}");
+                    let value = transaction * 1000 + step;
+                    match random.below(16) {
+                        0..7 => {
+                            tx.put(&numbers, &key, &(value as i64))?;
+                            a.insert(key, value as i64);
+                        }
+                        7..10 => {
+                            tx.put(&names, &name, &value)?;
+                            b.insert(name, value);
+                        }
+                        10 => assert_eq!(tx.get(&numbers, &key)?, a.get(&key).copied()),
+                        11 => assert_eq!(tx.get(&names, &name)?, b.get(&name).copied()),
+                        12 => match tx.insert(&names, &name, &value) {
+                            Ok(()) => assert_eq!(b.insert(name, value), None),
+                            Err(Error::Duplicate { .. }) => assert!(b.contains_key(&name)),
+                            Err(error) => return Err(error),
+                        },
+                        13 => {
+                            let was = tx.delete(&numbers, &key)?;
+                            assert_eq!(was, a.remove(&key).is_some());
+                        }
+                        14 => {
+                            let there: Vec<_> = a.iter().map(|(k, v)| (*k, *v)).collect();
+                            assert_eq!(tx.scan(&numbers, ..)?, there);
+                        }
+                        _ => match savepoint.take() {
+                            None => savepoint = Some((tx.savepoint(), a.clone(), b.clone())),
+                            Some((at, a_then, b_then)) => {
+                                tx.rollback_to(&at)?;
+                                (a, b) = (a_then, b_then);
+                            }
+                        },
+                    }
+                }
+                if gives_up {
+                    return tx.abort("no");
+                }
+                Ok(())
+            });
+            if gives_up {
+                assert!(matches!(ended, Err(Error::Aborted(_))), "{ended:?}");
+            } else {
+                ended.unwrap();
+                (model_numbers, model_names) = (a, b);
+            }
+        }
+        let (a, b) = db
+            .transact(|tx| Ok((tx.scan(&numbers, ..)?, tx.scan(&names, ..)?)))
+            .unwrap();
+        assert_eq!(a, model_numbers.into_iter().collect::<Vec<_>>());
+        assert_eq!(b, model_names.into_iter().collect::<Vec<_>>());
+        assert!(a.len() > 10 && b.len() > 10);
     });
 }
 

@@ -258,7 +258,8 @@ mod tests {
         let arena = Arena::new();
         let mut sets = Sets::default();
         for (table, key, value) in changes {
-            sets.write(arena.record(8, 0), TableId(*table), key, value.as_deref());
+            let staged = value.as_ref().map(|value| sets.stage(value));
+            sets.write(arena.record(8, 0), TableId(*table), key, staged);
         }
         sets
     }

@@ -31,6 +31,7 @@ mod epoch;
 mod error;
 mod manifest;
 mod open;
+mod recent;
 mod record;
 mod recovery;
 mod session;

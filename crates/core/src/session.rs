@@ -112,6 +112,9 @@ impl Session {
         // of the whole body, they cost nothing.
         let pinned = crossbeam_epoch::pin();
         let result = body(&mut self.transaction);
+        if result.is_ok() {
+            self.transaction.place_pending();
+        }
         // What follows may wait for the disk, and nothing is reclaimed while anybody is pinned.
         drop(pinned);
         let value = match result {

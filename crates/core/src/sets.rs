@@ -15,9 +15,6 @@ use crate::cc::{Before, Seen};
 use crate::record::RecordRef;
 use crate::space::{Space, TableId};
 
-/// A value's bytes on their way into a transaction; up to 64 take no allocation.
-pub type ValueBytes = smallvec::SmallVec<[u8; 64]>;
-
 /// Up to this many writes are looked for one by one.
 const LINEAR_WRITES: usize = 16;
 
@@ -48,6 +45,15 @@ pub(crate) struct Write {
     pub(crate) before: Before,
 }
 
+/// A write whose record has not been looked for yet.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    /// Position in [`Sets::spaces`].
+    pub(crate) space: usize,
+    key: Range<u32>,
+    value: Range<u32>,
+}
+
 /// A place in the transaction to which it can return.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
@@ -62,10 +68,12 @@ pub(crate) struct Mark {
 pub(crate) struct Sets {
     pub(crate) reads: Vec<Read>,
     gaps: Vec<Gap>,
-    /// The tables in which gaps were ever read. They stay from one transaction to the next: counting
+    /// The tables in which gaps were ever read or writes put off. They stay from one transaction to the next: counting
     /// references to a table anew in each would be a counter that all workers share.
     spaces: Vec<Arc<Space>>,
     pub(crate) writes: Vec<Write>,
+    /// Writes without a record, the oldest first. None of their keys is in `writes`.
+    pub(crate) pending: Vec<Pending>,
     bytes: Vec<u8>,
     /// Where each record's write is, once there are more than [`LINEAR_WRITES`].
     by_record: HashMap<RecordRef, usize, BuildHasherDefault<AddressHasher>>,
@@ -81,6 +89,7 @@ impl Sets {
         self.reads.clear();
         self.gaps.clear();
         self.writes.clear();
+        self.pending.clear();
         self.bytes.clear();
         if !self.by_record.is_empty() {
             self.by_record.clear();
@@ -115,13 +124,23 @@ impl Sets {
     fn store(&mut self, bytes: &[u8]) -> Range<u32> {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
-        // A transaction's bytes are bounded by a log buffer's, see `room_for`.
+        // There is room, see `room_for`.
         start as u32..self.bytes.len() as u32
     }
 
-    /// Whether the set can take that many more bytes and still be addressed.
+    /// Whether the set can take that many more bytes and still address them all.
     pub(crate) fn room_for(&self, bytes: usize) -> bool {
         self.bytes.len() + bytes <= u32::MAX as usize
+    }
+
+    /// Takes in a value that is to be written. There is room for it and for its key.
+    pub(crate) fn stage(&mut self, value: &[u8]) -> Range<u32> {
+        self.store(value)
+    }
+
+    /// Gives the bytes of the value that was staged last back.
+    pub(crate) fn unstage(&mut self, value: &Range<u32>) {
+        self.bytes.truncate(value.start as usize);
     }
 
     /// How many bytes of keys and values the set holds.
@@ -129,29 +148,69 @@ impl Sets {
         self.bytes.len()
     }
 
-    /// Notes that the record will get this value, or be deleted.
+    /// Puts a write off until its record is needed.
+    pub(crate) fn put_off(&mut self, space: &Arc<Space>, key: &[u8], value: Range<u32>) {
+        let key = self.store(key);
+        let space = self.space(space);
+        self.pending.push(Pending { space, key, value });
+    }
+
+    /// The table of a write that was put off.
+    pub(crate) fn space_of(&self, pending: &Pending) -> &Arc<Space> {
+        &self.spaces[pending.space]
+    }
+
+    /// The key of a write that was put off.
+    pub(crate) fn key_of(&self, pending: &Pending) -> &[u8] {
+        self.slice(&pending.key)
+    }
+
+    /// Gives a write that was put off its record.
+    pub(crate) fn place(&mut self, pending: &Pending, record: RecordRef) {
+        let table = self.space_of(pending).info.id;
+        self.set(record, table, Some(pending.value.clone()), |_| {
+            pending.key.clone()
+        });
+    }
+
+    /// Whether there is a mark that can be returned to.
+    pub(crate) fn has_marks(&self) -> bool {
+        !self.marks.is_empty()
+    }
+
+    /// Notes that the record will get this value, which was staged, or be deleted.
     pub(crate) fn write(
         &mut self,
         record: RecordRef,
         table: TableId,
         key: &[u8],
-        value: Option<&[u8]>,
+        value: Option<Range<u32>>,
     ) {
-        let stored = value.map(|value| self.store(value));
+        self.set(record, table, value, |sets| sets.store(key));
+    }
+
+    #[inline]
+    fn set(
+        &mut self,
+        record: RecordRef,
+        table: TableId,
+        value: Option<Range<u32>>,
+        key: impl FnOnce(&mut Self) -> Range<u32>,
+    ) {
         if let Some(at) = self.write_of(record) {
-            let old = std::mem::replace(&mut self.writes[at].value, stored);
+            let old = std::mem::replace(&mut self.writes[at].value, value);
             if !self.marks.is_empty() {
                 self.undo.push((at, old));
             }
             return;
         }
-        let key = self.store(key);
+        let key = key(self);
         let at = self.writes.len();
         self.writes.push(Write {
             record,
             table,
             key,
-            value: stored,
+            value,
             before: Before::default(),
         });
         if at == LINEAR_WRITES {

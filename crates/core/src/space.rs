@@ -129,6 +129,30 @@ impl Space {
         })
     }
 
+    /// Whether the table can hold the key.
+    #[inline]
+    pub(crate) fn check_key(&self, key: &[u8]) -> Result<(), IndexError> {
+        self.tree.key_kind().check(key)
+    }
+
+    /// Looks keys up together. What was found, [`Space::found`] tells.
+    pub(crate) fn find_all(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
+        if let [key] = keys {
+            out.clear();
+            out.push(self.tree.get(key)?);
+            return Ok(());
+        }
+        self.tree.get_many(keys, out)
+    }
+
+    /// The record that a look-up in a table's index found.
+    pub(crate) fn found(lookup: Lookup) -> Option<RecordRef> {
+        match lookup {
+            Lookup::Found(payload) => Some(Self::record(payload)),
+            Lookup::Missing(_) => None,
+        }
+    }
+
     /// The key's record; where there is none, a new one with the protocol word `locked`.
     pub(crate) fn place(&self, key: &[u8], locked: u64) -> Result<Placed, IndexError> {
         if let Lookup::Found(payload) = self.tree.get(key)? {

@@ -6,27 +6,32 @@
 //!
 //! This file works on bytes; `table` adds the typed face of it.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use namiki_index::ScanRange;
+use namiki_index::{Lookup, ScanRange};
 use namiki_log::Stream;
 use namiki_platform::{Stamp, WorkerId};
+use smallvec::SmallVec;
 
 use crate::cc::{Checks, Protocol, Sound, TicToc};
 use crate::commit::{self, Awaits, Committed, Early, Normal};
 use crate::engine::{COMMITS_PER_CLOCK, Engine, GroupLocks};
 use crate::epoch::{Count, SlotId};
 use crate::error::{Conflict, Error};
+use crate::recent::Recent;
 use crate::record::{RecordRef, VALUE_BYTES_MAX};
-use crate::sets::{Mark, Read, Sets, ValueBytes};
-use crate::space::{Owner, Placed, Space, Step, TableId};
+use crate::sets::{Mark, Pending, Read, Sets};
+use crate::space::{Owner, Placed, Space, Step};
 use crate::spec::LockRelease;
 
 /// How often a reader looks at a locked record again before the conflict is reported: first
 /// without, then with giving up the processor in between.
 const READ_SPINS: u32 = 64;
 const READ_YIELDS: u32 = 64;
+
+/// Writes whose records are looked up together.
+const PLACED_TOGETHER: usize = 16;
 
 /// A running transaction.
 ///
@@ -39,10 +44,11 @@ pub struct Transaction {
     sets: Sets,
     /// The payload that was read last.
     value: Vec<u8>,
-    /// The table, the key and the record that were looked up last: what is read is often written
-    /// next.
-    recent: Option<(TableId, RecordRef)>,
-    recent_key: Vec<u8>,
+    /// The value that is being written.
+    encoded: Vec<u8>,
+    /// What the index said of keys that were looked up together.
+    lookups: Vec<Lookup>,
+    recent: Recent,
     commits: u32,
     /// A read or write met a conflict: the transaction must not commit, whatever its code makes of
     /// the error.
@@ -93,8 +99,9 @@ impl Transaction {
             slot,
             sets: Sets::default(),
             value: Vec::new(),
-            recent: None,
-            recent_key: Vec::new(),
+            encoded: Vec::new(),
+            lookups: Vec::new(),
+            recent: Recent::default(),
             commits: 0,
             doomed: None,
             flush_on_read_wait: true,
@@ -117,7 +124,7 @@ impl Transaction {
     /// Makes ready for the next transaction.
     pub(crate) fn restart(&mut self) -> Result<(), Error> {
         self.sets.clear();
-        self.recent = None;
+        self.recent.clear();
         self.doomed = None;
         self.engine.check_open()
     }
@@ -133,6 +140,7 @@ impl Transaction {
 
     /// Notes a place to return to with [`Transaction::rollback_to`].
     pub fn savepoint(&mut self) -> Savepoint {
+        self.place_pending();
         Savepoint(self.sets.mark())
     }
 
@@ -177,6 +185,7 @@ impl Transaction {
         if let Some(conflict) = self.doomed {
             return Err(Error::Conflict(conflict));
         }
+        self.place_pending();
         let engine = &*self.engine;
         let stream = engine.log.as_ref().map(|log| log.stream(self.worker));
         let committed = match engine.spec.release {
@@ -262,16 +271,15 @@ impl Transaction {
         Ok(())
     }
 
-    /// The key's record and whether this transaction will write it; or nothing, with the gap noted.
+    /// The key's record; or nothing, with the gap noted.
     fn find(&mut self, space: &Arc<Space>, key: &[u8]) -> Result<Option<RecordRef>, Error> {
+        self.place_pending();
         match space
             .find(key)
             .map_err(|error| Error::from_index(&error, &space.info.name))?
         {
             Ok(record) => {
-                self.recent = Some((space.info.id, record));
-                self.recent_key.clear();
-                self.recent_key.extend_from_slice(key);
+                self.recent.note(space.info.id, key, record);
                 Ok(Some(record))
             }
             Err(leaf) => {
@@ -303,10 +311,7 @@ impl Transaction {
 
     /// The key's record, made if there is none.
     fn place(&mut self, space: &Arc<Space>, key: &[u8]) -> Result<RecordRef, Error> {
-        if let Some((table, record)) = self.recent
-            && table == space.info.id
-            && self.recent_key == key
-        {
+        if let Some(record) = self.recent.find(space.info.id, key) {
             return Ok(record);
         }
         let placed = space
@@ -335,34 +340,115 @@ impl Transaction {
         }
     }
 
-    fn check_value(&self, space: &Space, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        let table = &space.info.name;
-        if value.len() > VALUE_BYTES_MAX {
-            return Err(Error::ValueTooLong {
-                table: table.clone(),
-                len_bytes: value.len(),
-                max_bytes: VALUE_BYTES_MAX,
-            });
+    /// Looks the records of all writes up that were put off, together: their cache misses overlap.
+    pub(crate) fn place_pending(&mut self) {
+        if self.sets.pending.is_empty() {
+            return;
         }
-        if !self.sets.room_for(key.len() + value.len()) {
-            return Err(Error::TransactionTooLarge {
-                len_bytes: self.sets.bytes() + key.len() + value.len(),
-                max_bytes: u32::MAX as usize,
-            });
+        let mut pending = std::mem::take(&mut self.sets.pending);
+        for writes in pending.chunk_by(|a, b| a.space == b.space) {
+            for writes in writes.chunks(PLACED_TOGETHER) {
+                if let Err(error) = self.place_together(writes) {
+                    unreachable!("`put_bytes` has checked the keys: {error}");
+                }
+            }
+        }
+        pending.clear();
+        self.sets.pending = pending;
+    }
+
+    /// Places writes to one table.
+    fn place_together(&mut self, writes: &[Pending]) -> Result<(), Error> {
+        let Some(first) = writes.first() else {
+            return Ok(());
+        };
+        let space = self.sets.space_of(first);
+        let keys: SmallVec<[&[u8]; PLACED_TOGETHER]> =
+            writes.iter().map(|write| self.sets.key_of(write)).collect();
+        space
+            .find_all(&keys, &mut self.lookups)
+            .map_err(|error| Error::from_index(&error, &space.info.name))?;
+        drop(keys);
+        // A blind write looks at its record only when it locks it; by then, they have all arrived.
+        let found = |lookup: &Lookup| Space::found(*lookup);
+        self.lookups
+            .iter()
+            .filter_map(found)
+            .for_each(RecordRef::prefetch);
+        for (at, write) in writes.iter().enumerate() {
+            let record = match found(&self.lookups[at]) {
+                Some(record) => record,
+                None => self.place_absent(write)?,
+            };
+            self.sets.place(write, record);
         }
         Ok(())
     }
 
-    /// Writes a value, whether the key is there or not, without reading it.
+    #[cold]
+    fn place_absent(&mut self, write: &Pending) -> Result<RecordRef, Error> {
+        let space = Arc::clone(self.sets.space_of(write));
+        let key = self.sets.key_of(write).to_vec();
+        self.place(&space, &key)
+    }
+
+    /// Takes a value in that is to be written.
+    fn stage(
+        &mut self,
+        space: &Space,
+        key: &[u8],
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Range<u32>, Error> {
+        // Apart from the other values, whatever a type's own encoding does with what it is given.
+        self.encoded.clear();
+        encode(&mut self.encoded);
+        self.stage_encoded(space, key)
+    }
+
+    fn stage_encoded(&mut self, space: &Space, key: &[u8]) -> Result<Range<u32>, Error> {
+        let bytes = self.encoded.len();
+        if bytes > VALUE_BYTES_MAX || !self.sets.room_for(key.len() + bytes) {
+            return Err(self.does_not_fit(space, key, bytes));
+        }
+        Ok(self.sets.stage(&self.encoded))
+    }
+
+    #[cold]
+    fn does_not_fit(&self, space: &Space, key: &[u8], value_bytes: usize) -> Error {
+        if value_bytes > VALUE_BYTES_MAX {
+            return Error::ValueTooLong {
+                table: space.info.name.clone(),
+                len_bytes: value_bytes,
+                max_bytes: VALUE_BYTES_MAX,
+            };
+        }
+        Error::TransactionTooLarge {
+            len_bytes: self.sets.bytes() + key.len() + value_bytes,
+            max_bytes: u32::MAX as usize,
+        }
+    }
+
+    /// Writes a value, whether the key is there or not, without reading it. Where the key's record
+    /// has not just been read, it is looked up later, together with those of other writes.
     pub(crate) fn put_bytes(
         &mut self,
         space: &Arc<Space>,
         key: &[u8],
-        value: &[u8],
+        encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Error> {
-        self.check_value(space, key, value)?;
-        let record = self.place(space, key)?;
-        self.sets.write(record, space.info.id, key, Some(value));
+        space
+            .check_key(key)
+            .map_err(|error| Error::from_index(&error, &space.info.name))?;
+        let value = self.stage(space, key, encode)?;
+        // A savepoint goes by positions in the write set, so that a write has to have one.
+        let record = match self.recent.find(space.info.id, key) {
+            None if self.sets.has_marks() => Some(self.place(space, key)?),
+            recent => recent,
+        };
+        match record {
+            Some(record) => self.sets.write(record, space.info.id, key, Some(value)),
+            None => self.sets.put_off(space, key, value),
+        }
         Ok(())
     }
 
@@ -371,11 +457,13 @@ impl Transaction {
         &mut self,
         space: &Arc<Space>,
         key: &[u8],
-        value: &[u8],
+        encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<bool, Error> {
-        self.check_value(space, key, value)?;
+        self.place_pending();
+        let value = self.stage(space, key, encode)?;
         let record = self.place(space, key)?;
         if self.value_of(record)?.is_some() {
+            self.sets.unstage(&value);
             return Ok(false);
         }
         self.sets.write(record, space.info.id, key, Some(value));
@@ -387,18 +475,20 @@ impl Transaction {
         &mut self,
         space: &Arc<Space>,
         key: &[u8],
-        change: impl FnOnce(&[u8], &mut ValueBytes) -> Result<(), Error>,
+        change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let Some(record) = self.find(space, key)? else {
             return Ok(false);
         };
-        let mut updated = ValueBytes::new();
+        let mut encoded = std::mem::take(&mut self.encoded);
+        encoded.clear();
         match self.value_of(record)? {
-            Some(old) => change(old, &mut updated)?,
+            Some(old) => change(old, &mut encoded)?,
             None => return Ok(false),
         }
-        self.check_value(space, key, &updated)?;
-        self.sets.write(record, space.info.id, key, Some(&updated));
+        self.encoded = encoded;
+        let value = self.stage_encoded(space, key)?;
+        self.sets.write(record, space.info.id, key, Some(value));
         Ok(true)
     }
 
@@ -410,7 +500,8 @@ impl Transaction {
         if self.value_of(record)?.is_none() {
             return Ok(false);
         }
-        self.check_value(space, key, &[])?;
+        self.encoded.clear();
+        self.stage_encoded(space, key)?;
         self.sets.write(record, space.info.id, key, None);
         Ok(true)
     }
@@ -422,6 +513,7 @@ impl Transaction {
         range: ScanRange<'_>,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
+        self.place_pending();
         let mut outcome = Ok(());
         let scanned = space.scan(range, |step| {
             let step = match step {
@@ -473,6 +565,7 @@ impl Transaction {
         range: ScanRange<'_>,
         mut visit: impl FnMut(&[u8], Version),
     ) -> Result<(), Error> {
+        self.place_pending();
         let mut outcome = Ok(());
         let scanned = space.scan(range, |step| {
             match step {

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 
 use crate::bwtree::{BwConfig, FixedBwTree, VariableBwTree};
+use crate::key::{Fixed8, Key, Variable};
 use crate::{
     GetOrInsert, IndexError, InsertOutcome, LeafVersion, Lookup, OrderedIndex, PointIndex,
     ScanItem, ScanRange, Statistics, UnknownKind,
@@ -54,6 +55,20 @@ pub enum KeyKind {
     Fixed8,
     /// Zero to 65 536 bytes.
     Variable,
+}
+
+impl KeyKind {
+    /// Whether these bytes are such a key.
+    ///
+    /// # Errors
+    /// [`IndexError::KeyLength`], [`IndexError::KeyTooLong`].
+    #[inline]
+    pub fn check(self, key: &[u8]) -> Result<(), IndexError> {
+        match self {
+            Self::Fixed8 => Fixed8::parse(key).map(drop),
+            Self::Variable => Variable::parse(key).map(drop),
+        }
+    }
 }
 
 impl fmt::Display for KeyKind {

@@ -28,6 +28,14 @@ pub trait Key {
     /// Adds the key's bytes.
     fn encode(&self, into: &mut KeyBytes);
 
+    /// Hands the key's bytes to `read`. Worth implementing where they need no buffer.
+    #[inline]
+    fn with_bytes<T>(&self, read: impl FnOnce(&[u8]) -> T) -> T {
+        let mut bytes = KeyBytes::new();
+        self.encode(&mut bytes);
+        read(&bytes)
+    }
+
     /// The key that has all of these bytes.
     fn decode(bytes: &[u8]) -> Option<Self::Owned>;
 
@@ -49,6 +57,10 @@ macro_rules! integer_key {
 
             fn encode(&self, into: &mut KeyBytes) {
                 into.extend_from_slice(&(*self ^ $flip).to_be_bytes());
+            }
+            #[inline]
+            fn with_bytes<T>(&self, read: impl FnOnce(&[u8]) -> T) -> T {
+                read(&(*self ^ $flip).to_be_bytes())
             }
             fn decode(bytes: &[u8]) -> Option<$type> {
                 Some(<$type>::from_be_bytes(bytes.try_into().ok()?) ^ $flip)
@@ -102,6 +114,9 @@ macro_rules! bytes_key {
             fn encode(&self, into: &mut KeyBytes) {
                 let bytes: &[u8] = self.as_ref();
                 into.extend_from_slice(bytes);
+            }
+            fn with_bytes<T>(&self, read: impl FnOnce(&[u8]) -> T) -> T {
+                read(self.as_ref())
             }
             fn decode(bytes: &[u8]) -> Option<$owned> {
                 $from_bytes(bytes.to_vec())
@@ -159,6 +174,7 @@ mod tests {
             let mut bytes = KeyBytes::new();
             key.encode(&mut bytes);
             assert_eq!(K::decode(&bytes).as_ref(), Some(key));
+            assert_eq!(key.with_bytes(<[u8]>::to_vec), bytes.to_vec());
             bytes
         };
         for pair in keys.windows(2) {

@@ -76,12 +76,6 @@ fn encoded<K: Key + ?Sized>(key: &K) -> KeyBytes {
     bytes
 }
 
-fn encoded_value<V: Value + ?Sized>(value: &V) -> ValueBytes {
-    let mut bytes = ValueBytes::new();
-    value.encode(&mut bytes);
-    bytes
-}
-
 fn decode_value<V: Value + ?Sized>(space: &Space, bytes: &[u8]) -> Result<V::Owned, Error> {
     V::decode(bytes).ok_or_else(|| Error::Undecodable {
         table: space.info.name.clone(),
@@ -115,7 +109,7 @@ impl Transaction {
         key: &K,
     ) -> Result<Option<V::Owned>, Error> {
         let space = own(self, table)?;
-        match self.get_bytes(space, &encoded(key))? {
+        match key.with_bytes(|key| self.get_bytes(space, key))? {
             Some(bytes) => decode_value::<V>(space, bytes).map(Some),
             None => Ok(None),
         }
@@ -145,7 +139,8 @@ impl Transaction {
         key: &K,
         value: &V,
     ) -> Result<(), Error> {
-        self.put_bytes(own(self, table)?, &encoded(key), &encoded_value(value))
+        let space = own(self, table)?;
+        key.with_bytes(|key| self.put_bytes(space, key, |bytes| value.encode(bytes)))
     }
 
     /// Writes a value for a key that is not there.
@@ -159,14 +154,16 @@ impl Transaction {
         key: &K,
         value: &V,
     ) -> Result<(), Error> {
-        let key = encoded(key);
-        if self.insert_bytes(own(self, table)?, &key, &encoded_value(value))? {
-            return Ok(());
-        }
-        Err(Error::Duplicate {
-            table: table.name().to_owned(),
-            key: key.iter().map(|byte| format!("{byte:02x}")).collect(),
-        })
+        let space = own(self, table)?;
+        key.with_bytes(
+            |key| match self.insert_bytes(space, key, |bytes| value.encode(bytes))? {
+                true => Ok(()),
+                false => Err(Error::Duplicate {
+                    table: table.name().to_owned(),
+                    key: key.iter().map(|byte| format!("{byte:02x}")).collect(),
+                }),
+            },
+        )
     }
 
     /// Replaces a value by what `change` makes of it; returns whether there was one.
@@ -180,10 +177,12 @@ impl Transaction {
         change: impl FnOnce(V::Owned) -> V::Owned,
     ) -> Result<bool, Error> {
         let space = own(self, table)?;
-        self.update_bytes(space, &encoded(key), |old, new| {
-            let value = change(decode_value::<V>(space, old)?);
-            Borrow::<V>::borrow(&value).encode(new);
-            Ok(())
+        key.with_bytes(|key| {
+            self.update_bytes(space, key, |old, new| {
+                let value = change(decode_value::<V>(space, old)?);
+                Borrow::<V>::borrow(&value).encode(new);
+                Ok(())
+            })
         })
     }
 
@@ -196,7 +195,8 @@ impl Transaction {
         table: &Table<K, V>,
         key: &K,
     ) -> Result<bool, Error> {
-        self.delete_bytes(own(self, table)?, &encoded(key))
+        let space = own(self, table)?;
+        key.with_bytes(|key| self.delete_bytes(space, key))
     }
 
     /// The keys in a range and their values, in ascending order.
@@ -251,7 +251,8 @@ impl Transaction {
         table: &Table<K, V>,
         key: &K,
     ) -> Result<Version, Error> {
-        self.version_bytes(own(self, table)?, &encoded(key))
+        let space = own(self, table)?;
+        key.with_bytes(|key| self.version_bytes(space, key))
     }
 
     /// The versions of all keys in a range that were ever written, deleted ones included. They

@@ -2,7 +2,8 @@
 
 use std::borrow::{Borrow, Cow};
 
-pub use crate::sets::ValueBytes;
+/// Where values are encoded.
+pub type ValueBytes = Vec<u8>;
 
 /// A type that can be a table's value. Implement it for types of your own with whatever encoding
 /// you like.

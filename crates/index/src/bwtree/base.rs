@@ -31,6 +31,8 @@ use std::mem::size_of;
 use std::slice;
 use std::sync::atomic::AtomicU64;
 
+use namiki_platform::prefetch;
+
 use super::hint::Way;
 use super::node::{BaseHeader, Header, Kind, NodeRef, OwnedNode};
 use crate::key::Key;
@@ -221,6 +223,8 @@ impl<'g, K: Key> NodeRef<'g, K> {
             slice::from_raw_parts(self.part(parts.separators).cast::<[u64; BLOCK]>(), lines)
         };
         let block = count_lines::<OR_EQUAL>(separators, probe).min(last);
+        // The value's line is asked for beside that of the heads, which tell which value it is.
+        prefetch(self.part(parts.block(block) + LINE));
         // SAFETY: `block` is one of this node's, and `build` wrote all of its heads.
         let heads = unsafe { &*self.part(parts.block(block)).cast::<[u64; BLOCK]>() };
         (block * BLOCK + count::<OR_EQUAL>(heads, probe)).min(len)

@@ -42,17 +42,27 @@ pub(super) struct SplitDone {
     pub(super) halves: (LeafVersion, LeafVersion),
 }
 
+/// Whether the last two insertions into the page were of its largest keys, in order.
+fn is_ascending<K: Key>(head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> bool {
+    let added = |node: NodeRef<'_, K>, key: K::Ref<'_>| {
+        matches!(node.kind(), Kind::Put | Kind::IndexInsert)
+            && K::cmp(node.key(), key) == Ordering::Equal
+    };
+    let [.., (before, _), (last, _)] = entries else {
+        return false;
+    };
+    added(head, *last)
+        && head
+            .next()
+            .is_none_or(|next| next.kind() == Kind::Base || added(next, *before))
+}
+
 impl<K: Key> BwTree<K> {
-    /// Where to cut: in the middle, but far right at the right edge of the tree, where ascending
-    /// insertion would otherwise leave every page half full.
-    fn cut(&self, head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> usize {
+    /// Where to cut: in the middle, but far right where keys come in ascending order, which would
+    /// otherwise leave every page half full.
+    fn cut(head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> usize {
         let len = entries.len();
-        let ascending = head.high().is_none()
-            && matches!(head.kind(), Kind::Put | Kind::IndexInsert)
-            && entries
-                .last()
-                .is_some_and(|last| K::cmp(last.0, head.key()) == Ordering::Equal);
-        if ascending {
+        if is_ascending(head, entries) {
             (len * 9 / 10).clamp(1, len - 1)
         } else {
             len / 2
@@ -80,7 +90,7 @@ impl<K: Key> BwTree<K> {
         guard: &'h Guard,
     ) -> Option<(NodeRef<'h, K>, SplitDone)> {
         let (id, head) = (place.id, place.head);
-        let cut = self.cut(head, entries);
+        let cut = Self::cut(head, entries);
         let (left_entries, right_entries) = entries.split_at(cut);
         let (below, at) = (left_entries.last()?.0, right_entries.first()?.0);
         let level = head.level();

@@ -1,0 +1,135 @@
+//! The way from an inner node to a child, and where on it a search will want to look.
+//!
+//! The mapping table costs a search one more miss on every level, and the search in the child that it
+//! leads to would wait for one line after another. So an inner node keeps, beside the number of each
+//! child, a *hint*: where the child's base node was seen last, and how many entries it had. With it
+//! and with the separators around the child, a search asks for the header, the separators and the
+//! block where it expects its key, all while it waits for the mapping table.
+//!
+//! ```text
+//!  63    58 57                       28 27         0
+//! | len *  | address / 128, low 30 bits | page id   |     0 in the upper 36 bits: nothing known
+//! ```
+//! \* Of an inner child, a quarter of it. A hint is advice. It may be out of date, or point to memory long given back: it is only ever
+//! prefetched, never read through. Readers correct it when they find another base node.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use namiki_platform::prefetch;
+
+use super::base::{BLOCK, LINE, Parts};
+use super::mapping::PageId;
+use super::node::{BASE_ALIGN, Header, NodeRef};
+use crate::key::Key;
+
+const PLACE_BITS: u32 = 30;
+const PLACE_SHIFT: u32 = PageId::BITS;
+const LEN_SHIFT: u32 = PLACE_SHIFT + PLACE_BITS;
+const LEN_MAX: u64 = u64::MAX >> LEN_SHIFT;
+
+/// The lengths of inner children are known in multiples of this.
+const INNER_UNIT: usize = 4;
+
+/// The way from an inner node to one of its children.
+#[derive(Clone, Copy)]
+pub(super) struct Way<'g> {
+    pub(super) child: PageId,
+    /// Where the hint is kept, and what it was. Children that a delta leads to have none.
+    hint: Option<(&'g AtomicU64, u64)>,
+    to_leaf: bool,
+    /// Where in the child's range of keys the search will end, from 0 to 1.
+    share: f32,
+}
+
+/// Low bits of a node's address in units of its alignment.
+fn place<K: Key>(node: NodeRef<'_, K>) -> u64 {
+    (node.as_ptr().addr() / BASE_ALIGN) as u64 & ((1 << PLACE_BITS) - 1)
+}
+
+impl<'g> Way<'g> {
+    /// The way to a child that no base entry leads to.
+    pub(super) fn unknown(child: PageId) -> Self {
+        Self {
+            child,
+            hint: None,
+            to_leaf: false,
+            share: 0.0,
+        }
+    }
+
+    /// The way to the child in `cell` of a node on `level`. Its keys begin with the head `low` and end
+    /// before `high`, or nobody knows where; the search is for `probe`.
+    #[inline]
+    pub(super) fn new(
+        cell: &'g AtomicU64,
+        level: u8,
+        probe: u64,
+        low: u64,
+        high: Option<u64>,
+    ) -> Self {
+        // Relaxed: the child never changes, and any hint will do.
+        let value = cell.load(Ordering::Relaxed);
+        let width = high.map_or(0, |high| high.saturating_sub(low));
+        Self {
+            child: PageId::of_entry(value),
+            hint: Some((cell, value)),
+            to_leaf: level == 1,
+            share: probe.saturating_sub(low) as f32 / width.max(1) as f32,
+        }
+    }
+
+    /// Asks the processor for the lines that the search will need of the child, as far as they can
+    /// be guessed. `near` is any node of the tree.
+    #[inline]
+    pub(super) fn prefetch<K: Key>(&self, near: NodeRef<'_, K>) {
+        let Some((_, value)) = self.hint.filter(|(_, value)| value >> PLACE_SHIFT != 0) else {
+            return;
+        };
+        // Of all addresses with these low bits, the one nearest to a node of the same tree.
+        let shift = u64::BITS - PLACE_BITS;
+        let ahead = ((value >> PLACE_SHIFT).wrapping_sub(place(near)) << shift) as i64 >> shift;
+        let start = near
+            .as_ptr()
+            .cast::<u8>()
+            .cast_const()
+            .wrapping_offset(ahead as isize * BASE_ALIGN as isize);
+        let line = |at: usize| prefetch(start.wrapping_add(at));
+        let len = (value >> LEN_SHIFT) as usize * if self.to_leaf { 1 } else { INNER_UNIT };
+        let parts = Parts::of::<K>(len);
+        line(0);
+        if size_of::<Header<K>>() > LINE {
+            line(LINE);
+        }
+        // One line of separators in a leaf, four in an inner node: as many as they usually have.
+        line(parts.separators);
+        if !self.to_leaf {
+            line(parts.separators + LINE);
+            line(parts.separators + 2 * LINE);
+            line(parts.separators + 3 * LINE);
+        }
+        let entry = ((self.share * len as f32) as usize).min(len);
+        let block = parts.block(entry / BLOCK);
+        line(block);
+        line(block + LINE);
+    }
+
+    /// Corrects the hint once the child's head is known.
+    #[inline]
+    pub(super) fn correct<K: Key>(&self, head: NodeRef<'_, K>) {
+        if let Some((cell, value)) = self.hint {
+            let known = value >> PLACE_SHIFT & ((1 << PLACE_BITS) - 1);
+            if known != place(head.base()) {
+                store(cell, self.child, head.base());
+            }
+        }
+    }
+}
+
+#[cold]
+fn store<K: Key>(cell: &AtomicU64, child: PageId, base: NodeRef<'_, K>) {
+    let unit = if base.level() == 0 { 1 } else { INNER_UNIT };
+    let len = (base.len().div_ceil(unit) as u64).min(LEN_MAX);
+    let hint = len << LEN_SHIFT | place(base) << PLACE_SHIFT;
+    // Relaxed: whoever stores stores the same child, and any hint will do.
+    cell.store(hint | u64::from(child.0), Ordering::Relaxed);
+}
