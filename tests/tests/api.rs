@@ -136,7 +136,7 @@ fn whatever_comes_between_writes_sees_them_all() {
     const KEYS: u64 = 40;
     each_spec(|db, numbers| {
         let names: Table<str, u64> = db.table("names").unwrap();
-        let mut random = Random::seeded(0x00b1_1d);
+        let mut random = Random::seeded(0x0b11_d000);
         let (mut model_numbers, mut model_names) = (BTreeMap::new(), BTreeMap::new());
         for transaction in 0..60_u64 {
             let (mut a, mut b) = (model_numbers.clone(), model_names.clone());
