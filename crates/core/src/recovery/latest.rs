@@ -6,9 +6,10 @@
 //! two that overlap with those of the other keys of a frame; then the keys are sorted once and the tree
 //! is built from them. Keys that are deleted in the end never come into the tree.
 //!
-//! The table is cut into shards, each with a lock that is held for one look-up. It needs sixteen bytes
-//! for each key of eight, and forty and the key for another, at a load of three eighths to three
-//! quarters; sorting takes as much again for each key. All of that is given back when the tree is built.
+//! The table is cut into shards, each with a lock that is held for one look-up. A slot has sixteen
+//! bytes for a key of eight, and thirty-two, with the key beside it, for another; three eighths to three
+//! quarters of the slots are in use once there are some. Each shard is given back when its keys go into
+//! the sorted runs, and those when the tree is built.
 //!
 //! # Invariants
 //! - L1. A key is in one slot at most, of the shard that its hash names, and keeps its record.
