@@ -76,9 +76,6 @@ pub(crate) struct Loaded<'a> {
     pub(crate) stamp: Stamp,
 }
 
-/// How many keys are looked up together in a replay.
-const LOADED_TOGETHER: usize = 64;
-
 /// What [`Space::place`] did.
 pub(crate) enum Placed {
     /// The key had a record, perhaps an absent one.
@@ -115,7 +112,7 @@ impl Space {
     }
 
     fn record(payload: u64) -> RecordRef {
-        // SAFETY: only `place` and `load` put payloads into the index, both from
+        // SAFETY: only `place` and `fill` put payloads into the index, both from
         // `RecordRef::address` of records in `self.arena`, which lives as long as the index
         // (record.rs, R1).
         unsafe { RecordRef::from_address(payload) }
@@ -176,71 +173,46 @@ impl Space {
         }
     }
 
-    /// Gives each key its version if it has none or an older one: replay. All keys are looked up
-    /// together.
-    pub(crate) fn load<P: Protocol>(&self, versions: &[Loaded<'_>]) -> Result<(), IndexError> {
-        let mut found = Vec::with_capacity(LOADED_TOGETHER);
-        let mut keys = Vec::with_capacity(LOADED_TOGETHER);
-        for versions in versions.chunks(LOADED_TOGETHER) {
-            keys.clear();
-            keys.extend(versions.iter().map(|version| version.key));
-            self.tree.get_many(&keys, &mut found)?;
-            for lookup in &found {
-                if let Lookup::Found(payload) = lookup {
-                    Self::record(*payload).prefetch();
-                }
-            }
-            for (version, lookup) in versions.iter().zip(&found) {
-                let place = match lookup {
-                    Lookup::Found(payload) => Placed::Found(Self::record(*payload)),
-                    // An earlier one of these, or another thread, may have placed it by now.
-                    Lookup::Missing(_) => self.place(version.key, P::NEW_LOCKED)?,
-                };
-                Self::load_into::<P>(place, version);
-            }
-        }
-        Ok(())
+    /// Whether the index can hold a key: replay.
+    pub(crate) fn check_key(&self, key: &[u8]) -> Result<(), IndexError> {
+        self.tree.get(key).map(|_| ())
     }
 
-    fn load_into<P: Protocol>(place: Placed, version: &Loaded<'_>) {
-        let record = match place {
-            Placed::New { record, .. } => record,
-            Placed::Found(record) => {
-                // Other threads replay other streams. Nobody holds a lock for long.
-                let before = loop {
-                    if let Ok(before) = P::try_lock(record) {
-                        break before;
-                    }
-                    std::hint::spin_loop();
-                };
-                if record.creation() >= version.stamp {
-                    P::unlock(record, before);
-                    return;
-                }
-                record
+    /// A record that is not in the index: absent, and older than any version. Replay.
+    pub(crate) fn loose_record<P: Protocol>(&self) -> RecordRef {
+        let unlocked = P::published(Stamp(0));
+        self.arena.record(self.info.inline_bytes, unlocked)
+    }
+
+    /// Gives a record the version unless it has a newer one: replay.
+    pub(crate) fn load<P: Protocol>(record: RecordRef, version: &Loaded<'_>) {
+        // Other threads replay other streams. Nobody holds a lock for long.
+        let before = loop {
+            if let Ok(before) = P::try_lock(record) {
+                break before;
             }
+            std::hint::spin_loop();
         };
+        if record.creation() >= version.stamp {
+            P::unlock(record, before);
+            return;
+        }
         record.install(version.value, version.stamp);
         // Release: as when a commit publishes.
         let published = P::published(version.stamp);
         record.word().store(published, Ordering::Release);
     }
 
-    /// Takes the absent records out of the index, while nobody else uses the table.
-    pub(crate) fn unhook_absent(&self) -> Result<(), IndexError> {
-        let mut absent = Vec::new();
-        self.scan(ScanRange::all(), |step| {
-            if let Step::Entry(key, record) = step
-                && record.is_absent()
-            {
-                absent.push((key.to_vec(), record));
-            }
-            ControlFlow::Continue(())
-        })?;
-        for (key, record) in absent {
-            self.tree.remove_if(&key, record.address())?;
-        }
-        Ok(())
+    /// Puts loose records of this table into the index, which is empty, by keys that come in their
+    /// order. The end of a replay, while nobody else uses the table.
+    pub(crate) fn fill<B: AsRef<[u8]>>(
+        &self,
+        sorted: impl IntoIterator<Item = (B, RecordRef)>,
+    ) -> Result<(), IndexError> {
+        let entries = sorted
+            .into_iter()
+            .map(|(key, record)| (key, record.address()));
+        self.tree.bulk_load(entries).map(|_| ())
     }
 
     /// Visits the records in a range of keys, leaf by leaf.

@@ -5,10 +5,11 @@
 //! other.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use namiki_platform::{Generation, Stamp};
+use smallvec::SmallVec;
 
+use super::latest::Latest;
 use crate::cc::TicToc;
 use crate::codec::{Change, Changes};
 use crate::error::OpenError;
@@ -16,15 +17,13 @@ use crate::space::{Loaded, Space, TableId};
 
 /// The tables that are filled.
 pub(super) struct Tables<'a> {
-    spaces: &'a [Arc<Space>],
-    deletes: AtomicBool,
+    tables: Vec<Latest<'a>>,
 }
 
 impl<'a> Tables<'a> {
     pub(super) fn new(spaces: &'a [Arc<Space>]) -> Self {
         Self {
-            spaces,
-            deletes: AtomicBool::new(false),
+            tables: spaces.iter().map(|space| Latest::new(space)).collect(),
         }
     }
 
@@ -40,7 +39,7 @@ impl<'a> Tables<'a> {
             why,
         };
         // Changes of the same table that follow each other.
-        let mut run: Vec<Loaded<'c>> = Vec::new();
+        let mut run = SmallVec::<[Loaded<'c>; 32]>::new();
         let mut of = TableId(0);
         for (stamp, payload) in commits {
             for change in Changes::new(payload) {
@@ -50,9 +49,6 @@ impl<'a> Tables<'a> {
                     self.load(of, &run).map_err(|why| undecodable(stamp, why))?;
                     run.clear();
                     of = table;
-                }
-                if value.is_none() {
-                    self.deletes.store(true, Ordering::Relaxed);
                 }
                 run.push(Loaded { key, value, stamp });
             }
@@ -65,20 +61,21 @@ impl<'a> Tables<'a> {
         if run.is_empty() {
             return Ok(());
         }
-        let space = self.spaces.get(table as usize);
-        let space = space.ok_or_else(|| format!("it changes table {table}, which there is not"))?;
-        let loaded = space.load::<TicToc>(run);
+        let found = self.tables.get(table as usize);
+        let found = found.ok_or_else(|| format!("it changes table {table}, which there is not"))?;
+        let loaded = found.load::<TicToc>(run);
         loaded.map_err(|error| error.to_string())
     }
 
-    /// Forgets the keys that were deleted, once all is replayed.
-    pub(super) fn finish(&self) {
-        if self.deletes.load(Ordering::Relaxed) {
-            for space in self.spaces {
-                space
-                    .unhook_absent()
-                    .expect("an index can remove the keys that it holds");
-            }
+    /// Builds the tables' trees once all is replayed, without the keys that were deleted.
+    pub(super) fn finish(
+        self,
+        threads: usize,
+        watch: impl Fn() -> Result<(), OpenError> + Sync,
+    ) -> Result<(), OpenError> {
+        for table in self.tables {
+            table.build(threads, &watch)?;
         }
+        Ok(())
     }
 }

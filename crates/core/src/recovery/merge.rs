@@ -4,9 +4,13 @@
 
 use namiki_log::{CutRule, GenerationInfo, Merge, SortedRun, StreamReader, merge_by_stamp};
 use namiki_platform::{Lsn, WorkerId};
+use smallvec::SmallVec;
 
 use super::{Outcome, Replay, outcome};
 use crate::error::OpenError;
+
+/// Commits whose changes are looked up together.
+const TOGETHER: usize = 64;
 
 impl Replay<'_> {
     /// Replays a generation in the papers' order.
@@ -26,10 +30,15 @@ impl Replay<'_> {
             runs.push(run);
             ends.push(end);
         }
-        for commit in merge_by_stamp(&runs) {
-            self.tables
-                .apply(info.generation, [(commit.stamp, commit.payload)])?;
-            self.advance(0, 1)?;
+        let mut commits = merge_by_stamp(&runs).map(|it| (it.stamp, it.payload));
+        loop {
+            let together: SmallVec<[_; TOGETHER]> = commits.by_ref().take(TOGETHER).collect();
+            if together.is_empty() {
+                break;
+            }
+            let count = together.len() as u64;
+            self.tables.apply(info.generation, together)?;
+            self.advance(0, count)?;
         }
         Ok(outcome(info, Lsn(0), 0, ends))
     }
@@ -44,7 +53,7 @@ impl Replay<'_> {
                 .apply(info.generation, [(commit.stamp, commit.payload)])?;
             self.advance(commit.payload.len() as u64, 1)?;
         }
-        let end = merge.finish().map_err(OpenError::Log)?;
+        let end = merge.finish_with::<OpenError>(|bytes| self.advance(bytes, 0))?;
         Ok(outcome(info, end.last_lsn, end.dropped, end.streams))
     }
 

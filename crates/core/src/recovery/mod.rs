@@ -14,10 +14,12 @@
 //!   nothing is sorted.
 //!
 //! Deleted keys stay as absent records until all is replayed, or a late insert would resurrect them.
+//! The tables' trees are built at the end, in one piece.
 //!
 //! Paper: tictoc-pwal §3.4, pwal §4.3
 
 mod apply;
+mod latest;
 mod merge;
 mod report;
 mod streams;
@@ -58,16 +60,21 @@ pub(crate) fn recover(
     settings: &RecoverySettings,
 ) -> Result<Recovered, OpenError> {
     let began = Instant::now();
-    let replay = Replay {
-        disk,
-        wal_dir,
-        identity: manifest.identity(),
-        tables: Tables::new(spaces),
+    let tables = Tables::new(spaces);
+    let progress = Progress {
         settings,
         bytes_total: bytes_total(&**disk, wal_dir, manifest),
         bytes: AtomicU64::new(0),
         replayed: AtomicU64::new(0),
-        last_progress: Mutex::new(began),
+        last_told: Mutex::new(began),
+    };
+    let replay = Replay {
+        disk,
+        wal_dir,
+        identity: manifest.identity(),
+        tables: &tables,
+        threads: settings.threads,
+        progress: &progress,
     };
     let mut report = RecoveryReport {
         generations: manifest.generations.len() as u32,
@@ -95,9 +102,13 @@ pub(crate) fn recover(
             seals.push((generation.generation, outcome.seal));
         }
     }
-    replay.tables.finish();
-    report.replayed = replay.replayed.into_inner();
-    report.bytes = replay.bytes.into_inner();
+    let threads = match settings.order {
+        ReplayOrder::HighestStamp => settings.threads,
+        ReplayOrder::Merge => 1,
+    };
+    tables.finish(threads, || progress.advance(0, 0))?;
+    report.replayed = progress.replayed.into_inner();
+    report.bytes = progress.bytes.into_inner();
     report.seconds = began.elapsed().as_secs_f64();
     Ok(Recovered {
         report,
@@ -125,12 +136,9 @@ struct Replay<'a> {
     disk: &'a Arc<dyn Disk>,
     wal_dir: &'a Path,
     identity: u128,
-    tables: Tables<'a>,
-    settings: &'a RecoverySettings,
-    bytes_total: u64,
-    bytes: AtomicU64,
-    replayed: AtomicU64,
-    last_progress: Mutex<Instant>,
+    tables: &'a Tables<'a>,
+    threads: usize,
+    progress: &'a Progress<'a>,
 }
 
 /// What one generation came to.
@@ -155,20 +163,32 @@ impl Replay<'_> {
         .map_err(OpenError::Log)
     }
 
+    /// See [`Progress::advance`].
+    fn advance(&self, bytes: u64, replayed: u64) -> Result<(), OpenError> {
+        self.progress.advance(bytes, replayed)
+    }
+}
+
+/// How far the recovery is.
+struct Progress<'a> {
+    settings: &'a RecoverySettings,
+    bytes_total: u64,
+    bytes: AtomicU64,
+    replayed: AtomicU64,
+    last_told: Mutex<Instant>,
+}
+
+impl Progress<'_> {
     /// Counts what was read, reports it now and then, and stops when asked to.
     fn advance(&self, bytes: u64, replayed: u64) -> Result<(), OpenError> {
         let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let replayed = self.replayed.fetch_add(replayed, Ordering::Relaxed) + replayed;
-        if self
-            .settings
-            .interrupt
-            .as_ref()
-            .is_some_and(|asked| asked.load(Ordering::Relaxed))
-        {
+        let interrupt = self.settings.interrupt.as_ref();
+        if interrupt.is_some_and(|asked| asked.load(Ordering::Relaxed)) {
             return Err(OpenError::Interrupted);
         }
         if let Some(on_progress) = &self.settings.on_progress
-            && let Some(mut last) = self.last_progress.try_lock()
+            && let Some(mut last) = self.last_told.try_lock()
             && last.elapsed() >= PROGRESS_INTERVAL
         {
             *last = Instant::now();
@@ -180,6 +200,24 @@ impl Replay<'_> {
         }
         Ok(())
     }
+}
+
+/// Does the same on so many threads, this one included.
+fn on_threads(
+    threads: usize,
+    work: impl Fn() -> Result<(), OpenError> + Sync,
+) -> Result<(), OpenError> {
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
+        let mut result = work();
+        for other in others {
+            let joined = other
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            result = result.and(joined);
+        }
+        result
+    })
 }
 
 fn outcome(

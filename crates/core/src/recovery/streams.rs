@@ -10,7 +10,7 @@ use namiki_log::{CutRule, GenerationInfo, LogRecord, StreamEnd};
 use namiki_platform::{Lsn, Stamp, WorkerId};
 use parking_lot::Mutex;
 
-use super::{Outcome, Replay, outcome};
+use super::{Outcome, Replay, on_threads, outcome};
 use crate::error::OpenError;
 
 /// A commit that waits for the cut to be known.
@@ -47,21 +47,8 @@ impl Replay<'_> {
                 streams.lock().push(outcome);
             }
         };
-        let threads = self
-            .settings
-            .threads
-            .clamp(1, usize::from(info.streams.max(1)));
-        std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
-            let mut result = run();
-            for other in others {
-                let joined = other
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                result = result.and(joined);
-            }
-            result
-        })?;
+        let threads = self.threads.clamp(1, usize::from(info.streams.max(1)));
+        on_threads(threads, run)?;
         let mut streams = streams.into_inner();
         streams.sort_unstable_by_key(|stream| stream.worker);
 

@@ -10,8 +10,14 @@
 //! - *In doubt.* The last frame of an unsealed generation may be readable without being durable:
 //!   [`harden_tail`] has to come before a seal.
 //!
+//! # How it is read
+//! In pieces of a megabyte, two of which are under way while the one before is looked at, by a thread
+//! that each reader starts with its second piece. So a reader holds up to six megabytes, more only if
+//! its frames are longer than a quarter of a megabyte; and a merge has a reader for each stream.
+//!
 //! Paper: pwal §4.3, §5.6
 
+mod ahead;
 mod error;
 mod harden;
 mod merge;

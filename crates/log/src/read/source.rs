@@ -9,7 +9,6 @@ use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 
 use super::ReadError;
 use crate::config::{Placement, Retain};
-use crate::format::BLOCK_BYTES_MAX;
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
 use crate::format::segment::{Found, SegmentHeader, file_name, parse_file_name, stream_dir};
 use crate::info::GenerationInfo;
@@ -33,6 +32,8 @@ pub(super) enum Source {
         disk: Arc<dyn Disk>,
         /// The generation's files: number and path, without gaps.
         files: Vec<(u64, PathBuf)>,
+        /// One that was opened before it was wanted.
+        next: Option<(usize, io::Result<Arc<dyn DiskFile>>)>,
     },
     /// Everything up to the end that the region's head gives was hardened. Taken when it is opened.
     Region(Option<Extent>),
@@ -49,7 +50,8 @@ impl Source {
         match &info.placement {
             Placement::Segments { .. } => {
                 let files = list(&*disk, dir, info, worker)?;
-                Ok(Self::Segments { disk, files })
+                let next = None;
+                Ok(Self::Segments { disk, files, next })
             }
             Placement::Shared { path, region_bytes } => {
                 let extent = region(&*disk, path, *region_bytes, identity, info, worker)?;
@@ -71,24 +73,56 @@ impl Source {
         matches!(self, Self::Segments { .. })
     }
 
-    /// Opens an extent. That of a region can be opened once.
-    pub(super) fn extent(
-        &mut self,
-        index: usize,
-        identity: u128,
-        info: &GenerationInfo,
-        worker: WorkerId,
-    ) -> Result<Option<Extent>, ReadError> {
+    /// Opens the file of an extent. That of a region can be opened once.
+    pub(super) fn file(&mut self, index: usize) -> Result<Option<Opened>, ReadError> {
         match self {
-            Self::Region(extent) => Ok(extent.take()),
-            Self::Segments { disk, files } => match files.get(index) {
-                None => Ok(None),
-                Some((number, path)) => {
-                    segment(&**disk, path, *number, identity, info, worker).map(Some)
-                }
-            },
+            Self::Region(extent) => Ok(extent.take().map(Opened::Extent)),
+            Self::Segments { disk, files, next } => {
+                let Some((number, path)) = files.get(index) else {
+                    return Ok(None);
+                };
+                let opened = match next.take() {
+                    Some((opened, file)) if opened == index => file,
+                    _ => disk.open(path),
+                };
+                let file = opened.map_err(|source| ReadError::Device {
+                    file: path.clone(),
+                    source,
+                })?;
+                Ok(Some(Opened::Segment(Segment {
+                    file,
+                    path: path.clone(),
+                    number: *number,
+                })))
+            }
         }
     }
+
+    /// Opens the file of the extent that will be wanted next, if there is one. If that fails it is
+    /// an error when it is wanted.
+    pub(super) fn file_ahead(&mut self, index: usize) -> Option<Arc<dyn DiskFile>> {
+        let Self::Segments { disk, files, next } = self else {
+            return None;
+        };
+        let (_, path) = files.get(index)?;
+        let (_, file) = next.insert((index, disk.open(path)));
+        file.as_ref().ok().map(Arc::clone)
+    }
+}
+
+/// An extent's file.
+pub(super) enum Opened {
+    /// All is known of the extent.
+    Extent(Extent),
+    /// The rest is in its header.
+    Segment(Segment),
+}
+
+/// A segment whose header was not looked at.
+pub(super) struct Segment {
+    pub(super) file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    number: u64,
 }
 
 /// The files of a generation, which follow each other by number.
@@ -133,51 +167,53 @@ fn list(
     Ok(files)
 }
 
-fn segment(
-    disk: &dyn Disk,
-    path: &Path,
-    number: u64,
-    identity: u128,
-    info: &GenerationInfo,
-    worker: WorkerId,
-) -> Result<Extent, ReadError> {
-    let failed = |source| ReadError::Device {
-        file: path.to_owned(),
-        source,
-    };
-    let file = disk.open(path).map_err(failed)?;
-    let mut block = AlignedBuf::zeroed(BLOCK_BYTES_MAX);
-    let got = file.read_at(0, &mut block).map_err(failed)?;
-    let mut extent = Extent {
-        path: path.to_owned(),
-        segment: number,
-        // Unless the header says otherwise: the smallest there is, to look at every place.
-        start: 512,
-        end: file.len_bytes(),
-        block_bytes: 512,
-        has_header: false,
-        file,
-    };
-    match SegmentHeader::read(&block[..got]) {
-        Found::FromTheFuture(version) => Err(ReadError::FromTheFuture {
-            file: path.to_owned(),
-            version,
-        }),
-        Found::Header(header) if header.identity != identity => Err(ReadError::Foreign {
-            file: path.to_owned(),
-        }),
-        Found::Header(header)
-            if header.number == number
-                && header.generation == info.generation
-                && header.worker == worker =>
-        {
-            extent.block_bytes = header.block_bytes as usize;
-            extent.start = u64::from(header.block_bytes);
-            extent.has_header = true;
-            Ok(extent)
+impl Segment {
+    /// The extent, by what `block` has of the file's first block.
+    pub(super) fn extent(
+        self,
+        block: &[u8],
+        identity: u128,
+        info: &GenerationInfo,
+        worker: WorkerId,
+    ) -> Result<Extent, ReadError> {
+        let mut extent = Extent {
+            path: self.path,
+            segment: self.number,
+            // Unless the header says otherwise: the smallest there is, to look at every place.
+            start: 512,
+            end: self.file.len_bytes(),
+            block_bytes: 512,
+            has_header: false,
+            file: self.file,
+        };
+        match SegmentHeader::read(block) {
+            Found::FromTheFuture(version) => Err(ReadError::FromTheFuture {
+                file: extent.path,
+                version,
+            }),
+            Found::Header(header) if header.identity != identity => {
+                Err(ReadError::Foreign { file: extent.path })
+            }
+            Found::Header(header)
+                if header.number == self.number
+                    && header.generation == info.generation
+                    && header.worker == worker =>
+            {
+                extent.block_bytes = header.block_bytes as usize;
+                extent.start = u64::from(header.block_bytes);
+                extent.has_header = true;
+                Ok(extent)
+            }
+            // Recycled, and the crash came before the new header; or never written.
+            Found::Header(_) | Found::Nothing => Ok(extent),
         }
-        // Recycled, and the crash came before the new header; or never written.
-        Found::Header(_) | Found::Nothing => Ok(extent),
+    }
+
+    pub(super) fn failed(&self, source: io::Error) -> ReadError {
+        ReadError::Device {
+            file: self.path.clone(),
+            source,
+        }
     }
 }
 

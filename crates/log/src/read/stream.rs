@@ -8,9 +8,10 @@ use namiki_platform::{Lsn, Stamp, WorkerId};
 
 use super::ReadError;
 use super::harden::Tail;
-use super::source::{Extent, Source};
+use super::source::{Extent, Opened, Source};
 use super::window::Window;
 use crate::config::Placement;
+use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::{
     FRAME_HEADER_BYTES, FrameHeader, LogRecord, Seed, is_sound, peek, record,
 };
@@ -27,7 +28,8 @@ pub struct StreamReader {
     home: PathBuf,
     /// Which extent `here` is.
     index: usize,
-    here: Option<(Extent, Window)>,
+    here: Option<Extent>,
+    window: Window,
     /// Where the next frame should be.
     at: u64,
     /// The sequence it should have; unknown until the first frame if early segments may be gone.
@@ -109,6 +111,7 @@ impl StreamReader {
             home: home(dir, info, worker),
             index: 0,
             here: None,
+            window: Window::new(),
             at: 0,
             expected: starts_at_one.then_some(1),
             done: false,
@@ -172,7 +175,7 @@ impl StreamReader {
                 };
             }
             let at = self.at;
-            let has_header = self.here.as_ref().is_some_and(|(it, _)| it.has_header);
+            let has_header = self.here.as_ref().is_some_and(|it| it.has_header);
             if has_header && let Some((header, records_ok)) = self.look(at)? {
                 let older = header.generation < self.info.generation;
                 if older && !self.source.may_be_torn() {
@@ -200,10 +203,7 @@ impl StreamReader {
     }
 
     pub(super) fn frame_at(&self, header: FrameHeader, at: u64) -> Frame<'_> {
-        let bytes = match &self.here {
-            Some((_, window)) => window.held(at, header.length as usize),
-            None => &[],
-        };
+        let bytes = self.window.held(at, header.length as usize);
         Frame {
             header,
             bytes: bytes.get(FRAME_HEADER_BYTES..).unwrap_or_default(),
@@ -213,7 +213,7 @@ impl StreamReader {
     fn accept(&mut self, header: &FrameHeader) {
         let padded = self.padded(header);
         self.end.tail = Tail {
-            segment: self.here.as_ref().map_or(0, |(extent, _)| extent.segment),
+            segment: self.here.as_ref().map_or(0, |extent| extent.segment),
             offset: self.at,
             bytes: padded,
             block_bytes: self.block_bytes() as u64,
@@ -235,7 +235,7 @@ impl StreamReader {
         if sealed.is_some() {
             return Err(self.damaged("a frame that was hardened is missing"));
         }
-        let Some((extent, _)) = &self.here else {
+        let Some(extent) = &self.here else {
             return Ok(None);
         };
         if !self.source.may_be_torn() {
@@ -259,7 +259,7 @@ impl StreamReader {
             if self.index > first {
                 at = self.at;
             }
-            let Some((extent, _)) = &self.here else { break };
+            let Some(extent) = &self.here else { break };
             let (end, step) = (extent.end, extent.block_bytes as u64);
             let lost_header = !extent.has_header;
             if unwritten && self.index == first + 1 {
@@ -297,7 +297,7 @@ impl StreamReader {
         }
         let before = (self.index, self.here.take(), self.at);
         if self.enter(next)?
-            && let Some((extent, _)) = &self.here
+            && let Some(extent) = &self.here
             && extent.has_header
         {
             let at = self.at;
@@ -309,35 +309,47 @@ impl StreamReader {
             }
         }
         (self.index, self.here, self.at) = before;
+        self.go_to_extent();
         Ok(false)
     }
 
     /// Opens an extent, if there is one.
     fn enter(&mut self, index: usize) -> Result<bool, ReadError> {
-        let opened = self
-            .source
-            .extent(index, self.identity, &self.info, self.worker)?;
-        let Some(extent) = opened else {
-            return Ok(false);
+        let extent = match self.source.file(index)? {
+            None => return Ok(false),
+            Some(Opened::Extent(extent)) => extent,
+            Some(Opened::Segment(segment)) => {
+                let end = segment.file.len_bytes();
+                self.window.go_to(index, Arc::clone(&segment.file), end);
+                let block = self.window.get(0, BLOCK_BYTES_MAX);
+                let block = block.map_err(|source| segment.failed(source))?;
+                segment.extent(block, self.identity, &self.info, self.worker)?
+            }
         };
         self.index = index;
         self.at = extent.start;
-        let window = match self.here.take() {
-            Some((_, mut window)) => {
-                window.move_to(Arc::clone(&extent.file));
-                window
-            }
-            None => Window::new(Arc::clone(&extent.file)),
-        };
-        self.here = Some((extent, window));
+        self.here = Some(extent);
+        self.go_to_extent();
+        if let Some(next) = self.source.file_ahead(index + 1) {
+            self.window.follow_with(index + 1, next);
+        }
         Ok(true)
+    }
+
+    /// Lets the window follow to the extent that is here.
+    fn go_to_extent(&mut self) {
+        if let Some(extent) = &self.here {
+            self.window
+                .go_to(self.index, Arc::clone(&extent.file), extent.end);
+        }
     }
 
     /// The sound frame at `at`, whoever wrote it, and whether its records add up.
     fn look(&mut self, at: u64) -> Result<Option<(FrameHeader, bool)>, ReadError> {
-        let Some((extent, window)) = &mut self.here else {
+        let Some(extent) = &self.here else {
             return Ok(None);
         };
+        let window = &mut self.window;
         let failed = |source| ReadError::Device {
             file: extent.path.clone(),
             source,
@@ -369,14 +381,18 @@ impl StreamReader {
     }
 
     fn is_zero(&mut self, at: u64, len: usize) -> Result<bool, ReadError> {
-        let Some((extent, window)) = &mut self.here else {
+        let Some(extent) = &self.here else {
             return Ok(true);
         };
-        let bytes = window.get(at, len).map_err(|source| ReadError::Device {
-            file: extent.path.clone(),
-            source,
-        })?;
-        Ok(bytes.iter().all(|byte| *byte == 0))
+        let bytes = self
+            .window
+            .get(at, len)
+            .map_err(|source| ReadError::Device {
+                file: extent.path.clone(),
+                source,
+            })?;
+        // Without a branch for each byte: the unwritten rest of a segment is long.
+        Ok(bytes.iter().fold(0, |seen, byte| seen | byte) == 0)
     }
 
     fn is_ours(&self, header: &FrameHeader) -> bool {
@@ -389,15 +405,13 @@ impl StreamReader {
 
     /// The unit of the frames here.
     fn block_bytes(&self) -> usize {
-        self.here
-            .as_ref()
-            .map_or(512, |(extent, _)| extent.block_bytes)
+        self.here.as_ref().map_or(512, |extent| extent.block_bytes)
     }
 
     /// Where the reader is, for an error.
     fn place(&self) -> (PathBuf, u64) {
         match &self.here {
-            Some((extent, _)) => (extent.path.clone(), self.at),
+            Some(extent) => (extent.path.clone(), self.at),
             None => (self.home.clone(), 0),
         }
     }

@@ -1,0 +1,559 @@
+//! The records of one table while its log is replayed, found by hash.
+//!
+//! A replay asks for keys in no order and most often for keys that are new, which is what a tree is
+//! slowest at: several misses on the way down, and a leaf that is rebuilt again and again. So the tree
+//! stays empty until all is replayed. Until then a key's record is found in a hash table, by a miss or
+//! two that overlap with those of the other keys of a frame; then the keys are sorted once and the tree
+//! is built from them. Keys that are deleted in the end never come into the tree.
+//!
+//! The table is cut into shards, each with a lock that is held for one look-up. A slot has sixteen
+//! bytes for a key of eight, and thirty-two, with the key beside it, for another; three eighths to three
+//! quarters of the slots are in use once there are some. Each shard is given back when its keys go into
+//! the sorted runs, and those when the tree is built.
+//!
+//! # Invariants
+//! - L1. A key is in one slot at most, of the shard that its hash names, and keeps its record.
+//! - L2. There is an empty slot in every shard, so that every search ends.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+use namiki_index::IndexError;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use crate::cc::Protocol;
+use crate::error::OpenError;
+use crate::record::RecordRef;
+use crate::space::{Loaded, Space};
+
+use super::on_threads;
+
+/// A power of two; far more than threads, so that two seldom want the same.
+const SHARDS: usize = 256;
+
+const SLOTS_MIN: usize = 16;
+
+/// How many keys are looked up together.
+const TOGETHER: usize = 64;
+
+/// How many keys are sorted at a time at most: nobody can stop a sort.
+const SORTED_AT_ONCE: usize = 1 << 20;
+
+/// A thread pays off with that many keys to sort.
+const KEYS_PER_THREAD: usize = 1 << 14;
+
+/// How many keys come into the tree between two calls of who watches.
+const WATCHED_EVERY: usize = 4096;
+
+/// The records of a table that is being replayed.
+pub(super) enum Latest<'a> {
+    /// Keys of eight bytes, as big-endian numbers: their order is that of the bytes.
+    Fixed8(Map<'a, u64>),
+    /// Keys of any length.
+    Variable(Map<'a, Hashed>),
+}
+
+impl<'a> Latest<'a> {
+    pub(super) fn new(space: &'a Space) -> Self {
+        match space.info.fixed_keys {
+            true => Self::Fixed8(Map::new(space)),
+            false => Self::Variable(Map::new(space)),
+        }
+    }
+
+    /// Gives each key its version if it has none or an older one.
+    pub(super) fn load<P: Protocol>(&self, versions: &[Loaded<'_>]) -> Result<(), IndexError> {
+        match self {
+            Self::Fixed8(map) => map.load::<P>(versions),
+            Self::Variable(map) => map.load::<P>(versions),
+        }
+    }
+
+    /// Builds the table's tree, on so many threads. `watch` is called now and then; its error is
+    /// returned, and the tree is of no use then.
+    pub(super) fn build(
+        self,
+        threads: usize,
+        watch: impl Fn() -> Result<(), OpenError> + Sync,
+    ) -> Result<(), OpenError> {
+        match self {
+            Self::Fixed8(map) => map.build(threads, watch, |key| key.to_be_bytes()),
+            Self::Variable(map) => map.build(threads, watch, |hashed| hashed.key),
+        }
+    }
+}
+
+/// A key as a slot keeps it. Its order is that of the key's bytes.
+pub(super) trait Kept: Ord + Sized + Send {
+    /// The hash of the key, and the key if it can be one of these.
+    fn keep(hash: u64, key: &[u8]) -> Option<Self>;
+    fn is(&self, hash: u64, key: &[u8]) -> bool;
+    fn hash(&self, seed: u64) -> u64;
+}
+
+impl Kept for u64 {
+    fn keep(_hash: u64, key: &[u8]) -> Option<Self> {
+        key.try_into().ok().map(Self::from_be_bytes)
+    }
+
+    fn is(&self, _hash: u64, key: &[u8]) -> bool {
+        self.to_be_bytes() == *key
+    }
+
+    fn hash(&self, seed: u64) -> u64 {
+        hash_of(seed, &self.to_be_bytes())
+    }
+}
+
+/// A key with its hash, which most often tells that it is another without a look at it.
+pub(super) struct Hashed {
+    hash: u64,
+    key: Box<[u8]>,
+}
+
+impl Kept for Hashed {
+    fn keep(hash: u64, key: &[u8]) -> Option<Self> {
+        let key = key.into();
+        Some(Self { hash, key })
+    }
+
+    fn is(&self, hash: u64, key: &[u8]) -> bool {
+        self.hash == hash && *self.key == *key
+    }
+
+    fn hash(&self, _seed: u64) -> u64 {
+        self.hash
+    }
+}
+
+impl Ord for Hashed {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+impl PartialOrd for Hashed {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Hashed {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Hashed {}
+
+/// Folds the bytes, eight at a time, into one number by multiplications of double width.
+fn hash_of(seed: u64, key: &[u8]) -> u64 {
+    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+    let fold = |hash: u64, word: u64| {
+        let product = u128::from(hash ^ word) * u128::from(MULTIPLIER);
+        (product as u64 ^ (product >> 64) as u64).wrapping_mul(MULTIPLIER)
+    };
+    let (words, rest) = key.as_chunks::<8>();
+    let mut hash = fold(seed, key.len() as u64);
+    for word in words {
+        hash = fold(hash, u64::from_le_bytes(*word));
+    }
+    if !rest.is_empty() {
+        let mut word = [0; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        hash = fold(hash, u64::from_le_bytes(word));
+    }
+    // Once more, or keys that follow each other would share their low bits.
+    hash = (hash ^ hash >> 32).wrapping_mul(MULTIPLIER);
+    hash ^ hash >> 29
+}
+
+type Slot<K> = Option<(K, RecordRef)>;
+
+struct Slots<K> {
+    /// Their number is a power of two.
+    slots: Box<[Slot<K>]>,
+    used: usize,
+}
+
+struct Shard<K> {
+    slots: Mutex<Slots<K>>,
+    /// Where the slots are and their number less one, for prefetching: it does no harm if they have
+    /// moved.
+    hint: (AtomicPtr<Slot<K>>, AtomicUsize),
+}
+
+impl<K: Kept> Shard<K> {
+    fn new() -> Self {
+        let slots = empty_slots(SLOTS_MIN);
+        let hint = (
+            AtomicPtr::new(slots.as_ptr().cast_mut()),
+            AtomicUsize::new(slots.len() - 1),
+        );
+        Self {
+            slots: Mutex::new(Slots { slots, used: 0 }),
+            hint,
+        }
+    }
+
+    fn prefetch(&self, hash: u64) {
+        // Relaxed: whatever comes out, prefetching it is harmless.
+        let (first, mask) = (
+            self.hint.0.load(Ordering::Relaxed),
+            self.hint.1.load(Ordering::Relaxed),
+        );
+        let slot = first.wrapping_add(hash as usize & mask);
+        namiki_platform::prefetch(slot.cast());
+    }
+
+    /// The key's record; where there is none, the one that `make` makes.
+    fn record<E>(
+        &self,
+        seed: u64,
+        hash: u64,
+        key: &[u8],
+        make: impl FnOnce() -> Result<(K, RecordRef), E>,
+    ) -> Result<RecordRef, E> {
+        let mut shard = self.slots.lock();
+        let mask = shard.slots.len() - 1;
+        let mut at = hash as usize & mask;
+        while let Some((kept, record)) = &shard.slots[at] {
+            if kept.is(hash, key) {
+                return Ok(*record);
+            }
+            at = (at + 1) & mask;
+        }
+        let (kept, record) = make()?;
+        shard.slots[at] = Some((kept, record));
+        shard.used += 1;
+        if shard.used * 4 > shard.slots.len() * 3 {
+            shard.grow(seed);
+            let first = shard.slots.as_ptr().cast_mut();
+            self.hint.0.store(first, Ordering::Relaxed);
+            self.hint.1.store(shard.slots.len() - 1, Ordering::Relaxed);
+        }
+        Ok(record)
+    }
+}
+
+impl<K: Kept> Slots<K> {
+    #[cold]
+    fn grow(&mut self, seed: u64) {
+        let mut larger = empty_slots(self.slots.len() * 2);
+        let mask = larger.len() - 1;
+        let slots = std::mem::take(&mut self.slots);
+        for (key, record) in slots.into_iter().flatten() {
+            let mut at = key.hash(seed) as usize & mask;
+            while larger[at].is_some() {
+                at = (at + 1) & mask;
+            }
+            larger[at] = Some((key, record));
+        }
+        self.slots = larger;
+    }
+}
+
+fn empty_slots<K>(len: usize) -> Box<[Slot<K>]> {
+    std::iter::repeat_with(|| None).take(len).collect()
+}
+
+/// The records by key.
+pub(super) struct Map<'a, K> {
+    space: &'a Space,
+    /// Unknown to whoever chose the keys.
+    seed: u64,
+    shards: Box<[CachePadded<Shard<K>>]>,
+    /// Whether any version said that its key is not there.
+    deletes: AtomicBool,
+}
+
+impl<'a, K: Kept> Map<'a, K> {
+    fn new(space: &'a Space) -> Self {
+        let shards = std::iter::repeat_with(|| CachePadded::new(Shard::new()));
+        Self {
+            space,
+            seed: RandomState::new().hash_one(0),
+            shards: shards.take(SHARDS).collect(),
+            deletes: AtomicBool::new(false),
+        }
+    }
+
+    fn shard(&self, hash: u64) -> &Shard<K> {
+        // Slots go by the lower bits.
+        &self.shards[(hash >> 56) as usize % SHARDS]
+    }
+
+    fn load<P: Protocol>(&self, versions: &[Loaded<'_>]) -> Result<(), IndexError> {
+        for versions in versions.chunks(TOGETHER) {
+            let mut hashes = SmallVec::<[u64; TOGETHER]>::new();
+            for version in versions {
+                let hash = hash_of(self.seed, version.key);
+                self.shard(hash).prefetch(hash);
+                hashes.push(hash);
+            }
+            let mut records = SmallVec::<[RecordRef; TOGETHER]>::new();
+            for (version, &hash) in versions.iter().zip(&hashes) {
+                let make = || self.make::<P>(hash, version.key);
+                let record = self
+                    .shard(hash)
+                    .record(self.seed, hash, version.key, make)?;
+                record.prefetch();
+                records.push(record);
+            }
+            if versions.iter().any(|version| version.value.is_none()) {
+                self.deletes.store(true, Ordering::Relaxed);
+            }
+            for (version, record) in versions.iter().zip(records) {
+                Space::load::<P>(record, version);
+            }
+        }
+        Ok(())
+    }
+
+    fn make<P: Protocol>(&self, hash: u64, key: &[u8]) -> Result<(K, RecordRef), IndexError> {
+        self.space.check_key(key)?;
+        let kept = K::keep(hash, key).ok_or(IndexError::KeyLength {
+            expected: 8,
+            got: key.len(),
+        })?;
+        Ok((kept, self.space.loose_record::<P>()))
+    }
+
+    fn build<B: AsRef<[u8]>>(
+        self,
+        threads: usize,
+        watch: impl Fn() -> Result<(), OpenError> + Sync,
+        bytes: impl Fn(K) -> B,
+    ) -> Result<(), OpenError> {
+        let space = self.space;
+        let mut keys = merge(self.sorted(threads, &watch)?);
+        let (mut passed, mut watched) = (0, Ok(()));
+        let keys = std::iter::from_fn(|| {
+            passed += 1;
+            if passed % WATCHED_EVERY == 0 {
+                watched = watch();
+            }
+            let (key, record) = watched.is_ok().then(|| keys.next()).flatten()?;
+            Some((bytes(key), record))
+        });
+        let filled = space.fill(keys);
+        watched?;
+        filled.map_err(|error| {
+            OpenError::Settings(format!("{space:?} cannot hold its keys: {error}"))
+        })
+    }
+
+    /// All keys with their records, in runs that are each sorted.
+    fn sorted(
+        self,
+        threads: usize,
+        watch: &(impl Fn() -> Result<(), OpenError> + Sync),
+    ) -> Result<Vec<Vec<(K, RecordRef)>>, OpenError> {
+        let keys: usize = self.shards.iter().map(|it| it.slots.lock().used).sum();
+        let enough = keys.div_ceil(threads.max(1)).clamp(1, SORTED_AT_ONCE);
+        let threads = keys.div_ceil(KEYS_PER_THREAD).clamp(1, threads.max(1));
+        let deletes = self.deletes.into_inner();
+        let left = Mutex::new(self.shards.into_iter());
+        let runs = Mutex::new(Vec::new());
+        let work = || -> Result<(), OpenError> {
+            loop {
+                watch()?;
+                let mut run = Vec::new();
+                while run.len() < enough {
+                    let Some(shard) = left.lock().next() else {
+                        break;
+                    };
+                    let slots = shard.into_inner().slots.into_inner().slots;
+                    let records = slots.into_iter().flatten();
+                    // To look at a record is a miss; spared if it cannot be absent.
+                    run.extend(records.filter(|(_, record)| !deletes || !record.is_absent()));
+                }
+                if run.is_empty() {
+                    return Ok(());
+                }
+                run.sort_unstable();
+                runs.lock().push(run);
+            }
+        };
+        on_threads(threads, work)?;
+        Ok(runs.into_inner())
+    }
+}
+
+/// Merges sorted runs.
+fn merge<T: Ord>(runs: Vec<Vec<T>>) -> impl Iterator<Item = T> {
+    let mut runs: Vec<_> = runs.into_iter().map(Vec::into_iter).collect();
+    let firsts = runs.iter_mut().enumerate();
+    let mut heap: BinaryHeap<_> = firsts
+        .filter_map(|(run, items)| Some(Reverse((items.next()?, run))))
+        .collect();
+    std::iter::from_fn(move || {
+        let mut top = heap.peek_mut()?;
+        match runs[top.0.1].next() {
+            Some(following) => Some(std::mem::replace(&mut top.0.0, following)),
+            None => Some(PeekMut::pop(top).0.0),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+    use std::sync::atomic::AtomicU32;
+
+    use namiki_index::{ScanRange, TreeKind};
+    use namiki_platform::Stamp;
+    use namiki_platform::random::Random;
+
+    use super::*;
+    use crate::cc::TicToc;
+    use crate::space::{Owner, Step, TableId, TableInfo};
+
+    fn space(fixed_keys: bool) -> Space {
+        let info = TableInfo {
+            id: TableId(0),
+            name: String::new(),
+            key_type: String::new(),
+            value_type: String::new(),
+            fixed_keys,
+            inline_bytes: 8,
+        };
+        Space::new(info, TreeKind::default(), Owner::new())
+    }
+
+    fn key(number: u64, fixed: bool) -> Vec<u8> {
+        let mut key = number.to_be_bytes().to_vec();
+        if !fixed {
+            // Of all lengths, and some the beginnings of others.
+            key.extend((0..number % 23).map(|at| at as u8));
+            key.drain(..(number % 5) as usize);
+        }
+        key
+    }
+
+    fn contents(space: &Space) -> Vec<(Vec<u8>, Stamp, Option<Vec<u8>>)> {
+        let mut found = Vec::new();
+        let visit = |step: Step<'_>| {
+            if let Step::Entry(key, record) = step {
+                let mut value = Vec::new();
+                let seen = record.copy_if(&mut value, |_| true).unwrap();
+                found.push((key.to_vec(), seen.creation, (!seen.absent).then_some(value)));
+            }
+            ControlFlow::Continue(())
+        };
+        space.scan(ScanRange::all(), visit).unwrap();
+        found
+    }
+
+    #[test]
+    fn threads_that_replay_the_same_keys_leave_the_newest_of_each_in_the_tree() {
+        for fixed in [false, true] {
+            for (keys, versions) in [(0, 0), (1, 50), (70_000, 200_000)] {
+                let space = space(fixed);
+                let latest = Latest::new(&space);
+                let mut random = Random::seeded(5);
+                let written: Vec<(Vec<u8>, u64)> = (1..=versions)
+                    .map(|stamp| (key(random.below(keys.max(1)), fixed), stamp))
+                    .collect();
+                let mut expected = std::collections::BTreeMap::new();
+                for (key, stamp) in &written {
+                    expected.insert(key.clone(), *stamp);
+                }
+                std::thread::scope(|scope| {
+                    for part in 0..3 {
+                        let (latest, written) = (&latest, &written);
+                        scope.spawn(move || {
+                            // Each has every third, one from the front and one from the back.
+                            let mut mine: Vec<_> = written.iter().skip(part).step_by(3).collect();
+                            if part == 1 {
+                                mine.reverse();
+                            }
+                            for batch in mine.chunks(100) {
+                                let values: Vec<_> =
+                                    batch.iter().map(|(_, it)| it.to_le_bytes()).collect();
+                                let versions: Vec<_> = batch
+                                    .iter()
+                                    .zip(&values)
+                                    .map(|((key, stamp), value)| Loaded {
+                                        key,
+                                        value: Some(value),
+                                        stamp: Stamp(*stamp),
+                                    })
+                                    .collect();
+                                latest.load::<TicToc>(&versions).unwrap();
+                            }
+                        });
+                    }
+                });
+                latest.build(2, || Ok(())).unwrap();
+                let expected: Vec<_> = expected
+                    .into_iter()
+                    .map(|(key, stamp)| (key, Stamp(stamp), Some(stamp.to_le_bytes().to_vec())))
+                    .collect();
+                assert!(contents(&space) == expected, "{fixed} {keys}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_that_the_tree_cannot_hold_is_refused_when_it_comes() {
+        for (fixed, key) in [(true, vec![0; 7]), (true, vec![]), (false, vec![0; 70_000])] {
+            let space = space(fixed);
+            let version = Loaded {
+                key: &key,
+                value: None,
+                stamp: Stamp(1),
+            };
+            Latest::new(&space).load::<TicToc>(&[version]).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn whoever_watches_can_stop_the_building() {
+        let numbers: Vec<_> = (0..100_000_u64).map(u64::to_be_bytes).collect();
+        for calls in [0, 1, 2, 10] {
+            let space = space(true);
+            let latest = Latest::new(&space);
+            let versions: Vec<_> = numbers
+                .iter()
+                .map(|key| Loaded {
+                    key,
+                    value: Some(&[]),
+                    stamp: Stamp(1),
+                })
+                .collect();
+            latest.load::<TicToc>(&versions).unwrap();
+            let called = AtomicU32::new(0);
+            let stopped =
+                latest.build(2, || match called.fetch_add(1, Ordering::Relaxed) < calls {
+                    true => Ok(()),
+                    false => Err(OpenError::Interrupted),
+                });
+            assert!(matches!(stopped, Err(OpenError::Interrupted)), "{calls}");
+        }
+    }
+
+    #[test]
+    fn hashes_of_keys_that_follow_each_other_are_spread() {
+        let mut random = Random::seeded(6);
+        for seed in [0, 1, 2, u64::MAX]
+            .into_iter()
+            .chain((0..20).map(|_| random.next_u64()))
+        {
+            let (mut shards, mut slots) = ([0_u32; SHARDS], [0_u32; 4096]);
+            for number in 0..1_u64 << 16 {
+                let hash = hash_of(seed, &number.to_be_bytes());
+                shards[(hash >> 56) as usize % SHARDS] += 1;
+                slots[hash as usize % 4096] += 1;
+            }
+            // 256 and 16 are to be expected.
+            assert!(shards.iter().all(|it| (150..400).contains(it)), "{seed:#x}");
+            assert!(slots.iter().all(|it| *it < 60), "{seed:#x}");
+        }
+    }
+}
