@@ -173,11 +173,6 @@ impl Space {
         }
     }
 
-    /// Whether the index can hold a key: replay.
-    pub(crate) fn check_key(&self, key: &[u8]) -> Result<(), IndexError> {
-        self.tree.get(key).map(|_| ())
-    }
-
     /// A record that is not in the index: absent, and older than any version. Replay.
     pub(crate) fn loose_record<P: Protocol>(&self) -> RecordRef {
         let unlocked = P::published(Stamp(0));

@@ -209,25 +209,36 @@ impl<'g, K: Key> NodeRef<'g, K> {
         Parts::of::<K>(self.len())
     }
 
-    /// How many heads are less than `probe` (`OR_EQUAL`: not greater).
+    /// The separators, in whole lines.
     #[inline]
-    fn rank_of<const OR_EQUAL: bool>(self, probe: u64) -> usize {
-        let len = self.len();
-        let Some(last) = len.div_ceil(BLOCK).checked_sub(1) else {
-            return 0;
-        };
+    fn separators(self) -> &'g [[u64; BLOCK]] {
         let parts = self.parts();
         let lines = (parts.blocks - parts.separators) / LINE;
         // SAFETY: `build` wrote that many lines of separators, alive during `'g` (N4).
-        let separators = unsafe {
-            slice::from_raw_parts(self.part(parts.separators).cast::<[u64; BLOCK]>(), lines)
-        };
-        let block = count_lines::<OR_EQUAL>(separators, probe).min(last);
+        unsafe { slice::from_raw_parts(self.part(parts.separators).cast(), lines) }
+    }
+
+    /// The block in which a search for `probe` ends, its heads, and how many of them are less
+    /// than `probe` (`OR_EQUAL`: not greater). Nothing in an empty node.
+    #[inline]
+    fn seek<const OR_EQUAL: bool>(self, probe: u64) -> Option<(usize, &'g [u64; BLOCK], usize)> {
+        let last = self.len().div_ceil(BLOCK).checked_sub(1)?;
+        let block = count_lines::<OR_EQUAL>(self.separators(), probe).min(last);
+        let heads = self.part(self.parts().block(block));
         // The value's line is asked for beside that of the heads, which tell which value it is.
-        prefetch(self.part(parts.block(block) + LINE));
+        prefetch(heads.wrapping_add(LINE));
         // SAFETY: `block` is one of this node's, and `build` wrote all of its heads.
-        let heads = unsafe { &*self.part(parts.block(block)).cast::<[u64; BLOCK]>() };
-        (block * BLOCK + count::<OR_EQUAL>(heads, probe)).min(len)
+        let heads = unsafe { &*heads.cast::<[u64; BLOCK]>() };
+        Some((block, heads, count::<OR_EQUAL>(heads, probe)))
+    }
+
+    /// How many heads are less than `probe` (`OR_EQUAL`: not greater).
+    #[inline]
+    fn rank_of<const OR_EQUAL: bool>(self, probe: u64) -> usize {
+        match self.seek::<OR_EQUAL>(probe) {
+            Some((block, _, within)) => (block * BLOCK + within).min(self.len()),
+            None => 0,
+        }
     }
 
     /// Head number `i`.
@@ -256,8 +267,32 @@ impl<'g, K: Key> NodeRef<'g, K> {
         unsafe { AtomicU64::from_ptr(cell) }
     }
 
-    /// The way from an inner base node to its child number `i`, for a search for the head `probe`.
+    /// The way from an inner base node to the child whose keys include the point at `key`, or
+    /// (not `OR_EQUAL`) just below it.
     #[inline]
+    pub(super) fn way_to<const OR_EQUAL: bool>(self, key: K::Ref<'_>) -> Way<'g> {
+        if !K::INLINE {
+            let i = self.rank::<OR_EQUAL>(key).saturating_sub(1);
+            return self.way_at(i, K::head(key, self.prefix()));
+        }
+        let probe = K::head(key, 0);
+        let Some((block, heads, within)) = self.seek::<OR_EQUAL>(probe) else {
+            unreachable!("an inner node has entries")
+        };
+        let within = within.saturating_sub(1);
+        let i = block * BLOCK + within;
+        if i >= self.len() || within + 1 == BLOCK {
+            return self.way_at(i.min(self.len() - 1), probe);
+        }
+        let next = if i + 1 < self.len() {
+            Some(heads[within + 1])
+        } else {
+            self.high().map(|high| K::head(high, 0))
+        };
+        Way::new(self.cell_at(i), self.level(), probe, heads[within], next)
+    }
+
+    /// The way to child number `i`, for a search for the head `probe`.
     pub(super) fn way_at(self, i: usize, probe: u64) -> Way<'g> {
         let next = if i + 1 < self.len() {
             Some(self.head_at(i + 1))
@@ -356,6 +391,14 @@ impl<'g, K: Key> NodeRef<'g, K> {
     /// The payload of `key` in a base leaf.
     #[inline]
     pub(super) fn base_get(self, key: K::Ref<'_>) -> Option<u64> {
+        if K::INLINE {
+            let probe = K::head(key, 0);
+            let (block, heads, within) = self.seek::<true>(probe)?;
+            let i = block * BLOCK + within.checked_sub(1)?;
+            // What fills a block up is the largest head, which may be a key too.
+            let i = i.min(self.len() - 1);
+            return (heads[i % BLOCK] == probe).then(|| self.payload_at(i));
+        }
         let rank = self.rank::<true>(key);
         if rank == 0 || K::cmp(self.key_at(rank - 1), key) != Ordering::Equal {
             return None;

@@ -69,12 +69,14 @@ impl<'g> Way<'g> {
     ) -> Self {
         // Relaxed: the child never changes, and any hint will do.
         let value = cell.load(Ordering::Relaxed);
-        let width = high.map_or(0, |high| high.saturating_sub(low));
+        let width = high.map_or(0, |high| high.wrapping_sub(low));
+        // As signed numbers, which processors convert faster: half of all heads is width enough.
+        let share = probe.wrapping_sub(low) as i64 as f32 / (width as i64).max(1) as f32;
         Self {
             child: PageId::of_entry(value),
             hint: Some((cell, value)),
             to_leaf: level == 1,
-            share: probe.saturating_sub(low) as f32 / width.max(1) as f32,
+            share,
         }
     }
 

@@ -30,8 +30,8 @@ pub(super) trait Point<K: Key>: Copy {
     /// How many keys of an inner base node it reaches.
     fn rank(self, base: NodeRef<'_, K>) -> usize;
 
-    /// Its head among those of a base node.
-    fn head(self, base: NodeRef<'_, K>) -> u64;
+    /// The way on from an inner base node.
+    fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g>;
 }
 
 /// At a key.
@@ -67,8 +67,8 @@ impl<K: Key> Point<K> for At<'_, K> {
     }
 
     #[inline]
-    fn head(self, base: NodeRef<'_, K>) -> u64 {
-        K::head(self.0, base.prefix())
+    fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g> {
+        base.way_to::<true>(self.0)
     }
 }
 
@@ -81,8 +81,8 @@ impl<K: Key> Point<K> for Below<'_, K> {
         base.rank::<false>(self.0)
     }
 
-    fn head(self, base: NodeRef<'_, K>) -> u64 {
-        K::head(self.0, base.prefix())
+    fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g> {
+        base.way_to::<false>(self.0)
     }
 }
 
@@ -95,8 +95,8 @@ impl<K: Key> Point<K> for Last {
         base.len()
     }
 
-    fn head(self, _base: NodeRef<'_, K>) -> u64 {
-        u64::MAX
+    fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g> {
+        base.way_at(base.len() - 1, u64::MAX)
     }
 }
 
@@ -141,10 +141,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         let mut node = self;
         loop {
             match node.kind() {
-                Kind::Base => {
-                    let entry = point.rank(node).saturating_sub(1);
-                    return node.way_at(entry, point.head(node));
-                }
+                Kind::Base => return point.way(node),
                 Kind::IndexInsert if node.includes(node.key(), point) => {
                     return Way::unknown(node.child());
                 }
