@@ -125,15 +125,13 @@ impl Epochs {
             }
             let stamp = stamp_above(Stamp(floor >> EPOCH_BITS));
             slot.epoch.store(epoch, Ordering::Relaxed);
-            // Only the owner stores, so the maximum needs no read-modify-write. A stamp beyond the
-            // last one will not commit, and would not fit into a floor's word.
-            let published = stamp.min(Stamp::MAX);
-            if published.0 > slot.stamp.load(Ordering::Relaxed) {
-                slot.stamp.store(published.0, Ordering::Relaxed);
-            }
-            // Pairs with the fence in `finish_advance`, between the store of the epoch and the
-            // reading of the slots: one of the two sees the other.
-            fence(Ordering::SeqCst);
+            // Only the owner stores, so nobody else can have made the maximum larger. A stamp beyond
+            // the last one will not commit, and would not fit into a floor's word.
+            let published = stamp.min(Stamp::MAX).0;
+            let largest = published.max(slot.stamp.load(Ordering::Relaxed));
+            // SeqCst, as are the closer's store of the epoch and its later reading of the slots:
+            // one of the two sees the other. A swap, as that orders with less waiting than a fence.
+            slot.stamp.swap(largest, Ordering::SeqCst);
             if self.current.load(Ordering::SeqCst) == epoch {
                 return (Epoch(epoch), stamp);
             }

@@ -134,11 +134,6 @@ impl Space {
 
     /// Looks keys up together. What was found, [`Space::found`] tells.
     pub(crate) fn find_all(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
-        if let [key] = keys {
-            out.clear();
-            out.push(self.tree.get(key)?);
-            return Ok(());
-        }
         self.tree.get_many(keys, out)
     }
 

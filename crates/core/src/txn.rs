@@ -346,15 +346,28 @@ impl Transaction {
             return;
         }
         let mut pending = std::mem::take(&mut self.sets.pending);
-        for writes in pending.chunk_by(|a, b| a.space == b.space) {
-            for writes in writes.chunks(PLACED_TOGETHER) {
-                if let Err(error) = self.place_together(writes) {
-                    unreachable!("`put_bytes` has checked the keys: {error}");
-                }
-            }
+        let placed = match &pending[..] {
+            [write] => self.place_alone(write),
+            _ => pending
+                .chunk_by(|a, b| a.space == b.space)
+                .flat_map(|writes| writes.chunks(PLACED_TOGETHER))
+                .try_for_each(|writes| self.place_together(writes)),
+        };
+        if let Err(error) = placed {
+            unreachable!("`put_bytes` has checked the keys: {error}");
         }
         pending.clear();
         self.sets.pending = pending;
+    }
+
+    fn place_alone(&mut self, write: &Pending) -> Result<(), Error> {
+        let space = self.sets.space_of(write);
+        let record = match space.find(self.sets.key_of(write)) {
+            Ok(Ok(record)) => record,
+            _ => self.place_absent(write)?,
+        };
+        self.sets.place(write, record);
+        Ok(())
     }
 
     /// Places writes to one table.

@@ -220,7 +220,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
     /// The block in which a search for `probe` ends, its heads, and how many of them are less
     /// than `probe` (`OR_EQUAL`: not greater). Nothing in an empty node.
-    #[inline]
+    #[inline(always)]
     fn seek<const OR_EQUAL: bool>(self, probe: u64) -> Option<(usize, &'g [u64; BLOCK], usize)> {
         let last = self.len().div_ceil(BLOCK).checked_sub(1)?;
         let block = count_lines::<OR_EQUAL>(self.separators(), probe).min(last);
@@ -269,7 +269,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
     /// The way from an inner base node to the child whose keys include the point at `key`, or
     /// (not `OR_EQUAL`) just below it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn way_to<const OR_EQUAL: bool>(self, key: K::Ref<'_>) -> Way<'g> {
         if !K::INLINE {
             let i = self.rank::<OR_EQUAL>(key).saturating_sub(1);
@@ -293,6 +293,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     }
 
     /// The way to child number `i`, for a search for the head `probe`.
+    #[inline(never)]
     pub(super) fn way_at(self, i: usize, probe: u64) -> Way<'g> {
         let next = if i + 1 < self.len() {
             Some(self.head_at(i + 1))

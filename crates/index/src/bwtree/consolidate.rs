@@ -5,8 +5,8 @@
 //! repeated; the next to find the chain too long will try.
 //!
 //! Who consolidates: the writer whose delta makes a chain reach the threshold; a deleter that leaves
-//! few records; and now and then a reader that finds a leaf with deltas, so that a leaf no longer
-//! written to becomes clean, whatever the last writer left. A read or an update never splits or merges
+//! few records; and now and then whoever passes a page with deltas on the way to a leaf, so that a
+//! page no longer written to becomes clean, whatever the last writer left. A read or an update never splits or merges
 //! a leaf, nor does an insertion merge one: a transaction must not spoil, by an operation that has
 //! no way to tell it, the leaf versions it has just been given.
 //!
@@ -26,8 +26,10 @@ use super::split::SplitDone;
 use super::statistics::Event;
 use crate::key::Key;
 
-/// One reader in this many that meet a leaf with deltas consolidates it.
+/// One in this many of those that meet a leaf with deltas consolidates it.
 const READS_PER_CONSOLIDATION: u32 = 8;
+/// The same for inner pages, which are larger and which insertions keep changing.
+const PASSES_PER_CONSOLIDATION: u32 = 64;
 
 /// What consolidation may do about the size of the page.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -124,7 +126,7 @@ impl<K: Key> BwTree<K> {
         self.consolidate(place, resize, guard)
     }
 
-    /// What a reader does with a leaf it found to have deltas: mostly nothing.
+    /// What a reader does with a page that it found to have deltas: mostly nothing.
     #[inline]
     pub(super) fn tidy_after_read(&self, place: Place<'_, K>, guard: &Guard) {
         if place.head.depth() > 0 {
@@ -134,10 +136,17 @@ impl<K: Key> BwTree<K> {
 
     #[cold]
     fn tidy_sometimes(&self, place: Place<'_, K>, guard: &Guard) {
-        thread_local!(static TURN: Cell<u32> = const { Cell::new(0) });
-        let turn = TURN.get().wrapping_add(1);
-        TURN.set(turn);
-        if turn.is_multiple_of(READS_PER_CONSOLIDATION) {
+        // Leaves and inner pages are met by turns, so each kind has a count of its own.
+        thread_local!(static TURNS: [Cell<u32>; 2] = const { [Cell::new(0), Cell::new(0)] });
+        let (kind, every) = match place.head.level() {
+            0 => (0, READS_PER_CONSOLIDATION),
+            _ => (1, PASSES_PER_CONSOLIDATION),
+        };
+        let turn = TURNS.with(|turns| {
+            turns[kind].set(turns[kind].get().wrapping_add(1));
+            turns[kind].get()
+        });
+        if turn.is_multiple_of(every) {
             self.consolidate(place, Resize::Never, guard);
         }
     }

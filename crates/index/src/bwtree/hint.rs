@@ -27,6 +27,10 @@ const PLACE_SHIFT: u32 = PageId::BITS;
 const LEN_SHIFT: u32 = PLACE_SHIFT + PLACE_BITS;
 const LEN_MAX: u64 = u64::MAX >> LEN_SHIFT;
 
+/// The child's whole range of keys.
+const WHOLE: usize = 1 << WHOLE_BITS;
+const WHOLE_BITS: u32 = 8;
+
 /// The lengths of inner children are known in multiples of this.
 const INNER_UNIT: usize = 4;
 
@@ -34,11 +38,13 @@ const INNER_UNIT: usize = 4;
 #[derive(Clone, Copy)]
 pub(super) struct Way<'g> {
     pub(super) child: PageId,
-    /// Where the hint is kept, and what it was. Children that a delta leads to have none.
-    hint: Option<(&'g AtomicU64, u64)>,
+    /// Where the hint is kept. Children that a delta leads to have none.
+    cell: Option<&'g AtomicU64>,
+    /// What was in it.
+    value: u64,
     to_leaf: bool,
-    /// Where in the child's range of keys the search will end, from 0 to 1.
-    share: f32,
+    /// Where in the child's range of keys the search will end, in shares of [`WHOLE`].
+    share: usize,
 }
 
 /// Low bits of a node's address in units of its alignment.
@@ -51,15 +57,16 @@ impl<'g> Way<'g> {
     pub(super) fn unknown(child: PageId) -> Self {
         Self {
             child,
-            hint: None,
+            cell: None,
+            value: 0,
             to_leaf: false,
-            share: 0.0,
+            share: 0,
         }
     }
 
     /// The way to the child in `cell` of a node on `level`. Its keys begin with the head `low` and end
     /// before `high`, or nobody knows where; the search is for `probe`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn new(
         cell: &'g AtomicU64,
         level: u8,
@@ -69,24 +76,29 @@ impl<'g> Way<'g> {
     ) -> Self {
         // Relaxed: the child never changes, and any hint will do.
         let value = cell.load(Ordering::Relaxed);
-        let width = high.map_or(0, |high| high.wrapping_sub(low));
-        // As signed numbers, which processors convert faster: half of all heads is width enough.
-        let share = probe.wrapping_sub(low) as i64 as f32 / (width as i64).max(1) as f32;
+        let width = high.map_or(0, |high| high.wrapping_sub(low)).max(1);
+        let from_low = probe.wrapping_sub(low);
+        let share = match width >> (u64::BITS - WHOLE_BITS) {
+            0 => (from_low << WHOLE_BITS) / width,
+            _ => from_low / (width >> WHOLE_BITS),
+        };
         Self {
             child: PageId::of_entry(value),
-            hint: Some((cell, value)),
+            cell: Some(cell),
+            value,
             to_leaf: level == 1,
-            share,
+            share: (share as usize).min(WHOLE),
         }
     }
 
     /// Asks the processor for the lines that the search will need of the child, as far as they can
     /// be guessed. `near` is any node of the tree.
-    #[inline]
+    #[inline(always)]
     pub(super) fn prefetch<K: Key>(&self, near: NodeRef<'_, K>) {
-        let Some((_, value)) = self.hint.filter(|(_, value)| value >> PLACE_SHIFT != 0) else {
+        let value = self.value;
+        if value >> PLACE_SHIFT == 0 {
             return;
-        };
+        }
         // Of all addresses with these low bits, the one nearest to a node of the same tree.
         let shift = u64::BITS - PLACE_BITS;
         let ahead = ((value >> PLACE_SHIFT).wrapping_sub(place(near)) << shift) as i64 >> shift;
@@ -109,8 +121,7 @@ impl<'g> Way<'g> {
             line(parts.separators + 2 * LINE);
             line(parts.separators + 3 * LINE);
         }
-        let entry = ((self.share * len as f32) as usize).min(len);
-        let block = parts.block(entry / BLOCK);
+        let block = parts.block(self.share * len / WHOLE / BLOCK);
         line(block);
         line(block + LINE);
     }
@@ -118,8 +129,8 @@ impl<'g> Way<'g> {
     /// Corrects the hint once the child's head is known.
     #[inline]
     pub(super) fn correct<K: Key>(&self, head: NodeRef<'_, K>) {
-        if let Some((cell, value)) = self.hint {
-            let known = value >> PLACE_SHIFT & ((1 << PLACE_BITS) - 1);
+        if let Some(cell) = self.cell {
+            let known = self.value >> PLACE_SHIFT & ((1 << PLACE_BITS) - 1);
             if known != place(head.base()) {
                 store(cell, self.child, head.base());
             }

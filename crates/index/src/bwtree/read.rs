@@ -16,6 +16,15 @@ impl<K: Key> NodeRef<'_, K> {
     /// The payload of a key in the range of this leaf, in the state that this head stands for.
     #[inline]
     pub(super) fn find(self, key: K::Ref<'_>) -> Option<u64> {
+        // Mostly so.
+        if self.kind() == Kind::Base {
+            return self.base_get(key);
+        }
+        self.find_through_deltas(key)
+    }
+
+    #[inline(never)]
+    fn find_through_deltas(self, key: K::Ref<'_>) -> Option<u64> {
         let mut node = self;
         loop {
             match node.kind() {

@@ -66,7 +66,7 @@ impl<K: Key> Point<K> for At<'_, K> {
         base.rank::<true>(self.0)
     }
 
-    #[inline]
+    #[inline(always)]
     fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g> {
         base.way_to::<true>(self.0)
     }
@@ -134,10 +134,19 @@ impl<'g, K: Key> NodeRef<'g, K> {
         point.reaches(from) && !self.upper().is_some_and(|upper| point.reaches(upper))
     }
 
-    /// The way to the child of an inner page that covers a point of its range. The newest delta
-    /// whose keys include the point decides.
-    #[inline]
+    /// The way to the child of an inner page that covers a point of its range.
+    #[inline(always)]
     pub(super) fn way(self, point: impl Point<K>) -> Way<'g> {
+        // Mostly so.
+        if self.kind() == Kind::Base {
+            return point.way(self);
+        }
+        self.way_through_deltas(point)
+    }
+
+    /// The newest delta whose keys include the point decides.
+    #[inline(never)]
+    fn way_through_deltas(self, point: impl Point<K>) -> Way<'g> {
         let mut node = self;
         loop {
             match node.kind() {
@@ -251,6 +260,16 @@ impl<K: Key> BwTree<K> {
                 if head.level() <= level {
                     let id = way.child;
                     return (head.level() == level).then_some(Place { id, head });
+                }
+                if level == 0 {
+                    // Or an inner page that no longer changes would keep its last deltas.
+                    self.tidy_after_read(
+                        Place {
+                            id: way.child,
+                            head,
+                        },
+                        guard,
+                    );
                 }
                 way = head.way(point);
                 way.prefetch(head);
