@@ -168,6 +168,45 @@ fn a_table_keeps_its_types_and_its_name_has_rules() {
 }
 
 #[test]
+fn records_have_room_for_2040_bytes_and_no_more() {
+    let disk = SimDisk::new();
+    for _ in 0..2 {
+        let db = builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap();
+        for room in [2041, 1 << 20, usize::MAX] {
+            // Whether the table is there or not.
+            for name in ["absent", "least", "most"] {
+                let error = db.table_with_room::<u64, [u8]>(name, room).unwrap_err();
+                match &error {
+                    Error::TableRoom {
+                        table,
+                        inline_bytes,
+                        max_bytes: 2040,
+                    } => assert_eq!((table.as_str(), *inline_bytes), (name, room)),
+                    other => panic!("{other:?}"),
+                }
+                let said = error.to_string();
+                for word in [&format!("{name:?}")[..], &room.to_string(), "2040"] {
+                    assert!(said.contains(word), "{word} not in: {said}");
+                }
+            }
+        }
+        // Room is no limit: longer values fit into either table, and come back whole.
+        for (name, room) in [("least", 0), ("most", 2040)] {
+            let table = db.table_with_room::<u64, [u8]>(name, room).unwrap();
+            for len in [0, 1, 8, 9, 2040, 2041, 5000] {
+                let value = vec![len as u8; len];
+                db.transact(|tx| tx.put(&table, &(len as u64), &value[..]))
+                    .unwrap();
+                let found = db.transact(|tx| tx.get(&table, &(len as u64))).unwrap();
+                assert_eq!(found, Some(value), "{name}: {len}");
+            }
+        }
+        assert_eq!(db.tables(), ["least", "most"]);
+        db.close().unwrap();
+    }
+}
+
+#[test]
 fn tuples_and_arrays_are_told_apart_by_what_they_are_made_of() {
     let disk = SimDisk::new();
     for _ in 0..2 {

@@ -18,6 +18,7 @@ const TXN: &[&str] = &[
     "threads",
     "records",
     "skew",
+    "hot_keys",
     "seconds",
     "committed",
     "aborted",
@@ -83,11 +84,17 @@ fn every_workload_is_run_and_checked() {
     ] {
         let args = ["txn", "--workload", workload, "--spec", "TT(NLR)+PWAL(16)"];
         let skewed = ["--skew", "0.9", "--threads", "2", "--verify-recovery"];
-        let rows = rows(&[&args[..], SMALL, &skewed].concat());
-        assert_eq!(rows.len(), 1);
-        assert_keys(&rows[0], &[TXN, LOGGED, MACHINE]);
-        assert_eq!(rows[0]["committed"], 600, "{workload}");
-        assert_eq!(rows[0]["workload"], workload);
+        for (more, hot_keys) in [
+            (&[][..], "scattered"),
+            (&["--hot-keys", "adjacent"], "adjacent"),
+        ] {
+            let rows = rows(&[&args[..], SMALL, &skewed, more].concat());
+            assert_eq!(rows.len(), 1);
+            assert_keys(&rows[0], &[TXN, LOGGED, MACHINE]);
+            assert_eq!(rows[0]["committed"], 600, "{workload}");
+            assert_eq!(rows[0]["workload"], workload);
+            assert_eq!(rows[0]["hot_keys"], hot_keys, "{workload}");
+        }
     }
 }
 
@@ -424,6 +431,10 @@ fn what_makes_no_sense_is_refused_by_name() {
         (&["txn", "--workload", "u1", "--device", "tape"], "tape"),
         (&["txn", "--workload", "u1", "--threads", "0"], "--threads"),
         (&["txn", "--workload", "u1", "--skew", "nan"], "--skew"),
+        (
+            &["txn", "--workload", "u1", "--hot-keys", "warm"],
+            "--hot-keys",
+        ),
         (
             &["txn", "--workload", "u1", "--value-bytes", "7"],
             "--value-bytes",

@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::epoch::Count;
 use crate::error::Error;
 use crate::manifest::Manifest;
+use crate::record::INLINE_BYTES_MAX;
 use crate::recovery::RecoveryReport;
 use crate::session::Session;
 use crate::space::{Space, TableId, TableInfo};
@@ -116,10 +117,12 @@ impl Database {
     }
 
     /// [`Database::table`], with a table that is created now giving each record room for values of
-    /// `inline_bytes` (at most 2040). Longer values take one more memory access to read.
+    /// `inline_bytes`, from 0 to 2040. Longer values take one more memory access to read. A table
+    /// that exists keeps the room that it was created with.
     ///
     /// # Errors
-    /// As [`Database::table`].
+    /// As [`Database::table`]; [`Error::TableRoom`] if records cannot have that much room, whether the
+    /// table exists or not.
     pub fn table_with_room<K: Key + ?Sized, V: Value + ?Sized>(
         &self,
         name: &str,
@@ -129,6 +132,13 @@ impl Database {
         let mut catalogue = shared.catalogue.lock();
         if catalogue.lock.is_none() {
             return Err(Error::Closed);
+        }
+        if inline_bytes > INLINE_BYTES_MAX {
+            return Err(Error::TableRoom {
+                table: name.to_owned(),
+                inline_bytes,
+                max_bytes: INLINE_BYTES_MAX,
+            });
         }
         if let Some(info) = catalogue
             .manifest

@@ -140,6 +140,21 @@ pub enum Error {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// Records cannot have so much room in themselves, see
+    /// [`Database::table_with_room`](crate::Database::table_with_room). The table was not created; ask
+    /// for less, and longer values still fit, beside their records.
+    #[error(
+        "table {table:?} cannot have records with room for {inline_bytes} bytes: at most {max_bytes}; \
+         longer values are kept beside their records"
+    )]
+    TableRoom {
+        /// The table's name.
+        table: String,
+        /// The room asked for.
+        inline_bytes: usize,
+        /// The most that a record can have.
+        max_bytes: usize,
+    },
     /// The catalogue could not be written. The table was not created.
     #[error("cannot write the manifest {path}")]
     Manifest {

@@ -68,7 +68,10 @@ proptest! {
 
         let info = info(&config(streams));
         let runs: Vec<_> = (0..streams)
-            .map(|w| SortedRun::read(reader(&disk, &info, w).unwrap()).unwrap().0)
+            .map(|w| {
+                let on_frame = |_: u64| Ok::<_, ReadError>(());
+                SortedRun::read_with(reader(&disk, &info, w).unwrap(), on_frame).unwrap().0
+            })
             .collect();
         let merged: Vec<_> = merge_by_stamp(&runs)
             .map(|record| (record.stamp.0, record.lsn.0, record.payload.to_vec()))

@@ -101,7 +101,7 @@ pub fn miss_ns() -> io::Result<f64> {
 ///
 /// # Errors
 /// As for [`miss_ns`].
-pub fn miss_ns_over(bytes: usize) -> io::Result<f64> {
+fn miss_ns_over(bytes: usize) -> io::Result<f64> {
     const STRETCHES: usize = 65;
     let mut lines = Lines::new((bytes / LINE_BYTES).max(2))?;
     link(lines.as_mut_slice());

@@ -43,12 +43,6 @@ impl Zipf {
         }
     }
 
-    /// How many ranks there are.
-    #[must_use]
-    pub fn ranks(&self) -> u64 {
-        self.ranks
-    }
-
     /// A rank from 1 to N.
     #[inline]
     pub fn rank(&self, random: &mut Random) -> u64 {

@@ -30,8 +30,8 @@ use self::sizes::Sizes;
 use self::verify::{Expected, check_count};
 use self::worker::Worker;
 use self::workload::{
-    Body, Payments, RECORDS_MAX, ReadUpdates, Reads, Records, Ring, Updates, Workload,
-    YcsbOperation,
+    Body, Choice, HotKeys, Payments, RECORDS_MAX, ReadUpdates, Reads, Records, Ring, Updates,
+    Workload, YcsbOperation,
 };
 use crate::args::{self, GroupWait, RecordBytes, Sequencer, TimedArgs};
 use crate::disks::{DeviceChoice, ReadyDisk};
@@ -106,6 +106,10 @@ pub(crate) struct TxnArgs {
     /// Skew of Zipf's law; 0 is uniform
     #[arg(long, value_name = "S", default_value = "0.0", value_parser = skew)]
     skew: f64,
+    /// Where the keys are that a skew makes popular: all over the table, or its first ones, side by
+    /// side, as in the papers' testbed. Without --skew it makes no difference
+    #[arg(long, value_enum, value_name = "WHERE", default_value = "scattered")]
+    hot_keys: HotKeys,
     /// Log records: compact, or BEGIN, UPDATEs and END of so many bytes each (the papers' 512)
     #[arg(long, value_name = "compact|BYTES", default_value = "compact")]
     record_format: RecordBytes,
@@ -291,6 +295,7 @@ impl TxnArgs {
             records: self.records,
             value_bytes: self.value_bytes,
             skew: self.skew,
+            hot_keys: self.hot_keys.name(),
             seconds: total.seconds,
             committed: total.done,
             aborted: total.aborted,
@@ -394,9 +399,12 @@ impl TxnArgs {
             records: table,
             ring: Ring::new(
                 combination.workload,
-                self.records,
-                self.skew,
-                self.timed.seed,
+                Choice {
+                    records: self.records,
+                    skew: self.skew,
+                    hot_keys: self.hot_keys,
+                    seed: self.timed.seed,
+                },
                 (thread, combination.threads.get().into()),
                 self.timed.ops.unwrap_or(u64::MAX),
             ),

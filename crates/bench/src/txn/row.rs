@@ -18,6 +18,7 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) records: u64,
     pub(crate) value_bytes: u16,
     pub(crate) skew: f64,
+    pub(crate) hot_keys: &'static str,
     pub(crate) seconds: f64,
     pub(crate) committed: u64,
     pub(crate) aborted: u64,

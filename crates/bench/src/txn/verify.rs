@@ -106,7 +106,7 @@ pub(crate) fn check_count(counted: u64, committed: u64) -> Result<(), BenchError
 #[cfg(test)]
 mod tests {
     use super::super::payload::Payload;
-    use super::super::workload::tag;
+    use super::super::workload::{Choice, HotKeys, tag};
     use super::*;
 
     const RECORDS: u64 = 100;
@@ -118,7 +118,13 @@ mod tests {
         let spec = "TT(NLR)+NOLOG".parse().unwrap();
         let db = Database::builder().spec(spec).open(dir.path()).unwrap();
         let table: Records = db.table(workload.table()).unwrap();
-        let ring = Ring::new(workload, RECORDS, 0.0, 1, (0, 1), 10);
+        let choice = Choice {
+            records: RECORDS,
+            skew: 0.0,
+            hot_keys: HotKeys::Scattered,
+            seed: 1,
+        };
+        let ring = Ring::new(workload, choice, (0, 1), 10);
         let put = |key, tag| {
             let payload = Payload { tag, bytes: 8 };
             db.transact(|tx| tx.put(&table, &key, &payload)).unwrap();

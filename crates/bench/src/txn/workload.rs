@@ -9,6 +9,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use clap::ValueEnum;
 use namiki::{Error, Table, Transaction};
 use namiki_platform::random::Random;
 use namiki_platform::zipf::{Scatter, Zipf};
@@ -127,6 +128,36 @@ impl Workload {
     }
 }
 
+/// Which keys the popular ranks of Zipf's law are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HotKeys {
+    /// Keys all over the table, which share neither pages nor cache lines.
+    Scattered,
+    /// The first keys of the table: rank r is key r - 1, as in the papers' testbed.
+    Adjacent,
+}
+
+impl HotKeys {
+    /// The flag's word for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Scattered => "scattered",
+            Self::Adjacent => "adjacent",
+        }
+    }
+}
+
+/// How random records are chosen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice {
+    /// Keys are from 0 to one below.
+    pub(crate) records: u64,
+    /// The s of Zipf's law.
+    pub(crate) skew: f64,
+    pub(crate) hot_keys: HotKeys,
+    pub(crate) seed: u64,
+}
+
 /// The keys that one thread uses, transaction after transaction, over and over.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
@@ -138,12 +169,16 @@ impl Ring {
     /// The keys of one of `threads` threads. `transactions_max` saves work in short runs.
     pub(crate) fn new(
         workload: Workload,
-        records: u64,
-        skew: f64,
-        seed: u64,
+        choice: Choice,
         (thread, threads): (usize, usize),
         transactions_max: u64,
     ) -> Self {
+        let Choice {
+            records,
+            skew,
+            hot_keys,
+            seed,
+        } = choice;
         let per_transaction = workload.keys();
         let keys = RING_KEYS.min(RINGS_KEYS / threads);
         let transactions = (keys / per_transaction).min(transactions_max.max(1) as usize);
@@ -151,9 +186,12 @@ impl Ring {
         let scatter = Scatter::new(records, seed);
         let mut random = Random::stream(seed, thread as u64);
         let mut keys = Vec::with_capacity(transactions * per_transaction);
-        let draw = |random: &mut Random| scatter.key(zipf.rank(random) - 1) as u32;
         for _ in 0..transactions * per_transaction {
-            let mut key = draw(&mut random);
+            let index = zipf.rank(&mut random) - 1;
+            let mut key = match hot_keys {
+                HotKeys::Scattered => scatter.key(index),
+                HotKeys::Adjacent => index,
+            } as u32;
             match workload {
                 Workload::Ycsb(mix) => {
                     let updates = match mix {
@@ -376,9 +414,16 @@ mod tests {
         assert_eq!(untag(999_999), None);
     }
 
+    const CHOICE: Choice = Choice {
+        records: 1000,
+        skew: 0.9,
+        hot_keys: HotKeys::Scattered,
+        seed: 7,
+    };
+
     #[test]
     fn a_ring_is_repeatable_in_range_and_differs_by_thread() {
-        let ring = |thread| Ring::new(Workload::Update(10), 1000, 0.9, 7, (thread, 2), u64::MAX);
+        let ring = |thread| Ring::new(Workload::Update(10), CHOICE, (thread, 2), u64::MAX);
         let (one, other) = (ring(0), ring(1));
         assert_eq!(one.keys, ring(0).keys);
         assert_ne!(one.keys, other.keys);
@@ -387,21 +432,59 @@ mod tests {
         assert_eq!(one.keys(3), one.keys(3 + transactions));
         let key = u64::from(one.keys(5)[9]);
         assert!(one.updates(Workload::Update(10), 5, key));
-        let many = Ring::new(Workload::Update(10), 1000, 0.9, 7, (0, 1024), u64::MAX);
+        let many = Ring::new(Workload::Update(10), CHOICE, (0, 1024), u64::MAX);
         assert!(many.keys.len() * 1024 <= RINGS_KEYS, "{}", many.keys.len());
         assert_eq!(one.keys(5), many.keys(5));
     }
 
+    /// The same ranks are drawn either way, and only adjacent ones are keys as they are.
+    #[test]
+    fn hot_keys_are_the_first_ones_or_anywhere() {
+        let count = |hot_keys, skew| {
+            let choice = Choice {
+                skew,
+                hot_keys,
+                ..CHOICE
+            };
+            let ring = Ring::new(Workload::Read(10), choice, (0, 1), 10_000);
+            let mut counts = vec![0_u32; 1000];
+            for key in ring.keys {
+                counts[key as usize] += 1;
+            }
+            counts
+        };
+        for skew in [0.0, 0.9] {
+            let adjacent = count(HotKeys::Adjacent, skew);
+            let scattered = count(HotKeys::Scattered, skew);
+            assert_ne!(adjacent, scattered);
+            let sorted = |counts: &[u32]| {
+                let mut counts = counts.to_vec();
+                counts.sort_unstable();
+                counts
+            };
+            assert_eq!(sorted(&adjacent), sorted(&scattered), "--skew {skew}");
+        }
+        // At s = 0.9, the first tenth of 1000 ranks is drawn 60 % of the time.
+        let first = |counts: Vec<u32>| counts[..100].iter().sum::<u32>();
+        assert!(first(count(HotKeys::Adjacent, 0.9)) > 55_000);
+        assert!(first(count(HotKeys::Scattered, 0.9)) < 40_000);
+    }
+
     #[test]
     fn a_payment_is_between_two_accounts() {
-        let ring = Ring::new(Workload::Payment, 2, 3.0, 7, (0, 1), 1000);
+        let choice = Choice {
+            records: 2,
+            skew: 3.0,
+            ..CHOICE
+        };
+        let ring = Ring::new(Workload::Payment, choice, (0, 1), 1000);
         assert!((0..1000).all(|number| ring.keys(number)[0] != ring.keys(number)[1]));
     }
 
     #[test]
     fn ycsb_mixes_are_as_said() {
         for (mix, percent) in [(Ycsb::A, 50.0), (Ycsb::B, 5.0), (Ycsb::C, 0.0)] {
-            let ring = Ring::new(Workload::Ycsb(mix), 1000, 0.0, 7, (0, 1), 100_000);
+            let ring = Ring::new(Workload::Ycsb(mix), CHOICE, (0, 1), 100_000);
             let updates = (0..100_000)
                 .filter(|n| ring.keys(*n)[0] & UPDATES != 0)
                 .count();

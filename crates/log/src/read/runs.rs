@@ -20,16 +20,8 @@ pub struct SortedRun {
 }
 
 impl SortedRun {
-    /// Reads a stream to its end and sorts it.
-    ///
-    /// # Errors
-    /// [`ReadError`].
-    pub fn read(stream: StreamReader) -> Result<(Self, StreamEnd), ReadError> {
-        let on_frame = |_: u64| Ok::<_, ReadError>(());
-        Self::read_with(stream, on_frame)
-    }
-
-    /// The same; `on_frame` is told the length of every frame, and its error ends the reading.
+    /// Reads a stream to its end and sorts it. `on_frame` is told the length of every frame, and its
+    /// error ends the reading.
     ///
     /// # Errors
     /// [`ReadError`], or what `on_frame` returns.
