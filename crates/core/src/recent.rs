@@ -8,59 +8,72 @@ const RECENT: usize = 4;
 /// Longer keys are not remembered.
 const KEY_BYTES_MAX: usize = 24;
 
+/// A key in words, which compare without a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct ShortKey {
+    len: usize,
+    words: [u64; KEY_BYTES_MAX / size_of::<u64>()],
+}
+
+impl ShortKey {
+    #[inline]
+    fn of(key: &[u8]) -> Option<Self> {
+        let len = key.len();
+        let words = match key.first_chunk() {
+            Some(eight) if len == 8 => [u64::from_ne_bytes(*eight), 0, 0],
+            _ => Self::words_of(key)?,
+        };
+        Some(Self { len, words })
+    }
+
+    fn words_of(key: &[u8]) -> Option<[u64; KEY_BYTES_MAX / size_of::<u64>()]> {
+        let mut bytes = [0; KEY_BYTES_MAX];
+        bytes.get_mut(..key.len())?.copy_from_slice(key);
+        let (words, _) = bytes.as_chunks();
+        Some(std::array::from_fn(|i| u64::from_ne_bytes(words[i])))
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Found {
-    record: RecordRef,
+    key: ShortKey,
     table: TableId,
-    len: u8,
-    key: [u8; KEY_BYTES_MAX],
+    record: RecordRef,
 }
 
 /// The records looked up last, by table and key.
 #[derive(Default)]
 pub(crate) struct Recent {
+    /// The last one first.
     found: [Option<Found>; RECENT],
-    next: usize,
 }
 
 impl Recent {
     /// Forgets all.
+    #[inline]
     pub(crate) fn clear(&mut self) {
-        if self.next != 0 {
-            *self = Self::default();
-        }
+        self.found = [None; RECENT];
     }
 
     /// Remembers a record in place of the one that was remembered longest.
+    #[inline]
     pub(crate) fn note(&mut self, table: TableId, key: &[u8], record: RecordRef) {
-        if key.len() > KEY_BYTES_MAX {
-            return;
+        if let Some(key) = ShortKey::of(key) {
+            self.found.copy_within(..RECENT - 1, 1);
+            self.found[0] = Some(Found { key, table, record });
         }
-        let found = self.found[self.next % RECENT].insert(Found {
-            record,
-            table,
-            len: key.len() as u8,
-            key: [0; KEY_BYTES_MAX],
-        });
-        match key.first_chunk::<8>() {
-            // No call to copy the most frequent length.
-            Some(eight) if key.len() == 8 => found.key[..8].copy_from_slice(eight),
-            _ => found.key[..key.len()].copy_from_slice(key),
-        }
-        // Not 0 once something is remembered; the place does not depend on where it wraps around.
-        self.next = self.next % RECENT + RECENT + 1;
     }
 
     /// The key's record, if it is remembered.
+    #[inline]
     pub(crate) fn find(&self, table: TableId, key: &[u8]) -> Option<RecordRef> {
-        let is = |found: &&Found| {
-            found.table == table && found.key.get(..usize::from(found.len)) == Some(key)
-        };
-        self.found
-            .iter()
-            .flatten()
-            .find(is)
+        self.found[0]?;
+        let key = ShortKey::of(key)?;
+        let known = self.found.iter().map_while(|found| found.as_ref());
+        known
+            .filter(|found| found.key == key && found.table == table)
             .map(|found| found.record)
+            .next()
     }
 }
 
