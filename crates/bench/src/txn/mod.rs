@@ -5,6 +5,7 @@
 //!
 //! Paper: tictoc-pwal §4
 
+mod body;
 mod load;
 mod payload;
 mod row;
@@ -25,16 +26,14 @@ use namiki_platform::arguments::whole;
 use namiki_platform::clock::process_cpu_ns;
 use namiki_platform::probe::{Machine, resident_bytes};
 
+use self::body::{Body, Payments, ReadUpdates, Reads, Updates, YcsbOperation};
 use self::load::Load;
 use self::payload::VALUE_BYTES_MIN;
 use self::row::TxnRow;
 use self::sizes::Sizes;
 use self::verify::{Expected, check_count};
 use self::worker::Worker;
-use self::workload::{
-    Body, Choice, HotKeys, Payments, RECORDS_MAX, ReadUpdates, Reads, Records, Ring, Updates,
-    Workload, YcsbOperation,
-};
+use self::workload::{Choice, HotKeys, RECORDS_MAX, Records, Ring, Workload};
 use crate::args::{self, GroupWait, RecordBytes, Sequencer, TimedArgs};
 use crate::disks::{DeviceChoice, ReadyDisk};
 use crate::error::BenchError;
