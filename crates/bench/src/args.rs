@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use namiki::{RecordFormat, SequencerKind, Spec};
+use namiki_platform::arguments::whole;
 use serde::{Serialize, Serializer};
 
-use crate::error::BenchError;
+/// More threads, or streams, than can be measured have no use.
+const THREADS_MAX: u64 = 1024;
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -36,16 +38,16 @@ pub(crate) struct TimedArgs {
     #[arg(long, default_value = "3", value_name = "S", value_parser = some_seconds)]
     pub(crate) seconds: Duration,
     /// Do this many operations in all instead of running for a time
-    #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = whole::<u64>(1..=u64::MAX))]
     pub(crate) ops: Option<u64>,
     /// Runs of each combination, in turns (A B A B …), a row each
-    #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value = "1", value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     pub(crate) repeat: u32,
     /// Seconds to run before the clock starts (none with --ops)
     #[arg(long, default_value = "0.5", value_name = "S", value_parser = seconds)]
     pub(crate) warmup: Duration,
     /// Makes the operations repeatable
-    #[arg(long, default_value = "42", value_name = "N")]
+    #[arg(long, default_value = "42", value_name = "N", value_parser = whole::<u64>(0..=u64::MAX))]
     pub(crate) seed: u64,
     /// Keep each thread on a processor of its own, when there are enough
     #[arg(long, value_enum, default_value = "on")]
@@ -198,15 +200,9 @@ impl FromStr for GroupWait {
     }
 }
 
-/// Refuses a number of threads that has no use, before anything is created.
-pub(crate) fn check_threads(threads: &[NonZeroU16]) -> Result<(), BenchError> {
-    const THREADS_MAX: u16 = 1024;
-    match threads.iter().find(|threads| threads.get() > THREADS_MAX) {
-        Some(threads) => Err(BenchError::Usage(format!(
-            "{threads} threads are more than the {THREADS_MAX} that can be measured"
-        ))),
-        None => Ok(()),
-    }
+/// A number of threads, or of streams with a thread each.
+pub(crate) fn threads(text: &str) -> Result<NonZeroU16, String> {
+    whole(1..=THREADS_MAX)(text)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use namiki::Builder;
+use namiki_platform::arguments::whole;
 use namiki_platform::disk::{
     AlignedBuf, DelayedDisk, DirectDisk, Disk, NullDisk, SyncedDisk, open_best,
 };
@@ -31,7 +32,7 @@ pub(crate) struct DeviceChoice {
     #[arg(long, value_name = "DEVICE", default_value = "file")]
     pub(crate) device: Device,
     /// Length of a file that raw:PATH creates
-    #[arg(long, value_name = "MB", default_value = "1024", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    #[arg(long, value_name = "MB", default_value = "1024", value_parser = whole::<u64>(1..=1 << 24))]
     pub(crate) raw_mb: u64,
     /// Let raw:PATH write over the block device PATH
     #[arg(long)]

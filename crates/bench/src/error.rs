@@ -43,6 +43,14 @@ pub(crate) enum BenchError {
         #[source]
         source: io::Error,
     },
+    /// There can be no folder for temporary files here.
+    #[error("cannot create a folder in {}; --dir or TMPDIR names another place", parent.display())]
+    Scratch {
+        /// Where it was to be.
+        parent: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     /// Something of the operating system other than a file.
     #[error("cannot {doing}")]
     System {

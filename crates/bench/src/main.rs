@@ -21,7 +21,7 @@ mod txn;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -57,8 +57,21 @@ enum Command {
     Device(device::DeviceArgs),
 }
 
+impl Program {
+    /// What the command line says. There, `--ops -5` is a bad number, and no unknown flag `-5`.
+    fn read() -> Self {
+        let command = Self::command().mut_subcommands(|command| {
+            command.mut_args(|flag| {
+                let takes_values = flag.get_action().takes_values();
+                flag.allow_negative_numbers(takes_values)
+            })
+        });
+        Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    }
+}
+
 fn main() -> ExitCode {
-    let program = Program::parse();
+    let program = Program::read();
     let result = interrupt::install().and_then(|()| match program.command {
         Command::Txn(args) => txn::run(&args),
         Command::Log(args) => log::run(&args),

@@ -38,6 +38,10 @@ impl Place {
     /// Makes the folder: the one that is given, or one in the system's temporary folder.
     pub(crate) fn new(given: Option<&Path>) -> Result<Self, BenchError> {
         if let Some(dir) = given {
+            if std::fs::metadata(dir).is_ok_and(|found| !found.is_dir()) {
+                let why = format!("--dir {} is not a folder; name another", dir.display());
+                return Err(BenchError::Usage(why));
+            }
             std::fs::create_dir_all(dir).map_err(BenchError::file("create", dir))?;
             return Ok(Self::Given(dir.to_owned()));
         }
@@ -98,7 +102,10 @@ impl Scratch {
         let dir = tempfile::Builder::new()
             .prefix("namiki-bench-")
             .tempdir_in(parent)
-            .map_err(BenchError::file("create a folder in", parent))?;
+            .map_err(|source| BenchError::Scratch {
+                parent: parent.to_owned(),
+                source,
+            })?;
         let _mark = interrupt::remove_at_exit(dir.path());
         Ok(Self { dir, _mark })
     }

@@ -467,6 +467,10 @@ fn what_makes_no_sense_is_refused_by_name() {
         (&["device", "--mode", "memory,direct"], "memory"),
         (&["device", "--bytes", "100", "--file-mb", "1"], "100"),
         (&["frobnicate"], "frobnicate"),
+        (
+            &["txn", "--workload", "u1", "--dir", text(&file)],
+            "precious is not a folder",
+        ),
     ] {
         refused(args, 2, word);
     }
@@ -483,6 +487,89 @@ fn what_makes_no_sense_is_refused_by_name() {
         1,
         "holds files but no database",
     );
+}
+
+/// Every number that is none, or is out of its range, is answered with its flag and the range.
+#[test]
+fn numbers_out_of_their_range_are_refused_with_flag_and_range() {
+    let txn = ["txn", "--workload", "u1"];
+    for (command, flag, range) in [
+        (&txn[..], "--threads", "from 1 to 1024"),
+        (&txn, "--records", "from 1 to 2147483648"),
+        (&txn, "--value-bytes", "from 8 to 2040"),
+        (&txn, "--outstanding", "from 1 to 4294967295"),
+        (&txn, "--raw-mb", "from 1 to 16777216"),
+        (&txn, "--repeat", "from 1 to 4294967295"),
+        (&txn, "--ops", "from 1 on"),
+        (&txn, "--seed", "from 0 on"),
+        (&["log"], "--streams", "from 1 to 1024"),
+        (&["log"], "--group", "from 1 to 4294967295"),
+        (&["log"], "--retain", "from 2 to 4294967295"),
+        (&["log"], "--segment-mb", "from 1 to 1024"),
+        (&["recover"], "--threads", "from 1 to 1024"),
+        (&["recover"], "--streams", "from 1 to 1024"),
+        (&["recover"], "--records", "from 1 to 2147483648"),
+        (&["recover"], "--log-mb", "from 1 to 1048576"),
+        (&["recover"], "--repeat", "from 1 to 4294967295"),
+        (&["recover"], "--seed", "from 0 on"),
+        (&["device"], "--bytes", "from 1 to 1073741824"),
+        (&["device"], "--writers", "from 1 to 1024"),
+        (&["device"], "--depth", "from 1 to 1024"),
+        (&["device"], "--file-mb", "from 1 to 1048576"),
+    ] {
+        for bad in ["-1", "x", "1.5", "99999999999999999999"] {
+            let args = [command, &[flag, bad]].concat();
+            let said = format!("'{bad}' for '{flag}");
+            refused(&args, 2, &said);
+            refused(&args, 2, &format!("not a whole number {range}"));
+        }
+        if range.starts_with("from 1 ") {
+            refused(&[command, &[flag, "0"]].concat(), 2, range);
+        }
+    }
+    for (flag, range) in [
+        ("--skew", "not between 0 and 100"),
+        ("--seconds", "not between 0 and 1000000 seconds"),
+        ("--warmup", "not between 0 and 1000000 seconds"),
+    ] {
+        refused(&[&txn[..], &[flag, "-1"]].concat(), 2, range);
+    }
+}
+
+/// Some command lines turn out to make no sense only when the engine refuses what they lead to.
+#[test]
+fn what_the_engine_refuses_is_told_with_the_flag_to_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let raw = format!("raw:{}", text(&dir.path().join("device")));
+    let txn = ["txn", "--spec", "TT(NLR)+PWAL(16)", "--ops", "600"];
+    let shared = ["--device", &raw, "--raw-mb", "1"];
+    let long = ["--record-format", "32768"];
+    for (args, flag) in [
+        // Too little for a log buffer, and too little for the load.
+        (
+            [&["--workload", "u1", "--threads", "16"], &shared[..]].concat(),
+            "raise --raw-mb",
+        ),
+        (
+            [&["--workload", "u1", "--records", "200000"], &shared[..]].concat(),
+            "raise --raw-mb",
+        ),
+        // Twelve such records are more than a log buffer.
+        (
+            [&["--workload", "u10", "--records", "100"], &long[..]].concat(),
+            "lower --record-format",
+        ),
+    ] {
+        refused(&[&txn[..], &args].concat(), 2, flag);
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_namiki-bench"))
+        .args(["device", "--ops", "1"])
+        .env("TMPDIR", dir.path().join("absent"))
+        .output()
+        .unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("absent; --dir or TMPDIR names"), "{errors}");
 }
 
 /// A table for people has headings, and medians where there is something to take them of.

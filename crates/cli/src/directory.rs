@@ -34,6 +34,9 @@ impl Directory {
         match std::fs::metadata(dir) {
             Ok(found) if !found.is_dir() => return Err(Failure::NotADirectory(dir.to_owned())),
             Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(Failure::NoDirectory(dir.to_owned()));
+            }
             Err(error) => return Err(failed(error)),
         }
         let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk::new());

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use namiki::{Change, Changes, Generation, Manifest, TableId, WorkerId};
 use namiki_log::{CutRule, Frame, FrameHeader, GenerationInfo, LogRecord};
+use namiki_platform::arguments::whole;
 use serde::Serialize;
 
 use crate::directory::Directory;
@@ -32,16 +33,16 @@ pub(crate) struct DumpLogArguments {
     /// The database's directory
     dir: PathBuf,
     /// Only this stream, counted from 0
-    #[arg(long)]
+    #[arg(long, value_parser = whole::<u16>(0..=u16::MAX.into()))]
     stream: Option<u16>,
     /// Only this generation, counted from 1
-    #[arg(long)]
+    #[arg(long, value_parser = whole::<u32>(1..=u32::MAX.into()))]
     generation: Option<u32>,
     /// Stop after this many lines
-    #[arg(long, value_name = "LINES")]
+    #[arg(long, value_name = "LINES", value_parser = whole::<u64>(0..=u64::MAX))]
     limit: Option<u64>,
     /// In text, show so many changes of a commit, and say how many more there are
-    #[arg(long, value_name = "CHANGES", default_value_t = 10)]
+    #[arg(long, value_name = "CHANGES", default_value_t = 10, value_parser = whole::<usize>(0..=u64::MAX))]
     changes: usize,
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]

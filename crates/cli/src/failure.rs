@@ -34,6 +34,18 @@ pub(crate) enum Failure {
         #[source]
         source: io::Error,
     },
+    /// There can be no temporary folder here.
+    #[error("cannot make a folder in {}; --dir or TMPDIR names another place", parent.display())]
+    Temporary {
+        /// Where it was to be.
+        parent: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// There is nothing of this name.
+    #[error("{} does not exist; name the directory of a database", .0.display())]
+    NoDirectory(PathBuf),
     /// The path names something else.
     #[error("{} is not a directory", .0.display())]
     NotADirectory(PathBuf),

@@ -24,7 +24,7 @@ mod text;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::Failure;
 
@@ -62,8 +62,21 @@ enum Command {
     DemoVictim(demo::VictimArguments),
 }
 
+impl Arguments {
+    /// What the command line says. There, `--limit -5` is a bad number, and no unknown flag `-5`.
+    fn read() -> Self {
+        let command = Self::command().mut_subcommands(|command| {
+            command.mut_args(|flag| {
+                let takes_values = flag.get_action().takes_values();
+                flag.allow_negative_numbers(takes_values)
+            })
+        });
+        Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    }
+}
+
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::read();
     let done = match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),

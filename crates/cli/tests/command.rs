@@ -132,6 +132,18 @@ fn a_wrong_command_line_names_what_is_wrong_with_it() {
         (&["demo", "--spec", "TT(NLR)+NOLOG"], "without a log"),
         (&["demo", "--accounts", "1"], "accounts"),
         (&["demo", "--threads", "0"], "threads"),
+        (&["demo", "--accounts", "-5"], "'-5' for '--accounts"),
+        (&["demo", "--accounts", "x"], "from 2 to 4294967296"),
+        (&["demo", "--seconds", "1.5"], "from 1 to 86400"),
+        (&["demo", "--threads", "65535"], "from 1 to 256"),
+        (
+            &["demo", "--spec", "TT(NLR)+PWAL(4294967296)"],
+            "from 1 to 4294967295",
+        ),
+        (&["dump-log", "d", "--stream", "65536"], "from 0 to 65535"),
+        (&["dump-log", "d", "--generation", "0"], "from 1 to"),
+        (&["dump-log", "d", "--limit", "-1"], "'-1' for '--limit"),
+        (&["dump-log", "d", "--changes", "x"], "'x' for '--changes"),
         (&["dump-log"], "<DIR>"),
     ] {
         let said = refuses(2, arguments);
@@ -177,6 +189,17 @@ fn a_demo_that_cannot_begin_says_so_once_and_names_what_was_asked_for() {
     );
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("/proc/namiki-demo"), "{said}");
+    // A file stands in the way of the directory.
+    let said = refuses(1, &["demo", "--dir", "/dev/null/demo"]);
+    assert!(said.contains("/dev/null/demo: Not a directory"), "{said}");
+    let output = Command::new(env!("CARGO_BIN_EXE_namiki"))
+        .args(["demo", "--accounts", "2"])
+        .env("TMPDIR", "/proc/absent")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("/proc/absent; --dir or TMPDIR"), "{said}");
     // The second process fails: this one reports it, and nobody else.
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().join("place");
@@ -403,6 +426,7 @@ fn a_missing_directory_a_file_and_a_database_in_use_are_refused() {
     for command in ["check", "dump-log"] {
         let said = refuses(1, &[command, nowhere.to_str().unwrap()]);
         assert!(said.contains(nowhere.to_str().unwrap()), "{said}");
+        assert!(said.contains("does not exist; name the"), "{said}");
         let said = refuses(1, &[command, file.to_str().unwrap()]);
         assert!(said.contains("is not a directory"), "{said}");
         let said = refuses(1, &[command, used.to_str().unwrap()]);

@@ -88,7 +88,7 @@ pub enum Error {
         max_bytes: usize,
     },
     /// The disk has no room for more log. Nothing was changed; free some room and run it again.
-    #[error("no room for the log: {0}")]
+    #[error("no room for the log; nothing was changed")]
     DiskFull(#[source] LogError),
     /// The log failed before this transaction reached it. Nothing was changed. No further
     /// transaction can commit; open the database again to recover.

@@ -176,10 +176,9 @@ impl FromStr for Spec {
             let group = match group.to_ascii_lowercase().as_str() {
                 "auto" => Group::Auto,
                 "nogroup" => Group::Count(NonZeroU32::MIN),
-                n => Group::Count(
-                    n.parse()
-                        .map_err(|_| fail("the group is neither auto nor a number above 0"))?,
-                ),
+                n => Group::Count(n.parse().map_err(|_| {
+                    fail("the group is neither auto nor a number from 1 to 4294967295")
+                })?),
             };
             Logging::Log { layout, group }
         };
@@ -239,7 +238,7 @@ mod tests {
             ("TT(NLR)", "'+'"),
             ("TT+PWAL(1)", "lock release"),
             ("XX(NLR)+PWAL(1)", "concurrency"),
-            ("TT(NLR)+PWAL(0)", "number above 0"),
+            ("TT(NLR)+PWAL(0)", "number from 1 to"),
             ("TT(NLR)+PWAL", "group"),
             ("TT(NLR)+XWAL(1)", "layout"),
             ("TT(ELR)+NOLOG", "nothing to be released"),

@@ -1,5 +1,7 @@
-//! What Namiki asks of the machine: disks, time, randomness, processors, counters, identifiers.
+//! What Namiki asks of the machine: disks, time, randomness, processors, counters, identifiers; and
+//! what its programs ask of a command line.
 
+pub mod arguments;
 pub mod clock;
 pub mod counters;
 pub mod disk;

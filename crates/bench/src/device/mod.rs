@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use namiki_platform::arguments::whole;
 use namiki_platform::disk::{DirectDisk, Disk, SyncedDisk};
 use namiki_platform::probe::{Machine, miss_ns};
 use serde::Serialize;
@@ -53,16 +54,16 @@ pub(crate) struct DeviceArgs {
     )]
     mode: Vec<Mode>,
     /// Bytes of one write or read
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "512", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "512", value_parser = whole::<u32>(1..=1 << 30))]
     bytes: Vec<u32>,
     /// Numbers of threads that write
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1")]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
     writers: Vec<NonZeroU16>,
     /// Numbers of reads at a time, each by a thread
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1")]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
     depth: Vec<NonZeroU16>,
     /// Length of each file [default: 16, and 256 to read]
-    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    #[arg(long, value_name = "MB", value_parser = whole::<u64>(1..=1 << 20))]
     file_mb: Option<u64>,
     /// Folder on the disk to measure. Each run uses files in a folder of its own inside, which is
     /// removed after it; nothing else there is touched [default: the system's temporary folder]
@@ -198,8 +199,6 @@ impl Mode {
 
 /// Runs the command.
 pub(crate) fn run(args: &DeviceArgs) -> Result<(), BenchError> {
-    args::check_threads(&args.writers)?;
-    args::check_threads(&args.depth)?;
     if args.mode.contains(&Mode::Memory) && args.mode.len() > 1 {
         let why = "--mode memory measures no device; run it by itself";
         return Err(BenchError::Usage(why.to_owned()));

@@ -19,6 +19,7 @@ use namiki_log::{
     CutRule, Group, Layout, Log, LogConfig, LogCounters, Placement, RECORD_HEADER_BYTES, Retain,
     Seal,
 };
+use namiki_platform::arguments::whole;
 use namiki_platform::disk::Disk;
 use namiki_platform::probe::Machine;
 use serde::Serialize;
@@ -43,6 +44,8 @@ const BUFFER_BYTES_MIN: usize = 256 << 10;
 const IDENTITY: u128 = 0x6e61_6d69_6b69_2d62_656e_6368;
 /// Length of the files that the device is measured with.
 const PROBE_FILE_BYTES: u64 = 16 << 20;
+/// The longest segment, in MiB.
+const SEGMENT_MB_MAX: u64 = 1024;
 
 const NOTES: &str = "\
 Layouts: parallel is a stream for each worker (P-WAL), single is one stream for all, flushed under
@@ -60,13 +63,13 @@ Examples:
 #[command(after_help = NOTES)]
 pub(crate) struct LogArgs {
     /// Numbers of workers, each with a stream of its own under the parallel layout
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1")]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
     streams: Vec<NonZeroU16>,
     /// How workers and streams belong together; several with commas
     #[arg(long, value_enum, value_delimiter = ',', default_value = "parallel")]
     layout: Vec<LayoutName>,
     /// Commits per flush
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "16")]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "16", value_parser = whole::<NonZeroU32>(1..=u32::MAX.into()))]
     group: Vec<NonZeroU32>,
     /// Log records: BEGIN, UPDATE and END of so many bytes each, or compact
     #[arg(long, value_name = "BYTES|compact", default_value = "512")]
@@ -75,10 +78,10 @@ pub(crate) struct LogArgs {
     #[arg(long, value_enum, default_value = "fetch-add")]
     sequencer: Sequencer,
     /// Segments of each stream that are kept
-    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = whole::<u32>(2..=u32::MAX.into()))]
     retain: u32,
     /// Length of a segment
-    #[arg(long, value_name = "MB", default_value = "4", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    #[arg(long, value_name = "MB", default_value = "4", value_parser = whole::<u64>(1..=SEGMENT_MB_MAX))]
     segment_mb: u64,
     #[command(flatten)]
     device: DeviceChoice,
@@ -234,7 +237,6 @@ struct Logged {
 
 impl LogArgs {
     fn check(&self) -> Result<(), BenchError> {
-        args::check_threads(&self.streams)?;
         if let Device::Raw(_) = self.device.device {
             let why = "--device raw:PATH has no segments to recycle, and would be full soon; use \
                        file, fdatasync, nvm or null";
@@ -245,7 +247,7 @@ impl LogArgs {
         if frame_bytes + FRAME_ROOM_BYTES as u64 * 4 > self.segment_mb << 20 {
             return Err(BenchError::Usage(format!(
                 "--group {group_max}: such a group has {frame_bytes} bytes and does not fit into a \
-                 segment; raise --segment-mb"
+                 segment; lower it, or raise --segment-mb (at most {SEGMENT_MB_MAX})"
             )));
         }
         Ok(())

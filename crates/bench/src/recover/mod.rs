@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use namiki::{Database, Logging, RecoveryReport, ReplayOrder, Spec, TreeKind};
+use namiki_platform::arguments::whole;
 use namiki_platform::clock::Stopwatch;
 use namiki_platform::disk::{DirectDisk, Disk, SyncedDisk, open_best};
 use namiki_platform::probe::{Machine, resident_bytes};
@@ -49,13 +50,13 @@ pub(crate) struct RecoverArgs {
     #[arg(long, value_name = "SPEC", value_parser = args::spec, default_value = "TT(NLR)+PWAL(16)")]
     spec: Vec<Spec>,
     /// Length of the log
-    #[arg(long, value_name = "MB", default_value = "256", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    #[arg(long, value_name = "MB", default_value = "256", value_parser = whole::<u64>(1..=1 << 20))]
     log_mb: u64,
     /// Log records: compact, or BEGIN, UPDATE and END of so many bytes each
     #[arg(long, value_name = "compact|BYTES", default_value = "compact")]
     record_bytes: RecordBytes,
     /// Numbers of threads that recover
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1")]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
     threads: Vec<NonZeroU16>,
     /// In which order; several with commas
     #[arg(
@@ -66,10 +67,10 @@ pub(crate) struct RecoverArgs {
     )]
     order: Vec<Order>,
     /// Records that the transactions choose from
-    #[arg(long, value_name = "N", default_value = "1000000", value_parser = clap::value_parser!(u64).range(1..=1 << 31))]
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = whole::<u64>(1..=1 << 31))]
     records: u64,
     /// Log streams, each with a thread that writes it
-    #[arg(long, value_name = "N", default_value = "2")]
+    #[arg(long, value_name = "N", default_value = "2", value_parser = args::threads)]
     streams: NonZeroU16,
     /// Index of the table
     #[arg(long, value_name = "TREE", default_value_t = TreeKind::default())]
@@ -78,10 +79,10 @@ pub(crate) struct RecoverArgs {
     #[arg(long, value_enum, default_value = "file")]
     device: ReadFrom,
     /// Recoveries of each combination, in turns, a row each
-    #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value = "1", value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     repeat: u32,
     /// Makes the transactions repeatable
-    #[arg(long, default_value = "42", value_name = "N")]
+    #[arg(long, default_value = "42", value_name = "N", value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
     #[command(flatten)]
     output: OutputArgs,
@@ -198,8 +199,6 @@ impl ReadFrom {
 
 /// Runs the command.
 pub(crate) fn run(args: &RecoverArgs) -> Result<(), BenchError> {
-    args::check_threads(&args.threads)?;
-    args::check_threads(&[args.streams])?;
     if let Some(spec) = args.spec.iter().find(|spec| spec.logging == Logging::None) {
         let why = format!("--spec {spec} logs nothing that could be recovered");
         return Err(BenchError::Usage(why));

@@ -5,6 +5,7 @@
 //!
 //! Paper: tictoc-pwal §4
 
+mod body;
 mod load;
 mod payload;
 mod row;
@@ -18,21 +19,21 @@ use std::path::PathBuf;
 
 use clap::Args;
 use namiki::{
-    Builder, Counters, Database, Group, LogCounters, Logging, OpenError, Spec, TreeKind, WorkerId,
+    Builder, Counters, Database, Error, Group, LogCounters, LogError, Logging, OpenError, Spec,
+    TreeKind, WorkerId,
 };
+use namiki_platform::arguments::whole;
 use namiki_platform::clock::process_cpu_ns;
 use namiki_platform::probe::{Machine, resident_bytes};
 
+use self::body::{Body, Payments, ReadUpdates, Reads, Updates, YcsbOperation};
 use self::load::Load;
 use self::payload::VALUE_BYTES_MIN;
 use self::row::TxnRow;
 use self::sizes::Sizes;
 use self::verify::{Expected, check_count};
 use self::worker::Worker;
-use self::workload::{
-    Body, Choice, HotKeys, Payments, RECORDS_MAX, ReadUpdates, Reads, Records, Ring, Updates,
-    Workload, YcsbOperation,
-};
+use self::workload::{Choice, HotKeys, RECORDS_MAX, Records, Ring, Workload};
 use crate::args::{self, GroupWait, RecordBytes, Sequencer, TimedArgs};
 use crate::disks::{DeviceChoice, ReadyDisk};
 use crate::error::BenchError;
@@ -95,13 +96,13 @@ pub(crate) struct TxnArgs {
     #[command(flatten)]
     device: DeviceChoice,
     /// Numbers of threads, each with a session and a log stream of its own
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1")]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
     threads: Vec<NonZeroU16>,
     /// Records in the table
-    #[arg(long, value_name = "N", default_value = "1000000", value_parser = clap::value_parser!(u64).range(1..=RECORDS_MAX))]
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = whole::<u64>(1..=RECORDS_MAX))]
     records: u64,
     /// Bytes of each value
-    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u16).range(i64::from(VALUE_BYTES_MIN)..=i64::from(VALUE_BYTES_MAX)))]
+    #[arg(long, value_name = "N", default_value = "8", value_parser = whole::<u16>(VALUE_BYTES_MIN.into()..=VALUE_BYTES_MAX.into()))]
     value_bytes: u16,
     /// Skew of Zipf's law; 0 is uniform
     #[arg(long, value_name = "S", default_value = "0.0", value_parser = skew)]
@@ -121,7 +122,7 @@ pub(crate) struct TxnArgs {
     group_wait_us: GroupWait,
     /// Commits of a thread that may wait for their group [default: 65536; 1 with PWAL(auto), whose
     /// groups form when somebody waits]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(u32::MAX)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     outstanding: Option<u32>,
     /// Open the database again after each run and check what was recovered
     #[arg(long)]
@@ -174,7 +175,7 @@ pub(crate) fn run(args: &TxnArgs) -> Result<(), BenchError> {
         let disk = args.device.open(place.path(), threads, place.is_fresh())?;
         let row = args
             .run_one(*combination, &place, &disk, &machine, round)
-            .map_err(|error| disk.disk.explain(error))?;
+            .map_err(|error| args.advise(disk.disk.explain(error)))?;
         report.row(&row)
     });
     report.finish()?;
@@ -183,7 +184,6 @@ pub(crate) fn run(args: &TxnArgs) -> Result<(), BenchError> {
 
 impl TxnArgs {
     fn check(&self) -> Result<(), BenchError> {
-        args::check_threads(&self.threads)?;
         for workload in &self.workload {
             if self.records < workload.records_min() {
                 return Err(BenchError::Usage(format!(
@@ -206,6 +206,22 @@ impl TxnArgs {
             }
         }
         Ok(())
+    }
+
+    /// Names the flag behind a failure that another command line would not have.
+    fn advise(&self, error: BenchError) -> BenchError {
+        let advice = match &error {
+            BenchError::Open(OpenError::StartLog {
+                source: LogError::InvalidConfig { .. } | LogError::DeviceTooSmall { .. },
+                ..
+            })
+            | BenchError::Transaction(Error::DiskFull(LogError::RegionFull { .. })) => {
+                "give the streams more room: raise --raw-mb, name a larger --device, or lower --threads"
+            }
+            BenchError::Transaction(Error::TransactionTooLarge { .. }) => "lower --record-format",
+            _ => return error,
+        };
+        BenchError::Usage(format!("{}; {advice}", error.with_causes()))
     }
 
     fn run_one<'a>(

@@ -11,7 +11,8 @@ use std::time::Instant;
 use namiki::{Error, Session, Ticket};
 use namiki_platform::clock::now_ns;
 
-use super::workload::{Body, Records, Ring, tag};
+use super::body::{Body, Job};
+use super::workload::{Records, Ring, tag};
 use crate::args::Length;
 use crate::error::BenchError;
 use crate::latency::Latencies;
@@ -62,12 +63,12 @@ impl Worker<'_> {
                 0
             };
             let number = self.committed;
-            let keys = self.ring.keys(number);
-            let (records, tag) = (self.records, tag(self.thread, number));
-            let ticket = match self
-                .session
-                .transact_async(|tx| body.run(tx, records, keys, tag))
-            {
+            let job = Job {
+                records: self.records,
+                keys: self.ring.keys(number),
+                tag: tag(self.thread, number),
+            };
+            let ticket = match self.session.transact_async(|tx| body.run(tx, job)) {
                 Ok(((), ticket)) => ticket,
                 // Tried again, unless the stage is over.
                 Err(Error::TooManyConflicts { .. }) => continue,

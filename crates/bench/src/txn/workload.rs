@@ -1,4 +1,4 @@
-//! What a transaction does: the workloads.
+//! The workloads, and the keys of their transactions.
 //!
 //! Each thread has a ring of keys that were drawn before the clock started; a transaction takes the
 //! next few. A workload that writes blindly writes its *tag*, thread and number of the transaction,
@@ -10,7 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use namiki::{Error, Table, Transaction};
+use namiki::Table;
 use namiki_platform::random::Random;
 use namiki_platform::zipf::{Scatter, Zipf};
 
@@ -21,10 +21,8 @@ pub(crate) type Records = Table<u64, Payload>;
 
 /// What an account holds at first.
 pub(crate) const BALANCE: u64 = 1000;
-/// The largest amount of a payment.
-const AMOUNT_MAX: u64 = 100;
 /// The bit of a key in the ring that says that a YCSB operation updates.
-const UPDATES: u32 = 1 << 31;
+pub(crate) const UPDATES: u32 = 1 << 31;
 /// More records have no keys in the ring.
 pub(crate) const RECORDS_MAX: u64 = UPDATES as u64;
 /// Keys of a thread, before they come again.
@@ -247,150 +245,6 @@ pub(crate) fn tag(thread: usize, number: u64) -> u64 {
 pub(crate) fn untag(tag: u64) -> Option<(usize, u64)> {
     let thread = (tag >> NUMBER_BITS).checked_sub(1)?;
     Some((thread as usize, tag & ((1 << NUMBER_BITS) - 1)))
-}
-
-/// The body of a transaction. One implementation for each shape of workload, so that the loop
-/// around it is compiled for it.
-pub(crate) trait Body: Copy {
-    /// Does it all, on the keys of the transaction.
-    fn run(
-        self,
-        tx: &mut Transaction,
-        records: &Records,
-        keys: &[u32],
-        tag: u64,
-    ) -> Result<(), Error>;
-}
-
-/// U-n.
-#[derive(Clone, Copy)]
-pub(crate) struct Updates {
-    pub(crate) value_bytes: u16,
-}
-
-impl Body for Updates {
-    #[inline]
-    fn run(
-        self,
-        tx: &mut Transaction,
-        records: &Records,
-        keys: &[u32],
-        tag: u64,
-    ) -> Result<(), Error> {
-        let payload = Payload {
-            tag,
-            bytes: self.value_bytes,
-        };
-        for key in keys {
-            tx.put(records, &u64::from(*key), &payload)?;
-        }
-        Ok(())
-    }
-}
-
-/// R-n.
-#[derive(Clone, Copy)]
-pub(crate) struct Reads;
-
-impl Body for Reads {
-    #[inline]
-    fn run(
-        self,
-        tx: &mut Transaction,
-        records: &Records,
-        keys: &[u32],
-        _: u64,
-    ) -> Result<(), Error> {
-        for key in keys {
-            read(tx, records, u64::from(*key))?;
-        }
-        Ok(())
-    }
-}
-
-/// U-n/R-n: counts each record up, so that a lost update shows in the sum.
-#[derive(Clone, Copy)]
-pub(crate) struct ReadUpdates;
-
-impl Body for ReadUpdates {
-    #[inline]
-    fn run(
-        self,
-        tx: &mut Transaction,
-        records: &Records,
-        keys: &[u32],
-        _: u64,
-    ) -> Result<(), Error> {
-        for key in keys {
-            let key = u64::from(*key);
-            let mut payload = read(tx, records, key)?;
-            payload.tag = payload.tag.wrapping_add(1);
-            tx.put(records, &key, &payload)?;
-        }
-        Ok(())
-    }
-}
-
-/// YCSB.
-#[derive(Clone, Copy)]
-pub(crate) struct YcsbOperation {
-    pub(crate) value_bytes: u16,
-}
-
-impl Body for YcsbOperation {
-    #[inline]
-    fn run(
-        self,
-        tx: &mut Transaction,
-        records: &Records,
-        keys: &[u32],
-        tag: u64,
-    ) -> Result<(), Error> {
-        let key = keys[0];
-        if key & UPDATES == 0 {
-            return read(tx, records, u64::from(key)).map(drop);
-        }
-        let payload = Payload {
-            tag,
-            bytes: self.value_bytes,
-        };
-        tx.put(records, &u64::from(key & !UPDATES), &payload)
-    }
-}
-
-/// A payment.
-#[derive(Clone, Copy)]
-pub(crate) struct Payments;
-
-impl Body for Payments {
-    #[inline]
-    fn run(
-        self,
-        tx: &mut Transaction,
-        records: &Records,
-        keys: &[u32],
-        number: u64,
-    ) -> Result<(), Error> {
-        let (from, to) = (u64::from(keys[0]), u64::from(keys[1]));
-        let amount = 1 + number.wrapping_add(from) % AMOUNT_MAX;
-        let mut payer = read(tx, records, from)?;
-        if payer.tag < amount {
-            return Ok(());
-        }
-        let mut payee = read(tx, records, to)?;
-        payer.tag -= amount;
-        payee.tag = payee.tag.wrapping_add(amount);
-        tx.put(records, &from, &payer)?;
-        tx.put(records, &to, &payee)
-    }
-}
-
-#[inline]
-fn read(tx: &mut Transaction, records: &Records, key: u64) -> Result<Payload, Error> {
-    match tx.get(records, &key)? {
-        Some(payload) => Ok(payload),
-        None => tx.abort(format!("record {key} is missing")),
-    }
 }
 
 #[cfg(test)]

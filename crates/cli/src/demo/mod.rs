@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex};
 
 use clap::Args;
 use namiki::{Database, Logging, Spec};
+use namiki_platform::arguments::whole;
 
 use crate::failure::Failure;
 use crate::interrupt;
@@ -51,6 +52,10 @@ Examples:
   namiki demo --accounts 100000 --seconds 2
   namiki demo --dir /data/demo --spec 'TT(ELR)+PWAL(16)'";
 
+/// The most threads that pay. Each has a log stream of its own, whose first file is filled with zeros
+/// before the first payment.
+const THREADS_MAX: u16 = 256;
+
 /// What `namiki demo` is told.
 #[derive(Args)]
 #[command(after_help = HELP)]
@@ -59,13 +64,13 @@ pub(crate) struct DemoArguments {
     #[arg(long)]
     dir: Option<PathBuf>,
     /// How many accounts to load
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(2..=1 << 32))]
+    #[arg(long, default_value_t = 1_000_000, value_parser = whole::<u64>(2..=1 << 32))]
     accounts: u64,
     /// How long to pay before the kill
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, default_value_t = 5, value_parser = whole::<u64>(1..=86_400))]
     seconds: u64,
     /// How many threads pay. Default: one for each processor
-    #[arg(long)]
+    #[arg(long, value_parser = whole::<NonZeroU16>(1..=THREADS_MAX.into()))]
     threads: Option<NonZeroU16>,
     /// How the database runs its transactions: TT ( NLR | ELR ) + PWAL(n|auto) | SWAL(n|auto)
     #[arg(long, default_value_t = Spec::DEFAULT, value_parser = durable_spec)]
@@ -90,11 +95,12 @@ impl Place {
     fn new(given: Option<&Path>) -> Result<Self, Failure> {
         let Some(dir) = given else {
             let made = tempfile::Builder::new().prefix("namiki-demo-").tempdir();
-            return made.map(Self::Temporary).map_err(|source| Failure::Device {
-                doing: "make a folder in",
-                path: std::env::temp_dir(),
-                source,
-            });
+            return made
+                .map(Self::Temporary)
+                .map_err(|source| Failure::Temporary {
+                    parent: std::env::temp_dir(),
+                    source,
+                });
         };
         match std::fs::read_dir(dir).map(|mut entries| entries.next().is_none()) {
             Ok(true) => Ok(Self::Given(dir.to_owned())),
@@ -110,7 +116,7 @@ impl Place {
                     }),
                 }
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory && dir.exists() => {
                 Err(Failure::NotADirectory(dir.to_owned()))
             }
             Err(source) => Err(Failure::Device {
@@ -149,7 +155,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let threads = arguments.threads.unwrap_or_else(|| {
         std::thread::available_parallelism()
             .ok()
-            .and_then(|n| NonZeroU16::try_from(n.get() as u16).ok())
+            .and_then(|n| NonZeroU16::new(n.get().min(THREADS_MAX.into()) as u16))
             .unwrap_or(NonZeroU16::MIN)
     });
     let victim = VictimArguments {

@@ -1,0 +1,129 @@
+//! What a transaction does, on the keys that its workload drew.
+//!
+//! Paper: tictoc-pwal §4 (U-1, U-10, R-10, U-5/R-5)
+
+use namiki::{Error, Transaction};
+
+use super::payload::Payload;
+use super::workload::{Records, UPDATES};
+
+/// The largest amount of a payment.
+const AMOUNT_MAX: u64 = 100;
+
+/// What one transaction works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub(crate) records: &'a Records,
+    /// The keys of the transaction.
+    pub(crate) keys: &'a [u32],
+    /// What a blind update writes; no two transactions have the same.
+    pub(crate) tag: u64,
+}
+
+/// The body of a transaction. One implementation for each shape of workload, so that the loop
+/// around it is compiled for it.
+pub(crate) trait Body: Copy {
+    /// Does it all.
+    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<(), Error>;
+}
+
+/// U-n.
+#[derive(Clone, Copy)]
+pub(crate) struct Updates {
+    pub(crate) value_bytes: u16,
+}
+
+impl Body for Updates {
+    #[inline]
+    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<(), Error> {
+        let payload = Payload {
+            tag: job.tag,
+            bytes: self.value_bytes,
+        };
+        for key in job.keys {
+            tx.put(job.records, &u64::from(*key), &payload)?;
+        }
+        Ok(())
+    }
+}
+
+/// R-n.
+#[derive(Clone, Copy)]
+pub(crate) struct Reads;
+
+impl Body for Reads {
+    #[inline]
+    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<(), Error> {
+        for key in job.keys {
+            read(tx, job.records, u64::from(*key))?;
+        }
+        Ok(())
+    }
+}
+
+/// U-n/R-n: counts each record up, so that a lost update shows in the sum.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadUpdates;
+
+impl Body for ReadUpdates {
+    #[inline]
+    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<(), Error> {
+        for key in job.keys {
+            let key = u64::from(*key);
+            let mut payload = read(tx, job.records, key)?;
+            payload.tag = payload.tag.wrapping_add(1);
+            tx.put(job.records, &key, &payload)?;
+        }
+        Ok(())
+    }
+}
+
+/// YCSB.
+#[derive(Clone, Copy)]
+pub(crate) struct YcsbOperation {
+    pub(crate) value_bytes: u16,
+}
+
+impl Body for YcsbOperation {
+    #[inline]
+    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<(), Error> {
+        let key = job.keys[0];
+        if key & UPDATES == 0 {
+            return read(tx, job.records, u64::from(key)).map(drop);
+        }
+        let payload = Payload {
+            tag: job.tag,
+            bytes: self.value_bytes,
+        };
+        tx.put(job.records, &u64::from(key & !UPDATES), &payload)
+    }
+}
+
+/// A payment.
+#[derive(Clone, Copy)]
+pub(crate) struct Payments;
+
+impl Body for Payments {
+    #[inline]
+    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<(), Error> {
+        let (from, to) = (u64::from(job.keys[0]), u64::from(job.keys[1]));
+        let amount = 1 + job.tag.wrapping_add(from) % AMOUNT_MAX;
+        let mut payer = read(tx, job.records, from)?;
+        if payer.tag < amount {
+            return Ok(());
+        }
+        let mut payee = read(tx, job.records, to)?;
+        payer.tag -= amount;
+        payee.tag = payee.tag.wrapping_add(amount);
+        tx.put(job.records, &from, &payer)?;
+        tx.put(job.records, &to, &payee)
+    }
+}
+
+#[inline]
+fn read(tx: &mut Transaction, records: &Records, key: u64) -> Result<Payload, Error> {
+    match tx.get(records, &key)? {
+        Some(payload) => Ok(payload),
+        None => tx.abort(format!("record {key} is missing")),
+    }
+}
