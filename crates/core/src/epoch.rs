@@ -206,7 +206,9 @@ impl Epochs {
     }
 
     /// The largest S such that every commit at or below it is finished: floor(e+1) - 1 for the
-    /// latest e with no committer registered in it or before.
+    /// latest e with no committer registered in it or before. (`epoch` of a slot is stored before the
+    /// swap of its stamp, not in the order of all SeqCst accesses: whoever builds on this beyond tests
+    /// has to see to that.)
     #[cfg(test)]
     fn stable(&self) -> Option<Stamp> {
         let floor = self.floor.load(Ordering::SeqCst);

@@ -71,8 +71,10 @@ pub(crate) struct Sets {
     /// The tables in which gaps were ever read or writes put off. They stay from one transaction to the next: counting
     /// references to a table anew in each would be a counter that all workers share.
     spaces: Vec<Arc<Space>>,
+    /// The one that was asked for last: most transactions stay with one for a while.
+    last_space: usize,
     pub(crate) writes: Vec<Write>,
-    /// Writes without a record, the oldest first. None of their keys is in `writes`.
+    /// Writes without a record, the oldest first. If `writes` has one of their keys, they are newer.
     pub(crate) pending: Vec<Pending>,
     bytes: Vec<u8>,
     /// Where each record's write is, once there are more than [`LINEAR_WRITES`].
@@ -257,14 +259,18 @@ impl Sets {
     }
 
     fn space(&mut self, space: &Arc<Space>) -> usize {
-        let known = self
+        let is = |known: &Arc<Space>| Arc::ptr_eq(known, space);
+        if self
             .spaces
-            .iter()
-            .position(|known| Arc::ptr_eq(known, space));
-        known.unwrap_or_else(|| {
-            self.spaces.push(Arc::clone(space));
-            self.spaces.len() - 1
-        })
+            .get(self.last_space)
+            .is_none_or(|last| !is(last))
+        {
+            self.last_space = self.spaces.iter().position(is).unwrap_or_else(|| {
+                self.spaces.push(Arc::clone(space));
+                self.spaces.len() - 1
+            });
+        }
+        self.last_space
     }
 
     /// Notes a gap. The same leaf is noted once; in an older version, it will fail by itself.
@@ -295,6 +301,15 @@ impl Sets {
             return false;
         }
         let space = self.space(space);
+        self.own_insert_in(space, inserted)
+    }
+
+    /// The same for the table at a position in [`Sets::spaces`].
+    pub(crate) fn own_insert_in(
+        &mut self,
+        space: usize,
+        inserted: &namiki_index::Inserted,
+    ) -> bool {
         let mut kept = false;
         for gap in &mut self.gaps {
             if gap.leaf == inserted.before && gap.space == space {

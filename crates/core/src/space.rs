@@ -147,9 +147,14 @@ impl Space {
 
     /// The key's record; where there is none, a new one with the protocol word `locked`.
     pub(crate) fn place(&self, key: &[u8], locked: u64) -> Result<Placed, IndexError> {
-        if let Lookup::Found(payload) = self.tree.get(key)? {
-            return Ok(Placed::Found(Self::record(payload)));
+        match self.tree.get(key)? {
+            Lookup::Found(payload) => Ok(Placed::Found(Self::record(payload))),
+            Lookup::Missing(_) => self.place_missing(key, locked),
         }
+    }
+
+    /// The same for a key that was not there a moment ago.
+    pub(crate) fn place_missing(&self, key: &[u8], locked: u64) -> Result<Placed, IndexError> {
         let fresh = self.arena.record(self.info.inline_bytes, locked);
         match self.tree.insert(key, fresh.address())? {
             namiki_index::InsertOutcome::Exists(payload) => {

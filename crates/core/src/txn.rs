@@ -9,7 +9,7 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use namiki_index::{Lookup, ScanRange};
+use namiki_index::{Inserted, Lookup, ScanRange};
 use namiki_log::Stream;
 use namiki_platform::{Stamp, WorkerId};
 use smallvec::SmallVec;
@@ -317,25 +317,29 @@ impl Transaction {
         let placed = space
             .place(key, TicToc::NEW_LOCKED)
             .map_err(|error| Error::from_index(&error, &space.info.name))?;
+        Ok(self.placed(placed, |sets, inserted| sets.own_insert(space, inserted)))
+    }
+
+    /// Admits a new record. `own_insert` says whether the transaction had read the gap it is in.
+    fn placed(
+        &mut self,
+        placed: Placed,
+        own_insert: impl FnOnce(&mut Sets, &Inserted) -> bool,
+    ) -> RecordRef {
         match placed {
-            Placed::Found(record) => {
-                // A blind write looks at its record only when it locks it, one after the other;
-                // by then, they have all arrived.
-                record.prefetch();
-                Ok(record)
-            }
+            Placed::Found(record) => record,
             Placed::New {
                 record,
                 inserted,
                 rts,
             } => {
                 let seen = TicToc::admit(record, rts);
-                if self.sets.own_insert(space, &inserted) {
+                if own_insert(&mut self.sets, &inserted) {
                     // The gap that was read answers no longer for this key: from now on, others
                     // find its record, and change that and not the leaf.
                     self.sets.reads.push(Read { record, seen });
                 }
-                Ok(record)
+                record
             }
         }
     }
@@ -398,11 +402,15 @@ impl Transaction {
         Ok(())
     }
 
-    #[cold]
+    /// Makes the record of a write to a key that was not there a moment ago.
     fn place_absent(&mut self, write: &Pending) -> Result<RecordRef, Error> {
-        let space = Arc::clone(self.sets.space_of(write));
-        let key = self.sets.key_of(write).to_vec();
-        self.place(&space, &key)
+        let space = self.sets.space_of(write);
+        let placed = space
+            .place_missing(self.sets.key_of(write), TicToc::NEW_LOCKED)
+            .map_err(|error| Error::from_index(&error, &space.info.name))?;
+        Ok(self.placed(placed, |sets, inserted| {
+            sets.own_insert_in(write.space, inserted)
+        }))
     }
 
     /// Takes a value in that is to be written.

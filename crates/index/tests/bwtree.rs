@@ -159,3 +159,29 @@ fn churn_keeps_the_tree_sound() {
         });
     });
 }
+
+/// Readers shorten chains as they pass, which must not keep full pages from being split.
+#[test]
+fn pages_split_however_many_readers_pass() {
+    let spread = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    for reads in [0, 20] {
+        let tree = FixedBwTree::default();
+        for i in 0..20_000_u64 {
+            tree.insert(&spread(i), i).unwrap();
+            for read in 0..reads {
+                tree.get(&spread(i * (read + 1) / reads)).unwrap();
+            }
+        }
+        let statistics = tree.statistics();
+        assert!(statistics.leaves > 20_000 / 65, "{statistics:?}");
+    }
+    let tree = FixedBwTree::default();
+    for i in 0..100_000_u64 {
+        tree.insert(&i.to_be_bytes(), i).unwrap();
+    }
+    let statistics = tree.statistics();
+    assert!(
+        statistics.inner_nodes >= 1 + statistics.leaves / 257,
+        "{statistics:?}"
+    );
+}

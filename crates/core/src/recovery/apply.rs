@@ -4,7 +4,7 @@
 //! in at a gigabyte a second brings changes faster than a table can be searched for one after the
 //! other.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use namiki_platform::{Generation, Stamp};
 use smallvec::SmallVec;
@@ -17,13 +17,16 @@ use crate::space::{Loaded, Space, TableId};
 
 /// The tables that are filled.
 pub(super) struct Tables<'a> {
-    tables: Vec<Latest<'a>>,
+    spaces: &'a [Arc<Space>],
+    /// Of each, made when the log first speaks of it.
+    latest: Vec<OnceLock<Latest<'a>>>,
 }
 
 impl<'a> Tables<'a> {
     pub(super) fn new(spaces: &'a [Arc<Space>]) -> Self {
         Self {
-            tables: spaces.iter().map(|space| Latest::new(space)).collect(),
+            spaces,
+            latest: spaces.iter().map(|_| OnceLock::new()).collect(),
         }
     }
 
@@ -46,25 +49,34 @@ impl<'a> Tables<'a> {
                 let Change { table, key, value } =
                     change.map_err(|error| undecodable(stamp, error.to_string()))?;
                 if table != of {
-                    self.load(of, &run).map_err(|why| undecodable(stamp, why))?;
+                    self.load(of, &run)
+                        .map_err(|(stamp, why)| undecodable(stamp, why))?;
                     run.clear();
                     of = table;
                 }
                 run.push(Loaded { key, value, stamp });
             }
         }
-        let last = run.last().map_or(Stamp(0), |change| change.stamp);
-        self.load(of, &run).map_err(|why| undecodable(last, why))
+        self.load(of, &run)
+            .map_err(|(stamp, why)| undecodable(stamp, why))
     }
 
-    fn load(&self, TableId(table): TableId, run: &[Loaded<'_>]) -> Result<(), String> {
-        if run.is_empty() {
+    /// Loads changes of one table; or tells which commit cannot be loaded, and why.
+    fn load(&self, TableId(table): TableId, run: &[Loaded<'_>]) -> Result<(), (Stamp, String)> {
+        let Some(first) = run.first() else {
             return Ok(());
-        }
-        let found = self.tables.get(table as usize);
-        let found = found.ok_or_else(|| format!("it changes table {table}, which there is not"))?;
-        let loaded = found.load::<TicToc>(run);
-        loaded.map_err(|error| error.to_string())
+        };
+        let (Some(space), Some(latest)) = (
+            self.spaces.get(table as usize),
+            self.latest.get(table as usize),
+        ) else {
+            let why = format!("it changes table {table}, which there is not");
+            return Err((first.stamp, why));
+        };
+        let loaded = latest
+            .get_or_init(|| Latest::new(space))
+            .load::<TicToc>(run);
+        loaded.map_err(|(stamp, error)| (stamp, error.to_string()))
     }
 
     /// Builds the tables' trees once all is replayed, without the keys that were deleted.
@@ -73,8 +85,8 @@ impl<'a> Tables<'a> {
         threads: usize,
         watch: impl Fn() -> Result<(), OpenError> + Sync,
     ) -> Result<(), OpenError> {
-        for table in self.tables {
-            table.build(threads, &watch)?;
+        for latest in self.latest.into_iter().filter_map(OnceLock::into_inner) {
+            latest.build(threads, &watch)?;
         }
         Ok(())
     }

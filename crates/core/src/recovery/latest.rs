@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use namiki_index::IndexError;
+use namiki_platform::Stamp;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
@@ -66,8 +67,12 @@ impl<'a> Latest<'a> {
         }
     }
 
-    /// Gives each key its version if it has none or an older one.
-    pub(super) fn load<P: Protocol>(&self, versions: &[Loaded<'_>]) -> Result<(), IndexError> {
+    /// Gives each key its version if it has none or an older one. The error is that of a key, and
+    /// comes with its version's stamp.
+    pub(super) fn load<P: Protocol>(
+        &self,
+        versions: &[Loaded<'_>],
+    ) -> Result<(), (Stamp, IndexError)> {
         match self {
             Self::Fixed8(map) => map.load::<P>(versions),
             Self::Variable(map) => map.load::<P>(versions),
@@ -288,7 +293,7 @@ impl<'a, K: Kept> Map<'a, K> {
         &self.shards[(hash >> 56) as usize % SHARDS]
     }
 
-    fn load<P: Protocol>(&self, versions: &[Loaded<'_>]) -> Result<(), IndexError> {
+    fn load<P: Protocol>(&self, versions: &[Loaded<'_>]) -> Result<(), (Stamp, IndexError)> {
         for versions in versions.chunks(TOGETHER) {
             let mut hashes = SmallVec::<[u64; TOGETHER]>::new();
             for version in versions {
@@ -301,7 +306,8 @@ impl<'a, K: Kept> Map<'a, K> {
                 let make = || self.make::<P>(hash, version.key);
                 let record = self
                     .shard(hash)
-                    .record(self.seed, hash, version.key, make)?;
+                    .record(self.seed, hash, version.key, make)
+                    .map_err(|error| (version.stamp, error))?;
                 record.prefetch();
                 records.push(record);
             }
@@ -407,7 +413,6 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     use namiki_index::{ScanRange, TreeKind};
-    use namiki_platform::Stamp;
     use namiki_platform::random::Random;
 
     use super::*;

@@ -12,7 +12,7 @@ use crate::error::OpenError;
 /// Commits whose changes are looked up together.
 const TOGETHER: usize = 64;
 
-impl Replay<'_> {
+impl Replay<'_, '_> {
     /// Replays a generation in the papers' order.
     pub(super) fn in_order(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
         match info.cut {

@@ -132,11 +132,11 @@ fn bytes_total(disk: &dyn Disk, wal_dir: &Path, manifest: &Manifest) -> u64 {
         .sum()
 }
 
-struct Replay<'a> {
+struct Replay<'a, 't> {
     disk: &'a Arc<dyn Disk>,
     wal_dir: &'a Path,
     identity: u128,
-    tables: &'a Tables<'a>,
+    tables: &'a Tables<'t>,
     threads: usize,
     progress: &'a Progress<'a>,
 }
@@ -151,7 +151,7 @@ struct Outcome {
     torn: u32,
 }
 
-impl Replay<'_> {
+impl Replay<'_, '_> {
     fn open(&self, info: &GenerationInfo, worker: WorkerId) -> Result<StreamReader, OpenError> {
         StreamReader::open(
             Arc::clone(self.disk),

@@ -31,7 +31,7 @@ struct StreamOutcome {
     replayed: u64,
 }
 
-impl Replay<'_> {
+impl Replay<'_, '_> {
     /// Replays a generation's streams in parallel.
     pub(super) fn in_no_order(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
         let safe_below = AtomicU64::new(info.first_lsn.0);

@@ -111,7 +111,7 @@ impl<K: Key> BwTree<K> {
                     return Step::Answer(answer(place, lane.key));
                 }
                 let way = place.head.way(At(lane.key));
-                way.prefetch(place.head);
+                way.prefetch(place.head.base());
                 Step::Down(way)
             }
             _ => Step::Unusual,

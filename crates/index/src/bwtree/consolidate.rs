@@ -4,11 +4,12 @@
 //! and must not be lost before the parent knows. If the compare-and-swap fails, consolidation is not
 //! repeated; the next to find the chain too long will try.
 //!
-//! Who consolidates: the writer whose delta makes a chain reach the threshold; a deleter that leaves
-//! few records; and now and then whoever passes a page with deltas on the way to a leaf, so that a
-//! page no longer written to becomes clean, whatever the last writer left. A read or an update never splits or merges
-//! a leaf, nor does an insertion merge one: a transaction must not spoil, by an operation that has
-//! no way to tell it, the leaf versions it has just been given.
+//! Who consolidates: the writer whose delta makes a chain reach the threshold, or a page larger than it
+//! may be; a deleter that leaves few records; and now and then a single look-up that passes a page
+//! with deltas, so that a page no longer written to becomes clean, whatever the last writer left. A
+//! read or an update never splits or merges a leaf, nor does an insertion merge one: a transaction
+//! must not spoil, by an operation that has no way to tell it, the leaf versions it has just been
+//! given.
 //!
 //! Paper: bwtree §4.2.1
 
@@ -120,7 +121,10 @@ impl<K: Key> BwTree<K> {
         // Trap "a tree emptied returns its memory": the last deletes of a leaf may never reach the
         // threshold, so an empty leaf is tidied at once.
         let sparse = deleted && (len == 0 || (len < self.config.leaf_min() && depth >= 4));
-        if depth < self.config.leaf_chain_max && !sparse {
+        // Readers shorten chains and never split, so the chain of a full leaf may never reach the
+        // threshold.
+        let full = resize != Resize::Never && len > self.config.leaf_max;
+        if depth < self.config.leaf_chain_max && !sparse && !full {
             return None;
         }
         self.consolidate(place, resize, guard)

@@ -24,11 +24,11 @@ fn key(n: u64) -> [u8; 8] {
 /// A tree of a few levels with half-full pages.
 fn tree() -> FixedBwTree {
     let tree = FixedBwTree::new(BwConfig {
-        leaf_max: 4,
+        leaf_max: 8,
         inner_max: 4,
         leaf_chain_max: 100,
         inner_chain_max: 100,
-        load_percent: 50,
+        load_percent: 25,
     });
     let sorted = (0..KEYS).map(|n| (key(n), n));
     assert_eq!(

@@ -8,9 +8,11 @@
 //!
 //! ```text
 //!  63    58 57                       28 27         0
-//! | len *  | address / 128, low 30 bits | page id   |     0 in the upper 36 bits: nothing known
+//! | len    | address / 128, low 30 bits | page id   |     0 in the upper 36 bits: nothing known
 //! ```
-//! \* Of an inner child, a quarter of it. A hint is advice. It may be out of date, or point to memory long given back: it is only ever
+//! Of an inner child, `len` is a quarter of it.
+//!
+//! A hint is advice. It may be out of date, or point to memory long given back: it is only ever
 //! prefetched, never read through. Readers correct it when they find another base node.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,6 +54,23 @@ fn place<K: Key>(node: NodeRef<'_, K>) -> u64 {
     (node.as_ptr().addr() / BASE_ALIGN) as u64 & ((1 << PLACE_BITS) - 1)
 }
 
+/// How far the nearest place with these low bits is from another, in units of the alignment.
+fn steps(from: u64, to: u64) -> isize {
+    let shift = u64::BITS - PLACE_BITS;
+    ((to.wrapping_sub(from) << shift) as i64 >> shift) as isize
+}
+
+/// Where in a range of keys one lies that is `from_low` behind its start, in shares of [`WHOLE`].
+fn share_of(from_low: u64, width: u64) -> usize {
+    let width = width.max(1);
+    let share = match width >> (u64::BITS - WHOLE_BITS) {
+        0 if from_low < width => (from_low << WHOLE_BITS) / width,
+        0 => return WHOLE,
+        _ => from_low / (width >> WHOLE_BITS),
+    };
+    (share as usize).min(WHOLE)
+}
+
 impl<'g> Way<'g> {
     /// The way to a child that no base entry leads to.
     pub(super) fn unknown(child: PageId) -> Self {
@@ -76,37 +95,30 @@ impl<'g> Way<'g> {
     ) -> Self {
         // Relaxed: the child never changes, and any hint will do.
         let value = cell.load(Ordering::Relaxed);
-        let width = high.map_or(0, |high| high.wrapping_sub(low)).max(1);
-        let from_low = probe.wrapping_sub(low);
-        let share = match width >> (u64::BITS - WHOLE_BITS) {
-            0 => (from_low << WHOLE_BITS) / width,
-            _ => from_low / (width >> WHOLE_BITS),
-        };
+        let width = high.map_or(0, |high| high.wrapping_sub(low));
         Self {
             child: PageId::of_entry(value),
             cell: Some(cell),
             value,
             to_leaf: level == 1,
-            share: (share as usize).min(WHOLE),
+            share: share_of(probe.wrapping_sub(low), width),
         }
     }
 
     /// Asks the processor for the lines that the search will need of the child, as far as they can
-    /// be guessed. `near` is any node of the tree.
+    /// be guessed. `near` is any base node of the tree.
     #[inline(always)]
     pub(super) fn prefetch<K: Key>(&self, near: NodeRef<'_, K>) {
         let value = self.value;
         if value >> PLACE_SHIFT == 0 {
             return;
         }
-        // Of all addresses with these low bits, the one nearest to a node of the same tree.
-        let shift = u64::BITS - PLACE_BITS;
-        let ahead = ((value >> PLACE_SHIFT).wrapping_sub(place(near)) << shift) as i64 >> shift;
+        let ahead = steps(place(near), value >> PLACE_SHIFT) * BASE_ALIGN as isize;
         let start = near
             .as_ptr()
             .cast::<u8>()
             .cast_const()
-            .wrapping_offset(ahead as isize * BASE_ALIGN as isize);
+            .wrapping_offset(ahead);
         let line = |at: usize| prefetch(start.wrapping_add(at));
         let len = (value >> LEN_SHIFT) as usize * if self.to_leaf { 1 } else { INNER_UNIT };
         let parts = Parts::of::<K>(len);
@@ -145,4 +157,105 @@ fn store<K: Key>(cell: &AtomicU64, child: PageId, base: NodeRef<'_, K>) {
     let hint = len << LEN_SHIFT | place(base) << PLACE_SHIFT;
     // Relaxed: whoever stores stores the same child, and any hint will do.
     cell.store(hint | u64::from(child.0), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Lookup;
+    use crate::bwtree::{BwConfig, FixedBwTree};
+
+    #[test]
+    fn steps_lead_to_the_nearest_place_with_the_same_low_bits() {
+        let low = |place: u64| place & ((1 << PLACE_BITS) - 1);
+        for from in [0, 1, 1 << 29, (1 << 30) - 1, 1 << 30, (1 << 40) + 12_345] {
+            for ahead in [0, 1, -1, 1000, -1000, (1 << 29) - 1, -(1 << 29)] {
+                let Some(to) = u64::checked_add_signed(from, ahead) else {
+                    continue;
+                };
+                assert_eq!(steps(low(from), low(to)) as i64, ahead, "{from} {ahead}");
+                // Whatever else is in the word above the place.
+                assert_eq!(steps(low(from), to | 1 << 35) as i64, ahead);
+            }
+        }
+    }
+
+    #[test]
+    fn shares_are_in_proportion_whatever_the_width() {
+        for width in [
+            1,
+            2,
+            51,
+            1 << 20,
+            1 << 55,
+            1 << 56,
+            (1 << 63) + 99,
+            u64::MAX,
+        ] {
+            for part in [0, 1, 3, 7] {
+                let from_low = (u128::from(width) * part / 8) as u64;
+                let exact = u128::from(from_low) * WHOLE as u128 / u128::from(width);
+                let share = share_of(from_low, width) as u128;
+                assert!(share.abs_diff(exact) <= 1, "{share} {exact} of {width}");
+            }
+            assert!(share_of(u64::MAX, width) <= WHOLE);
+        }
+        assert_eq!(share_of(5, 0), WHOLE);
+    }
+
+    /// The entries of a tree of this level that lead to their child's base node.
+    fn hinted(tree: &FixedBwTree) -> (usize, usize) {
+        let guard = &crossbeam_epoch::pin();
+        let (mut right, mut all) = (0, 0);
+        for id in tree.mapping.ids() {
+            let Some(head) = tree
+                .mapping
+                .load(id, guard)
+                .filter(|head| head.level() == 1)
+            else {
+                continue;
+            };
+            let base = head.base();
+            for i in 0..base.len() {
+                let value = base.value_at(i);
+                let child = tree.mapping.load(PageId::of_entry(value), guard);
+                let child = child.expect("the tree is at rest").base();
+                let ahead = steps(place(base), value >> PLACE_SHIFT) * BASE_ALIGN as isize;
+                let address = base.as_ptr().addr().wrapping_add_signed(ahead);
+                let known = address == child.as_ptr().addr()
+                    && value >> LEN_SHIFT == (child.len() as u64).min(LEN_MAX);
+                right += usize::from(known);
+                all += 1;
+            }
+        }
+        (right, all)
+    }
+
+    #[test]
+    fn readers_correct_the_hints_that_they_pass() {
+        let tree = FixedBwTree::new(BwConfig::default());
+        let sorted = (0..20_000_u64).map(|n| ((n * 3).to_be_bytes(), n));
+        tree.load_sorted(sorted).unwrap();
+        let read_all = || {
+            for n in 0..20_000_u64 {
+                let found = tree.get_key(&(n * 3).to_be_bytes()).unwrap();
+                assert_eq!(found, Lookup::Found(n));
+            }
+        };
+        read_all();
+        let (right, all) = hinted(&tree);
+        assert!(all > 300 && right == all, "{right} of {all}");
+        // New base nodes everywhere: the hints lead to memory that is given back.
+        for n in 0..20_000_u64 {
+            tree.change(&(n * 3 + 1).to_be_bytes(), |_| {
+                crate::bwtree::Change::Put(n)
+            })
+            .unwrap();
+        }
+        for _ in 0..20 {
+            read_all();
+        }
+        let (right, all) = hinted(&tree);
+        assert!(all > 300 && right * 10 > all * 9, "{right} of {all}");
+    }
 }

@@ -272,7 +272,7 @@ impl<K: Key> BwTree<K> {
                     );
                 }
                 way = head.way(point);
-                way.prefetch(head);
+                way.prefetch(head.base());
             }
         }
     }

@@ -246,7 +246,8 @@ impl<K: Key> BwTree<K> {
 
     /// Consolidates an inner page whose chain has become long.
     pub(super) fn tidy_inner(&self, place: Place<'_, K>, guard: &Guard) {
-        if place.head.depth() >= self.config.inner_chain_max {
+        let full = place.head.len() > self.config.inner_max;
+        if full || place.head.depth() >= self.config.inner_chain_max {
             self.consolidate(place, Resize::SplitOrMerge, guard);
         }
     }

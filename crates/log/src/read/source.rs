@@ -82,7 +82,7 @@ impl Source {
                     return Ok(None);
                 };
                 let opened = match next.take() {
-                    Some((opened, file)) if opened == index => file,
+                    Some((opened, Ok(file))) if opened == index => Ok(file),
                     _ => disk.open(path),
                 };
                 let file = opened.map_err(|source| ReadError::Device {
@@ -99,7 +99,7 @@ impl Source {
     }
 
     /// Opens the file of the extent that will be wanted next, if there is one. If that fails it is
-    /// an error when it is wanted.
+    /// tried again when it is wanted.
     pub(super) fn file_ahead(&mut self, index: usize) -> Option<Arc<dyn DiskFile>> {
         let Self::Segments { disk, files, next } = self else {
             return None;

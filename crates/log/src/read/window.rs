@@ -75,7 +75,10 @@ impl Held {
     }
 
     fn bytes(&self, offset: u64, len: usize) -> &[u8] {
-        let from = (offset.saturating_sub(self.start) as usize).min(self.len);
+        let Some(from) = offset.checked_sub(self.start) else {
+            return &[];
+        };
+        let from = (from as usize).min(self.len);
         let to = (from + len).min(self.len);
         &self.buf[self.base + from..self.base + to]
     }
