@@ -345,6 +345,7 @@ mod tests {
     use namiki_log::{Group, Log, LogConfig, Seal, SequencerKind, StreamReader};
     use namiki_platform::disk::SyncedDisk;
     use std::sync::Arc;
+    use std::time::Duration;
 
     fn info(last_lsn: Option<u64>) -> GenerationInfo {
         let config = LogConfig::new(7, Generation(1));
@@ -403,6 +404,8 @@ mod tests {
         let config = LogConfig {
             group: Group::Auto,
             sequencer: SequencerKind::FetchAdd,
+            // All in one frame, however slow the machine is.
+            group_wait_max: Duration::MAX,
             ..LogConfig::new(7, Generation(1))
         };
         let info = config.generation_info(CutRule::Lsn);
