@@ -29,7 +29,7 @@
 use std::cmp::Ordering;
 use std::mem::size_of;
 use std::slice;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{self, AtomicU64};
 
 use namiki_platform::prefetch;
 
@@ -275,6 +275,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
             let i = self.rank::<OR_EQUAL>(key).saturating_sub(1);
             return self.way_at(i, K::head(key, self.prefix()));
         }
+        // The same with what is at hand, as every look-up comes through here.
         let probe = K::head(key, 0);
         let Some((block, heads, within)) = self.seek::<OR_EQUAL>(probe) else {
             unreachable!("an inner node has entries")
@@ -309,7 +310,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
             self.payload_at(i)
         } else {
             // Relaxed: the child never changes, and any hint will do.
-            self.cell_at(i).load(std::sync::atomic::Ordering::Relaxed)
+            self.cell_at(i).load(atomic::Ordering::Relaxed)
         }
     }
 
@@ -320,7 +321,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
         let len = self.len();
         assert!(i < len);
-        // SAFETY: the numbers follow the arrays, the fences and then the keys follow the numbers, as
+        // SAFETY: the numbers follow the blocks, the fences and then the keys follow the numbers, as
         // `build` laid them out; the ends ascend and are within the keys (B2). The node is alive and
         // constant during `'g` (N1, N4).
         unsafe {

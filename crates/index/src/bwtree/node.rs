@@ -14,7 +14,8 @@
 //! is in use; no `high` means no bound. The leftmost page of a level has the smallest key as `low`.
 //!
 //! # Invariants
-//! - N1. A node is written only while it is an [`OwnedNode`], before it is published.
+//! - N1. A node is written only while it is an [`OwnedNode`], before it is published; but for the hints
+//!   of inner base nodes, which are atomics (`base.rs`, B3).
 //! - N2. A published node is freed only through `free_chain`, by the epoch collector after it was
 //!   taken out of the mapping table, or when the table itself is dropped.
 //! - N3. Key bytes in a header or body belong to this node or to one below it in the same chain (a
