@@ -185,3 +185,14 @@ fn pages_split_however_many_readers_pass() {
         "{statistics:?}"
     );
 }
+
+/// Where no larger key shares the page, splits leave it nearly full.
+#[test]
+fn ascending_keys_fill_their_leaves() {
+    let tree = FixedBwTree::default();
+    for i in 0..10_000_u64 {
+        tree.insert(&i.to_be_bytes(), i).unwrap();
+    }
+    let statistics = tree.statistics();
+    assert!(statistics.leaves < 200, "{statistics:?}");
+}
