@@ -159,6 +159,20 @@ impl<H: Held> Log<H> {
         Ok(())
     }
 
+    /// Makes `count` segments of every stream ready now, rather than the first with the first commit
+    /// and each other one when half of the one before it is used: for those who know how much they
+    /// will write, and do not want to make files while they do. No effect on a shared device.
+    ///
+    /// # Errors
+    /// [`LogError::DiskFull`], the disk's own, or the error that poisoned the log. Segments that
+    /// were made before that stay ready.
+    pub fn prepare_segments(&self, count: usize) -> Result<(), LogError> {
+        for stream in &self.streams.list {
+            stream.prepare_segments(count)?;
+        }
+        Ok(())
+    }
+
     /// How many streams there are; 1 under `Layout::Single`.
     #[must_use]
     pub fn streams(&self) -> usize {

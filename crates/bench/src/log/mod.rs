@@ -46,6 +46,9 @@ const IDENTITY: u128 = 0x6e61_6d69_6b69_2d62_656e_6368;
 const PROBE_FILE_BYTES: u64 = 16 << 20;
 /// The longest segment, in MiB.
 const SEGMENT_MB_MAX: u64 = 1024;
+/// Segments of each stream that are made before the clock starts, if so many are kept: from then on
+/// the log recycles, as it does in a long life.
+const PREPARED_MAX: u32 = 16;
 
 const NOTES: &str = "\
 Layouts: parallel is a stream for each worker (P-WAL), single is one stream for all, flushed under
@@ -77,11 +80,11 @@ pub(crate) struct LogArgs {
     /// How log sequence numbers are drawn
     #[arg(long, value_enum, default_value = "fetch-add")]
     sequencer: Sequencer,
-    /// Segments of each stream that are kept
-    #[arg(long, value_name = "N", default_value = "3", value_parser = whole::<u32>(2..=u32::MAX.into()))]
+    /// Segments of each stream that are kept; the first 16 are made before the clock starts
+    #[arg(long, value_name = "N", default_value = "2", value_parser = whole::<u32>(2..=u32::MAX.into()))]
     retain: u32,
     /// Length of a segment
-    #[arg(long, value_name = "MB", default_value = "4", value_parser = whole::<u64>(1..=SEGMENT_MB_MAX))]
+    #[arg(long, value_name = "MB", default_value = "16", value_parser = whole::<u64>(1..=SEGMENT_MB_MAX))]
     segment_mb: u64,
     #[command(flatten)]
     device: DeviceChoice,
@@ -292,7 +295,10 @@ impl LogArgs {
         let disk: Arc<dyn Disk> = ready.disk.clone();
         let logged = Log::create(Arc::clone(&disk), dir.path(), config.clone())
             .map_err(BenchError::from)
-            .and_then(|log| self.append(combination, &log, &ready))
+            .and_then(|log| {
+                log.prepare_segments(self.retain.min(PREPARED_MAX) as usize)?;
+                self.append(combination, &log, &ready)
+            })
             .map_err(|error| ready.disk.explain(error))?;
         if self.device.device.keeps() {
             let mut info = config.generation_info(CutRule::Lsn);

@@ -74,7 +74,7 @@ impl Place {
     pub(crate) fn fits(&self, bytes: usize) -> bool {
         let padded = self.padded(bytes) as u64;
         match self {
-            Self::Segments(place) => padded <= place.left() || place.has_spare(),
+            Self::Segments(place) => padded <= place.left() || place.spares() > 0,
             Self::Region(place) => padded <= place.left(),
         }
     }

@@ -44,7 +44,8 @@ pub(crate) struct SegmentPlace {
     current: Option<Segment>,
     /// First byte of the current segment that belongs to no frame.
     used: u64,
-    spare: Option<Segment>,
+    /// Segments that are ready, in the order of their numbers.
+    spares: VecDeque<Segment>,
     next_number: u64,
     /// Segments before the current one: number, and sequence of the last frame.
     behind: VecDeque<(u64, u64)>,
@@ -63,7 +64,7 @@ impl SegmentPlace {
             seed: Seed::of(identity),
             current: None,
             used: segment_bytes,
-            spare: None,
+            spares: VecDeque::new(),
             next_number: 1,
             behind: VecDeque::new(),
             recyclable: VecDeque::new(),
@@ -75,13 +76,13 @@ impl SegmentPlace {
         self.segment_bytes - self.used
     }
 
-    pub(crate) fn has_spare(&self) -> bool {
-        self.spare.is_some()
+    pub(crate) fn spares(&self) -> usize {
+        self.spares.len()
     }
 
     /// Whether it is time to make the next segment ready.
     pub(crate) fn wants_spare(&self) -> bool {
-        self.spare.is_none()
+        self.spares.is_empty()
             && !self.preparing
             && !self.requested
             && self.used > self.segment_bytes / 2
@@ -99,13 +100,13 @@ impl SegmentPlace {
     pub(crate) fn put_spare(&mut self, segment: Segment) {
         self.block_bytes = segment.file.block_bytes();
         self.next_number = segment.number + 1;
-        self.spare = Some(segment);
+        self.spares.push_back(segment);
         self.requested = false;
     }
 
     pub(crate) fn assign(&mut self, padded: u64, sequence: u64) -> Spot {
         if padded > self.left() {
-            let spare = self.spare.take();
+            let spare = self.spares.pop_front();
             let old = std::mem::replace(&mut self.current, spare);
             self.used = self.block_bytes as u64;
             if let Some(old) = old {

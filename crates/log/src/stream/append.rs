@@ -192,10 +192,27 @@ impl<H: Held> Stream<H> {
         let state = self.state.lock();
         if let Place::Segments(place) = &state.place
             && !place.preparing
-            && !place.has_spare()
+            && place.spares() == 0
             && !state.closed
         {
             drop(self.prepare(state));
+        }
+    }
+
+    /// Makes segments until `count` are ready.
+    pub(crate) fn prepare_segments(&self, count: usize) -> Result<(), LogError> {
+        let mut state = self.state.lock();
+        loop {
+            self.shared.poison.check()?;
+            match &state.place {
+                Place::Segments(place) if place.preparing => state = self.prepared.wait(state),
+                Place::Segments(place) if place.spares() < count && !state.closed => {
+                    let (back, made) = self.prepare(state);
+                    made?;
+                    state = back;
+                }
+                _ => return Ok(()),
+            }
         }
     }
 }

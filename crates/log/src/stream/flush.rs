@@ -116,6 +116,11 @@ impl<H: Held> Stream<H> {
         state.counters.commits += u64::from(frame.records);
         state.counters.flush_ns += flush_ns;
         frame.clear();
+        if state.filling.records == 0 {
+            // Nothing came meanwhile, as when a worker waits for its own flush: the next commits go
+            // where the last went, which the caches still hold.
+            std::mem::swap(&mut frame, &mut state.filling);
+        }
         state.other = Some(frame);
         state.hardened = through;
         // Release pairs with the acquires of `is_hardened`: the frame is durable (S2).
