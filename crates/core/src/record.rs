@@ -233,28 +233,49 @@ impl RecordRef {
         let meta = match value {
             None => ABSENT | kept,
             Some(value) if len <= capacity * WORD_BYTES => {
-                for (i, chunk) in value.chunks(WORD_BYTES).enumerate() {
-                    let mut word = [0; WORD_BYTES];
-                    word[..chunk.len()].copy_from_slice(chunk);
-                    self.data(i)
-                        .store(u64::from_ne_bytes(word), Ordering::Relaxed);
-                }
+                self.store_words(value);
                 kept | len as u64
             }
             Some(value) => {
-                let boxed = Box::<[u8]>::into_raw(value.into()).cast::<u8>();
-                self.data(0)
-                    .store(boxed.expose_provenance() as u64, Ordering::Release);
+                self.store_box(value);
                 BOXED | kept | len as u64
             }
         };
         header.meta.store(meta, Ordering::Relaxed);
         if old_meta & BOXED != 0 {
-            let guard = reclaim::pin();
             // SAFETY: the box has just been unlinked by us, the only writer (R3), so it is retired
-            // once; readers that still look at it are pinned (see `copy_boxed_if`).
-            unsafe { guard.defer_unchecked(move || free_box(old_data, old_meta)) };
+            // once.
+            unsafe { retire_box(old_data, old_meta) };
         }
+    }
+
+    /// Stores a payload that fits.
+    #[inline]
+    fn store_words(self, value: &[u8]) {
+        let store = |i: usize, word: [u8; WORD_BYTES]| {
+            self.data(i)
+                .store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        };
+        if let Some(word) = value.as_array() {
+            // The usual length.
+            return store(0, *word);
+        }
+        let (words, rest) = value.as_chunks();
+        for (i, word) in words.iter().enumerate() {
+            store(i, *word);
+        }
+        if !rest.is_empty() {
+            let mut word = [0; WORD_BYTES];
+            word[..rest.len()].copy_from_slice(rest);
+            store(words.len(), word);
+        }
+    }
+
+    #[cold]
+    fn store_box(self, value: &[u8]) {
+        let boxed = Box::<[u8]>::into_raw(value.into()).cast::<u8>();
+        self.data(0)
+            .store(boxed.expose_provenance() as u64, Ordering::Release);
     }
 
     /// Frees the box, if there is one.
@@ -268,6 +289,18 @@ impl RecordRef {
             unsafe { free_box(self.data(0).load(Ordering::Relaxed), meta) };
         }
     }
+}
+
+/// Frees a box when nobody looks at it any more. (Apart from `install`, which has to stay small.)
+///
+/// # Safety
+/// `address` and `meta` are of one version with a box that was unlinked, and this is called once
+/// for it.
+#[cold]
+unsafe fn retire_box(address: u64, meta: u64) {
+    // SAFETY: the caller's promise; readers that still look at the box are pinned (see
+    // `copy_boxed_if`).
+    unsafe { reclaim::pin().defer_unchecked(move || free_box(address, meta)) };
 }
 
 /// # Safety

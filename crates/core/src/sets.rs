@@ -125,7 +125,11 @@ impl Sets {
 
     fn store(&mut self, bytes: &[u8]) -> Range<u32> {
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
+        match bytes.as_array::<8>() {
+            // The usual length, and a copy without a call.
+            Some(word) => self.bytes.extend_from_slice(word),
+            None => self.bytes.extend_from_slice(bytes),
+        }
         // There is room, see `room_for`.
         start as u32..self.bytes.len() as u32
     }
@@ -215,10 +219,18 @@ impl Sets {
             value,
             before: Before::default(),
         });
+        if at >= LINEAR_WRITES {
+            self.index_write(record, at);
+        }
+    }
+
+    /// Apart from `set`, which has to stay small.
+    #[cold]
+    fn index_write(&mut self, record: RecordRef, at: usize) {
         if at == LINEAR_WRITES {
             self.by_record
                 .extend(self.writes.iter().enumerate().map(|(i, w)| (w.record, i)));
-        } else if at > LINEAR_WRITES {
+        } else {
             self.by_record.insert(record, at);
         }
     }

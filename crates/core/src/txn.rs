@@ -367,7 +367,10 @@ impl Transaction {
     fn place_alone(&mut self, write: &Pending) -> Result<(), Error> {
         let space = self.sets.space_of(write);
         let record = match space.find(self.sets.key_of(write)) {
-            Ok(Ok(record)) => record,
+            Ok(Ok(record)) => {
+                record.prefetch();
+                record
+            }
             _ => self.place_absent(write)?,
         };
         self.sets.place(write, record);
