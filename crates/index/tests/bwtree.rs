@@ -196,3 +196,19 @@ fn ascending_keys_fill_their_leaves() {
     let statistics = tree.statistics();
     assert!(statistics.leaves < 200, "{statistics:?}");
 }
+
+/// As where two threads load a range each: the seam lies within a page.
+#[test]
+fn ascending_keys_fill_their_leaves_below_larger_ones() {
+    for larger in [1, 5, 30, 63] {
+        let tree = FixedBwTree::default();
+        for i in 0..larger {
+            tree.insert(&(u64::MAX - i).to_be_bytes(), i).unwrap();
+        }
+        for i in 0..10_000_u64 {
+            tree.insert(&i.to_be_bytes(), i).unwrap();
+        }
+        let statistics = tree.statistics();
+        assert!(statistics.leaves < 200, "{larger}: {statistics:?}");
+    }
+}

@@ -42,30 +42,37 @@ pub(super) struct SplitDone {
     pub(super) halves: (LeafVersion, LeafVersion),
 }
 
-/// Whether the last two insertions into the page were of its largest keys, in order.
-fn is_ascending<K: Key>(head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> bool {
-    let added = |node: NodeRef<'_, K>, key: K::Ref<'_>| {
-        matches!(node.kind(), Kind::Put | Kind::IndexInsert)
-            && K::cmp(node.key(), key) == Ordering::Equal
-    };
-    let [.., (before, _), (last, _)] = entries else {
-        return false;
-    };
-    added(head, *last)
-        && head
-            .next()
-            .is_none_or(|next| next.kind() == Kind::Base || added(next, *before))
+/// Where keys come in ascending order: the position of the key added last, if the one added before it
+/// is its neighbour. For the largest key of the page, it is enough if that is not known.
+fn ascent<K: Key>(head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> Option<usize> {
+    let added = |node: NodeRef<'_, K>| matches!(node.kind(), Kind::Put | Kind::IndexInsert);
+    if !added(head) {
+        return None;
+    }
+    let newest = entries
+        .binary_search_by(|(key, _)| K::cmp(*key, head.key()))
+        .ok()?;
+    let (before, _) = entries[newest.checked_sub(1)?];
+    match head.next() {
+        Some(next) if added(next) => K::cmp(next.key(), before) == Ordering::Equal,
+        Some(next) if next.kind() != Kind::Base => false,
+        _ => newest + 1 == entries.len(),
+    }
+    .then_some(newest)
 }
 
 impl<K: Key> BwTree<K> {
-    /// Where to cut: in the middle, but far right where keys come in ascending order, which would
-    /// otherwise leave every page half full.
+    /// Where to cut: in the middle; but where keys come in ascending order, so that they go on filling
+    /// the left page, as every page would be left half full otherwise. At the page's end some room
+    /// is left, for keys that are late.
     fn cut(head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> usize {
         let len = entries.len();
-        if is_ascending(head, entries) {
-            (len * 9 / 10).clamp(1, len - 1)
-        } else {
-            len / 2
+        match ascent(head, entries) {
+            Some(newest) if newest + 1 == len => (len * 9 / 10).clamp(1, len - 1),
+            // An inner page of one child would be a level for nothing.
+            Some(newest) if head.level() > 0 => (newest + 1).clamp(2, len - 2),
+            Some(newest) => newest + 1,
+            None => len / 2,
         }
     }
 
