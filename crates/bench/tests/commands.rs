@@ -85,8 +85,8 @@ fn every_workload_is_run_and_checked() {
         let args = ["txn", "--workload", workload, "--spec", "TT(NLR)+PWAL(16)"];
         let skewed = ["--skew", "0.9", "--threads", "2", "--verify-recovery"];
         for (more, hot_keys) in [
-            (&[][..], "scattered"),
-            (&["--hot-keys", "adjacent"], "adjacent"),
+            (&[][..], "adjacent"),
+            (&["--hot-keys", "scattered"], "scattered"),
         ] {
             let rows = rows(&[&args[..], SMALL, &skewed, more].concat());
             assert_eq!(rows.len(), 1);

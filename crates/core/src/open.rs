@@ -11,6 +11,7 @@
 //!
 //! Paper: pwal §5.1 (the master record and its clean-exit mark)
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::{Path, PathBuf};
@@ -24,7 +25,6 @@ use namiki_log::{
 };
 use namiki_platform::Stamp;
 use namiki_platform::disk::{DirLock, Disk, open_best};
-use namiki_platform::random::Random;
 use parking_lot::Mutex;
 
 use crate::codec::RecordFormat;
@@ -243,11 +243,16 @@ impl Builder {
         if self.create {
             disk.create_dir_all(dir).map_err(device)?;
         }
+        if Manifest::read(&*disk, dir)?.is_none() {
+            // First without the lock, which would leave a file behind.
+            self.may_create(&*disk, dir)?;
+        }
         let lock = lock(&*disk, dir)?;
         let mut manifest = match Manifest::read(&*disk, dir)? {
             Some(manifest) => manifest,
             None => {
-                let manifest = self.new_manifest(&*disk, dir)?;
+                self.may_create(&*disk, dir)?;
+                let manifest = Manifest::new(new_identity(), self.spec);
                 // The identity is known before anything carries it.
                 write(&manifest, &*disk, dir)?;
                 manifest
@@ -355,11 +360,9 @@ impl Builder {
         Ok(disk)
     }
 
-    fn new_manifest(&self, disk: &dyn Disk, dir: &Path) -> Result<Manifest, OpenError> {
-        let files = disk.list(dir).map_err(|source| OpenError::Device {
-            path: dir.to_owned(),
-            source,
-        })?;
+    /// Whether a database may be created in a directory that has no manifest.
+    fn may_create(&self, disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
+        let files = disk.list(dir).map_err(|source| failed(dir, source))?;
         let foreign = files.iter().any(|file| {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
             !LEFT_BY_INTERRUPTED_CREATION
@@ -385,7 +388,7 @@ impl Builder {
                 dir: dir.to_owned(),
             });
         }
-        Ok(Manifest::new(new_identity(), self.spec))
+        Ok(())
     }
 
     fn log_config(
@@ -453,22 +456,24 @@ fn lock(disk: &dyn Disk, dir: &Path) -> Result<DirLock, OpenError> {
         io::ErrorKind::ResourceBusy => OpenError::InUse {
             dir: dir.to_owned(),
         },
-        io::ErrorKind::NotFound => OpenError::Missing {
-            dir: dir.to_owned(),
-        },
-        _ => OpenError::Device {
-            path: dir.to_owned(),
-            source,
-        },
+        _ => failed(dir, source),
     })
+}
+
+/// The directory of the database could not be used.
+fn failed(dir: &Path, source: io::Error) -> OpenError {
+    let dir = dir.to_owned();
+    match source.kind() {
+        io::ErrorKind::NotFound => OpenError::Missing { dir },
+        _ => OpenError::Device { path: dir, source },
+    }
 }
 
 /// A number that no other database has.
 fn new_identity() -> u128 {
-    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let seed = clock.map_or(0, |now| now.as_nanos() as u64) ^ u64::from(std::process::id()) << 40;
-    let mut random = Random::seeded(seed);
-    u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())
+    // The standard library's hash keys come from the operating system's random numbers.
+    let random = || u128::from(RandomState::new().hash_one(0));
+    random() << 64 | random()
 }
 
 impl std::fmt::Debug for Builder {
@@ -494,6 +499,7 @@ mod tests {
         std::fs::write(dir.path().join("holiday.jpg"), "").unwrap();
         let refused = Database::open(dir.path());
         assert!(matches!(refused, Err(OpenError::NotADatabase { .. })));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     /// A new manifest in the place of a lost one would make a log unreadable that a copy of the

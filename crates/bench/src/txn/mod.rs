@@ -107,9 +107,9 @@ pub(crate) struct TxnArgs {
     /// Skew of Zipf's law; 0 is uniform
     #[arg(long, value_name = "S", default_value = "0.0", value_parser = skew)]
     skew: f64,
-    /// Where the keys are that a skew makes popular: all over the table, or its first ones, side by
-    /// side, as in the papers' testbed. Without --skew it makes no difference
-    #[arg(long, value_enum, value_name = "WHERE", default_value = "scattered")]
+    /// Where the keys are that a skew makes popular: the first ones of the table, side by side, as in
+    /// the papers' testbed, or all over it. Without --skew it makes no difference
+    #[arg(long, value_enum, value_name = "WHERE", default_value = "adjacent")]
     hot_keys: HotKeys,
     /// Log records: compact, or BEGIN, UPDATEs and END of so many bytes each (the papers' 512)
     #[arg(long, value_name = "compact|BYTES", default_value = "compact")]
