@@ -43,8 +43,12 @@ impl Replay<'_, '_> {
                 if worker >= u64::from(info.streams) {
                     return Ok(());
                 }
-                let outcome = self.stream(info, WorkerId(worker as u16), &safe_below)?;
-                streams.lock().push(outcome);
+                let outcome = self.stream(info, WorkerId(worker as u16), &safe_below);
+                if outcome.is_err() {
+                    // No thread need begin another stream.
+                    next.store(info.streams.into(), Ordering::Relaxed);
+                }
+                streams.lock().push(outcome?);
             }
         };
         let threads = self.threads.clamp(1, usize::from(info.streams.max(1)));
