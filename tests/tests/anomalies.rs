@@ -13,7 +13,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki::{Checks, Conflict, Database, Error, Session, Sound, Stamp, Transaction, planted};
+use namiki::planted::{self, Checks, Sound};
+use namiki::{Conflict, Database, Error, Session, Stamp, Transaction};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::history::{self, History, KeyId, Promise, Violation, check};
 

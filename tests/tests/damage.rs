@@ -117,7 +117,7 @@ fn a_manifest_from_the_future_or_damaged_is_told_apart() {
             found: 9,
             known,
         } => {
-            assert_eq!((&*named, known), (path, namiki::FORMAT));
+            assert_eq!((&*named, known), (path, namiki::files::FORMAT));
         }
         other => panic!("{other:?}"),
     }

@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use namiki::{Checks, Conflict, Database, Error, Session, Sound, Table, WorkerId, planted};
+use namiki::planted::{self, Checks, Sound};
+use namiki::{Conflict, Database, Error, Session, Table, WorkerId};
 use namiki_platform::disk::{Disk, SimDisk};
 
 type Numbers = Table<u64, u64>;

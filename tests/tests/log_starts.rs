@@ -7,9 +7,10 @@ use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
 
+use namiki::files::Manifest;
 use namiki::{
-    Builder, ConcurrencyControl, Database, LockRelease, LogError, Logging, Manifest, OpenError,
-    ReadError, SequencerKind, Spec, WorkerId,
+    Builder, ConcurrencyControl, Database, LockRelease, LogError, Logging, OpenError, ReadError,
+    SequencerKind, Spec, WorkerId,
 };
 use namiki_log::Placement;
 use namiki_platform::disk::sim::Loss;

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use namiki::{Database, LogError, Manifest, OpenError, RecordFormat, Spec};
+use namiki::files::Manifest;
+use namiki::{Database, LogError, OpenError, RecordFormat, Spec};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::numbers::{BOTH_ORDERS, builder, keys, put, written};

@@ -10,7 +10,8 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki::{Checks, Database, Session, Sound, Spec, WorkerId, planted};
+use namiki::planted::{self, Checks, Sound};
+use namiki::{Database, Session, Spec, WorkerId};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::history::Violation;
 use namiki_tests::workload::{Mix, Numbers, Run, contents, interleaved, nested, threads};

@@ -10,7 +10,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use namiki::{Changes, Lsn, Manifest, OpenError, ReadError, Stamp, TableId, WorkerId};
+use namiki::files::{Changes, Manifest};
+use namiki::{Lsn, OpenError, ReadError, Stamp, TableId, WorkerId};
 use namiki_log::{CutRule, Frame, GenerationInfo, StreamEnd};
 
 use crate::directory::Directory;

@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki::{Manifest, OpenError, WorkerId};
+use namiki::files::Manifest;
+use namiki::{OpenError, WorkerId};
 use namiki_log::{GenerationInfo, StreamReader};
 use namiki_platform::disk::{DirLock, Disk};
 

@@ -4,7 +4,8 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use namiki::{Change, Changes, Generation, Manifest, TableId, WorkerId};
+use namiki::files::{Change, Changes, Manifest};
+use namiki::{Generation, TableId, WorkerId};
 use namiki_log::{CutRule, Frame, FrameHeader, GenerationInfo, LogRecord};
 use namiki_platform::arguments::whole;
 use serde::Serialize;

@@ -16,7 +16,7 @@
 //!
 //! # The parts
 //!
-//! Each module uses only those before it: `error, spec, record, arena, cc, space, epoch, sets,
+//! Each module uses only those before it: `error, spec, record, arena, cc, space, recent, epoch, sets,
 //! codec, engine, commit, txn, table, session, manifest, recovery, db, open`.
 //!
 //! Paper: tictoc-pwal, pwal
@@ -41,11 +41,11 @@ mod spec;
 mod table;
 mod txn;
 
-pub use cc::{Checks, Sound, planted};
-pub use codec::{Change, Changes, DecodeError, RecordFormat};
+#[doc(hidden)]
+pub use cc::planted;
+pub use codec::RecordFormat;
 pub use db::{Counters, Database};
 pub use error::{Conflict, Error, OpenError};
-pub use manifest::{FORMAT, Manifest};
 pub use namiki_index::{Direction, TreeKind};
 pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, SequencerKind};
 pub use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
@@ -56,3 +56,9 @@ pub use space::{TableId, TableInfo};
 pub use spec::{ConcurrencyControl, Group, Layout, LockRelease, Logging, ParseSpecError, Spec};
 pub use table::{Key, KeyBytes, Table, Value, ValueBytes};
 pub use txn::{Savepoint, Ticket, Transaction, Version};
+
+/// The files of a database, for programs that look into them without opening it.
+pub mod files {
+    pub use crate::codec::{Change, Changes, DecodeError};
+    pub use crate::manifest::{FORMAT, Manifest};
+}

@@ -3,7 +3,8 @@
 //! Between any two steps of a transaction, another one may run from its beginning to its end, on
 //! the next session, and inside that one another.
 
-use namiki::{Checks, Error, Session};
+use namiki::planted::Checks;
+use namiki::{Error, Session};
 use namiki_platform::random::Random;
 
 use super::{Attempt, Mix, Numbers, Run};

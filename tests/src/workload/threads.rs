@@ -3,7 +3,8 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use namiki::{Checks, Database, Error};
+use namiki::planted::Checks;
+use namiki::{Database, Error};
 use namiki_platform::random::Random;
 
 use super::{Attempt, Mix, Numbers, Run};

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use namiki::{Database, Manifest, Spec, Table, WorkerId};
+use namiki::files::Manifest;
+use namiki::{Database, Spec, Table, WorkerId};
 use namiki_platform::disk::DelayedDisk;
 use namiki_platform::random::Random;
 use rustix::fs::{Advice, fadvise};

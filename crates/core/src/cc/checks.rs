@@ -27,10 +27,9 @@ pub trait Checks: 'static {
 pub struct Sound;
 impl Checks for Sound {}
 
-/// One bug each.
-#[doc(hidden)]
+/// One bug each; and what tests need to plant them.
 pub mod planted {
-    use super::Checks;
+    pub use super::{Checks, Sound};
 
     macro_rules! bug {
         ($(#[$doc:meta])* $name:ident, $check:ident) => {

@@ -9,7 +9,8 @@ mod word;
 
 use namiki_platform::Stamp;
 
-pub use checks::{Checks, Sound, planted};
+pub use checks::planted;
+pub(crate) use checks::{Checks, Sound};
 pub(crate) use tictoc::TicToc;
 
 use crate::record::RecordRef;
