@@ -220,9 +220,9 @@ mod tests {
                 let value = base.value_at(i);
                 let child = tree.mapping.load(PageId::of_entry(value), guard);
                 let child = child.expect("the tree is at rest").base();
-                let ahead = steps(place(base), value >> PLACE_SHIFT) * BASE_ALIGN as isize;
-                let address = base.as_ptr().addr().wrapping_add_signed(ahead);
-                let known = address == child.as_ptr().addr()
+                // Not the whole address: an allocator that looks for errors spreads nodes further
+                // than the bits of a place reach.
+                let known = value >> PLACE_SHIFT & ((1 << PLACE_BITS) - 1) == place(child)
                     && value >> LEN_SHIFT == (child.len() as u64).min(LEN_MAX);
                 right += usize::from(known);
                 all += 1;
