@@ -243,8 +243,8 @@ impl RecordRef {
         };
         header.meta.store(meta, Ordering::Relaxed);
         if old_meta & BOXED != 0 {
-            // SAFETY: the box has just been unlinked by us, the only writer (R3), so it is retired
-            // once.
+            // SAFETY: both were loaded above under the lock, before either was stored, so they are of
+            // one version (R3); and its box has just been unlinked by us, so it is retired once.
             unsafe { retire_box(old_data, old_meta) };
         }
     }
@@ -308,7 +308,7 @@ unsafe fn retire_box(address: u64, meta: u64) {
 unsafe fn free_box(address: u64, meta: u64) {
     let start: *mut u8 = std::ptr::with_exposed_provenance_mut(address as usize);
     let slice = std::ptr::slice_from_raw_parts_mut(start, (meta & LEN_MASK) as usize);
-    // SAFETY: made by `Box::into_raw` in `install` with this length (R4); freed once.
+    // SAFETY: made by `Box::into_raw` in `store_box` with this length (R4); freed once.
     drop(unsafe { Box::from_raw(slice) });
 }
 

@@ -220,13 +220,13 @@ impl Sets {
             before: Before::default(),
         });
         if at >= LINEAR_WRITES {
-            self.index_write(record, at);
+            self.note_position(record, at);
         }
     }
 
     /// Apart from `set`, which has to stay small.
-    #[cold]
-    fn index_write(&mut self, record: RecordRef, at: usize) {
+    #[inline(never)]
+    fn note_position(&mut self, record: RecordRef, at: usize) {
         if at == LINEAR_WRITES {
             self.by_record
                 .extend(self.writes.iter().enumerate().map(|(i, w)| (w.record, i)));

@@ -368,6 +368,7 @@ impl Transaction {
         let space = self.sets.space_of(write);
         let record = match space.find(self.sets.key_of(write)) {
             Ok(Ok(record)) => {
+                // It will be locked after a little more than the processor can look ahead.
                 record.prefetch();
                 record
             }

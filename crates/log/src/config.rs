@@ -105,7 +105,7 @@ pub enum Retain {
 /// Who makes the next segment ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prepare {
-    /// A thread, as soon as half of the current segment is used.
+    /// A thread, as soon as half of the current segment is used and no other is ready.
     #[default]
     Background,
     /// The commit that needs it. For simulated disks, where threads would spoil the replay.

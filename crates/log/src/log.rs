@@ -52,10 +52,10 @@ pub struct LogCounters {
 impl<H: Held> Log<H> {
     /// Creates the log of a new generation in `dir`, the database's `wal` directory.
     ///
-    /// Segment files are made when a stream is first used; a shared device is created here if
-    /// there is none. On return every stream has durably what a reader of the generation must find:
-    /// its directory, or the head of its region. Where a crash came before the first commit, the
-    /// same generation can be created again.
+    /// Segment files are made when a stream is first used, or by [`Log::prepare_segments`]; a shared
+    /// device is created here if there is none. On return every stream has durably what a reader of
+    /// the generation must find: its directory, or the head of its region. Where a crash came before
+    /// either, the same generation can be created again.
     ///
     /// # Errors
     /// [`LogError::InvalidConfig`], [`LogError::GenerationExists`], [`LogError::Foreign`],
@@ -159,13 +159,17 @@ impl<H: Held> Log<H> {
         Ok(())
     }
 
-    /// Makes `count` segments of every stream ready now, rather than the first with the first commit
-    /// and each other one when half of the one before it is used: for those who know how much they
-    /// will write, and do not want to make files while they do. No effect on a shared device.
+    /// Makes segments until every stream has `count` ready beside the one it writes, rather than each
+    /// when half of the one before it is used: for those who know how much they will write, and do
+    /// not want to make files while they do. They come on top of those that
+    /// [`crate::Retain`] keeps, and each holds a file open. No effect on a shared device.
+    ///
+    /// To be called when the generation is announced to whoever will read it: with a file there is,
+    /// [`Log::create`] cannot start it again.
     ///
     /// # Errors
-    /// [`LogError::DiskFull`], the disk's own, or the error that poisoned the log. Segments that
-    /// were made before that stay ready.
+    /// [`LogError::DiskFull`], the disk's own, [`LogError::Closed`], or the error that poisoned the
+    /// log. Segments that were made before that stay ready.
     pub fn prepare_segments(&self, count: usize) -> Result<(), LogError> {
         for stream in &self.streams.list {
             stream.prepare_segments(count)?;

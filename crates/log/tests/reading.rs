@@ -202,28 +202,6 @@ fn a_crash_at_any_event_of_recycling_keeps_every_hardened_frame_that_is_retained
 }
 
 #[test]
-fn segments_made_ahead_are_used_in_order_and_read_as_empty() {
-    for frames in [0, 1, 15, 16, 40, 60] {
-        let sim = SimDisk::new();
-        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-        let config = config(1);
-        let log: Arc<Log<()>> = create(&disk, config.clone());
-        log.prepare_segments(3).unwrap();
-        let files = || disk.list(Path::new("/db/wal/0000")).unwrap().len();
-        assert_eq!(files(), 3);
-        for next in 0..frames {
-            put(log.stream(W), next, &[7; 700]).unwrap();
-            log.stream(W).flush().unwrap();
-            // 15 frames a segment; the fourth is made when three are used up.
-            assert_eq!(files(), (next as usize / 15 + 1).max(3));
-        }
-        let (all, _) = read(&disk, &info(&config), 0).unwrap();
-        let stamps: Vec<_> = all.iter().map(|(stamp, ..)| stamp.0).collect();
-        assert_eq!(stamps, (0..frames).collect::<Vec<_>>());
-    }
-}
-
-#[test]
 fn explicit_recycling_gives_up_only_segments_at_or_below_the_sequence() {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
@@ -248,6 +226,23 @@ fn explicit_recycling_gives_up_only_segments_at_or_below_the_sequence() {
     };
     assert_eq!(stamps(&disk), (15..60).collect::<Vec<_>>());
     assert!(!disk.list(Path::new("/db/wal/0000")).unwrap().is_empty());
+}
+
+#[test]
+fn a_log_that_keeps_all_gives_up_nothing() {
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let config = config(1);
+    assert_eq!(config.retain, Retain::All);
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    for next in 0..60 {
+        if next == 40 {
+            log.stream(W).recycle_through(39);
+        }
+        put(log.stream(W), next, &[7; 700]).unwrap();
+        log.stream(W).flush().unwrap();
+    }
+    assert_eq!(payloads(&disk, &info(&config), 0).len(), 60);
 }
 
 #[test]

@@ -46,16 +46,16 @@ const IDENTITY: u128 = 0x6e61_6d69_6b69_2d62_656e_6368;
 const PROBE_FILE_BYTES: u64 = 16 << 20;
 /// The longest segment, in MiB.
 const SEGMENT_MB_MAX: u64 = 1024;
-/// Segments of each stream that are made before the clock starts, if so many are kept: from then on
-/// the log recycles, as it does in a long life.
-const PREPARED_MAX: u32 = 16;
+/// Segments of all streams that are made before the clock starts, at most: each holds a file open.
+const PREPARED_MAX: usize = 256;
 
 const NOTES: &str = "\
 Layouts: parallel is a stream for each worker (P-WAL), single is one stream for all, flushed under
 its lock (the conventional log). The device's limit is measured in the same run, with writes of the
 same size by as many threads: each on a file of its own, or for the single layout in turns on one.
 
-The last --retain segments of each stream are kept and read back at the end.
+The last --retain segments of each stream are kept and read back at the end. They, and one more to go
+on with, are made before the clock starts (up to 256 in all): what is measured is a log that recycles.
 
 Examples:
   namiki-bench log --streams 1,2,4,8,16 --layout parallel,single --group 1,16,128 --record-bytes 512
@@ -80,7 +80,7 @@ pub(crate) struct LogArgs {
     /// How log sequence numbers are drawn
     #[arg(long, value_enum, default_value = "fetch-add")]
     sequencer: Sequencer,
-    /// Segments of each stream that are kept; the first 16 are made before the clock starts
+    /// Segments of each stream that are kept
     #[arg(long, value_name = "N", default_value = "2", value_parser = whole::<u32>(2..=u32::MAX.into()))]
     retain: u32,
     /// Length of a segment
@@ -296,7 +296,10 @@ impl LogArgs {
         let logged = Log::create(Arc::clone(&disk), dir.path(), config.clone())
             .map_err(BenchError::from)
             .and_then(|log| {
-                log.prepare_segments(self.retain.min(PREPARED_MAX) as usize)?;
+                // With one more than are kept, the log recycles from its first change of segments on,
+                // as it does in a long life.
+                let prepared = (self.retain as usize).saturating_add(1);
+                log.prepare_segments(prepared.min(PREPARED_MAX / log.streams()))?;
                 self.append(combination, &log, &ready)
             })
             .map_err(|error| ready.disk.explain(error))?;

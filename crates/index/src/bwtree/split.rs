@@ -42,23 +42,41 @@ pub(super) struct SplitDone {
     pub(super) halves: (LeafVersion, LeafVersion),
 }
 
-/// Where keys come in ascending order: the position of the key added last, if the one added before it
-/// is its neighbour. For the largest key of the page, it is enough if that is not known.
+/// How many keys have to come one behind the other for a page to be cut behind them.
+const ASCENT: usize = 2;
+/// The same within a leaf: two do so by chance where keys come in short runs, and pages would be cut
+/// anywhere.
+const ASCENT_WITHIN: usize = 3;
+
+/// Where keys come in ascending order: the position of the key that was added last, if those added
+/// before it are the ones left of it. Of the page's last key it is enough that nothing tells
+/// otherwise: that the deltas before it are consolidated. Pages whose chains are kept shorter than
+/// the numbers above are never found to ascend but at their end.
 fn ascent<K: Key>(head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> Option<usize> {
-    let added = |node: NodeRef<'_, K>| matches!(node.kind(), Kind::Put | Kind::IndexInsert);
-    if !added(head) {
-        return None;
-    }
-    let newest = entries
+    let is_newest = |node: NodeRef<'_, K>, at: usize| {
+        let adds = matches!(node.kind(), Kind::Put | Kind::IndexInsert)
+            && node.next().is_some_and(|next| next.len() < node.len());
+        adds && K::cmp(node.key(), entries[at].0) == Ordering::Equal
+    };
+    let at = entries
         .binary_search_by(|(key, _)| K::cmp(*key, head.key()))
         .ok()?;
-    let (before, _) = entries[newest.checked_sub(1)?];
-    match head.next() {
-        Some(next) if added(next) => K::cmp(next.key(), before) == Ordering::Equal,
-        Some(next) if next.kind() != Kind::Base => false,
-        _ => newest + 1 == entries.len(),
+    let is_last = at + 1 == entries.len();
+    let wanted = match head.level() {
+        0 if !is_last => ASCENT_WITHIN,
+        _ => ASCENT,
+    };
+    let (mut node, mut left) = (head, at);
+    for _ in 0..wanted {
+        if node.kind() == Kind::Base && is_last {
+            break;
+        }
+        if !is_newest(node, left) {
+            return None;
+        }
+        (node, left) = (node.next()?, left.checked_sub(1)?);
     }
-    .then_some(newest)
+    Some(at)
 }
 
 impl<K: Key> BwTree<K> {
@@ -69,8 +87,6 @@ impl<K: Key> BwTree<K> {
         let len = entries.len();
         match ascent(head, entries) {
             Some(newest) if newest + 1 == len => (len * 9 / 10).clamp(1, len - 1),
-            // An inner page of one child would be a level for nothing.
-            Some(newest) if head.level() > 0 => (newest + 1).clamp(2, len - 2),
             Some(newest) => newest + 1,
             None => len / 2,
         }

@@ -26,7 +26,8 @@ pub(crate) struct Segment {
     path: Arc<Path>,
 }
 
-/// An order for a segment: its number, and the old one it may be made from.
+/// An order for a segment: its number, and the old one it is to be made from, until that has got its
+/// new name.
 pub(crate) struct Job {
     number: u64,
     recycled: Option<u64>,
@@ -34,9 +35,9 @@ pub(crate) struct Job {
 
 pub(crate) struct SegmentPlace {
     pub(crate) block_bytes: usize,
-    /// Whether somebody is making the spare right now.
+    /// Whether somebody is making a spare right now.
     pub(crate) preparing: bool,
-    /// Whether the background was asked for the spare.
+    /// Whether the background was asked for a spare.
     pub(crate) requested: bool,
     segment_bytes: u64,
     retain: Retain,
@@ -96,6 +97,15 @@ impl SegmentPlace {
         }
     }
 
+    /// Takes back an order that could not be carried out. An old segment that kept its name is the
+    /// first to be used again: left where it is, there would be a gap behind it once the next one
+    /// gets another name.
+    pub(crate) fn give_up(&mut self, job: &Job) {
+        if let Some(old) = job.recycled {
+            self.recyclable.push_front(old);
+        }
+    }
+
     /// Takes a segment that was made for [`SegmentPlace::job`].
     pub(crate) fn put_spare(&mut self, segment: Segment) {
         self.block_bytes = segment.file.block_bytes();
@@ -138,8 +148,11 @@ impl SegmentPlace {
         }
     }
 
-    /// Gives up the segments that hold nothing above `sequence`.
+    /// Gives up the segments that hold nothing above `sequence`, unless all were promised to stay.
     pub(crate) fn recycle_through(&mut self, sequence: u64) {
+        if self.retain == Retain::All {
+            return;
+        }
         while let Some(&(number, last)) = self.behind.front()
             && last <= sequence
         {
@@ -196,7 +209,7 @@ impl SegmentMaker {
     }
 
     /// Makes a segment ready: on return its header and its name are durable.
-    pub(crate) fn make(&self, job: &Job) -> Result<Segment, LogError> {
+    pub(crate) fn make(&self, job: &mut Job) -> Result<Segment, LogError> {
         let path = self.dir.join(file_name(self.generation, job.number));
         match self.try_make(job, &path) {
             Ok(file) => Ok(Segment {
@@ -213,11 +226,12 @@ impl SegmentMaker {
         }
     }
 
-    fn try_make(&self, job: &Job, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+    fn try_make(&self, job: &mut Job, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = match job.recycled {
             Some(old) => {
                 let old = self.dir.join(file_name(self.generation, old));
                 self.disk.rename(&old, path)?;
+                job.recycled = None;
                 self.disk.open(path)?
             }
             None => match self.disk.create(path, self.segment_bytes) {

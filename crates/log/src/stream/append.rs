@@ -164,10 +164,10 @@ impl<H: Held> Stream<H> {
             return (state, Ok(()));
         };
         place.preparing = true;
-        let job = place.job();
+        let mut job = place.job();
         let abandoned = Preparing { stream: self };
         drop(state);
-        let made = maker.make(&job);
+        let made = maker.make(&mut job);
         let mut state = self.state.lock();
         std::mem::forget(abandoned);
         let result = match (made, &mut state.place) {
@@ -179,6 +179,9 @@ impl<H: Held> Stream<H> {
             (Ok(_), Place::Region(_)) => Ok(()),
             (Err(error), place) => {
                 place.stop_preparing();
+                if let Place::Segments(place) = place {
+                    place.give_up(&job);
+                }
                 Err(self.shared.poison.if_poisonous(error))
             }
         };
@@ -199,19 +202,25 @@ impl<H: Held> Stream<H> {
         }
     }
 
-    /// Makes segments until `count` are ready.
+    /// Makes segments until `count` are ready. See `Log::prepare_segments`.
     pub(crate) fn prepare_segments(&self, count: usize) -> Result<(), LogError> {
         let mut state = self.state.lock();
         loop {
             self.shared.poison.check()?;
-            match &state.place {
-                Place::Segments(place) if place.preparing => state = self.prepared.wait(state),
-                Place::Segments(place) if place.spares() < count && !state.closed => {
-                    let (back, made) = self.prepare(state);
-                    made?;
-                    state = back;
-                }
-                _ => return Ok(()),
+            let Place::Segments(place) = &state.place else {
+                return Ok(());
+            };
+            if state.closed {
+                return Err(LogError::Closed);
+            }
+            if place.preparing {
+                state = self.prepared.wait(state);
+            } else if place.spares() < count {
+                let (back, made) = self.prepare(state);
+                made?;
+                state = back;
+            } else {
+                return Ok(());
             }
         }
     }
