@@ -111,7 +111,11 @@ fn memory_comes_back_when_a_tree_is_emptied_and_when_it_is_dropped() {
             );
             empty(&tree, shape, keys);
             assert_eq!(tree.len(), 0);
-            assert!(tree.statistics().leaves < 10, "{:?}", tree.statistics());
+            let statistics = tree.statistics();
+            assert!(
+                statistics.leaves < 10 && statistics.inner_nodes < 10,
+                "{statistics:?}"
+            );
             // The mapping table stays, as large as the tree once was; the nodes go.
             let counted = tree.memory_bytes();
             assert!(
