@@ -44,36 +44,40 @@ struct Found {
 /// The records looked up last, by table and key.
 #[derive(Default)]
 pub(crate) struct Recent {
-    /// The last one first.
     found: [Option<Found>; RECENT],
+    /// How many were ever noted; each took the place of the one [`RECENT`] before it.
+    noted: usize,
 }
 
 impl Recent {
     /// Forgets all.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        self.found = [None; RECENT];
+        self.noted = 0;
     }
 
     /// Remembers a record in place of the one that was remembered longest.
     #[inline]
     pub(crate) fn note(&mut self, table: TableId, key: &[u8], record: RecordRef) {
         if let Some(key) = ShortKey::of(key) {
-            self.found.copy_within(..RECENT - 1, 1);
-            self.found[0] = Some(Found { key, table, record });
+            self.found[self.noted % RECENT] = Some(Found { key, table, record });
+            self.noted += 1;
         }
     }
 
     /// The key's record, if it is remembered.
     #[inline]
     pub(crate) fn find(&self, table: TableId, key: &[u8]) -> Option<RecordRef> {
-        self.found[0]?;
+        let known = &self.found[..self.noted.min(RECENT)];
+        if known.is_empty() {
+            return None;
+        }
         let key = ShortKey::of(key)?;
-        let known = self.found.iter().map_while(|found| found.as_ref());
         known
-            .filter(|found| found.key == key && found.table == table)
+            .iter()
+            .flatten()
+            .find(|found| found.key == key && found.table == table)
             .map(|found| found.record)
-            .next()
     }
 }
 

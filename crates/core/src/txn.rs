@@ -345,10 +345,15 @@ impl Transaction {
     }
 
     /// Looks the records of all writes up that were put off, together: their cache misses overlap.
+    #[inline]
     pub(crate) fn place_pending(&mut self) {
-        if self.sets.pending.is_empty() {
-            return;
+        if !self.sets.pending.is_empty() {
+            self.place_all_pending();
         }
+    }
+
+    #[inline(never)]
+    fn place_all_pending(&mut self) {
         let mut pending = std::mem::take(&mut self.sets.pending);
         let placed = match &pending[..] {
             [write] => self.place_alone(write),
