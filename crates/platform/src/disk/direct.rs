@@ -14,6 +14,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, StatxFlags};
 
@@ -63,7 +64,10 @@ impl std::fmt::Display for WriteMode {
 /// Whatever the device says, other than that it has no direct I/O.
 pub fn open_best(dir: &Path) -> io::Result<(Arc<dyn Disk>, WriteMode)> {
     let direct = DirectDisk::new();
-    let probe = dir.join(format!("direct-io-probe-{}", std::process::id()));
+    // Threads may try in one directory, too.
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let probe = dir.join(format!("direct-io-probe-{}-{number}", std::process::id()));
     let tried = direct
         .create(&probe, BUFFER_ALIGN_BYTES as u64)
         .and_then(|file| file.write_durable(0, &AlignedBuf::zeroed(BUFFER_ALIGN_BYTES)));
