@@ -3,8 +3,9 @@
 
 use std::num::NonZeroU16;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Barrier};
+use std::thread;
 
 use namiki::files::Manifest;
 use namiki::{Database, LogError, OpenError, RecordFormat, Spec};
@@ -184,5 +185,33 @@ fn another_protocol_and_another_number_of_streams_keep_the_contents() {
         expected.push(round);
         let manifest = Manifest::read(&disk, Path::new("/db")).unwrap().unwrap();
         assert_eq!(manifest.spec.to_string(), spec);
+    }
+}
+
+#[test]
+fn whoever_comes_while_a_database_is_created_finds_it_in_use() {
+    for round in 0..50 {
+        let dir = tempfile::tempdir().unwrap();
+        let begin = Barrier::new(4);
+        let open = || {
+            begin.wait();
+            // A file of the database's own, in its directory.
+            let device = dir.path().join("device");
+            let opened = Database::builder()
+                .shared_device(device, 1 << 20)
+                .open(dir.path());
+            match opened {
+                Ok(db) => put(&db, 1).unwrap(),
+                Err(error) => assert!(
+                    matches!(error, OpenError::InUse { .. }),
+                    "{round}: {error:?}"
+                ),
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(open);
+            }
+        });
     }
 }

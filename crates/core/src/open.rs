@@ -243,9 +243,13 @@ impl Builder {
         if self.create {
             disk.create_dir_all(dir).map_err(device)?;
         }
-        if Manifest::read(&*disk, dir)?.is_none() {
-            // First without the lock, which would leave a file behind.
-            self.may_create(&*disk, dir)?;
+        if Manifest::read(&*disk, dir)?.is_none()
+            && let Err(refused) = self.may_create(&*disk, dir)
+            && Manifest::read(&*disk, dir)?.is_none()
+        {
+            // Without the lock, which would leave a file behind; so it counts only if nobody was
+            // creating a database meanwhile, whose files we saw.
+            return Err(refused);
         }
         let lock = lock(&*disk, dir)?;
         let mut manifest = match Manifest::read(&*disk, dir)? {
