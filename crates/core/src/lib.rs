@@ -16,8 +16,8 @@
 //!
 //! # The parts
 //!
-//! Each module uses only those before it: `error, spec, record, arena, cc, space, recent, epoch, sets,
-//! codec, engine, commit, txn, table, session, manifest, recovery, db, open`.
+//! Each module uses only those before it: `error, spec, record, arena, cc, space, recent, epoch,
+//! sets, codec, engine, commit, txn, table, session, manifest, recovery, db, open`.
 //!
 //! Paper: tictoc-pwal, pwal
 

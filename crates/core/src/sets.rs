@@ -68,8 +68,9 @@ pub(crate) struct Mark {
 pub(crate) struct Sets {
     pub(crate) reads: Vec<Read>,
     gaps: Vec<Gap>,
-    /// The tables in which gaps were ever read or writes put off. They stay from one transaction to the next: counting
-    /// references to a table anew in each would be a counter that all workers share.
+    /// The tables in which gaps were ever read or writes put off. They stay from one transaction to
+    /// the next: counting references to a table anew in each would be a counter that all workers
+    /// share.
     spaces: Vec<Arc<Space>>,
     /// The one that was asked for last: most transactions stay with one for a while.
     last_space: usize,

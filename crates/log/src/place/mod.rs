@@ -90,8 +90,7 @@ impl Place {
     /// Nobody is making the next segment ready any more, and it is not.
     pub(crate) fn stop_preparing(&mut self) {
         if let Self::Segments(place) = self {
-            place.preparing = false;
-            place.requested = false;
+            place.stop_preparing();
         }
     }
 

@@ -97,10 +97,17 @@ impl SegmentPlace {
         }
     }
 
+    /// Nobody is making a segment ready any more, and it is not.
+    pub(crate) fn stop_preparing(&mut self) {
+        self.preparing = false;
+        self.requested = false;
+    }
+
     /// Takes back an order that could not be carried out. An old segment that kept its name is the
     /// first to be used again: left where it is, there would be a gap behind it once the next one
     /// gets another name.
     pub(crate) fn give_up(&mut self, job: &Job) {
+        self.stop_preparing();
         if let Some(old) = job.recycled {
             self.recyclable.push_front(old);
         }

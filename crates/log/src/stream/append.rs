@@ -176,14 +176,11 @@ impl<H: Held> Stream<H> {
                 place.put_spare(segment);
                 Ok(())
             }
-            (Ok(_), Place::Region(_)) => Ok(()),
-            (Err(error), place) => {
-                place.stop_preparing();
-                if let Place::Segments(place) = place {
-                    place.give_up(&job);
-                }
+            (Err(error), Place::Segments(place)) => {
+                place.give_up(&job);
                 Err(self.shared.poison.if_poisonous(error))
             }
+            (made, Place::Region(_)) => made.map(drop),
         };
         self.prepared.notify_all();
         (state, result)
