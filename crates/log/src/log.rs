@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-use namiki_platform::disk::Disk;
+use namiki_platform::disk::{AlignedBuf, Disk};
 use namiki_platform::{Lsn, Stamp, WorkerId};
 
 use crate::background;
@@ -90,6 +90,7 @@ impl<H: Held> Log<H> {
             }
         };
         let mut list = Vec::with_capacity(count);
+        let mut buffers = AlignedBuf::zeroed_together(2 * count, config.buffer_len()).into_iter();
         for index in 0..count {
             // `stream_count` comes from a u16.
             let worker = WorkerId(index as u16);
@@ -120,7 +121,8 @@ impl<H: Held> Log<H> {
                     (Place::Region(place), None)
                 }
             };
-            let stream = Stream::new(Arc::clone(&shared), worker, &config, place, maker);
+            let two = std::array::from_fn(|_| buffers.next().expect("there are two for each"));
+            let stream = Stream::new(Arc::clone(&shared), worker, &config, two, place, maker);
             list.push(CachePadded::new(stream));
         }
         let streams = Arc::new(Streams {

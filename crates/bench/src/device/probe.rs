@@ -17,6 +17,10 @@ use crate::interrupt;
 use crate::latency::Latencies;
 use crate::run::{StageResult, Stages, Total, share, staged};
 
+/// Length of the memory in which a thread's buffer lies, at least: in huge pages like the log's own
+/// buffers, which the device takes faster.
+const BUFFER_BYTES_MIN: usize = 512 << 10;
+
 /// What the threads of a probe do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -79,7 +83,9 @@ impl Probe {
             |thread| {
                 let target = Arc::clone(&targets[thread % targets.len()]);
                 let file = Arc::clone(&lock(&target).file);
-                let mut buffer = AlignedBuf::zeroed(self.bytes as usize);
+                let bytes = self.bytes as usize;
+                let mut buffer = AlignedBuf::with_capacity(bytes.max(BUFFER_BYTES_MIN));
+                buffer.resize(bytes);
                 let mut random = Random::stream(timed.seed, thread as u64);
                 random.fill(&mut buffer);
                 Ok(Worker {

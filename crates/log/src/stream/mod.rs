@@ -32,6 +32,7 @@ mod wait;
 use std::sync::Arc;
 use std::time::Duration;
 
+use namiki_platform::disk::AlignedBuf;
 use namiki_platform::{Lsn, WorkerId};
 
 use crate::config::{Group, Held, Layout, LogConfig};
@@ -83,10 +84,11 @@ impl<H: Held> Stream<H> {
         shared: Arc<Shared>,
         worker: WorkerId,
         config: &LogConfig,
+        buffers: [AlignedBuf; 2],
         place: Place,
         maker: Option<SegmentMaker>,
     ) -> Self {
-        let buffer_bytes = config.buffer_len();
+        let buffer_bytes = buffers[0].len();
         let region_block = matches!(place, Place::Region(_)).then(|| place.block_bytes());
         Self {
             shared,
@@ -99,7 +101,7 @@ impl<H: Held> Stream<H> {
             maker,
             appended: AtomicU64::new(0),
             hardened: AtomicU64::new(0),
-            state: Mutex::new(State::new(buffer_bytes, region_block, place)),
+            state: Mutex::new(State::new(buffers, region_block, place)),
             leaders: Default::default(),
             patient: Default::default(),
             prepared: Condvar::default(),

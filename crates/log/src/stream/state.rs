@@ -25,9 +25,9 @@ pub(super) struct Filling<H> {
 }
 
 impl<H: Held> Filling<H> {
-    fn new(buffer_bytes: usize, region_block: Option<usize>) -> Self {
+    fn new(buf: AlignedBuf, region_block: Option<usize>) -> Self {
         Self {
-            buf: AlignedBuf::zeroed(buffer_bytes),
+            buf,
             head: region_block.map(AlignedBuf::zeroed),
             used: FRAME_HEADER_BYTES,
             records: 0,
@@ -88,10 +88,11 @@ pub(super) struct State<H> {
 }
 
 impl<H: Held> State<H> {
-    pub(super) fn new(buffer_bytes: usize, region_block: Option<usize>, place: Place) -> Self {
+    pub(super) fn new(buffers: [AlignedBuf; 2], region_block: Option<usize>, place: Place) -> Self {
+        let [one, other] = buffers.map(|buf| Filling::new(buf, region_block));
         Self {
-            filling: Filling::new(buffer_bytes, region_block),
-            other: Some(Filling::new(buffer_bytes, region_block)),
+            filling: one,
+            other: Some(other),
             flights: 0,
             in_flight: None,
             appended: 0,

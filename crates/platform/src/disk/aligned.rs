@@ -1,24 +1,38 @@
 //! A growable byte buffer whose first byte is aligned for direct I/O.
-#![expect(unsafe_code, reason = "alignment beyond what Vec<u8> gives")]
+//!
+//! A device takes a long write in pieces, one for each run of bytes that lies together in physical
+//! memory: with ordinary pages one for every 4 KiB. In huge pages a frame of 192 KiB is one piece,
+//! and written a seventh faster.
+#![expect(unsafe_code, reason = "alignment and pages beyond what Vec<u8> gives")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::Arc;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::BUFFER_ALIGN_BYTES;
+use crate::huge_pages::{HUGE_PAGE_BYTES, advise_huge_pages};
+
+/// Memory from this length on is asked for in huge pages: of a shorter one too little would be used.
+const HUGE_FROM_BYTES: usize = 512 << 10;
 
 /// Bytes at an address that is a multiple of [`BUFFER_ALIGN_BYTES`].
 ///
 /// # Invariants
-/// - A1. `start` is valid for reads and writes of `capacity` initialised bytes, and owned.
+/// - A1. `start` is valid for reads and writes of `capacity` initialised bytes, which lie in
+///   `memory` and belong to this buffer alone.
 /// - A2. `len <= capacity`.
 pub struct AlignedBuf {
     start: NonNull<u8>,
     len: usize,
     capacity: usize,
+    /// Kept for the buffers that lie in it.
+    _memory: Arc<Memory>,
 }
 
-// SAFETY: the memory is owned (A1) and reached only through `&self` or `&mut self`.
+// SAFETY: the bytes belong to the buffer (A1) and are reached only through `&self` or `&mut self`.
 unsafe impl Send for AlignedBuf {}
 // SAFETY: as above; `&AlignedBuf` only reads.
 unsafe impl Sync for AlignedBuf {}
@@ -27,17 +41,13 @@ impl AlignedBuf {
     /// An empty buffer with room for at least `capacity` bytes, all of them zero.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
-        let capacity = capacity.max(1).next_multiple_of(BUFFER_ALIGN_BYTES);
-        let layout = Self::layout(capacity);
-        // SAFETY: the layout's size is not zero: `capacity` is at least BUFFER_ALIGN_BYTES.
-        let start = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start) else {
-            handle_alloc_error(layout)
-        };
+        let capacity = Self::whole(capacity);
+        let memory = Memory::zeroed(capacity);
         Self {
-            start,
+            start: memory.start,
             len: 0,
             capacity,
+            _memory: Arc::new(memory),
         }
     }
 
@@ -49,9 +59,28 @@ impl AlignedBuf {
         buf
     }
 
-    fn layout(capacity: usize) -> Layout {
-        Layout::from_size_align(capacity, BUFFER_ALIGN_BYTES)
-            .expect("a buffer is far smaller than the address space")
+    /// `count` buffers of `len` zero bytes each, side by side in one piece of memory, which lives as
+    /// long as any of them: for many that are each too short for a huge page.
+    #[must_use]
+    pub fn zeroed_together(count: usize, len: usize) -> Vec<Self> {
+        let capacity = Self::whole(len);
+        let bytes = capacity
+            .checked_mul(count.max(1))
+            .expect("buffers are far smaller than the address space");
+        let memory = Arc::new(Memory::zeroed(bytes));
+        (0..count)
+            .map(|at| Self {
+                // SAFETY: `at < count`, so that all of this buffer lies in the memory's `bytes`.
+                start: unsafe { memory.start.add(at * capacity) },
+                len,
+                capacity,
+                _memory: Arc::clone(&memory),
+            })
+            .collect()
+    }
+
+    fn whole(capacity: usize) -> usize {
+        capacity.max(1).next_multiple_of(BUFFER_ALIGN_BYTES)
     }
 
     /// How many bytes fit before the buffer has to move.
@@ -121,10 +150,83 @@ impl DerefMut for AlignedBuf {
     }
 }
 
-impl Drop for AlignedBuf {
+/// Where buffers lie.
+///
+/// # Invariants
+/// - M1. `start` is valid for reads and writes of the bytes that were asked for, which were zero at
+///   first; it is a multiple of [`BUFFER_ALIGN_BYTES`], and `origin` says how it is given back.
+struct Memory {
+    start: NonNull<u8>,
+    origin: Origin,
+}
+
+/// Where memory came from.
+enum Origin {
+    Allocator(Layout),
+    /// A mapping, by its first byte and its length.
+    Mapping(NonNull<u8>, usize),
+}
+
+// SAFETY: nothing is reached through it but by the buffers, each of which has bytes of its own.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// `bytes` zeros; `bytes` is not zero.
+    fn zeroed(bytes: usize) -> Self {
+        if bytes >= HUGE_FROM_BYTES
+            && let Some(mapped) = Self::mapped(bytes)
+        {
+            return mapped;
+        }
+        let layout = Layout::from_size_align(bytes, BUFFER_ALIGN_BYTES)
+            .expect("a buffer is far smaller than the address space");
+        // SAFETY: the layout's size is not zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else {
+            handle_alloc_error(layout)
+        };
+        Self {
+            start,
+            origin: Origin::Allocator(layout),
+        }
+    }
+
+    /// Memory of its own from the kernel, in huge pages if there are any: an allocator's may have
+    /// been used before, page by page.
+    fn mapped(bytes: usize) -> Option<Self> {
+        let used = bytes.checked_next_multiple_of(HUGE_PAGE_BYTES)?;
+        // The kernel need not begin a mapping where a huge page could begin.
+        let length = used.checked_add(HUGE_PAGE_BYTES)?;
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address that the kernel chooses touches nothing there is.
+        let first = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), length, rights, MapFlags::PRIVATE).ok()?
+        };
+        let first = NonNull::new(first.cast::<u8>())?;
+        let skipped = first.as_ptr().align_offset(HUGE_PAGE_BYTES);
+        // SAFETY: `skipped` is less than a huge page, and one more than `used` was mapped.
+        let start = unsafe { first.add(skipped) };
+        advise_huge_pages(start.as_ptr(), used);
+        Some(Self {
+            start,
+            origin: Origin::Mapping(first, length),
+        })
+    }
+}
+
+impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: allocated in `with_capacity` with this layout; `capacity` never changes.
-        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.capacity)) };
+        match self.origin {
+            // SAFETY: allocated in `zeroed` with this layout, and no buffer is left in it.
+            Origin::Allocator(layout) => unsafe { dealloc(self.start.as_ptr(), layout) },
+            Origin::Mapping(first, length) => {
+                // SAFETY: mapped in `mapped` with this length, and no buffer is left in it. That
+                // cannot fail.
+                let _ = unsafe { munmap(first.as_ptr().cast(), length) };
+            }
+        }
     }
 }
 
@@ -148,5 +250,37 @@ mod tests {
         buf.clear();
         buf.resize(4);
         assert_eq!(&buf[..], [0; 4]);
+    }
+
+    #[test]
+    fn buffers_side_by_side_are_each_their_own() {
+        for len in [1, 4096, 5000, 300_000] {
+            let mut buffers = AlignedBuf::zeroed_together(7, len);
+            for (number, buf) in buffers.iter_mut().enumerate() {
+                assert!(buf.iter().all(|byte| *byte == 0));
+                assert_eq!((buf.len(), buf.as_ptr() as usize % 4096), (len, 0));
+                buf.fill(number as u8 + 1);
+            }
+            // Growing, one moves away; dropped, one leaves the others where they are.
+            buffers[3].resize(len + 10_000);
+            drop(buffers.remove(0));
+            for (number, buf) in buffers.iter().enumerate() {
+                assert!(buf[..len].iter().all(|byte| *byte == number as u8 + 2));
+            }
+        }
+        assert!(AlignedBuf::zeroed_together(0, 10).is_empty());
+    }
+
+    #[test]
+    fn a_long_buffer_begins_where_a_huge_page_can_begin() {
+        let mut buf = AlignedBuf::zeroed(3 * HUGE_FROM_BYTES);
+        assert_eq!(buf.as_ptr() as usize % HUGE_PAGE_BYTES, 0);
+        assert!(buf.iter().all(|byte| *byte == 0));
+        buf.fill(7);
+        buf.resize(9 * HUGE_FROM_BYTES);
+        assert_eq!(
+            (buf[3 * HUGE_FROM_BYTES - 1], buf[3 * HUGE_FROM_BYTES]),
+            (7, 0)
+        );
     }
 }
