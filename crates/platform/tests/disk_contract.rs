@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namiki_platform::disk::{
-    AlignedBuf, BUFFER_ALIGN_BYTES, DelayedDisk, DirectDisk, Disk, NullDisk, SimDisk, SyncedDisk,
-    WriteMode, open_best,
+    AlignedBuf, BUFFER_ALIGN_BYTES, DelayedDisk, DirectDisk, Disk, DiskFile, NullDisk,
+    PendingWrite, SimDisk, SyncedDisk, WriteMode, open_best,
 };
 
 /// Runs `claim` on every kind of disk in an empty directory. Direct I/O is left out where the
@@ -256,6 +256,93 @@ fn writers_of_different_files_and_places_do_not_disturb_each_other() {
         let back = disk.read(&dir.join("shared")).unwrap();
         for (at, &byte) in back.iter().enumerate() {
             assert_eq!(usize::from(byte), at / 4096 % 4 + 1, "{kind}");
+        }
+    });
+}
+
+/// Begins a write, or does it at once where the disk cannot begin one; says whether it could.
+fn begin(file: &dyn DiskFile, at: u64, buf: AlignedBuf) -> Result<Box<dyn PendingWrite>, ()> {
+    let len = buf.len();
+    file.begin_write(at, buf, len)
+        .map_err(|buf| file.write_durable(at, &buf).unwrap())
+}
+
+#[test]
+fn writes_that_were_begun_are_there_when_they_end_whoever_ends_them() {
+    on_every_disk(|disk, dir, kind| {
+        if kind == "null" {
+            return;
+        }
+        let path = dir.join("a");
+        let file = disk.create(&path, 64 * 4096).unwrap();
+        for round in 0..3_u8 {
+            // Many at once; from threads that end before their writes do.
+            let pending: Vec<_> = std::thread::scope(|scope| {
+                let begun: Vec<_> = (0..16)
+                    .map(|slot| {
+                        let buf = filled(4 * 4096, round * 16 + slot);
+                        let file = &file;
+                        scope.spawn(move || begin(&**file, u64::from(slot) * 4 * 4096, buf))
+                    })
+                    .collect();
+                begun.into_iter().map(|one| one.join().unwrap()).collect()
+            });
+            for (slot, pending) in pending.into_iter().enumerate() {
+                let Ok(mut pending) = pending else { continue };
+                match slot % 4 {
+                    0 => drop(pending),
+                    1 => while kind == "direct" && !pending.is_complete() {},
+                    _ => {
+                        let (buf, outcome) = pending.wait();
+                        outcome.unwrap();
+                        assert!(buf.iter().all(|byte| usize::from(*byte) % 16 == slot));
+                    }
+                }
+            }
+            let back = disk.read(&path).unwrap();
+            for (at, &byte) in back.iter().enumerate() {
+                assert_eq!(
+                    usize::from(byte),
+                    usize::from(round) * 16 + at / 4096 / 4,
+                    "{kind}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn only_the_bytes_asked_for_are_written() {
+    on_every_disk(|disk, dir, kind| {
+        if kind == "null" {
+            return;
+        }
+        let path = dir.join("a");
+        let file = disk.create(&path, 4 * 4096).unwrap();
+        match file.begin_write(4096, filled(2 * 4096, 5), 4096) {
+            Ok(pending) => {
+                let (buf, outcome) = pending.wait();
+                outcome.unwrap();
+                assert_eq!(buf.len(), 2 * 4096, "{kind}");
+            }
+            Err(buf) => file.write_durable(4096, &buf[..4096]).unwrap(),
+        }
+        let back = disk.read(&path).unwrap();
+        for (at, &byte) in back.iter().enumerate() {
+            assert_eq!(byte == 5, at / 4096 == 1, "{kind}: {at}");
+        }
+    });
+}
+
+#[test]
+fn a_write_that_does_not_fit_is_not_begun() {
+    on_every_disk(|disk, dir, kind| {
+        let file = disk.create(&dir.join("a"), 2 * 4096).unwrap();
+        for (at, len) in [(1, 4096), (0, 100), (4096, 2 * 4096), (u64::MAX - 511, 512)] {
+            let Err(buf) = file.begin_write(at, filled(2 * 4096, 1), len) else {
+                panic!("{kind}: {len} bytes at {at}");
+            };
+            assert_eq!(buf.len(), 2 * 4096);
         }
     });
 }

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "alignment and pages beyond what Vec<u8> gives")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::num::NonZeroUsize;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -21,15 +22,15 @@ const HUGE_FROM_BYTES: usize = 512 << 10;
 /// Bytes at an address that is a multiple of [`BUFFER_ALIGN_BYTES`].
 ///
 /// # Invariants
-/// - A1. `start` is valid for reads and writes of `capacity` initialised bytes, which lie in
-///   `memory` and belong to this buffer alone.
+/// - A1. `start` is valid for reads and writes of `capacity` initialised bytes, which belong to this
+///   buffer alone; they lie in the memory that it keeps, unless there are none.
 /// - A2. `len <= capacity`.
 pub struct AlignedBuf {
     start: NonNull<u8>,
     len: usize,
     capacity: usize,
     /// Kept for the buffers that lie in it.
-    _memory: Arc<Memory>,
+    _memory: Option<Arc<Memory>>,
 }
 
 // SAFETY: the bytes belong to the buffer (A1) and are reached only through `&self` or `&mut self`.
@@ -47,7 +48,7 @@ impl AlignedBuf {
             start: memory.start,
             len: 0,
             capacity,
-            _memory: Arc::new(memory),
+            _memory: Some(Arc::new(memory)),
         }
     }
 
@@ -74,7 +75,7 @@ impl AlignedBuf {
                 start: unsafe { memory.start.add(at * capacity) },
                 len,
                 capacity,
-                _memory: Arc::clone(&memory),
+                _memory: Some(Arc::clone(&memory)),
             })
             .collect()
     }
@@ -131,6 +132,19 @@ impl AlignedBuf {
             let mut larger = Self::with_capacity(len.max(self.capacity * 2));
             larger.extend_from_slice(self);
             *self = larger;
+        }
+    }
+}
+
+impl Default for AlignedBuf {
+    /// An empty buffer without memory.
+    fn default() -> Self {
+        const NOWHERE: NonZeroUsize = NonZeroUsize::new(BUFFER_ALIGN_BYTES).unwrap();
+        Self {
+            start: NonNull::without_provenance(NOWHERE),
+            len: 0,
+            capacity: 0,
+            _memory: None,
         }
     }
 }

@@ -19,7 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, StatxFlags};
 
 use super::files::{self, FileBacked};
-use super::{AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, SyncedDisk};
+use super::ring::RingPool;
+use super::{AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, PendingWrite, SyncedDisk};
 
 /// Smallest unit of a direct write that this crate ever uses.
 const SECTOR_BYTES: usize = 512;
@@ -28,14 +29,16 @@ const SECTOR_BYTES: usize = 512;
 ///
 /// Opening or creating a file fails with `Unsupported` where the file system has no direct I/O;
 /// [`open_best`] then finds the next best.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct DirectDisk;
+#[derive(Clone, Debug, Default)]
+pub struct DirectDisk {
+    rings: Arc<RingPool>,
+}
 
 impl DirectDisk {
-    /// The disk; it has no state.
+    /// The disk. All its clones' writes that go on by themselves share what carries them.
     #[must_use]
-    pub const fn new() -> Self {
-        Self
+    pub fn new() -> Self {
+        Self::default()
     }
 }
 
@@ -87,8 +90,12 @@ pub fn open_best(dir: &Path) -> io::Result<(Arc<dyn Disk>, WriteMode)> {
 impl FileBacked for DirectDisk {
     fn open_file(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = options().open(path).map_err(|e| unsupported(path, e))?;
-        let len_bytes = files::length_of(&file)?;
-        DirectFile::with(file, len_bytes, path)
+        Ok(Arc::new(DirectFile {
+            len_bytes: files::length_of(&file)?,
+            block_bytes: block_of(&file, path)?,
+            file: Arc::new(file),
+            rings: Arc::clone(&self.rings),
+        }))
     }
 
     fn create_file(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
@@ -133,20 +140,10 @@ fn no_direct_io(path: &Path) -> io::Error {
 
 #[derive(Debug)]
 struct DirectFile {
-    file: File,
+    file: Arc<File>,
     len_bytes: u64,
     block_bytes: usize,
-}
-
-impl DirectFile {
-    fn with(file: File, len_bytes: u64, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let block_bytes = block_of(&file, path)?;
-        Ok(Arc::new(Self {
-            file,
-            len_bytes,
-            block_bytes,
-        }))
-    }
+    rings: Arc<RingPool>,
 }
 
 /// The unit of direct transfers: what the file system says, or the smallest one it takes.
@@ -188,6 +185,19 @@ impl DiskFile for DirectFile {
         files::check_write(self, offset, bytes)?;
         // Continues after EINTR and after a short write, and returns every other error (R1).
         self.file.write_all_at(bytes, offset)
+    }
+
+    fn begin_write(
+        &self,
+        offset: u64,
+        buf: AlignedBuf,
+        len: usize,
+    ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
+        match files::check_write(self, offset, &buf[..len]) {
+            Ok(()) => self.rings.begin(&self.file, offset, buf, len),
+            // The caller's own attempt says what is wrong.
+            Err(_) => Err(buf),
+        }
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {

@@ -9,6 +9,7 @@ mod delayed;
 mod direct;
 mod files;
 mod null;
+mod ring;
 pub mod sim;
 mod synced;
 
@@ -117,6 +118,25 @@ pub trait DiskFile: Send + Sync + Debug {
     /// which nobody can know what the device kept.
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
+    /// Begins to write the first `len` bytes of `buf` durably, as [`DiskFile::write_durable`] does,
+    /// and leaves the caller to do something else meanwhile. What is wrong with the write, its end
+    /// says.
+    ///
+    /// # Errors
+    /// The buffer, untouched, where the disk can only write while its caller waits.
+    ///
+    /// # Panics
+    /// If the buffer is shorter than `len`.
+    fn begin_write(
+        &self,
+        offset: u64,
+        buf: AlignedBuf,
+        len: usize,
+    ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
+        let _ = (offset, len);
+        Err(buf)
+    }
+
     /// Reads up to `into.len()` bytes at `offset`; fewer only at the end of the file. Alignment as
     /// for writing.
     ///
@@ -129,6 +149,16 @@ pub trait DiskFile: Send + Sync + Debug {
 
     /// The unit of offsets and lengths: 512 or 4096.
     fn block_bytes(&self) -> usize;
+}
+
+/// A durable write that has begun. Dropped, it is waited for.
+pub trait PendingWrite: Send {
+    /// Whether it has come to its end, good or bad. Does not wait.
+    fn is_complete(&mut self) -> bool;
+
+    /// Waits for the end, and gives the buffer back with what [`DiskFile::write_durable`] would have
+    /// returned.
+    fn wait(self: Box<Self>) -> (AlignedBuf, io::Result<()>);
 }
 
 /// A file found by [`Disk::list`].

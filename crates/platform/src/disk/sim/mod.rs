@@ -47,11 +47,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use self::contents::{Contents, FileId, NameChange};
-use self::fault::Faults;
+use self::fault::{Failure, Faults};
 use self::pages::Pages;
 use self::trace::{Event, Frontier};
 use super::files::{self, parent_of};
-use super::{DirLock, Disk, DiskFile, FileEntry};
+use super::{AlignedBuf, DirLock, Disk, DiskFile, FileEntry, PendingWrite};
 use crate::random::Random;
 
 pub use fault::{Fault, Step};
@@ -85,6 +85,7 @@ struct State {
     files_ever: FileId,
     writes_ever: u64,
     yields: Option<Random>,
+    asked_in_vain: Option<u64>,
 }
 
 impl SimDisk {
@@ -107,6 +108,7 @@ impl SimDisk {
                 files_ever,
                 writes_ever: 0,
                 yields: None,
+                asked_in_vain: None,
             }),
             frontier: Mutex::new(Frontier::new(base.clone())),
             base,
@@ -119,6 +121,13 @@ impl SimDisk {
     pub fn with_yields(self, seed: u64) -> Self {
         self.0.state.lock().yields = Some(Random::seeded(seed));
         self
+    }
+
+    /// Lets the next writes that are begun answer that they are not complete as often as said, and
+    /// never anything else if that is `u64::MAX`: they then end when they are waited for. Without
+    /// this, some are complete at once, some after two questions, and some never.
+    pub fn complete_after(&self, questions: u64) {
+        self.0.state.lock().asked_in_vain = Some(questions);
     }
 
     /// Limits the bytes of all files together, or lifts the limit.
@@ -238,24 +247,45 @@ impl SimDisk {
 
     /// Begins, lets others run, ends.
     fn write(&self, file: FileId, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let bytes: Arc<[u8]> = bytes.into();
-        let (write, failure, yields) = {
-            let mut state = self.0.state.lock();
-            let failure = state.faults.meet(Step::Write).err();
-            let write = state.writes_ever;
-            state.writes_ever += 1;
-            state.trace.push(Event::Begin {
-                write,
-                file,
-                offset,
-                bytes: Arc::clone(&bytes),
-            });
-            let yields = state.yields.as_mut().map_or(0, |random| random.below(4));
-            (write, failure, yields)
-        };
-        for _ in 0..yields {
+        let begun = self.begin(file, offset, bytes);
+        for _ in 0..begun.yields {
             std::thread::yield_now();
         }
+        self.end(begun)
+    }
+
+    fn begin(&self, file: FileId, offset: u64, bytes: &[u8]) -> Begun {
+        let bytes: Arc<[u8]> = bytes.into();
+        let mut state = self.0.state.lock();
+        let failure = state.faults.meet(Step::Write).err();
+        let write = state.writes_ever;
+        state.writes_ever += 1;
+        state.trace.push(Event::Begin {
+            write,
+            file,
+            offset,
+            bytes: Arc::clone(&bytes),
+        });
+        let yields = state.yields.as_mut().map_or(0, |random| random.below(4));
+        Begun {
+            write,
+            file,
+            offset,
+            bytes,
+            failure,
+            yields,
+        }
+    }
+
+    fn end(&self, begun: Begun) -> io::Result<()> {
+        let Begun {
+            write,
+            file,
+            offset,
+            bytes,
+            failure,
+            ..
+        } = begun;
         let mut state = self.0.state.lock();
         let Some(failure) = failure else {
             state.live.write(file, offset, &bytes);
@@ -471,6 +501,52 @@ impl Drop for Held {
     }
 }
 
+/// A write under way.
+struct Begun {
+    write: u64,
+    file: FileId,
+    offset: u64,
+    bytes: Arc<[u8]>,
+    failure: Option<Failure>,
+    yields: u64,
+}
+
+/// A write under way that nobody waits for yet.
+struct SimWrite {
+    disk: SimDisk,
+    /// None once it has ended.
+    begun: Option<Begun>,
+    buf: AlignedBuf,
+    /// How often it is still asked in vain whether it is complete.
+    asked_in_vain: u64,
+}
+
+impl PendingWrite for SimWrite {
+    fn is_complete(&mut self) -> bool {
+        match self.asked_in_vain {
+            0 => true,
+            u64::MAX => false,
+            _ => {
+                self.asked_in_vain -= 1;
+                false
+            }
+        }
+    }
+
+    fn wait(mut self: Box<Self>) -> (AlignedBuf, io::Result<()>) {
+        let ended = self.begun.take().map(|begun| self.disk.end(begun));
+        (std::mem::take(&mut self.buf), ended.unwrap_or(Ok(())))
+    }
+}
+
+impl Drop for SimWrite {
+    fn drop(&mut self) {
+        if let Some(begun) = self.begun.take() {
+            drop(self.disk.end(begun));
+        }
+    }
+}
+
 struct SimFile {
     disk: SimDisk,
     id: FileId,
@@ -487,6 +563,29 @@ impl DiskFile for SimFile {
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         files::check_write(self, offset, bytes)?;
         self.disk.write(self.id, offset, bytes)
+    }
+
+    fn begin_write(
+        &self,
+        offset: u64,
+        buf: AlignedBuf,
+        len: usize,
+    ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
+        if files::check_write(self, offset, &buf[..len]).is_err() {
+            return Err(buf);
+        }
+        let begun = self.disk.begin(self.id, offset, &buf[..len]);
+        let told = self.disk.0.state.lock().asked_in_vain;
+        Ok(Box::new(SimWrite {
+            disk: self.disk.clone(),
+            asked_in_vain: told.unwrap_or(match begun.write % 3 {
+                0 => 0,
+                1 => 2,
+                _ => u64::MAX,
+            }),
+            begun: Some(begun),
+            buf,
+        }))
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
