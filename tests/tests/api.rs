@@ -6,7 +6,7 @@
 )]
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -355,6 +355,55 @@ fn a_ticket_is_acknowledged_when_its_group_is_flushed_and_not_before() {
         assert!(!db.is_acknowledged(&fifth), "{spec}");
         db.wait(&fifth).unwrap();
         assert!(db.is_acknowledged(&fifth), "{spec}");
+    }
+}
+
+/// A group that was left to the disk is acknowledged when somebody asks, once it is written.
+#[test]
+fn a_launched_group_is_acknowledged_when_somebody_asks() {
+    for spec in ["TT(NLR)+PWAL(3)", "TT(ELR)+PWAL(3)"] {
+        let disk = SimDisk::new();
+        let db = Database::builder()
+            .spec(spec.parse().unwrap())
+            .streams(NonZeroU16::new(1).unwrap())
+            .group_wait_max(Duration::MAX)
+            .launch_from(NonZeroU32::new(3).unwrap())
+            .disk(Arc::new(disk.clone()))
+            .open("/db")
+            .unwrap();
+        let table = db.table::<u64, i64>("numbers").unwrap();
+        let mut session = db.session_on(WorkerId(0)).unwrap();
+        let mut commit = |key: u64| {
+            let put = session.transact_async(|tx| tx.put(&table, &key, &1));
+            put.unwrap().1
+        };
+        disk.complete_after(4);
+        let tickets = [1, 2, 3].map(&mut commit);
+        for _ in 0..4 {
+            assert!(!db.is_acknowledged(&tickets[0]), "{spec}");
+        }
+        assert!(
+            tickets.iter().all(|ticket| db.is_acknowledged(ticket)),
+            "{spec}"
+        );
+        // Never by itself: whoever waits brings it to its end, and so does who needs its records.
+        disk.complete_after(u64::MAX);
+        let tickets = [4, 5, 6].map(&mut commit);
+        assert!(!db.is_acknowledged(&tickets[2]), "{spec}");
+        db.wait(&tickets[0]).unwrap();
+        assert!(
+            tickets.iter().all(|ticket| db.is_acknowledged(ticket)),
+            "{spec}"
+        );
+        let tickets = [7, 8, 9].map(&mut commit);
+        assert!(!db.is_acknowledged(&tickets[0]), "{spec}");
+        commit(7);
+        assert_eq!(
+            db.is_acknowledged(&tickets[0]),
+            spec.contains("NLR"),
+            "{spec}"
+        );
+        db.close().unwrap();
     }
 }
 

@@ -6,7 +6,7 @@
     reason = "a test fails by panicking, and prints its seeds"
 )]
 
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ fn open(spec: Spec, disk: &SimDisk, wait: Duration) -> Database {
         .streams(STREAMS)
         .disk(disk)
         .group_wait_max(wait)
+        // Groups of one are waited for, and larger ones left to the disk.
+        .launch_from(NonZeroU32::MIN.saturating_add(1))
         .buffer_bytes(16 << 10)
         .segment_bytes(256 << 10)
         .open("/db")

@@ -138,7 +138,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     };
     engine.epochs.deregister(slot);
     if appended.group_is_full {
-        stream.flush().map_err(Error::OutcomeUnknown)?;
+        stream.begin_flush().map_err(Error::OutcomeUnknown)?;
     }
     let awaits = if R::EARLY {
         Awaits::Prefix(Some(appended.ticket), appended.ticket.lsn)

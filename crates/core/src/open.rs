@@ -50,6 +50,7 @@ pub struct Builder {
     tree: TreeKind,
     streams: Option<NonZeroU16>,
     group_wait_max: Duration,
+    launch_from: NonZeroU32,
     sequencer: SequencerKind,
     record_format: RecordFormat,
     buffer_bytes: usize,
@@ -86,6 +87,7 @@ impl Default for Builder {
             tree: TreeKind::default(),
             streams: None,
             group_wait_max: Duration::from_millis(1),
+            launch_from: LogConfig::LAUNCH_FROM,
             sequencer: SequencerKind::FetchAdd,
             record_format: RecordFormat::Compact,
             buffer_bytes: 256 << 10,
@@ -146,6 +148,16 @@ impl Builder {
     #[must_use]
     pub fn group_wait_max(mut self, wait: Duration) -> Self {
         self.group_wait_max = wait;
+        self
+    }
+
+    /// From how many commits on a full group is written while its session goes on with the next
+    /// one, where the disk can write on its own. Default: 64. Its commits are then acknowledged, and
+    /// under normal lock release their records unlocked, when a session next commits, waits or asks
+    /// for an acknowledgement, or after [`Builder::group_wait_max`].
+    #[must_use]
+    pub fn launch_from(mut self, commits: NonZeroU32) -> Self {
+        self.launch_from = commits;
         self
     }
 
@@ -415,6 +427,7 @@ impl Builder {
             streams: self.streams.unwrap_or(cores),
             group,
             group_wait_max: self.group_wait_max,
+            launch_from: self.launch_from,
             sequencer,
             buffer_bytes: self.buffer_bytes,
             placement: match &self.shared_device {

@@ -690,9 +690,16 @@ pub(crate) fn is_acknowledged(engine: &Engine, ticket: &Ticket) -> bool {
         return false;
     }
     let Some(log) = &engine.log else { return true };
-    match ticket.awaits {
+    let acknowledged = || match ticket.awaits {
         Awaits::Nothing => true,
         Awaits::Group(group) => log.stream(group.worker).is_hardened(group),
         Awaits::Prefix(_, lsn) => log.is_covered(lsn),
+    };
+    acknowledged() || {
+        // The group may have been written while nobody looked. If the log has failed, it was not.
+        if let Awaits::Group(group) | Awaits::Prefix(Some(group), _) = ticket.awaits {
+            drop(log.stream(group.worker).poll());
+        }
+        acknowledged()
     }
 }

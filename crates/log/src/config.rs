@@ -124,6 +124,11 @@ pub struct LogConfig {
     /// Longest a commit waits for its group. `Duration::MAX`: no limit and no flusher thread; who
     /// waits for a commit then flushes at once.
     pub group_wait_max: Duration,
+    /// From how many commits on the flush of a full group is left to the disk, where the disk can
+    /// write on its own, and its worker goes on: see `Stream::begin_flush`. A write that is left alone
+    /// costs more processor time than one that is waited for, which the few commits of a smaller
+    /// group do not make up for.
+    pub launch_from: NonZeroU32,
     /// Where LSNs come from.
     pub sequencer: SequencerKind,
     /// Length of a buffer (a stream has two), and so of the longest frame; rounded up to 4 KiB.
@@ -143,6 +148,9 @@ pub struct LogConfig {
 }
 
 impl LogConfig {
+    /// The default of [`LogConfig::launch_from`].
+    pub const LAUNCH_FROM: NonZeroU32 = NonZeroU32::new(64).unwrap();
+
     /// A P-WAL with the defaults of the papers: groups of 16 flushed after a millisecond at the
     /// latest, buffers of 256 KiB, segments of 64 MiB.
     #[must_use]
@@ -152,6 +160,7 @@ impl LogConfig {
             streams: NonZeroU16::MIN,
             group: Group::Count(NonZeroU32::MIN.saturating_add(15)),
             group_wait_max: Duration::from_millis(1),
+            launch_from: Self::LAUNCH_FROM,
             sequencer: SequencerKind::None,
             buffer_bytes: 256 << 10,
             placement: Placement::Segments {

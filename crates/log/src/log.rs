@@ -45,7 +45,7 @@ pub struct LogCounters {
     pub commits: u64,
     /// Attempts to draw an LSN that somebody else won; compare-and-swap only.
     pub cas_misses: u64,
-    /// Time spent writing frames.
+    /// Sum over all frames of the time from the beginning of the write until its end was seen.
     pub flush_ns: u64,
 }
 

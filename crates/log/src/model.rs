@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
-use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry};
+use namiki_platform::disk::{AlignedBuf, DirLock, Disk, DiskFile, FileEntry, PendingWrite};
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
 use crate::format::frame::{FRAME_HEADER_BYTES, peek, record};
@@ -75,6 +75,16 @@ impl DiskFile for ModelDisk {
         Ok(())
     }
 
+    fn begin_write(
+        &self,
+        _offset: u64,
+        buf: AlignedBuf,
+        len: usize,
+    ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
+        let file = self.file();
+        Ok(Box::new(ModelWrite { file, buf, len }))
+    }
+
     fn read_at(&self, _offset: u64, _into: &mut [u8]) -> io::Result<usize> {
         Ok(0)
     }
@@ -85,6 +95,24 @@ impl DiskFile for ModelDisk {
 
     fn block_bytes(&self) -> usize {
         512
+    }
+}
+
+/// A write that reaches the disk at the last moment.
+struct ModelWrite {
+    file: Arc<dyn DiskFile>,
+    buf: AlignedBuf,
+    len: usize,
+}
+
+impl PendingWrite for ModelWrite {
+    fn is_complete(&mut self) -> bool {
+        true
+    }
+
+    fn wait(self: Box<Self>) -> (AlignedBuf, io::Result<()>) {
+        let written = self.file.write_durable(0, &self.buf[..self.len]);
+        (self.buf, written)
     }
 }
 
@@ -141,6 +169,7 @@ impl World {
             streams: NonZeroU16::new(streams).unwrap(),
             group,
             group_wait_max: Duration::MAX,
+            launch_from: NonZeroU32::MIN,
             sequencer: SequencerKind::FetchAdd,
             buffer_bytes: 4096,
             placement: Placement::Segments {
@@ -297,6 +326,111 @@ fn append_to_groups_of_two(world: &World) {
         assert!(world.log.stream(WorkerId(0)).is_hardened(ticket));
         assert!(world.disk.holds(ticket.lsn.0 - 1) && world.disk.holds(ticket.lsn.0));
     }
+}
+
+#[test]
+fn everyone_who_waits_for_a_launched_flight_is_woken() {
+    explore(|| {
+        let group = Group::Count(NonZeroU32::new(2).unwrap());
+        let world = World::with_group(1, Layout::PerWorker, group, false);
+        let others = [0, 1].map(|_| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || launch_and_wait(&world))
+        });
+        launch_and_wait(&world);
+        for other in others {
+            other.join().unwrap();
+        }
+        assert_eq!(world.log.horizon(), Lsn(4));
+        world.check_horizon();
+    });
+}
+
+fn launch_and_wait(world: &World) {
+    let stream = world.log.stream(WorkerId(0));
+    let appended = stream
+        .append(Stamp(1), Epoch(1), 8, |_, _| {}, |()| {})
+        .unwrap();
+    if appended.group_is_full {
+        stream.begin_flush().unwrap();
+    }
+    stream.wait_hardened(appended.ticket).unwrap();
+    assert!(world.disk.holds(appended.ticket.lsn.0));
+}
+
+#[test]
+fn a_flight_that_is_left_alone_wakes_those_who_wait_for_it() {
+    explore(|| {
+        let world = World::new(1, Layout::PerWorker, false);
+        let ticket = world.append(0, 8).unwrap();
+        let launcher = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.log.stream(WorkerId(0)).begin_flush().unwrap())
+        };
+        world.log.stream(WorkerId(0)).wait_hardened(ticket).unwrap();
+        assert!(world.disk.holds(ticket.lsn.0));
+        launcher.join().unwrap();
+    });
+}
+
+#[test]
+fn a_launched_flight_is_landed_once_by_whoever_comes_first() {
+    explore(|| {
+        let world = World::new(1, Layout::PerWorker, false);
+        let first = world.append(0, 8).unwrap();
+        world.log.stream(WorkerId(0)).begin_flush().unwrap();
+        let others = [true, false].map(|polls| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let stream = world.log.stream(WorkerId(0));
+                if polls {
+                    stream.poll().unwrap();
+                } else {
+                    stream.flush().unwrap();
+                    assert!(stream.is_hardened(first));
+                }
+                if stream.is_hardened(first) {
+                    assert!(world.disk.holds(first.lsn.0));
+                }
+            })
+        });
+        // Lands it, too, or finds it landed, and launches another.
+        world.append(0, 8).unwrap();
+        world.log.stream(WorkerId(0)).begin_flush().unwrap();
+        world.check_horizon();
+        for other in others {
+            other.join().unwrap();
+        }
+        world.log.close().unwrap();
+        assert_eq!(world.log.counters().flushes, 2);
+        assert_eq!(world.log.horizon(), Lsn(3));
+        world.check_horizon();
+    });
+}
+
+#[test]
+fn a_launched_write_that_fails_wakes_everybody_with_the_error() {
+    explore(|| {
+        let world = World::new(1, Layout::PerWorker, true);
+        let others = [0, 1].map(|_| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let stream = world.log.stream(WorkerId(0));
+                if let Ok(ticket) = world.append(0, 8) {
+                    // The error of its own write comes later, but may be another's.
+                    let _ = stream.begin_flush();
+                    assert!(stream.wait_hardened(ticket).is_err());
+                    assert!(!stream.is_hardened(ticket));
+                }
+            })
+        });
+        for other in others {
+            other.join().unwrap();
+        }
+        assert!(world.log.poisoned().is_some());
+        assert!(world.log.close().is_err());
+        assert_eq!(world.log.horizon(), Lsn(1));
+    });
 }
 
 #[test]

@@ -56,6 +56,10 @@ mod model {
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().expect("no thread of a model panics")
         }
+
+        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
+        }
     }
 
     pub(crate) struct Condvar(loom::sync::Condvar);

@@ -121,6 +121,8 @@ impl Setup {
                     .map_or(Duration::MAX, Duration::from_millis),
             )
             .attempts_max(NonZeroU32::MIN)
+            // Groups of one are waited for, and larger ones left to the disk.
+            .launch_from(NonZeroU32::MIN.saturating_add(1))
             .buffer_bytes(8 << 10)
             .segment_bytes(16 << 10)
             .replay_order(self.order)

@@ -11,7 +11,7 @@ mod child;
 mod power;
 mod witness;
 
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -82,6 +82,8 @@ impl Opening {
             .spec(self.spec)
             .streams(NonZeroU16::new(self.streams).unwrap_or(NonZeroU16::MIN))
             .group_wait_max(Duration::from_millis(1))
+            // Groups of one are waited for, and larger ones left to the disk.
+            .launch_from(NonZeroU32::MIN.saturating_add(1))
             // Small, so that a round goes through several files.
             .segment_bytes(64 << 10)
             .buffer_bytes(16 << 10)

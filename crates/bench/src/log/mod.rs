@@ -405,7 +405,7 @@ impl LogArgs {
 }
 
 impl Worker {
-    /// Appends commits and leads a flush whenever a group is full.
+    /// Appends commits and begins a flush whenever a group is full.
     fn stage(&mut self, length: Length, stages: &Stages) -> Result<StageResult, BenchError> {
         let end = match length {
             Length::Time(_) => u64::MAX,
@@ -426,7 +426,7 @@ impl Worker {
             let appended = stream.append(Stamp(number), Epoch(1), payload.len(), encode, |_| {})?;
             self.committed = number;
             if appended.group_is_full {
-                stream.flush()?;
+                stream.begin_flush()?;
             }
         }
         stream.flush()?;

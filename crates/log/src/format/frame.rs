@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   0  magic "NLF1"                    4   starts at a block boundary
-//!   4  CRC-32C                         4   of bytes 8.. to the length, see `Seed`
+//!   4  CRC-32C                         4   of the records, then of bytes 8..72, then of the `Salt`
 //!   8  length                          4   header and records, without the padding
 //!  12  record count                    4
 //!  16  sequence number                 8   per stream and generation, from 1
@@ -59,11 +59,11 @@ pub struct FrameHeader {
     pub worker: WorkerId,
 }
 
-/// What the checksum starts from: whose log this is, and where the frame stands in it.
+/// What the checksum ends with: whose log this is, and where the frame stands in it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seed(u32);
+pub(crate) struct Salt(u32);
 
-impl Seed {
+impl Salt {
     /// For a database.
     pub(crate) fn of(identity: u128) -> Self {
         Self(crc32c::crc32c(&identity.to_le_bytes()))
@@ -76,15 +76,46 @@ impl Seed {
         put(&mut place, 8, offset.to_le_bytes());
         Self(crc32c::crc32c_append(self.0, &place))
     }
+}
 
-    pub(crate) fn crc(self, bytes: &[u8]) -> u32 {
-        crc32c::crc32c_append(self.0, bytes)
+/// The checksum of a frame's first records. They come first, so that most of a long frame is summed
+/// while it fills, from the caches, and not when somebody waits for it to be written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Digest {
+    crc: u32,
+    /// End of the records that are in it.
+    through: usize,
+}
+
+impl Digest {
+    /// Of no record.
+    pub(crate) const NONE: Self = Self {
+        crc: 0,
+        through: FRAME_HEADER_BYTES,
+    };
+
+    /// How many bytes of a frame that is `used` bytes long are not in it.
+    pub(crate) fn missing(&self, used: usize) -> usize {
+        used - self.through
+    }
+
+    /// Takes in the rest of the records that are there.
+    pub(crate) fn extend(&mut self, frame: &[u8]) {
+        self.crc = crc32c::crc32c_append(self.crc, &frame[self.through..]);
+        self.through = frame.len();
+    }
+
+    /// The frame's checksum, when all records are in it and the header is written.
+    fn checksum(self, frame: &[u8], salt: Salt) -> u32 {
+        let crc = crc32c::crc32c_append(self.crc, &frame[8..FRAME_HEADER_BYTES]);
+        crc32c::crc32c_append(crc, &salt.0.to_le_bytes())
     }
 }
 
 /// Writes the header into the first bytes of `frame`, which holds `header.length` bytes with the
-/// records in place.
-pub(crate) fn finish(frame: &mut [u8], header: &FrameHeader, seed: Seed) {
+/// records in place, some of them in `digest` already.
+pub(crate) fn finish(frame: &mut [u8], header: &FrameHeader, mut digest: Digest, salt: Salt) {
+    digest.extend(frame);
     put(frame, 0, MAGIC);
     put(frame, 8, header.length.to_le_bytes());
     put(frame, 12, header.records.to_le_bytes());
@@ -97,7 +128,7 @@ pub(crate) fn finish(frame: &mut [u8], header: &FrameHeader, seed: Seed) {
     put(frame, 64, header.generation.0.to_le_bytes());
     put(frame, 68, header.worker.0.to_le_bytes());
     put(frame, 70, 0u16.to_le_bytes());
-    let crc = seed.crc(&frame[8..]);
+    let crc = digest.checksum(frame, salt);
     put(frame, 4, crc.to_le_bytes());
 }
 
@@ -122,8 +153,10 @@ pub(crate) fn peek(bytes: &[u8]) -> Option<FrameHeader> {
 }
 
 /// Whether `frame`, exactly a frame's length, is what was written there.
-pub(crate) fn is_sound(frame: &[u8], seed: Seed) -> bool {
-    seed.crc(&frame[8..]) == u32_at(frame, 4)
+pub(crate) fn is_sound(frame: &[u8], salt: Salt) -> bool {
+    let mut digest = Digest::NONE;
+    digest.extend(frame);
+    digest.checksum(frame, salt) == u32_at(frame, 4)
 }
 
 /// Writes a record's header into the first bytes of `record`.

@@ -11,10 +11,10 @@ mod segments;
 use std::path::Path;
 use std::sync::Arc;
 
-use namiki_platform::disk::{AlignedBuf, DiskFile};
+use namiki_platform::disk::{AlignedBuf, DiskFile, PendingWrite};
 
 use crate::error::LogError;
-use crate::format::frame::Seed;
+use crate::format::frame::Salt;
 pub(crate) use region::{RegionPlace, open_shared};
 pub(crate) use segments::{SegmentMaker, SegmentPlace};
 
@@ -23,7 +23,7 @@ pub(crate) struct Spot {
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) path: Arc<Path>,
     pub(crate) offset: u64,
-    pub(crate) seed: Seed,
+    pub(crate) salt: Salt,
     /// The head to write once the frame is durable, and where.
     pub(crate) head: Option<(u64, crate::format::region::RegionHeader)>,
 }
@@ -44,6 +44,19 @@ impl Spot {
             self.file.write_durable(*offset, block).map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// Begins to write a frame, the first `padded` bytes of `buf`. Gives the buffer back if the disk
+    /// can only write while its caller waits, or if something has to follow the frame.
+    pub(crate) fn begin(
+        &self,
+        buf: AlignedBuf,
+        padded: usize,
+    ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
+        match self.head {
+            None => self.file.begin_write(self.offset, buf, padded),
+            Some(_) => Err(buf),
+        }
     }
 }
 

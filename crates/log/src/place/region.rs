@@ -14,7 +14,7 @@ use namiki_platform::{Generation, WorkerId};
 
 use super::Spot;
 use crate::error::LogError;
-use crate::format::frame::Seed;
+use crate::format::frame::Salt;
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
 use crate::format::segment::Found;
 
@@ -24,7 +24,7 @@ pub(crate) struct RegionPlace {
     path: Arc<Path>,
     /// Where the region starts in the file.
     base: u64,
-    seed: Seed,
+    salt: Salt,
     /// The head as of the last frame that has its place.
     head: RegionHeader,
 }
@@ -140,7 +140,7 @@ impl RegionPlace {
             file,
             path,
             base,
-            seed: Seed::of(identity),
+            salt: Salt::of(identity),
             head,
         };
         place.write_head()?;
@@ -183,7 +183,7 @@ impl RegionPlace {
             file: Arc::clone(&self.file),
             path: Arc::clone(&self.path),
             offset,
-            seed: self.seed.at(0, offset),
+            salt: self.salt.at(0, offset),
             head: Some((slot, self.head)),
         }
     }

@@ -16,7 +16,7 @@ use super::Spot;
 use crate::config::Retain;
 use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
-use crate::format::frame::Seed;
+use crate::format::frame::Salt;
 use crate::format::segment::{SegmentHeader, file_name, stream_dir};
 
 /// A segment that is ready to be written.
@@ -41,7 +41,7 @@ pub(crate) struct SegmentPlace {
     pub(crate) requested: bool,
     segment_bytes: u64,
     retain: Retain,
-    seed: Seed,
+    salt: Salt,
     current: Option<Segment>,
     /// First byte of the current segment that belongs to no frame.
     used: u64,
@@ -62,7 +62,7 @@ impl SegmentPlace {
             requested: false,
             segment_bytes,
             retain,
-            seed: Seed::of(identity),
+            salt: Salt::of(identity),
             current: None,
             used: segment_bytes,
             spares: VecDeque::new(),
@@ -150,7 +150,7 @@ impl SegmentPlace {
             file: Arc::clone(&segment.file),
             path: Arc::clone(&segment.path),
             offset,
-            seed: self.seed.at(segment.number, offset),
+            salt: self.salt.at(segment.number, offset),
             head: None,
         }
     }

@@ -162,7 +162,7 @@ impl Ahead {
 }
 
 fn no_bytes() -> AlignedBuf {
-    AlignedBuf::with_capacity(0)
+    AlignedBuf::default()
 }
 
 fn gone() -> io::Error {

@@ -13,7 +13,7 @@ use super::window::Window;
 use crate::config::Placement;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::{
-    FRAME_HEADER_BYTES, FrameHeader, LogRecord, Seed, is_sound, peek, record,
+    FRAME_HEADER_BYTES, FrameHeader, LogRecord, Salt, is_sound, peek, record,
 };
 use crate::format::segment::{file_name, stream_dir};
 use crate::info::GenerationInfo;
@@ -367,8 +367,8 @@ impl StreamReader {
             return Ok(None);
         }
         let frame = window.get(at, length).map_err(failed)?;
-        let seed = Seed::of(self.identity).at(extent.segment, at);
-        if frame.len() < length || !is_sound(frame, seed) {
+        let salt = Salt::of(self.identity).at(extent.segment, at);
+        if frame.len() < length || !is_sound(frame, salt) {
             return Ok(None);
         }
         let mut rest = &frame[FRAME_HEADER_BYTES..];

@@ -63,7 +63,7 @@ impl Held {
     fn nothing() -> Self {
         Self {
             number: usize::MAX,
-            buf: AlignedBuf::with_capacity(0),
+            buf: AlignedBuf::default(),
             base: 0,
             start: 0,
             len: 0,

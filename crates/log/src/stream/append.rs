@@ -12,6 +12,10 @@ use crate::format::frame::{FRAME_HEADER_BYTES, RECORD_HEADER_BYTES, put_record};
 use crate::place::Place;
 use crate::sync::{MutexGuard, Ordering};
 
+/// How many bytes of a frame are summed at once: few enough to be in the caches still, and enough
+/// for several sums to run side by side.
+const DIGEST_BYTES: usize = 16 << 10;
+
 /// A commit is in the buffer. It is not durable yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a full group has to be flushed by whoever filled it"]
@@ -71,6 +75,7 @@ impl<H: Held> Stream<H> {
             if guard.closed {
                 return Err(LogError::Closed);
             }
+            guard = self.land_if_complete(guard)?;
             let end = guard.filling.used + need;
             if end <= self.buffer_bytes && guard.place.fits(end) {
                 break;
@@ -91,6 +96,9 @@ impl<H: Held> Stream<H> {
         encode(&mut record[RECORD_HEADER_BYTES..], lsn);
         hold(&mut filling.held);
         filling.used += need;
+        if filling.digest.missing(filling.used) >= DIGEST_BYTES {
+            filling.digest.extend(&filling.buf[..filling.used]);
+        }
         if filling.records == 0 {
             filling.first_lsn = lsn;
         }
@@ -139,11 +147,10 @@ impl<H: Held> Stream<H> {
         end: usize,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
         if end > self.buffer_bytes {
-            if state.in_flight.is_some() {
-                let parity = (state.flights & 1) as usize;
-                return Ok(self.leaders[parity].wait(state));
-            }
-            return self.lead(state);
+            return match state.in_flight {
+                Some(through) => self.attend(state, through),
+                None => self.lead(state),
+            };
         }
         match &mut state.place {
             Place::Region(place) => Err(place.full()),

@@ -1,10 +1,17 @@
-//! Writing a frame: the leader of a flight.
+//! Writing a frame: a flight, from its departure to its landing.
+//!
+//! Whoever leads a flight stays with it until it has landed. A full group may also be launched: where
+//! the disk can write on its own, its worker goes on, and whoever next needs something of the stream
+//! lands the flight.
 //!
 //! Paper: pwal §2.1, §2.2
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use namiki_platform::Lsn;
+use namiki_platform::disk::PendingWrite;
 
 use super::Stream;
 use super::state::{Filling, State};
@@ -13,6 +20,24 @@ use crate::error::LogError;
 use crate::format::frame::{self, FrameHeader};
 use crate::place::{Place, Spot};
 use crate::sync::{MutexGuard, Ordering};
+
+/// A flight that has departed.
+struct Flight<H> {
+    frame: Filling<H>,
+    padded: usize,
+    sequence: u64,
+    spot: Spot,
+    wants_spare: bool,
+}
+
+/// A flight that was launched and that nobody attends to.
+pub(super) struct Launched<H> {
+    frame: Filling<H>,
+    padded: usize,
+    path: Arc<Path>,
+    started: Instant,
+    pub(super) write: Box<dyn PendingWrite>,
+}
 
 impl<H: Held> Stream<H> {
     /// Hardens everything appended before the call; what those commits held is then released.
@@ -29,7 +54,47 @@ impl<H: Held> Stream<H> {
         self.harden_through(state, through)
     }
 
-    /// Hardens the commits up to `through`, which were appended: waits for the flight that carries
+    /// Begins to harden everything appended before the call, and does not wait for it if the disk can
+    /// write on its own and the group is large enough for that to pay ([`LogConfig::launch_from`]);
+    /// otherwise like [`Stream::flush`]. It does wait for what was begun before: one flight at a
+    /// time is under way.
+    ///
+    /// What was begun is hardened when somebody comes to see: the next append, flush or wait, a
+    /// look by [`Stream::poll`], or the flusher.
+    ///
+    /// # Errors
+    /// As [`Stream::flush`]; but an error of the write that was begun comes later.
+    ///
+    /// [`LogConfig::launch_from`]: crate::LogConfig::launch_from
+    pub fn begin_flush(&self) -> Result<(), LogError> {
+        let mut state = self.state.lock();
+        let through = state.appended;
+        while state.hardened < through && state.in_flight < Some(through) {
+            self.shared.poison.check()?;
+            let launches =
+                self.layout == Layout::PerWorker && state.filling.records >= self.launch_from.get();
+            state = match state.in_flight {
+                None if launches => self.launch(state)?,
+                None => self.lead(state)?,
+                Some(_) => self.attend(state, through)?,
+            };
+        }
+        Ok(())
+    }
+
+    /// Lands the flight that nobody attends to, if there is one and its write has come to its end.
+    /// Does not wait, not even for whoever has the stream to themselves right now.
+    ///
+    /// # Errors
+    /// The error that poisoned the log, perhaps that of the write.
+    pub fn poll(&self) -> Result<(), LogError> {
+        match self.state.try_lock() {
+            Some(state) => self.land_if_complete(state).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Hardens the commits up to `through`, which were appended: attends to the flight that carries
     /// them, or leads it.
     pub(super) fn harden_through<'a>(
         &'a self,
@@ -42,11 +107,26 @@ impl<H: Held> Stream<H> {
             }
             self.shared.poison.check()?;
             state = if state.in_flight.is_some() {
-                let parity = (state.flight_of(through) & 1) as usize;
-                self.leaders[parity].wait(state)
+                self.attend(state, through)?
             } else {
                 self.lead(state)?
             };
+        }
+    }
+
+    /// Gets closer to the end of the flight under way: lands it if nobody attends to it, and
+    /// otherwise waits as one who needs the commit `through`.
+    pub(super) fn attend<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<H>>,
+        through: u64,
+    ) -> Result<MutexGuard<'a, State<H>>, LogError> {
+        match state.launched.take() {
+            Some(launched) => self.land(state, launched),
+            None => {
+                let parity = (state.flight_of(through) & 1) as usize;
+                Ok(self.leaders[parity].wait(state))
+            }
         }
     }
 
@@ -60,27 +140,7 @@ impl<H: Held> Stream<H> {
         let landing = Landing { stream: self };
         // Declared after `landing`, so that a panic lets go of it first.
         let mut guard = guard;
-        let state = &mut *guard;
-        let other = state
-            .other
-            .take()
-            .expect("no flight is under way, so the other buffer is here");
-        let mut frame = std::mem::replace(&mut state.filling, other);
-        let through = state.appended;
-        state.in_flight = Some(through);
-        state.flights += 1;
-        state.sequence += 1;
-        state.max_stamp = state.max_stamp.max(frame.max_stamp);
-        let sequence = state.sequence;
-        let padded = state.place.padded(frame.used);
-        let spot = state.place.assign(padded as u64, sequence);
-        let wants_spare = match &mut state.place {
-            Place::Segments(place) if place.wants_spare() => {
-                place.requested = self.shared.prepare == Prepare::Background;
-                place.requested
-            }
-            _ => false,
-        };
+        let mut flight = self.depart(&mut guard);
         let kept = match self.layout {
             Layout::Single => Some(guard),
             Layout::PerWorker => {
@@ -88,23 +148,180 @@ impl<H: Held> Stream<H> {
                 None
             }
         };
-        if wants_spare {
+        let started = Instant::now();
+        self.finish(&mut flight);
+        let Flight {
+            mut frame,
+            padded,
+            spot,
+            ..
+        } = flight;
+        let written = spot.write(&frame.buf[..padded], frame.head.as_mut());
+        let written = self.release(&mut frame, written);
+        let guard = kept.unwrap_or_else(|| self.state.lock());
+        std::mem::forget(landing);
+        self.arrive(guard, frame, padded, started, written)
+    }
+
+    /// Begins a flight like [`Stream::lead`], and leaves it alone if the disk can write on its own.
+    fn launch<'a>(
+        &'a self,
+        guard: MutexGuard<'a, State<H>>,
+    ) -> Result<MutexGuard<'a, State<H>>, LogError> {
+        let landing = Landing { stream: self };
+        let mut guard = guard;
+        let mut flight = self.depart(&mut guard);
+        drop(guard);
+        let started = Instant::now();
+        self.finish(&mut flight);
+        let Flight {
+            mut frame,
+            padded,
+            spot,
+            ..
+        } = flight;
+        match spot.begin(std::mem::take(&mut frame.buf), padded) {
+            Ok(write) => {
+                let mut guard = self.state.lock();
+                guard.launched = Some(Launched {
+                    frame,
+                    padded,
+                    path: spot.path,
+                    started,
+                    write,
+                });
+                std::mem::forget(landing);
+                self.call_for_attention(&guard);
+                Ok(guard)
+            }
+            Err(buf) => {
+                frame.buf = buf;
+                let written = spot.write(&frame.buf[..padded], frame.head.as_mut());
+                let written = self.release(&mut frame, written);
+                let guard = self.state.lock();
+                std::mem::forget(landing);
+                self.arrive(guard, frame, padded, started, written)
+            }
+        }
+    }
+
+    /// Lands a flight that was launched, when its write has come to its end.
+    fn land<'a>(
+        &'a self,
+        guard: MutexGuard<'a, State<H>>,
+        launched: Launched<H>,
+    ) -> Result<MutexGuard<'a, State<H>>, LogError> {
+        let landing = Landing { stream: self };
+        drop(guard);
+        let Launched {
+            mut frame,
+            padded,
+            path,
+            started,
+            write,
+        } = launched;
+        let (buf, outcome) = write.wait();
+        frame.buf = buf;
+        let written = outcome.map_err(|source| LogError::device("writing", &path, source));
+        let written = self.release(&mut frame, written);
+        let guard = self.state.lock();
+        std::mem::forget(landing);
+        self.arrive(guard, frame, padded, started, written)
+    }
+
+    /// As [`Stream::land`], if there is a flight whose write has come to its end.
+    pub(super) fn land_if_complete<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<H>>,
+    ) -> Result<MutexGuard<'a, State<H>>, LogError> {
+        match state
+            .launched
+            .take_if(|launched| launched.write.is_complete())
+        {
+            Some(launched) => self.land(state, launched),
+            None => Ok(state),
+        }
+    }
+
+    /// Takes what is in the filling buffer on board.
+    fn depart(&self, state: &mut State<H>) -> Flight<H> {
+        let other = state
+            .other
+            .take()
+            .expect("no flight is under way, so the other buffer is here");
+        let frame = std::mem::replace(&mut state.filling, other);
+        state.in_flight = Some(state.appended);
+        state.flights += 1;
+        state.sequence += 1;
+        state.max_stamp = state.max_stamp.max(frame.max_stamp);
+        let padded = state.place.padded(frame.used);
+        let spot = state.place.assign(padded as u64, state.sequence);
+        let wants_spare = match &mut state.place {
+            Place::Segments(place) if place.wants_spare() => {
+                place.requested = self.shared.prepare == Prepare::Background;
+                place.requested
+            }
+            _ => false,
+        };
+        Flight {
+            frame,
+            padded,
+            sequence: state.sequence,
+            spot,
+            wants_spare,
+        }
+    }
+
+    /// Makes the frame ready to be written.
+    fn finish(&self, flight: &mut Flight<H>) {
+        if flight.wants_spare {
             self.shared.request_segment(self.index);
         }
+        let horizon = match self.shared.horizon.sequencer.draws() {
+            true => self.shared.horizon.scan(),
+            false => Lsn(0),
+        };
+        let frame = &mut flight.frame;
+        let header = FrameHeader {
+            length: frame.used as u32,
+            records: frame.records,
+            sequence: flight.sequence,
+            first_lsn: frame.first_lsn,
+            last_lsn: frame.last_lsn,
+            max_stamp: frame.max_stamp,
+            epoch: frame.epoch,
+            horizon,
+            generation: self.shared.generation,
+            worker: self.worker,
+        };
+        frame.buf[frame.used..flight.padded].fill(0);
+        let bytes = &mut frame.buf[..frame.used];
+        frame::finish(bytes, &header, frame.digest, flight.spot.salt);
+    }
 
-        let started = Instant::now();
-        let written = self.write(&mut frame, padded, sequence, &spot);
-        let flush_ns = started.elapsed().as_nanos() as u64;
-        let written = written.and_then(|()| self.shared.poison.check());
-        if written.is_ok() {
-            frame.held.release();
-        }
+    /// Releases what the group held if it is hardened.
+    fn release(
+        &self,
+        frame: &mut Filling<H>,
+        written: Result<(), LogError>,
+    ) -> Result<(), LogError> {
+        written.and_then(|()| self.shared.poison.check())?;
+        frame.held.release();
+        Ok(())
+    }
 
-        let mut guard = kept.unwrap_or_else(|| self.state.lock());
+    /// Ends a flight.
+    fn arrive<'a>(
+        &'a self,
+        mut guard: MutexGuard<'a, State<H>>,
+        mut frame: Filling<H>,
+        padded: usize,
+        started: Instant,
+        written: Result<(), LogError>,
+    ) -> Result<MutexGuard<'a, State<H>>, LogError> {
         let state = &mut *guard;
         let flight = state.flights;
-        state.in_flight = None;
-        std::mem::forget(landing);
+        let through = state.in_flight.take();
         if let Err(error) = written {
             // What the group held stays held, for ever: the frame is put aside as it is.
             state.other = Some(frame);
@@ -114,7 +331,7 @@ impl<H: Held> Stream<H> {
         state.counters.flushes += 1;
         state.counters.frame_bytes += padded as u64;
         state.counters.commits += u64::from(frame.records);
-        state.counters.flush_ns += flush_ns;
+        state.counters.flush_ns += started.elapsed().as_nanos() as u64;
         frame.clear();
         if state.filling.records == 0 {
             // Nothing came meanwhile, as when a worker waits for its own flush: the next commits go
@@ -122,9 +339,9 @@ impl<H: Held> Stream<H> {
             std::mem::swap(&mut frame, &mut state.filling);
         }
         state.other = Some(frame);
-        state.hardened = through;
+        state.hardened = through.unwrap_or(state.hardened);
         // Release pairs with the acquires of `is_hardened`: the frame is durable (S2).
-        self.hardened.store(through, Ordering::Release);
+        self.hardened.store(state.hardened, Ordering::Release);
         if self.shared.horizon.sequencer.draws() {
             self.shared
                 .horizon
@@ -138,32 +355,11 @@ impl<H: Held> Stream<H> {
         Ok(guard)
     }
 
-    fn write(
-        &self,
-        frame: &mut Filling<H>,
-        padded: usize,
-        sequence: u64,
-        spot: &Spot,
-    ) -> Result<(), LogError> {
-        let horizon = match self.shared.horizon.sequencer.draws() {
-            true => self.shared.horizon.scan(),
-            false => Lsn(0),
-        };
-        let header = FrameHeader {
-            length: frame.used as u32,
-            records: frame.records,
-            sequence,
-            first_lsn: frame.first_lsn,
-            last_lsn: frame.last_lsn,
-            max_stamp: frame.max_stamp,
-            epoch: frame.epoch,
-            horizon,
-            generation: self.shared.generation,
-            worker: self.worker,
-        };
-        frame.buf[frame.used..padded].fill(0);
-        frame::finish(&mut frame.buf[..frame.used], &header, spot.seed);
-        spot.write(&frame.buf[..padded], frame.head.as_mut())
+    /// Wakes one of those, if any, who wait for the flight that has just been left alone.
+    fn call_for_attention(&self, state: &State<H>) {
+        let this = (state.flights & 1) as usize;
+        self.leaders[this].notify_one();
+        self.patient[this].notify_one();
     }
 
     fn wake_everybody(&self) {

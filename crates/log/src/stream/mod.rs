@@ -8,7 +8,8 @@
 //!
 //! One flush is in flight at a time. Under `Layout::PerWorker` it runs without the lock, so the
 //! other buffer fills meanwhile; under `Layout::Single` the leader keeps the lock, which is the
-//! paper's algorithm 1.
+//! paper's algorithm 1. A flight has a leader who stays with it, or it is launched and left alone
+//! until somebody comes who needs it to have landed.
 //!
 //! # Invariants
 //! - S1. Commit numbers, LSNs and frame sequences of a stream increase in the same order, because
@@ -16,7 +17,8 @@
 //! - S2. `hardened` is raised only after the frame is durable and what its group held is released.
 //! - S3. Whoever waits for flight `f` waits on a condition variable of `f`'s parity. The end of `f`
 //!   wakes all of them, and one of those who want to lead flight `f + 1`; so nobody sleeps through
-//!   a flight, and nobody is woken for nothing but the next leader's rivals.
+//!   a flight, and nobody is woken for nothing but the next leader's rivals. A flight that is left
+//!   alone wakes one of those who wait for it, and nobody begins to wait for one that is alone.
 //! - S4. Between the draw of an LSN and the count of its commit nothing can fail. A panic there, or
 //!   in a flight, poisons the log.
 //! - S5. When a stream is closed no flight is under way, and none begins: nothing is pending, or
@@ -29,6 +31,7 @@ mod flush;
 mod state;
 mod wait;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,6 +67,7 @@ pub struct Stream<H: Held> {
     layout: Layout,
     group: Group,
     group_wait_max: Duration,
+    launch_from: NonZeroU32,
     buffer_bytes: usize,
     maker: Option<SegmentMaker>,
     /// Commits that are in a buffer or beyond.
@@ -97,6 +101,7 @@ impl<H: Held> Stream<H> {
             layout: config.layout,
             group: config.group,
             group_wait_max: config.group_wait_max,
+            launch_from: config.launch_from,
             buffer_bytes,
             maker,
             appended: AtomicU64::new(0),
@@ -155,9 +160,12 @@ impl<H: Held> Stream<H> {
         let through = state.appended;
         let result = self.harden_through(state, through);
         let mut state = self.state.lock();
-        while state.in_flight.is_some() {
-            let parity = (state.flights & 1) as usize;
-            state = self.leaders[parity].wait(state);
+        while let Some(through) = state.in_flight {
+            state = match self.attend(state, through) {
+                Ok(state) => state,
+                // The log is poisoned, as `result` says already.
+                Err(_) => self.state.lock(),
+            };
         }
         while state.place.is_preparing() {
             state = self.prepared.wait(state);

@@ -3,8 +3,9 @@
 use namiki_platform::disk::AlignedBuf;
 use namiki_platform::{Epoch, Lsn, Stamp};
 
+use super::flush::Launched;
 use crate::config::Held;
-use crate::format::frame::FRAME_HEADER_BYTES;
+use crate::format::frame::{Digest, FRAME_HEADER_BYTES};
 use crate::horizon::IDLE;
 use crate::place::Place;
 
@@ -16,6 +17,8 @@ pub(super) struct Filling<H> {
     /// The block for the region's head, in a shared device.
     pub(super) head: Option<AlignedBuf>,
     pub(super) used: usize,
+    /// Of the records, as far as they are summed.
+    pub(super) digest: Digest,
     pub(super) records: u32,
     pub(super) first_lsn: Lsn,
     pub(super) last_lsn: Lsn,
@@ -30,6 +33,7 @@ impl<H: Held> Filling<H> {
             buf,
             head: region_block.map(AlignedBuf::zeroed),
             used: FRAME_HEADER_BYTES,
+            digest: Digest::NONE,
             records: 0,
             first_lsn: Lsn(0),
             last_lsn: Lsn(0),
@@ -41,6 +45,7 @@ impl<H: Held> Filling<H> {
 
     pub(super) fn clear(&mut self) {
         self.used = FRAME_HEADER_BYTES;
+        self.digest = Digest::NONE;
         self.records = 0;
         self.first_lsn = Lsn(0);
         self.last_lsn = Lsn(0);
@@ -77,6 +82,8 @@ pub(super) struct State<H> {
     pub(super) flights: u64,
     /// While a flight is under way: the last commit it carries.
     pub(super) in_flight: Option<u64>,
+    /// That flight, if nobody attends to it.
+    pub(super) launched: Option<Launched<H>>,
     pub(super) appended: u64,
     pub(super) hardened: u64,
     /// Sequence of the last frame begun.
@@ -95,6 +102,7 @@ impl<H: Held> State<H> {
             other: Some(other),
             flights: 0,
             in_flight: None,
+            launched: None,
             appended: 0,
             hardened: 0,
             sequence: 0,

@@ -45,7 +45,7 @@ impl<H: Held> Stream<H> {
             _ => None,
         };
         let mut state = self.state.lock();
-        if state.in_flight >= Some(ticket.number) {
+        if state.in_flight >= Some(ticket.number) && state.launched.is_none() {
             drop(state);
             for _ in 0..SPIN_ROUNDS {
                 std::hint::spin_loop();
@@ -61,6 +61,9 @@ impl<H: Held> Stream<H> {
                     return Ok(());
                 }
                 self.shared.poison.check()?;
+                if state.in_flight >= Some(ticket.number) && state.launched.is_some() {
+                    break;
+                }
                 let parity = (state.flight_of(ticket.number) & 1) as usize;
                 let (back, passed) = self.patient[parity].wait_until(state, deadline);
                 state = back;
