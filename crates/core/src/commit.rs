@@ -84,7 +84,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     if sets.writes.is_empty() {
         return commit_read_only::<P, R, C>(engine, sets);
     }
-    lock_writes::<P, C>(stream, sets)?;
+    lock_writes::<P, C>(engine, stream, sets)?;
     if C::VALIDATE_READS && own_reads_are_stale(sets) {
         unlock_writes::<P>(sets);
         return Err(Error::Conflict(Conflict::ReadChanged));
@@ -171,6 +171,7 @@ pub(crate) fn commit_read_only<P: Protocol, R: Release, C: Checks>(
 }
 
 fn lock_writes<P: Protocol, C: Checks>(
+    engine: &Engine,
     stream: Option<&Stream<GroupLocks>>,
     sets: &mut Sets,
 ) -> Result<(), Error> {
@@ -196,7 +197,7 @@ fn lock_writes<P: Protocol, C: Checks>(
             Some(stream) if C::FLUSH_ON_FAILED_LOCK && stream.has_pending() => {
                 stream.flush().map_err(Error::LogFailed)?;
             }
-            _ => std::thread::yield_now(),
+            _ => engine.yield_to_locks(),
         }
     }
     Err(Error::Conflict(Conflict::WriteLocked))

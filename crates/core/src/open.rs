@@ -152,9 +152,15 @@ impl Builder {
     }
 
     /// From how many commits on a full group is written while its session goes on with the next
-    /// one, where the disk can write on its own. Default: 64. Its commits are then acknowledged, and
-    /// under normal lock release their records unlocked, when a session next commits, waits or asks
-    /// for an acknowledgement, or after [`Builder::group_wait_max`].
+    /// one, where the disk can write on its own (through io_uring). Default: 64. The group is then
+    /// acknowledged, and under normal lock release its records unlocked, when somebody commits on the
+    /// same stream, waits, asks for an acknowledgement or wants one of the records, and in any case
+    /// after [`Builder::group_wait_max`].
+    ///
+    /// The kernel reports the end of such a write to the thread that began it, which may be one of
+    /// the program's: a call in which it sleeps then, like `epoll_wait`, may return `EINTR`, and while
+    /// it is in a call that cannot be interrupted the group is not seen to have ended.
+    /// `NonZeroU32::MAX` lets every thread wait for what it writes.
     #[must_use]
     pub fn launch_from(mut self, commits: NonZeroU32) -> Self {
         self.launch_from = commits;

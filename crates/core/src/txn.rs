@@ -267,7 +267,7 @@ impl Transaction {
             return Ok(());
         }
         self.engine.check_open()?;
-        std::thread::yield_now();
+        self.engine.yield_to_locks();
         Ok(())
     }
 
@@ -696,9 +696,11 @@ pub(crate) fn is_acknowledged(engine: &Engine, ticket: &Ticket) -> bool {
         Awaits::Prefix(_, lsn) => log.is_covered(lsn),
     };
     acknowledged() || {
-        // The group may have been written while nobody looked. If the log has failed, it was not.
-        if let Awaits::Group(group) | Awaits::Prefix(Some(group), _) = ticket.awaits {
-            drop(log.stream(group.worker).poll());
+        // It may have been written while nobody looked. If the log has failed, it was not.
+        match ticket.awaits {
+            Awaits::Nothing => {}
+            Awaits::Group(group) => drop(log.stream(group.worker).poll()),
+            Awaits::Prefix(_, lsn) => log.poll_below(lsn),
         }
         acknowledged()
     }

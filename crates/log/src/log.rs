@@ -27,7 +27,8 @@ pub(crate) struct Streams<H: Held> {
 
 /// A write-ahead log of parallel streams, writing one generation.
 ///
-/// Dropping it stops its threads and writes nothing: what was not hardened is lost, as in a crash.
+/// Dropping it stops its threads, waits for writes that are under way and begins none: what was not
+/// hardened is lost, as in a crash.
 /// [`Log::close`] is the orderly end.
 pub struct Log<H: Held> {
     streams: Arc<Streams<H>>,
@@ -39,6 +40,8 @@ pub struct Log<H: Held> {
 pub struct LogCounters {
     /// Frames written.
     pub flushes: u64,
+    /// Those of them that were left to the disk while their worker went on.
+    pub launched: u64,
     /// Bytes of frames written, padding included.
     pub frame_bytes: u64,
     /// Commits hardened.
@@ -238,6 +241,23 @@ impl<H: Held> Log<H> {
         Ok(())
     }
 
+    /// Lands the flights of all streams that were launched and whose writes have come to their end: see
+    /// [`Stream::poll`]. What went wrong, those learn who wait.
+    pub fn poll(&self) {
+        for stream in &self.streams.list {
+            drop(stream.poll());
+        }
+    }
+
+    /// [`Log::poll`] for the streams that keep `lsn` from being covered.
+    pub fn poll_below(&self, lsn: Lsn) {
+        for (index, stream) in self.streams.list.iter().enumerate() {
+            if self.streams.shared.horizon.lags(index, lsn) {
+                drop(stream.poll());
+            }
+        }
+    }
+
     /// Hardens everything appended to any stream before the call.
     ///
     /// # Errors
@@ -262,6 +282,7 @@ impl<H: Held> Log<H> {
         for stream in &self.streams.list {
             let one = stream.counters();
             sum.flushes += one.flushes;
+            sum.launched += one.launched;
             sum.frame_bytes += one.frame_bytes;
             sum.commits += one.commits;
             sum.cas_misses += one.cas_misses;

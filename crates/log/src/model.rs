@@ -82,7 +82,12 @@ impl DiskFile for ModelDisk {
         len: usize,
     ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
         let file = self.file();
-        Ok(Box::new(ModelWrite { file, buf, len }))
+        Ok(Box::new(ModelWrite {
+            file,
+            buf,
+            len,
+            is_complete: false,
+        }))
     }
 
     fn read_at(&self, _offset: u64, _into: &mut [u8]) -> io::Result<usize> {
@@ -103,11 +108,13 @@ struct ModelWrite {
     file: Arc<dyn DiskFile>,
     buf: AlignedBuf,
     len: usize,
+    is_complete: bool,
 }
 
 impl PendingWrite for ModelWrite {
+    /// Not at the first look.
     fn is_complete(&mut self) -> bool {
-        true
+        std::mem::replace(&mut self.is_complete, true)
     }
 
     fn wait(self: Box<Self>) -> (AlignedBuf, io::Result<()>) {
@@ -369,6 +376,17 @@ fn a_flight_that_is_left_alone_wakes_those_who_wait_for_it() {
         };
         world.log.stream(WorkerId(0)).wait_hardened(ticket).unwrap();
         assert!(world.disk.holds(ticket.lsn.0));
+        launcher.join().unwrap();
+    });
+    // And those who wait for the one behind it.
+    explore(|| {
+        let world = World::new(1, Layout::PerWorker, false);
+        world.append(0, 8).unwrap();
+        let launcher = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.log.stream(WorkerId(0)).begin_flush().unwrap())
+        };
+        wait_for_own(&world);
         launcher.join().unwrap();
     });
 }

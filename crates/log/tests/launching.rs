@@ -6,14 +6,17 @@ mod common;
 
 use std::io::ErrorKind;
 use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use common::hooked::{HookedDisk, Step};
 use common::*;
-use namiki_log::{Held, Layout, Log, LogConfig};
+use namiki_log::{Held, Layout, Log, LogConfig, LogError, Placement};
 use namiki_platform::disk::sim::{Loss, SimDisk};
-use namiki_platform::disk::{Disk, open_best};
+use namiki_platform::disk::{AlignedBuf, Disk, open_best};
 use namiki_platform::{Epoch, Stamp, WorkerId};
 
 const W: WorkerId = WorkerId(0);
@@ -229,6 +232,201 @@ fn those_who_wait_for_their_group_are_woken_when_it_is_launched() {
     });
 }
 
+/// A log on a disk whose begun writes never end by themselves and on which the next one to be begun,
+/// once the gate is closed, stands at it until it is opened.
+struct Gated {
+    log: Arc<Log<()>>,
+    /// Closes the gate.
+    closed: Arc<AtomicBool>,
+    /// Somebody stands at the gate.
+    arrived: Receiver<()>,
+    /// Opens it.
+    open: Sender<()>,
+    /// Writes that are waited for fail.
+    failing: Arc<AtomicBool>,
+}
+
+impl Gated {
+    fn new(config: LogConfig) -> Self {
+        let sim = SimDisk::new();
+        sim.complete_after(u64::MAX);
+        let (closed, failing) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let (arrive, arrived) = channel();
+        let (open, opened) = channel();
+        let gate = Mutex::new((arrive, opened));
+        let hook = {
+            let (closed, failing) = (Arc::clone(&closed), Arc::clone(&failing));
+            move |step| match step {
+                Step::Begin(_) if closed.swap(false, Ordering::SeqCst) => {
+                    let (arrive, opened) = &*gate.lock().unwrap();
+                    arrive.send(()).unwrap();
+                    opened.recv().unwrap();
+                    Ok(())
+                }
+                Step::Write(_) if failing.load(Ordering::SeqCst) => Err(ErrorKind::Other.into()),
+                _ => Ok(()),
+            }
+        };
+        let disk: Arc<dyn Disk> = Arc::new(HookedDisk::new(&sim, hook));
+        let log: Arc<Log<()>> = create(&disk, config);
+        for worker in 0..log.streams() {
+            let stream = log.stream(WorkerId(worker as u16));
+            put(stream, 1, b"p").unwrap();
+            stream.flush().unwrap();
+        }
+        Self {
+            log,
+            closed,
+            arrived,
+            open,
+            failing,
+        }
+    }
+
+    /// Starts a thread that launches a flight of stream 0 and does not come back to it; returns when
+    /// that stands at the gate.
+    fn launch(&self) -> JoinHandle<()> {
+        self.closed.store(true, Ordering::SeqCst);
+        let log = Arc::clone(&self.log);
+        let launcher = std::thread::spawn(move || {
+            put(log.stream(W), 2, b"p").unwrap();
+            log.stream(W).begin_flush().unwrap();
+        });
+        self.arrived.recv().unwrap();
+        launcher
+    }
+}
+
+/// Long enough for a thread to fall asleep where it should. If it does not, less is tested.
+fn doze() {
+    std::thread::sleep(Duration::from_millis(20));
+}
+
+#[test]
+fn who_waits_for_the_flight_behind_one_that_is_left_alone_is_woken() {
+    within_reason("the flight behind is led", || {
+        let gated = Gated::new(launching(1));
+        let launcher = gated.launch();
+        let log = Arc::clone(&gated.log);
+        let behind = std::thread::spawn(move || {
+            let (ticket, _) = put(log.stream(W), 3, b"p").unwrap();
+            log.stream(W).wait_hardened(ticket).unwrap();
+        });
+        doze();
+        gated.open.send(()).unwrap();
+        launcher.join().unwrap();
+        behind.join().unwrap();
+    });
+}
+
+#[test]
+fn nobody_sleeps_on_when_another_stream_poisons_the_log() {
+    within_reason("everybody learns of the poison", || {
+        let mut config = launching(2);
+        config.group = count(100);
+        // With a flusher, which does nothing for a log that is poisoned.
+        config.group_wait_max = Duration::from_millis(1);
+        let gated = Gated::new(config);
+        let launcher = gated.launch();
+        let waiters: Vec<_> = (0..3)
+            .map(|_| {
+                let log = Arc::clone(&gated.log);
+                std::thread::spawn(move || log.stream(W).flush())
+            })
+            .collect();
+        doze();
+        gated.failing.store(true, Ordering::SeqCst);
+        let other = gated.log.stream(WorkerId(1));
+        put(other, 2, b"p").unwrap();
+        assert!(other.flush().unwrap_err().is_poison());
+        gated.open.send(()).unwrap();
+        launcher.join().unwrap();
+        for waiter in waiters {
+            assert!(waiter.join().unwrap().unwrap_err().is_poison());
+        }
+        assert!(gated.log.close().is_err());
+    });
+}
+
+#[test]
+fn close_does_not_wait_for_a_commit_that_it_refuses() {
+    within_reason("the log is closed", || {
+        let gated = Gated::new(launching(1));
+        let launcher = gated.launch();
+        let log = Arc::clone(&gated.log);
+        let appender = std::thread::spawn(move || {
+            put(log.stream(W), 3, &[0; 3000]).unwrap();
+            // There is no room for it until the flight has landed.
+            put(log.stream(W), 4, &[0; 3000])
+        });
+        doze();
+        let log = Arc::clone(&gated.log);
+        let closer = std::thread::spawn(move || log.close().map(drop));
+        doze();
+        gated.open.send(()).unwrap();
+        launcher.join().unwrap();
+        // It came in before the log was closed, or not at all.
+        match appender.join().unwrap() {
+            Ok((ticket, _)) => assert!(gated.log.stream(W).is_hardened(ticket)),
+            Err(error) => assert!(matches!(error, LogError::Closed), "{error}"),
+        }
+        closer.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn nothing_is_appended_to_a_log_that_was_closed_meanwhile() {
+    static RELEASING: AtomicBool = AtomicBool::new(false);
+    static GO_ON: AtomicBool = AtomicBool::new(false);
+    /// Takes its time to let go.
+    #[derive(Default)]
+    struct Slow(bool);
+    impl Held for Slow {
+        fn release(&mut self) {
+            if std::mem::take(&mut self.0) {
+                RELEASING.store(true, Ordering::SeqCst);
+                while !GO_ON.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+            }
+        }
+        fn is_empty(&self) -> bool {
+            !self.0
+        }
+    }
+    within_reason("the log is closed", || {
+        let (sim, disk) = sim();
+        sim.complete_after(0);
+        let config = launching(1);
+        let log: Arc<Log<Slow>> = create(&disk, config.clone());
+        let stream = log.stream(W);
+        let hold = |held: &mut Slow| held.0 = true;
+        drop(stream.append(Stamp(1), Epoch(1), 1, |_, _| {}, hold));
+        stream.begin_flush().unwrap();
+        // Finds the flight complete and lands it; meanwhile the log is closed.
+        let late = {
+            let log = Arc::clone(&log);
+            std::thread::spawn(move || put(log.stream(W), 2, b"late"))
+        };
+        while !RELEASING.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        let closer = {
+            let log = Arc::clone(&log);
+            std::thread::spawn(move || log.close())
+        };
+        doze();
+        GO_ON.store(true, Ordering::SeqCst);
+        let late = late.join().unwrap();
+        let seal = closer.join().unwrap().unwrap();
+        // If it was accepted it is there, under the seal.
+        let mut info = info(&config);
+        info.seal = Some(seal);
+        let expected = 1 + usize::from(late.is_ok());
+        assert_eq!(payloads(&disk, &info, 0).len(), expected, "{late:?}");
+    });
+}
+
 #[test]
 fn a_real_disk_gives_back_what_was_launched_on_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -238,9 +436,11 @@ fn a_real_disk_gives_back_what_was_launched_on_it() {
         buffer_bytes: 64 << 10,
         ..launching(2)
     };
-    config.placement = namiki_log::Placement::Segments {
+    config.placement = Placement::Segments {
         segment_bytes: 256 << 10,
     };
+    let probe = disk.create(&dir.path().join("probe"), 4096).unwrap();
+    let can_begin = probe.begin_write(0, AlignedBuf::zeroed(4096), 4096).is_ok();
     let wal = dir.path().join("wal");
     let log: Arc<Log<()>> = Log::create(Arc::clone(&disk), &wal, config.clone()).unwrap();
     std::thread::scope(|scope| {
@@ -263,6 +463,7 @@ fn a_real_disk_gives_back_what_was_launched_on_it() {
         }
     });
     log.close().unwrap();
+    assert_eq!(log.counters().launched > 0, can_begin);
     for worker in 0..2 {
         let info = info(&config);
         let mut reader = namiki_log::StreamReader::open(

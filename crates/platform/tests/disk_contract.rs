@@ -287,17 +287,17 @@ fn writes_that_were_begun_are_there_when_they_end_whoever_ends_them() {
                     .collect();
                 begun.into_iter().map(|one| one.join().unwrap()).collect()
             });
+            // Where there is io_uring, it is used.
+            if kind == "direct" && io_uring::IoUring::new(2).is_ok() {
+                assert!(pending.iter().all(Result::is_ok));
+            }
             for (slot, pending) in pending.into_iter().enumerate() {
                 let Ok(mut pending) = pending else { continue };
-                match slot % 4 {
-                    0 => drop(pending),
-                    1 => while kind == "direct" && !pending.is_complete() {},
-                    _ => {
-                        let (buf, outcome) = pending.wait();
-                        outcome.unwrap();
-                        assert!(buf.iter().all(|byte| usize::from(*byte) % 16 == slot));
-                    }
-                }
+                // A simulated one may never be complete by itself.
+                while slot % 2 == 0 && kind == "direct" && !pending.is_complete() {}
+                let (buf, outcome) = pending.wait();
+                outcome.unwrap();
+                assert!(buf.iter().all(|byte| usize::from(*byte) % 16 == slot));
             }
             let back = disk.read(&path).unwrap();
             for (at, &byte) in back.iter().enumerate() {

@@ -34,10 +34,15 @@ Modes:
 
 Files are preallocated, filled with zeros, and written over from front to back.
 
+With --work-us, each thread computes for so long before each write or read: what is left of the device
+when those who use it have something else to do. A workload that takes so much processor time between
+its writes cannot write more often.
+
 Examples:
   namiki-bench device --bytes 512,8192,65536 --writers 1,2,4,8,16 --mode direct
   namiki-bench device --mode direct,mutexed --bytes 8192 --writers 16 --repeat 5
   namiki-bench device --mode read --bytes 4096 --depth 1,32,128
+  namiki-bench device --bytes 6144 --writers 4 --work-us 60
   namiki-bench device --mode memory";
 
 /// What `device` measures.
@@ -62,6 +67,9 @@ pub(crate) struct DeviceArgs {
     /// Numbers of reads at a time, each by a thread
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
     depth: Vec<NonZeroU16>,
+    /// Processor time that each thread spends before each write or read, in microseconds
+    #[arg(long, value_name = "US", default_value_t = 0, value_parser = whole::<u32>(0..=1_000_000))]
+    work_us: u32,
     /// Length of each file [default: 16, and 256 to read]
     #[arg(long, value_name = "MB", value_parser = whole::<u64>(1..=1 << 20))]
     file_mb: Option<u64>,
@@ -106,6 +114,7 @@ struct DeviceRow<'a> {
     writers: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     depth: Option<u16>,
+    work_us: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     ops_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,6 +134,7 @@ impl Row for DeviceRow<'_> {
         "bytes",
         "writers",
         "depth",
+        "work us",
         "ops/s",
         "MB/s",
         "CPU us/op",
@@ -140,6 +150,7 @@ impl Row for DeviceRow<'_> {
             Cell::key(self.bytes),
             Cell::Key(count(self.writers)),
             Cell::Key(count(self.depth)),
+            Cell::key(self.work_us),
             Cell::measure(self.ops_per_s),
             Cell::measure(self.mb_per_s),
             Cell::measure(self.cpu_us_per_op),
@@ -268,6 +279,7 @@ impl DeviceArgs {
             bytes,
             threads: threads.get(),
             file_bytes: self.file_mb.unwrap_or(mode.file_mb()) << 20,
+            work_us: self.work_us,
         };
         let Probed { total, cpu_ns } = probe.run(&mode.disk(), dir.path(), &self.timed)?;
         let reads = mode == Mode::Read;
@@ -276,6 +288,7 @@ impl DeviceArgs {
             bytes,
             writers: (!reads).then_some(threads.get()),
             depth: reads.then_some(threads.get()),
+            work_us: self.work_us,
             ops_per_s: total.per_second(),
             mb_per_s: total.per_second().map(|rate| rate * f64::from(bytes) / 1e6),
             cpu_us_per_op: total.per_operation(cpu_ns as f64 / 1e3),

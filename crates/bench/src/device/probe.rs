@@ -5,9 +5,9 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use namiki_platform::clock::{now_ns, process_cpu_ns};
+use namiki_platform::clock::{Pause, now_ns, process_cpu_ns};
 use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 use namiki_platform::random::Random;
 
@@ -17,9 +17,8 @@ use crate::interrupt;
 use crate::latency::Latencies;
 use crate::run::{StageResult, Stages, Total, share, staged};
 
-/// Length of the memory in which a thread's buffer lies, at least: in huge pages like the log's own
-/// buffers, which the device takes faster.
-const BUFFER_BYTES_MIN: usize = 512 << 10;
+/// As much as is worth a huge page.
+const BUFFERS_BYTES_MIN: usize = 1 << 20;
 
 /// What the threads of a probe do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +42,8 @@ pub(crate) struct Probe {
     pub(crate) threads: u16,
     /// Length of each file.
     pub(crate) file_bytes: u64,
+    /// Microseconds of processor time that a thread spends before each write or read.
+    pub(crate) work_us: u32,
 }
 
 /// What came out.
@@ -65,6 +66,7 @@ struct Worker {
     buffer: AlignedBuf,
     random: Random,
     thread: usize,
+    microsecond: Pause,
 }
 
 impl Probe {
@@ -76,6 +78,9 @@ impl Probe {
         timed: &TimedArgs,
     ) -> Result<Probed, BenchError> {
         let targets = self.targets(&**disk, dir)?;
+        let buffers = self.buffers();
+        // Counted and not timed: a thread that has lost its processor does no work meanwhile.
+        let microsecond = Pause::calibrated(Duration::from_micros(1));
         let run = staged(
             usize::from(self.threads),
             timed,
@@ -83,9 +88,7 @@ impl Probe {
             |thread| {
                 let target = Arc::clone(&targets[thread % targets.len()]);
                 let file = Arc::clone(&lock(&target).file);
-                let bytes = self.bytes as usize;
-                let mut buffer = AlignedBuf::with_capacity(bytes.max(BUFFER_BYTES_MIN));
-                buffer.resize(bytes);
+                let mut buffer = std::mem::take(&mut lock(&buffers)[thread]);
                 let mut random = Random::stream(timed.seed, thread as u64);
                 random.fill(&mut buffer);
                 Ok(Worker {
@@ -94,6 +97,7 @@ impl Probe {
                     buffer,
                     random,
                     thread,
+                    microsecond,
                 })
             },
             |worker, length, stages| self.stage(worker, length, stages, dir),
@@ -103,6 +107,13 @@ impl Probe {
             total: run.total,
             cpu_ns: run.after - run.before,
         })
+    }
+
+    /// A buffer for each thread, in huge pages like the log's own, which the device takes faster.
+    fn buffers(&self) -> Mutex<Vec<AlignedBuf>> {
+        // What is not used is never touched.
+        let count = usize::from(self.threads).max(BUFFERS_BYTES_MIN / self.bytes as usize);
+        Mutex::new(AlignedBuf::zeroed_together(count, self.bytes as usize))
     }
 
     fn targets(&self, disk: &dyn Disk, dir: &Path) -> Result<Vec<Arc<Mutex<Target>>>, BenchError> {
@@ -147,6 +158,7 @@ impl Probe {
         let mut done = 0;
         let began = Instant::now();
         while done < end && !stages.must_stop() {
+            (0..self.work_us).for_each(|_| worker.microsecond.wait());
             let start = now_ns();
             match self.access {
                 Access::Read => worker
@@ -193,7 +205,7 @@ impl Worker {
     }
 }
 
-fn lock(target: &Mutex<Target>) -> std::sync::MutexGuard<'_, Target> {
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // A panic in between leaves a place in the file, which is as good as any other.
-    target.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -324,6 +324,7 @@ impl LogArgs {
             bytes: flush_bytes,
             threads,
             file_bytes: PROBE_FILE_BYTES,
+            work_us: 0,
         };
         let limit = probe.run(&disk, probe_dir.path(), &self.timed)?;
         let limit = limit.total.per_second();

@@ -8,7 +8,7 @@ pub(crate) mod segment;
 pub(crate) const BLOCK_BYTES_MAX: usize = 4096;
 
 /// The format this code writes, and the newest it reads.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])

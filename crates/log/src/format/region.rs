@@ -80,7 +80,7 @@ impl RegionHeader {
         }
         let version = u32_at(block, 12);
         if version != VERSION {
-            return Found::FromTheFuture(version);
+            return Found::OtherVersion(version);
         }
         let head = Self {
             identity: u128_at(block, 16),
@@ -104,7 +104,7 @@ impl RegionHeader {
     pub(crate) fn read_slots(region: &[u8]) -> Found<Self> {
         let first = Self::read(region);
         let second = match &first {
-            Found::FromTheFuture(_) => Found::Nothing,
+            Found::OtherVersion(_) => Found::Nothing,
             Found::Header(head) => Self::read_second(region, head.block_bytes as usize),
             // What was laid out in longer blocks has nothing between the slots.
             Found::Nothing => [512, 1024, 2048, BLOCK_BYTES_MAX]
@@ -114,8 +114,8 @@ impl RegionHeader {
                 .unwrap_or(Found::Nothing),
         };
         match (first, second) {
-            (Found::FromTheFuture(version), _) | (_, Found::FromTheFuture(version)) => {
-                Found::FromTheFuture(version)
+            (Found::OtherVersion(version), _) | (_, Found::OtherVersion(version)) => {
+                Found::OtherVersion(version)
             }
             (Found::Header(a), Found::Header(b)) => {
                 Found::Header(if a.writes > b.writes { a } else { b })

@@ -41,7 +41,7 @@ pub(crate) enum Found<T> {
     /// A header.
     Header(T),
     /// A header of a version that came later.
-    FromTheFuture(u32),
+    OtherVersion(u32),
     /// No header, or a broken one.
     Nothing,
 }
@@ -70,7 +70,7 @@ impl SegmentHeader {
         }
         let version = u32_at(block, 12);
         if version != VERSION {
-            return Found::FromTheFuture(version);
+            return Found::OtherVersion(version);
         }
         let header = Self {
             identity: u128_at(block, 16),

@@ -47,7 +47,9 @@ impl Spot {
     }
 
     /// Begins to write a frame, the first `padded` bytes of `buf`. Gives the buffer back if the disk
-    /// can only write while its caller waits, or if something has to follow the frame.
+    /// can only write while its caller waits, and in a region: a process that is killed may leave such
+    /// a write under way, and whoever opens a shared device next writes to the same place. Segments
+    /// are of one generation, and what comes late into one lies behind its seal.
     pub(crate) fn begin(
         &self,
         buf: AlignedBuf,

@@ -127,7 +127,7 @@ impl RegionPlace {
                 head.end = before.end;
                 head.writes = before.writes;
             }
-            Found::FromTheFuture(version) => {
+            Found::OtherVersion(version) => {
                 return Err(invalid(format!(
                     "{} has format version {version}",
                     path.display()

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use namiki_platform::Lsn;
 
+use crate::format::VERSION;
+
 /// Why a log cannot be read. Nothing of it should be replayed then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -30,9 +32,12 @@ pub enum ReadError {
         /// The horizon that a frame recorded.
         horizon: Lsn,
     },
-    /// A newer Namiki wrote this.
-    #[error("log file {} has format version {version}, from the future of this program", file.display())]
-    FromTheFuture {
+    /// Another Namiki wrote this.
+    #[error(
+        "log file {} has format version {version}, and this program reads version {VERSION} only",
+        file.display()
+    )]
+    OtherVersion {
         /// The file.
         file: PathBuf,
         /// Its version.

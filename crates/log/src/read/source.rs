@@ -187,7 +187,7 @@ impl Segment {
             file: self.file,
         };
         match SegmentHeader::read(block) {
-            Found::FromTheFuture(version) => Err(ReadError::FromTheFuture {
+            Found::OtherVersion(version) => Err(ReadError::OtherVersion {
                 file: extent.path,
                 version,
             }),
@@ -252,8 +252,8 @@ fn region(
     let got = file.read_at(base, &mut slots).map_err(failed)?;
     let head = match RegionHeader::read_slots(&slots[..got]) {
         Found::Nothing => return Err(damaged("neither slot holds a head of the region")),
-        Found::FromTheFuture(version) => {
-            return Err(ReadError::FromTheFuture {
+        Found::OtherVersion(version) => {
+            return Err(ReadError::OtherVersion {
                 file: path.to_owned(),
                 version,
             });

@@ -23,7 +23,7 @@ pub struct Appended {
     /// To ask for it later.
     pub ticket: Ticket,
     /// This commit filled its group: the caller does what it does before a flush (its write phase,
-    /// its unlocking) and then calls [`Stream::flush`]. Exactly one commit of a group is told so;
+    /// its unlocking) and then calls [`Stream::begin_flush`]. Exactly one commit of a group is told so;
     /// under [`Layout::Single`] none, because the group was flushed before the lock was let go
     /// (pwal Algorithm 1), unless that failed.
     pub group_is_full: bool,
@@ -71,11 +71,12 @@ impl<H: Held> Stream<H> {
         let need = RECORD_HEADER_BYTES + payload_bytes;
         let mut guard = self.state.lock();
         loop {
-            self.shared.poison.check()?;
+            // First, because it lets go of the lock: what is asked below holds until the end.
+            guard = self.land_if_complete(guard)?;
+            self.check_poison()?;
             if guard.closed {
                 return Err(LogError::Closed);
             }
-            guard = self.land_if_complete(guard)?;
             let end = guard.filling.used + need;
             if end <= self.buffer_bytes && guard.place.fits(end) {
                 break;
@@ -210,7 +211,7 @@ impl<H: Held> Stream<H> {
     pub(crate) fn prepare_segments(&self, count: usize) -> Result<(), LogError> {
         let mut state = self.state.lock();
         loop {
-            self.shared.poison.check()?;
+            self.check_poison()?;
             let Place::Segments(place) = &state.place else {
                 return Ok(());
             };

@@ -21,22 +21,20 @@ use crate::format::frame::{self, FrameHeader};
 use crate::place::{Place, Spot};
 use crate::sync::{MutexGuard, Ordering};
 
-/// A flight that has departed.
+/// A frame on its way to the device.
 struct Flight<H> {
     frame: Filling<H>,
     padded: usize,
     sequence: u64,
-    spot: Spot,
     wants_spare: bool,
+    departed: Instant,
 }
 
 /// A flight that was launched and that nobody attends to.
 pub(super) struct Launched<H> {
-    frame: Filling<H>,
-    padded: usize,
+    flight: Flight<H>,
     path: Arc<Path>,
-    started: Instant,
-    pub(super) write: Box<dyn PendingWrite>,
+    write: Box<dyn PendingWrite>,
 }
 
 impl<H: Held> Stream<H> {
@@ -70,7 +68,7 @@ impl<H: Held> Stream<H> {
         let mut state = self.state.lock();
         let through = state.appended;
         while state.hardened < through && state.in_flight < Some(through) {
-            self.shared.poison.check()?;
+            self.check_poison()?;
             let launches =
                 self.layout == Layout::PerWorker && state.filling.records >= self.launch_from.get();
             state = match state.in_flight {
@@ -86,8 +84,11 @@ impl<H: Held> Stream<H> {
     /// Does not wait, not even for whoever has the stream to themselves right now.
     ///
     /// # Errors
-    /// The error that poisoned the log, perhaps that of the write.
+    /// The error that poisoned the log, if the flight was landed and is not hardened.
     pub fn poll(&self) -> Result<(), LogError> {
+        if !self.has_pending() {
+            return Ok(());
+        }
         match self.state.try_lock() {
             Some(state) => self.land_if_complete(state).map(drop),
             None => Ok(()),
@@ -105,7 +106,7 @@ impl<H: Held> Stream<H> {
             if state.hardened >= through {
                 return Ok(());
             }
-            self.shared.poison.check()?;
+            self.check_poison()?;
             state = if state.in_flight.is_some() {
                 self.attend(state, through)?
             } else {
@@ -140,7 +141,7 @@ impl<H: Held> Stream<H> {
         let landing = Landing { stream: self };
         // Declared after `landing`, so that a panic lets go of it first.
         let mut guard = guard;
-        let mut flight = self.depart(&mut guard);
+        let (mut flight, spot) = self.depart(&mut guard);
         let kept = match self.layout {
             Layout::Single => Some(guard),
             Layout::PerWorker => {
@@ -148,19 +149,8 @@ impl<H: Held> Stream<H> {
                 None
             }
         };
-        let started = Instant::now();
-        self.finish(&mut flight);
-        let Flight {
-            mut frame,
-            padded,
-            spot,
-            ..
-        } = flight;
-        let written = spot.write(&frame.buf[..padded], frame.head.as_mut());
-        let written = self.release(&mut frame, written);
-        let guard = kept.unwrap_or_else(|| self.state.lock());
-        std::mem::forget(landing);
-        self.arrive(guard, frame, padded, started, written)
+        self.finish(&mut flight, &spot);
+        self.write(landing, flight, &spot, kept)
     }
 
     /// Begins a flight like [`Stream::lead`], and leaves it alone if the disk can write on its own.
@@ -170,37 +160,27 @@ impl<H: Held> Stream<H> {
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
         let landing = Landing { stream: self };
         let mut guard = guard;
-        let mut flight = self.depart(&mut guard);
+        let (mut flight, spot) = self.depart(&mut guard);
         drop(guard);
-        let started = Instant::now();
-        self.finish(&mut flight);
-        let Flight {
-            mut frame,
-            padded,
-            spot,
-            ..
-        } = flight;
-        match spot.begin(std::mem::take(&mut frame.buf), padded) {
+        self.finish(&mut flight, &spot);
+        match spot.begin(std::mem::take(&mut flight.frame.buf), flight.padded) {
             Ok(write) => {
+                let path = spot.path;
                 let mut guard = self.state.lock();
+                guard.counters.launched += 1;
                 guard.launched = Some(Launched {
-                    frame,
-                    padded,
-                    path: spot.path,
-                    started,
+                    flight,
+                    path,
                     write,
                 });
                 std::mem::forget(landing);
-                self.call_for_attention(&guard);
+                // S3.
+                self.wake_everybody();
                 Ok(guard)
             }
             Err(buf) => {
-                frame.buf = buf;
-                let written = spot.write(&frame.buf[..padded], frame.head.as_mut());
-                let written = self.release(&mut frame, written);
-                let guard = self.state.lock();
-                std::mem::forget(landing);
-                self.arrive(guard, frame, padded, started, written)
+                flight.frame.buf = buf;
+                self.write(landing, flight, &spot, None)
             }
         }
     }
@@ -214,19 +194,14 @@ impl<H: Held> Stream<H> {
         let landing = Landing { stream: self };
         drop(guard);
         let Launched {
-            mut frame,
-            padded,
+            mut flight,
             path,
-            started,
             write,
         } = launched;
         let (buf, outcome) = write.wait();
-        frame.buf = buf;
+        flight.frame.buf = buf;
         let written = outcome.map_err(|source| LogError::device("writing", &path, source));
-        let written = self.release(&mut frame, written);
-        let guard = self.state.lock();
-        std::mem::forget(landing);
-        self.arrive(guard, frame, padded, started, written)
+        self.arrive(landing, flight, written, None)
     }
 
     /// As [`Stream::land`], if there is a flight whose write has come to its end.
@@ -244,7 +219,7 @@ impl<H: Held> Stream<H> {
     }
 
     /// Takes what is in the filling buffer on board.
-    fn depart(&self, state: &mut State<H>) -> Flight<H> {
+    fn depart(&self, state: &mut State<H>) -> (Flight<H>, Spot) {
         let other = state
             .other
             .take()
@@ -263,17 +238,18 @@ impl<H: Held> Stream<H> {
             }
             _ => false,
         };
-        Flight {
+        let flight = Flight {
             frame,
             padded,
             sequence: state.sequence,
-            spot,
             wants_spare,
-        }
+            departed: Instant::now(),
+        };
+        (flight, spot)
     }
 
     /// Makes the frame ready to be written.
-    fn finish(&self, flight: &mut Flight<H>) {
+    fn finish(&self, flight: &mut Flight<H>, spot: &Spot) {
         if flight.wants_spare {
             self.shared.request_segment(self.index);
         }
@@ -296,29 +272,43 @@ impl<H: Held> Stream<H> {
         };
         frame.buf[frame.used..flight.padded].fill(0);
         let bytes = &mut frame.buf[..frame.used];
-        frame::finish(bytes, &header, frame.digest, flight.spot.salt);
+        frame::finish(bytes, &header, frame.digest, spot.salt);
     }
 
-    /// Releases what the group held if it is hardened.
-    fn release(
-        &self,
-        frame: &mut Filling<H>,
-        written: Result<(), LogError>,
-    ) -> Result<(), LogError> {
-        written.and_then(|()| self.shared.poison.check())?;
-        frame.held.release();
-        Ok(())
+    /// Writes the frame and waits for it. `kept` is the stream's lock, if the flight keeps it; it
+    /// comes after `landing`, so that a panic lets go of it first.
+    fn write<'a>(
+        &'a self,
+        landing: Landing<'a, H>,
+        mut flight: Flight<H>,
+        spot: &Spot,
+        kept: Option<MutexGuard<'a, State<H>>>,
+    ) -> Result<MutexGuard<'a, State<H>>, LogError> {
+        let frame = &mut flight.frame;
+        let written = spot.write(&frame.buf[..flight.padded], frame.head.as_mut());
+        self.arrive(landing, flight, written, kept)
     }
 
-    /// Ends a flight.
+    /// Ends a flight; for the order of `landing` and `kept` see [`Stream::write`].
     fn arrive<'a>(
         &'a self,
-        mut guard: MutexGuard<'a, State<H>>,
-        mut frame: Filling<H>,
-        padded: usize,
-        started: Instant,
+        landing: Landing<'a, H>,
+        flight: Flight<H>,
         written: Result<(), LogError>,
+        kept: Option<MutexGuard<'a, State<H>>>,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
+        let Flight {
+            mut frame,
+            padded,
+            departed,
+            ..
+        } = flight;
+        let written = written.and_then(|()| self.shared.poison.check());
+        if written.is_ok() {
+            frame.held.release();
+        }
+        let mut guard = kept.unwrap_or_else(|| self.state.lock());
+        std::mem::forget(landing);
         let state = &mut *guard;
         let flight = state.flights;
         let through = state.in_flight.take();
@@ -331,7 +321,7 @@ impl<H: Held> Stream<H> {
         state.counters.flushes += 1;
         state.counters.frame_bytes += padded as u64;
         state.counters.commits += u64::from(frame.records);
-        state.counters.flush_ns += started.elapsed().as_nanos() as u64;
+        state.counters.flush_ns += departed.elapsed().as_nanos() as u64;
         frame.clear();
         if state.filling.records == 0 {
             // Nothing came meanwhile, as when a worker waits for its own flush: the next commits go
@@ -339,7 +329,7 @@ impl<H: Held> Stream<H> {
             std::mem::swap(&mut frame, &mut state.filling);
         }
         state.other = Some(frame);
-        state.hardened = through.unwrap_or(state.hardened);
+        state.hardened = through.expect("only its end takes a flight away, and this is it");
         // Release pairs with the acquires of `is_hardened`: the frame is durable (S2).
         self.hardened.store(state.hardened, Ordering::Release);
         if self.shared.horizon.sequencer.draws() {
@@ -355,14 +345,7 @@ impl<H: Held> Stream<H> {
         Ok(guard)
     }
 
-    /// Wakes one of those, if any, who wait for the flight that has just been left alone.
-    fn call_for_attention(&self, state: &State<H>) {
-        let this = (state.flights & 1) as usize;
-        self.leaders[this].notify_one();
-        self.patient[this].notify_one();
-    }
-
-    fn wake_everybody(&self) {
+    pub(super) fn wake_everybody(&self) {
         for condvar in self.leaders.iter().chain(&self.patient) {
             condvar.notify_all();
         }

@@ -18,7 +18,8 @@
 //! - S3. Whoever waits for flight `f` waits on a condition variable of `f`'s parity. The end of `f`
 //!   wakes all of them, and one of those who want to lead flight `f + 1`; so nobody sleeps through
 //!   a flight, and nobody is woken for nothing but the next leader's rivals. A flight that is left
-//!   alone wakes one of those who wait for it, and nobody begins to wait for one that is alone.
+//!   alone wakes everybody, because whoever waits for it or for one behind it has to land it now; and
+//!   nobody begins to wait while one is alone. Whoever finds the log poisoned wakes everybody, too.
 //! - S4. Between the draw of an LSN and the count of its commit nothing can fail. A panic there, or
 //!   in a flight, poisons the log.
 //! - S5. When a stream is closed no flight is under way, and none begins: nothing is pending, or
@@ -119,10 +120,19 @@ impl<H: Held> Stream<H> {
         self.worker
     }
 
+    /// Fails if the log is poisoned. Whoever has slept and leaves because of that may have been woken
+    /// to do something for the others, who must not go on sleeping.
+    fn check_poison(&self) -> Result<(), LogError> {
+        self.shared
+            .poison
+            .check()
+            .inspect_err(|_| self.wake_everybody())
+    }
+
     /// Whether anything is appended and not hardened. Two loads.
     #[must_use]
     pub fn has_pending(&self) -> bool {
-        // Acquire pairs with the release in `lead`; read first, so that the two cannot look equal
+        // Acquire pairs with the release in `arrive`; read first, so that the two cannot look equal
         // when something was pending throughout.
         let hardened = self.hardened.load(Ordering::Acquire);
         self.appended.load(Ordering::Acquire) != hardened
@@ -131,7 +141,7 @@ impl<H: Held> Stream<H> {
     /// Whether the commit is hardened. One load.
     #[must_use]
     pub fn is_hardened(&self, ticket: Ticket) -> bool {
-        // Acquire pairs with the release in `lead`: the frame is durable.
+        // Acquire pairs with the release in `arrive`: the frame is durable.
         self.hardened.load(Ordering::Acquire) >= ticket.number
     }
 

@@ -67,6 +67,7 @@ impl<H: Held> Filling<H> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StreamCounters {
     pub(crate) flushes: u64,
+    pub(crate) launched: u64,
     pub(crate) frame_bytes: u64,
     pub(crate) commits: u64,
     pub(crate) cas_misses: u64,

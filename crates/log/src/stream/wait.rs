@@ -60,7 +60,7 @@ impl<H: Held> Stream<H> {
                 if state.hardened >= ticket.number {
                     return Ok(());
                 }
-                self.shared.poison.check()?;
+                self.check_poison()?;
                 if state.in_flight >= Some(ticket.number) && state.launched.is_some() {
                     break;
                 }

@@ -5,7 +5,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SimDisk};
+use namiki_platform::disk::{
+    AlignedBuf, DirLock, Disk, DiskFile, FileEntry, PendingWrite, SimDisk,
+};
 
 /// What the disk is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +17,8 @@ pub(crate) enum Step {
     Write(u64),
     /// A write has been done.
     Wrote(u64),
+    /// A write is begun at this offset; an error says that the disk cannot.
+    Begin(u64),
 }
 
 type Hook = dyn Fn(Step) -> io::Result<()> + Send + Sync;
@@ -82,6 +86,19 @@ impl DiskFile for HookedFile {
         (self.disk.hook)(Step::Write(offset))?;
         self.file.write_durable(offset, bytes)?;
         (self.disk.hook)(Step::Wrote(offset))
+    }
+
+    fn begin_write(
+        &self,
+        offset: u64,
+        buf: AlignedBuf,
+        len: usize,
+    ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
+        let may = self.check(offset, len);
+        match may.and_then(|()| (self.disk.hook)(Step::Begin(offset))) {
+            Ok(()) => self.file.begin_write(offset, buf, len),
+            Err(_) => Err(buf),
+        }
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {

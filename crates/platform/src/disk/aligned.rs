@@ -16,7 +16,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use super::BUFFER_ALIGN_BYTES;
 use crate::huge_pages::{HUGE_PAGE_BYTES, advise_huge_pages};
 
-/// Memory from this length on is asked for in huge pages: of a shorter one too little would be used.
+/// Memory for several buffers is asked for in huge pages from this length on: of a shorter one too
+/// little would be used.
 const HUGE_FROM_BYTES: usize = 512 << 10;
 
 /// Bytes at an address that is a multiple of [`BUFFER_ALIGN_BYTES`].
@@ -43,7 +44,7 @@ impl AlignedBuf {
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         let capacity = Self::whole(capacity);
-        let memory = Memory::zeroed(capacity);
+        let memory = Memory::allocated(capacity);
         Self {
             start: memory.start,
             len: 0,
@@ -60,15 +61,16 @@ impl AlignedBuf {
         buf
     }
 
-    /// `count` buffers of `len` zero bytes each, side by side in one piece of memory, which lives as
-    /// long as any of them: for many that are each too short for a huge page.
+    /// `count` buffers of `len` zero bytes each, for long writes: side by side in one piece of memory,
+    /// which lives as long as any of them, and from half a megabyte on in huge pages.
     #[must_use]
     pub fn zeroed_together(count: usize, len: usize) -> Vec<Self> {
         let capacity = Self::whole(len);
         let bytes = capacity
             .checked_mul(count.max(1))
             .expect("buffers are far smaller than the address space");
-        let memory = Arc::new(Memory::zeroed(bytes));
+        let mapped = (bytes >= HUGE_FROM_BYTES).then(|| Memory::mapped(bytes));
+        let memory = Arc::new(mapped.flatten().unwrap_or_else(|| Memory::allocated(bytes)));
         (0..count)
             .map(|at| Self {
                 // SAFETY: `at < count`, so that all of this buffer lies in the memory's `bytes`.
@@ -81,7 +83,10 @@ impl AlignedBuf {
     }
 
     fn whole(capacity: usize) -> usize {
-        capacity.max(1).next_multiple_of(BUFFER_ALIGN_BYTES)
+        capacity
+            .max(1)
+            .checked_next_multiple_of(BUFFER_ALIGN_BYTES)
+            .expect("a buffer is far smaller than the address space")
     }
 
     /// How many bytes fit before the buffer has to move.
@@ -188,12 +193,7 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// `bytes` zeros; `bytes` is not zero.
-    fn zeroed(bytes: usize) -> Self {
-        if bytes >= HUGE_FROM_BYTES
-            && let Some(mapped) = Self::mapped(bytes)
-        {
-            return mapped;
-        }
+    fn allocated(bytes: usize) -> Self {
         let layout = Layout::from_size_align(bytes, BUFFER_ALIGN_BYTES)
             .expect("a buffer is far smaller than the address space");
         // SAFETY: the layout's size is not zero.
@@ -233,7 +233,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         match self.origin {
-            // SAFETY: allocated in `zeroed` with this layout, and no buffer is left in it.
+            // SAFETY: allocated in `allocated` with this layout, and no buffer is left in it.
             Origin::Allocator(layout) => unsafe { dealloc(self.start.as_ptr(), layout) },
             Origin::Mapping(first, length) => {
                 // SAFETY: mapped in `mapped` with this length, and no buffer is left in it. That
@@ -286,12 +286,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_buffer_begins_where_a_huge_page_can_begin() {
-        let mut buf = AlignedBuf::zeroed(3 * HUGE_FROM_BYTES);
-        assert_eq!(buf.as_ptr() as usize % HUGE_PAGE_BYTES, 0);
+    fn long_buffers_begin_where_a_huge_page_can_begin() {
+        let mut buffers = AlignedBuf::zeroed_together(2, 3 * HUGE_FROM_BYTES);
+        assert_eq!(buffers[0].as_ptr() as usize % HUGE_PAGE_BYTES, 0);
+        let mut buf = buffers.remove(0);
         assert!(buf.iter().all(|byte| *byte == 0));
         buf.fill(7);
         buf.resize(9 * HUGE_FROM_BYTES);
+        assert!(buffers[0].iter().all(|byte| *byte == 0));
         assert_eq!(
             (buf[3 * HUGE_FROM_BYTES - 1], buf[3 * HUGE_FROM_BYTES]),
             (7, 0)

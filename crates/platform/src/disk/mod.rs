@@ -119,11 +119,11 @@ pub trait DiskFile: Send + Sync + Debug {
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Begins to write the first `len` bytes of `buf` durably, as [`DiskFile::write_durable`] does,
-    /// and leaves the caller to do something else meanwhile. What is wrong with the write, its end
-    /// says.
+    /// and leaves the caller to do something else meanwhile.
     ///
     /// # Errors
-    /// The buffer, untouched, where the disk can only write while its caller waits.
+    /// The buffer, untouched, where the disk can only write while its caller waits, and for a write
+    /// that [`DiskFile::write_durable`] would refuse. What goes wrong later, the end says.
     ///
     /// # Panics
     /// If the buffer is shorter than `len`.
@@ -151,7 +151,8 @@ pub trait DiskFile: Send + Sync + Debug {
     fn block_bytes(&self) -> usize;
 }
 
-/// A durable write that has begun. Dropped, it is waited for.
+/// A durable write that has begun. Dropped, it is waited for, and nobody learns what became of it. A
+/// process that dies may leave it under way.
 pub trait PendingWrite: Send {
     /// Whether it has come to its end, good or bad. Does not wait.
     fn is_complete(&mut self) -> bool;

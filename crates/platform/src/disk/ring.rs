@@ -3,6 +3,11 @@
 //! A ring carries one write at a time. Idle rings wait in a pool, so there are as many as there ever
 //! were writes under way at once.
 //!
+//! The kernel reports a completion to the thread that submitted the write, and to nobody before that
+//! thread has taken notice. So a system call in which it sleeps may be interrupted (`EINTR`), and while
+//! it is in one that cannot be interrupted, others wait with it. A process that is killed leaves its
+//! writes under way, which may reach the disk when it is gone.
+//!
 //! # Invariants
 //! - U1. From its submission to its completion a write owns its buffer and its file, because the
 //!   kernel may look at either until then. Whatever happens to it, it waits for its completion first.
@@ -23,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use io_uring::{IoUring, opcode, types};
 use parking_lot::Mutex;
 
-use super::{AlignedBuf, PendingWrite};
+use super::{AlignedBuf, BUFFER_ALIGN_BYTES, PendingWrite};
 
 /// Entries of a ring; one is used.
 const ENTRIES: u32 = 2;
@@ -83,9 +88,22 @@ impl RingPool {
         if let Some(ring) = self.idle.lock().pop() {
             return Some(ring);
         }
-        IoUring::new(ENTRIES)
-            .inspect_err(|_| self.refused.store(true, Ordering::Relaxed))
-            .ok()
+        match IoUring::new(ENTRIES) {
+            // It came with the operation that is needed here (Linux 5.6).
+            Ok(ring) if ring.params().is_feature_rw_cur_pos() => return Some(ring),
+            Ok(_) => self.refused.store(true, Ordering::Relaxed),
+            Err(error) => {
+                // Others, like too many open files, pass.
+                let for_good = [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EINVAL];
+                if error
+                    .raw_os_error()
+                    .is_some_and(|code| for_good.contains(&code))
+                {
+                    self.refused.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+        None
     }
 }
 
@@ -126,28 +144,25 @@ impl RingWrite {
         self.pool.idle.lock().push(ring);
         result
     }
+}
 
-    /// What the write came to. Goes on where it was interrupted or cut short, like every durable
-    /// write (R1 of the direct disk).
-    fn settle(&self, result: i32) -> io::Result<()> {
-        let written = match result {
-            written @ 0.. => written as usize,
-            failed => match -failed {
-                // The thread that submitted it ended, or the kernel wants to be asked again.
-                libc::EINTR | libc::EAGAIN | libc::ECANCELED => 0,
-                other => return Err(io::Error::from_raw_os_error(other)),
-            },
-        };
-        match self.buf[..self.len].get(written..) {
-            None | Some([]) => Ok(()),
-            // A direct write goes on at a sector's boundary.
-            Some(_) => {
-                let whole = written - written % super::BUFFER_ALIGN_BYTES;
-                let rest = &self.buf[whole..self.len];
-                self.file.write_all_at(rest, self.offset + whole as u64)
-            }
-        }
+/// What a write of `bytes` came to that completed with `result`. Goes on where it was interrupted or
+/// cut short, like every durable write (R1 of the direct disk).
+fn settle(file: &File, offset: u64, bytes: &[u8], result: i32) -> io::Result<()> {
+    let written = match result {
+        written @ 0.. => written as usize,
+        failed => match -failed {
+            // The thread that submitted it ended, or the kernel wants to be asked again.
+            libc::EINTR | libc::EAGAIN | libc::ECANCELED => 0,
+            other => return Err(io::Error::from_raw_os_error(other)),
+        },
+    };
+    if written >= bytes.len() {
+        return Ok(());
     }
+    // A direct write goes on at a block's boundary.
+    let whole = written - written % BUFFER_ALIGN_BYTES;
+    file.write_all_at(&bytes[whole..], offset + whole as u64)
 }
 
 impl PendingWrite for RingWrite {
@@ -160,7 +175,7 @@ impl PendingWrite for RingWrite {
 
     fn wait(mut self: Box<Self>) -> (AlignedBuf, io::Result<()>) {
         let result = self.reap();
-        let outcome = self.settle(result);
+        let outcome = settle(&self.file, self.offset, &self.buf[..self.len], result);
         (std::mem::take(&mut self.buf), outcome)
     }
 }
@@ -168,5 +183,42 @@ impl PendingWrite for RingWrite {
 impl Drop for RingWrite {
     fn drop(&mut self) {
         self.reap();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_was_interrupted_or_cut_short_is_finished_and_a_failed_one_is_an_error() {
+        let file = tempfile::tempfile().unwrap();
+        let bytes: Vec<u8> = (0..3 * BUFFER_ALIGN_BYTES).map(|at| at as u8).collect();
+        let (block, all) = (BUFFER_ALIGN_BYTES, bytes.len());
+        // What is there before, and how much of it the write is told to have done.
+        for (result, done) in [
+            (-libc::ECANCELED, 0),
+            (-libc::EINTR, 0),
+            (-libc::EAGAIN, 0),
+            (0, 0),
+            (512, 0),
+            (block as i32, block),
+            (2 * block as i32 + 512, 2 * block),
+            (all as i32, all),
+        ] {
+            file.write_all_at(&vec![0xff; all + 10], 0).unwrap();
+            settle(&file, 10, &bytes, result).unwrap();
+            let mut back = vec![0; all + 10];
+            file.read_exact_at(&mut back, 0).unwrap();
+            assert!(
+                back[..10 + done].iter().all(|byte| *byte == 0xff),
+                "{result}"
+            );
+            assert!(back[10 + done..] == bytes[done..], "{result}");
+        }
+        for code in [libc::EIO, libc::ENOSPC, libc::EINVAL] {
+            let error = settle(&file, 0, &bytes, -code).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(code));
+        }
     }
 }
