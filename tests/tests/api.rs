@@ -407,6 +407,47 @@ fn a_launched_group_is_acknowledged_when_somebody_asks() {
     }
 }
 
+/// What was launched and is written holds nobody up, whoever's it is and whoever asks.
+#[test]
+fn a_launched_group_that_is_written_is_seen_by_others() {
+    for spec in ["TT(NLR)+PWAL(2)", "TT(ELR)+PWAL(2)"] {
+        let disk = SimDisk::new();
+        disk.complete_after(0);
+        let db = Database::builder()
+            .spec(spec.parse().unwrap())
+            .streams(NonZeroU16::new(2).unwrap())
+            .group_wait_max(Duration::MAX)
+            .launch_from(NonZeroU32::MIN)
+            .disk(Arc::new(disk.clone()))
+            .open("/db")
+            .unwrap();
+        let table = db.table::<u64, i64>("numbers").unwrap();
+        let [mut one, mut other] = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
+        let mut fill = |key: u64| {
+            let mut put = |key| one.try_transact_async(|tx| tx.put(&table, &key, &1));
+            drop(put(key).unwrap());
+            put(key + 1).unwrap().1
+        };
+        // Its group holds the lock (NLR), and nobody comes back to that stream.
+        fill(1);
+        let ((), overwritten) = other
+            .try_transact_async(|tx| tx.put(&table, &1, &2))
+            .unwrap();
+        fill(3);
+        let (read, reader) = other.try_transact_async(|tx| tx.get(&table, &3)).unwrap();
+        assert_eq!(read, Some(1), "{spec}");
+        // A reader that waits for a lock has flushed its own group; then it takes two to fill one.
+        let [last, _] = [5, 6].map(|key| {
+            let put = other.try_transact_async(|tx| tx.put(&table, &key, &1));
+            put.unwrap().1
+        });
+        for ticket in [overwritten, reader, last] {
+            assert!(db.is_acknowledged(&ticket), "{spec}");
+        }
+        db.close().unwrap();
+    }
+}
+
 /// Under early release a reader may have seen what is not durable yet.
 #[test]
 fn a_reader_under_early_release_waits_for_what_it_read() {
