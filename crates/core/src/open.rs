@@ -152,7 +152,7 @@ impl Builder {
     }
 
     /// From how many commits on a full group is written while its session goes on with the next
-    /// one, where the disk can write on its own (through io_uring). Default: 64. The group is then
+    /// one, where the disk can write on its own (through io_uring). Default: 32. The group is then
     /// acknowledged, and under normal lock release its records unlocked, when somebody commits on the
     /// same stream, waits, asks for an acknowledgement or wants one of the records, and in any case
     /// after [`Builder::group_wait_max`].

@@ -149,7 +149,7 @@ pub struct LogConfig {
 
 impl LogConfig {
     /// The default of [`LogConfig::launch_from`].
-    pub const LAUNCH_FROM: NonZeroU32 = NonZeroU32::new(64).unwrap();
+    pub const LAUNCH_FROM: NonZeroU32 = NonZeroU32::new(32).unwrap();
 
     /// A P-WAL with the defaults of the papers: groups of 16 flushed after a millisecond at the
     /// latest, buffers of 256 KiB, segments of 64 MiB.
