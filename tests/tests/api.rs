@@ -425,7 +425,7 @@ fn a_launched_group_that_is_written_is_seen_by_others() {
         let [mut one, mut other] = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
         let mut fill = |key: u64| {
             let mut put = |key| one.try_transact_async(|tx| tx.put(&table, &key, &1));
-            drop(put(key).unwrap());
+            put(key).unwrap();
             put(key + 1).unwrap().1
         };
         // Its group holds the lock (NLR), and nobody comes back to that stream.
