@@ -46,6 +46,11 @@ const IDENTITY: u128 = 0x6e61_6d69_6b69_2d62_656e_6368;
 const PROBE_FILE_BYTES: u64 = 16 << 20;
 /// The longest segment, in MiB.
 const SEGMENT_MB_MAX: u64 = 1024;
+/// Length of a segment in MiB, if nothing else is asked for: between these, so that all segments that
+/// are made before the clock starts have this length together. A change of segments is a few writes
+/// to the device besides those of the log.
+const SEGMENT_MB: std::ops::RangeInclusive<u64> = 16..=64;
+const PREPARED_MB: u64 = 1024;
 /// Segments of all streams that are made before the clock starts, at most: each holds a file open.
 const PREPARED_MAX: usize = 256;
 
@@ -83,9 +88,9 @@ pub(crate) struct LogArgs {
     /// Segments of each stream that are kept
     #[arg(long, value_name = "N", default_value = "2", value_parser = whole::<u32>(2..=u32::MAX.into()))]
     retain: u32,
-    /// Length of a segment
-    #[arg(long, value_name = "MB", default_value = "16", value_parser = whole::<u64>(1..=SEGMENT_MB_MAX))]
-    segment_mb: u64,
+    /// Length of a segment [default: 64, and down to 16 with many streams]
+    #[arg(long, value_name = "MB", value_parser = whole::<u64>(1..=SEGMENT_MB_MAX))]
+    segment_mb: Option<u64>,
     #[command(flatten)]
     device: DeviceChoice,
     /// Folder on the disk to measure. Each run writes its log into a folder of its own inside, which
@@ -247,13 +252,23 @@ impl LogArgs {
         }
         let group_max = self.group.iter().max().map_or(0, |group| group.get());
         let frame_bytes = self.commit_bytes() as u64 * u64::from(group_max);
-        if frame_bytes + FRAME_ROOM_BYTES as u64 * 4 > self.segment_mb << 20 {
+        let segment_mb = self.streams.iter().map(|&streams| self.segment_mb(streams));
+        let segment_mb_min = segment_mb.min().unwrap_or(SEGMENT_MB_MAX);
+        if frame_bytes + FRAME_ROOM_BYTES as u64 * 4 > segment_mb_min << 20 {
             return Err(BenchError::Usage(format!(
                 "--group {group_max}: such a group has {frame_bytes} bytes and does not fit into a \
                  segment; lower it, or raise --segment-mb (at most {SEGMENT_MB_MAX})"
             )));
         }
         Ok(())
+    }
+
+    /// Length of a segment of that many streams.
+    fn segment_mb(&self, streams: NonZeroU16) -> u64 {
+        let prepared = u64::from(streams.get()).saturating_mul(u64::from(self.retain) + 1);
+        self.segment_mb.unwrap_or_else(|| {
+            (PREPARED_MB / prepared).clamp(*SEGMENT_MB.start(), *SEGMENT_MB.end())
+        })
     }
 
     /// Bytes of a commit in the log.
@@ -274,7 +289,7 @@ impl LogArgs {
             sequencer: self.sequencer.kind(),
             buffer_bytes: BUFFER_BYTES_MIN.max(frame_bytes + FRAME_ROOM_BYTES),
             placement: Placement::Segments {
-                segment_bytes: self.segment_mb << 20,
+                segment_bytes: self.segment_mb(combination.streams) << 20,
             },
             retain: Retain::Last(NonZeroU32::MIN.saturating_add(self.retain - 1)),
             ..LogConfig::new(IDENTITY, Generation(1))
