@@ -50,7 +50,7 @@ pub struct Builder {
     tree: TreeKind,
     streams: Option<NonZeroU16>,
     group_wait_max: Duration,
-    launch_from: NonZeroU32,
+    launch_from: Option<NonZeroU32>,
     sequencer: SequencerKind,
     record_format: RecordFormat,
     buffer_bytes: usize,
@@ -87,7 +87,7 @@ impl Default for Builder {
             tree: TreeKind::default(),
             streams: None,
             group_wait_max: Duration::from_millis(1),
-            launch_from: LogConfig::LAUNCH_FROM,
+            launch_from: None,
             sequencer: SequencerKind::FetchAdd,
             record_format: RecordFormat::Compact,
             buffer_bytes: 256 << 10,
@@ -152,10 +152,11 @@ impl Builder {
     }
 
     /// From how many commits on a full group is written while its session goes on with the next
-    /// one, where the disk can write on its own (through io_uring). Default: 32. The group is then
-    /// acknowledged, and under normal lock release its records unlocked, when somebody commits on the
-    /// same stream, waits, asks for an acknowledgement or wants one of the records, and in any case
-    /// after [`Builder::group_wait_max`].
+    /// one, where the disk can write on its own (through io_uring). Default: 32, where there are at
+    /// most two streams for each processor, and never otherwise. The group is then acknowledged, and
+    /// under normal lock release its records unlocked, when somebody commits on the same stream,
+    /// waits, asks for an acknowledgement or wants one of the records, and in any case after
+    /// [`Builder::group_wait_max`].
     ///
     /// The kernel reports the end of such a write to the thread that began it, which may be one of
     /// the program's: a call in which it sleeps then, like `epoll_wait`, may return `EINTR`, and while
@@ -163,7 +164,7 @@ impl Builder {
     /// `NonZeroU32::MAX` lets every thread wait for what it writes.
     #[must_use]
     pub fn launch_from(mut self, commits: NonZeroU32) -> Self {
-        self.launch_from = commits;
+        self.launch_from = Some(commits);
         self
     }
 

@@ -112,6 +112,9 @@ pub enum Prepare {
     Inline,
 }
 
+/// See [`LogConfig::launch_from`].
+const LAUNCH_FROM: NonZeroU32 = NonZeroU32::new(32).unwrap();
+
 /// Everything [`crate::Log::create`] needs to know.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
@@ -125,10 +128,11 @@ pub struct LogConfig {
     /// waits for a commit then flushes at once.
     pub group_wait_max: Duration,
     /// From how many commits on the flush of a full group is left to the disk, where the disk can
-    /// write on its own, and its worker goes on: see `Stream::begin_flush`. A write that is left alone
-    /// costs more processor time than one that is waited for, which the few commits of a smaller
-    /// group do not make up for.
-    pub launch_from: NonZeroU32,
+    /// write on its own, and its worker goes on: see `Stream::begin_flush`. Nothing: from 32 on, where
+    /// there are at most two streams for each processor. A write that is left alone costs more
+    /// processor time than one that is waited for, which the few commits of a smaller group do not
+    /// make up for; and where there are many workers, one that waits leaves its processor to others.
+    pub launch_from: Option<NonZeroU32>,
     /// Where LSNs come from.
     pub sequencer: SequencerKind,
     /// Length of a buffer (a stream has two), and so of the longest frame; rounded up to 4 KiB.
@@ -148,9 +152,6 @@ pub struct LogConfig {
 }
 
 impl LogConfig {
-    /// The default of [`LogConfig::launch_from`].
-    pub const LAUNCH_FROM: NonZeroU32 = NonZeroU32::new(32).unwrap();
-
     /// A P-WAL with the defaults of the papers: groups of 16 flushed after a millisecond at the
     /// latest, buffers of 256 KiB, segments of 64 MiB.
     #[must_use]
@@ -160,7 +161,7 @@ impl LogConfig {
             streams: NonZeroU16::MIN,
             group: Group::Count(NonZeroU32::MIN.saturating_add(15)),
             group_wait_max: Duration::from_millis(1),
-            launch_from: Self::LAUNCH_FROM,
+            launch_from: None,
             sequencer: SequencerKind::None,
             buffer_bytes: 256 << 10,
             placement: Placement::Segments {
@@ -196,6 +197,17 @@ impl LogConfig {
             first_lsn: self.first_lsn,
             seal: None,
         }
+    }
+
+    /// The size of a group in use from which on it is launched.
+    pub(crate) fn launch_from(&self) -> NonZeroU32 {
+        self.launch_from.unwrap_or_else(|| {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            match self.stream_count() <= 2 * cores {
+                true => LAUNCH_FROM,
+                false => NonZeroU32::MAX,
+            }
+        })
     }
 
     /// Buffer length in use.

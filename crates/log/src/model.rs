@@ -176,7 +176,7 @@ impl World {
             streams: NonZeroU16::new(streams).unwrap(),
             group,
             group_wait_max: Duration::MAX,
-            launch_from: NonZeroU32::MIN,
+            launch_from: Some(NonZeroU32::MIN),
             sequencer: SequencerKind::FetchAdd,
             buffer_bytes: 4096,
             placement: Placement::Segments {

@@ -24,7 +24,7 @@ const W: WorkerId = WorkerId(0);
 /// Launches every group.
 fn launching(streams: u16) -> LogConfig {
     LogConfig {
-        launch_from: NonZeroU32::MIN,
+        launch_from: Some(NonZeroU32::MIN),
         ..config(streams)
     }
 }
@@ -100,7 +100,7 @@ fn small_groups_and_single_logs_are_not_launched() {
         sim.complete_after(u64::MAX);
         let mut config = launching(1);
         config.layout = layout;
-        config.launch_from = NonZeroU32::new(launch_from).unwrap();
+        config.launch_from = NonZeroU32::new(launch_from);
         let log: Arc<Log<()>> = create(&disk, config);
         put(log.stream(W), 1, b"p").unwrap();
         log.stream(W).flush().unwrap();
