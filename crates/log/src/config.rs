@@ -200,7 +200,7 @@ impl LogConfig {
     }
 
     /// The size of a group in use from which on it is launched.
-    pub(crate) fn launch_from(&self) -> NonZeroU32 {
+    pub(crate) fn launches_from(&self) -> NonZeroU32 {
         self.launch_from.unwrap_or_else(|| {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             match self.stream_count() <= 2 * cores {

@@ -102,7 +102,7 @@ impl<H: Held> Stream<H> {
             layout: config.layout,
             group: config.group,
             group_wait_max: config.group_wait_max,
-            launch_from: config.launch_from(),
+            launch_from: config.launches_from(),
             buffer_bytes,
             maker,
             appended: AtomicU64::new(0),
