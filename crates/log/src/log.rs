@@ -77,6 +77,7 @@ impl<H: Held> Log<H> {
             horizon: Horizon::new(config.sequencer, config.first_lsn, count),
             poison: Poison::new(),
             prepare: config.prepare,
+            launch_from: config.launches_from(),
             has_flusher,
             flusher: CachePadded::new(Doorbell::new()),
             preparer: CachePadded::new(Requests::new()),

@@ -1,6 +1,7 @@
 //! What the streams of one log have in common: horizon, poison, and the threads' doorbells.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::{Generation, WorkerId};
@@ -15,6 +16,8 @@ pub(crate) struct Shared {
     pub(crate) horizon: Horizon,
     pub(crate) poison: Poison,
     pub(crate) prepare: Prepare,
+    /// From how many commits on a full group is launched.
+    pub(crate) launch_from: NonZeroU32,
     /// Whether there is a flusher to wake.
     pub(crate) has_flusher: bool,
     // Padded, because the threads write to these and every commit reads what is before them.

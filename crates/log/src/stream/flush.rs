@@ -69,8 +69,8 @@ impl<H: Held> Stream<H> {
         let through = state.appended;
         while state.hardened < through && state.in_flight < Some(through) {
             self.check_poison()?;
-            let launches =
-                self.layout == Layout::PerWorker && state.filling.records >= self.launch_from.get();
+            let launches = self.layout == Layout::PerWorker
+                && state.filling.records >= self.shared.launch_from.get();
             state = match state.in_flight {
                 None if launches => self.launch(state)?,
                 None => self.lead(state)?,

@@ -32,7 +32,6 @@ mod flush;
 mod state;
 mod wait;
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,7 +67,6 @@ pub struct Stream<H: Held> {
     layout: Layout,
     group: Group,
     group_wait_max: Duration,
-    launch_from: NonZeroU32,
     buffer_bytes: usize,
     maker: Option<SegmentMaker>,
     /// Commits that are in a buffer or beyond.
@@ -102,7 +100,6 @@ impl<H: Held> Stream<H> {
             layout: config.layout,
             group: config.group,
             group_wait_max: config.group_wait_max,
-            launch_from: config.launches_from(),
             buffer_bytes,
             maker,
             appended: AtomicU64::new(0),
