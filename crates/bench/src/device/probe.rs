@@ -79,8 +79,9 @@ impl Probe {
     ) -> Result<Probed, BenchError> {
         let targets = self.targets(&**disk, dir)?;
         let buffers = self.buffers();
-        // Counted and not timed: a thread that has lost its processor does no work meanwhile.
-        let microsecond = Pause::calibrated(Duration::from_micros(1));
+        // Counted and not timed: a thread that has lost its processor does no work meanwhile. Without
+        // work there is nothing to calibrate.
+        let microsecond = Pause::calibrated(Duration::from_micros(self.work_us.min(1).into()));
         let run = staged(
             usize::from(self.threads),
             timed,

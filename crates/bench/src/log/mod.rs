@@ -46,10 +46,12 @@ const IDENTITY: u128 = 0x6e61_6d69_6b69_2d62_656e_6368;
 const PROBE_FILE_BYTES: u64 = 16 << 20;
 /// The longest segment, in MiB.
 const SEGMENT_MB_MAX: u64 = 1024;
-/// Length of a segment in MiB, if nothing else is asked for: between these, so that all segments that
-/// are made before the clock starts have this length together. A change of segments is a few writes
-/// to the device besides those of the log.
-const SEGMENT_MB: std::ops::RangeInclusive<u64> = 16..=64;
+/// Length of a segment in MiB, if nothing else is asked for. A change of segments is a few writes to
+/// the device besides those of the log.
+const SEGMENT_MB: u64 = 64;
+/// With many streams it is shorter, down to this.
+const SEGMENT_MB_MIN: u64 = 16;
+/// So that all segments that are made before the clock starts are no longer than this together.
 const PREPARED_MB: u64 = 1024;
 /// Segments of all streams that are made before the clock starts, at most: each holds a file open.
 const PREPARED_MAX: usize = 256;
@@ -266,9 +268,8 @@ impl LogArgs {
     /// Length of a segment of that many streams.
     fn segment_mb(&self, streams: NonZeroU16) -> u64 {
         let prepared = u64::from(streams.get()).saturating_mul(u64::from(self.retain) + 1);
-        self.segment_mb.unwrap_or_else(|| {
-            (PREPARED_MB / prepared).clamp(*SEGMENT_MB.start(), *SEGMENT_MB.end())
-        })
+        self.segment_mb
+            .unwrap_or_else(|| (PREPARED_MB / prepared).clamp(SEGMENT_MB_MIN, SEGMENT_MB))
     }
 
     /// Bytes of a commit in the log.

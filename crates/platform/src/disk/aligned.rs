@@ -1,8 +1,8 @@
 //! A growable byte buffer whose first byte is aligned for direct I/O.
 //!
 //! A device takes a long write in pieces, one for each run of bytes that lies together in physical
-//! memory: with ordinary pages one for every 4 KiB. In huge pages a frame of 192 KiB is one piece,
-//! and written a seventh faster.
+//! memory: with ordinary pages one for every 4 KiB. In huge pages a frame of 192 KiB is one piece
+//! (decision 0016 has numbers).
 #![expect(unsafe_code, reason = "alignment and pages beyond what Vec<u8> gives")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
