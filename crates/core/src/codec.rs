@@ -83,7 +83,7 @@ pub(crate) fn encode(sets: &Sets, format: RecordFormat, into: &mut [u8]) {
     for write in &sets.writes {
         let (key, value) = (sets.key(write), sets.value(write));
         let start = out.at;
-        out.put(&[if value.is_some() { PUT } else { DELETE }]);
+        out.byte(if value.is_some() { PUT } else { DELETE });
         out.varint(u64::from(write.table.0));
         out.varint(key.len() as u64);
         if let Some(value) = value {
@@ -129,16 +129,26 @@ struct Cursor<'a> {
 
 impl Cursor<'_> {
     fn put(&mut self, bytes: &[u8]) {
-        self.into[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        let into = &mut self.into[self.at..self.at + bytes.len()];
+        match bytes.as_array::<8>() {
+            // The usual length, and a copy without a call.
+            Some(word) => into.copy_from_slice(word),
+            None => into.copy_from_slice(bytes),
+        }
         self.at += bytes.len();
+    }
+
+    fn byte(&mut self, byte: u8) {
+        self.into[self.at] = byte;
+        self.at += 1;
     }
 
     fn varint(&mut self, mut n: u64) {
         while n >= 0x80 {
-            self.put(&[n as u8 | 0x80]);
+            self.byte(n as u8 | 0x80);
             n >>= 7;
         }
-        self.put(&[n as u8]);
+        self.byte(n as u8);
     }
 
     fn padding(&mut self, bytes: usize) {
@@ -146,7 +156,7 @@ impl Cursor<'_> {
             return;
         }
         let skipped = bytes - PADDING_HEADER_BYTES;
-        self.put(&[PADDING]);
+        self.byte(PADDING);
         self.put(&(skipped as u32).to_le_bytes());
         self.into[self.at..self.at + skipped].fill(0);
         self.at += skipped;

@@ -199,15 +199,16 @@ impl LogConfig {
         }
     }
 
-    /// The size of a group in use from which on it is launched.
-    pub(crate) fn launches_from(&self) -> NonZeroU32 {
-        self.launch_from.unwrap_or_else(|| {
-            let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            match self.stream_count() <= 2 * cores {
-                true => LAUNCH_FROM,
-                false => NonZeroU32::MAX,
+    /// The size of a group in use from which on it is launched; nothing if none ever is.
+    pub(crate) fn launches_from(&self) -> Option<NonZeroU32> {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        match (self.layout, self.launch_from) {
+            (Layout::Single, _) => None,
+            (Layout::PerWorker, Some(size)) => Some(size),
+            (Layout::PerWorker, None) => {
+                (self.stream_count() <= 2 * cores()).then_some(LAUNCH_FROM)
             }
-        })
+        }
     }
 
     /// Buffer length in use.

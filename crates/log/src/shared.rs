@@ -16,8 +16,8 @@ pub(crate) struct Shared {
     pub(crate) horizon: Horizon,
     pub(crate) poison: Poison,
     pub(crate) prepare: Prepare,
-    /// From how many commits on a full group is launched.
-    pub(crate) launch_from: NonZeroU32,
+    /// From how many commits on a full group is launched; nothing if none ever is.
+    pub(crate) launch_from: Option<NonZeroU32>,
     /// Whether there is a flusher to wake.
     pub(crate) has_flusher: bool,
     // Padded, because the threads write to these and every commit reads what is before them.

@@ -48,6 +48,9 @@ const ATTEMPTS: NonZeroU32 = NonZeroU32::new(256).expect("not 0");
 const OUTSTANDING_MAX: u32 = 64 << 10;
 /// Beside a transaction in memory, the clock costs too much to be asked each time.
 const SAMPLE_EVERY_IN_MEMORY: u32 = 64;
+/// So it does where many share the wait for a device. Prime to the usual sizes of groups, so that
+/// commits from all over a group are timed.
+const SAMPLE_EVERY_IN_GROUPS: u32 = 7;
 /// Bytes of log files to start with, of all streams together.
 const SEGMENTS_BYTES: u64 = 256 << 20;
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
@@ -67,6 +70,9 @@ Protocols: TT(NLR)+PWAL(1), TT(ELR)+PWAL(16), TT(NLR)+PWAL(auto), TT(ELR)+SWAL(1
 
 A thread does not wait for its commit to be durable: it queues it and goes on, as in the paper, and
 commits count when they are acknowledged. --outstanding 1 waits for each.
+
+Latencies are those of all transactions where each waits for a device of its own; where groups wait,
+of one in 7; in memory and on emulated devices, of one in 64.
 
 rss_bytes is the memory of the whole process, what earlier runs left to its allocator included; to
 compare it, run one combination at a time. table_bytes is the table's own.
@@ -363,6 +369,19 @@ impl TxnArgs {
         self.outstanding.unwrap_or(default) as usize
     }
 
+    /// One in how many transactions is timed.
+    fn sample_every(&self, spec: Spec) -> u32 {
+        match spec.logging {
+            Logging::Log { .. } if !self.device.device.is_slow() => SAMPLE_EVERY_IN_MEMORY,
+            Logging::Log {
+                group: Group::Count(n),
+                ..
+            } if n.get() > 1 && self.outstanding_max(spec) > 1 => SAMPLE_EVERY_IN_GROUPS,
+            Logging::Log { .. } => 1,
+            Logging::None => SAMPLE_EVERY_IN_MEMORY,
+        }
+    }
+
     /// Runs the threads through warm-up and the timed stage.
     fn measure<B: Body + Sync>(
         &self,
@@ -425,13 +444,7 @@ impl TxnArgs {
                 self.timed.ops.unwrap_or(u64::MAX),
             ),
             outstanding_max: self.outstanding_max(combination.spec),
-            sample_every: if self.device.device.is_slow()
-                && self.outstanding_max(combination.spec) > 0
-            {
-                1
-            } else {
-                SAMPLE_EVERY_IN_MEMORY
-            },
+            sample_every: self.sample_every(combination.spec),
             committed: 0,
         })
     }

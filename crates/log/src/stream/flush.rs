@@ -6,6 +6,7 @@
 //!
 //! Paper: pwal §2.1, §2.2
 
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -69,8 +70,8 @@ impl<H: Held> Stream<H> {
         let through = state.appended;
         while state.hardened < through && state.in_flight < Some(through) {
             self.check_poison()?;
-            let launches = self.layout == Layout::PerWorker
-                && state.filling.records >= self.shared.launch_from.get();
+            let launch_from = self.shared.launch_from.map(NonZeroU32::get);
+            let launches = launch_from.is_some_and(|size| state.filling.records >= size);
             state = match state.in_flight {
                 None if launches => self.launch(state)?,
                 None => self.lead(state)?,
@@ -86,7 +87,7 @@ impl<H: Held> Stream<H> {
     /// # Errors
     /// The error that poisoned the log, if the flight was landed and is not hardened.
     pub fn poll(&self) -> Result<(), LogError> {
-        if !self.has_pending() {
+        if self.shared.launch_from.is_none() || !self.has_pending() {
             return Ok(());
         }
         match self.state.try_lock() {
