@@ -658,3 +658,41 @@ fn many_keys_come_back() {
         );
     }
 }
+
+#[test]
+fn epochs_pass_whoever_commits_and_however() {
+    let open = |length| {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let builder = Database::builder().disk(disk).epoch_length(length);
+        let db = builder.open("/db").unwrap();
+        let table = db.table::<u64, u64>("numbers").unwrap();
+        (db, table)
+    };
+    let one_by_one = |db: &Database, table: &namiki::Table<u64, u64>| {
+        for key in 0..200 {
+            let mut tx = db.begin().unwrap();
+            tx.put(table, &key, &0).unwrap();
+            tx.commit_async().unwrap();
+        }
+    };
+    let in_a_session = |db: &Database, table: &namiki::Table<u64, u64>| {
+        let mut session = db.session().unwrap();
+        for key in 0..200 {
+            session
+                .transact_async(|tx| tx.put(table, &key, &0))
+                .unwrap();
+        }
+    };
+    for commit in [&one_by_one as &dyn Fn(&Database, &_), &in_a_session] {
+        for (length, closes) in [
+            (Duration::ZERO, true),
+            (Duration::from_nanos(1), true),
+            (Duration::MAX, false),
+        ] {
+            let (db, table) = open(length);
+            let epoch = db.counters().epoch;
+            commit(&db, &table);
+            assert_eq!(db.counters().epoch > epoch, closes, "{length:?}");
+        }
+    }
+}

@@ -4,7 +4,7 @@
 //! What is left out here, `cargo xtask crash` and `cargo xtask soak` do: more than one seed for each
 //! protocol and layout, runs of more than 40 transactions, and at each event more than 8 random
 //! subsets of what was pending (4 for threads and failed writes, at every second event or so). Few
-//! images are crashed a second time.
+//! images are crashed a second or a third time.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -31,6 +31,9 @@ fn rounds(kind: Kind, first_seed: u64, depth: Depth) {
     }
     assert!(swept.images > 2000, "{swept:?}");
     assert!(swept.second > 100, "{swept:?}");
+    if depth.third > 0.0 {
+        assert!(swept.third > 100, "{swept:?}");
+    }
     assert!(swept.cut > 0, "nothing ever had to be cut off: {swept:?}");
     assert!(swept.acknowledged > 1000, "{swept:?}");
 }
@@ -46,6 +49,7 @@ fn every_crash_of_a_run_of_many_threads_recovers_what_was_acknowledged() {
         subsets: 4,
         events: 0.5,
         second: 0.01,
+        third: 0.0,
     };
     rounds(Kind::Threads, 10_001, depth);
 }
@@ -56,6 +60,7 @@ fn every_crash_after_a_failed_write_recovers_what_was_acknowledged() {
         subsets: 4,
         events: 0.4,
         second: 0.05,
+        third: 0.0,
     };
     rounds(Kind::FailedWrite, 20_001, depth);
 }

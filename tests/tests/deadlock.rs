@@ -18,7 +18,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use namiki::planted::{self, Checks, Sound};
-use namiki::{Conflict, Database, Error, Session, Table, WorkerId};
+use namiki::{Conflict, Database, Error, Session, Table, Ticket, WorkerId};
 use namiki_platform::disk::{Disk, SimDisk};
 
 type Numbers = Table<u64, u64>;
@@ -55,10 +55,11 @@ fn open() -> (Database, Numbers) {
 }
 
 /// Puts a lock into the worker's group.
-fn hold(session: &mut Session, table: &Numbers, worker: usize) {
+fn hold(session: &mut Session, table: &Numbers, worker: usize) -> Ticket {
     let held = session.try_transact_async(|tx| tx.put(table, &HELD[worker], &1));
     let ((), ticket) = held.unwrap();
     assert!(!session.is_acknowledged(&ticket), "its group is not full");
+    ticket
 }
 
 /// One attempt of the transaction that wants the other worker's key.
@@ -199,5 +200,30 @@ fn a_group_does_not_block_its_own_worker() {
             .unwrap();
         let (read, _) = session.try_transact_async(|tx| tx.get(&table, &1)).unwrap();
         assert_eq!(read, Some(value));
+    }
+}
+
+/// Whoever finds a lock taken and is lost anyway, because what it read has changed, gives up at once
+/// (tictoc-pwal §2.1): it need not free its group's locks for a wait.
+#[test]
+fn a_lost_transaction_that_finds_a_lock_taken_does_not_flush_its_group() {
+    for lost in [false, true] {
+        let (db, table) = open();
+        let [mut mine, mut other] = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
+        let group = hold(&mut mine, &table, 0);
+        let ended = mine.try_transact_async(|tx| {
+            tx.get(&table, &OWN[0])?;
+            if lost {
+                other.try_transact_async(|tx| tx.put(&table, &OWN[0], &1))?;
+                other.flush()?;
+            }
+            hold(&mut other, &table, 1);
+            tx.put(&table, &HELD[1], &2)
+        });
+        assert!(
+            matches!(ended, Err(Error::Conflict(Conflict::WriteLocked))),
+            "{ended:?}"
+        );
+        assert_eq!(mine.is_acknowledged(&group), !lost);
     }
 }

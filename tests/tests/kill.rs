@@ -18,7 +18,7 @@ fn a_process_killed_at_any_moment_loses_nothing_that_was_acknowledged() {
     let _alone = one_at_a_time();
     let mut acknowledged = 0;
     let mut in_flight = 0;
-    for seed in 0..5 {
+    for seed in 0..10 {
         let dir = tempfile::tempdir().unwrap();
         let mut witness = Witness::new(Path::new(PROGRAM), &dir.path().join("data"), seed);
         for round in 0..20 {

@@ -8,10 +8,10 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use namiki::files::Manifest;
-use namiki::{Database, LogError, OpenError, RecordFormat, Spec};
+use namiki::{Database, LogError, OpenError, RecordFormat, Spec, Stamp, WorkerId};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_tests::numbers::{BOTH_ORDERS, builder, keys, put, written};
+use namiki_tests::numbers::{BOTH_ORDERS, builder, keys, numbers, put, written};
 
 #[test]
 fn a_directory_in_use_is_left_alone() {
@@ -213,5 +213,39 @@ fn whoever_comes_while_a_database_is_created_finds_it_in_use() {
                 scope.spawn(open);
             }
         });
+    }
+}
+
+/// What a crash cuts off was seen by nobody outside, but its stamps are on the disk.
+#[test]
+fn new_stamps_lie_above_those_of_commits_that_were_cut_off() {
+    for order in BOTH_ORDERS {
+        let disk = SimDisk::new();
+        let db = builder("TT(ELR)+PWAL(16)", &disk).open("/db").unwrap();
+        let table = numbers(&db);
+        let [mut first, mut second] = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
+        // The first is not flushed. What was read from it, or came after it, goes with it.
+        first.transact_async(|tx| tx.put(&table, &1, &1)).unwrap();
+        let mut last = Stamp(0);
+        for value in 0..5 {
+            let ended = second.transact_async(|tx| {
+                tx.get(&table, &1)?;
+                tx.put(&table, &2, &value)
+            });
+            last = ended.unwrap().1.stamp();
+        }
+        second.flush().unwrap();
+        let image = disk.crash_image(disk.events(), Loss::All);
+        let db = builder("TT(ELR)+PWAL(16)", &image)
+            .replay_order(order)
+            .open("/db")
+            .unwrap();
+        assert!(keys(&db).is_empty());
+        assert_eq!(db.recovery().dropped, 5);
+        let table = numbers(&db);
+        let mut tx = db.begin().unwrap();
+        tx.put(&table, &3, &3).unwrap();
+        let stamp = tx.commit_async().unwrap().stamp();
+        assert!(stamp > last, "{stamp} is not above {last}");
     }
 }

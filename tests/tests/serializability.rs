@@ -29,10 +29,16 @@ fn all_specs() -> Vec<Spec> {
     specs
 }
 
-fn open(spec: Spec, disk: &SimDisk, wait: Duration) -> Database {
+/// With an even seed each commit closes an epoch, so that floors keep moving; with an odd one the first
+/// epoch never ends, so that stamps come from the records alone.
+fn open(spec: Spec, disk: &SimDisk, wait: Duration, seed: u64) -> Database {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     Database::builder()
         .spec(spec)
+        .epoch_length(match seed.is_multiple_of(2) {
+            true => Duration::ZERO,
+            false => Duration::MAX,
+        })
         .streams(STREAMS)
         .disk(disk)
         .group_wait_max(wait)
@@ -55,7 +61,7 @@ fn assert_reopens(run: &Run, spec: Spec, disk: &SimDisk, seed: u64) {
     }
     let others = Spec::all_durable();
     let other = others[seed as usize % others.len()];
-    let db = open(other, disk, Duration::from_millis(1));
+    let db = open(other, disk, Duration::from_millis(1), seed);
     let found = contents(&mut db.session().unwrap(), &table(&db)).unwrap();
     assert_eq!(
         found,
@@ -75,7 +81,7 @@ fn shuffled_transactions_on_one_thread_are_serializable_under_every_protocol() {
         for seed in 0..6 * rounds() {
             for mix in [Mix::HOT, Mix::PHANTOMS, Mix::WIDE] {
                 let disk = SimDisk::new();
-                let db = open(spec, &disk, Duration::MAX);
+                let db = open(spec, &disk, Duration::MAX, seed);
                 let table = table(&db);
                 let run = interleaved::run(
                     &db,
@@ -119,7 +125,7 @@ fn transactions_on_a_recovered_database_are_serializable() {
             } else {
                 specs[(seed + life) as usize % specs.len()]
             };
-            let db = open(spec, &disk, Duration::MAX);
+            let db = open(spec, &disk, Duration::MAX, seed + life);
             let table = table(&db);
             let run = interleaved::run(&db, &table, Mix::HOT, seed + life, 150, 4).unwrap();
             let context = format!("{spec}, seed {seed}, life {life}");
@@ -133,7 +139,7 @@ fn transactions_inside_one_another_are_serializable_under_every_protocol() {
     for spec in all_specs() {
         for seed in 1000..1000 + 4 * rounds() {
             let disk = SimDisk::new();
-            let db = open(spec, &disk, Duration::MAX);
+            let db = open(spec, &disk, Duration::MAX, seed);
             let table = table(&db);
             let mut sessions = sessions(&db, 4);
             let run = nested::run::<Sound>(&mut sessions, &table, Mix::HOT, seed, 500).unwrap();
@@ -150,15 +156,20 @@ fn transactions_of_four_threads_are_serializable_under_every_protocol() {
     for (seed, spec) in (2000..).zip(specs) {
         for mix in [Mix::HOT, Mix::PHANTOMS] {
             let disk = SimDisk::new().with_yields(seed);
-            let db = open(spec, &disk, Duration::from_millis(1));
+            let db = open(spec, &disk, Duration::from_millis(1), seed);
             let table = table(&db);
             let run = threads::run::<Sound>(&db, &table, mix, seed, 1500, 4)
                 .unwrap_or_else(|error| panic!("{spec}, seed {seed}: {error}"));
             let context = format!("{spec}, seed {seed}, {mix:?}");
-            run.assert_right(&table, &mut db.session().unwrap(), &context);
-            println!("{context}: {} conflicts", run.conflicts);
-            assert!(db.counters().conflicts > 0, "{context}: no conflicts");
+            let proof = run.assert_right(&table, &mut db.session().unwrap(), &context);
+            let (conflicts, overwritten) = (run.conflicts, proof.reads_overwritten);
+            println!("{context}: {conflicts} conflicts, {overwritten} overwritten reads");
             assert!(run.committed >= 1500, "{context}");
+            assert!(conflicts > 50, "{context}: only {conflicts} conflicts");
+            assert!(
+                overwritten > 500,
+                "{context}: {overwritten} reads overwritten"
+            );
             drop((table, db));
             assert_reopens(&run, spec, &disk, seed);
         }
@@ -174,7 +185,7 @@ fn sessions(db: &Database, count: u16) -> Vec<Session> {
 /// Runs with a bug until the checker finds a circle.
 fn caught<C: Checks>(spec: &str, mix: Mix) -> Violation {
     for seed in 1..=200 {
-        let db = open(spec.parse().unwrap(), &SimDisk::new(), Duration::MAX);
+        let db = open(spec.parse().unwrap(), &SimDisk::new(), Duration::MAX, seed);
         let table = table(&db);
         let mut sessions = sessions(&db, 5);
         let run = nested::run::<C>(&mut sessions, &table, mix, seed, 300).unwrap();

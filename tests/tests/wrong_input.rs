@@ -370,3 +370,45 @@ fn a_database_closed_under_running_transactions_keeps_what_it_acknowledged() {
         }
     }
 }
+
+#[test]
+fn sessions_are_counted_and_come_back_when_they_are_dropped() {
+    let disk = SimDisk::new();
+    let db = builder("TT(NLR)+NOLOG", &disk).open("/db").unwrap();
+    let mut sessions: Vec<_> = (0..65_536).map(|_| db.session().unwrap()).collect();
+    for _ in 0..2 {
+        let error = db.session().map(drop).unwrap_err();
+        assert!(matches!(error, Error::TooManySessions), "{error:?}");
+        let error = db.begin().map(drop).unwrap_err();
+        assert!(matches!(error, Error::TooManySessions), "{error:?}");
+    }
+    sessions.pop();
+    put(&db, 1).unwrap();
+    assert_eq!(keys(&db), [1]);
+}
+
+#[test]
+fn what_gave_up_after_conflicts_may_be_run_again() {
+    let disk = SimDisk::new();
+    let db = builder("TT(NLR)+PWAL(16)", &disk)
+        .attempts_max(NonZeroU32::MIN)
+        .open("/db")
+        .unwrap();
+    let table = numbers(&db);
+    put(&db, 1).unwrap();
+    let mut other = db.session().unwrap();
+    let error = db
+        .transact(|tx| {
+            let value = tx.get(&table, &1)?;
+            other.transact_async(|tx| tx.put(&table, &1, &2))?;
+            other.flush()?;
+            tx.put(&table, &1, &value.unwrap_or(0))
+        })
+        .unwrap_err();
+    assert!(
+        matches!(error, Error::TooManyConflicts { attempts: 1, .. }),
+        "{error:?}"
+    );
+    assert!(error.is_retryable());
+    put(&db, 1).unwrap();
+}

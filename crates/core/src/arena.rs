@@ -2,7 +2,8 @@
 //!
 //! Records are never freed one by one (`record.rs`, R1), so a bump allocator is enough, and it lays
 //! records that are inserted together side by side. Large chunks ask for huge pages: with a million
-//! records or more, most look-ups would otherwise miss the TLB as well as the cache.
+//! records or more, most look-ups would otherwise miss the TLB as well as the cache. Threads fill
+//! chunks of their own, so that those that insert share no counter.
 //!
 //! # Invariants
 //! - A1. The first `used` bytes of a chunk are whole records, one after the other.
@@ -13,12 +14,16 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use crate::record::RecordRef;
+use crate::thread;
 
 const CHUNK_BYTES_MIN: usize = 64 << 10;
 const CHUNK_BYTES_MAX: usize = 2 << 20;
+/// Threads whose numbers are the same modulo this fill the same chunks.
+const SHARDS: usize = 16;
 
 struct Chunk {
     start: NonNull<u8>,
@@ -32,7 +37,14 @@ unsafe impl Send for Chunk {}
 unsafe impl Sync for Chunk {}
 
 /// A growing set of records.
+#[derive(Default)]
 pub(crate) struct Arena {
+    shards: [CachePadded<Shard>; SHARDS],
+}
+
+/// The records of some of the threads.
+#[derive(Default)]
+struct Shard {
     /// The chunk that is being filled, one of `chunks`.
     current: AtomicPtr<Chunk>,
     #[expect(
@@ -43,25 +55,56 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// An arena without records.
-    pub(crate) fn new() -> Self {
-        Self {
-            current: AtomicPtr::new(std::ptr::null_mut()),
-            chunks: Mutex::default(),
-        }
-    }
-
     /// A new absent record with room for `value_bytes`, and `word` as its protocol word.
     pub(crate) fn record(&self, value_bytes: usize, word: u64) -> RecordRef {
-        let memory = self.allocate(RecordRef::bytes_for(value_bytes));
+        let memory = self.shard().allocate(RecordRef::bytes_for(value_bytes));
         // SAFETY: fresh memory of the right size, aligned to 8 because all sizes are multiples of
         // 8; it lives as long as the arena, which its table owns (R1).
         unsafe { RecordRef::create(memory, value_bytes, word) }
     }
 
+    /// Takes back the record that this thread was given last, if nobody was given one in the same
+    /// place since.
+    ///
+    /// # Safety
+    /// The record is absent, nobody else has ever known it, and it is not used again.
+    pub(crate) unsafe fn take_back(&self, record: RecordRef) {
+        self.shard().give_up(record);
+    }
+
     /// The bytes taken from the system.
     pub(crate) fn bytes(&self) -> usize {
+        self.shards.iter().map(|shard| shard.bytes()).sum()
+    }
+
+    fn shard(&self) -> &Shard {
+        &self.shards[thread::number() % SHARDS]
+    }
+}
+
+impl Shard {
+    fn bytes(&self) -> usize {
         self.chunks.lock().iter().map(|chunk| chunk.bytes).sum()
+    }
+
+    /// See [`Arena::take_back`].
+    fn give_up(&self, record: RecordRef) {
+        // SAFETY: as in `allocate`.
+        let Some(chunk) = (unsafe { self.current.load(Ordering::Acquire).as_ref() }) else {
+            return;
+        };
+        let start = chunk.start.as_ptr().expose_provenance() as u64;
+        // In a later chunk, this comes to a number that `used` never has.
+        let Some(at) = record.address().checked_sub(start) else {
+            return;
+        };
+        let at = at as usize;
+        let end = at + record.bytes();
+        // Relaxed: as in `allocate`. On success the record was the last one (A1); without a box, it
+        // has nothing to be disposed of.
+        let _ = chunk
+            .used
+            .compare_exchange(end, at, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     fn allocate(&self, bytes: usize) -> NonNull<u8> {
@@ -99,7 +142,7 @@ impl Arena {
     }
 }
 
-impl Drop for Arena {
+impl Drop for Shard {
     fn drop(&mut self) {
         for chunk in self.chunks.get_mut() {
             let end = *chunk.used.get_mut();
@@ -160,7 +203,7 @@ mod tests {
 
     #[test]
     fn records_of_all_sizes_keep_their_payloads_and_their_boxes_are_freed() {
-        let arena = Arena::new();
+        let arena = Arena::default();
         let mut made = Vec::new();
         for i in 0..50_000_usize {
             let record = arena.record(i % 100, 0);
@@ -174,5 +217,39 @@ mod tests {
             assert_eq!(out, value);
         }
         assert!(arena.bytes() > 2_000_000);
+    }
+    #[test]
+    fn a_record_that_is_taken_back_makes_room_for_the_next() {
+        let arena = Arena::default();
+        let kept = arena.record(8, 0);
+        let lost = arena.record(8, 0);
+        // SAFETY: absent, and known to nobody else.
+        unsafe { arena.take_back(lost) };
+        assert_eq!(arena.record(8, 0), lost);
+        // It is not the last one any more: it stays where it is.
+        // SAFETY: as above.
+        unsafe { arena.take_back(kept) };
+        let next = arena.record(8, 0);
+        assert!(next != kept && next != lost);
+        // Neither is one of a chunk that is full.
+        while arena.shard().chunks.lock().len() < 2 {
+            arena.record(8, 0);
+        }
+        // SAFETY: as above.
+        unsafe { arena.take_back(next) };
+        let last = arena.record(8, 0);
+        assert!(last != next && last != lost);
+    }
+
+    #[test]
+    fn threads_fill_chunks_of_their_own() {
+        let arena = Arena::default();
+        std::thread::scope(|scope| {
+            // As many as there are shards, so that not all have the same.
+            for _ in 0..SHARDS {
+                scope.spawn(|| arena.record(8, 0));
+            }
+        });
+        assert!(arena.bytes() >= 2 * CHUNK_BYTES_MIN);
     }
 }

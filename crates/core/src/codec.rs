@@ -265,7 +265,7 @@ mod tests {
     use crate::arena::Arena;
 
     fn sets(changes: &[(u32, Vec<u8>, Option<Vec<u8>>)]) -> Sets {
-        let arena = Arena::new();
+        let arena = Arena::default();
         let mut sets = Sets::default();
         for (table, key, value) in changes {
             let staged = value.as_ref().map(|value| sets.stage(value));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use crossbeam_utils::CachePadded;
 use namiki_index::TreeKind;
@@ -22,6 +22,7 @@ use crate::session::Session;
 use crate::space::{Space, TableId, TableInfo};
 use crate::spec::Spec;
 use crate::table::{Key, Table, Value};
+use crate::thread;
 use crate::txn::{self, Ticket, Transaction};
 
 /// Pools of idle sessions, so that threads rarely look into the same one.
@@ -225,11 +226,7 @@ impl Database {
     }
 
     fn pool(&self) -> &Mutex<Vec<Session>> {
-        static THREADS: AtomicUsize = AtomicUsize::new(0);
-        thread_local! {
-            static THREAD: usize = THREADS.fetch_add(1, Ordering::Relaxed);
-        }
-        &self.shared.pools[THREAD.with(|thread| *thread) % POOLS]
+        &self.shared.pools[thread::number() % POOLS]
     }
 
     /// A session for a thread that runs many transactions. Sessions take the log's streams in turn.
@@ -250,7 +247,9 @@ impl Database {
         Ok(Session::new(self.transaction_on(worker)?, seed))
     }
 
-    /// Begins a transaction that its owner ends, with [`Transaction::commit`] or by dropping it.
+    /// Begins a transaction that its owner ends, with [`Transaction::commit`] or by dropping it. It is
+    /// registered by itself, where all threads meet; a [`Session`], and [`Database::transact`], which
+    /// keeps some, register once for many transactions.
     ///
     /// # Errors
     /// As [`Database::session`].

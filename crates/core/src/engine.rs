@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use namiki_log::{Held, Log};
 use parking_lot::Mutex;
@@ -13,11 +12,6 @@ use crate::error::Error;
 use crate::record::RecordRef;
 use crate::space::{Owner, Space};
 use crate::spec::{LockRelease, Spec};
-
-/// How long an epoch lasts at least, while transactions commit.
-const EPOCH_LENGTH_MIN: Duration = Duration::from_millis(1);
-/// How many commits a worker makes between two looks at the clock.
-pub(crate) const COMMITS_PER_CLOCK: u32 = 64;
 
 /// The locks that a group of commits holds until its flush, under normal lock release: each record
 /// with the word that will publish its new version.
@@ -54,7 +48,6 @@ pub(crate) struct Engine {
     /// groups, which `log` above drops first (record.rs, R1).
     pub(crate) spaces: Mutex<Vec<Arc<Space>>>,
     closed: AtomicBool,
-    epoch_began: Mutex<Instant>,
 }
 
 impl Engine {
@@ -76,7 +69,6 @@ impl Engine {
             attempts_max,
             spaces: Mutex::new(spaces),
             closed: AtomicBool::new(false),
-            epoch_began: Mutex::new(Instant::now()),
         }
     }
 
@@ -106,17 +98,5 @@ impl Engine {
     /// From now on, no transaction begins.
     pub(crate) fn shut(&self) {
         self.closed.store(true, Ordering::Release);
-    }
-
-    /// Closes the current epoch if it is old enough and nobody else is about to.
-    pub(crate) fn tick(&self) {
-        let Some(mut began) = self.epoch_began.try_lock() else {
-            return;
-        };
-        let now = Instant::now();
-        if now.duration_since(*began) >= EPOCH_LENGTH_MIN {
-            *began = now;
-            self.epochs.advance();
-        }
     }
 }

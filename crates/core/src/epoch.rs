@@ -17,16 +17,18 @@
 //!
 //! Anybody may finish a half-done change of epoch: a committer that finds the epoch ahead of its
 //! floor does so, rather than wait for a thread that may not have a processor. Workers that commit
-//! close epochs by the way; when nobody commits, none passes.
+//! close epochs by the way, those that are old enough; when nobody commits, none passes.
 //!
 //! Design: epochs also tell when a stamp is *stable* (no committer at or below it is registered).
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::counters::Counter;
 use namiki_platform::{Epoch, Stamp};
+use parking_lot::Mutex;
 
 /// Slots come in blocks, so that adding one moves none.
 const BLOCK_SLOTS: usize = 64;
@@ -34,6 +36,8 @@ const BLOCKS: usize = 1024;
 /// The floor's word keeps this many low bits of its epoch beside the 48 bits of the stamp.
 const EPOCH_BITS: u32 = 16;
 const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
+/// How much a committer counts between two looks at the clock.
+const COUNTS_PER_CLOCK: u64 = 64;
 
 #[derive(Default)]
 struct Slot {
@@ -68,6 +72,10 @@ pub(crate) struct Epochs {
     /// `floor << 16 | epoch & 0xffff`, so that one load gives a pair that belongs together.
     floor: CachePadded<AtomicU64>,
     blocks: [OnceLock<Block>; BLOCKS],
+    /// How long an epoch lasts at least.
+    length_min: Duration,
+    /// When the current epoch began.
+    began: CachePadded<Mutex<Instant>>,
 }
 
 /// A committer's slot; the index is good for as long as it is not released.
@@ -75,12 +83,14 @@ pub(crate) struct Epochs {
 pub(crate) struct SlotId(usize);
 
 impl Epochs {
-    /// Starts at epoch 1 with this floor.
-    pub(crate) fn new(floor: Stamp) -> Self {
+    /// Starts at epoch 1 with this floor. Committers close epochs that have lasted `length_min`.
+    pub(crate) fn new(floor: Stamp, length_min: Duration) -> Self {
         Self {
             current: CachePadded::new(AtomicU64::new(1)),
             floor: CachePadded::new(AtomicU64::new(floor.0 << EPOCH_BITS | 1)),
             blocks: [const { OnceLock::new() }; BLOCKS],
+            length_min,
+            began: CachePadded::new(Mutex::new(Instant::now())),
         }
     }
 
@@ -180,9 +190,25 @@ impl Epochs {
         );
     }
 
-    /// Counts one more for this committer.
+    /// Counts one more for this committer, and closes the current epoch if it is old enough, which is
+    /// asked now and then.
     pub(crate) fn count(&self, id: SlotId, what: Count) {
-        self.slot(id).counts[what as usize].add(1);
+        let sum = self.slot(id).counts[what as usize].add(1);
+        if sum.is_multiple_of(COUNTS_PER_CLOCK) || self.length_min.is_zero() {
+            self.tick();
+        }
+    }
+
+    /// Closes the current epoch if it is old enough and nobody else is about to.
+    fn tick(&self) {
+        let Some(mut began) = self.began.try_lock() else {
+            return;
+        };
+        let now = Instant::now();
+        if now.duration_since(*began) >= self.length_min {
+            *began = now;
+            self.advance();
+        }
     }
 
     /// The sum over all committers since the database was opened.
@@ -228,7 +254,7 @@ mod tests {
 
     #[test]
     fn stamps_lie_between_the_floor_of_their_epoch_and_that_of_the_next() {
-        let epochs = Epochs::new(Stamp(100));
+        let epochs = Epochs::new(Stamp(100), Duration::MAX);
         let commits = Mutex::new(Vec::new());
         let floors = Mutex::new(std::collections::BTreeMap::new());
         let done = AtomicBool::new(false);
@@ -290,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_registered_committer_keeps_its_stamp_from_being_stable() {
-        let epochs = Epochs::new(Stamp(1));
+        let epochs = Epochs::new(Stamp(1), Duration::MAX);
         let slot = epochs.acquire().unwrap();
         let (_, stamp) = epochs.register(slot, |floor| Stamp(floor.0 + 9));
         epochs.advance();

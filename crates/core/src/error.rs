@@ -188,7 +188,7 @@ impl Error {
     /// Whether nothing was changed and just running the transaction again can succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Conflict(_))
+        matches!(self, Self::Conflict(_) | Self::TooManyConflicts { .. })
     }
 
     pub(crate) fn from_index(error: &IndexError, table: &str) -> Self {

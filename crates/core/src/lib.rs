@@ -16,7 +16,7 @@
 //!
 //! # The parts
 //!
-//! Each module uses only those before it: `error, spec, record, arena, cc, space, recent, epoch,
+//! Each module uses only those before it: `error, spec, thread, record, arena, cc, space, recent, epoch,
 //! sets, codec, engine, commit, txn, table, session, manifest, recovery, db, open`.
 //!
 //! Paper: tictoc-pwal, pwal
@@ -39,6 +39,7 @@ mod sets;
 mod space;
 mod spec;
 mod table;
+mod thread;
 mod txn;
 
 #[doc(hidden)]

@@ -58,6 +58,7 @@ pub struct Builder {
     shared_device: Option<(PathBuf, u64)>,
     prepare: Prepare,
     attempts_max: u32,
+    epoch_length: Duration,
     recovery: RecoverySettings,
 }
 
@@ -95,6 +96,7 @@ impl Default for Builder {
             shared_device: None,
             prepare: Prepare::Background,
             attempts_max: 10_000,
+            epoch_length: Duration::from_millis(1),
             recovery: RecoverySettings {
                 threads: cores,
                 order: ReplayOrder::HighestStamp,
@@ -165,6 +167,15 @@ impl Builder {
     #[must_use]
     pub fn launch_from(mut self, commits: NonZeroU32) -> Self {
         self.launch_from = Some(commits);
+        self
+    }
+
+    /// How long an epoch lasts at least, while transactions commit. Default: 1 ms. With
+    /// `Duration::ZERO` each commit closes one, which tests use, and with `Duration::MAX` none ever
+    /// does: then nothing depends on the clock.
+    #[must_use]
+    pub fn epoch_length(mut self, length: Duration) -> Self {
+        self.epoch_length = length;
         self
     }
 
@@ -323,7 +334,7 @@ impl Builder {
             owner,
             self.record_format,
             self.attempts_max,
-            Epochs::new(floor),
+            Epochs::new(floor, self.epoch_length),
             log,
             spaces,
         );
@@ -511,6 +522,8 @@ impl std::fmt::Debug for Builder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
+    use namiki_platform::disk::SimDisk;
 
     #[test]
     fn what_an_interrupted_creation_leaves_is_no_obstacle_and_other_files_are() {
@@ -545,5 +558,43 @@ mod tests {
         let db = Database::open(dir.path()).unwrap();
         let table = db.table::<u64, u64>("t").unwrap();
         assert_eq!(db.transact(|tx| tx.get(&table, &1)).unwrap(), Some(2));
+    }
+    #[test]
+    fn a_database_whose_stamps_are_used_up_can_still_be_read() {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let dir = Path::new("/db");
+        let open = || {
+            let builder = Database::builder().disk(Arc::clone(&disk));
+            let db = builder.epoch_length(Duration::MAX).open(dir).unwrap();
+            let table = db.table::<u64, u64>("numbers").unwrap();
+            (db, table)
+        };
+        let (db, table) = open();
+        db.transact(|tx| tx.put(&table, &1, &0)).unwrap();
+        db.close().unwrap();
+        let mut manifest = Manifest::read(&sim, dir).unwrap().unwrap();
+        let seal = manifest.generations[0].seal.as_mut().unwrap();
+        seal.max_stamp = Stamp(Stamp::MAX.0 - 3);
+        manifest.write(&sim, dir).unwrap();
+
+        let (db, table) = open();
+        let mut value = 0;
+        let error = loop {
+            match db.transact(|tx| tx.put(&table, &1, &(value + 1))) {
+                Ok(()) => value += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::StampsExhausted), "{error:?}");
+        // At the floor, one above the last that was seen, and up to the largest.
+        assert_eq!(value, 3);
+        let found = db.transact(|tx| tx.get(&table, &1)).unwrap();
+        assert_eq!(found, Some(value));
+        db.close().unwrap();
+        // And so it is found again.
+        let (db, table) = open();
+        let found = db.transact(|tx| tx.get(&table, &1)).unwrap();
+        assert_eq!(found, Some(value));
     }
 }

@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_last_few_are_found_by_table_and_key() {
-        let arena = Arena::new();
+        let arena = Arena::default();
         let mut recent = Recent::default();
         let table = TableId(1);
         let keys: Vec<Vec<u8>> = (0..10_usize).map(|i| vec![7; i * 3]).collect();

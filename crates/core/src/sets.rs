@@ -84,6 +84,8 @@ pub(crate) struct Sets {
     undo: Vec<(usize, Option<Range<u32>>)>,
     /// The numbers of the marks that can be returned to, in order.
     marks: Vec<u64>,
+    /// Numbers for marks that nobody else has.
+    mark_numbers: Range<u64>,
 }
 
 impl Sets {
@@ -238,14 +240,25 @@ impl Sets {
 
     /// A place to return to.
     pub(crate) fn mark(&mut self) -> Mark {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = self.mark_number();
         self.marks.push(number);
         Mark {
             number,
             writes: self.writes.len(),
             undo: self.undo.len(),
         }
+    }
+
+    /// A number that no other mark of the process has. They are taken many at a time, because all
+    /// threads take them from one counter.
+    fn mark_number(&mut self) -> u64 {
+        const BLOCK: u64 = 1 << 16;
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        self.mark_numbers.next().unwrap_or_else(|| {
+            let first = NEXT.fetch_add(BLOCK, Ordering::Relaxed);
+            self.mark_numbers = first + 1..first + BLOCK;
+            first
+        })
     }
 
     /// Forgets the writes since `mark`, and the marks. Reads stay: what the transaction has seen may

@@ -107,7 +107,7 @@ impl Space {
             info,
             owner,
             tree: Tree::new(tree, keys),
-            arena: Arena::new(),
+            arena: Arena::default(),
         }
     }
 
@@ -158,8 +158,9 @@ impl Space {
         let fresh = self.arena.record(self.info.inline_bytes, locked);
         match self.tree.insert(key, fresh.address())? {
             namiki_index::InsertOutcome::Exists(payload) => {
-                // Somebody was faster. The fresh record is lost to the arena until the table goes:
-                // such races are rare, and a list of spare records would be shared by everybody.
+                // Somebody was faster.
+                // SAFETY: it is absent as it was made, and the index has not taken its address.
+                unsafe { self.arena.take_back(fresh) };
                 Ok(Placed::Found(Self::record(payload)))
             }
             namiki_index::InsertOutcome::Inserted(inserted) => {

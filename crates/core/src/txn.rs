@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use crate::cc::{Checks, Protocol, Sound, TicToc};
 use crate::commit::{self, Awaits, Committed, Early, Normal};
-use crate::engine::{COMMITS_PER_CLOCK, Engine, GroupLocks};
+use crate::engine::{Engine, GroupLocks};
 use crate::epoch::{Count, SlotId};
 use crate::error::{Conflict, Error};
 use crate::recent::Recent;
@@ -49,7 +49,6 @@ pub struct Transaction {
     /// What the index said of keys that were looked up together.
     lookups: Vec<Lookup>,
     recent: Recent,
-    commits: u32,
     /// A read or write met a conflict: the transaction must not commit, whatever its code makes of
     /// the error.
     doomed: Option<Conflict>,
@@ -102,7 +101,6 @@ impl Transaction {
             encoded: Vec::new(),
             lookups: Vec::new(),
             recent: Recent::default(),
-            commits: 0,
             doomed: None,
             flush_on_read_wait: true,
         }
@@ -201,10 +199,6 @@ impl Transaction {
             Ok(_) => engine.epochs.count(self.slot, Count::Committed),
             Err(Error::Conflict(_)) => engine.epochs.count(self.slot, Count::Conflicts),
             Err(_) => {}
-        }
-        self.commits = self.commits.wrapping_add(1);
-        if self.commits.is_multiple_of(COMMITS_PER_CLOCK) {
-            engine.tick();
         }
         committed.map(|committed| self.ticket(committed))
     }

@@ -12,12 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Counts `amount` more. Only the counter's worker may (C1): two at once can lose counts.
+    /// Counts `amount` more and returns the new sum. Only the counter's worker may (C1): two at once
+    /// can lose counts.
     #[inline]
-    pub fn add(&self, amount: u64) {
+    pub fn add(&self, amount: u64) -> u64 {
         // Relaxed: a counter orders nothing, and has one writer (C1).
-        let now = self.0.load(Ordering::Relaxed);
-        self.0.store(now.wrapping_add(amount), Ordering::Relaxed);
+        let sum = self.0.load(Ordering::Relaxed).wrapping_add(amount);
+        self.0.store(sum, Ordering::Relaxed);
+        sum
     }
 
     /// What has been counted, as far as it is visible here.
@@ -37,7 +39,7 @@ mod tests {
         let commits: [Counter; 4] = Default::default();
         std::thread::scope(|scope| {
             for mine in &commits {
-                scope.spawn(|| (0..10_000).for_each(|_| mine.add(1)));
+                scope.spawn(|| (0..10_000).for_each(|_| _ = mine.add(1)));
             }
         });
         assert_eq!(commits.iter().map(Counter::get).sum::<u64>(), 40_000);

@@ -25,6 +25,9 @@ struct Arguments {
     /// The probability to go on after a recovery and crash again.
     #[arg(long, default_value_t = Depth::LONG.second)]
     second: f64,
+    /// The same for such an image.
+    #[arg(long, default_value_t = Depth::LONG.third)]
+    third: f64,
     /// Only these protocols: part of their name.
     #[arg(long, default_value = "")]
     spec: String,
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
     let depth = Depth {
         subsets: arguments.subsets,
         second: arguments.second,
+        third: arguments.third,
         ..Depth::LONG
     };
     let began = Instant::now();
@@ -57,9 +61,10 @@ fn main() -> ExitCode {
             }
             let layout = if shared { "one device" } else { "files" };
             println!(
-                "seed {seed}, {spec}, {layout}: {} images so far, {} of them second crashes, {} s",
+                "seed {seed}, {spec}, {layout}: {} images so far, {} of them second crashes, {} third ones, {} s",
                 all.images,
                 all.second,
+                all.third,
                 began.elapsed().as_secs()
             );
         }

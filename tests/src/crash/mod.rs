@@ -59,6 +59,8 @@ pub struct Setup {
     pub recovery_threads: u16,
     /// Milliseconds until a group is flushed; nothing for never.
     pub group_wait_ms: Option<u64>,
+    /// Whether each commit closes an epoch; otherwise the first one never ends.
+    pub epochs: bool,
 }
 
 impl Setup {
@@ -76,6 +78,7 @@ impl Setup {
             order: ReplayOrder::HighestStamp,
             recovery_threads: 1,
             group_wait_ms: None,
+            epochs: random.chance(0.5),
         }
     }
 
@@ -105,6 +108,7 @@ impl Setup {
             },
             recovery_threads: 1 + random.below(2) as u16,
             group_wait_ms: None,
+            epochs: random.chance(0.5),
         }
     }
 
@@ -121,6 +125,10 @@ impl Setup {
                     .map_or(Duration::MAX, Duration::from_millis),
             )
             .attempts_max(NonZeroU32::MIN)
+            .epoch_length(match self.epochs {
+                true => Duration::ZERO,
+                false => Duration::MAX,
+            })
             // Groups of one are waited for, and larger ones left to the disk.
             .launch_from(NonZeroU32::MIN.saturating_add(1))
             .buffer_bytes(8 << 10)

@@ -15,8 +15,10 @@ pub struct Depth {
     pub subsets: u64,
     /// Look at each event with this probability.
     pub events: f64,
-    /// Go on after a recovery, and crash again, with this probability.
+    /// Go on after a recovery, and crash that and what follows it, with this probability.
     pub second: f64,
+    /// The same after the recovery of such an image. No image is crashed a fourth time.
+    pub third: f64,
 }
 
 impl Depth {
@@ -25,12 +27,14 @@ impl Depth {
         subsets: 8,
         events: 1.0,
         second: 0.006,
+        third: 0.002,
     };
     /// For the long runs.
     pub const LONG: Self = Self {
         subsets: 128,
         events: 1.0,
         second: 0.02,
+        third: 0.002,
     };
 }
 
@@ -43,6 +47,8 @@ pub struct Sweep {
     pub images: u64,
     /// Images of second crashes, also counted above.
     pub second: u64,
+    /// Images of third crashes, also counted above, as second ones too.
+    pub third: u64,
     /// Recoveries that had to cut something off.
     pub cut: u64,
     /// Acknowledgements that were looked for.
@@ -54,6 +60,7 @@ impl std::ops::AddAssign for Sweep {
         self.events += other.events;
         self.images += other.images;
         self.second += other.second;
+        self.third += other.third;
         self.cut += other.cut;
         self.acknowledged += other.acknowledged;
     }
@@ -63,6 +70,8 @@ impl std::ops::AddAssign for Sweep {
 struct Before<'a> {
     kept: &'a Kept,
     ids_below: u64,
+    /// How many crashes came before.
+    crashes: u64,
 }
 
 /// Crashes a run at its events and verifies what is left.
@@ -186,8 +195,7 @@ impl Crash<'_> {
 
         let floor = kept.iter().map(|id| stamps[id]).max().unwrap_or(0);
         let floor = floor.max(report.max_stamp.0);
-        let goes_on = self.before.is_none() && random.chance(depth.second);
-        if !goes_on {
+        if !random.chance(depth.second) {
             if random.chance(0.1) {
                 check_stamp(&db, &tables, floor)?;
             }
@@ -196,7 +204,8 @@ impl Crash<'_> {
 
         let mut oracle = self.oracle.clone();
         oracle.retain(&kept, &stamps);
-        let ids_below = 1 << 40;
+        let crashes = 1 + self.before.map_or(0, |before| before.crashes);
+        let ids_below = crashes << 40;
         let (new, failure) = run_shuffled(
             &db,
             self.image,
@@ -221,13 +230,15 @@ impl Crash<'_> {
         let before = Before {
             kept: &kept,
             ids_below,
+            crashes,
         };
         let shallow = Depth {
             subsets: depth.subsets.min(8),
             events: 0.5,
-            second: 0.0,
+            second: depth.third,
+            third: 0.0,
         };
-        let second = sweep_from(
+        let again = sweep_from(
             self.image,
             self.setup,
             &oracle,
@@ -235,11 +246,12 @@ impl Crash<'_> {
             random,
             Some(&before),
         )
-        .map_err(|wrong| format!("second crash: {wrong}"))?;
+        .map_err(|wrong| format!("after crash {crashes}, another: {wrong}"))?;
         swept += Sweep {
-            second: second.images,
+            second: again.images,
+            third: again.second,
             events: 0,
-            ..second
+            ..again
         };
         Ok(swept)
     }
