@@ -23,7 +23,8 @@ use crate::space::{Space, TableId, TableInfo};
 use crate::spec::Spec;
 use crate::table::{Key, Table, Value};
 use crate::thread;
-use crate::txn::{self, Ticket, Transaction};
+use crate::ticket::{self, Acknowledged, Ticket};
+use crate::txn::Transaction;
 
 /// Pools of idle sessions, so that threads rarely look into the same one.
 const POOLS: usize = 16;
@@ -269,7 +270,7 @@ impl Database {
     /// Whether the transaction is durable, and everything it depends on.
     #[must_use]
     pub fn is_acknowledged(&self, ticket: &Ticket) -> bool {
-        txn::is_acknowledged(&self.shared.engine, ticket)
+        ticket::is_acknowledged(&self.shared.engine, ticket)
     }
 
     /// Returns when the transaction is durable, and everything it depends on.
@@ -277,7 +278,19 @@ impl Database {
     /// # Errors
     /// [`Error::OutcomeUnknown`] if the log failed.
     pub fn wait(&self, ticket: &Ticket) -> Result<(), Error> {
-        txn::wait(&self.shared.engine, ticket)
+        ticket::wait(&self.shared.engine, ticket)
+    }
+
+    /// A future that ends when the transaction is durable, and everything it depends on. It needs no
+    /// particular runtime. Its group is flushed when it is full, when somebody waits for one of its
+    /// commits in a thread, and in any case after [`Builder::group_wait_max`]; with `Duration::MAX`
+    /// nobody would, so the first poll does and waits for the disk.
+    ///
+    /// Its output is that of [`Database::wait`].
+    ///
+    /// [`Builder::group_wait_max`]: crate::Builder::group_wait_max
+    pub fn acknowledged(&self, ticket: Ticket) -> Acknowledged {
+        Acknowledged::new(Arc::clone(&self.shared.engine), ticket)
     }
 
     /// How the database runs its transactions.

@@ -17,7 +17,7 @@
 //! # The parts
 //!
 //! Each module uses only those before it: `error, spec, thread, record, arena, cc, space, recent, epoch,
-//! sets, codec, engine, commit, txn, table, session, manifest, recovery, db, open`.
+//! sets, codec, engine, commit, ticket, txn, table, session, manifest, recovery, db, open`.
 //!
 //! Paper: tictoc-pwal, pwal
 
@@ -40,6 +40,7 @@ mod space;
 mod spec;
 mod table;
 mod thread;
+mod ticket;
 mod txn;
 
 #[doc(hidden)]
@@ -56,7 +57,8 @@ pub use session::Session;
 pub use space::{TableId, TableInfo};
 pub use spec::{ConcurrencyControl, Group, Layout, LockRelease, Logging, ParseSpecError, Spec};
 pub use table::{Key, KeyBytes, Table, Value, ValueBytes};
-pub use txn::{Savepoint, Ticket, Transaction, Version};
+pub use ticket::{Acknowledged, Ticket};
+pub use txn::{Savepoint, Transaction, Version};
 
 /// The files of a database, for programs that look into them without opening it.
 pub mod files {

@@ -7,7 +7,8 @@ use namiki_platform::random::Random;
 
 use crate::cc::{Checks, Sound};
 use crate::error::Error;
-use crate::txn::{self, Ticket, Transaction};
+use crate::ticket::{self, Ticket};
+use crate::txn::Transaction;
 
 /// After this many conflicts in a row, an attempt is preceded by a sleep, not just by giving up
 /// the processor.
@@ -134,13 +135,13 @@ impl Session {
     /// # Errors
     /// [`Error::OutcomeUnknown`] if the log failed.
     pub fn wait(&self, ticket: &Ticket) -> Result<(), Error> {
-        txn::wait(self.transaction.engine(), ticket)
+        ticket::wait(self.transaction.engine(), ticket)
     }
 
     /// Whether the transaction is durable, and everything it depends on.
     #[must_use]
     pub fn is_acknowledged(&self, ticket: &Ticket) -> bool {
-        txn::is_acknowledged(self.transaction.engine(), ticket)
+        ticket::is_acknowledged(self.transaction.engine(), ticket)
     }
 
     /// Makes the group that is being gathered durable now. A thread that stops committing for a

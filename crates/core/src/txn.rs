@@ -15,15 +15,16 @@ use namiki_platform::{Stamp, WorkerId};
 use smallvec::SmallVec;
 
 use crate::cc::{Checks, Protocol, Sound, TicToc};
-use crate::commit::{self, Awaits, Committed, Early, Normal};
+use crate::commit::{self, Committed, Early, Normal};
 use crate::engine::{Engine, GroupLocks};
 use crate::epoch::{Count, SlotId};
 use crate::error::{Conflict, Error};
 use crate::recent::Recent;
 use crate::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::sets::{Mark, Pending, Read, Sets};
-use crate::space::{Owner, Placed, Space, Step};
+use crate::space::{Placed, Space, Step};
 use crate::spec::LockRelease;
+use crate::ticket::{self, Ticket};
 
 /// How often a reader looks at a locked record again before the conflict is reported: first
 /// without, then with giving up the processor in between.
@@ -59,27 +60,6 @@ pub struct Transaction {
 /// A place in a transaction to return to, see [`Transaction::savepoint`].
 #[derive(Debug)]
 pub struct Savepoint(Mark);
-
-/// A committed transaction: its place in the serial order, and how to learn that it is durable.
-///
-/// Ask [`Database::is_acknowledged`](crate::Database::is_acknowledged) or
-/// [`Database::wait`](crate::Database::wait). Until then, the transaction must not be reported to
-/// anybody as done.
-#[derive(Clone, Copy, Debug)]
-pub struct Ticket {
-    owner: Owner,
-    stamp: Stamp,
-    awaits: Awaits,
-}
-
-impl Ticket {
-    /// The commit stamp: transactions are equivalent to running one by one in its order, readers of
-    /// a version after its writer.
-    #[must_use]
-    pub fn stamp(&self) -> Stamp {
-        self.stamp
-    }
-}
 
 /// A version, as [`Transaction::version`] reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +150,7 @@ impl Transaction {
     /// As [`Transaction::commit_async`].
     pub fn commit(mut self) -> Result<Stamp, Error> {
         let ticket = self.finish::<Sound>()?;
-        wait(&self.engine, &ticket)?;
+        ticket::wait(&self.engine, &ticket)?;
         Ok(ticket.stamp)
     }
 
@@ -235,7 +215,7 @@ impl Transaction {
                 commit::commit_read_only::<TicToc, Early, Sound>(engine, &self.sets)?
             }
         };
-        wait(engine, &self.ticket(confirmed))
+        ticket::wait(engine, &self.ticket(confirmed))
     }
 
     fn ticket(&self, Committed { stamp, awaits }: Committed) -> Ticket {
@@ -655,47 +635,5 @@ impl std::fmt::Debug for Transaction {
             .field("reads", &self.sets.reads.len())
             .field("writes", &self.sets.writes.len())
             .finish_non_exhaustive()
-    }
-}
-
-/// Returns when the commit may be acknowledged.
-pub(crate) fn wait(engine: &Engine, ticket: &Ticket) -> Result<(), Error> {
-    if ticket.owner != engine.owner {
-        return Err(Error::ForeignTicket);
-    }
-    let Some(log) = &engine.log else {
-        return Ok(());
-    };
-    let waited = match ticket.awaits {
-        Awaits::Nothing => Ok(()),
-        Awaits::Group(group) => log.stream(group.worker).wait_hardened(group),
-        Awaits::Prefix(group, lsn) => group
-            .map_or(Ok(()), |group| {
-                log.stream(group.worker).wait_hardened(group)
-            })
-            .and_then(|()| log.wait_covered(lsn)),
-    };
-    waited.map_err(Error::OutcomeUnknown)
-}
-
-/// Whether the commit may be acknowledged.
-pub(crate) fn is_acknowledged(engine: &Engine, ticket: &Ticket) -> bool {
-    if ticket.owner != engine.owner {
-        return false;
-    }
-    let Some(log) = &engine.log else { return true };
-    let acknowledged = || match ticket.awaits {
-        Awaits::Nothing => true,
-        Awaits::Group(group) => log.stream(group.worker).is_hardened(group),
-        Awaits::Prefix(_, lsn) => log.is_covered(lsn),
-    };
-    acknowledged() || {
-        // It may have been written while nobody looked. If the log has failed, it was not.
-        match ticket.awaits {
-            Awaits::Nothing => {}
-            Awaits::Group(group) => drop(log.stream(group.worker).poll()),
-            Awaits::Prefix(_, lsn) => log.poll_below(lsn),
-        }
-        acknowledged()
     }
 }

@@ -39,6 +39,13 @@ pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Dur
                 *seen = Some(hardened);
             }
         }
+        if streams.shared.poison.get().is_some() {
+            // It may have been set on behalf of another stream.
+            streams
+                .list
+                .iter()
+                .for_each(|stream| stream.watchers.wake());
+        }
         idle_rounds = if busy { 0 } else { idle_rounds + 1 };
         let mut stop = door.stop.lock();
         if *stop {

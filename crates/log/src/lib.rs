@@ -27,6 +27,7 @@ mod sequencer;
 mod shared;
 mod stream;
 mod sync;
+mod watch;
 
 pub use config::{Group, Held, Layout, LogConfig, Placement, Prepare, Retain, SequencerKind};
 pub use error::LogError;

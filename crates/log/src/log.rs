@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -240,6 +241,40 @@ impl<H: Held> Log<H> {
             }
         }
         Ok(())
+    }
+
+    /// As [`Log::wait_covered`] for a task, which the waker wakes when it should ask again: see
+    /// [`Stream::poll_hardened`].
+    ///
+    /// # Errors
+    /// As [`Log::wait_covered`].
+    pub fn poll_covered(&self, lsn: Lsn, waker: &Waker) -> Poll<Result<(), LogError>> {
+        let shared = &*self.streams.shared;
+        let horizon = &shared.horizon;
+        if !shared.has_flusher || !horizon.sequencer.draws() {
+            return Poll::Ready(self.wait_covered(lsn));
+        }
+        loop {
+            if horizon.covers(lsn) {
+                return Poll::Ready(Ok(()));
+            }
+            let next = Lsn(horizon.sequencer.next());
+            if lsn >= next {
+                return Poll::Ready(Err(LogError::NeverDrawn { lsn, next }));
+            }
+            // One that lags is woken for when it has hardened something; then it may be another's turn.
+            let lags = |index: &usize| horizon.lags(*index, lsn);
+            let Some(index) = (0..self.streams.list.len()).find(lags) else {
+                continue;
+            };
+            let stream = &self.streams.list[index];
+            drop(stream.poll());
+            stream.watchers.watch(waker);
+            shared.poison.check()?;
+            if lags(&index) {
+                return Poll::Pending;
+            }
+        }
     }
 
     /// Lands the flights of all streams that were launched and whose writes have come to their end: see

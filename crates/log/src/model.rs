@@ -19,6 +19,7 @@ use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 use crate::format::frame::{FRAME_HEADER_BYTES, peek, record};
 use crate::horizon::{Horizon, IDLE};
 use crate::shared::Doorbell;
+use crate::watch::Watchers;
 use crate::{Group, Layout, Log, LogConfig, LogError, Placement, Prepare, SequencerKind, Ticket};
 
 /// Keeps the LSNs that are durable.
@@ -528,5 +529,52 @@ fn a_sleeping_flusher_is_woken_by_work() {
         door.wake_up();
         drop(stop);
         worker.join().unwrap();
+    });
+}
+
+/// A task, reduced to what it waits for.
+struct Task {
+    woken: loom::sync::Mutex<bool>,
+    bell: loom::sync::Condvar,
+}
+
+impl std::task::Wake for Task {
+    fn wake(self: Arc<Self>) {
+        *self.woken.lock().unwrap() = true;
+        self.bell.notify_one();
+    }
+}
+
+#[test]
+fn a_task_that_watches_is_woken_when_what_it_waits_for_comes_about() {
+    explore(|| {
+        let watchers = Arc::new(Watchers::new());
+        let hardened = Arc::new(AtomicU64::new(0));
+        let other = {
+            let (watchers, hardened) = (Arc::clone(&watchers), Arc::clone(&hardened));
+            thread::spawn(move || {
+                for number in 1..=2 {
+                    hardened.store(number, Ordering::Release);
+                    watchers.wake();
+                }
+            })
+        };
+        let task = Arc::new(Task {
+            woken: loom::sync::Mutex::new(false),
+            bell: loom::sync::Condvar::new(),
+        });
+        let waker = Arc::clone(&task).into();
+        loop {
+            watchers.watch(&waker);
+            if hardened.load(Ordering::Acquire) == 2 {
+                break;
+            }
+            let mut woken = task.woken.lock().unwrap();
+            while !*woken {
+                woken = task.bell.wait(woken).unwrap();
+            }
+            *woken = false;
+        }
+        other.join().unwrap();
     });
 }

@@ -119,7 +119,11 @@ impl Setup {
             .spec(self.spec)
             .streams(some(self.streams))
             .disk(disk)
-            .prepare(Prepare::Inline)
+            // Where there are threads anyway, one more makes the segments.
+            .prepare(match self.group_wait_ms {
+                Some(_) => Prepare::Background,
+                None => Prepare::Inline,
+            })
             .group_wait_max(
                 self.group_wait_ms
                     .map_or(Duration::MAX, Duration::from_millis),

@@ -317,7 +317,10 @@ impl<H: Held> Stream<H> {
             // What the group held stays held, for ever: the frame is put aside as it is.
             state.other = Some(frame);
             self.wake_everybody();
-            return Err(self.shared.poison.set(error));
+            let error = self.shared.poison.set(error);
+            drop(guard);
+            self.watchers.wake();
+            return Err(error);
         }
         state.counters.flushes += 1;
         state.counters.frame_bytes += padded as u64;
@@ -343,6 +346,11 @@ impl<H: Held> Stream<H> {
         self.leaders[this].notify_all();
         self.patient[this].notify_all();
         self.leaders[next].notify_one();
+        if self.watchers.is_anybody() {
+            drop(guard);
+            self.watchers.wake();
+            guard = self.state.lock();
+        }
         Ok(guard)
     }
 
@@ -366,5 +374,6 @@ impl<H: Held> Drop for Landing<'_, H> {
         // The lock makes sure that who saw no poison is waiting by now.
         self.stream.state.lock().in_flight = None;
         self.stream.wake_everybody();
+        self.stream.watchers.wake();
     }
 }

@@ -43,6 +43,7 @@ use crate::error::LogError;
 use crate::place::{Place, SegmentMaker};
 use crate::shared::Shared;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
+use crate::watch::Watchers;
 use state::State;
 
 pub use append::Appended;
@@ -80,6 +81,8 @@ pub struct Stream<H: Held> {
     patient: [Condvar; 2],
     /// Where those wait for whom somebody else prepares a segment.
     prepared: Condvar,
+    /// Tasks that wait for commits.
+    pub(crate) watchers: Watchers,
 }
 
 impl<H: Held> Stream<H> {
@@ -108,6 +111,7 @@ impl<H: Held> Stream<H> {
             leaders: Default::default(),
             patient: Default::default(),
             prepared: Condvar::default(),
+            watchers: Watchers::new(),
         }
     }
 
@@ -177,6 +181,9 @@ impl<H: Held> Stream<H> {
         while state.place.is_preparing() {
             state = self.prepared.wait(state);
         }
+        drop(state);
+        // Those of another stream's failure, too.
+        self.watchers.wake();
         result
     }
 

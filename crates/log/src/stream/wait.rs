@@ -1,5 +1,6 @@
 //! Waiting until a commit is hardened.
 
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use namiki_platform::Lsn;
@@ -25,16 +26,7 @@ impl<H: Held> Stream<H> {
     /// The error that poisoned the log: the outcome of the commit is unknown.
     /// [`LogError::ForeignTicket`] for a ticket that this stream cannot have given out.
     pub fn wait_hardened(&self, ticket: Ticket) -> Result<(), LogError> {
-        // Acquire, like any look at how far the stream is; whoever has the ticket sees its commit.
-        let appended = self.appended.load(Ordering::Acquire);
-        if ticket.worker != self.worker || ticket.number > appended {
-            return Err(LogError::ForeignTicket {
-                worker: ticket.worker,
-                number: ticket.number,
-                asked: self.worker,
-                appended,
-            });
-        }
+        self.check_ticket(ticket)?;
         if self.is_hardened(ticket) {
             return Ok(());
         }
@@ -73,6 +65,45 @@ impl<H: Held> Stream<H> {
             }
         }
         self.harden_through(state, ticket.number)
+    }
+
+    /// As [`Stream::wait_hardened`] for a task, which the waker wakes when it should ask again. The
+    /// flusher flushes what nobody else does; if there is none (`group_wait_max` is
+    /// `Duration::MAX`), this waits like a thread.
+    ///
+    /// # Errors
+    /// As [`Stream::wait_hardened`].
+    pub fn poll_hardened(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), LogError>> {
+        if !self.shared.has_flusher {
+            return Poll::Ready(self.wait_hardened(ticket));
+        }
+        self.check_ticket(ticket)?;
+        let ended = || match self.is_hardened(ticket) {
+            true => Some(Ok(())),
+            false => self.shared.poison.get().map(Err),
+        };
+        ended()
+            .or_else(|| {
+                // It may have been written while nobody looked. What went wrong, `ended` sees.
+                drop(self.poll());
+                self.watchers.watch(waker);
+                ended()
+            })
+            .map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn check_ticket(&self, ticket: Ticket) -> Result<(), LogError> {
+        // Acquire, like any look at how far the stream is; whoever has the ticket sees its commit.
+        let appended = self.appended.load(Ordering::Acquire);
+        if ticket.worker == self.worker && ticket.number <= appended {
+            return Ok(());
+        }
+        Err(LogError::ForeignTicket {
+            worker: ticket.worker,
+            number: ticket.number,
+            asked: self.worker,
+            appended,
+        })
     }
 
     /// Hardens whatever the stream has drawn at or below `lsn`.

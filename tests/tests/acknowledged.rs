@@ -1,0 +1,216 @@
+//! Tasks that wait for commits without a thread of their own.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::future::Future;
+use std::io::ErrorKind;
+use std::num::NonZeroU16;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Wake};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use namiki::{Database, Error, Session, Spec, Ticket, WorkerId};
+use namiki_platform::disk::sim::{Fault, Step};
+use namiki_platform::disk::{Disk, SimDisk};
+use namiki_tests::numbers::{Numbers, numbers};
+
+/// Longer than any test: a flusher is there, and flushes nothing.
+const NEVER: Duration = Duration::from_secs(3600);
+
+/// Wakes a thread that runs one task, and counts.
+struct Sleeper {
+    thread: Thread,
+    woken: AtomicU32,
+}
+
+impl Sleeper {
+    fn here() -> Arc<Self> {
+        Arc::new(Self {
+            thread: thread::current(),
+            woken: AtomicU32::new(0),
+        })
+    }
+
+    fn woken(&self) -> u32 {
+        self.woken.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        self.woken.fetch_add(1, Ordering::SeqCst);
+        self.thread.unpark();
+    }
+}
+
+/// Runs a task to its end, and polls it only when it was woken.
+fn run<F: Future>(task: F) -> F::Output {
+    let mut task = pin!(task);
+    let sleeper = Sleeper::here();
+    let waker = Arc::clone(&sleeper).into();
+    let mut seen = 0;
+    loop {
+        if let Poll::Ready(output) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        while sleeper.woken() == seen {
+            thread::park();
+        }
+        seen = sleeper.woken();
+    }
+}
+
+fn open(spec: Spec, disk: &SimDisk, wait: Duration) -> (Database, Numbers) {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let db = Database::builder()
+        .spec(spec)
+        .streams(NonZeroU16::new(2).unwrap())
+        .group_wait_max(wait)
+        .disk(disk)
+        .open("/db")
+        .unwrap();
+    let table = numbers(&db);
+    (db, table)
+}
+
+fn commit(session: &mut Session, table: &Numbers, key: u64) -> Ticket {
+    let ended = session.transact_async(|tx| tx.put(table, &key, &key));
+    ended.unwrap().1
+}
+
+/// Whether one poll ends the task; with what wakes it otherwise.
+fn poll_once(db: &Database, ticket: Ticket) -> (Poll<Result<(), Error>>, Arc<Sleeper>) {
+    let sleeper = Sleeper::here();
+    let waker = Arc::clone(&sleeper).into();
+    let polled = pin!(db.acknowledged(ticket)).poll(&mut Context::from_waker(&waker));
+    (polled, sleeper)
+}
+
+#[test]
+fn tasks_learn_of_every_commit_under_every_protocol() {
+    let mut specs = Spec::all_durable();
+    specs.push("TT(NLR)+NOLOG".parse().unwrap());
+    for spec in specs {
+        for wait in [Duration::from_millis(1), Duration::MAX] {
+            let (db, table) = open(spec, &SimDisk::new(), wait);
+            thread::scope(|scope| {
+                for worker in 0..3 {
+                    let (db, table) = (&db, &table);
+                    scope.spawn(move || {
+                        let mut session = db.session_on(WorkerId(worker)).unwrap();
+                        for round in 0..20 {
+                            let keys = (0..u64::from(worker) + 1 + round % 5).map(|key| key * 7);
+                            let tickets: Vec<_> =
+                                keys.map(|key| commit(&mut session, table, key)).collect();
+                            let read = session.transact_async(|tx| tx.get(table, &0)).unwrap().1;
+                            for ticket in tickets.into_iter().chain([read]) {
+                                run(db.acknowledged(ticket)).unwrap();
+                                assert!(db.is_acknowledged(&ticket), "{spec}, {wait:?}");
+                            }
+                        }
+                    });
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_task_is_woken_by_whoever_flushes() {
+    for (spec, needs_both) in [("TT(NLR)+PWAL(16)", false), ("TT(ELR)+PWAL(16)", true)] {
+        let (db, table) = open(spec.parse().unwrap(), &SimDisk::new(), NEVER);
+        let [mut one, mut other] = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
+        commit(&mut one, &table, 1);
+        let ticket = commit(&mut other, &table, 2);
+        let (polled, sleeper) = poll_once(&db, ticket);
+        assert!(polled.is_pending());
+        let task = thread::scope(|scope| {
+            let task = scope.spawn(|| run(db.acknowledged(ticket)));
+            if needs_both {
+                // Its own group alone does not acknowledge it.
+                other.flush().unwrap();
+                assert!(!db.is_acknowledged(&ticket));
+                one.flush().unwrap();
+            } else {
+                other.flush().unwrap();
+            }
+            task.join().unwrap()
+        });
+        task.unwrap();
+        // The one that asked first, and did not ask again, was woken once.
+        assert_eq!(sleeper.woken(), 1, "{spec}");
+    }
+}
+
+#[test]
+fn a_task_learns_of_a_failed_log_whichever_stream_it_was() {
+    for spec in ["TT(NLR)+PWAL(16)", "TT(ELR)+PWAL(16)"] {
+        for failing in [0, 1] {
+            let disk = SimDisk::new();
+            let (db, table) = open(spec.parse().unwrap(), &disk, NEVER);
+            let mut sessions = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
+            commit(&mut sessions[0], &table, 1);
+            let ticket = commit(&mut sessions[1], &table, 2);
+            disk.inject(Fault::once(Step::Write, 0, ErrorKind::Other));
+            let (polled, sleeper) = poll_once(&db, ticket);
+            assert!(polled.is_pending());
+            sessions[failing].flush().unwrap_err();
+            // Wakes those of the other stream.
+            db.close().unwrap_err();
+            assert_eq!(sleeper.woken(), 1, "{spec}, stream {failing}");
+            let (polled, _) = poll_once(&db, ticket);
+            assert!(
+                matches!(polled, Poll::Ready(Err(Error::OutcomeUnknown(_)))),
+                "{polled:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn tasks_of_all_streams_learn_that_the_flusher_failed() {
+    for spec in ["TT(NLR)+PWAL(16)", "TT(ELR)+PWAL(16)"] {
+        let disk = SimDisk::new();
+        let (db, table) = open(spec.parse().unwrap(), &disk, Duration::from_millis(20));
+        let mut sessions = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
+        for session in &mut sessions {
+            // With this, the stream has its file.
+            commit(session, &table, 0);
+            session.flush().unwrap();
+        }
+        disk.inject(Fault::once(Step::Write, 0, ErrorKind::Other));
+        let tickets = [0, 1].map(|at| commit(&mut sessions[at], &table, at as u64));
+        // The first stream is the first that it flushes.
+        for ticket in tickets.into_iter().rev() {
+            let outcome = run(db.acknowledged(ticket));
+            assert!(
+                matches!(outcome, Err(Error::OutcomeUnknown(_))),
+                "{spec}: {outcome:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_task_learns_that_the_database_was_closed_in_order() {
+    let (db, table) = open("TT(NLR)+PWAL(16)".parse().unwrap(), &SimDisk::new(), NEVER);
+    let mut session = db.session().unwrap();
+    let ticket = commit(&mut session, &table, 1);
+    thread::scope(|scope| {
+        let task = scope.spawn(|| run(db.acknowledged(ticket)));
+        db.close().unwrap();
+        task.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_foreign_ticket_is_told_to_a_task_too() {
+    let spec = "TT(NLR)+PWAL(16)".parse().unwrap();
+    let (db, table) = open(spec, &SimDisk::new(), NEVER);
+    let (other, _) = open(spec, &SimDisk::new(), NEVER);
+    let ticket = commit(&mut db.session().unwrap(), &table, 1);
+    let outcome = run(other.acknowledged(ticket));
+    assert!(matches!(outcome, Err(Error::ForeignTicket)), "{outcome:?}");
+}
