@@ -27,7 +27,7 @@ pub(crate) enum Access {
     OwnFiles,
     /// All write one file, one at a time: what is left of a device behind a mutex.
     ///
-    /// Paper: pwal §6.2, figure 7 (the conventional log)
+    /// Paper: pwal §6.1, figure 7 (the conventional log)
     OneFileInTurns,
     /// Each reads random blocks of one file.
     Read,

@@ -4,7 +4,7 @@
 //! three records or the engine's compact one. After each run the bare device is measured with
 //! frames of the same size and as many threads: a perfect log would reach its rate of writes.
 //!
-//! Paper: pwal §6.2 (figures 6 and 7), §6.3 (groups)
+//! Paper: pwal §6.1 (figures 6 and 7), §6.2 (groups)
 
 mod check;
 
