@@ -24,12 +24,13 @@ mod merge;
 mod report;
 mod streams;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use namiki_log::{GenerationInfo, Seal, StreamEnd, StreamReader, harden_tail};
+use namiki_log::{GenerationInfo, Placement, Seal, StreamEnd, StreamReader, harden_tail};
 use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Lsn, Stamp, WorkerId};
 use parking_lot::Mutex;
@@ -119,17 +120,23 @@ pub(crate) fn recover(
 
 /// How many bytes of log there may be to read; only for the progress report.
 fn bytes_total(disk: &dyn Disk, wal_dir: &Path, manifest: &Manifest) -> u64 {
-    let streams = manifest
-        .generations
-        .iter()
-        .map(|g| g.streams)
-        .max()
-        .unwrap_or(0);
-    (0..streams)
+    // Generations use the same directories or regions again.
+    let (mut directories, mut regions) = (0, BTreeMap::new());
+    for info in &manifest.generations {
+        match &info.placement {
+            Placement::Segments { .. } => directories = info.streams.max(directories),
+            Placement::Shared { path, region_bytes } => {
+                let bytes = region_bytes.saturating_mul(info.streams.into());
+                let most = regions.entry(path).or_default();
+                *most = bytes.max(*most);
+            }
+        }
+    }
+    let files = (0..directories)
         .filter_map(|worker| disk.list(&wal_dir.join(format!("{worker:04}"))).ok())
         .flatten()
-        .map(|file| file.len_bytes)
-        .sum()
+        .map(|file| file.len_bytes);
+    files.chain(regions.into_values()).sum()
 }
 
 struct Replay<'a, 't> {
@@ -246,4 +253,46 @@ fn outcome(
         outcome.ends.push(end);
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use namiki_log::{CutRule, LogConfig};
+    use namiki_platform::disk::SimDisk;
+
+    use super::*;
+    use crate::spec::Spec;
+
+    #[test]
+    fn files_and_the_regions_of_a_device_are_counted_once() {
+        let disk = SimDisk::new();
+        let wal_dir = Path::new("/wal");
+        for (file, len_bytes) in [("0000/a", 1024), ("0001/a", 512), ("0001/b", 512)] {
+            let path = wal_dir.join(file);
+            disk.create_dir_all(path.parent().unwrap()).unwrap();
+            disk.create(&path, len_bytes).unwrap();
+        }
+        let mut manifest = Manifest::new(1, Spec::DEFAULT);
+        let mut announce = |streams, placement| {
+            let config = LogConfig {
+                streams: NonZeroU16::new(streams).unwrap(),
+                placement,
+                ..LogConfig::new(1, Generation(1))
+            };
+            let info = config.generation_info(CutRule::Stamp);
+            manifest.generations.push(info);
+            bytes_total(&disk, wal_dir, &manifest)
+        };
+        let files = Placement::Segments { segment_bytes: 512 };
+        assert_eq!(announce(1, files.clone()), 1024);
+        assert_eq!(announce(2, files), 2048);
+        let device = Placement::Shared {
+            path: "/device".into(),
+            region_bytes: 100,
+        };
+        assert_eq!(announce(3, device.clone()), 2348);
+        assert_eq!(announce(2, device), 2348);
+    }
 }

@@ -43,7 +43,7 @@ pub struct RecoveryReport {
 pub struct RecoveryProgress {
     /// Bytes read.
     pub bytes: u64,
-    /// Bytes of log files there are; some may be unused.
+    /// Bytes of log files, or of regions of a shared device, that there are; some may be unused.
     pub bytes_total: u64,
     /// Commits replayed.
     pub replayed: u64,
