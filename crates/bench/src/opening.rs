@@ -95,8 +95,4 @@ impl Disk for OpeningDisk {
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
         self.disk.lock_dir(dir)
     }
-
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        self.disk.free_bytes(dir)
-    }
 }

@@ -155,9 +155,6 @@ impl Disk for ModelDisk {
     fn lock_dir(&self, _dir: &Path) -> io::Result<DirLock> {
         Ok(DirLock::new(()))
     }
-    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
-        Ok(u64::MAX)
-    }
 }
 
 struct World {

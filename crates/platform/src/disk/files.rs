@@ -152,11 +152,6 @@ impl<T: FileBacked> Disk for T {
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
-
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        let facts = rustix::fs::statvfs(or_here(dir))?;
-        Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
-    }
 }
 
 /// A locked file.

@@ -95,15 +95,6 @@ pub trait Disk: Send + Sync + Debug {
     /// # Errors
     /// `ResourceBusy` when somebody holds it; whatever the device says otherwise.
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock>;
-
-    /// How many more bytes of files fit where `dir` is.
-    ///
-    /// # Errors
-    /// `Unsupported` from a disk that does not know; whatever the device says otherwise.
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        let _ = dir;
-        Err(io::ErrorKind::Unsupported.into())
-    }
 }
 
 /// A file of fixed length.

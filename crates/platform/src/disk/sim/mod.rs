@@ -481,13 +481,6 @@ impl Disk for SimDisk {
             dir,
         }))
     }
-
-    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
-        let state = self.0.state.lock();
-        Ok(state.capacity_bytes.map_or(u64::MAX, |capacity| {
-            capacity.saturating_sub(state.live.used_bytes())
-        }))
-    }
 }
 
 struct Held {
