@@ -1,6 +1,7 @@
 //! Why a command ended without having done what it was asked to.
 
 use std::error::Error as _;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
@@ -114,6 +115,19 @@ pub(crate) enum Failure {
         status: ExitStatus,
         /// What it said about that.
         said: String,
+    },
+    /// The program that measures is not installed.
+    #[error(
+        "there is no namiki-bench, the program that measures: neither {} nor on PATH ({}); build it \
+         with cargo build --release -p namiki-bench",
+        beside.as_ref().map_or("beside this program".to_owned(), |dir| format!("in {}", dir.display())),
+        on_path.display()
+    )]
+    NoBench {
+        /// The folder of this program, if that is known.
+        beside: Option<PathBuf>,
+        /// The folders of the environment.
+        on_path: OsString,
     },
     /// The demo found something missing. What, it has said.
     #[error("the database is not as it was acknowledged; please report this as a bug")]

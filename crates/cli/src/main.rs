@@ -6,10 +6,12 @@
 //! | `check.rs` | verifies a directory without changing it |
 //! | `dump_log.rs` | prints a log, decoded |
 //! | `directory.rs`, `read_only.rs` | what both of these look through |
+//! | `bench.rs` | starts `namiki-bench` |
 //!
 //! Exit status: 0 if all is well, 1 if something failed or was found wrong, 2 if the command line
 //! makes no sense, 130 after Ctrl-C.
 
+mod bench;
 mod check;
 mod demo;
 mod directory;
@@ -37,6 +39,7 @@ Examples:
   namiki demo --dir /data/demo             the same, and keep the database
   namiki check /data/demo                  is everything in this directory as it was written?
   namiki dump-log /data/demo --limit 20    what is in its log?
+  namiki bench txn --workload u10          how fast is it here?
 
 Every command explains itself: namiki demo --help";
 
@@ -57,6 +60,8 @@ enum Command {
     Check(check::CheckArguments),
     /// Print the frames and commits of a database's log, one a line
     DumpLog(dump_log::DumpLogArguments),
+    /// Measure: starts the program namiki-bench, which is beside this one or on PATH
+    Bench(bench::BenchArguments),
     /// The part of `demo` that is killed.
     #[command(name = demo::VICTIM_COMMAND, hide = true)]
     DemoVictim(demo::VictimArguments),
@@ -81,6 +86,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::DumpLog(arguments) => dump_log::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::DemoVictim(arguments) => demo::run_victim(&arguments),
     };
     match done {
