@@ -23,8 +23,17 @@ pub(crate) struct Job<'a> {
 /// The body of a transaction. One implementation for each shape of workload, so that the loop
 /// around it is compiled for it.
 pub(crate) trait Body: Copy {
-    /// Does it all.
-    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<(), Error>;
+    /// Does it all, or says that it is not to be done.
+    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<Outcome, Error>;
+}
+
+/// What a transaction that may commit has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It did what its workload says.
+    Done,
+    /// A payment that would have overdrawn: nothing is changed.
+    Refused,
 }
 
 /// U-n.
@@ -35,7 +44,7 @@ pub(crate) struct Updates {
 
 impl Body for Updates {
     #[inline]
-    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<(), Error> {
+    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<Outcome, Error> {
         let payload = Payload {
             tag: job.tag,
             bytes: self.value_bytes,
@@ -43,7 +52,7 @@ impl Body for Updates {
         for key in job.keys {
             tx.put(job.records, &u64::from(*key), &payload)?;
         }
-        Ok(())
+        Ok(Outcome::Done)
     }
 }
 
@@ -53,11 +62,11 @@ pub(crate) struct Reads;
 
 impl Body for Reads {
     #[inline]
-    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<(), Error> {
+    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<Outcome, Error> {
         for key in job.keys {
             read(tx, job.records, u64::from(*key))?;
         }
-        Ok(())
+        Ok(Outcome::Done)
     }
 }
 
@@ -67,14 +76,14 @@ pub(crate) struct ReadUpdates;
 
 impl Body for ReadUpdates {
     #[inline]
-    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<(), Error> {
+    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<Outcome, Error> {
         for key in job.keys {
             let key = u64::from(*key);
             let mut payload = read(tx, job.records, key)?;
             payload.tag = payload.tag.wrapping_add(1);
             tx.put(job.records, &key, &payload)?;
         }
-        Ok(())
+        Ok(Outcome::Done)
     }
 }
 
@@ -86,16 +95,18 @@ pub(crate) struct YcsbOperation {
 
 impl Body for YcsbOperation {
     #[inline]
-    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<(), Error> {
+    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<Outcome, Error> {
         let key = job.keys[0];
         if key & UPDATES == 0 {
-            return read(tx, job.records, u64::from(key)).map(drop);
+            read(tx, job.records, u64::from(key))?;
+            return Ok(Outcome::Done);
         }
         let payload = Payload {
             tag: job.tag,
             bytes: self.value_bytes,
         };
-        tx.put(job.records, &u64::from(key & !UPDATES), &payload)
+        tx.put(job.records, &u64::from(key & !UPDATES), &payload)?;
+        Ok(Outcome::Done)
     }
 }
 
@@ -105,19 +116,26 @@ pub(crate) struct Payments;
 
 impl Body for Payments {
     #[inline]
-    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<(), Error> {
+    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<Outcome, Error> {
         let (from, to) = (u64::from(job.keys[0]), u64::from(job.keys[1]));
-        let amount = 1 + job.tag.wrapping_add(from) % AMOUNT_MAX;
+        let amount = amount(job.tag, job.keys[0]);
         let mut payer = read(tx, job.records, from)?;
         if payer.tag < amount {
-            return Ok(());
+            return Ok(Outcome::Refused);
         }
         let mut payee = read(tx, job.records, to)?;
         payer.tag -= amount;
         payee.tag = payee.tag.wrapping_add(amount);
         tx.put(job.records, &from, &payer)?;
-        tx.put(job.records, &to, &payee)
+        tx.put(job.records, &to, &payee)?;
+        Ok(Outcome::Done)
     }
+}
+
+/// How much the payment of this tag takes from its first account.
+#[inline]
+pub(crate) fn amount(tag: u64, from: u32) -> u64 {
+    1 + tag.wrapping_add(u64::from(from)) % AMOUNT_MAX
 }
 
 #[inline]

@@ -3,7 +3,7 @@
 use namiki::{Database, RecordFormat, WorkerId};
 
 use super::payload::Payload;
-use super::workload::{Records, Workload};
+use super::workload::{Records, Workload, untag};
 use crate::args::Switch;
 use crate::error::BenchError;
 use crate::interrupt;
@@ -29,6 +29,18 @@ impl Baseline {
         match self {
             Self::Loaded(workload) => workload.first_tag(key),
             Self::Found(tags) => tags[key as usize],
+        }
+    }
+
+    /// A number from which on no transaction has a tag that is there already: what the run before
+    /// left is told from what the next one writes.
+    pub(crate) fn next_number(&self) -> u64 {
+        match self {
+            Self::Loaded(_) => 0,
+            Self::Found(tags) => {
+                let numbers = tags.iter().filter_map(|tag| untag(*tag));
+                numbers.map(|(_, number)| number + 1).max().unwrap_or(0)
+            }
         }
     }
 }
@@ -123,5 +135,19 @@ impl Load {
             RecordFormat::Fixed(bytes) => (change_bytes + 8).next_multiple_of(bytes.get().into()),
         };
         (BATCH_LOG_BYTES_MAX / log_bytes).clamp(1, BATCH_RECORDS_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::workload::tag;
+    use super::*;
+
+    #[test]
+    fn tags_that_were_found_are_not_given_again() {
+        assert_eq!(Baseline::Loaded(Workload::Update(1)).next_number(), 0);
+        assert_eq!(Baseline::Found(vec![0, 1, 2]).next_number(), 0);
+        let found = Baseline::Found(vec![0, tag(0, 9), tag(3, 17), 3]);
+        assert_eq!(found.next_number(), 18);
     }
 }

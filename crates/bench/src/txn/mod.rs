@@ -6,10 +6,15 @@
 //! Paper: tictoc-pwal §4
 
 mod body;
+mod done;
+#[cfg(test)]
+mod history;
+mod last_writer;
 mod load;
 mod payload;
 mod row;
 mod sizes;
+mod tally;
 mod verify;
 mod worker;
 mod workload;
@@ -27,6 +32,7 @@ use namiki_platform::clock::process_cpu_ns;
 use namiki_platform::probe::{Machine, resident_bytes};
 
 use self::body::{Body, Payments, ReadUpdates, Reads, Updates, YcsbOperation};
+use self::done::Done;
 use self::load::Load;
 use self::payload::VALUE_BYTES_MIN;
 use self::row::TxnRow;
@@ -77,8 +83,9 @@ of one in 7; in memory and on emulated devices, of one in 64.
 rss_bytes is the memory of the whole process, what earlier runs left to its allocator included; to
 compare it, run one combination at a time. table_bytes is the table's own.
 
-Every run is checked: each value found must come from a transaction that committed, counted updates
-and sums must agree.
+Every run is checked: a record that was updated blindly holds the last write of one of those threads that
+wrote it, and what was counted or paid is there to the last account. With --verify-recovery, every record
+holds after a recovery what it held before.
 
 Examples:
   namiki-bench txn --workload u1 --spec NOLOG --threads 1,2
@@ -260,25 +267,13 @@ impl TxnArgs {
             record_format: self.record_format.0,
         };
         let baseline = load.run(&db, &table, place.is_fresh())?;
-        let measured = match workload {
-            Workload::Update(_) => {
-                let value_bytes = self.value_bytes;
-                self.measure(combination, disk, &db, &table, Updates { value_bytes })
-            }
-            Workload::Read(_) => self.measure(combination, disk, &db, &table, Reads),
-            Workload::ReadUpdate(_) => self.measure(combination, disk, &db, &table, ReadUpdates),
-            Workload::Ycsb(_) => {
-                let value_bytes = self.value_bytes;
-                self.measure(
-                    combination,
-                    disk,
-                    &db,
-                    &table,
-                    YcsbOperation { value_bytes },
-                )
-            }
-            Workload::Payment => self.measure(combination, disk, &db, &table, Payments),
-        }?;
+        let measured = self.measure_workload(Loaded {
+            combination,
+            disk,
+            db: &db,
+            table: &table,
+            next_number: baseline.next_number(),
+        })?;
         let expected = Expected {
             workload,
             records: self.records,
@@ -286,7 +281,7 @@ impl TxnArgs {
             baseline: &baseline,
             threads: &measured.threads,
         };
-        expected.check(&db, &table)?;
+        let found = expected.check(&db, &table)?;
         db.close()?;
         if self.verify_recovery && !interrupt::asked() {
             drop((db, table));
@@ -295,7 +290,7 @@ impl TxnArgs {
                 Err(OpenError::Interrupted) => eprintln!("the recovery was not verified"),
                 opened => {
                     let db = opened?;
-                    expected.check(&db, &self.table(&db, workload)?)?;
+                    expected.check_recovered(&db, &self.table(&db, workload)?, &found)?;
                     db.close()?;
                 }
             }
@@ -382,70 +377,72 @@ impl TxnArgs {
         }
     }
 
+    fn measure_workload(&self, loaded: Loaded<'_>) -> Result<Measured, BenchError> {
+        let value_bytes = self.value_bytes;
+        match loaded.combination.workload {
+            Workload::Update(_) => self.measure(loaded, Updates { value_bytes }),
+            Workload::Read(_) => self.measure(loaded, Reads),
+            Workload::ReadUpdate(_) => self.measure(loaded, ReadUpdates),
+            Workload::Ycsb(_) => self.measure(loaded, YcsbOperation { value_bytes }),
+            Workload::Payment => self.measure(loaded, Payments),
+        }
+    }
+
     /// Runs the threads through warm-up and the timed stage.
-    fn measure<B: Body + Sync>(
-        &self,
-        combination: Combination,
-        disk: &ReadyDisk,
-        db: &Database,
-        table: &Records,
-        body: B,
-    ) -> Result<Measured, BenchError> {
+    fn measure<B: Body + Sync>(&self, loaded: Loaded<'_>, body: B) -> Result<Measured, BenchError> {
+        let Loaded {
+            combination,
+            disk,
+            db,
+            table,
+            ..
+        } = loaded;
         let counted = |counters: Counters| counters.committed + counters.read_only;
         let before = counted(db.counters());
         let run = staged(
             usize::from(combination.threads.get()),
             &self.timed,
             &format!("{} {}", combination.workload, combination.spec),
-            |thread| self.worker(combination, db, table, thread),
+            |thread| self.worker(loaded, thread),
             |worker, length, stages| worker.stage(body, length, stages),
             || {
                 disk.disk.started();
                 Look::now(db, table)
             },
         )?;
-        let committed = run.workers.iter().map(|worker| worker.committed).sum();
+        let threads: Vec<Done> = run.workers.into_iter().map(|worker| worker.done).collect();
+        let committed = threads.iter().map(Done::committed).sum();
         check_count(counted(db.counters()) - before, committed)?;
-        let threads = run.workers.into_iter();
         Ok(Measured {
             total: run.total,
             before: run.before,
             after: run.after,
-            threads: threads
-                .map(|worker| (worker.ring, worker.committed))
-                .collect(),
+            threads,
         })
     }
 
-    fn worker<'a>(
-        &self,
-        combination: Combination,
-        db: &Database,
-        table: &'a Records,
-        thread: usize,
-    ) -> Result<Worker<'a>, BenchError> {
+    fn worker<'a>(&self, loaded: Loaded<'a>, thread: usize) -> Result<Worker<'a>, BenchError> {
         // Drawing the keys of many threads takes a while.
         interrupt::check()?;
+        let combination = loaded.combination;
+        let threads = combination.threads.get().into();
+        let choice = Choice {
+            records: self.records,
+            skew: self.skew,
+            hot_keys: self.hot_keys,
+            seed: self.timed.seed,
+        };
+        let workload = combination.workload;
+        let transactions_max = self.timed.ops.unwrap_or(u64::MAX);
+        let ring = Ring::new(workload, choice, (thread, threads), transactions_max);
         Ok(Worker {
-            thread,
-            threads: combination.threads.get().into(),
+            threads,
             // The number of threads came from a u16.
-            session: db.session_on(WorkerId(thread as u16))?,
-            records: table,
-            ring: Ring::new(
-                combination.workload,
-                Choice {
-                    records: self.records,
-                    skew: self.skew,
-                    hot_keys: self.hot_keys,
-                    seed: self.timed.seed,
-                },
-                (thread, combination.threads.get().into()),
-                self.timed.ops.unwrap_or(u64::MAX),
-            ),
+            session: loaded.db.session_on(WorkerId(thread as u16))?,
+            records: loaded.table,
+            done: Done::new(workload, thread, ring, loaded.next_number),
             outstanding_max: self.outstanding_max(combination.spec),
             sample_every: self.sample_every(combination.spec),
-            committed: 0,
         })
     }
 }
@@ -477,13 +474,24 @@ impl Look {
     }
 }
 
+/// A database that is ready for a run.
+#[derive(Clone, Copy)]
+struct Loaded<'a> {
+    combination: Combination,
+    disk: &'a ReadyDisk,
+    db: &'a Database,
+    table: &'a Records,
+    /// Of the first transaction of each thread.
+    next_number: u64,
+}
+
 /// What came out of a run.
 struct Measured {
     total: Total,
     before: Look,
     after: Look,
-    /// Keys and commits of each thread, warm-up included.
-    threads: Vec<(Ring, u64)>,
+    /// What each thread did, warm-up included.
+    threads: Vec<Done>,
 }
 
 #[cfg(test)]

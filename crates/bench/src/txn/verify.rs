@@ -1,14 +1,21 @@
 //! Does the database hold what the transactions left?
 //!
-//! - Blind updates: every record holds what it held at first, or the tag of a transaction that did
-//!   commit and that did choose this record.
-//! - Reads with updates: the records were counted up as often, all together, as commits say.
-//! - Payments: no account was made or lost, and their sum is what it was.
+//! - Blind updates: a record that somebody wrote holds the last write of one of those threads, and
+//!   any other what it held at first ([`last_writer`](super::last_writer)).
+//! - Reads with updates, payments: every record holds exactly what follows from all of them
+//!   ([`tally`](super::tally)).
+//! - After a recovery: every record holds what it held before. All commits were acknowledged and
+//!   none came later, so nothing less will do.
+//!
+//! What the records hold is kept for the last of these: eight bytes for each.
 
 use namiki::Database;
 
+use super::done::Done;
+use super::last_writer::{Wrong, first_wrong};
 use super::load::Baseline;
-use super::workload::{Records, Ring, Workload, untag};
+use super::tally::tally;
+use super::workload::{Records, Workload};
 use crate::error::BenchError;
 
 /// Records in one transaction of the check.
@@ -20,77 +27,95 @@ pub(crate) struct Expected<'a> {
     pub(crate) records: u64,
     pub(crate) value_bytes: u16,
     pub(crate) baseline: &'a Baseline,
-    /// The keys of each thread, and how many transactions of it committed.
-    pub(crate) threads: &'a [(Ring, u64)],
+    pub(crate) threads: &'a [Done],
 }
 
+/// The tag of each record, as it was found.
+pub(crate) struct Found(Vec<u64>);
+
 impl Expected<'_> {
-    /// Reads the whole table, while nobody writes, and compares.
-    pub(crate) fn check(&self, db: &Database, table: &Records) -> Result<(), BenchError> {
-        let mut grown = 0_u64;
-        let mut wrong = None;
+    /// Reads the whole table, while nobody writes, and compares it with what the threads did.
+    pub(crate) fn check(&self, db: &Database, table: &Records) -> Result<Found, BenchError> {
+        let found = self.read(db, table)?;
+        match self.workload {
+            Workload::Update(_) | Workload::Read(_) | Workload::Ycsb(_) => {
+                self.check_writers(&found)?;
+            }
+            Workload::ReadUpdate(_) | Workload::Payment => self.check_tally(&found)?,
+        }
+        Ok(Found(found))
+    }
+
+    /// Reads the whole table, while nobody writes, and compares it with what was there before the
+    /// database was closed.
+    pub(crate) fn check_recovered(
+        &self,
+        db: &Database,
+        table: &Records,
+        before: &Found,
+    ) -> Result<(), BenchError> {
+        let found = self.read(db, table)?;
+        same(&before.0, &found, "was recovered as")
+    }
+
+    fn read(&self, db: &Database, table: &Records) -> Result<Vec<u64>, BenchError> {
+        let mut tags = Vec::with_capacity(self.records as usize);
         let mut start = 0;
         while start < self.records {
             let end = self.records.min(start + BATCH_RECORDS);
             let batch = db.transact(|tx| tx.scan(table, start..end))?;
             if batch.len() as u64 != end - start {
-                return Err(BenchError::Check(format!(
-                    "{} of the records {start} to {end} are there",
-                    batch.len()
-                )));
+                let count = batch.len();
+                return failed(format!("{count} of the records {start} to {end} are there"));
             }
             for (key, payload) in batch {
-                let first = self.baseline.tag(key);
-                grown = grown.wrapping_add(payload.tag.wrapping_sub(first));
-                let fits = payload.bytes == self.value_bytes
-                    || matches!(self.baseline, Baseline::Found(_));
-                if !fits || !self.may_be(key, payload.tag, first) {
-                    wrong.get_or_insert((key, payload.tag));
+                if payload.bytes != self.value_bytes {
+                    let bytes = payload.bytes;
+                    return failed(format!("the value of record {key} has {bytes} bytes"));
                 }
+                tags.push(payload.tag);
             }
             start = end;
         }
-        if let Some((key, tag)) = wrong {
-            return Err(BenchError::Check(format!(
-                "record {key} holds {tag:#x}, which no committed transaction put there"
-            )));
-        }
-        let expected = self.growth();
-        if expected.is_some_and(|expected| expected != grown) {
-            return Err(BenchError::Check(format!(
-                "the sum of all records grew by {grown} where commits account for {}",
-                expected.unwrap_or_default()
-            )));
-        }
-        Ok(())
+        Ok(tags)
     }
 
-    fn may_be(&self, key: u64, tag: u64, first: u64) -> bool {
-        match self.workload {
-            Workload::Update(_) | Workload::Ycsb(_) => {
-                tag == first
-                    || untag(tag).is_some_and(|(thread, number)| {
-                        self.threads.get(thread).is_some_and(|(ring, committed)| {
-                            number < *committed && ring.updates(self.workload, number, key)
-                        })
-                    })
+    fn check_writers(&self, found: &[u64]) -> Result<(), BenchError> {
+        let first = |key| self.baseline.tag(key);
+        let Some((key, wrong)) = first_wrong(self.workload, self.threads, found, first) else {
+            return Ok(());
+        };
+        let (holds, held) = (found[key as usize], first(key));
+        failed(match wrong {
+            Wrong::NobodyWrote => {
+                format!("record {key} holds {holds:#x}: it held {held:#x}, and nobody wrote it")
             }
-            Workload::Read(_) => tag == first,
-            Workload::ReadUpdate(_) | Workload::Payment => true,
-        }
+            Wrong::NobodysLast => format!(
+                "record {key} holds {holds:#x}, which is not the last that any of those who wrote \
+                 it put there"
+            ),
+        })
     }
 
-    /// By how much all records together must have grown, if that can be told.
-    fn growth(&self) -> Option<u64> {
-        match self.workload {
-            Workload::ReadUpdate(n) => {
-                let committed: u64 = self.threads.iter().map(|(_, committed)| committed).sum();
-                Some(committed * u64::from(n))
-            }
-            Workload::Payment | Workload::Read(_) => Some(0),
-            Workload::Update(_) | Workload::Ycsb(_) => None,
+    fn check_tally(&self, found: &[u64]) -> Result<(), BenchError> {
+        let before = (0..self.records).map(|key| self.baseline.tag(key));
+        let expected = tally(self.workload, self.threads, before.collect());
+        same(&expected, found, "should be, by what was committed, and is")
+    }
+}
+
+fn same(expected: &[u64], found: &[u64], relation: &str) -> Result<(), BenchError> {
+    let mut records = (0..).zip(expected.iter().zip(found));
+    match records.find(|(_, (expected, found))| expected != found) {
+        None => Ok(()),
+        Some((key, (expected, found))) => {
+            failed(format!("record {key}: {expected:#x} {relation} {found:#x}"))
         }
     }
+}
+
+fn failed<T>(why: String) -> Result<T, BenchError> {
+    Err(BenchError::Check(why))
 }
 
 /// The engine's own count of commits must be that of the threads.
@@ -98,100 +123,130 @@ pub(crate) fn check_count(counted: u64, committed: u64) -> Result<(), BenchError
     if counted == committed {
         return Ok(());
     }
-    Err(BenchError::Check(format!(
+    failed(format!(
         "threads saw {committed} commits and the database counted {counted}"
-    )))
+    ))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::history::{History, RECORDS};
     use super::super::payload::Payload;
-    use super::super::workload::{Choice, HotKeys, tag};
     use super::*;
 
-    const RECORDS: u64 = 100;
+    const ALL: [Workload; 3] = [
+        Workload::Update(10),
+        Workload::ReadUpdate(5),
+        Workload::Payment,
+    ];
 
-    /// Whether the check of one thread's ten commits lets pass what `tamper` leaves of a table that
-    /// is as loaded otherwise.
-    fn passes(workload: Workload, tamper: impl Fn(&Ring) -> Vec<(u64, Option<u64>)>) -> bool {
-        let dir = tempfile::tempdir().unwrap();
-        let spec = "TT(NLR)+NOLOG".parse().unwrap();
-        let db = Database::builder().spec(spec).open(dir.path()).unwrap();
-        let table: Records = db.table(workload.table()).unwrap();
-        let choice = Choice {
-            records: RECORDS,
-            skew: 0.0,
-            hot_keys: HotKeys::Scattered,
-            seed: 1,
-        };
-        let ring = Ring::new(workload, choice, (0, 1), 10);
-        let put = |key, tag| {
-            let payload = Payload { tag, bytes: 8 };
-            db.transact(|tx| tx.put(&table, &key, &payload)).unwrap();
-        };
-        for key in 0..RECORDS {
-            put(key, workload.first_tag(key));
-        }
-        for (key, tag) in tamper(&ring) {
-            match tag {
-                Some(tag) => put(key, tag),
-                None => db.transact(|tx| tx.delete(&table, &key)).map(drop).unwrap(),
+    struct Stored {
+        db: Database,
+        records: Records,
+        _dir: tempfile::TempDir,
+    }
+
+    impl Stored {
+        fn new(table: &[u64]) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let spec = "TT(NLR)+NOLOG".parse().unwrap();
+            let db = Database::builder().spec(spec).open(dir.path()).unwrap();
+            let records = db.table("records").unwrap();
+            let _dir = dir;
+            let stored = Self { db, records, _dir };
+            for (key, tag) in (0..).zip(table) {
+                stored.put(key, *tag, 8);
             }
+            stored
         }
-        let expected = Expected {
-            workload,
+
+        fn put(&self, key: u64, tag: u64, bytes: u16) {
+            let payload = Payload { tag, bytes };
+            let put = self.db.transact(|tx| tx.put(&self.records, &key, &payload));
+            put.unwrap();
+        }
+
+        /// What the check of it says.
+        fn found(&self, history: &History) -> Result<Found, String> {
+            with_expected(history, |expected| {
+                explain(expected.check(&self.db, &self.records))
+            })
+        }
+
+        fn recovers(&self, history: &History, before: &Found) -> Result<(), String> {
+            with_expected(history, |expected| {
+                explain(expected.check_recovered(&self.db, &self.records, before))
+            })
+        }
+    }
+
+    fn with_expected<T>(history: &History, run: impl FnOnce(Expected<'_>) -> T) -> T {
+        run(Expected {
+            workload: history.workload,
             records: RECORDS,
             value_bytes: 8,
-            baseline: &Baseline::Loaded(workload),
-            threads: &[(ring, 10)],
-        };
-        match expected.check(&db, &table) {
-            Ok(()) => true,
-            Err(BenchError::Check(_)) => false,
-            Err(other) => panic!("{other}"),
+            baseline: &Baseline::Loaded(history.workload),
+            threads: &history.threads,
+        })
+    }
+
+    fn explain<T>(result: Result<T, BenchError>) -> Result<T, String> {
+        result.map_err(|error| match error {
+            BenchError::Check(why) => why,
+            other => panic!("{other}"),
+        })
+    }
+
+    #[test]
+    fn an_honest_run_passes_before_and_after_recovery() {
+        for workload in ALL {
+            let history = History::play(workload, 2, 50);
+            let stored = Stored::new(&history.table());
+            let before = stored.found(&history).unwrap();
+            stored.recovers(&history, &before).unwrap();
         }
     }
 
     #[test]
-    fn a_blind_update_must_be_of_a_commit_that_chose_the_record() {
-        let workload = Workload::Update(1);
-        let chosen = |ring: &Ring, number| u64::from(ring.keys(number)[0]);
-        assert!(passes(workload, |_| vec![]));
-        assert!(passes(workload, |ring| vec![(
-            chosen(ring, 3),
-            Some(tag(0, 3))
-        )]));
-        // A record that transaction 3 did not choose, a transaction that did not commit, a thread
-        // that there was not, and a value of nobody's.
-        let other = |ring: &Ring| (0..RECORDS).find(|key| *key != chosen(ring, 3)).unwrap();
-        assert!(!passes(workload, |ring| vec![(
-            other(ring),
-            Some(tag(0, 3))
-        )]));
-        assert!(!passes(workload, |ring| vec![(
-            chosen(ring, 3),
-            Some(tag(0, 13))
-        )]));
-        assert!(!passes(workload, |ring| vec![(
-            chosen(ring, 3),
-            Some(tag(1, 3))
-        )]));
-        assert!(!passes(workload, |_| vec![(7, Some(8))]));
+    fn a_run_that_left_nothing_fails() {
+        for workload in ALL {
+            let history = History::play(workload, 2, 50);
+            let stored = Stored::new(&history.table_without(|_| true));
+            assert!(stored.found(&history).is_err(), "{workload}");
+        }
+    }
+
+    /// Even if another thread's older write comes to light, which might have been the last.
+    #[test]
+    fn recovery_may_drop_no_threads_last_transaction() {
+        for workload in ALL {
+            let history = History::play(workload, 2, 50);
+            let before = Stored::new(&history.table()).found(&history).unwrap();
+            let last = history.steps.last().unwrap();
+            assert!(!last.writes.is_empty());
+            let recovered = Stored::new(&history.table_without(|step| step.is(last)));
+            let why = recovered.recovers(&history, &before).unwrap_err();
+            assert!(why.contains("was recovered as"), "{why}");
+        }
     }
 
     #[test]
-    fn counts_sums_and_untouched_records_must_be_exact() {
-        let counted = |by: u64| move |_: &Ring| vec![(7, Some(7 + by))];
-        assert!(passes(Workload::ReadUpdate(5), counted(50)));
-        assert!(!passes(Workload::ReadUpdate(5), counted(49)));
-        assert!(!passes(Workload::Read(10), counted(1)));
-        let moved = |to: u64| move |_: &Ring| vec![(1, Some(990)), (2, Some(to))];
-        assert!(passes(Workload::Payment, moved(1010)));
-        assert!(!passes(Workload::Payment, moved(1009)));
+    fn records_are_all_there_and_of_the_right_length() {
+        let history = History::play(Workload::Update(1), 1, 10);
+        let stored = Stored::new(&history.table());
+        stored.put(7, history.table()[7], 9);
+        let why = stored.found(&history).err().unwrap();
+        assert!(why.contains("record 7 has 9 bytes"), "{why}");
+        let last = RECORDS - 1;
+        let delete = stored.db.transact(|tx| tx.delete(&stored.records, &last));
+        delete.unwrap();
+        let why = stored.found(&history).err().unwrap();
+        assert!(why.contains("99 of the records 0 to 100"), "{why}");
     }
 
     #[test]
-    fn no_record_may_be_missing() {
-        assert!(!passes(Workload::Update(1), |_| vec![(RECORDS - 1, None)]));
+    fn counts_must_agree() {
+        assert!(check_count(5, 5).is_ok());
+        assert!(check_count(5, 4).is_err());
     }
 }

@@ -11,8 +11,9 @@ use std::time::Instant;
 use namiki::{Error, Session, Ticket};
 use namiki_platform::clock::now_ns;
 
-use super::body::{Body, Job};
-use super::workload::{Records, Ring, tag};
+use super::body::{Body, Job, Outcome};
+use super::done::Done;
+use super::workload::{Records, tag};
 use crate::args::Length;
 use crate::error::BenchError;
 use crate::latency::Latencies;
@@ -20,17 +21,15 @@ use crate::run::{StageResult, Stages, share};
 
 /// A thread and all that belongs to it.
 pub(crate) struct Worker<'a> {
-    pub(crate) thread: usize,
     pub(crate) threads: usize,
     pub(crate) session: Session,
     pub(crate) records: &'a Records,
-    pub(crate) ring: Ring,
     /// The most commits that wait for their acknowledgement; 0 when there is no log to wait for.
     pub(crate) outstanding_max: usize,
     /// One in this many transactions is timed.
     pub(crate) sample_every: u32,
-    /// Commits so far, of all stages: the number of the next transaction.
-    pub(crate) committed: u64,
+    /// Its transactions so far, of all stages.
+    pub(crate) done: Done,
 }
 
 /// Commits in order, each with the time of its start or 0 if it is not timed.
@@ -46,15 +45,15 @@ impl Worker<'_> {
     ) -> Result<StageResult, BenchError> {
         let end = match length {
             Length::Time(_) => u64::MAX,
-            Length::Operations(total) => self.committed + share(total, self.thread, self.threads),
+            Length::Operations(total) => share(total, self.done.thread, self.threads),
         };
-        let first = self.committed;
+        let first = self.done.committed();
         let attempts = self.session.attempts();
         let mut latencies = Latencies::new();
         let mut queue = Queue(VecDeque::new());
         let mut until_sample = 1;
         let began = Instant::now();
-        while self.committed < end && !stages.must_stop() {
+        while self.done.committed() - first < end && !stages.must_stop() {
             until_sample -= 1;
             let start = if until_sample == 0 {
                 until_sample = self.sample_every;
@@ -62,20 +61,24 @@ impl Worker<'_> {
             } else {
                 0
             };
-            let number = self.committed;
+            let number = self.done.next_number();
             let job = Job {
                 records: self.records,
-                keys: self.ring.keys(number),
-                tag: tag(self.thread, number),
+                keys: self.done.ring.keys(number),
+                tag: tag(self.done.thread, number),
             };
             let ticket = match self.session.transact_async(|tx| body.run(tx, job)) {
-                Ok(((), ticket)) => ticket,
-                // Tried again, unless the stage is over.
+                Ok((Outcome::Done, ticket)) => ticket,
+                Ok((Outcome::Refused, ticket)) => {
+                    self.done.refuse();
+                    ticket
+                }
+                // Tried again under its number, unless the stage is over.
                 Err(Error::TooManyConflicts { .. }) => continue,
                 Err(Error::Aborted(why)) => return Err(BenchError::Check(why)),
                 Err(error) => return Err(error.into()),
             };
-            self.committed += 1;
+            self.done.commit();
             if self.outstanding_max == 0 {
                 if start != 0 {
                     latencies.add_ns(now_ns() - start);
@@ -94,7 +97,7 @@ impl Worker<'_> {
         while !queue.0.is_empty() {
             queue.wait_for_first(&self.session, &mut latencies)?;
         }
-        let committed = self.committed - first;
+        let committed = self.done.committed() - first;
         Ok(StageResult {
             began,
             ended: Instant::now(),

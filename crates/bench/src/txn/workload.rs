@@ -218,21 +218,28 @@ impl Ring {
         }
     }
 
+    /// How many transactions there are keys for, before they come again.
+    #[inline]
+    pub(crate) fn transactions(&self) -> u64 {
+        (self.keys.len() / self.per_transaction) as u64
+    }
+
     /// The keys of transaction `number`.
     #[inline]
     pub(crate) fn keys(&self, number: u64) -> &[u32] {
-        let transactions = self.keys.len() / self.per_transaction;
-        let at = (number % transactions as u64) as usize * self.per_transaction;
+        let at = (number % self.transactions()) as usize * self.per_transaction;
         &self.keys[at..at + self.per_transaction]
     }
 
-    /// Whether transaction `number` updates `key`.
-    pub(crate) fn updates(&self, workload: Workload, number: u64, key: u64) -> bool {
-        let keys = self.keys(number);
-        match workload {
-            Workload::Ycsb(_) => u64::from(keys[0]) == key | u64::from(UPDATES),
-            _ => keys.iter().any(|of| u64::from(*of) == key),
-        }
+    /// The keys that transaction `number` writes blindly.
+    pub(crate) fn writes(&self, workload: Workload, number: u64) -> impl Iterator<Item = usize> {
+        let keys = self.keys(number).iter();
+        let written = move |key: &u32| match workload {
+            Workload::Update(_) => Some(*key as usize),
+            Workload::Ycsb(_) if key & UPDATES != 0 => Some((key & !UPDATES) as usize),
+            _ => None,
+        };
+        keys.filter_map(written)
     }
 }
 
@@ -284,8 +291,6 @@ mod tests {
         assert!(one.keys.iter().all(|key| *key < 1000));
         let transactions = (one.keys.len() / 10) as u64;
         assert_eq!(one.keys(3), one.keys(3 + transactions));
-        let key = u64::from(one.keys(5)[9]);
-        assert!(one.updates(Workload::Update(10), 5, key));
         let many = Ring::new(Workload::Update(10), CHOICE, (0, 1024), u64::MAX);
         assert!(many.keys.len() * 1024 <= RINGS_KEYS, "{}", many.keys.len());
         assert_eq!(one.keys(5), many.keys(5));
@@ -339,9 +344,8 @@ mod tests {
     fn ycsb_mixes_are_as_said() {
         for (mix, percent) in [(Ycsb::A, 50.0), (Ycsb::B, 5.0), (Ycsb::C, 0.0)] {
             let ring = Ring::new(Workload::Ycsb(mix), CHOICE, (0, 1), 100_000);
-            let updates = (0..100_000)
-                .filter(|n| ring.keys(*n)[0] & UPDATES != 0)
-                .count();
+            let writes = |number| ring.writes(Workload::Ycsb(mix), number);
+            let updates = (0..100_000).flat_map(writes).count();
             assert!(
                 (updates as f64 / 1000.0 - percent).abs() < 1.0,
                 "{mix:?}: {updates}"

@@ -1,0 +1,165 @@
+//! What blind writes leave: of each record, the last write of some thread.
+//!
+//! A thread's transactions commit in order, so the tag that a record holds is that of the *last*
+//! transaction of its thread which wrote the record. Which thread came last, nobody knows; but where
+//! somebody wrote, nothing older can be left.
+//!
+//! Each thread's last round is walked from its end, so the first time that a key is met is the last
+//! time it was written. The time depends on the length of the rings, not on how many transactions
+//! there were; the memory is three bytes for each record.
+
+use super::done::Done;
+use super::workload::{Workload, tag};
+
+/// What is wrong with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    /// Threads wrote it, and it holds the last write of none.
+    NobodysLast,
+    /// No thread wrote it, and it changed.
+    NobodyWrote,
+}
+
+/// Finds the first record that does not hold what it may. `found` is what the records hold, and
+/// `first` what they held before.
+pub(crate) fn first_wrong(
+    workload: Workload,
+    threads: &[Done],
+    found: &[u64],
+    first: impl Fn(u64) -> u64,
+) -> Option<(u64, Wrong)> {
+    let mut writers = Writers {
+        latest: vec![0; found.len()],
+        explained: vec![false; found.len()],
+    };
+    for done in threads {
+        writers.add(workload, done, found);
+    }
+    let records = writers.latest.iter().zip(writers.explained).zip(found);
+    (0..)
+        .zip(records)
+        .find_map(|(key, ((latest, explained), holds))| {
+            let wrong = match latest {
+                0 if *holds != first(key) => Wrong::NobodyWrote,
+                1.. if !explained => Wrong::NobodysLast,
+                _ => return None,
+            };
+            Some((key, wrong))
+        })
+}
+
+/// What the threads looked at so far say about each record.
+struct Writers {
+    /// The last of them that wrote it, counted from 1. There are no more than 1024.
+    latest: Vec<u16>,
+    /// Whether it holds the last write of one of them.
+    explained: Vec<bool>,
+}
+
+impl Writers {
+    fn add(&mut self, workload: Workload, done: &Done, found: &[u64]) {
+        let this = done.thread as u16 + 1;
+        for number in done.last_round().rev() {
+            let tag = tag(done.thread, number);
+            for key in done.ring.writes(workload, number) {
+                // Unless a later transaction of the thread wrote it.
+                if self.latest[key] != this {
+                    self.latest[key] = this;
+                    self.explained[key] |= found[key] == tag;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::History;
+    use super::super::workload::Ycsb;
+    use super::*;
+
+    const WRITING: [Workload; 4] = [
+        Workload::Update(1),
+        Workload::Update(10),
+        Workload::Ycsb(Ycsb::A),
+        Workload::Ycsb(Ycsb::B),
+    ];
+
+    fn wrong(history: &History, table: &[u64]) -> Option<Wrong> {
+        let first = |key| history.workload.first_tag(key);
+        let found = first_wrong(history.workload, &history.threads, table, first);
+        found.map(|(_, wrong)| wrong)
+    }
+
+    #[test]
+    fn honest_runs_pass() {
+        for workload in WRITING.into_iter().chain([Workload::Read(10)]) {
+            // Rings of 300 transactions: in part of a round, and in several.
+            for commits in [0, 1, 20, 300, 1000] {
+                for threads in [1, 4] {
+                    let history = History::play(workload, threads, commits);
+                    assert_eq!(wrong(&history, &history.table()), None, "{workload}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_as_it_was_loaded_fails() {
+        for workload in WRITING {
+            let history = History::play(workload, 2, 100);
+            let loaded = history.table_without(|_| true);
+            assert_eq!(wrong(&history, &loaded), Some(Wrong::NobodysLast));
+        }
+    }
+
+    #[test]
+    fn the_last_write_of_the_only_thread_must_be_there() {
+        for workload in [Workload::Update(1), Workload::Update(10)] {
+            for commits in [1, 20, 300, 1000] {
+                let history = History::play(workload, 1, commits);
+                let table = history.table_without(|step| step.number == commits - 1);
+                assert_eq!(wrong(&history, &table), Some(Wrong::NobodysLast));
+            }
+        }
+    }
+
+    #[test]
+    fn an_older_write_of_a_thread_fails() {
+        let history = History::play(Workload::Update(1), 2, 1000);
+        let mut table = history.table();
+        let keys = |number| history.threads[1].ring.keys(number)[0];
+        let older = (0..999).find(|number| (number + 1..1000).any(|n| keys(n) == keys(*number)));
+        let older = older.expect("the ring repeats itself");
+        table[keys(older) as usize] = tag(1, older);
+        assert_eq!(wrong(&history, &table), Some(Wrong::NobodysLast));
+    }
+
+    #[test]
+    fn what_nobody_wrote_must_be_as_it_was() {
+        let history = History::play(Workload::Update(1), 2, 20);
+        let written = |key: usize| {
+            let mut writes = history.steps.iter().flat_map(|step| &step.writes);
+            writes.any(|(at, _)| *at == key)
+        };
+        let untouched = (0..).find(|key| !written(*key)).unwrap();
+        // Not even with the tag of a transaction that there was.
+        for value in [untouched as u64 + 1, tag(0, 3), tag(0, 19), tag(2, 0)] {
+            let mut table = history.table();
+            table[untouched] = value;
+            assert_eq!(wrong(&history, &table), Some(Wrong::NobodyWrote));
+        }
+    }
+
+    #[test]
+    fn a_write_must_be_of_one_that_wrote_there() {
+        let history = History::play(Workload::Update(1), 2, 20);
+        let key = history.threads[0].ring.keys(19)[0] as usize;
+        // A number that was not reached, a thread that there was not, one that was elsewhere.
+        for value in [tag(0, 20), tag(2, 19), tag(0, 18), key as u64 + 1] {
+            let mut table = history.table();
+            table[key] = value;
+            assert_eq!(wrong(&history, &table), Some(Wrong::NobodysLast));
+        }
+    }
+}
