@@ -19,6 +19,9 @@ use crate::error::BenchError;
 use crate::interrupt::{self, ScratchMark};
 use crate::opening::OpeningDisk;
 
+/// What to do about a shared device on which a log has no room.
+pub(crate) const MORE_ROOM: &str =
+    "give the streams more room: raise --raw-mb, name a larger --device, or lower";
 /// Heads of a region that a new log must not find.
 const REGION_HEAD_BYTES: usize = 8192;
 /// Regions start at multiples of this.

@@ -49,6 +49,11 @@ impl Stages {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// Ends the stage under way for all: there is no room to go on.
+    pub(crate) fn end_early(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
     /// Waits until all threads have come to the end of stage number `stage`, counted from 0 for
     /// their preparation, or some have ended altogether.
     pub(crate) fn wait_for<T>(&self, stage: u32, threads: &[ScopedJoinHandle<'_, T>]) {
@@ -91,7 +96,7 @@ impl Stages {
                 Length::Time(time) => time.saturating_sub(elapsed),
                 Length::Operations(_) => LOOK_EVERY,
             };
-            if done || left.is_zero() || interrupt::asked() {
+            if done || left.is_zero() || self.must_stop() || interrupt::asked() {
                 break;
             }
             if said.elapsed() >= PROGRESS_EVERY {

@@ -323,6 +323,39 @@ fn the_log_is_measured_beside_its_device() {
     }
 }
 
+/// A region is not written twice: a timed run ends when it is full, and operations have to fit.
+///
+/// Paper: pwal §5.7 (one device for all logs)
+#[test]
+fn the_log_can_share_one_device() {
+    let dir = tempfile::tempdir().unwrap();
+    let raw = format!("raw:{}", text(&dir.path().join("device")));
+    let on = ["log", "--device", &raw, "--streams", "2", "--raw-mb"];
+    let both = ["8", "--layout", "parallel,single", "--group", "1,16"];
+    let rows = rows(&[&on[..], &both, &["--ops", "600"]].concat());
+    assert_eq!(rows.len(), 4);
+    for row in &rows {
+        assert_eq!(row["commits"], 600);
+        assert_eq!(row["device"], raw);
+        assert!(row["fraction_of_limit"].as_f64().unwrap() > 0.0);
+    }
+
+    let timed = ["8", "--warmup", "0", "--seconds", "600", "--group", "64"];
+    let output = run(&[&on[..], &timed].concat());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{errors}");
+    assert!(errors.contains("was full after"), "{errors}");
+
+    for too_much in [
+        &["8", "--ops", "1000000"][..],
+        &["1", "--ops", "10", "--group", "1000"],
+    ] {
+        refused(&[&on[..], too_much].concat(), 2, "raise --raw-mb");
+    }
+    let left = std::fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(left, 0, "the device is removed, as it was made here");
+}
+
 #[test]
 fn a_log_is_recovered_as_it_was_written() {
     let keys = [
@@ -455,7 +488,10 @@ fn what_makes_no_sense_is_refused_by_name() {
             "null",
         ),
         (&["txn", "--workload", "u1", "--device", &raw], "precious"),
-        (&["log", "--device", "raw:/nowhere"], "raw:PATH"),
+        (
+            &["log", "--device", "raw:/nowhere", "--segment-mb", "2"],
+            "raw:PATH",
+        ),
         (&["log", "--group", "1000000"], "1000000"),
         (&["log", "--seconds", "0"], "in no time"),
         (

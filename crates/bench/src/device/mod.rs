@@ -15,7 +15,7 @@ use namiki_platform::disk::{DirectDisk, Disk, SyncedDisk};
 use namiki_platform::probe::{Machine, miss_ns};
 use serde::Serialize;
 
-pub(crate) use self::probe::{Access, Probe, Probed};
+pub(crate) use self::probe::{Access, Ground, Probe, Probed};
 use crate::args::{self, TimedArgs};
 use crate::error::BenchError;
 use crate::latency::LatencyUs;
@@ -281,7 +281,8 @@ impl DeviceArgs {
             file_bytes: self.file_mb.unwrap_or(mode.file_mb()) << 20,
             work_us: self.work_us,
         };
-        let Probed { total, cpu_ns } = probe.run(&mode.disk(), dir.path(), &self.timed)?;
+        let ground = Ground::Folder(dir.path());
+        let Probed { total, cpu_ns } = probe.run(&mode.disk(), ground, &self.timed)?;
         let reads = mode == Mode::Read;
         Ok(DeviceRow {
             mode: mode.name(),

@@ -1,8 +1,10 @@
 //! Threads that do nothing but write to, or read from, the device.
 //!
 //! Files are allocated and filled with zeros before the clock starts and then written over from
-//! front to back, as a log does once its files are prepared: no write changes metadata.
+//! front to back, as a log does once its files are prepared: no write changes metadata. A device that
+//! all share is written over in the same way, each writer in a part of its own.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,20 +19,39 @@ use crate::interrupt;
 use crate::latency::Latencies;
 use crate::run::{StageResult, Stages, Total, share, staged};
 
+/// Parts of a device start at multiples of this.
+const PART_ALIGN_BYTES: u64 = 4096;
 /// As much as is worth a huge page.
 const BUFFERS_BYTES_MIN: usize = 1 << 20;
 
 /// What the threads of a probe do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Each writes a file of its own.
+    /// Each writes a file of its own, or a part of the device.
     OwnFiles,
-    /// All write one file, one at a time: what is left of a device behind a mutex.
+    /// All write one file, or the device, one at a time: what is left of a device behind a mutex.
     ///
     /// Paper: pwal §6.1, figure 7 (the conventional log)
     OneFileInTurns,
     /// Each reads random blocks of one file.
     Read,
+}
+
+/// What is written to or read from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ground<'a> {
+    /// New files in this folder, which is empty.
+    Folder(&'a Path),
+    /// A device or a file that is there, and that may be written over.
+    Device(&'a Path),
+}
+
+impl Ground<'_> {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Folder(path) | Self::Device(path) => path,
+        }
+    }
 }
 
 /// What to do, how large, how many.
@@ -40,7 +61,7 @@ pub(crate) struct Probe {
     /// Bytes of one write or read.
     pub(crate) bytes: u32,
     pub(crate) threads: u16,
-    /// Length of each file.
+    /// Length of each file. A device is used as it is.
     pub(crate) file_bytes: u64,
     /// Microseconds of processor time that a thread spends before each write or read.
     pub(crate) work_us: u32,
@@ -53,9 +74,10 @@ pub(crate) struct Probed {
     pub(crate) cpu_ns: u64,
 }
 
-/// A file and where to go on in it.
+/// A file, which part of it, and where to go on in that.
 struct Target {
     file: Arc<dyn DiskFile>,
+    part: Range<u64>,
     at: u64,
 }
 
@@ -70,14 +92,14 @@ struct Worker {
 }
 
 impl Probe {
-    /// Makes the files in `dir`, which is empty, and runs.
+    /// Makes the files, if there are to be any, and runs.
     pub(crate) fn run(
         &self,
         disk: &Arc<dyn Disk>,
-        dir: &Path,
+        ground: Ground<'_>,
         timed: &TimedArgs,
     ) -> Result<Probed, BenchError> {
-        let targets = self.targets(&**disk, dir)?;
+        let targets = self.targets(&**disk, ground)?;
         let buffers = self.buffers();
         // Counted and not timed: a thread that has lost its processor does no work meanwhile. Without
         // work there is nothing to calibrate.
@@ -101,7 +123,7 @@ impl Probe {
                     microsecond,
                 })
             },
-            |worker, length, stages| self.stage(worker, length, stages, dir),
+            |worker, length, stages| self.stage(worker, length, stages, ground),
             || process_cpu_ns().map_err(BenchError::system("ask for processor time")),
         )?;
         Ok(Probed {
@@ -117,31 +139,47 @@ impl Probe {
         Mutex::new(AlignedBuf::zeroed_together(count, self.bytes as usize))
     }
 
-    fn targets(&self, disk: &dyn Disk, dir: &Path) -> Result<Vec<Arc<Mutex<Target>>>, BenchError> {
-        let bytes = u64::from(self.bytes);
-        let len_bytes = self.file_bytes.max(bytes).next_multiple_of(bytes);
-        let len_bytes = len_bytes.next_multiple_of(bytes.max(4096));
-        let files = match self.access {
+    fn targets(
+        &self,
+        disk: &dyn Disk,
+        ground: Ground<'_>,
+    ) -> Result<Vec<Arc<Mutex<Target>>>, BenchError> {
+        let count = match self.access {
             Access::OwnFiles => self.threads,
             Access::OneFileInTurns | Access::Read => 1,
         };
-        let mut targets = Vec::new();
-        for number in 0..files {
+        let targets = (0..count).map(|number| {
             interrupt::check()?;
-            let path = dir.join(format!("probe-{number:04}"));
-            let file = disk
-                .create(&path, len_bytes)
-                .map_err(BenchError::file("create", path))?;
-            let block = file.block_bytes();
+            let target = match ground {
+                Ground::Folder(dir) => {
+                    self.create(disk, &dir.join(format!("probe-{number:04}")))?
+                }
+                Ground::Device(path) => part_of(disk, path, number.into(), count.into())?,
+            };
+            let block = target.file.block_bytes();
             if !(self.bytes as usize).is_multiple_of(block) {
                 return Err(BenchError::Usage(format!(
                     "--bytes {}: this device's blocks have {block} bytes",
                     self.bytes
                 )));
             }
-            targets.push(Arc::new(Mutex::new(Target { file, at: 0 })));
-        }
-        Ok(targets)
+            Ok(Arc::new(Mutex::new(target)))
+        });
+        targets.collect()
+    }
+
+    fn create(&self, disk: &dyn Disk, path: &Path) -> Result<Target, BenchError> {
+        let bytes = u64::from(self.bytes);
+        let len_bytes = self.file_bytes.max(bytes).next_multiple_of(bytes);
+        let len_bytes = len_bytes.next_multiple_of(bytes.max(4096));
+        let file = disk
+            .create(path, len_bytes)
+            .map_err(BenchError::file("create", path))?;
+        Ok(Target {
+            file,
+            part: 0..len_bytes,
+            at: 0,
+        })
     }
 
     fn stage(
@@ -149,7 +187,7 @@ impl Probe {
         worker: &mut Worker,
         length: Length,
         stages: &Stages,
-        dir: &Path,
+        ground: Ground<'_>,
     ) -> Result<StageResult, BenchError> {
         let end = match length {
             Length::Time(_) => u64::MAX,
@@ -161,13 +199,10 @@ impl Probe {
         while done < end && !stages.must_stop() {
             (0..self.work_us).for_each(|_| worker.microsecond.wait());
             let start = now_ns();
+            let path = ground.path();
             match self.access {
-                Access::Read => worker
-                    .read()
-                    .map_err(BenchError::file("read a file in", dir))?,
-                _ => worker
-                    .write()
-                    .map_err(BenchError::file("write to a file in", dir))?,
+                Access::Read => worker.read().map_err(BenchError::file("read from", path))?,
+                _ => worker.write().map_err(BenchError::file("write to", path))?,
             }
             latencies.add_ns(now_ns() - start);
             done += 1;
@@ -188,8 +223,8 @@ impl Worker {
         let mut target = lock(&self.target);
         target.file.write_durable(target.at, &self.buffer)?;
         target.at += self.buffer.len() as u64;
-        if target.at + self.buffer.len() as u64 > target.file.len_bytes() {
-            target.at = 0;
+        if target.at + self.buffer.len() as u64 > target.part.end {
+            target.at = target.part.start;
         }
         Ok(())
     }
@@ -204,6 +239,18 @@ impl Worker {
             Err(std::io::ErrorKind::UnexpectedEof.into())
         }
     }
+}
+
+/// One of `count` parts of a device.
+fn part_of(disk: &dyn Disk, path: &Path, number: u64, count: u64) -> Result<Target, BenchError> {
+    let file = disk.open(path).map_err(BenchError::file("open", path))?;
+    let part_bytes = file.len_bytes() / count / PART_ALIGN_BYTES * PART_ALIGN_BYTES;
+    let start = number * part_bytes;
+    Ok(Target {
+        file,
+        part: start..start + part_bytes,
+        at: start,
+    })
 }
 
 fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -4,7 +4,7 @@
 //! three records or the engine's compact one. After each run the bare device is measured with
 //! frames of the same size and as many threads: a perfect log would reach its rate of writes.
 //!
-//! Paper: pwal §6.1 (figures 6 and 7), §6.2 (groups)
+//! Paper: pwal §6.1 (figures 6 and 7), §6.2 (groups), §5.7 (one device for all)
 
 mod check;
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use namiki::{Epoch, Generation, RecordFormat, Stamp, WorkerId};
+use namiki::{Epoch, Generation, LogError, RecordFormat, Stamp, WorkerId};
 use namiki_log::{
     CutRule, Group, Layout, Log, LogConfig, LogCounters, Placement, RECORD_HEADER_BYTES, Retain,
     Seal,
@@ -25,8 +25,8 @@ use namiki_platform::probe::Machine;
 use serde::Serialize;
 
 use crate::args::{self, Length, RecordBytes, Sequencer, TimedArgs};
-use crate::device::{Access, Probe};
-use crate::disks::{Device, DeviceChoice, ReadyDisk};
+use crate::device::{Access, Ground, Probe};
+use crate::disks::{Device, DeviceChoice, MORE_ROOM, ReadyDisk};
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::latency::Latencies;
@@ -64,9 +64,15 @@ same size by as many threads: each on a file of its own, or for the single layou
 The last --retain segments of each stream are kept and read back at the end. They, and one more to go
 on with, are made before the clock starts (up to 256 in all): what is measured is a log that recycles.
 
+raw:PATH has a region for each stream and no segments. A region is not written again, so a timed run
+ends when the first is full, and --ops has to fit. Each flush there is two writes, the frame and then the
+head that says how far the frames reach; the device's limit is that of the frames alone, on the same
+device, so that where a write takes the same time whatever its length a half of it can be reached.
+
 Examples:
   namiki-bench log --streams 1,2,4,8,16 --layout parallel,single --group 1,16,128 --record-bytes 512
-  namiki-bench log --streams 2 --group 16 --device nvm:50ns --sequencer cas --repeat 5";
+  namiki-bench log --streams 2 --group 16 --device nvm:50ns --sequencer cas --repeat 5
+  namiki-bench log --streams 4 --device raw:/data/log --raw-mb 4096";
 
 /// What `log` measures.
 #[derive(Args, Debug)]
@@ -87,7 +93,7 @@ pub(crate) struct LogArgs {
     /// How log sequence numbers are drawn
     #[arg(long, value_enum, default_value = "fetch-add")]
     sequencer: Sequencer,
-    /// Segments of each stream that are kept
+    /// Segments of each stream that are kept; raw:PATH keeps everything
     #[arg(long, value_name = "N", default_value = "2", value_parser = whole::<u32>(2..=u32::MAX.into()))]
     retain: u32,
     /// Length of a segment [default: 64, and down to 16 with many streams]
@@ -234,6 +240,8 @@ struct Worker {
     payload: Vec<u8>,
     /// Commits so far, of all stages.
     committed: u64,
+    /// A stage ended early because the region was full.
+    found_no_room: bool,
 }
 
 /// What the log did in a run.
@@ -248,9 +256,12 @@ struct Logged {
 impl LogArgs {
     fn check(&self) -> Result<(), BenchError> {
         if let Device::Raw(_) = self.device.device {
-            let why = "--device raw:PATH has no segments to recycle, and would be full soon; use \
-                       file, fdatasync, nvm or null";
-            return Err(BenchError::Usage(why.to_owned()));
+            return match self.segment_mb {
+                None => Ok(()),
+                Some(_) => Err(BenchError::Usage(
+                    "--segment-mb: --device raw:PATH has no segments".to_owned(),
+                )),
+            };
         }
         let group_max = self.group.iter().max().map_or(0, |group| group.get());
         let frame_bytes = self.commit_bytes() as u64 * u64::from(group_max);
@@ -263,6 +274,24 @@ impl LogArgs {
             )));
         }
         Ok(())
+    }
+
+    /// Names the flags behind a failure on a device that is too small.
+    fn advise(&self, error: BenchError) -> BenchError {
+        match (&self.device.device, &error) {
+            (
+                Device::Raw(_),
+                BenchError::Log(
+                    LogError::InvalidConfig { .. }
+                    | LogError::DeviceTooSmall { .. }
+                    | LogError::RegionFull { .. },
+                ),
+            ) => BenchError::Usage(format!(
+                "{}; {MORE_ROOM} --streams, --group, --warmup or --ops",
+                error.with_causes()
+            )),
+            _ => error,
+        }
     }
 
     /// Length of a segment of that many streams.
@@ -280,8 +309,19 @@ impl LogArgs {
         }
     }
 
-    fn config(&self, combination: Combination) -> LogConfig {
+    fn config(&self, combination: Combination, ready: &ReadyDisk) -> LogConfig {
         let frame_bytes = self.commit_bytes() * combination.group.get() as usize;
+        let last = NonZeroU32::MIN.saturating_add(self.retain - 1);
+        let (placement, retain) = match &ready.shared {
+            None => {
+                let segment_bytes = self.segment_mb(combination.streams) << 20;
+                (Placement::Segments { segment_bytes }, Retain::Last(last))
+            }
+            Some((path, region_bytes)) => {
+                let (path, region_bytes) = (path.clone(), *region_bytes);
+                (Placement::Shared { path, region_bytes }, Retain::All)
+            }
+        };
         LogConfig {
             layout: combination.layout.layout(),
             streams: combination.streams,
@@ -289,10 +329,8 @@ impl LogArgs {
             group_wait_max: Duration::MAX,
             sequencer: self.sequencer.kind(),
             buffer_bytes: BUFFER_BYTES_MIN.max(frame_bytes + FRAME_ROOM_BYTES),
-            placement: Placement::Segments {
-                segment_bytes: self.segment_mb(combination.streams) << 20,
-            },
-            retain: Retain::Last(NonZeroU32::MIN.saturating_add(self.retain - 1)),
+            placement,
+            retain,
             ..LogConfig::new(IDENTITY, Generation(1))
         }
     }
@@ -306,8 +344,12 @@ impl LogArgs {
     ) -> Result<LogRow<'a>, BenchError> {
         let threads = combination.streams.get();
         let dir = place.scratch()?;
-        let ready = self.device.open(dir.path(), threads, true)?;
-        let config = self.config(combination);
+        let streams = match combination.layout {
+            LayoutName::Parallel => threads,
+            LayoutName::Single => 1,
+        };
+        let ready = self.device.open(dir.path(), streams, true)?;
+        let config = self.config(combination, &ready);
         let disk: Arc<dyn Disk> = ready.disk.clone();
         let logged = Log::create(Arc::clone(&disk), dir.path(), config.clone())
             .map_err(BenchError::from)
@@ -318,7 +360,7 @@ impl LogArgs {
                 log.prepare_segments(prepared.min(PREPARED_MAX / log.streams()))?;
                 self.append(combination, &log, &ready)
             })
-            .map_err(|error| ready.disk.explain(error))?;
+            .map_err(|error| self.advise(ready.disk.explain(error)))?;
         if self.device.device.keeps() {
             let mut info = config.generation_info(CutRule::Lsn);
             info.seal = Some(logged.seal);
@@ -335,6 +377,10 @@ impl LogArgs {
         } = logged.counters;
         let flush_bytes = (frame_bytes / flushes.max(1)).max(1).next_multiple_of(512) as u32;
         let probe_dir = place.scratch()?;
+        let ground = match &ready.shared {
+            Some((path, _)) => Ground::Device(path),
+            None => Ground::Folder(probe_dir.path()),
+        };
         let probe = Probe {
             access: combination.layout.access(),
             bytes: flush_bytes,
@@ -342,7 +388,12 @@ impl LogArgs {
             file_bytes: PROBE_FILE_BYTES,
             work_us: 0,
         };
-        let limit = probe.run(&disk, probe_dir.path(), &self.timed)?;
+        // As long as the log was measured, which may have been until the device was full.
+        let timed = TimedArgs {
+            seconds: Duration::from_secs_f64(logged.total.seconds).min(self.timed.seconds),
+            ..self.timed.clone()
+        };
+        let limit = probe.run(&disk, ground, &timed)?;
         let limit = limit.total.per_second();
         let flushes_per_s = logged.total.rate(flushes);
         Ok(LogRow {
@@ -391,6 +442,7 @@ impl LogArgs {
                     workers,
                     payload: vec![0x5a; self.commit_bytes() - RECORD_HEADER_BYTES],
                     committed: 0,
+                    found_no_room: false,
                 })
             },
             |worker, length, stages| worker.stage(length, stages),
@@ -400,6 +452,10 @@ impl LogArgs {
             },
         )?;
         let seal = log.close()?;
+        if run.workers.iter().any(|worker| worker.found_no_room) {
+            let seconds = run.total.seconds;
+            eprintln!("{} was full after {seconds:.2} s", self.device.device);
+        }
         let committed: Vec<u64> = run.workers.iter().map(|worker| worker.committed).collect();
         let (appended, hardened) = (committed.iter().sum::<u64>(), log.counters().commits);
         if appended != hardened {
@@ -440,7 +496,16 @@ impl Worker {
                 into.copy_from_slice(payload);
                 into[..check::MARK_BYTES].copy_from_slice(&mark);
             };
-            let appended = stream.append(Stamp(number), Epoch(1), payload.len(), encode, |_| {})?;
+            let appended = stream.append(Stamp(number), Epoch(1), payload.len(), encode, |_| {});
+            let timed = matches!(length, Length::Time(_)) && self.committed > first;
+            let appended = match appended {
+                Err(LogError::RegionFull { .. }) if timed => {
+                    self.found_no_room = true;
+                    stages.end_early();
+                    break;
+                }
+                appended => appended?,
+            };
             self.committed = number;
             if appended.group_is_full {
                 stream.begin_flush()?;

@@ -41,7 +41,7 @@ use self::verify::{Expected, check_count};
 use self::worker::Worker;
 use self::workload::{Choice, HotKeys, RECORDS_MAX, Records, Ring, Workload};
 use crate::args::{self, GroupWait, RecordBytes, Sequencer, TimedArgs};
-use crate::disks::{DeviceChoice, ReadyDisk};
+use crate::disks::{DeviceChoice, MORE_ROOM, ReadyDisk};
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::place::{Place, RunPlace};
@@ -229,9 +229,11 @@ impl TxnArgs {
                 ..
             })
             | BenchError::Transaction(Error::DiskFull(LogError::RegionFull { .. })) => {
-                "give the streams more room: raise --raw-mb, name a larger --device, or lower --threads"
+                format!("{MORE_ROOM} --threads")
             }
-            BenchError::Transaction(Error::TransactionTooLarge { .. }) => "lower --record-format",
+            BenchError::Transaction(Error::TransactionTooLarge { .. }) => {
+                "lower --record-format".to_owned()
+            }
             _ => return error,
         };
         BenchError::Usage(format!("{}; {advice}", error.with_causes()))
