@@ -3,11 +3,13 @@
 //! Nothing here can wait forever: whoever coordinates sees threads that ended early, panicked ones
 //! included, and threads that wait see the end of the run.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use namiki_platform::pin::{self, Cpu};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::args::{Length, Switch, TimedArgs};
 use crate::error::BenchError;
@@ -264,6 +266,34 @@ pub(crate) fn spawn<'scope, 'env, T: Send + 'scope>(
         .collect()
 }
 
+/// Runs `body`, and whatever threads it starts, on `count` processors alone if asked for and there are
+/// enough: for threads that cannot be pinned one by one, because somebody else starts them.
+pub(crate) fn on_processors<T: Send>(
+    count: usize,
+    pin: Switch,
+    body: impl FnOnce() -> Result<T, BenchError> + Send,
+) -> Result<T, BenchError> {
+    let cpus = processors(count, pin);
+    std::thread::scope(|scope| {
+        // A thread of its own, so that ours stays as it is.
+        let thread = scope.spawn(move || {
+            if let Some(cpus) = cpus.get(..count) {
+                // As above.
+                let _ = confine(cpus);
+            }
+            body()
+        });
+        thread.join().unwrap_or(Err(BenchError::Panicked))
+    })
+}
+
+/// Keeps the calling thread, and all that it will start, on these processors.
+fn confine(cpus: &[Cpu]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|cpu| set.set(cpu.0));
+    Ok(sched_setaffinity(None, &set)?)
+}
+
 fn processors(count: usize, pin: Switch) -> Vec<Cpu> {
     let cpus = pin::available().unwrap_or_default();
     if pin == Switch::Off || cpus.len() < count {
@@ -329,6 +359,18 @@ mod tests {
         })
         .unwrap();
         assert_eq!(order, ["a1", "b1", "a2", "b2"]);
+    }
+
+    #[test]
+    fn who_is_started_on_some_processors_stays_there() {
+        let all = pin::available().unwrap();
+        let inherited = || Ok(std::thread::spawn(pin::available).join().unwrap().unwrap());
+        let (one, any) = (all[..1].to_vec(), all.clone());
+        assert_eq!(on_processors(1, Switch::On, inherited).unwrap(), one);
+        assert_eq!(on_processors(1, Switch::Off, inherited).unwrap(), any);
+        let many = on_processors(all.len() + 1, Switch::On, inherited).unwrap();
+        assert_eq!(many, any, "there are not so many");
+        assert_eq!(pin::available().unwrap(), all);
     }
 
     #[test]

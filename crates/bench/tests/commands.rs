@@ -399,6 +399,19 @@ fn a_log_is_recovered_as_it_was_written() {
 }
 
 #[test]
+fn a_log_to_recover_has_the_transactions_that_were_asked_for() {
+    for pin in ["on", "off"] {
+        let args = ["recover", "--ops", "1001", "--records", "500"];
+        let rows = rows(&[&args[..], &["--threads", "1,2", "--pin", pin]].concat());
+        assert_eq!(rows.len(), 2);
+        for row in rows {
+            assert_eq!(row["transactions"], 1001);
+            assert_eq!(row["equal_to_oracle"], true);
+        }
+    }
+}
+
+#[test]
 fn the_device_is_measured_in_every_mode() {
     let keys = [
         "mode",

@@ -4,9 +4,11 @@
 //! handed to the real disk: how fast it is *written* is not what is measured. Then the manifest is
 //! put back to what it was before the database was closed, as if the machine had been stopped.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use namiki::files::Manifest;
@@ -18,19 +20,52 @@ use rustix::fs::{Advice, fadvise};
 use crate::args::{RecordBytes, Switch};
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::run::{join, spawn};
+use crate::run::{join, share, spawn};
 
 /// The one table.
 pub(super) const TABLE: &str = "records";
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
+/// How much to write.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LogLength {
+    /// A little more than so many bytes.
+    Bytes(u64),
+    /// So many transactions, of all streams together.
+    Transactions(u64),
+}
+
+impl LogLength {
+    /// How many transactions one of the streams is to have at most.
+    fn transactions(self, stream: usize, streams: usize) -> u64 {
+        match self {
+            Self::Bytes(_) => u64::MAX,
+            Self::Transactions(total) => share(total, stream, streams),
+        }
+    }
+
+    /// Whether a log of so many bytes is long enough.
+    fn is_reached(self, bytes: u64) -> bool {
+        matches!(self, Self::Bytes(wanted) if bytes >= wanted)
+    }
+}
+
+impl fmt::Display for LogLength {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => write!(f, "{} MB", bytes >> 20),
+            Self::Transactions(total) => write!(f, "{total} transactions"),
+        }
+    }
+}
+
 /// What to write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Build {
     pub(super) spec: Spec,
     pub(super) record_bytes: RecordBytes,
-    pub(super) log_bytes: u64,
+    pub(super) length: LogLength,
     pub(super) records: u64,
     pub(super) streams: std::num::NonZeroU16,
     pub(super) seed: u64,
@@ -59,12 +94,11 @@ impl Build {
         let stop = AtomicBool::new(false);
         let results = std::thread::scope(|scope| {
             let threads = spawn(scope, self.streams.get().into(), Switch::Off, |thread| {
-                let result = self.write(&db, &table, thread, &stop);
+                let written = self.write(&db, &table, thread, &stop);
                 // The log is to grow no further without this thread.
-                stop.store(true, Ordering::Relaxed);
-                result
+                written.inspect_err(|_| stop.store(true, Ordering::Relaxed))
             });
-            self.watch(&db, &stop);
+            self.watch(&db, &stop, &threads);
             join(threads)
         })?;
         interrupt::check()?;
@@ -89,20 +123,16 @@ impl Build {
         Ok(built)
     }
 
-    /// Waits until the log is long enough.
-    fn watch(&self, db: &Database, stop: &AtomicBool) {
+    /// Waits until the log is long enough, or nobody writes any more.
+    fn watch<T>(&self, db: &Database, stop: &AtomicBool, writers: &[ScopedJoinHandle<'_, T>]) {
         let mut said = Instant::now();
-        while !stop.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) && !writers.iter().all(ScopedJoinHandle::is_finished) {
             let bytes = db.counters().log.frame_bytes;
-            if bytes >= self.log_bytes || interrupt::asked() {
+            if self.length.is_reached(bytes) || interrupt::asked() {
                 stop.store(true, Ordering::Relaxed);
             }
             if said.elapsed() >= PROGRESS_EVERY {
-                eprintln!(
-                    "writing a log: {} of {} MB",
-                    bytes >> 20,
-                    self.log_bytes >> 20
-                );
+                eprintln!("writing a log: {} MB of {}", bytes >> 20, self.length);
                 said = Instant::now();
             }
             std::thread::sleep(LOOK_EVERY);
@@ -122,7 +152,8 @@ impl Build {
         let mut random = Random::stream(self.seed, thread as u64);
         let mut written = vec![(0, 0); self.records as usize];
         let (mut committed, mut last) = (0, None);
-        while !stop.load(Ordering::Relaxed) {
+        let end = self.length.transactions(thread, self.streams.get().into());
+        while committed < end && !stop.load(Ordering::Relaxed) {
             let (key, value) = (random.below(self.records), random.next_u64());
             let ((), ticket) = session.transact_async(|tx| tx.put(table, &key, &value))?;
             written[key as usize] = (ticket.stamp().0, value);

@@ -19,13 +19,13 @@ use namiki_platform::disk::{DirectDisk, Disk, SyncedDisk, open_best};
 use namiki_platform::probe::{Machine, resident_bytes};
 use serde::Serialize;
 
-use self::build::{Build, Built, TABLE};
-use crate::args::{self, OutputArgs, RecordBytes};
+use self::build::{Build, Built, LogLength, TABLE};
+use crate::args::{self, OutputArgs, RecordBytes, Switch};
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::place::{Place, Scratch};
 use crate::report::{Cell, Report, Row};
-use crate::run::{in_turns, quotient};
+use crate::run::{in_turns, on_processors, quotient};
 
 /// Records in one transaction of the comparison.
 const BATCH_RECORDS: u64 = 10_000;
@@ -38,9 +38,16 @@ is recovered as after a crash, with each number of threads in each order:
 
 Rows in one run recover the same log. records_per_s counts commits, of one change each.
 
+A recovery is as long as its log, so there is no --seconds, and --ops is the number of transactions in
+the log. There is no --warmup: each recovery begins with nothing of the log in memory.
+
+With --pin on, the threads that recover, and those that read ahead for them, have as many processors to
+themselves as threads were asked for, if there are so many.
+
 Examples:
   namiki-bench recover --spec 'TT(NLR)+PWAL(16)' --log-mb 1024 --record-bytes 512 --threads 1,2
-  namiki-bench recover --spec 'TT(ELR)+PWAL(16)' --order highest-stamp,merge --repeat 3";
+  namiki-bench recover --spec 'TT(ELR)+PWAL(16)' --order highest-stamp,merge --repeat 3
+  namiki-bench recover --ops 1000000 --threads 2 --pin off";
 
 /// What `recover` measures.
 #[derive(Args, Debug)]
@@ -52,6 +59,9 @@ pub(crate) struct RecoverArgs {
     /// Length of the log
     #[arg(long, value_name = "MB", default_value = "256", value_parser = whole::<u64>(1..=1 << 20))]
     log_mb: u64,
+    /// Write a log of so many transactions in all instead of one of a length
+    #[arg(long, value_name = "N", conflicts_with = "log_mb", value_parser = whole::<u64>(1..=u64::MAX))]
+    ops: Option<u64>,
     /// Log records: compact, or BEGIN, UPDATE and END of so many bytes each
     #[arg(long, value_name = "compact|BYTES", default_value = "compact")]
     record_bytes: RecordBytes,
@@ -84,6 +94,9 @@ pub(crate) struct RecoverArgs {
     /// Makes the transactions repeatable
     #[arg(long, default_value = "42", value_name = "N", value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
+    /// Keep the threads that recover on processors of their own, when there are enough
+    #[arg(long, value_enum, default_value = "on")]
+    pin: Switch,
     #[command(flatten)]
     output: OutputArgs,
     /// Folder on the disk to recover from. The logs are written into folders of their own inside,
@@ -242,7 +255,10 @@ impl RecoverArgs {
         Build {
             spec,
             record_bytes: self.record_bytes,
-            log_bytes: self.log_mb << 20,
+            length: match self.ops {
+                Some(transactions) => LogLength::Transactions(transactions),
+                None => LogLength::Bytes(self.log_mb << 20),
+            },
             records: self.records,
             streams: self.streams,
             seed: self.seed,
@@ -258,8 +274,7 @@ impl RecoverArgs {
         let (spec, dir, built) = combination.log;
         let dir = dir.path();
         built.crash(dir)?;
-        let watch = Stopwatch::start();
-        let opened = Database::builder()
+        let builder = Database::builder()
             .spec(*spec)
             .index(self.index)
             .streams(self.streams)
@@ -267,10 +282,13 @@ impl RecoverArgs {
             .recovery_threads(combination.threads)
             .replay_order(combination.order.order())
             .interrupt(interrupt::flag())
-            .create(false)
-            .open(dir);
-        let open_seconds = watch.elapsed_s();
-        let db = opened?;
+            .create(false);
+        let threads = usize::from(combination.threads.get());
+        let (db, open_seconds) = on_processors(threads, self.pin, || {
+            let watch = Stopwatch::start();
+            let db = builder.open(dir)?;
+            Ok((db, watch.elapsed_s()))
+        })?;
         let rss_bytes = resident_bytes().map_err(BenchError::system("ask for memory in use"))?;
         let equal_to_oracle = built.equals(&db)?;
         let RecoveryReport {
@@ -335,7 +353,7 @@ mod tests {
         let build = Build {
             spec: Spec::DEFAULT,
             record_bytes: "compact".parse().unwrap(),
-            log_bytes: 1,
+            length: LogLength::Bytes(1),
             records: 50,
             streams: NonZeroU16::MIN,
             seed: 1,
