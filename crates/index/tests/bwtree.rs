@@ -114,18 +114,36 @@ fn no_insert_slips_past_a_successful_check() {
     );
 }
 
+/// Few keys on few leaves; more keys than a leaf has; few keys among many that come and go.
 #[test]
-fn counters_are_linearizable_per_key() {
-    for keys in [5, 60, 2_000] {
+fn point_operations_are_linearizable() {
+    for (keys, apart) in [(3, 1), (60, 1), (1_500, 300)] {
         for_each_tree(|case| {
             let load = Load {
                 threads: 4,
-                operations: 4_000,
+                operations: 3_000,
                 keys,
                 seed: 14,
             };
             with!(case, tree, shape => if shape != KeyShape::Huge {
-                contract::counters_are_linearizable_per_key(&tree, shape, load);
+                contract::point_operations_are_linearizable(&tree, shape, load, apart);
+            });
+        });
+    }
+}
+
+#[test]
+fn scans_and_point_operations_are_linearizable() {
+    for (keys, apart) in [(12, 1), (400, 40)] {
+        for_each_tree(|case| {
+            let load = Load {
+                threads: 4,
+                operations: 3_000,
+                keys,
+                seed: 17,
+            };
+            with!(case, tree, shape => if shape != KeyShape::Huge {
+                contract::scans_and_point_operations_are_linearizable(&tree, shape, load, apart);
             });
         });
     }
@@ -136,12 +154,27 @@ fn scans_never_miss_or_double_a_key_that_stays() {
     for_each_tree(|case| {
         let load = Load {
             threads: 3,
-            operations: 6_000,
+            operations: 8_000,
             keys: 1_000,
             seed: 15,
         };
         with!(case, tree, shape => if shape != KeyShape::Huge {
             contract::scans_never_miss_or_double_a_key_that_stays(&tree, shape, load);
+        });
+    });
+}
+
+#[test]
+fn gets_never_miss_a_key_that_stays() {
+    for_each_tree(|case| {
+        let load = Load {
+            threads: 3,
+            operations: 8_000,
+            keys: 400,
+            seed: 18,
+        };
+        with!(case, tree, shape => if shape != KeyShape::Huge {
+            contract::gets_never_miss_a_key_that_stays(&tree, shape, load);
         });
     });
 }

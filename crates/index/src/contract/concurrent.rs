@@ -1,13 +1,14 @@
-//! Many threads at once: every key behaves like one atomic cell, and scans see what stays.
+//! Many threads at once: every operation takes effect at one instant.
 
-use std::collections::HashMap;
-use std::ops::{Bound, ControlFlow};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::ops::Bound;
+use std::sync::Barrier;
 use std::thread;
 
+use super::history::{Action, Clock, Histories, Recorder};
 use super::keys::{KeyShape, Random, announce};
-use super::model::sound;
-use crate::{GetOrInsert, InsertOutcome, Lookup, OrderedIndex, PointIndex, ScanItem, ScanRange};
+use super::linearizability;
+use super::model::{payload_of, scan_all, sound};
+use crate::{GetOrInsert, IndexError, InsertOutcome, Lookup, OrderedIndex, PointIndex, ScanRange};
 
 /// How much a concurrent test does.
 #[derive(Debug, Clone, Copy)]
@@ -22,239 +23,275 @@ pub struct Load {
     pub seed: u64,
 }
 
-/// By key: the payloads put, and the payloads taken out (replaced or removed).
-type History = HashMap<u64, (Vec<u64>, Vec<u64>)>;
-
-/// Every write puts a number never used before. A payload that is replaced or removed is reported as
-/// the old one to exactly one operation, and each read returns something that was put for its key:
-/// together with the final state this makes a single chain per key, so lost and invented writes and
-/// double removals all show.
+/// Every key's history of point operations is linearizable: see `linearizability.rs`.
+///
+/// Half of the operations go to every `apart`-th key, where threads meet. The keys between come and go
+/// in waves, so that leaves are split and merged under the operations on those few. The index is empty
+/// at first.
 ///
 /// # Panics
-/// If any key's history is not one chain.
-pub fn counters_are_linearizable_per_key(tree: &impl OrderedIndex, shape: KeyShape, load: Load) {
-    let _announcement = announce("counters_are_linearizable_per_key", load.seed);
-    let clock = AtomicU64::new(1);
-    let histories: Vec<History> = thread::scope(|scope| {
-        let run = |thread: u64| {
-            let clock = &clock;
-            move || {
-                let mut random = Random::new(load.seed.wrapping_mul(1000).wrapping_add(thread));
-                let mut history = History::new();
-                for _ in 0..load.operations {
-                    let n = random.below(load.keys);
-                    let key = shape.key(n);
-                    let fresh = clock.fetch_add(1, Ordering::Relaxed) << 20 | n;
-                    let (put, taken) = operate(tree, &key, n, fresh, random.below(8));
-                    let of_key = history.entry(n).or_default();
-                    of_key.0.extend(put);
-                    of_key.1.extend(taken);
-                }
-                history
-            }
-        };
-        let handles: Vec<_> = (0..load.threads)
-            .map(|thread| scope.spawn(run(thread)))
-            .collect();
-        handles
-            .into_iter()
-            .map(|handle| handle.join().unwrap_or_else(|_| panic!("joined")))
-            .collect()
+/// If a key's history is not.
+pub fn point_operations_are_linearizable(
+    index: &impl PointIndex,
+    shape: KeyShape,
+    load: Load,
+    apart: u64,
+) {
+    let _announcement = announce("point_operations_are_linearizable", load.seed);
+    record_and_check(index, shape, load, apart, |recorder, random, n| {
+        point_operation(index, shape, recorder, random, n);
     });
-    for n in 0..load.keys {
-        let (mut put, mut taken) = (Vec::<u64>::new(), Vec::<u64>::new());
-        for history in &histories {
-            if let Some((puts, takes)) = history.get(&n) {
-                put.extend(puts);
-                taken.extend(takes);
-            }
-        }
-        if let Ok(Lookup::Found(last)) = tree.get(&shape.key(n)) {
-            taken.push(last);
-        }
-        put.sort_unstable();
-        taken.sort_unstable();
-        assert_eq!(put, taken, "key {n}: what went in is not what came out");
-    }
-    sound(tree);
 }
 
-fn operate(
-    tree: &impl PointIndex,
-    key: &[u8],
-    n: u64,
-    fresh: u64,
-    choice: u64,
-) -> (Option<u64>, Option<u64>) {
-    let fail = |error| -> ! { panic!("{error}") };
-    let of_this_key = |payload: u64| assert_eq!(payload & 0xF_FFFF, n, "another key's payload");
-    match choice {
-        0 => match tree.insert(key, fresh) {
-            Ok(InsertOutcome::Inserted(_)) => (Some(fresh), None),
-            Ok(InsertOutcome::Exists(_)) => (None, None),
-            Err(error) => fail(error),
-        },
-        1 => {
-            let old = tree.write(key, fresh).unwrap_or_else(|error| fail(error));
-            (Some(fresh), old)
-        }
-        2 => {
-            let old = tree.update(key, fresh).unwrap_or_else(|error| fail(error));
-            (old.map(|_| fresh), old)
-        }
-        3 | 4 => (None, tree.delete(key).unwrap_or_else(|error| fail(error))),
-        5 => match tree.get_or_insert(key, &mut || fresh) {
-            Ok(GetOrInsert::Inserted { payload, .. }) => (Some(payload), None),
-            Ok(GetOrInsert::Exists { payload, .. }) => {
-                of_this_key(payload);
-                (None, None)
-            }
-            Err(error) => fail(error),
-        },
-        6 => match tree.get(key) {
-            Ok(Lookup::Found(seen)) => {
-                of_this_key(seen);
-                let removed = tree
-                    .remove_if(key, seen)
-                    .unwrap_or_else(|error| fail(error));
-                (None, removed.then_some(seen))
-            }
-            Ok(Lookup::Missing(_)) => (None, None),
-            Err(error) => fail(error),
-        },
-        _ => {
-            if let Lookup::Found(payload) = tree.get(key).unwrap_or_else(|error| fail(error)) {
-                of_this_key(payload);
-            }
-            (None, None)
-        }
-    }
-}
-
-/// While other threads insert and delete everything between them, keys that stay are seen exactly
-/// once by every scan, in order, either way.
+/// The same where some operations are scans. A scan sees each leaf at one instant, so it is a read of
+/// every key of its range, of the absent ones too.
 ///
 /// # Panics
-/// If a scan misses or repeats one.
-pub fn scans_never_miss_or_double_a_key_that_stays(
+/// If a key's history is not linearizable, or the tree is not sound in the end.
+pub fn scans_and_point_operations_are_linearizable(
     tree: &impl OrderedIndex,
     shape: KeyShape,
     load: Load,
+    apart: u64,
 ) {
-    let _announcement = announce("scans_never_miss_or_double_a_key_that_stays", load.seed);
-    let stays = |n: u64| n.is_multiple_of(10);
-    let mut expected: Vec<Vec<u8>> = (0..load.keys)
-        .filter(|n| stays(*n))
-        .map(|n| shape.key(n))
-        .collect();
-    for key in &expected {
-        tree.write(key, u64::MAX)
-            .unwrap_or_else(|error| panic!("{error}"));
-    }
-    expected.sort();
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let writers: Vec<_> = (0..load.threads)
-            .map(|thread| {
-                scope.spawn(move || {
-                    let mut random = Random::new(load.seed.wrapping_add(thread));
-                    for step in 0..load.operations {
-                        // Waves: mostly inserts, then mostly deletes, over a moving window.
-                        let growing = (step * 6 / load.operations).is_multiple_of(2);
-                        let n = random.below(load.keys);
-                        if stays(n) {
-                            continue;
-                        }
-                        let key = shape.key(n);
-                        let change = if random.chance(if growing { 9 } else { 1 }, 10) {
-                            tree.write(&key, n)
-                        } else {
-                            tree.delete(&key)
-                        };
-                        change.unwrap_or_else(|error| panic!("{error}"));
-                    }
-                })
-            })
-            .collect();
-        let scanner = scope.spawn(|| {
-            let mut turn = 0_u64;
-            while !done.load(Ordering::Relaxed) || turn < 2 {
-                turn += 1;
-                let mut seen: Vec<Vec<u8>> = Vec::new();
-                let mut last: Option<Vec<u8>> = None;
-                let range = if turn.is_multiple_of(2) {
-                    ScanRange::all()
-                } else {
-                    ScanRange::backward(Bound::Unbounded, Bound::Unbounded)
-                };
-                let scanned = tree.scan(range, |item| {
-                    if let ScanItem::Entry(key, payload) = item {
-                        if let Some(last) = &last {
-                            let ascending = turn.is_multiple_of(2);
-                            assert!(**last != *key && (**last < *key) == ascending);
-                        }
-                        last = Some(key.to_vec());
-                        if payload == u64::MAX {
-                            seen.push(key.to_vec());
-                        }
-                    }
-                    ControlFlow::Continue(())
-                });
-                assert_eq!(scanned, Ok(()));
-                if !turn.is_multiple_of(2) {
-                    seen.reverse();
-                }
-                assert!(
-                    seen == expected,
-                    "turn {turn}: {} of {}",
-                    seen.len(),
-                    expected.len()
-                );
-            }
-        });
-        for writer in writers {
-            writer
-                .join()
-                .unwrap_or_else(|_| panic!("a writer panicked"));
+    let _announcement = announce("scans_and_point_operations_are_linearizable", load.seed);
+    let mut keys: Vec<(Vec<u8>, u64)> = (0..load.keys).map(|n| (shape.key(n), n)).collect();
+    keys.sort_unstable();
+    record_and_check(tree, shape, load, apart, |recorder, random, n| {
+        if random.chance(1, 16) {
+            scan(tree, &keys, recorder, random);
+        } else {
+            point_operation(tree, shape, recorder, random, n);
         }
-        done.store(true, Ordering::Relaxed);
-        scanner
-            .join()
-            .unwrap_or_else(|_| panic!("the scanner panicked"));
     });
     sound(tree);
 }
 
-/// All threads fill the tree and empty it again, several times, so that it gains and loses levels
-/// while they all watch; after each round it is empty and sound.
-///
-/// # Panics
-/// If it is not.
-pub fn churn_keeps_the_tree_sound(tree: &impl OrderedIndex, shape: KeyShape, load: Load) {
-    let _announcement = announce("churn_keeps_the_tree_sound", load.seed);
-    let rounds = 4;
-    for round in 0..rounds {
-        thread::scope(|scope| {
-            for thread in 0..load.threads {
-                scope.spawn(move || {
-                    let mine = |n: u64| n * load.threads + thread;
-                    let share = load.keys / load.threads;
-                    for n in 0..share {
-                        let outcome = tree.insert(&shape.key(mine(n)), n);
-                        assert!(
-                            matches!(outcome, Ok(InsertOutcome::Inserted(_))),
-                            "{outcome:?}"
-                        );
-                    }
-                    for n in 0..share {
-                        let n = if round % 2 == 0 { n } else { share - 1 - n };
-                        assert_eq!(tree.get(&shape.key(mine(n))), Ok(Lookup::Found(n)));
-                        assert_eq!(tree.delete(&shape.key(mine(n))), Ok(Some(n)));
-                    }
-                });
-            }
-        });
-        sound(tree);
-        assert_eq!(tree.len(), 0, "round {round}");
+/// Runs the threads' operations, and checks what became of each key.
+fn record_and_check(
+    index: &impl PointIndex,
+    shape: KeyShape,
+    load: Load,
+    apart: u64,
+    operate: impl Fn(&mut Recorder<'_>, &mut Random, u64) + Sync,
+) {
+    let clock = Clock::new();
+    let mut histories = record(&clock, load, |recorder, random, growing| {
+        let n = random.below(load.keys);
+        if random.chance(1, 2) || n.is_multiple_of(apart) {
+            operate(recorder, random, n - n % apart);
+        } else {
+            let come = random.chance(if growing { 9 } else { 1 }, 10);
+            come_or_go(index, shape, recorder, n, come);
+        }
+    });
+    let mut last = Recorder::new(&clock, load.threads);
+    for n in 0..load.keys {
+        read(index, shape, &mut last, n);
     }
+    merge(&mut histories, last.finish());
+    for (n, history) in histories {
+        if let Err(contradiction) = linearizability::check(&history) {
+            panic!("key {n}, {:?}: {contradiction}", shape.key(n));
+        }
+    }
+}
+
+/// What all threads together did to each key. An operation is told whether the keys are to become more.
+fn record(
+    clock: &Clock,
+    load: Load,
+    operate: impl Fn(&mut Recorder<'_>, &mut Random, bool) + Sync,
+) -> Histories {
+    let start = Barrier::new(load.threads as usize);
+    let run = |thread: u64| {
+        let mut random = Random::new(load.seed.wrapping_mul(1000).wrapping_add(thread));
+        let mut recorder = Recorder::new(clock, thread);
+        start.wait();
+        for step in 0..load.operations {
+            let growing = (step * 6 / load.operations).is_multiple_of(2);
+            operate(&mut recorder, &mut random, growing);
+        }
+        recorder.finish()
+    };
+    let mut histories = Histories::new();
+    thread::scope(|scope| {
+        let run = &run;
+        let threads: Vec<_> = (0..load.threads)
+            .map(|thread| scope.spawn(move || run(thread)))
+            .collect();
+        for thread in threads {
+            let of_thread = thread.join();
+            let of_thread = of_thread.unwrap_or_else(|_| panic!("a thread panicked"));
+            merge(&mut histories, of_thread);
+        }
+    });
+    histories
+}
+
+fn merge(histories: &mut Histories, others: Histories) {
+    for (n, operations) in others {
+        histories.entry(n).or_default().extend(operations);
+    }
+}
+
+/// A panic instead of an error.
+fn done<T>(result: Result<T, IndexError>) -> T {
+    result.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// One random operation on key number `n`.
+fn point_operation(
+    index: &impl PointIndex,
+    shape: KeyShape,
+    recorder: &mut Recorder<'_>,
+    random: &mut Random,
+    n: u64,
+) {
+    let key = &shape.key(n);
+    match random.below(10) {
+        0 => insert(index, key, recorder, n),
+        1 => get_or_insert(index, key, recorder, n),
+        2 => recorder.record(|payload| {
+            let found = done(index.write(key, payload));
+            [(n, Action::Write { payload, found })]
+        }),
+        3 => recorder.record(|payload| {
+            let found = done(index.update(key, payload));
+            [(n, Action::Update { payload, found })]
+        }),
+        4 | 5 => delete(index, key, recorder, n),
+        6 => {
+            let expected = read(index, shape, recorder, n).unwrap_or(0);
+            recorder.record(|_| {
+                let removed = done(index.remove_if(key, expected));
+                [(n, Action::RemoveIf { expected, removed })]
+            });
+        }
+        7 => read_many(index, shape, recorder, [n, n + 1, n, n + 2]),
+        _ => {
+            read(index, shape, recorder, n);
+        }
+    }
+}
+
+/// Part of a wave that fills or empties the leaves.
+fn come_or_go(
+    index: &impl PointIndex,
+    shape: KeyShape,
+    recorder: &mut Recorder<'_>,
+    n: u64,
+    come: bool,
+) {
+    let key = &shape.key(n);
+    if come {
+        insert(index, key, recorder, n);
+    } else {
+        delete(index, key, recorder, n);
+    }
+}
+
+fn insert(index: &impl PointIndex, key: &[u8], recorder: &mut Recorder<'_>, n: u64) {
+    recorder.record(|payload| {
+        let found = match done(index.insert(key, payload)) {
+            InsertOutcome::Inserted(_) => None,
+            InsertOutcome::Exists(found) => Some(found),
+        };
+        [(n, Action::Insert { payload, found })]
+    });
+}
+
+fn get_or_insert(index: &impl PointIndex, key: &[u8], recorder: &mut Recorder<'_>, n: u64) {
+    recorder.record(|payload| {
+        let (found, made) = match done(index.get_or_insert(key, &mut || payload)) {
+            GetOrInsert::Inserted { payload, .. } => (None, Some(payload)),
+            GetOrInsert::Exists { payload, unused } => (Some(payload), unused),
+        };
+        assert!(made.is_none_or(|made| made == payload), "{made:?}");
+        // What was made and not used tells that the key was seen to be absent first.
+        let absent = (found.is_some() && made.is_some()).then_some(Action::Read { found: None });
+        let last = Some(Action::Insert { payload, found });
+        [absent, last]
+            .into_iter()
+            .flatten()
+            .map(move |action| (n, action))
+    });
+}
+
+fn delete(index: &impl PointIndex, key: &[u8], recorder: &mut Recorder<'_>, n: u64) {
+    recorder.record(|_| {
+        let found = done(index.delete(key));
+        [(n, Action::Delete { found })]
+    });
+}
+
+fn read(
+    index: &impl PointIndex,
+    shape: KeyShape,
+    recorder: &mut Recorder<'_>,
+    n: u64,
+) -> Option<u64> {
+    let key = &shape.key(n);
+    let mut found = None;
+    recorder.record(|_| {
+        found = payload_of(done(index.get(key)));
+        [(n, Action::Read { found })]
+    });
+    found
+}
+
+fn read_many(
+    index: &impl PointIndex,
+    shape: KeyShape,
+    recorder: &mut Recorder<'_>,
+    numbers: [u64; 4],
+) {
+    let keys = numbers.map(|n| shape.key(n));
+    let mut found: Vec<Lookup> = Vec::new();
+    recorder.record(|_| {
+        done(index.get_many(&keys.each_ref().map(Vec::as_slice), &mut found));
+        assert_eq!(found.len(), numbers.len());
+        let reads = found.into_iter().map(|lookup| Action::Read {
+            found: payload_of(lookup),
+        });
+        numbers.into_iter().zip(reads)
+    });
+}
+
+/// Scans a range of some of the keys, which come in their order with their numbers, either way.
+fn scan(
+    tree: &impl OrderedIndex,
+    keys: &[(Vec<u8>, u64)],
+    recorder: &mut Recorder<'_>,
+    random: &mut Random,
+) {
+    let first = random.below(keys.len() as u64) as usize;
+    let most = if random.chance(1, 8) { keys.len() } else { 16 };
+    let part = &keys[first..keys.len().min(first + most)];
+    let (start, end) = (
+        Bound::Included(&*part[0].0),
+        Bound::Included(&*part[part.len() - 1].0),
+    );
+    let forward = random.chance(1, 2);
+    let range = if forward {
+        ScanRange::forward(start, end)
+    } else {
+        ScanRange::backward(start, end)
+    };
+    recorder.record(|_| {
+        let mut reads: Vec<(u64, Action)> = Vec::with_capacity(part.len());
+        let mut entries = scan_all(tree, range);
+        if !forward {
+            entries.reverse();
+        }
+        let mut entries = entries.into_iter().peekable();
+        for (key, n) in part {
+            let found = entries
+                .next_if(|entry| entry.0 == *key)
+                .map(|entry| entry.1);
+            reads.push((*n, Action::Read { found }));
+        }
+        assert_eq!(entries.next(), None, "a key that was never inserted");
+        reads
+    });
 }

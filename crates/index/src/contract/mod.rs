@@ -3,14 +3,18 @@
 //! Each tree's tests call these with their own constructor, so that all trees run one suite. Random
 //! parts draw from a seed that is printed when they fail.
 
+mod churn;
 mod concurrent;
+mod history;
 mod keys;
+mod linearizability;
 mod model;
 mod phantoms;
+mod staying;
 
+pub use churn::churn_keeps_the_tree_sound;
 pub use concurrent::{
-    Load, churn_keeps_the_tree_sound, counters_are_linearizable_per_key,
-    scans_never_miss_or_double_a_key_that_stays,
+    Load, point_operations_are_linearizable, scans_and_point_operations_are_linearizable,
 };
 pub use keys::{KeyShape, Random, announce};
 pub use model::{matches_a_sorted_map, scan_all, sound};
@@ -18,3 +22,4 @@ pub use phantoms::{
     deletes_and_inserts_change_the_version, inserts_report_versions_and_splits,
     no_insert_slips_past_a_successful_check, updates_and_consolidations_keep_the_version,
 };
+pub use staying::{gets_never_miss_a_key_that_stays, scans_never_miss_or_double_a_key_that_stays};

@@ -162,7 +162,8 @@ pub fn matches_a_sorted_map(
     assert_eq!(scan_all(tree, ScanRange::all()), []);
 }
 
-fn payload_of(lookup: Lookup) -> Option<u64> {
+/// The payload found, if any.
+pub(super) fn payload_of(lookup: Lookup) -> Option<u64> {
     match lookup {
         Lookup::Found(payload) => Some(payload),
         Lookup::Missing(_) => None,
