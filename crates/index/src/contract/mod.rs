@@ -1,7 +1,8 @@
 //! The contract every index must keep, as functions that panic when it is broken.
 //!
-//! Each tree's tests call these with their own constructor, so that all trees run one suite. Random
-//! parts draw from a seed that is printed when they fail.
+//! Each tree's tests call these with their own constructor, so that all trees run one suite. What takes
+//! a [`PointIndex`](crate::PointIndex) is the suite of that trait; an index that keeps its keys in order
+//! runs the rest as well. Random parts draw from a seed that is printed when they fail.
 
 mod churn;
 mod concurrent;
@@ -17,7 +18,7 @@ pub use concurrent::{
     Load, point_operations_are_linearizable, scans_and_point_operations_are_linearizable,
 };
 pub use keys::{KeyShape, Random, announce};
-pub use model::{matches_a_sorted_map, scan_all, sound};
+pub use model::{matches_a_map, matches_a_sorted_map, scan_all, sound};
 pub use phantoms::{
     deletes_and_inserts_change_the_version, inserts_report_versions_and_splits,
     no_insert_slips_past_a_successful_check, updates_and_consolidations_keep_the_version,

@@ -5,8 +5,11 @@ use std::ops::{Bound, ControlFlow};
 
 use super::keys::{KeyShape, Random, announce};
 use crate::{
-    Direction, GetOrInsert, InsertOutcome, LeafVersion, Lookup, OrderedIndex, ScanItem, ScanRange,
+    Direction, GetOrInsert, InsertOutcome, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
+    ScanRange,
 };
+
+type Model = BTreeMap<Vec<u8>, u64>;
 
 /// All entries of a range, as a scan reports them. Checks that a leaf comes first.
 ///
@@ -67,8 +70,28 @@ fn bound<'a>(random: &mut Random, key: &'a [u8]) -> Bound<&'a [u8]> {
     }
 }
 
-/// Runs `steps` random operations over `keys` different keys on an empty tree and on a `BTreeMap` and
+/// How much a test against a model does.
+#[derive(Debug, Clone, Copy)]
+struct Course {
+    shape: KeyShape,
+    keys: u64,
+    steps: usize,
+}
+
+/// Runs `steps` random operations over `keys` different keys on an empty index and on a `BTreeMap` and
 /// compares all answers, leaf versions included. Then deletes everything.
+///
+/// # Panics
+/// If the two disagree.
+pub fn matches_a_map(index: &impl PointIndex, shape: KeyShape, keys: u64, steps: usize, seed: u64) {
+    let _announcement = announce("matches_a_map", seed);
+    let course = Course { shape, keys, steps };
+    let model = run(index, course, seed, |_, _, _| ());
+    assert_eq!(index.len(), model.len());
+    delete_all(index, course);
+}
+
+/// The same with scans among the operations.
 ///
 /// # Panics
 /// If the two disagree.
@@ -80,86 +103,118 @@ pub fn matches_a_sorted_map(
     seed: u64,
 ) {
     let _announcement = announce("matches_a_sorted_map", seed);
-    let mut random = Random::new(seed);
-    let mut model: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
-    for step in 0..steps {
-        // Phases of growth and of shrinkage, so that the tree gains and loses levels.
-        let growing = (step * 8 / steps).is_multiple_of(2);
-        let key = shape.key(random.below(keys));
-        let payload = random.draw();
-        let known = model.get(&key).copied();
-        match random.below(20) {
-            0..=5 if growing => insert(tree, &key, payload, &mut model),
-            0..=5 => {
-                assert_eq!(tree.delete(&key), Ok(known));
-                model.remove(&key);
-            }
-            6 => {
-                assert_eq!(tree.write(&key, payload), Ok(known));
-                model.insert(key, payload);
-            }
-            7 => {
-                assert_eq!(tree.update(&key, payload), Ok(known));
-                model.entry(key).and_modify(|old| *old = payload);
-            }
-            8 => {
-                let expected = if random.chance(1, 2) {
-                    known.unwrap_or(1)
-                } else {
-                    payload
-                };
-                let removed = known == Some(expected);
-                assert_eq!(tree.remove_if(&key, expected), Ok(removed));
-                if removed {
-                    model.remove(&key);
-                }
-            }
-            9 => get_or_insert(tree, &key, payload, &mut model),
-            10 if step.is_multiple_of(8) => {
-                let other = shape.key(random.below(keys));
-                let range = ScanRange {
-                    start: bound(&mut random, &key),
-                    end: bound(&mut random, &other),
-                    direction: if random.chance(1, 2) {
-                        Direction::Forward
-                    } else {
-                        Direction::Backward
-                    },
-                };
-                assert_eq!(
-                    scan_all(tree, range),
-                    scan_model(&model, range),
-                    "{range:?}"
-                );
-            }
-            11 => {
-                let batch: Vec<Vec<u8>> = (0..random.below(20))
-                    .map(|_| shape.key(random.below(keys)))
-                    .collect();
-                let batch: Vec<&[u8]> = batch.iter().map(Vec::as_slice).collect();
-                let mut out = vec![Lookup::Found(0)];
-                assert_eq!(tree.get_many(&batch, &mut out), Ok(()));
-                let payloads: Vec<Option<u64>> = out.into_iter().map(payload_of).collect();
-                let expected: Vec<_> = batch.iter().map(|key| model.get(*key).copied()).collect();
-                assert_eq!(payloads, expected);
-            }
-            _ => {
-                let found = tree.get(&key).map(payload_of);
-                assert_eq!(found, Ok(known));
-            }
+    let course = Course { shape, keys, steps };
+    let model = run(tree, course, seed, |step, random, model| {
+        if step.is_multiple_of(160) {
+            scan(tree, course, random, model);
         }
-    }
+    });
     sound(tree);
     assert_eq!(
         scan_all(tree, ScanRange::all()),
         model.into_iter().collect::<Vec<_>>()
     );
-    for n in 0..keys {
-        tree.delete(&shape.key(n))
+    delete_all(tree, course);
+    assert_eq!(scan_all(tree, ScanRange::all()), []);
+}
+
+/// Runs random operations, with `between` before each, and returns the model.
+fn run(
+    index: &impl PointIndex,
+    course: Course,
+    seed: u64,
+    mut between: impl FnMut(usize, &mut Random, &Model),
+) -> Model {
+    let mut random = Random::new(seed);
+    let mut model = Model::new();
+    for step in 0..course.steps {
+        between(step, &mut random, &model);
+        // Phases of growth and of shrinkage, so that a tree gains and loses levels.
+        let growing = (step * 8 / course.steps).is_multiple_of(2);
+        let key = course.shape.key(random.below(course.keys));
+        match random.below(20) {
+            0..=5 if !growing => delete(index, &key, &mut model),
+            11 => get_many(index, course, &mut random, &model),
+            choice => operate(index, key, choice, &mut random, &mut model),
+        }
+    }
+    model
+}
+
+fn delete_all(index: &impl PointIndex, course: Course) {
+    for n in 0..course.keys {
+        index
+            .delete(&course.shape.key(n))
             .unwrap_or_else(|error| panic!("{error}"));
     }
-    assert!(tree.is_empty());
-    assert_eq!(scan_all(tree, ScanRange::all()), []);
+    assert!(index.is_empty());
+}
+
+/// One operation on one key.
+fn operate(
+    index: &impl PointIndex,
+    key: Vec<u8>,
+    choice: u64,
+    random: &mut Random,
+    model: &mut Model,
+) {
+    let payload = random.draw();
+    let known = model.get(&key).copied();
+    match choice {
+        0..=5 => insert(index, &key, payload, model),
+        6 => {
+            assert_eq!(index.write(&key, payload), Ok(known));
+            model.insert(key, payload);
+        }
+        7 => {
+            assert_eq!(index.update(&key, payload), Ok(known));
+            model.entry(key).and_modify(|old| *old = payload);
+        }
+        8 => {
+            let expected = if random.chance(1, 2) {
+                known.unwrap_or(1)
+            } else {
+                payload
+            };
+            let removed = known == Some(expected);
+            assert_eq!(index.remove_if(&key, expected), Ok(removed));
+            if removed {
+                model.remove(&key);
+            }
+        }
+        9 => get_or_insert(index, &key, payload, model),
+        _ => assert_eq!(index.get(&key).map(payload_of), Ok(known)),
+    }
+}
+
+fn delete(index: &impl PointIndex, key: &[u8], model: &mut Model) {
+    assert_eq!(index.delete(key), Ok(model.remove(key)));
+}
+
+fn get_many(index: &impl PointIndex, course: Course, random: &mut Random, model: &Model) {
+    let batch: Vec<Vec<u8>> = (0..random.below(20))
+        .map(|_| course.shape.key(random.below(course.keys)))
+        .collect();
+    let batch: Vec<&[u8]> = batch.iter().map(Vec::as_slice).collect();
+    let mut out = vec![Lookup::Found(0)];
+    assert_eq!(index.get_many(&batch, &mut out), Ok(()));
+    let payloads: Vec<Option<u64>> = out.into_iter().map(payload_of).collect();
+    let expected: Vec<_> = batch.iter().map(|key| model.get(*key).copied()).collect();
+    assert_eq!(payloads, expected);
+}
+
+fn scan(tree: &impl OrderedIndex, course: Course, random: &mut Random, model: &Model) {
+    let [one, other] = [(); 2].map(|()| course.shape.key(random.below(course.keys)));
+    let range = ScanRange {
+        start: bound(random, &one),
+        end: bound(random, &other),
+        direction: if random.chance(1, 2) {
+            Direction::Forward
+        } else {
+            Direction::Backward
+        },
+    };
+    assert_eq!(scan_all(tree, range), scan_model(model, range), "{range:?}");
 }
 
 /// The payload found, if any.
@@ -170,7 +225,7 @@ pub(super) fn payload_of(lookup: Lookup) -> Option<u64> {
     }
 }
 
-fn insert(tree: &impl OrderedIndex, key: &[u8], payload: u64, model: &mut BTreeMap<Vec<u8>, u64>) {
+fn insert(tree: &impl PointIndex, key: &[u8], payload: u64, model: &mut Model) {
     let missing = tree.get(key);
     match tree.insert(key, payload) {
         Ok(InsertOutcome::Exists(old)) => assert_eq!(model.get(key), Some(&old)),
@@ -186,12 +241,7 @@ fn insert(tree: &impl OrderedIndex, key: &[u8], payload: u64, model: &mut BTreeM
     }
 }
 
-fn get_or_insert(
-    tree: &impl OrderedIndex,
-    key: &[u8],
-    payload: u64,
-    model: &mut BTreeMap<Vec<u8>, u64>,
-) {
+fn get_or_insert(tree: &impl PointIndex, key: &[u8], payload: u64, model: &mut Model) {
     let mut calls = 0;
     let outcome = tree.get_or_insert(key, &mut || {
         calls += 1;
@@ -216,7 +266,7 @@ fn get_or_insert(
 }
 
 /// What a scan of the model visits. The ends may be crossed, which `BTreeMap::range` refuses.
-fn scan_model(model: &BTreeMap<Vec<u8>, u64>, range: ScanRange<'_>) -> Vec<(Vec<u8>, u64)> {
+fn scan_model(model: &Model, range: ScanRange<'_>) -> Vec<(Vec<u8>, u64)> {
     let inside = |key: &[u8]| {
         (match range.start {
             Bound::Included(start) => key >= start,

@@ -152,7 +152,7 @@ pub fn inserts_report_versions_and_splits(tree: &impl OrderedIndex, shape: KeySh
 ///
 /// # Panics
 /// If neither did.
-pub fn no_insert_slips_past_a_successful_check<I: OrderedIndex>(
+pub fn no_insert_slips_past_a_successful_check<I: PointIndex>(
     make: impl Fn() -> I,
     shape: KeyShape,
     rounds: u64,
