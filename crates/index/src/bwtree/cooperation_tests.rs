@@ -321,6 +321,22 @@ fn a_split_helper_that_comes_too_late_changes_nothing() {
     sound(&tree);
 }
 
+/// The same below a parent that stays: the entry would name a page that is no more.
+#[test]
+fn a_split_helper_that_comes_too_late_does_not_bring_the_entry_back() {
+    let tree = tree();
+    let guard = &epoch::pin();
+    let (page, split) = half_split(&tree, 100, guard);
+    tree.complete_split(page, split, guard);
+    half_merge(&tree, 1, split.key(), split.child(), 3);
+    assert_eq!(tree.leaf(At(split.key()), guard).id, page);
+    let before = parent(&tree, split.key(), guard);
+    tree.complete_split(page, split, guard);
+    let after = parent(&tree, split.key(), guard);
+    assert!(after.id == before.id && after.head == before.head);
+    all_there(&tree);
+}
+
 /// Trap "id reuse": a number goes to a new leaf only when nobody is pinned, and goes on counting.
 #[test]
 fn page_numbers_are_reused_and_their_versions_go_on() {
