@@ -1,0 +1,123 @@
+//! A database at rest holds its records and nothing of what has happened to them.
+//!
+//! One test in a process of its own, so that every allocation counted is the database's.
+#![expect(unsafe_code, reason = "counts allocations")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::thread;
+
+use namiki::{Database, Error};
+use namiki_platform::disk::{Disk, SimDisk};
+
+static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: passes every call on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE_BYTES.fetch_add(layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// Lets the collector free all that is retired, and returns the bytes that remain.
+fn live_after_collection() -> isize {
+    let mut least = isize::MAX;
+    for _ in 0..2_000 {
+        crossbeam_epoch::pin().flush();
+        least = least.min(LIVE_BYTES.load(Ordering::Relaxed));
+    }
+    least
+}
+
+fn open() -> Database {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    // Without a log: the simulated disk remembers all that was ever written.
+    let spec = "TT(NLR)+NOLOG".parse().unwrap();
+    Database::builder()
+        .spec(spec)
+        .disk(disk)
+        .open("/db")
+        .unwrap()
+}
+
+const KEYS: u64 = 2_000;
+
+/// Inserts, overwrites, conflicts, deletions and reads of values that lie in boxes and of some that do
+/// not; at the end every key has one of 500 bytes.
+fn work(db: &Database) {
+    let table = db.table_with_room::<u64, [u8]>("values", 16).unwrap();
+    thread::scope(|scope| {
+        let one = |thread: u64| {
+            let mut session = db.session().unwrap();
+            for n in 0..6 * KEYS {
+                let key = (n * (thread * 2 + 1)) % KEYS;
+                let long = vec![n as u8; (n % 7 * 100) as usize];
+                let ended = session.transact(|tx| {
+                    if n % 5 == 0 {
+                        tx.delete(&table, &key)?;
+                        return Ok(());
+                    }
+                    if n % 11 == 0 {
+                        tx.get(&table, &key)?;
+                        tx.put(&table, &((key + 1) % KEYS), &long[..])?;
+                        return tx.abort("not this time");
+                    }
+                    tx.get(&table, &key)?;
+                    tx.put(&table, &key, &long[..])
+                });
+                assert!(
+                    matches!(ended, Ok(()) | Err(Error::Aborted(_))),
+                    "{ended:?}"
+                );
+            }
+            crossbeam_epoch::pin().flush();
+        };
+        let threads = [0, 1].map(|thread| scope.spawn(move || one(thread)));
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+    for key in 0..KEYS {
+        db.transact(|tx| tx.put(&table, &key, &[7; 500][..]))
+            .unwrap();
+    }
+}
+
+#[test]
+fn old_versions_are_freed_and_a_database_that_is_dropped_leaves_nothing() {
+    // Whatever the runtime and the collector keep for themselves is there before we count.
+    work(&open());
+    let start = live_after_collection();
+    let db = open();
+    work(&db);
+    let first = live_after_collection();
+    // The values alone.
+    assert!(first - start > (KEYS * 500) as isize);
+    for round in 0..4 {
+        work(&db);
+        let more = live_after_collection() - first;
+        // A value has 500 bytes: not even 1 in 20 may be left of those that were overwritten.
+        assert!(
+            more < (KEYS * 500 / 20) as isize,
+            "round {round}: {more} bytes more"
+        );
+    }
+    drop(db);
+    let left = live_after_collection() - start;
+    assert!(left.abs() < 50_000, "{left} bytes are left");
+}
