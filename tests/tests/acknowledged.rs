@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::io::ErrorKind;
 use std::num::NonZeroU16;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake};
@@ -81,11 +81,10 @@ fn commit(session: &mut Session, table: &Numbers, key: u64) -> Ticket {
 }
 
 /// Whether one poll ends the task; with what wakes it otherwise.
-fn poll_once(db: &Database, ticket: Ticket) -> (Poll<Result<(), Error>>, Arc<Sleeper>) {
+fn poll<F: Future>(task: Pin<&mut F>) -> (Poll<F::Output>, Arc<Sleeper>) {
     let sleeper = Sleeper::here();
     let waker = Arc::clone(&sleeper).into();
-    let polled = pin!(db.acknowledged(ticket)).poll(&mut Context::from_waker(&waker));
-    (polled, sleeper)
+    (task.poll(&mut Context::from_waker(&waker)), sleeper)
 }
 
 #[test]
@@ -124,7 +123,8 @@ fn a_task_is_woken_by_whoever_flushes() {
         let [mut one, mut other] = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
         commit(&mut one, &table, 1);
         let ticket = commit(&mut other, &table, 2);
-        let (polled, sleeper) = poll_once(&db, ticket);
+        let mut first = pin!(db.acknowledged(ticket));
+        let (polled, sleeper) = poll(first.as_mut());
         assert!(polled.is_pending());
         let task = thread::scope(|scope| {
             let task = scope.spawn(|| run(db.acknowledged(ticket)));
@@ -154,13 +154,14 @@ fn a_task_learns_of_a_failed_log_whichever_stream_it_was() {
             commit(&mut sessions[0], &table, 1);
             let ticket = commit(&mut sessions[1], &table, 2);
             disk.inject(Fault::once(Step::Write, 0, ErrorKind::Other));
-            let (polled, sleeper) = poll_once(&db, ticket);
+            let mut task = pin!(db.acknowledged(ticket));
+            let (polled, sleeper) = poll(task.as_mut());
             assert!(polled.is_pending());
             sessions[failing].flush().unwrap_err();
             // Wakes those of the other stream.
             db.close().unwrap_err();
             assert_eq!(sleeper.woken(), 1, "{spec}, stream {failing}");
-            let (polled, _) = poll_once(&db, ticket);
+            let (polled, _) = poll(task);
             assert!(
                 matches!(polled, Poll::Ready(Err(Error::OutcomeUnknown(_)))),
                 "{polled:?}"
@@ -173,7 +174,7 @@ fn a_task_learns_of_a_failed_log_whichever_stream_it_was() {
 fn tasks_of_all_streams_learn_that_the_flusher_failed() {
     for spec in ["TT(NLR)+PWAL(16)", "TT(ELR)+PWAL(16)"] {
         let disk = SimDisk::new();
-        let (db, table) = open(spec.parse().unwrap(), &disk, Duration::from_millis(20));
+        let (db, table) = open(spec.parse().unwrap(), &disk, Duration::from_secs(1));
         let mut sessions = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
         for session in &mut sessions {
             // With this, the stream has its file.
@@ -203,6 +204,105 @@ fn a_task_learns_that_the_database_was_closed_in_order() {
         db.close().unwrap();
         task.join().unwrap().unwrap();
     });
+}
+
+/// Does as it is told when it is called.
+struct Caller<F: Fn() + Send + Sync>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Wake for Caller<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn a_waker_that_panics_harms_nobody_else() {
+    let spec = "TT(NLR)+PWAL(16)".parse().unwrap();
+    let (db, table) = open(spec, &SimDisk::new(), NEVER);
+    let mut session = db.session_on(WorkerId(0)).unwrap();
+    for round in 0..3 {
+        let ticket = commit(&mut session, &table, round);
+        let waker = Arc::new(Caller(|| panic!("as planned"))).into();
+        let mut bad = pin!(db.acknowledged(ticket));
+        let polled = bad.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        let gone = poll(pin!(db.acknowledged(ticket))).1;
+        let mut kept = pin!(db.acknowledged(ticket));
+        let (polled, behind) = poll(kept.as_mut());
+        assert!(polled.is_pending());
+        // The last of these flushes the group, in the middle of the next commit's life.
+        for key in 10..25 {
+            commit(&mut session, &table, key);
+        }
+        assert!(db.is_acknowledged(&ticket));
+        assert_eq!((behind.woken(), gone.woken()), (1, 0));
+        // No lock was left behind.
+        let again = commit(&mut session, &table, 24);
+        session.flush().unwrap();
+        assert!(db.is_acknowledged(&again));
+    }
+    db.close().unwrap();
+}
+
+/// A task that is polled over and over, as beside others in one future, is woken once.
+#[test]
+fn a_task_that_asks_often_is_in_the_list_once() {
+    for spec in ["TT(NLR)+PWAL(16)", "TT(ELR)+PWAL(16)"] {
+        let (db, table) = open(spec.parse().unwrap(), &SimDisk::new(), NEVER);
+        let mut session = db.session_on(WorkerId(0)).unwrap();
+        let ticket = commit(&mut session, &table, 1);
+        let mut task = pin!(db.acknowledged(ticket));
+        let (mut old, mut new) = (Sleeper::here(), Sleeper::here());
+        for _ in 0..10 {
+            old = new;
+            new = Sleeper::here();
+            let waker = Arc::clone(&new).into();
+            let polled = task.as_mut().poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        }
+        session.flush().unwrap();
+        assert_eq!((old.woken(), new.woken()), (0, 1), "{spec}");
+        run(task).unwrap();
+    }
+}
+
+/// As where an executor is gone, and the waker was all that kept a task.
+#[test]
+fn the_last_handle_may_go_where_the_log_wakes() {
+    let disk = SimDisk::new();
+    let spec: Spec = "TT(NLR)+PWAL(16)".parse().unwrap();
+    let (db, table) = open(spec, &disk, Duration::from_millis(200));
+    let mut session = db.session_on(WorkerId(0)).unwrap();
+    let ticket = commit(&mut session, &table, 1);
+    let mut future = Box::pin(db.acknowledged(ticket));
+    let gone = Arc::new(AtomicU32::new(0));
+    let handle = std::sync::Mutex::new(Some(db));
+    let told = Arc::clone(&gone);
+    let waker = Arc::new(Caller(move || {
+        drop(handle.lock().unwrap().take());
+        told.store(1, Ordering::SeqCst);
+    }))
+    .into();
+    let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    drop(waker);
+    // The log's own thread flushes, wakes, and so closes the database.
+    while gone.load(Ordering::SeqCst) == 0 {
+        thread::yield_now();
+    }
+    run(future).unwrap();
+    drop((session, table));
+    let manifest = namiki::files::Manifest::read(&disk, std::path::Path::new("/db"));
+    assert!(manifest.unwrap().unwrap().closed);
+}
+
+#[test]
+fn a_future_goes_to_any_thread() {
+    fn is_free<T: Send + Unpin + 'static>(_: T) {}
+    let spec = "TT(NLR)+NOLOG".parse().unwrap();
+    let (db, table) = open(spec, &SimDisk::new(), NEVER);
+    let ticket = commit(&mut db.session().unwrap(), &table, 1);
+    is_free(db.acknowledged(ticket));
 }
 
 #[test]

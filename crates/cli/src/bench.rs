@@ -35,7 +35,9 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
         .ok()
         .and_then(|program| Some(program.parent()?.to_owned()));
     let on_path = env::var_os("PATH").unwrap_or_default();
-    let folders = beside.iter().cloned().chain(env::split_paths(&on_path));
+    // An empty one would be wherever we are.
+    let on_path_folders = env::split_paths(&on_path).filter(|folder| folder.is_absolute());
+    let folders = beside.iter().cloned().chain(on_path_folders);
     let Some(program) = find(folders) else {
         return Err(Failure::NoBench { beside, on_path });
     };

@@ -170,9 +170,9 @@ impl Builder {
         self
     }
 
-    /// How long an epoch lasts at least, while transactions commit. Default: 1 ms. With
-    /// `Duration::ZERO` each commit closes one, which tests use, and with `Duration::MAX` none ever
-    /// does: then nothing depends on the clock.
+    /// How long an epoch lasts at least, while transactions end. Default: 1 ms. For tests: with
+    /// `Duration::ZERO` nearly every transaction that ends closes one, and with `Duration::MAX` none
+    /// does; so on one thread nothing depends on the clock.
     #[must_use]
     pub fn epoch_length(mut self, length: Duration) -> Self {
         self.epoch_length = length;
@@ -559,6 +559,7 @@ mod tests {
         let table = db.table::<u64, u64>("t").unwrap();
         assert_eq!(db.transact(|tx| tx.get(&table, &1)).unwrap(), Some(2));
     }
+
     #[test]
     fn a_database_whose_stamps_are_used_up_can_still_be_read() {
         let sim = SimDisk::new();

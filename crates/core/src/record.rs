@@ -12,7 +12,8 @@
 //! a reader's copy counts only if the word did not change around it.
 //!
 //! # Invariants
-//! - R1. A record's memory is never freed or reused while its table exists, and whoever holds a
+//! - R1. Once anybody but its maker knows a record's address, its memory is not freed or reused while its
+//!   table exists, and whoever holds a
 //!   [`RecordRef`] keeps the table alive (a transaction holds the database). Tables are dropped
 //!   with the database, so a `RecordRef` can be followed by anybody who has one.
 //! - R2. `cap` is written once, before the record is shared, and is at least 1.

@@ -3,8 +3,9 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
+use namiki_log::Watch;
 use namiki_platform::Stamp;
 
 use crate::commit::Awaits;
@@ -16,8 +17,8 @@ use crate::space::Owner;
 ///
 /// Ask [`Database::is_acknowledged`](crate::Database::is_acknowledged), or wait with
 /// [`Database::wait`](crate::Database::wait) or, in a task,
-/// [`Database::acknowledged`](crate::Database::acknowledged). Until then, the transaction must not be reported to
-/// anybody as done.
+/// [`Database::acknowledged`](crate::Database::acknowledged). Until then, the transaction must not be
+/// reported to anybody as done.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     pub(crate) owner: Owner,
@@ -39,11 +40,16 @@ impl Ticket {
 pub struct Acknowledged {
     engine: Arc<Engine>,
     ticket: Ticket,
+    watch: Watch,
 }
 
 impl Acknowledged {
     pub(crate) fn new(engine: Arc<Engine>, ticket: Ticket) -> Self {
-        Self { engine, ticket }
+        Self {
+            engine,
+            ticket,
+            watch: Watch::default(),
+        }
     }
 }
 
@@ -51,7 +57,28 @@ impl Future for Acknowledged {
     type Output = Result<(), Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        poll_wait(&self.engine, &self.ticket, context.waker())
+        let this = self.get_mut();
+        let (ticket, waker) = (&this.ticket, context.waker());
+        if ticket.owner != this.engine.owner {
+            return Poll::Ready(Err(Error::ForeignTicket));
+        }
+        let Some(log) = &this.engine.log else {
+            return Poll::Ready(Ok(()));
+        };
+        let polled = match ticket.awaits {
+            Awaits::Nothing => Poll::Ready(Ok(())),
+            Awaits::Group(group) => log.poll_hardened(group, waker, &mut this.watch),
+            Awaits::Prefix(_, lsn) => log.poll_covered(lsn, waker, &mut this.watch),
+        };
+        polled.map_err(Error::OutcomeUnknown)
+    }
+}
+
+impl Drop for Acknowledged {
+    fn drop(&mut self) {
+        if let Some(log) = &self.engine.log {
+            log.leave(&mut self.watch);
+        }
     }
 }
 
@@ -81,22 +108,6 @@ pub(crate) fn wait(engine: &Engine, ticket: &Ticket) -> Result<(), Error> {
             .and_then(|()| log.wait_covered(lsn)),
     };
     waited.map_err(Error::OutcomeUnknown)
-}
-
-/// As [`wait`], for a task.
-fn poll_wait(engine: &Engine, ticket: &Ticket, waker: &Waker) -> Poll<Result<(), Error>> {
-    if ticket.owner != engine.owner {
-        return Poll::Ready(Err(Error::ForeignTicket));
-    }
-    let Some(log) = &engine.log else {
-        return Poll::Ready(Ok(()));
-    };
-    let polled = match ticket.awaits {
-        Awaits::Nothing => Poll::Ready(Ok(())),
-        Awaits::Group(group) => log.stream(group.worker).poll_hardened(group, waker),
-        Awaits::Prefix(_, lsn) => log.poll_covered(lsn, waker),
-    };
-    polled.map_err(Error::OutcomeUnknown)
 }
 
 /// Whether the commit may be acknowledged.

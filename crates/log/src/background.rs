@@ -22,6 +22,8 @@ pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Dur
     let door = &streams.shared.flusher;
     let mut seen = vec![None; streams.list.len()];
     let mut idle_rounds = 0;
+    // However it ends, tasks no longer have anybody who flushes for them.
+    let _leaving = Leaving(streams);
     loop {
         let mut busy = false;
         for (stream, seen) in streams.list.iter().zip(&mut seen) {
@@ -41,10 +43,7 @@ pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Dur
         }
         if streams.shared.poison.get().is_some() {
             // It may have been set on behalf of another stream.
-            streams
-                .list
-                .iter()
-                .for_each(|stream| stream.watchers.wake());
+            wake_tasks(streams);
         }
         idle_rounds = if busy { 0 } else { idle_rounds + 1 };
         let mut stop = door.stop.lock();
@@ -68,6 +67,20 @@ pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Dur
         if *stop {
             return;
         }
+    }
+}
+
+fn wake_tasks<H: Held>(streams: &Streams<H>) {
+    for stream in &streams.list {
+        stream.watchers.wake();
+    }
+}
+
+struct Leaving<'a, H: Held>(&'a Streams<H>);
+
+impl<H: Held> Drop for Leaving<'_, H> {
+    fn drop(&mut self) {
+        wake_tasks(self.0);
     }
 }
 

@@ -39,3 +39,4 @@ pub use read::{
     merge_by_stamp, merge_sorted,
 };
 pub use stream::{Appended, Stream, Ticket};
+pub use watch::Watch;

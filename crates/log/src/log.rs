@@ -17,8 +17,9 @@ use crate::horizon::Horizon;
 use crate::info::Seal;
 use crate::place::{Place, RegionPlace, SegmentMaker, SegmentPlace, open_shared};
 use crate::shared::{Doorbell, Poison, Requests, Shared};
-use crate::stream::Stream;
+use crate::stream::{Stream, Ticket};
 use crate::sync::Mutex;
+use crate::watch::Watch;
 
 /// What the log's threads share with its handle.
 pub(crate) struct Streams<H: Held> {
@@ -224,57 +225,120 @@ impl<H: Held> Log<H> {
     /// # Errors
     /// The error that poisoned the log; [`LogError::NeverDrawn`].
     pub fn wait_covered(&self, lsn: Lsn) -> Result<(), LogError> {
-        let horizon = &self.streams.shared.horizon;
-        if !horizon.sequencer.draws() {
-            return self.streams.shared.poison.check();
-        }
-        while !horizon.covers(lsn) {
-            let next = Lsn(horizon.sequencer.next());
-            if lsn >= next {
-                return Err(LogError::NeverDrawn { lsn, next });
+        loop {
+            if let Some(ended) = self.covered(lsn) {
+                return ended;
             }
-            self.streams.shared.poison.check()?;
             for (index, stream) in self.streams.list.iter().enumerate() {
-                if horizon.lags(index, lsn) {
+                if self.streams.shared.horizon.lags(index, lsn) {
                     stream.harden_lsn(lsn)?;
                 }
             }
         }
-        Ok(())
     }
 
-    /// As [`Log::wait_covered`] for a task, which the waker wakes when it should ask again: see
-    /// [`Stream::poll_hardened`].
+    /// How waiting for `lsn` ends; nothing if it has to go on.
+    fn covered(&self, lsn: Lsn) -> Option<Result<(), LogError>> {
+        let Shared {
+            horizon, poison, ..
+        } = &*self.streams.shared;
+        if !horizon.sequencer.draws() {
+            return Some(poison.check());
+        }
+        if horizon.covers(lsn) {
+            return Some(Ok(()));
+        }
+        let next = Lsn(horizon.sequencer.next());
+        if lsn >= next {
+            return Some(Err(LogError::NeverDrawn { lsn, next }));
+        }
+        poison.get().map(Err)
+    }
+
+    /// As [`Stream::wait_hardened`] for a task, which the waker wakes when it should ask again. The
+    /// flusher flushes what nobody else does; if there is none (`group_wait_max` is
+    /// `Duration::MAX`), this waits like a thread.
+    ///
+    /// # Errors
+    /// As [`Stream::wait_hardened`].
+    pub fn poll_hardened(
+        &self,
+        ticket: Ticket,
+        waker: &Waker,
+        watch: &mut Watch,
+    ) -> Poll<Result<(), LogError>> {
+        let shared = &*self.streams.shared;
+        let stream = self.stream(ticket.worker);
+        if !shared.has_flusher {
+            return Poll::Ready(stream.wait_hardened(ticket));
+        }
+        stream.check_ticket(ticket)?;
+        let ended = || match stream.is_hardened(ticket) {
+            true => Some(Ok(())),
+            false => shared.poison.get().map(Err),
+        };
+        ended()
+            .or_else(|| {
+                // It may have been written while nobody looked. What went wrong, `ended` sees.
+                drop(stream.poll());
+                self.enter(usize::from(ticket.worker.0), waker, watch);
+                ended()
+            })
+            .map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// As [`Log::wait_covered`] for a task: see [`Log::poll_hardened`]. The task is woken when a stream
+    /// that lags has hardened something; an append that has just begun may look like one that lags
+    /// until the next flush of its stream.
     ///
     /// # Errors
     /// As [`Log::wait_covered`].
-    pub fn poll_covered(&self, lsn: Lsn, waker: &Waker) -> Poll<Result<(), LogError>> {
-        let shared = &*self.streams.shared;
-        let horizon = &shared.horizon;
-        if !shared.has_flusher || !horizon.sequencer.draws() {
+    pub fn poll_covered(
+        &self,
+        lsn: Lsn,
+        waker: &Waker,
+        watch: &mut Watch,
+    ) -> Poll<Result<(), LogError>> {
+        if !self.streams.shared.has_flusher {
             return Poll::Ready(self.wait_covered(lsn));
         }
+        let lags = |index: &usize| self.streams.shared.horizon.lags(*index, lsn);
         loop {
-            if horizon.covers(lsn) {
-                return Poll::Ready(Ok(()));
+            if let Some(ended) = self.covered(lsn) {
+                return Poll::Ready(ended);
             }
-            let next = Lsn(horizon.sequencer.next());
-            if lsn >= next {
-                return Poll::Ready(Err(LogError::NeverDrawn { lsn, next }));
-            }
-            // One that lags is woken for when it has hardened something; then it may be another's turn.
-            let lags = |index: &usize| horizon.lags(*index, lsn);
             let Some(index) = (0..self.streams.list.len()).find(lags) else {
                 continue;
             };
-            let stream = &self.streams.list[index];
-            drop(stream.poll());
-            stream.watchers.watch(waker);
-            shared.poison.check()?;
+            drop(self.streams.list[index].poll());
+            self.enter(index, waker, watch);
+            if let Some(ended) = self.covered(lsn) {
+                return Poll::Ready(ended);
+            }
             if lags(&index) {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// The task waits no longer.
+    pub fn leave(&self, watch: &mut Watch) {
+        if let Some((index, key)) = watch.0.take() {
+            self.streams.list[index].watchers.leave(key);
+        }
+    }
+
+    /// Enters a task in the list of one stream, and of no other.
+    fn enter(&self, index: usize, waker: &Waker, watch: &mut Watch) {
+        let old = match watch.0 {
+            Some((at, key)) if at == index => Some(key),
+            _ => {
+                self.leave(watch);
+                None
+            }
+        };
+        let key = self.streams.list[index].watchers.enter(waker, old);
+        watch.0 = Some((index, key));
     }
 
     /// Lands the flights of all streams that were launched and whose writes have come to their end: see
@@ -363,8 +427,11 @@ impl<H: Held> Log<H> {
         self.streams.shared.preparer.stop();
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
-            // A thread that panicked has poisoned the log, which says so by itself.
-            drop(thread.join());
+            // A waker that the flusher calls may hold the last handle of the database.
+            if thread.thread().id() != std::thread::current().id() {
+                // A thread that panicked has poisoned the log, which says so by itself.
+                drop(thread.join());
+            }
         }
     }
 }

@@ -551,8 +551,9 @@ fn a_task_that_watches_is_woken_when_what_it_waits_for_comes_about() {
             let (watchers, hardened) = (Arc::clone(&watchers), Arc::clone(&hardened));
             thread::spawn(move || {
                 for number in 1..=2 {
+                    let _waking = watchers.at_the_end();
                     hardened.store(number, Ordering::Release);
-                    watchers.wake();
+                    watchers.announce();
                 }
             })
         };
@@ -561,8 +562,9 @@ fn a_task_that_watches_is_woken_when_what_it_waits_for_comes_about() {
             bell: loom::sync::Condvar::new(),
         });
         let waker = Arc::clone(&task).into();
+        let mut key = None;
         loop {
-            watchers.watch(&waker);
+            key = Some(watchers.enter(&waker, key));
             if hardened.load(Ordering::Acquire) == 2 {
                 break;
             }

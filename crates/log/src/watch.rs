@@ -4,8 +4,11 @@
 //! - W1. A task enters the list first and then looks at what it waits for; whoever brings that about
 //!   makes it visible first and then looks at the list. Each with a fence in between, so that one of
 //!   the two sees the other.
-//! - W2. Wakers are called without any lock of the log.
+//! - W2. Wakers are somebody else's code. They are cloned, called and dropped without any lock of the
+//!   log: called at the end of the call that brought about what they wait for. What they panic with
+//!   goes no further.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 use crate::sync::{AtomicBool, Mutex, Ordering, fence};
@@ -13,47 +16,123 @@ use crate::sync::{AtomicBool, Mutex, Ordering, fence};
 /// The tasks that wait for a stream.
 pub(crate) struct Watchers {
     is_anybody: AtomicBool,
-    wakers: Mutex<Vec<Waker>>,
+    /// There are some to wake, and whoever noticed has not come to it.
+    to_wake: AtomicBool,
+    list: Mutex<List>,
 }
+
+struct List {
+    /// How often the list was emptied.
+    round: u64,
+    /// None: the task has left.
+    wakers: Vec<Option<Waker>>,
+}
+
+/// A task's place in a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    round: u64,
+    index: usize,
+}
+
+/// A task's place among those that wait for a log: kept from one question of the task to the next, and
+/// given up with [`Log::leave`](crate::Log::leave).
+#[derive(Debug, Default)]
+pub struct Watch(pub(crate) Option<(usize, Key)>);
 
 impl Watchers {
     pub(crate) fn new() -> Self {
         Self {
             is_anybody: AtomicBool::new(false),
-            wakers: Mutex::new(Vec::new()),
+            to_wake: AtomicBool::new(false),
+            list: Mutex::new(List {
+                round: 0,
+                wakers: Vec::new(),
+            }),
         }
     }
 
-    /// Wakes the task once, before it looks for the last time. (A task that asks again before it was
-    /// woken is in the list twice.)
-    pub(crate) fn watch(&self, waker: &Waker) {
-        let mut wakers = self.wakers.lock();
-        wakers.push(waker.clone());
+    /// Enters a task, in its old place if it still has one there, to be woken once. To be called
+    /// before the task's last look at what it waits for.
+    pub(crate) fn enter(&self, waker: &Waker, old: Option<Key>) -> Key {
+        let mut waker = Some(waker.clone());
+        let mut list = self.list.lock();
+        let round = list.round;
+        let key = match old {
+            Some(key) if key.round == round => {
+                std::mem::swap(&mut list.wakers[key.index], &mut waker);
+                key
+            }
+            _ => {
+                list.wakers.push(waker.take());
+                let index = list.wakers.len() - 1;
+                Key { round, index }
+            }
+        };
         self.is_anybody.store(true, Ordering::Relaxed);
-        drop(wakers);
+        drop(list);
         // W1.
         fence(Ordering::SeqCst);
+        key
     }
 
-    /// Whether there is anybody to wake, after what they may wait for has become visible.
-    pub(crate) fn is_anybody(&self) -> bool {
+    /// The task need not be woken any more.
+    pub(crate) fn leave(&self, key: Key) {
+        let mut list = self.list.lock();
+        if key.round != list.round {
+            return;
+        }
+        let waker = list.wakers[key.index].take();
+        while let Some(None) = list.wakers.last() {
+            list.wakers.pop();
+        }
+        drop(list);
+        drop(waker);
+    }
+
+    /// What tasks may wait for has become visible: they are woken at the end of this call of the log
+    /// (see [`Watchers::at_the_end`]).
+    pub(crate) fn announce(&self) {
         // W1.
         fence(Ordering::SeqCst);
-        self.is_anybody.load(Ordering::Relaxed)
+        if self.is_anybody.load(Ordering::Relaxed) {
+            // Release pairs with the acquire in `Waking`: whoever takes this over finds all those in
+            // the list whom we would have found.
+            self.to_wake.store(true, Ordering::Release);
+        }
+    }
+
+    /// When this is dropped, those are woken for whom something was announced. To be declared before
+    /// any lock is taken, so that it is dropped after that.
+    pub(crate) fn at_the_end(&self) -> Waking<'_> {
+        Waking(self)
     }
 
     /// Wakes all, after what they may wait for has become visible. The caller holds no lock (W2).
     pub(crate) fn wake(&self) {
-        if !self.is_anybody() {
-            return;
-        }
         let wakers = {
-            let mut wakers = self.wakers.lock();
+            let mut list = self.list.lock();
             self.is_anybody.store(false, Ordering::Relaxed);
-            std::mem::take(&mut *wakers)
+            list.round += 1;
+            std::mem::take(&mut list.wakers)
         };
-        for waker in wakers {
-            waker.wake();
+        for waker in wakers.into_iter().flatten() {
+            // W2: those behind it are woken all the same.
+            drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
+        }
+    }
+}
+
+/// See [`Watchers::at_the_end`].
+#[must_use = "tasks are woken when it is dropped"]
+pub(crate) struct Waking<'a>(&'a Watchers);
+
+impl Drop for Waking<'_> {
+    fn drop(&mut self) {
+        let to_wake = &self.0.to_wake;
+        // One load on the way of every commit. Who announced something sees it; Acquire, see there.
+        if to_wake.load(Ordering::Relaxed) && to_wake.swap(false, Ordering::Acquire) {
+            self.0.wake();
         }
     }
 }

@@ -7,6 +7,11 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// How often it is tried to unmount, with pauses of 20 ms.
+const UNMOUNT_ATTEMPTS_MAX: u32 = 500;
 
 /// A small ext4 in a file, mounted while this lives.
 #[derive(Debug)]
@@ -77,7 +82,15 @@ impl PowerCut {
     /// # Errors
     /// What the tools said.
     pub fn restore(&self) -> Result<(), String> {
-        run("umount", &[], &[&self.mounted])?;
+        // A write that a killed process had begun keeps its file open until it has failed.
+        let mut attempts = 0;
+        while let Err(why) = run("umount", &[], &[&self.mounted]) {
+            attempts += 1;
+            if attempts == UNMOUNT_ATTEMPTS_MAX {
+                return Err(why);
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
         self.mount()
     }
 }

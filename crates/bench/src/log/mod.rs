@@ -497,9 +497,11 @@ impl Worker {
                 into[..check::MARK_BYTES].copy_from_slice(&mark);
             };
             let appended = stream.append(Stamp(number), Epoch(1), payload.len(), encode, |_| {});
-            let timed = matches!(length, Length::Time(_)) && self.committed > first;
             let appended = match appended {
-                Err(LogError::RegionFull { .. }) if timed => {
+                Err(LogError::RegionFull { .. })
+                    if matches!(length, Length::Time(_))
+                        && (self.committed > first || stages.must_stop()) =>
+                {
                     self.found_no_room = true;
                     stages.end_early();
                     break;

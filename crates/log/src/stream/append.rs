@@ -69,6 +69,7 @@ impl<H: Held> Stream<H> {
             });
         }
         let need = RECORD_HEADER_BYTES + payload_bytes;
+        let _waking = self.watchers.at_the_end();
         let mut guard = self.state.lock();
         loop {
             // First, because it lets go of the lock: what is asked below holds until the end.

@@ -48,6 +48,7 @@ impl<H: Held> Stream<H> {
         if !self.has_pending() {
             return self.shared.poison.check();
         }
+        let _waking = self.watchers.at_the_end();
         let state = self.state.lock();
         let through = state.appended;
         self.harden_through(state, through)
@@ -66,6 +67,7 @@ impl<H: Held> Stream<H> {
     ///
     /// [`LogConfig::launch_from`]: crate::LogConfig::launch_from
     pub fn begin_flush(&self) -> Result<(), LogError> {
+        let _waking = self.watchers.at_the_end();
         let mut state = self.state.lock();
         let through = state.appended;
         while state.hardened < through && state.in_flight < Some(through) {
@@ -90,6 +92,7 @@ impl<H: Held> Stream<H> {
         if self.shared.launch_from.is_none() || !self.has_pending() {
             return Ok(());
         }
+        let _waking = self.watchers.at_the_end();
         match self.state.try_lock() {
             Some(state) => self.land_if_complete(state).map(drop),
             None => Ok(()),
@@ -318,8 +321,7 @@ impl<H: Held> Stream<H> {
             state.other = Some(frame);
             self.wake_everybody();
             let error = self.shared.poison.set(error);
-            drop(guard);
-            self.watchers.wake();
+            self.watchers.announce();
             return Err(error);
         }
         state.counters.flushes += 1;
@@ -346,11 +348,7 @@ impl<H: Held> Stream<H> {
         self.leaders[this].notify_all();
         self.patient[this].notify_all();
         self.leaders[next].notify_one();
-        if self.watchers.is_anybody() {
-            drop(guard);
-            self.watchers.wake();
-            guard = self.state.lock();
-        }
+        self.watchers.announce();
         Ok(guard)
     }
 
@@ -374,6 +372,6 @@ impl<H: Held> Drop for Landing<'_, H> {
         // The lock makes sure that who saw no poison is waiting by now.
         self.stream.state.lock().in_flight = None;
         self.stream.wake_everybody();
-        self.stream.watchers.wake();
+        self.stream.watchers.announce();
     }
 }

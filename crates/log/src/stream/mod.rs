@@ -24,6 +24,8 @@
 //!   in a flight, poisons the log.
 //! - S5. When a stream is closed no flight is under way, and none begins: nothing is pending, or
 //!   the log is poisoned.
+//! - S6. Whatever ends a flight, or closes the stream, announces it to the tasks that wait; every call
+//!   that may do so wakes them at its end (`watch.rs`).
 //!
 //! Paper: pwal §4.2, Algorithms 1 and 2
 
@@ -166,6 +168,9 @@ impl<H: Held> Stream<H> {
     /// says, nothing is being written and nothing will be: whoever opens the log again may write
     /// where an old write could still have landed.
     pub(crate) fn close(&self) -> Result<(), LogError> {
+        // Those of another stream's failure, too.
+        self.watchers.announce();
+        let _waking = self.watchers.at_the_end();
         let mut state = self.state.lock();
         state.closed = true;
         let through = state.appended;
@@ -181,9 +186,6 @@ impl<H: Held> Stream<H> {
         while state.place.is_preparing() {
             state = self.prepared.wait(state);
         }
-        drop(state);
-        // Those of another stream's failure, too.
-        self.watchers.wake();
         result
     }
 

@@ -1,6 +1,5 @@
 //! Waiting until a commit is hardened.
 
-use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use namiki_platform::Lsn;
@@ -30,6 +29,7 @@ impl<H: Held> Stream<H> {
         if self.is_hardened(ticket) {
             return Ok(());
         }
+        let _waking = self.watchers.at_the_end();
         let patience = match self.group {
             Group::Count(n) if n.get() > 1 && self.group_wait_max != Duration::MAX => {
                 Instant::now().checked_add(self.group_wait_max)
@@ -67,32 +67,8 @@ impl<H: Held> Stream<H> {
         self.harden_through(state, ticket.number)
     }
 
-    /// As [`Stream::wait_hardened`] for a task, which the waker wakes when it should ask again. The
-    /// flusher flushes what nobody else does; if there is none (`group_wait_max` is
-    /// `Duration::MAX`), this waits like a thread.
-    ///
-    /// # Errors
-    /// As [`Stream::wait_hardened`].
-    pub fn poll_hardened(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<(), LogError>> {
-        if !self.shared.has_flusher {
-            return Poll::Ready(self.wait_hardened(ticket));
-        }
-        self.check_ticket(ticket)?;
-        let ended = || match self.is_hardened(ticket) {
-            true => Some(Ok(())),
-            false => self.shared.poison.get().map(Err),
-        };
-        ended()
-            .or_else(|| {
-                // It may have been written while nobody looked. What went wrong, `ended` sees.
-                drop(self.poll());
-                self.watchers.watch(waker);
-                ended()
-            })
-            .map_or(Poll::Pending, Poll::Ready)
-    }
-
-    fn check_ticket(&self, ticket: Ticket) -> Result<(), LogError> {
+    /// Whether there can be such a commit in this stream.
+    pub(crate) fn check_ticket(&self, ticket: Ticket) -> Result<(), LogError> {
         // Acquire, like any look at how far the stream is; whoever has the ticket sees its commit.
         let appended = self.appended.load(Ordering::Acquire);
         if ticket.worker == self.worker && ticket.number <= appended {
@@ -108,6 +84,7 @@ impl<H: Held> Stream<H> {
 
     /// Hardens whatever the stream has drawn at or below `lsn`.
     pub(crate) fn harden_lsn(&self, lsn: Lsn) -> Result<(), LogError> {
+        let _waking = self.watchers.at_the_end();
         // Under the lock nobody is between draw and buffer.
         let state = self.state.lock();
         let through = if state.filling.records > 0 && state.filling.first_lsn <= lsn {
