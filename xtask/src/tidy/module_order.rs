@@ -11,8 +11,9 @@ const SOURCE: &str = "crates/core/src/";
 
 /// The modules of core. A new one is put where its imports allow.
 const ORDER: &[&str] = &[
-    "error", "spec", "record", "arena", "cc", "space", "recent", "epoch", "sets", "codec",
-    "engine", "commit", "txn", "table", "session", "manifest", "recovery", "db", "open",
+    "error", "spec", "thread", "record", "arena", "cc", "space", "recent", "epoch", "sets",
+    "codec", "engine", "commit", "ticket", "txn", "table", "session", "manifest", "recovery", "db",
+    "open",
 ];
 
 /// The file that lists the order, for the advice.
