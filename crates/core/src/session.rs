@@ -154,8 +154,12 @@ impl Session {
     }
 
     /// Waits a little, longer after each conflict, and each time for a length of its own, so that
-    /// two that were in each other's way do not meet again.
+    /// two that were in each other's way do not meet again. The first time it is tried again at once:
+    /// most often something has changed that was read, and whoever changed it is done.
     fn back_off(&mut self, attempt: u32) {
+        if attempt == 1 {
+            return;
+        }
         if attempt <= YIELDS {
             std::thread::yield_now();
             return;
