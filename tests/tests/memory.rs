@@ -1,47 +1,21 @@
 //! A database at rest holds its records and nothing of what has happened to them.
 //!
 //! One test in a process of its own, so that every allocation counted is the database's.
-#![expect(unsafe_code, reason = "counts allocations")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicIsize, Ordering};
 use std::thread;
 
 use namiki::{Database, Error};
 use namiki_platform::disk::{Disk, SimDisk};
-
-static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
-
-struct Counting;
+use namiki_platform::live_bytes::CountingAllocator;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: passes every call on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE_BYTES.fetch_add(layout.size() as isize, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE_BYTES.fetch_sub(layout.size() as isize, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Lets the collector free all that is retired, and returns the bytes that remain.
 fn live_after_collection() -> isize {
-    let mut least = isize::MAX;
-    for _ in 0..2_000 {
-        crossbeam_epoch::pin().flush();
-        least = least.min(LIVE_BYTES.load(Ordering::Relaxed));
-    }
-    least
+    CountingAllocator::live_after(|| crossbeam_epoch::pin().flush())
 }
 
 fn open() -> Database {

@@ -2,48 +2,22 @@
 //!
 //! One test in a process of its own, so that every allocation counted is the tree's.
 #![cfg(not(loom))]
-#![expect(unsafe_code, reason = "counts allocations")]
 #![expect(clippy::unwrap_used, reason = "the threads of a test")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicIsize, Ordering};
 use std::thread;
 
 use crossbeam_epoch as epoch;
 use namiki_index::bwtree::BwConfig;
 use namiki_index::contract::KeyShape;
 use namiki_index::{KeyKind, OrderedIndex, PointIndex, Tree};
-
-static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
-
-struct Counting;
+use namiki_platform::live_bytes::CountingAllocator;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: passes every call on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE_BYTES.fetch_add(layout.size() as isize, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE_BYTES.fetch_sub(layout.size() as isize, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Lets the collector free all that is retired, and returns the bytes that remain.
 fn live_after_collection() -> isize {
-    let mut least = isize::MAX;
-    for _ in 0..2_000 {
-        epoch::pin().flush();
-        least = least.min(LIVE_BYTES.load(Ordering::Relaxed));
-    }
-    least
+    CountingAllocator::live_after(|| epoch::pin().flush())
 }
 
 /// Runs `work` for every other number below `keys` on each of two threads, and waits until both are

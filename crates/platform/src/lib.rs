@@ -7,6 +7,7 @@ pub mod counters;
 pub mod disk;
 mod huge_pages;
 mod ids;
+pub mod live_bytes;
 pub mod pin;
 mod prefetch;
 pub mod probe;
