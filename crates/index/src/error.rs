@@ -51,5 +51,5 @@ pub struct UnknownKind {
     /// The name given.
     pub name: String,
     /// The names there are.
-    pub expected: &'static str,
+    pub expected: String,
 }

@@ -12,8 +12,13 @@
 pub mod bwtree;
 #[doc(hidden)]
 pub mod contract;
+mod counters;
 mod error;
+mod growing;
 pub mod key;
+mod leaf_table;
+mod memory;
+mod numbers;
 mod sync;
 mod traits;
 mod tree;

@@ -1,9 +1,9 @@
 //! The atomics of protocols that loom checks: loom's own when it runs them.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64};
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64};
+pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 /// Marks a place where one `SeqCst` access must stand before the next in the single total order.
 ///

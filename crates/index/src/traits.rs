@@ -74,10 +74,14 @@ pub struct Statistics {
     pub inner_nodes: u64,
     /// Levels, leaves included.
     pub height: u64,
-    /// Delta records on top of leaf nodes now.
+    /// Delta records on top of leaf nodes now; in trees without deltas, entries not yet sorted in.
     pub leaf_deltas: u64,
-    /// Delta chains replaced by a base node.
+    /// Most of them on one leaf.
+    pub longest_chain: u64,
+    /// Nodes rebuilt without what their updates left behind.
     pub consolidations: u64,
+    /// The same in vain: somebody changed the node meanwhile.
+    pub consolidations_failed: u64,
     /// Nodes split.
     pub splits: u64,
     /// Nodes merged into their left sibling.
@@ -88,6 +92,8 @@ pub struct Statistics {
     pub root_collapses: u64,
     /// Compare-and-swaps that lost and were repeated or given up.
     pub cas_misses: u64,
+    /// Searches that began again at the root.
+    pub restarts: u64,
 }
 
 /// A map from keys to eight-byte payloads, shared by any number of threads.
@@ -141,6 +147,15 @@ pub trait PointIndex: Send + Sync {
     /// # Errors
     /// As [`insert`](Self::insert).
     fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError>;
+
+    /// Sets a key's payload, adding the key if it is absent, and does not say what it had: a tree that
+    /// need not look need not. It may change the version of the leaf even if the key was present.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    fn put(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {
+        self.write(key, payload).map(drop)
+    }
 
     /// Sets the payload of a key that is present and returns the one it had. `None`: it is absent
     /// and nothing was done.

@@ -11,25 +11,108 @@ use crate::{
     ScanItem, ScanRange, Statistics, UnknownKind,
 };
 
-/// Which tree. The names are those of the benchmark's `--tree`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-#[non_exhaustive]
-pub enum TreeKind {
-    /// The Bw-tree of the paper.
-    #[default]
-    Bwtree,
+/// Defines [`TreeKind`] and [`Tree`] from the list of the trees there are, and `each!`, which calls the
+/// same method of whichever tree it is. The first argument is a dollar sign.
+macro_rules! trees {
+    ($d:tt $(
+        $(#[$attribute:meta])*
+        $kind:ident = $name:literal: $fixed:ident($fixed_tree:ty), $variable:ident($variable_tree:ty);
+    )+) => {
+        /// Which tree. The names are those of the benchmark's `--tree`.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+        #[non_exhaustive]
+        pub enum TreeKind {
+            $($(#[$attribute])* $kind,)+
+        }
+
+        impl TreeKind {
+            /// Every tree there is.
+            pub const ALL: &[Self] = &[$(Self::$kind),+];
+
+            const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)+
+                }
+            }
+        }
+
+        /// Any tree over any kind of keys.
+        #[derive(Debug)]
+        #[non_exhaustive]
+        pub enum Tree {
+            $(
+                #[doc = concat!("`", $name, "`, eight-byte keys.")]
+                $fixed($fixed_tree),
+                #[doc = concat!("`", $name, "`, byte strings.")]
+                $variable($variable_tree),
+            )+
+        }
+
+        impl Tree {
+            /// An empty tree with its default sizes.
+            #[must_use]
+            pub fn new(kind: TreeKind, keys: KeyKind) -> Self {
+                match (kind, keys) {
+                    $(
+                        (TreeKind::$kind, KeyKind::Fixed8) => Self::$fixed(Default::default()),
+                        (TreeKind::$kind, KeyKind::Variable) => Self::$variable(Default::default()),
+                    )+
+                }
+            }
+
+            /// Which tree this is.
+            #[must_use]
+            pub const fn kind(&self) -> TreeKind {
+                match self {
+                    $(Self::$fixed(_) | Self::$variable(_) => TreeKind::$kind,)+
+                }
+            }
+
+            /// What its keys are.
+            #[must_use]
+            pub const fn key_kind(&self) -> KeyKind {
+                match self {
+                    $(
+                        Self::$fixed(_) => KeyKind::Fixed8,
+                        Self::$variable(_) => KeyKind::Variable,
+                    )+
+                }
+            }
+        }
+
+        macro_rules! each {
+            ($d self:ident, $d tree:ident => $d call:expr) => {
+                match $d self {
+                    $(
+                        Tree::$fixed($d tree) => $d call,
+                        Tree::$variable($d tree) => $d call,
+                    )+
+                }
+            };
+        }
+    };
 }
 
-impl TreeKind {
-    /// Every tree there is.
-    pub const ALL: &[Self] = &[Self::Bwtree];
+trees! { $
+    /// The Bw-tree of the paper.
+    #[default]
+    Bwtree = "bwtree": BwtreeFixed8(FixedBwTree), BwtreeVariable(VariableBwTree);
+}
+
+impl Tree {
+    /// An empty Bw-tree with the given sizes.
+    #[must_use]
+    pub fn bwtree(keys: KeyKind, config: BwConfig) -> Self {
+        match keys {
+            KeyKind::Fixed8 => Self::BwtreeFixed8(FixedBwTree::new(config)),
+            KeyKind::Variable => Self::BwtreeVariable(VariableBwTree::new(config)),
+        }
+    }
 }
 
 impl fmt::Display for TreeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Bwtree => "bwtree",
-        })
+        f.pad(self.name())
     }
 }
 
@@ -37,14 +120,16 @@ impl FromStr for TreeKind {
     type Err = UnknownKind;
 
     fn from_str(name: &str) -> Result<Self, UnknownKind> {
-        match name {
-            "bwtree" => Ok(Self::Bwtree),
-            _ => Err(UnknownKind {
-                what: "tree",
-                name: name.to_owned(),
-                expected: "bwtree",
-            }),
-        }
+        let known = Self::ALL.iter().find(|kind| kind.name() == name);
+        known.copied().ok_or_else(|| UnknownKind {
+            what: "tree",
+            name: name.to_owned(),
+            expected: Self::ALL
+                .iter()
+                .map(|kind| kind.name())
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
     }
 }
 
@@ -90,66 +175,10 @@ impl FromStr for KeyKind {
             _ => Err(UnknownKind {
                 what: "kind of key",
                 name: name.to_owned(),
-                expected: "fixed8, variable",
+                expected: "fixed8, variable".to_owned(),
             }),
         }
     }
-}
-
-/// Any tree over any kind of keys.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Tree {
-    /// Bw-tree, eight-byte keys.
-    BwtreeFixed8(FixedBwTree),
-    /// Bw-tree, byte strings.
-    BwtreeVariable(VariableBwTree),
-}
-
-impl Tree {
-    /// An empty tree with its default sizes.
-    #[must_use]
-    pub fn new(kind: TreeKind, keys: KeyKind) -> Self {
-        match kind {
-            TreeKind::Bwtree => Self::bwtree(keys, BwConfig::default()),
-        }
-    }
-
-    /// An empty Bw-tree with the given sizes.
-    #[must_use]
-    pub fn bwtree(keys: KeyKind, config: BwConfig) -> Self {
-        match keys {
-            KeyKind::Fixed8 => Self::BwtreeFixed8(FixedBwTree::new(config)),
-            KeyKind::Variable => Self::BwtreeVariable(VariableBwTree::new(config)),
-        }
-    }
-
-    /// Which tree this is.
-    #[must_use]
-    pub const fn kind(&self) -> TreeKind {
-        match self {
-            Self::BwtreeFixed8(_) | Self::BwtreeVariable(_) => TreeKind::Bwtree,
-        }
-    }
-
-    /// What its keys are.
-    #[must_use]
-    pub const fn key_kind(&self) -> KeyKind {
-        match self {
-            Self::BwtreeFixed8(_) => KeyKind::Fixed8,
-            Self::BwtreeVariable(_) => KeyKind::Variable,
-        }
-    }
-}
-
-/// Calls the same method of whichever tree it is.
-macro_rules! each {
-    ($self:ident, $tree:ident => $call:expr) => {
-        match $self {
-            Tree::BwtreeFixed8($tree) => $call,
-            Tree::BwtreeVariable($tree) => $call,
-        }
-    };
 }
 
 impl PointIndex for Tree {
@@ -176,6 +205,10 @@ impl PointIndex for Tree {
 
     fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
         each!(self, tree => tree.write(key, payload))
+    }
+
+    fn put(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {
+        each!(self, tree => tree.put(key, payload))
     }
 
     fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {

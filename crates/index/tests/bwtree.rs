@@ -1,10 +1,9 @@
 //! The Bw-tree under the contract suite. Small pages make structure changes happen all the time.
 #![cfg(not(loom))]
 
-use namiki_index::PointIndex;
-use namiki_index::bwtree::{BwConfig, BwTree, FixedBwTree, VariableBwTree};
-use namiki_index::contract::{self, KeyShape, Load};
-use namiki_index::key::Key;
+use namiki_index::bwtree::{BwConfig, FixedBwTree, VariableBwTree};
+use namiki_index::contract::{self, KeyShape};
+use namiki_index::{PointIndex, ordered_contract};
 use namiki_platform::random::Random;
 
 fn small() -> BwConfig {
@@ -17,181 +16,25 @@ fn small() -> BwConfig {
     }
 }
 
-/// Runs a test for every kind of key and the shapes that go with it, with two page sizes.
-fn for_each_tree(test: impl Fn(Case)) {
-    for config in [BwConfig::tiny(), small()] {
-        for shape in KeyShape::FIXED {
-            test(Case::Fixed(FixedBwTree::new(config), *shape));
-        }
-        for shape in KeyShape::VARIABLE {
-            test(Case::Variable(VariableBwTree::new(config), *shape));
-        }
-    }
-}
-
-enum Case {
-    Fixed(FixedBwTree, KeyShape),
-    Variable(VariableBwTree, KeyShape),
-}
-
-/// Calls a generic contract function with the tree of a case.
-macro_rules! with {
-    ($case:expr, $tree:ident, $shape:ident => $body:expr) => {
-        match $case {
-            Case::Fixed($tree, $shape) => $body,
-            Case::Variable($tree, $shape) => $body,
-        }
-    };
-}
-
-/// An emptied tree is one leaf again.
-fn collapsed<K: Key>(tree: &BwTree<K>) {
-    let statistics = tree.statistics();
-    assert_eq!(
-        (statistics.leaves, statistics.inner_nodes),
-        (1, 0),
-        "{statistics:?}"
-    );
-}
-
-#[test]
-fn matches_a_sorted_map() {
-    for seed in 0..4 {
-        for_each_tree(|case| {
-            with!(case, tree, shape => {
-                let huge = shape == KeyShape::Huge;
-                let (keys, steps) = if huge { (60, 2_000) } else { (400, 8_000) };
-                contract::matches_a_sorted_map(&tree, shape, keys, steps, seed);
-                collapsed(&tree);
-            });
-        });
-    }
+ordered_contract! {
+    fixed: [
+        || FixedBwTree::new(BwConfig::tiny()),
+        || FixedBwTree::new(small()),
+    ],
+    variable: [
+        || VariableBwTree::new(BwConfig::tiny()),
+        || VariableBwTree::new(small()),
+    ],
 }
 
 #[test]
 fn matches_a_sorted_map_with_default_pages() {
     let tree = FixedBwTree::default();
     contract::matches_a_sorted_map(&tree, KeyShape::Sparse, 20_000, 200_000, 7);
-    collapsed(&tree);
+    assert_eq!(tree.statistics().height, 1);
     let tree = VariableBwTree::default();
     contract::matches_a_sorted_map(&tree, KeyShape::Nested, 20_000, 200_000, 8);
-    collapsed(&tree);
-}
-
-#[test]
-fn updates_and_consolidations_keep_the_version() {
-    for_each_tree(|case| {
-        with!(case, tree, shape =>
-            contract::updates_and_consolidations_keep_the_version(&tree, shape));
-    });
-}
-
-#[test]
-fn deletes_and_inserts_change_the_version() {
-    for_each_tree(|case| {
-        with!(case, tree, shape => if shape != KeyShape::Huge {
-            contract::deletes_and_inserts_change_the_version(&tree, shape, 11);
-        });
-    });
-}
-
-#[test]
-fn inserts_report_versions_and_splits() {
-    for_each_tree(|case| {
-        with!(case, tree, shape => if shape != KeyShape::Huge {
-            contract::inserts_report_versions_and_splits(&tree, shape, 12);
-        });
-    });
-}
-
-#[test]
-fn no_insert_slips_past_a_successful_check() {
-    contract::no_insert_slips_past_a_successful_check(
-        || FixedBwTree::new(BwConfig::tiny()),
-        KeyShape::Dense,
-        400,
-        13,
-    );
-}
-
-/// Few keys on few leaves; more keys than a leaf has; few keys among many that come and go.
-#[test]
-fn point_operations_are_linearizable() {
-    for (keys, apart) in [(3, 1), (60, 1), (1_500, 300)] {
-        for_each_tree(|case| {
-            let load = Load {
-                threads: 4,
-                operations: 3_000,
-                keys,
-                seed: 14,
-            };
-            with!(case, tree, shape => if shape != KeyShape::Huge {
-                contract::point_operations_are_linearizable(&tree, shape, load, apart);
-            });
-        });
-    }
-}
-
-#[test]
-fn scans_and_point_operations_are_linearizable() {
-    for (keys, apart) in [(12, 1), (400, 40)] {
-        for_each_tree(|case| {
-            let load = Load {
-                threads: 4,
-                operations: 3_000,
-                keys,
-                seed: 17,
-            };
-            with!(case, tree, shape => if shape != KeyShape::Huge {
-                contract::scans_and_point_operations_are_linearizable(&tree, shape, load, apart);
-            });
-        });
-    }
-}
-
-#[test]
-fn scans_never_miss_or_double_a_key_that_stays() {
-    for_each_tree(|case| {
-        let load = Load {
-            threads: 3,
-            operations: 8_000,
-            keys: 1_000,
-            seed: 15,
-        };
-        with!(case, tree, shape => if shape != KeyShape::Huge {
-            contract::scans_never_miss_or_double_a_key_that_stays(&tree, shape, load);
-        });
-    });
-}
-
-#[test]
-fn gets_never_miss_a_key_that_stays() {
-    for_each_tree(|case| {
-        let load = Load {
-            threads: 3,
-            operations: 8_000,
-            keys: 400,
-            seed: 18,
-        };
-        with!(case, tree, shape => if shape != KeyShape::Huge {
-            contract::gets_never_miss_a_key_that_stays(&tree, shape, load);
-        });
-    });
-}
-
-#[test]
-fn churn_keeps_the_tree_sound() {
-    for_each_tree(|case| {
-        let load = Load {
-            threads: 4,
-            operations: 0,
-            keys: 2_000,
-            seed: 16,
-        };
-        with!(case, tree, shape => if shape != KeyShape::Huge {
-            contract::churn_keeps_the_tree_sound(&tree, shape, load);
-        });
-    });
+    assert_eq!(tree.statistics().height, 1);
 }
 
 /// Readers shorten chains as they pass, which must not keep full pages from being split.

@@ -9,7 +9,7 @@ use std::thread;
 use crossbeam_epoch as epoch;
 use namiki_index::bwtree::BwConfig;
 use namiki_index::contract::KeyShape;
-use namiki_index::{KeyKind, OrderedIndex, PointIndex, Tree};
+use namiki_index::{KeyKind, OrderedIndex, PointIndex, Tree, TreeKind};
 use namiki_platform::live_bytes::CountingAllocator;
 
 #[global_allocator]
@@ -66,61 +66,69 @@ fn memory_comes_back_when_a_tree_is_emptied_and_when_it_is_dropped() {
         (KeyKind::Fixed8, KeyShape::Sparse),
         (KeyKind::Variable, KeyShape::SharedPrefix),
     ] {
-        let start = live_after_collection();
-        let tree = Tree::bwtree(kind, sizes);
-        let new = tree.memory_bytes();
-        let keys = 20_000;
-        let mut emptied = Vec::new();
-        for _ in 0..3 {
-            fill(&tree, shape, keys);
-            let full = live_after_collection() - start;
-            let counted = tree.memory_bytes() as isize;
-            assert!(
-                full > 20 * keys as isize,
-                "{kind}: {full} bytes for {keys} keys"
-            );
-            assert!(
-                (full - counted).abs() < full / 10,
-                "{kind}: {counted} counted, {full} live"
-            );
-            empty(&tree, shape, keys);
-            assert_eq!(tree.len(), 0);
-            let statistics = tree.statistics();
-            assert!(
-                statistics.leaves < 10 && statistics.inner_nodes < 10,
-                "{statistics:?}"
-            );
-            // The mapping table stays, as large as the tree once was; the nodes go.
-            let counted = tree.memory_bytes();
-            assert!(
-                counted < new + 600_000,
-                "{kind}: {counted} bytes when empty, {new} when new"
-            );
-            emptied.push(live_after_collection() - start - counted as isize);
+        gives_back_what_it_took(|| Tree::bwtree(kind, sizes), shape);
+        for tree in TreeKind::ALL {
+            gives_back_what_it_took(|| Tree::new(*tree, kind), shape);
         }
-        // What the tree does not know of is next to nothing, and does not add up over the rounds.
-        assert!(
-            emptied.iter().all(|bytes| bytes.abs() < 20_000),
-            "{kind}: {emptied:?} bytes more than counted when empty"
-        );
-
-        // A load that fails gives back what it had built.
-        let before = live_after_collection();
-        let bad = (0..5_000).map(|n| (shape.key(if n == 4_000 { 0 } else { n * 2 + 2 }), n));
-        let refused = Tree::bwtree(kind, sizes);
-        let mut sorted: Vec<_> = bad.collect();
-        sorted[..4_000].sort();
-        assert!(refused.bulk_load(sorted).is_err());
-        assert_eq!(refused.len(), 0);
-        drop(refused);
-        assert!(live_after_collection() <= before + 2_000);
-
-        fill(&tree, shape, keys);
-        drop(tree);
-        let left = live_after_collection() - start;
-        assert!(
-            left < 20_000,
-            "{kind}: {left} bytes left after the tree is dropped"
-        );
     }
+}
+
+fn gives_back_what_it_took(make: impl Fn() -> Tree, shape: KeyShape) {
+    let start = live_after_collection();
+    let tree = make();
+    let kind = format!("{}, {}", tree.kind(), tree.key_kind());
+    let new = tree.memory_bytes();
+    let keys = 20_000;
+    let mut emptied = Vec::new();
+    for _ in 0..3 {
+        fill(&tree, shape, keys);
+        let full = live_after_collection() - start;
+        let counted = tree.memory_bytes() as isize;
+        assert!(
+            full > 20 * keys as isize,
+            "{kind}: {full} bytes for {keys} keys"
+        );
+        assert!(
+            (full - counted).abs() < full / 10,
+            "{kind}: {counted} counted, {full} live"
+        );
+        empty(&tree, shape, keys);
+        assert_eq!(tree.len(), 0);
+        let statistics = tree.statistics();
+        assert!(
+            statistics.leaves < 10 && statistics.inner_nodes < 10,
+            "{statistics:?}"
+        );
+        // The mapping table stays, as large as the tree once was; the nodes go.
+        let counted = tree.memory_bytes();
+        assert!(
+            counted < new + 600_000,
+            "{kind}: {counted} bytes when empty, {new} when new"
+        );
+        emptied.push(live_after_collection() - start - counted as isize);
+    }
+    // What the tree does not know of is next to nothing, and does not add up over the rounds.
+    assert!(
+        emptied.iter().all(|bytes| bytes.abs() < 20_000),
+        "{kind}: {emptied:?} bytes more than counted when empty"
+    );
+
+    // A load that fails gives back what it had built.
+    let before = live_after_collection();
+    let bad = (0..5_000).map(|n| (shape.key(if n == 4_000 { 0 } else { n * 2 + 2 }), n));
+    let refused = make();
+    let mut sorted: Vec<_> = bad.collect();
+    sorted[..4_000].sort();
+    assert!(refused.bulk_load(sorted).is_err());
+    assert_eq!(refused.len(), 0);
+    drop(refused);
+    assert!(live_after_collection() <= before + 2_000);
+
+    fill(&tree, shape, keys);
+    drop(tree);
+    let left = live_after_collection() - start;
+    assert!(
+        left < 20_000,
+        "{kind}: {left} bytes left after the tree is dropped"
+    );
 }

@@ -13,8 +13,8 @@ use super::BwTree;
 use super::base;
 use super::mapping::PageId;
 use super::node::{BaseHeader, NodeRef, OwnedNode};
-use super::statistics::Event;
 use crate::IndexError;
+use crate::counters::Event;
 use crate::key::Key;
 
 /// Keys gathered for one leaf, each in its own bytes.

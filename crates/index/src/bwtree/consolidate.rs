@@ -24,7 +24,7 @@ use super::mapping::PageId;
 use super::node::{BaseHeader, Kind, NodeRef};
 use super::search::Place;
 use super::split::SplitDone;
-use super::statistics::Event;
+use crate::counters::Event;
 use crate::key::Key;
 
 /// One in this many of those that meet a leaf with deltas consolidates it.
@@ -219,7 +219,7 @@ impl<K: Key> BwTree<K> {
                 Some(new)
             }
             Err(_) => {
-                self.counters.add(Event::CasMiss);
+                self.counters.add(Event::FailedConsolidation);
                 None
             }
         }

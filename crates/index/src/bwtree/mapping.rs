@@ -1,8 +1,8 @@
 //! The mapping table: page id → head of that page's delta chain, and the page's stamps.
 //!
 //! Every pointer between Bw-tree pages is a page id, so replacing a page is one compare-and-swap here
-//! and no parent needs to know. The table grows by chunks that double in size and never move, so
-//! growth stops nobody (trap "fixed-size mapping tables"). Heads are packed apart from the stamps,
+//! and no parent needs to know. The table grows by chunks that never move (`growing.rs`), so growth
+//! stops nobody (trap "fixed-size mapping tables"). Heads are packed apart from the stamps,
 //! which a lookup that finds its key never touches.
 //!
 //! # Invariants
@@ -20,17 +20,18 @@
     reason = "turns table slots into node references and retires old chains"
 )]
 
-use std::array;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crossbeam_epoch::Guard;
 use namiki_platform::prefetch;
 
 use super::node::{Header, Kind, NodeRef, OwnedNode, free_chain, free_one};
 use super::stamps::{StampTable, Stamps};
+use crate::growing::GrowingArray;
 use crate::key::Key;
+use crate::numbers::Numbers;
 
 /// The number of a Bw-tree page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +43,7 @@ impl PageId {
     pub(super) const NONE: Self = Self(u32::MAX);
 
     /// Bits of the number of a page that there is.
-    pub(super) const BITS: u32 = 28;
+    pub(super) const BITS: u32 = GrowingArray::<()>::BITS;
 
     /// The child that an entry of an inner node leads to; above its number is a hint (`hint.rs`).
     #[inline]
@@ -51,82 +52,36 @@ impl PageId {
     }
 }
 
-/// Slots of the first chunk; each further chunk has twice as many as the one before.
-const FIRST_BITS: u32 = 10;
-const CHUNKS: usize = (PageId::BITS + 1 - FIRST_BITS) as usize;
-const PAGES_MAX: u32 = 1 << PageId::BITS;
-
 /// What a page has beside its head.
 struct Side {
     stamps: Stamps,
     /// Where the counter of the next leaf with this number starts.
     floor: AtomicU64,
-    /// While the id is free: the next free one.
-    next_free: AtomicU32,
-}
-
-struct Chunk<K: Key> {
-    heads: AtomicPtr<AtomicPtr<Header<K>>>,
-    sides: AtomicPtr<Side>,
 }
 
 /// The table. Shared with the collector, which returns page ids to it.
 pub(super) struct Mapping<K: Key> {
-    chunks: [Chunk<K>; CHUNKS],
-    /// The first id never used.
-    fresh: AtomicU32,
-    /// Stack of free ids: count of changes in the upper half (so that a slow pop cannot mistake a
-    /// returned id for an unmoved one), top of the stack in the lower.
-    free: AtomicU64,
-}
-
-/// Chunk and place in it of a page id.
-#[inline]
-fn locate(id: PageId) -> (usize, usize) {
-    let number = id.0 + (1 << FIRST_BITS);
-    let chunk = number.ilog2() - FIRST_BITS;
-    (
-        chunk as usize,
-        (number - (1 << (chunk + FIRST_BITS))) as usize,
-    )
-}
-
-fn chunk_len(chunk: usize) -> usize {
-    1 << (chunk + FIRST_BITS as usize)
+    heads: GrowingArray<AtomicPtr<Header<K>>>,
+    sides: GrowingArray<Side>,
+    ids: Numbers,
 }
 
 impl<K: Key> Mapping<K> {
     pub(super) fn new() -> Self {
         Self {
-            chunks: array::from_fn(|_| Chunk {
-                heads: AtomicPtr::new(ptr::null_mut()),
-                sides: AtomicPtr::new(ptr::null_mut()),
-            }),
-            fresh: AtomicU32::new(0),
-            free: AtomicU64::new(u64::from(PageId::NONE.0)),
+            heads: GrowingArray::new(),
+            sides: GrowingArray::new(),
+            ids: Numbers::new(),
         }
     }
 
     #[inline]
     fn slot(&self, id: PageId) -> Option<&AtomicPtr<Header<K>>> {
-        if id.0 >= PAGES_MAX {
-            return None;
-        }
-        let (chunk, place) = locate(id);
-        let heads = self.chunks[chunk].heads.load(Ordering::Acquire);
-        // SAFETY: a non-null array has `chunk_len(chunk)` initialised slots, `place` is less, and it
-        // lives as long as the table. `Acquire` pairs with the `AcqRel` that published it in `grow`.
-        (!heads.is_null()).then(|| unsafe { &*heads.add(place) })
+        self.heads.get(id.0)
     }
 
     fn side(&self, id: PageId) -> Option<&Side> {
-        if id.0 >= PAGES_MAX {
-            return None;
-        }
-        let (chunk, place) = locate(id);
-        let sides = self.chunks[chunk].sides.load(Ordering::Acquire);
-        // SAFETY: as in `slot`.
-        (!sides.is_null()).then(|| unsafe { &*sides.add(place) })
+        self.sides.get(id.0)
     }
 
     /// The counter that a new leaf with this number starts with (M4).
@@ -244,48 +199,13 @@ impl<K: Key> Mapping<K> {
 
     /// Takes a page id, or `None` if all are in use. Its slot is empty until `fill`.
     pub(super) fn allocate(&self) -> Option<PageId> {
-        let mut top = self.free.load(Ordering::Acquire);
-        while top as u32 != PageId::NONE.0 {
-            let id = PageId(top as u32);
-            let next = self.side(id)?.next_free.load(Ordering::Relaxed);
-            let popped = ((top >> 32) + 1) << 32 | u64::from(next);
-            // `Acquire` pairs with the `Release` of the `release` that pushed the id.
-            match self
-                .free
-                .compare_exchange_weak(top, popped, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => return Some(id),
-                Err(now) => top = now,
-            }
-        }
-        let mut id = self.fresh.load(Ordering::Relaxed);
-        loop {
-            if id >= PAGES_MAX {
-                return None;
-            }
-            match self
-                .fresh
-                .compare_exchange_weak(id, id + 1, Ordering::Relaxed, Ordering::Relaxed)
-            {
-                Ok(_) => break,
-                Err(now) => id = now,
-            }
-        }
-        self.grow(locate(PageId(id)).0);
-        Some(PageId(id))
-    }
-
-    /// Makes sure that a chunk exists. Several threads may try, one array wins.
-    fn grow(&self, chunk: usize) {
-        let len = chunk_len(chunk);
-        publish(&self.chunks[chunk].sides, len, || Side {
+        let id = self.ids.take()?;
+        self.sides.reach(id, || Side {
             stamps: Stamps::new(),
             floor: AtomicU64::new(0),
-            next_free: AtomicU32::new(PageId::NONE.0),
         });
-        publish(&self.chunks[chunk].heads, len, || {
-            AtomicPtr::new(ptr::null_mut())
-        });
+        self.heads.reach(id, || AtomicPtr::new(ptr::null_mut()));
+        Some(PageId(id))
     }
 
     /// Publishes the first node of a page taken with `allocate` (M1).
@@ -335,38 +255,17 @@ impl<K: Key> Mapping<K> {
     }
 
     fn release(&self, id: PageId) {
-        let Some(side) = self.side(id) else {
-            return;
-        };
-        let mut top = self.free.load(Ordering::Relaxed);
-        loop {
-            side.next_free.store(top as u32, Ordering::Relaxed);
-            let pushed = ((top >> 32) + 1) << 32 | u64::from(id.0);
-            // `Release` pairs with the `Acquire` of `allocate`: it sees the slot emptied and the
-            // link set.
-            match self
-                .free
-                .compare_exchange_weak(top, pushed, Ordering::AcqRel, Ordering::Relaxed)
-            {
-                Ok(_) => return,
-                Err(now) => top = now,
-            }
-        }
+        self.ids.give_back(id.0);
     }
 
     /// All ids ever given out, some of which may be free.
     pub(super) fn ids(&self) -> impl Iterator<Item = PageId> + use<K> {
-        (0..self.fresh.load(Ordering::Acquire)).map(PageId)
+        self.ids.ever().map(PageId)
     }
 
     /// Bytes of the table itself.
     pub(super) fn bytes(&self) -> usize {
-        let slot = size_of::<AtomicPtr<Header<K>>>() + size_of::<Side>();
-        let there = |chunk: &usize| !self.chunks[*chunk].heads.load(Ordering::Relaxed).is_null();
-        (0..CHUNKS)
-            .filter(there)
-            .map(|chunk| chunk_len(chunk) * slot)
-            .sum()
+        self.heads.bytes() + self.sides.bytes() + self.ids.bytes()
     }
 }
 
@@ -376,43 +275,12 @@ impl<K: Key> StampTable for Mapping<K> {
     }
 }
 
-/// Puts a fresh array behind `place` unless there is one.
-fn publish<T>(place: &AtomicPtr<T>, len: usize, make: impl FnMut() -> T) {
-    if !place.load(Ordering::Acquire).is_null() {
-        return;
-    }
-    let mut make = make;
-    let array: Box<[T]> = (0..len).map(|_| make()).collect();
-    let array = Box::into_raw(array).cast::<T>();
-    // `AcqRel`: the array's content is published with its address.
-    let exchange =
-        place.compare_exchange(ptr::null_mut(), array, Ordering::AcqRel, Ordering::Acquire);
-    if exchange.is_err() {
-        // SAFETY: it came from a boxed slice of `len` above and was not published.
-        drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(array, len)) });
-    }
-}
-
 impl<K: Key> Drop for Mapping<K> {
     fn drop(&mut self) {
-        for chunk in 0..CHUNKS {
-            let len = chunk_len(chunk);
-            let heads = *self.chunks[chunk].heads.get_mut();
-            if !heads.is_null() {
-                // SAFETY: a boxed slice of this length (`publish`); nobody else has the table.
-                let heads = unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(heads, len)) };
-                for mut head in heads {
-                    // SAFETY: `&mut self`: no thread uses the tree, and retired chains are not in
-                    // the table, so each chain here is owned by its slot alone. A removed page does
-                    // not own what its sibling took (every operation finishes its merge).
-                    unsafe { free_chain(*head.get_mut()) };
-                }
-            }
-            let sides = *self.chunks[chunk].sides.get_mut();
-            if !sides.is_null() {
-                // SAFETY: as above.
-                drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(sides, len)) });
-            }
-        }
+        // SAFETY: `&mut self`: no thread uses the tree, and retired chains are not in the table, so
+        // each chain here is owned by its slot alone. A removed page does not own what its sibling
+        // took (every operation finishes its merge).
+        self.heads
+            .for_each_mut(|head| unsafe { free_chain(*head.get_mut()) });
     }
 }

@@ -36,13 +36,18 @@ use super::mapping::PageId;
 use super::node::{Change, Kind, NodeRef, OwnedNode};
 use super::search::{At, Below, Last, Place};
 use super::stamps::StampTable;
-use super::statistics::Event;
+use crate::counters::Event;
 use crate::key::Key;
 
 /// How often a thread tries to begin a merge that others get in the way of.
 const ATTEMPTS: usize = 4;
 
 impl<K: Key> BwTree<K> {
+    /// Tells whether the tree has shrunk between two calls.
+    fn merges_and_collapses(&self) -> u64 {
+        self.counters.sum(Event::Merge) + self.counters.sum(Event::RootCollapse)
+    }
+
     /// Merges the page with a sibling if it has become small and the two fit into one; replaces a
     /// root with a single child by that child.
     pub(super) fn shrink(&self, place: Place<'_, K>, guard: &Guard) {
@@ -82,9 +87,9 @@ impl<K: Key> BwTree<K> {
         let Some(key) = key.filter(|key| !head.is_left_of(At(*key))) else {
             // An only child. Once the parent has been merged there will be siblings.
             if level + 1 == head.level() && head.len() == 1 {
-                let before = self.counters.merges_and_collapses();
+                let before = self.merges_and_collapses();
                 self.shrink(parent, guard);
-                return self.counters.merges_and_collapses() == before;
+                return self.merges_and_collapses() == before;
             }
             return true;
         };

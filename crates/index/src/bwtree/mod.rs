@@ -57,8 +57,8 @@ use self::mapping::{Mapping, PageId};
 use self::node::BaseHeader;
 use self::root::Root;
 use self::stamps::StampTable;
-use self::statistics::Counters;
 use self::write::Change;
+use crate::counters::Counters;
 use crate::key::{Fixed8, Key, Variable};
 use crate::{
     GetOrInsert, IndexError, InsertOutcome, LeafVersion, Lookup, OrderedIndex, PointIndex,

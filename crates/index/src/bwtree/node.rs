@@ -31,7 +31,7 @@
     reason = "nodes have trailing arrays and are shared through raw pointers"
 )]
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, handle_alloc_error};
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::size_of;
@@ -39,6 +39,7 @@ use std::ptr::{self, NonNull};
 
 use super::mapping::PageId;
 use crate::key::Key;
+use crate::memory;
 
 /// What a node is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,11 +174,7 @@ impl<K: Key> OwnedNode<K> {
             handle_alloc_error(layout(kind, bytes));
         };
         let layout = layout(kind, bytes);
-        // SAFETY: `layout` is not empty, every node has a header.
-        let memory = unsafe { alloc(layout) }.cast::<Header<K>>();
-        let Some(pointer) = NonNull::new(memory) else {
-            handle_alloc_error(layout)
-        };
+        let pointer = memory::allocate(layout).cast::<Header<K>>();
         // SAFETY: `pointer` is fresh memory of at least a header's size, aligned to 8 or more.
         unsafe { pointer.write(header(bytes_stored)) };
         Self(pointer)
@@ -477,7 +474,7 @@ unsafe fn free<K: Key>(node: NonNull<Header<K>>) {
     unsafe {
         let header = node.as_ref();
         let layout = layout(header.kind, header.bytes as usize);
-        dealloc(node.as_ptr().cast(), layout);
+        memory::free(node.cast(), layout);
     }
 }
 

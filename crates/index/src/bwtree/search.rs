@@ -20,6 +20,7 @@ use super::BwTree;
 use super::hint::Way;
 use super::mapping::PageId;
 use super::node::{Kind, NodeRef};
+use crate::counters::Event;
 use crate::key::Key;
 
 /// A place in the order of keys.
@@ -246,10 +247,12 @@ impl<K: Key> BwTree<K> {
             loop {
                 // An empty slot: the page went away between reading its id and its slot.
                 let Some(head) = self.mapping.load(way.child, guard) else {
+                    self.counters.add(Event::Restart);
                     continue 'restart;
                 };
                 if head.is_removed() {
                     self.help_removal(way.child, head, guard);
+                    self.counters.add(Event::Restart);
                     continue 'restart;
                 }
                 way.correct(head);

@@ -30,8 +30,8 @@ use super::mapping::PageId;
 use super::node::{BaseHeader, Change, Kind, NodeRef, OwnedNode};
 use super::search::{At, Place};
 use super::stamps::StampTable;
-use super::statistics::Event;
 use crate::LeafVersion;
+use crate::counters::Event;
 use crate::key::Key;
 
 /// A split that this thread carried out.

@@ -12,7 +12,7 @@ use super::BwTree;
 use super::consolidate::Resize;
 use super::node::{Kind, OwnedNode};
 use super::search::{At, Place};
-use super::statistics::Event;
+use crate::counters::Event;
 use crate::key::Key;
 use crate::{IndexError, Inserted};
 

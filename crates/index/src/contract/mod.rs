@@ -12,6 +12,7 @@ mod linearizability;
 mod model;
 mod phantoms;
 mod staying;
+mod suite;
 
 pub use churn::churn_keeps_the_tree_sound;
 pub use concurrent::{
@@ -24,3 +25,4 @@ pub use phantoms::{
     no_insert_slips_past_a_successful_check, updates_and_consolidations_keep_the_version,
 };
 pub use staying::{gets_never_miss_a_key_that_stays, scans_never_miss_or_double_a_key_that_stays};
+pub use suite::Subject;
