@@ -19,6 +19,7 @@ pub mod key;
 mod leaf_table;
 mod memory;
 mod numbers;
+mod range;
 mod sync;
 mod traits;
 mod tree;

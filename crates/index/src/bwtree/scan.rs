@@ -22,28 +22,11 @@ use super::consolidate::collect;
 use super::node::{Kind, NodeRef};
 use super::search::{At, Below, Last, Place};
 use crate::key::Key;
+use crate::range::{after_start, before_end, parse_bound};
 use crate::{Direction, IndexError, ScanItem, ScanRange};
 
 /// Leaves visited under one pin.
 const LEAVES_PER_PIN: usize = 64;
-
-/// Whether a key is right of the start of a range.
-fn after_start<K: Key>(start: Bound<K::Ref<'_>>, key: K::Ref<'_>) -> bool {
-    match start {
-        Bound::Unbounded => true,
-        Bound::Included(start) => K::cmp(key, start) != Ordering::Less,
-        Bound::Excluded(start) => K::cmp(key, start) == Ordering::Greater,
-    }
-}
-
-/// Whether a key is left of the end of a range.
-fn before_end<K: Key>(end: Bound<K::Ref<'_>>, key: K::Ref<'_>) -> bool {
-    match end {
-        Bound::Unbounded => true,
-        Bound::Included(end) => K::cmp(key, end) != Ordering::Greater,
-        Bound::Excluded(end) => K::cmp(key, end) == Ordering::Less,
-    }
-}
 
 /// The entries of a leaf: those of a base node, or of a chain flattened into a buffer.
 enum Entries<'a, 'g, K: Key> {
@@ -87,14 +70,7 @@ impl<K: Key> BwTree<K> {
         range: ScanRange<'_>,
         mut visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        let parse = |bound: Bound<_>| -> Result<Bound<K::Ref<'_>>, IndexError> {
-            Ok(match bound {
-                Bound::Included(key) => Bound::Included(K::parse(key)?),
-                Bound::Excluded(key) => Bound::Excluded(K::parse(key)?),
-                Bound::Unbounded => Bound::Unbounded,
-            })
-        };
-        let (start, end) = (parse(range.start)?, parse(range.end)?);
+        let (start, end) = (parse_bound::<K>(range.start)?, parse_bound::<K>(range.end)?);
         // Where to go on after a re-pin: the fence the last leaf ended at.
         let mut resume: Option<Vec<u8>> = None;
         loop {
