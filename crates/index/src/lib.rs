@@ -19,6 +19,7 @@ pub mod key;
 mod leaf_table;
 mod memory;
 mod numbers;
+mod pairs;
 mod range;
 mod sync;
 mod traits;
@@ -26,6 +27,7 @@ mod tree;
 mod version;
 
 pub use error::{IndexError, UnknownKind};
+pub use pairs::{PairItem, PairOutcome, Pairs};
 pub use traits::{
     Direction, GetOrInsert, InsertOutcome, Inserted, Lookup, OrderedIndex, PointIndex, ScanItem,
     ScanRange, Statistics,
