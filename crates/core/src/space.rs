@@ -120,10 +120,7 @@ impl Space {
 
     /// The key's record, or the leaf that says that it has none.
     pub(crate) fn find(&self, key: &[u8]) -> Result<Result<RecordRef, LeafVersion>, IndexError> {
-        Ok(match self.tree.get(key)? {
-            Lookup::Found(payload) => Ok(Self::record(payload)),
-            Lookup::Missing(leaf) => Err(leaf),
-        })
+        Ok(Self::found(self.tree.get(key)?))
     }
 
     /// Whether the table can hold the key.
@@ -137,11 +134,12 @@ impl Space {
         self.tree.get_many(keys, out)
     }
 
-    /// The record that a look-up in a table's index found.
-    pub(crate) fn found(lookup: Lookup) -> Option<RecordRef> {
+    /// The record that a look-up in a table's index found, or the leaf that says that there is none.
+    #[inline]
+    pub(crate) fn found(lookup: Lookup) -> Result<RecordRef, LeafVersion> {
         match lookup {
-            Lookup::Found(payload) => Some(Self::record(payload)),
-            Lookup::Missing(_) => None,
+            Lookup::Found(payload) => Ok(Self::record(payload)),
+            Lookup::Missing(leaf) => Err(leaf),
         }
     }
 

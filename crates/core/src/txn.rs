@@ -31,8 +31,8 @@ use crate::ticket::{self, Ticket};
 const READ_SPINS: u32 = 64;
 const READ_YIELDS: u32 = 64;
 
-/// Writes whose records are looked up together.
-const PLACED_TOGETHER: usize = 16;
+/// Keys that are looked up together.
+pub(crate) const FOUND_TOGETHER: usize = 16;
 
 /// A running transaction.
 ///
@@ -275,6 +275,47 @@ impl Transaction {
         self.value_of(record)
     }
 
+    /// Visits the values of some keys, at most [`FOUND_TOGETHER`], as [`Transaction::get_bytes`] gives
+    /// them. The cache misses of their look-ups overlap, and then those of their records.
+    pub(crate) fn get_together(
+        &mut self,
+        space: &Arc<Space>,
+        keys: &[&[u8]],
+        mut visit: impl FnMut(Option<&[u8]>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.place_pending();
+        let mut lookups = std::mem::take(&mut self.lookups);
+        let found = space
+            .find_all(keys, &mut lookups)
+            .map_err(|error| Error::from_index(&error, &space.info.name))
+            .and_then(|()| self.read_together(space, keys, &lookups, &mut visit));
+        self.lookups = lookups;
+        found
+    }
+
+    fn read_together(
+        &mut self,
+        space: &Arc<Space>,
+        keys: &[&[u8]],
+        lookups: &[Lookup],
+        visit: &mut impl FnMut(Option<&[u8]>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        prefetch_found(lookups);
+        for (key, lookup) in keys.iter().zip(lookups) {
+            match Space::found(*lookup) {
+                Ok(record) => {
+                    self.recent.note(space.info.id, key, record);
+                    visit(self.value_of(record)?)?;
+                }
+                Err(leaf) => {
+                    self.sets.gap(space, leaf);
+                    visit(None)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn value_of(&mut self, record: RecordRef) -> Result<Option<&[u8]>, Error> {
         if let Some(at) = self.sets.write_of(record) {
             return Ok(self.sets.value(&self.sets.writes[at]));
@@ -333,7 +374,7 @@ impl Transaction {
             [write] => self.place_alone(write),
             _ => pending
                 .chunk_by(|a, b| a.space == b.space)
-                .flat_map(|writes| writes.chunks(PLACED_TOGETHER))
+                .flat_map(|writes| writes.chunks(FOUND_TOGETHER))
                 .try_for_each(|writes| self.place_together(writes)),
         };
         if let Err(error) = placed {
@@ -363,22 +404,18 @@ impl Transaction {
             return Ok(());
         };
         let space = self.sets.space_of(first);
-        let keys: SmallVec<[&[u8]; PLACED_TOGETHER]> =
+        let keys: SmallVec<[&[u8]; FOUND_TOGETHER]> =
             writes.iter().map(|write| self.sets.key_of(write)).collect();
         space
             .find_all(&keys, &mut self.lookups)
             .map_err(|error| Error::from_index(&error, &space.info.name))?;
         drop(keys);
         // A blind write looks at its record only when it locks it; by then, they have all arrived.
-        let found = |lookup: &Lookup| Space::found(*lookup);
-        self.lookups
-            .iter()
-            .filter_map(found)
-            .for_each(RecordRef::prefetch);
+        prefetch_found(&self.lookups);
         for (at, write) in writes.iter().enumerate() {
-            let record = match found(&self.lookups[at]) {
-                Some(record) => record,
-                None => self.place_absent(write)?,
+            let record = match Space::found(self.lookups[at]) {
+                Ok(record) => record,
+                Err(_) => self.place_absent(write)?,
             };
             self.sets.place(write, record);
         }
@@ -620,6 +657,14 @@ impl Transaction {
     pub(crate) fn worker(&self) -> WorkerId {
         self.worker
     }
+}
+
+/// Asks for the records that were found.
+fn prefetch_found(lookups: &[Lookup]) {
+    lookups
+        .iter()
+        .filter_map(|lookup| Space::found(*lookup).ok())
+        .for_each(RecordRef::prefetch);
 }
 
 impl Drop for Transaction {

@@ -20,11 +20,15 @@ pub(crate) struct Job<'a> {
     pub(crate) tag: u64,
 }
 
+/// What a transaction has read, in the order of its keys.
+pub(crate) type Values = Vec<Option<Payload>>;
+
 /// The body of a transaction. One implementation for each shape of workload, so that the loop
 /// around it is compiled for it.
 pub(crate) trait Body: Copy {
-    /// Does it all, or says that it is not to be done.
-    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<Outcome, Error>;
+    /// Does it all, or says that it is not to be done. `values` is for what it reads.
+    fn run(self, tx: &mut Transaction, job: Job<'_>, values: &mut Values)
+    -> Result<Outcome, Error>;
 }
 
 /// What a transaction that may commit has come to.
@@ -44,7 +48,12 @@ pub(crate) struct Updates {
 
 impl Body for Updates {
     #[inline]
-    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<Outcome, Error> {
+    fn run(
+        self,
+        tx: &mut Transaction,
+        job: Job<'_>,
+        _values: &mut Values,
+    ) -> Result<Outcome, Error> {
         let payload = Payload {
             tag: job.tag,
             bytes: self.value_bytes,
@@ -62,10 +71,13 @@ pub(crate) struct Reads;
 
 impl Body for Reads {
     #[inline]
-    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<Outcome, Error> {
-        for key in job.keys {
-            read(tx, job.records, u64::from(*key))?;
-        }
+    fn run(
+        self,
+        tx: &mut Transaction,
+        job: Job<'_>,
+        values: &mut Values,
+    ) -> Result<Outcome, Error> {
+        read_all(tx, job, values)?;
         Ok(Outcome::Done)
     }
 }
@@ -76,12 +88,21 @@ pub(crate) struct ReadUpdates;
 
 impl Body for ReadUpdates {
     #[inline]
-    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<Outcome, Error> {
-        for key in job.keys {
-            let key = u64::from(*key);
-            let mut payload = read(tx, job.records, key)?;
-            payload.tag = payload.tag.wrapping_add(1);
-            tx.put(job.records, &key, &payload)?;
+    fn run(
+        self,
+        tx: &mut Transaction,
+        job: Job<'_>,
+        values: &mut Values,
+    ) -> Result<Outcome, Error> {
+        read_all(tx, job, values)?;
+        for (i, key) in job.keys.iter().enumerate() {
+            // A key that was drawn twice is counted on from the transaction's own write.
+            let last = job.keys[..i].iter().rposition(|earlier| earlier == key);
+            if let Some(mut payload) = values[last.unwrap_or(i)] {
+                payload.tag = payload.tag.wrapping_add(1);
+                values[i] = Some(payload);
+                tx.put(job.records, &u64::from(*key), &payload)?;
+            }
         }
         Ok(Outcome::Done)
     }
@@ -95,7 +116,12 @@ pub(crate) struct YcsbOperation {
 
 impl Body for YcsbOperation {
     #[inline]
-    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<Outcome, Error> {
+    fn run(
+        self,
+        tx: &mut Transaction,
+        job: Job<'_>,
+        _values: &mut Values,
+    ) -> Result<Outcome, Error> {
         let key = job.keys[0];
         if key & UPDATES == 0 {
             read(tx, job.records, u64::from(key))?;
@@ -116,7 +142,12 @@ pub(crate) struct Payments;
 
 impl Body for Payments {
     #[inline]
-    fn run(self, tx: &mut Transaction, job: Job<'_>) -> Result<Outcome, Error> {
+    fn run(
+        self,
+        tx: &mut Transaction,
+        job: Job<'_>,
+        _values: &mut Values,
+    ) -> Result<Outcome, Error> {
         let (from, to) = (u64::from(job.keys[0]), u64::from(job.keys[1]));
         let amount = amount(job.tag, job.keys[0]);
         let mut payer = read(tx, job.records, from)?;
@@ -142,6 +173,24 @@ pub(crate) fn amount(tag: u64, from: u32) -> u64 {
 fn read(tx: &mut Transaction, records: &Records, key: u64) -> Result<Payload, Error> {
     match tx.get(records, &key)? {
         Some(payload) => Ok(payload),
-        None => tx.abort(format!("record {key} is missing")),
+        None => missing(tx, key),
     }
+}
+
+/// Reads all keys of a transaction, which it knows from the start.
+#[inline]
+fn read_all(tx: &mut Transaction, job: Job<'_>, values: &mut Values) -> Result<(), Error> {
+    let keys = job.keys.iter().map(|key| u64::from(*key));
+    tx.get_many(job.records, keys.clone(), values)?;
+    for (key, value) in keys.zip(&*values) {
+        if value.is_none() {
+            return missing(tx, key);
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn missing<T>(tx: &mut Transaction, key: u64) -> Result<T, Error> {
+    tx.abort(format!("record {key} is missing"))
 }

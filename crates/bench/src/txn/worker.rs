@@ -51,6 +51,7 @@ impl Worker<'_> {
         let attempts = self.session.attempts();
         let mut latencies = Latencies::new();
         let mut queue = Queue(VecDeque::new());
+        let mut values = Vec::new();
         let mut until_sample = 1;
         let began = Instant::now();
         while self.done.committed() - first < end && !stages.must_stop() {
@@ -67,7 +68,10 @@ impl Worker<'_> {
                 keys: self.done.ring.keys(number),
                 tag: tag(self.done.thread, number),
             };
-            let ticket = match self.session.transact_async(|tx| body.run(tx, job)) {
+            let ticket = match self
+                .session
+                .transact_async(|tx| body.run(tx, job, &mut values))
+            {
                 Ok((Outcome::Done, ticket)) => ticket,
                 Ok((Outcome::Refused, ticket)) => {
                     self.done.refuse();

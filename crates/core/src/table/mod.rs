@@ -10,13 +10,14 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::sync::Arc;
 
 use namiki_index::{Direction, ScanRange};
+use smallvec::SmallVec;
 
 pub use key::{Key, KeyBytes};
 pub use value::{Value, ValueBytes};
 
 use crate::error::Error;
 use crate::space::{Space, TableId};
-use crate::txn::{Transaction, Version};
+use crate::txn::{FOUND_TOGETHER, Transaction, Version};
 
 /// A table that maps keys of type `K`, in order, to values of type `V`.
 ///
@@ -112,6 +113,38 @@ impl Transaction {
         match key.with_bytes(|key| self.get_bytes(space, key))? {
             Some(bytes) => decode_value::<V>(space, bytes).map(Some),
             None => Ok(None),
+        }
+    }
+
+    /// The values of many keys, in their order, into `out`, which is cleared. The same as a
+    /// [`get`](Transaction::get) of each, and faster: what one look-up waits for, the others wait for
+    /// at the same time.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`]; `out` then has the values before the one that failed.
+    pub fn get_many<K: Key + ?Sized, V: Value + ?Sized, B: Borrow<K>>(
+        &mut self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = B>,
+        out: &mut Vec<Option<V::Owned>>,
+    ) -> Result<(), Error> {
+        out.clear();
+        let space = own(self, table)?;
+        let mut keys = keys.into_iter();
+        loop {
+            let next = keys.by_ref().take(FOUND_TOGETHER);
+            let bytes: SmallVec<[KeyBytes; FOUND_TOGETHER]> =
+                next.map(|key| encoded(key.borrow())).collect();
+            let together: SmallVec<[&[u8]; FOUND_TOGETHER]> =
+                bytes.iter().map(|key| &key[..]).collect();
+            if together.is_empty() {
+                return Ok(());
+            }
+            self.get_together(space, &together, |value| {
+                let value = value.map(|bytes| decode_value::<V>(space, bytes));
+                out.push(value.transpose()?);
+                Ok(())
+            })?;
         }
     }
 
