@@ -4,7 +4,7 @@ use crate::record::RecordRef;
 use crate::space::TableId;
 
 /// How many are remembered.
-const RECENT: usize = 4;
+const RECENT: usize = 8;
 /// Longer keys are not remembered.
 const KEY_BYTES_MAX: usize = 24;
 
