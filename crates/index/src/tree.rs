@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
 
-use crate::bwtree::{BwConfig, FixedBwTree, VariableBwTree};
+use crate::bwtree::{Both, BwConfig, BwTree, FixedBwTree, InChain, SplitHead, VariableBwTree};
 use crate::key::{Fixed8, Key, Variable};
 use crate::{
     GetOrInsert, IndexError, InsertOutcome, LeafVersion, Lookup, OrderedIndex, PointIndex,
@@ -97,6 +97,15 @@ trees! { $
     /// The Bw-tree of the paper.
     #[default]
     Bwtree = "bwtree": BwtreeFixed8(FixedBwTree), BwtreeVariable(VariableBwTree);
+    /// The Bw-tree whose writers consolidate within the chain: the paper's proposal (a).
+    BwtreeInchain = "bwtree-inchain":
+        BwtreeInchainFixed8(BwTree<Fixed8, InChain>), BwtreeInchainVariable(BwTree<Variable, InChain>);
+    /// The Bw-tree whose split deltas stay at the head: the paper's proposal (b).
+    BwtreeSplithead = "bwtree-splithead":
+        BwtreeSplitheadFixed8(BwTree<Fixed8, SplitHead>), BwtreeSplitheadVariable(BwTree<Variable, SplitHead>);
+    /// The Bw-tree with both proposals.
+    BwtreeBoth = "bwtree-both":
+        BwtreeBothFixed8(BwTree<Fixed8, Both>), BwtreeBothVariable(BwTree<Variable, Both>);
 }
 
 impl Tree {

@@ -1,8 +1,11 @@
 //! The Bw-tree under the contract suite. Small pages make structure changes happen all the time.
 #![cfg(not(loom))]
 
-use namiki_index::bwtree::{BwConfig, FixedBwTree, VariableBwTree};
+use namiki_index::bwtree::{
+    Both, BwConfig, BwTree, FixedBwTree, InChain, Plain, SplitHead, VariableBwTree,
+};
 use namiki_index::contract::{self, KeyShape};
+use namiki_index::key::{Fixed8, Variable};
 use namiki_index::{PointIndex, ordered_contract};
 use namiki_platform::random::Random;
 
@@ -16,16 +19,30 @@ fn small() -> BwConfig {
     }
 }
 
-ordered_contract! {
-    fixed: [
-        || FixedBwTree::new(BwConfig::tiny()),
-        || FixedBwTree::new(small()),
-    ],
-    variable: [
-        || VariableBwTree::new(BwConfig::tiny()),
-        || VariableBwTree::new(small()),
-    ],
+/// The whole contract for each variant.
+macro_rules! variant {
+    ($module:ident, $variant:ty) => {
+        mod $module {
+            use super::*;
+
+            ordered_contract! {
+                fixed: [
+                    || BwTree::<Fixed8, $variant>::new(BwConfig::tiny()),
+                    || BwTree::<Fixed8, $variant>::new(small()),
+                ],
+                variable: [
+                    || BwTree::<Variable, $variant>::new(BwConfig::tiny()),
+                    || BwTree::<Variable, $variant>::new(small()),
+                ],
+            }
+        }
+    };
 }
+
+variant!(plain, Plain);
+variant!(in_chain, InChain);
+variant!(split_head, SplitHead);
+variant!(both, Both);
 
 #[test]
 fn matches_a_sorted_map_with_default_pages() {

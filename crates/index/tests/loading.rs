@@ -183,7 +183,10 @@ fn an_empty_range_reports_the_covering_leaf() {
 /// What a key and its payload may take: never twice what the leanest peer of the kind needs.
 fn bytes_per_key_max(kind: TreeKind) -> f64 {
     match kind {
-        TreeKind::Bwtree => 40.0,
+        TreeKind::Bwtree
+        | TreeKind::BwtreeInchain
+        | TreeKind::BwtreeSplithead
+        | TreeKind::BwtreeBoth => 40.0,
         _ => 70.0,
     }
 }

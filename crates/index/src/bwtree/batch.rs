@@ -11,6 +11,7 @@ use crossbeam_epoch as epoch;
 use super::BwTree;
 use super::hint::Way;
 use super::search::{At, Place};
+use super::variant::Variant;
 use crate::key::Key;
 use crate::{IndexError, Lookup};
 
@@ -26,7 +27,7 @@ struct Lane<'k, 'g, K: Key> {
     lookup: Option<Lookup>,
 }
 
-impl<K: Key> BwTree<K> {
+impl<K: Key, V: Variant> BwTree<K, V> {
     pub(super) fn get_batch(
         &self,
         keys: &[&[u8]],
@@ -111,7 +112,7 @@ impl<K: Key> BwTree<K> {
                     return Step::Answer(answer(place, lane.key));
                 }
                 let way = place.head.way(At(lane.key));
-                way.prefetch(place.head.base());
+                way.prefetch::<K>(place.head.base_hint());
                 Step::Down(way)
             }
             _ => Step::Unusual,

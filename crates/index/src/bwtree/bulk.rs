@@ -13,6 +13,7 @@ use super::BwTree;
 use super::base;
 use super::mapping::PageId;
 use super::node::{BaseHeader, NodeRef, OwnedNode};
+use super::variant::Variant;
 use crate::IndexError;
 use crate::counters::Event;
 use crate::key::Key;
@@ -21,12 +22,12 @@ use crate::key::Key;
 type Batch = Vec<(Vec<u8>, u64)>;
 
 /// Pages built so far, given back if the load fails.
-struct Pages<'a, K: Key> {
-    tree: &'a BwTree<K>,
+struct Pages<'a, K: Key, V: Variant> {
+    tree: &'a BwTree<K, V>,
     ids: Vec<PageId>,
 }
 
-impl<K: Key> Drop for Pages<'_, K> {
+impl<K: Key, V: Variant> Drop for Pages<'_, K, V> {
     fn drop(&mut self) {
         for id in self.ids.drain(..) {
             self.tree.mapping.unfill(id);
@@ -34,7 +35,7 @@ impl<K: Key> Drop for Pages<'_, K> {
     }
 }
 
-impl<K: Key> Pages<'_, K> {
+impl<K: Key, V: Variant> Pages<'_, K, V> {
     fn allocate(&self) -> Result<PageId, IndexError> {
         self.tree.mapping.allocate().ok_or(IndexError::OutOfPages)
     }
@@ -48,7 +49,7 @@ impl<K: Key> Pages<'_, K> {
 /// The lower fence of a leaf, in its own bytes, and the leaf.
 type Fence = (Vec<u8>, PageId);
 
-impl<K: Key> BwTree<K> {
+impl<K: Key, V: Variant> BwTree<K, V> {
     pub(super) fn load_sorted<B: AsRef<[u8]>>(
         &self,
         sorted: impl IntoIterator<Item = (B, u64)>,
@@ -140,7 +141,7 @@ impl<K: Key> BwTree<K> {
         let new = if let Some(second) = fences.get(1) {
             let right = second.1;
             let top = self.load_inner(&mut pages, &fences)?;
-            OwnedNode::split(first, right, top)
+            OwnedNode::split::<V>(first, right, top)
         } else {
             first
         };
@@ -158,7 +159,11 @@ impl<K: Key> BwTree<K> {
     }
 
     /// Builds the levels above the leaves and returns the topmost page.
-    fn load_inner(&self, pages: &mut Pages<'_, K>, leaves: &[Fence]) -> Result<PageId, IndexError> {
+    fn load_inner(
+        &self,
+        pages: &mut Pages<'_, K, V>,
+        leaves: &[Fence],
+    ) -> Result<PageId, IndexError> {
         let fill = (self.config.inner_max * self.config.load_percent / 100).max(2);
         let mut below: Vec<Fence> = leaves.to_vec();
         let mut level = 0;

@@ -20,10 +20,12 @@ use crossbeam_epoch::Guard;
 
 use super::BwTree;
 use super::base::{self, Entry};
+use super::inchain::Below;
 use super::mapping::PageId;
 use super::node::{BaseHeader, Kind, NodeRef};
 use super::search::Place;
 use super::split::SplitDone;
+use super::variant::Variant;
 use crate::counters::Event;
 use crate::key::Key;
 
@@ -107,7 +109,7 @@ fn apply<'g, K: Key>(
     out.extend(changes.filter_map(|(key, change)| change.map(|value| (key, value))));
 }
 
-impl<K: Key> BwTree<K> {
+impl<K: Key, V: Variant> BwTree<K, V> {
     /// What a writer does after its delta is in place. Reports a split.
     #[inline]
     pub(super) fn tidy_after_write(
@@ -117,6 +119,7 @@ impl<K: Key> BwTree<K> {
         guard: &Guard,
     ) -> Option<SplitDone> {
         let (len, depth) = (place.head.len(), place.head.depth());
+        let long = self.is_long(depth, self.config.leaf_chain_max);
         let deleted = resize == Resize::SplitOrMerge;
         // Trap "a tree emptied returns its memory": the last deletes of a leaf may never reach the
         // threshold, so an empty leaf is tidied at once.
@@ -124,10 +127,26 @@ impl<K: Key> BwTree<K> {
         // Readers shorten chains and never split, so the chain of a full leaf may never reach the
         // threshold.
         let full = resize != Resize::Never && len > self.config.leaf_max;
-        if depth < self.config.leaf_chain_max && !sparse && !full {
+        if !long && !sparse && !full {
+            return None;
+        }
+        if V::IN_CHAIN
+            && !sparse
+            && !full
+            && self.consolidate_below(place.head, resize, guard) == Below::Tidy
+        {
             return None;
         }
         self.consolidate(place, resize, guard)
+    }
+
+    /// Whether the writer of a delta of this depth consolidates.
+    pub(super) fn is_long(&self, depth: u8, chain_max: u8) -> bool {
+        if V::IN_CHAIN {
+            depth.is_multiple_of(chain_max)
+        } else {
+            depth >= chain_max
+        }
     }
 
     /// What a reader does with a page that it found to have deltas: mostly nothing.
@@ -179,7 +198,11 @@ impl<K: Key> BwTree<K> {
         }
         let mut entries = Vec::with_capacity(head.len() + usize::from(head.depth()));
         collect(head, &mut entries);
-        debug_assert_eq!(entries.len(), head.len(), "{head:?}");
+        debug_assert!(
+            entries.len() == head.len() || head.is_uncounted() && entries.len() > head.len(),
+            "{} of {head:?}",
+            entries.len()
+        );
         let len_max = if head.level() == 0 {
             self.config.leaf_max
         } else {
@@ -237,6 +260,18 @@ impl<K: Key> BwTree<K> {
             let mut entries = Vec::with_capacity(head.len());
             collect(head, &mut entries);
             self.rebase(Place { id, head }, &entries, guard);
+        }
+    }
+
+    /// Does what a thread has left to do that froze the updates below a split delta at the head (M5 in
+    /// `mapping.rs`). For a thread that failed to put a delta there.
+    pub(super) fn unfreeze(&self, id: PageId, guard: &Guard) {
+        if V::SPLIT_AT_HEAD
+            && let Some(head) = self.mapping.load(id, guard)
+            && let Some(split) = head.smo().filter(|change| change.kind() == Kind::Split)
+            && split.updates().is_frozen()
+        {
+            self.clear_change(id, head, guard);
         }
     }
 

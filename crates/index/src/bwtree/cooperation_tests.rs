@@ -11,8 +11,9 @@ use super::mapping::PageId;
 use super::node::{Change, Kind, NodeRef, OwnedNode};
 use super::search::{At, Below, Place};
 use super::stamps::StampTable;
-use super::{BwConfig, FixedBwTree};
+use super::{Both, BwConfig, BwTree, InChain, Plain, SplitHead, Variant};
 use crate::contract::{scan_all, sound};
+use crate::key::Fixed8;
 use crate::{InsertOutcome, Lookup, PointIndex, ScanRange};
 
 const KEYS: u64 = 40;
@@ -22,8 +23,8 @@ fn key(n: u64) -> [u8; 8] {
 }
 
 /// A tree of a few levels with half-full pages.
-fn tree() -> FixedBwTree {
-    let tree = FixedBwTree::new(BwConfig {
+fn tree<V: Variant>() -> BwTree<Fixed8, V> {
+    let tree = BwTree::<Fixed8, V>::new(BwConfig {
         leaf_max: 8,
         inner_max: 4,
         leaf_chain_max: 100,
@@ -38,7 +39,7 @@ fn tree() -> FixedBwTree {
     tree
 }
 
-fn all_there(tree: &FixedBwTree) {
+fn all_there<V: Variant>(tree: &BwTree<Fixed8, V>) {
     sound(tree);
     assert_eq!(tree.len(), KEYS as usize);
     for n in 0..KEYS {
@@ -47,12 +48,16 @@ fn all_there(tree: &FixedBwTree) {
 }
 
 /// The parent page of level 1 for a key.
-fn parent<'g>(tree: &FixedBwTree, at: u64, guard: &'g Guard) -> Place<'g, crate::key::Fixed8> {
+fn parent<'g, V: Variant>(
+    tree: &BwTree<Fixed8, V>,
+    at: u64,
+    guard: &'g Guard,
+) -> Place<'g, Fixed8> {
     tree.descend(1, At(at), guard).unwrap()
 }
 
 /// A leaf that is not the first child of its parent, with the separator in front of it.
-fn inner_child(tree: &FixedBwTree, guard: &Guard) -> (u64, PageId) {
+fn inner_child<V: Variant>(tree: &BwTree<Fixed8, V>, guard: &Guard) -> (u64, PageId) {
     for n in 0..KEYS {
         let at = n * 10;
         let above = parent(tree, at, guard);
@@ -65,11 +70,11 @@ fn inner_child(tree: &FixedBwTree, guard: &Guard) -> (u64, PageId) {
 }
 
 /// Splits the leaf of a key as far as the split delta on the leaf, and returns it.
-fn half_split<'g>(
-    tree: &FixedBwTree,
+fn half_split<'g, V: Variant>(
+    tree: &BwTree<Fixed8, V>,
     at: u64,
     guard: &'g Guard,
-) -> (PageId, NodeRef<'g, crate::key::Fixed8>) {
+) -> (PageId, NodeRef<'g, Fixed8>) {
     let place = tree.leaf(At(at), guard);
     let mut entries = Vec::new();
     collect(place.head, &mut entries);
@@ -78,8 +83,8 @@ fn half_split<'g>(
 }
 
 /// Announces a merge in a page of `level` and takes `steps` further steps.
-fn half_merge(
-    tree: &FixedBwTree,
+fn half_merge<V: Variant>(
+    tree: &BwTree<Fixed8, V>,
     level: u8,
     separator: u64,
     victim: PageId,
@@ -94,7 +99,7 @@ fn half_merge(
         lower: separator,
         upper: None,
     };
-    let delta = OwnedNode::index(Kind::Merging, &change, above.head);
+    let delta = OwnedNode::index::<V>(Kind::Merging, &change, above.head);
     let Ok(_) = tree.mapping.push(above.id, above.head, delta) else {
         panic!("alone")
     };
@@ -105,15 +110,14 @@ fn half_merge(
     above.id
 }
 
-fn shows_change(tree: &FixedBwTree, page: PageId) -> bool {
+fn shows_change<V: Variant>(tree: &BwTree<Fixed8, V>, page: PageId) -> bool {
     tree.mapping
         .load(page, &epoch::pin())
         .is_some_and(|head| head.smo().is_some())
 }
 
-#[test]
-fn a_half_done_split_is_invisible_to_readers_and_completed_by_consolidation() {
-    let tree = tree();
+fn a_half_done_split_is_invisible_to_readers_and_completed_by_consolidation<V: Variant>() {
+    let tree = tree::<V>();
     let guard = &epoch::pin();
     let (leaf, split) = half_split(&tree, 100, guard);
     all_there(&tree);
@@ -131,9 +135,8 @@ fn a_half_done_split_is_invisible_to_readers_and_completed_by_consolidation() {
     all_there(&tree);
 }
 
-#[test]
-fn a_split_under_updates_keeps_its_trace_until_the_parent_knows() {
-    let tree = tree();
+fn a_split_under_updates_keeps_its_trace_until_the_parent_knows<V: Variant>() {
+    let tree = tree::<V>();
     let guard = &epoch::pin();
     let (leaf, split) = half_split(&tree, 100, guard);
     // Deltas on top: the split delta can no longer be taken off alone.
@@ -152,9 +155,8 @@ fn a_split_under_updates_keeps_its_trace_until_the_parent_knows() {
     all_there(&tree);
 }
 
-#[test]
-fn the_root_split_can_be_completed_by_whoever_splits_its_right_half() {
-    let tree = FixedBwTree::new(BwConfig {
+fn the_root_split_can_be_completed_by_whoever_splits_its_right_half<V: Variant>() {
+    let tree = BwTree::<Fixed8, V>::new(BwConfig {
         leaf_chain_max: 100,
         ..BwConfig::tiny()
     });
@@ -173,11 +175,10 @@ fn the_root_split_can_be_completed_by_whoever_splits_its_right_half() {
     sound(&tree);
 }
 
-#[test]
-fn a_merge_left_at_any_step_is_completed_by_readers_writers_and_scans() {
+fn a_merge_left_at_any_step_is_completed_by_readers_writers_and_scans<V: Variant>() {
     for steps in 0..4 {
         for helper in 0..4 {
-            let tree = tree();
+            let tree = tree::<V>();
             let (separator, victim) = inner_child(&tree, &epoch::pin());
             let above = half_merge(&tree, 1, separator, victim, steps);
             assert_eq!(shows_change(&tree, above), steps < 3, "after step {steps}");
@@ -217,9 +218,8 @@ fn a_merge_left_at_any_step_is_completed_by_readers_writers_and_scans() {
 }
 
 /// Trap: the parent must not split between the two siblings of a merge under way.
-#[test]
-fn a_parent_completes_the_merge_below_before_it_splits() {
-    let tree = tree();
+fn a_parent_completes_the_merge_below_before_it_splits<V: Variant>() {
+    let tree = tree::<V>();
     let (separator, victim) = inner_child(&tree, &epoch::pin());
     let above = half_merge(&tree, 1, separator, victim, 1);
     let guard = &epoch::pin();
@@ -230,9 +230,8 @@ fn a_parent_completes_the_merge_below_before_it_splits() {
     all_there(&tree);
 }
 
-#[test]
-fn a_merge_goes_into_what_was_split_from_the_left_sibling() {
-    let tree = tree();
+fn a_merge_goes_into_what_was_split_from_the_left_sibling<V: Variant>() {
+    let tree = tree::<V>();
     let (separator, victim) = inner_child(&tree, &epoch::pin());
     let guard = &epoch::pin();
     let left = parent(&tree, separator, guard)
@@ -255,9 +254,8 @@ fn a_merge_goes_into_what_was_split_from_the_left_sibling() {
 }
 
 /// Figure 11, one level up: both pages to be merged have a merge of their children under way.
-#[test]
-fn a_merge_completes_what_its_two_pages_show_first() {
-    let tree = tree();
+fn a_merge_completes_what_its_two_pages_show_first<V: Variant>() {
+    let tree = tree::<V>();
     let guard = &epoch::pin();
     // An inner page that is not the first child of its parent, and a child of it and of its left
     // sibling that are not first children.
@@ -294,9 +292,8 @@ fn a_merge_completes_what_its_two_pages_show_first() {
 }
 
 /// S3: a helper that slept since before the right half was merged away and the root collapsed.
-#[test]
-fn a_split_helper_that_comes_too_late_changes_nothing() {
-    let tree = FixedBwTree::new(BwConfig {
+fn a_split_helper_that_comes_too_late_changes_nothing<V: Variant>() {
+    let tree = BwTree::<Fixed8, V>::new(BwConfig {
         leaf_chain_max: 100,
         ..BwConfig::tiny()
     });
@@ -322,9 +319,8 @@ fn a_split_helper_that_comes_too_late_changes_nothing() {
 }
 
 /// The same below a parent that stays: the entry would name a page that is no more.
-#[test]
-fn a_split_helper_that_comes_too_late_does_not_bring_the_entry_back() {
-    let tree = tree();
+fn a_split_helper_that_comes_too_late_does_not_bring_the_entry_back<V: Variant>() {
+    let tree = tree::<V>();
     let guard = &epoch::pin();
     let (page, split) = half_split(&tree, 100, guard);
     tree.complete_split(page, split, guard);
@@ -338,9 +334,8 @@ fn a_split_helper_that_comes_too_late_does_not_bring_the_entry_back() {
 }
 
 /// Trap "id reuse": a number goes to a new leaf only when nobody is pinned, and goes on counting.
-#[test]
-fn page_numbers_are_reused_and_their_versions_go_on() {
-    let tree = tree();
+fn page_numbers_are_reused_and_their_versions_go_on<V: Variant>() {
+    let tree = tree::<V>();
     let (separator, victim) = inner_child(&tree, &epoch::pin());
     let dead = tree.current(u64::from(victim.0)).unwrap();
     half_merge(&tree, 1, separator, victim, 3);
@@ -366,9 +361,8 @@ fn page_numbers_are_reused_and_their_versions_go_on() {
 }
 
 /// A reader's stamp on the unsplit leaf counts for both halves, and on both for their union.
-#[test]
-fn stamps_follow_keys_through_splits_and_merges() {
-    let tree = tree();
+fn stamps_follow_keys_through_splits_and_merges<V: Variant>() {
+    let tree = tree::<V>();
     let guard = &epoch::pin();
     let before = tree
         .current(u64::from(tree.leaf(At(100), guard).id.0))
@@ -395,9 +389,8 @@ fn stamps_follow_keys_through_splits_and_merges() {
 }
 
 /// Before the takeover the right half answers with the left one's stamp.
-#[test]
-fn an_inherited_stamp_is_seen_before_the_splitter_takes_it_over() {
-    let tree = tree();
+fn an_inherited_stamp_is_seen_before_the_splitter_takes_it_over<V: Variant>() {
+    let tree = tree::<V>();
     let (left, right) = (PageId(0), PageId(1));
     tree.mapping.inherit(right, left);
     tree.mapping.raise_rts(left, 123);
@@ -407,9 +400,8 @@ fn an_inherited_stamp_is_seen_before_the_splitter_takes_it_over() {
     assert_eq!(tree.leaf_rts(1), 123);
 }
 
-#[test]
-fn a_scan_may_use_the_tree_and_stop() {
-    let tree = tree();
+fn a_scan_may_use_the_tree_and_stop<V: Variant>() {
+    let tree = tree::<V>();
     let mut seen = 0;
     let scanned = crate::OrderedIndex::scan(&tree, ScanRange::all(), |item| {
         if let crate::ScanItem::Entry(key, _) = item {
@@ -426,4 +418,40 @@ fn a_scan_may_use_the_tree_and_stop() {
         (scanned, seen, tree.len()),
         (Ok(()), 30, KEYS as usize - 30)
     );
+}
+
+/// Each of these for every variant.
+macro_rules! for_all_variants {
+    ($($test:ident),+ $(,)?) => {
+        for_all_variants!(@ plain Plain: $($test)+);
+        for_all_variants!(@ in_chain InChain: $($test)+);
+        for_all_variants!(@ split_head SplitHead: $($test)+);
+        for_all_variants!(@ both Both: $($test)+);
+    };
+    (@ $module:ident $variant:ident: $($test:ident)+) => {
+        mod $module {
+            $(
+                #[test]
+                fn $test() {
+                    super::$test::<super::$variant>();
+                }
+            )+
+        }
+    };
+}
+
+for_all_variants! {
+    a_half_done_split_is_invisible_to_readers_and_completed_by_consolidation,
+    a_split_under_updates_keeps_its_trace_until_the_parent_knows,
+    the_root_split_can_be_completed_by_whoever_splits_its_right_half,
+    a_merge_left_at_any_step_is_completed_by_readers_writers_and_scans,
+    a_parent_completes_the_merge_below_before_it_splits,
+    a_merge_goes_into_what_was_split_from_the_left_sibling,
+    a_merge_completes_what_its_two_pages_show_first,
+    a_split_helper_that_comes_too_late_changes_nothing,
+    a_split_helper_that_comes_too_late_does_not_bring_the_entry_back,
+    page_numbers_are_reused_and_their_versions_go_on,
+    stamps_follow_keys_through_splits_and_merges,
+    an_inherited_stamp_is_seen_before_the_splitter_takes_it_over,
+    a_scan_may_use_the_tree_and_stop,
 }

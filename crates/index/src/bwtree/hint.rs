@@ -50,8 +50,8 @@ pub(super) struct Way<'g> {
 }
 
 /// Low bits of a node's address in units of its alignment.
-fn place<K: Key>(node: NodeRef<'_, K>) -> u64 {
-    (node.as_ptr().addr() / BASE_ALIGN) as u64 & ((1 << PLACE_BITS) - 1)
+fn place(node: *const u8) -> u64 {
+    (node.addr() / BASE_ALIGN) as u64 & ((1 << PLACE_BITS) - 1)
 }
 
 /// How far the nearest place with these low bits is from another, in units of the alignment.
@@ -106,19 +106,15 @@ impl<'g> Way<'g> {
     }
 
     /// Asks the processor for the lines that the search will need of the child, as far as they can
-    /// be guessed. `near` is any base node of the tree.
+    /// be guessed. `near` is where a base node of the tree is or was.
     #[inline(always)]
-    pub(super) fn prefetch<K: Key>(&self, near: NodeRef<'_, K>) {
+    pub(super) fn prefetch<K: Key>(&self, near: *const u8) {
         let value = self.value;
         if value >> PLACE_SHIFT == 0 {
             return;
         }
         let ahead = steps(place(near), value >> PLACE_SHIFT) * BASE_ALIGN as isize;
-        let start = near
-            .as_ptr()
-            .cast::<u8>()
-            .cast_const()
-            .wrapping_offset(ahead);
+        let start = near.wrapping_offset(ahead);
         let line = |at: usize| prefetch(start.wrapping_add(at));
         let len = (value >> LEN_SHIFT) as usize * if self.to_leaf { 1 } else { INNER_UNIT };
         let parts = Parts::of::<K>(len);
@@ -143,18 +139,18 @@ impl<'g> Way<'g> {
     pub(super) fn correct<K: Key>(&self, head: NodeRef<'_, K>) {
         if let Some(cell) = self.cell {
             let known = self.value >> PLACE_SHIFT & ((1 << PLACE_BITS) - 1);
-            if known != place(head.base()) {
-                store(cell, self.child, head.base());
+            if known != place(head.base_hint()) {
+                store(cell, self.child, head);
             }
         }
     }
 }
 
 #[cold]
-fn store<K: Key>(cell: &AtomicU64, child: PageId, base: NodeRef<'_, K>) {
-    let unit = if base.level() == 0 { 1 } else { INNER_UNIT };
-    let len = (base.len().div_ceil(unit) as u64).min(LEN_MAX);
-    let hint = len << LEN_SHIFT | place(base) << PLACE_SHIFT;
+fn store<K: Key>(cell: &AtomicU64, child: PageId, head: NodeRef<'_, K>) {
+    let unit = if head.level() == 0 { 1 } else { INNER_UNIT };
+    let len = (head.len().div_ceil(unit) as u64).min(LEN_MAX);
+    let hint = len << LEN_SHIFT | place(head.base_hint()) << PLACE_SHIFT;
     // Relaxed: whoever stores stores the same child, and any hint will do.
     cell.store(hint | u64::from(child.0), Ordering::Relaxed);
 }
@@ -222,7 +218,8 @@ mod tests {
                 let child = child.expect("the tree is at rest").base();
                 // Not the whole address: an allocator that looks for errors spreads nodes further
                 // than the bits of a place reach.
-                let known = value >> PLACE_SHIFT & ((1 << PLACE_BITS) - 1) == place(child)
+                let known = value >> PLACE_SHIFT & ((1 << PLACE_BITS) - 1)
+                    == place(child.as_ptr().cast())
                     && value >> LEN_SHIFT == (child.len() as u64).min(LEN_MAX);
                 right += usize::from(known);
                 all += 1;

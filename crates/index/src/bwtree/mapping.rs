@@ -14,12 +14,33 @@
 //! - M4. A page id is given out again only after every thread that could remember it has unpinned
 //!   (trap "id reuse"), and the counter of the leaf that gets it continues where the last one ended.
 //!
-//! Paper: bwtree §3
+//! # Split deltas at the head
+//!
+//! Under proposal (b) a split delta S stays the head of its page until it is taken off. Updates do not
+//! go on top of S but below it: S names the newest of them, D.
+//!
+//! ```text
+//!   slot --> S --newest--> D --> … --> base          S --below------------------> base
+//! ```
+//! So a search that finds no split delta at the head knows that there is none, and the state of the
+//! page is what D says (S itself as long as there is no D). Who calls `load` gets D, and `push` and
+//! `replace` see from D that it lies under a split delta.
+//!
+//! Trap: S cannot tell by the slot whether a D was put there meanwhile, as the slot does not change.
+//! - M5. Before S leaves its slot its pointer to D is frozen, so that no update goes below what is
+//!   replaced; what takes S's place has the content of that very D. Who finds the pointer frozen may
+//!   not wait for whoever froze it, but does what is left to do (`clear_change`).
+//! - M6. A state D that was read from S was the page's state at some time after S was read from the
+//!   slot: D leaves S only for a newer one, or by the freeze. So a version that was read this way is
+//!   as good as one read from the slot (`stamps.rs`).
+//!
+//! Paper: bwtree §3; §5.4, figure 20
 #![expect(
     unsafe_code,
     reason = "turns table slots into node references and retires old chains"
 )]
 
+use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -29,6 +50,7 @@ use namiki_platform::prefetch;
 
 use super::node::{Header, Kind, NodeRef, OwnedNode, free_chain, free_one};
 use super::stamps::{StampTable, Stamps};
+use super::variant::Variant;
 use crate::growing::GrowingArray;
 use crate::key::Key;
 use crate::numbers::Numbers;
@@ -60,18 +82,20 @@ struct Side {
 }
 
 /// The table. Shared with the collector, which returns page ids to it.
-pub(super) struct Mapping<K: Key> {
+pub(super) struct Mapping<K: Key, V: Variant> {
     heads: GrowingArray<AtomicPtr<Header<K>>>,
     sides: GrowingArray<Side>,
     ids: Numbers,
+    variant: PhantomData<V>,
 }
 
-impl<K: Key> Mapping<K> {
+impl<K: Key, V: Variant> Mapping<K, V> {
     pub(super) fn new() -> Self {
         Self {
             heads: GrowingArray::new(),
             sides: GrowingArray::new(),
             ids: Numbers::new(),
+            variant: PhantomData,
         }
     }
 
@@ -90,7 +114,7 @@ impl<K: Key> Mapping<K> {
             .map_or(0, |side| side.floor.load(Ordering::SeqCst))
     }
 
-    /// The head of a page's chain; `None` if there is no such page.
+    /// The newest state of a page; `None` if there is no such page.
     ///
     /// `SeqCst`: the rts protocol orders this load against stores of stamps (`stamps.rs`).
     #[inline]
@@ -99,7 +123,11 @@ impl<K: Key> Mapping<K> {
         // SAFETY: heads in the table are published nodes; this one was there after `_guard` was
         // pinned, so it will not be freed before the guard is dropped (N2, M2). The load pairs with
         // the `SeqCst` swap or store that published it.
-        Some(unsafe { NodeRef::new(head) })
+        let head = unsafe { NodeRef::new(head) };
+        if V::SPLIT_AT_HEAD && head.kind() == Kind::Split {
+            return Some(head.newest());
+        }
+        Some(head)
     }
 
     /// Asks the processor for the line that holds a page's head.
@@ -117,6 +145,11 @@ impl<K: Key> Mapping<K> {
         old: NodeRef<'g, K>,
         new: OwnedNode<K>,
     ) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
+        if V::SPLIT_AT_HEAD
+            && let Some((split, newest)) = under_split(old)
+        {
+            return below_split(split, newest, new);
+        }
         assert!(
             new.as_ref().next() == Some(old),
             "a delta is pushed onto the node it lies on"
@@ -134,6 +167,16 @@ impl<K: Key> Mapping<K> {
         guard: &'g Guard,
     ) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
         assert!(matches!(new.as_ref().kind(), Kind::Base | Kind::Split));
+        let mut old = old;
+        if V::SPLIT_AT_HEAD
+            && let Some((split, newest)) = under_split(old)
+        {
+            // M5: in this order.
+            if !split.updates().freeze(newest) {
+                return Err(new);
+            }
+            old = split;
+        }
         let new = self.swap(id, old, new)?;
         let old = old.as_ptr();
         // SAFETY: the swap took `old` out of the table, so no one who pins from now on can reach its
@@ -154,6 +197,10 @@ impl<K: Key> Mapping<K> {
         let (Some(slot), Some(base)) = (self.slot(id), split.next()) else {
             return false;
         };
+        // M5: in this order.
+        if V::SPLIT_AT_HEAD && !split.updates().freeze(ptr::null_mut()) {
+            return false;
+        }
         let exchange = slot.compare_exchange(
             split.as_ptr(),
             base.as_ptr(),
@@ -168,6 +215,19 @@ impl<K: Key> Mapping<K> {
         // (N3). The base was never head before, so M3 holds.
         unsafe { guard.defer_unchecked(move || free_one(split)) };
         true
+    }
+
+    /// Puts the base node `new` in the place of what lies below the delta `seam`, which this thread
+    /// published; once for each delta (L1). What lay there is retired, while the head stays.
+    pub(super) fn cut_below(&self, seam: NodeRef<'_, K>, new: OwnedNode<K>, guard: &Guard) {
+        assert!(V::IN_CHAIN && new.as_ref().kind() == Kind::Base);
+        seam.set_base_hint(new.as_ref());
+        let old = seam.link().cut(new.into_raw());
+        // SAFETY: whoever walks the chain from now on goes to `new`; no delta above borrows from what
+        // is cut out (N3), and we alone take it out and retire it (M2, L1). If the whole chain was
+        // taken out of the table meanwhile, it will be freed after `guard` is dropped, hence after
+        // our swap, and `new` with it. If a writer further up cut the seam itself out, likewise.
+        unsafe { guard.defer_unchecked(move || free_chain(old)) };
     }
 
     fn swap<'g>(
@@ -259,7 +319,7 @@ impl<K: Key> Mapping<K> {
     }
 
     /// All ids ever given out, some of which may be free.
-    pub(super) fn ids(&self) -> impl Iterator<Item = PageId> + use<K> {
+    pub(super) fn ids(&self) -> impl Iterator<Item = PageId> + use<K, V> {
         self.ids.ever().map(PageId)
     }
 
@@ -269,13 +329,45 @@ impl<K: Key> Mapping<K> {
     }
 }
 
-impl<K: Key> StampTable for Mapping<K> {
+/// The split delta that is the head of the page whose state is `head`, and what it says is the
+/// newest delta below it: for trees that keep split deltas at the head.
+fn under_split<K: Key>(head: NodeRef<'_, K>) -> Option<(NodeRef<'_, K>, *mut Header<K>)> {
+    let split = head.smo().filter(|change| change.kind() == Kind::Split)?;
+    let none = head == split;
+    Some((split, if none { ptr::null_mut() } else { head.as_ptr() }))
+}
+
+/// Puts `new`, which lies on `newest`, below a split delta at the head.
+fn below_split<'g, K: Key>(
+    split: NodeRef<'_, K>,
+    newest: *mut Header<K>,
+    new: OwnedNode<K>,
+) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
+    let expected = NonNull::new(newest).map_or_else(|| split.next(), |_| None);
+    assert!(
+        new.as_ref().next().map(NodeRef::as_ptr)
+            == expected.map_or(Some(newest), |base| Some(base.as_ptr())),
+        "a delta is pushed onto the node it lies on"
+    );
+    let Some(raw) = NonNull::new(new.into_raw()) else {
+        unreachable!("nodes are non-null")
+    };
+    if split.updates().push(newest, raw.as_ptr()) {
+        // SAFETY: as in `swap`.
+        Ok(unsafe { NodeRef::new(raw) })
+    } else {
+        // SAFETY: it came from `into_raw` above and was not published.
+        Err(unsafe { OwnedNode::from_raw(raw) })
+    }
+}
+
+impl<K: Key, V: Variant> StampTable for Mapping<K, V> {
     fn stamps(&self, leaf: PageId) -> Option<&Stamps> {
         self.side(leaf).map(|side| &side.stamps)
     }
 }
 
-impl<K: Key> Drop for Mapping<K> {
+impl<K: Key, V: Variant> Drop for Mapping<K, V> {
     fn drop(&mut self) {
         // SAFETY: `&mut self`: no thread uses the tree, and retired chains are not in the table, so
         // each chain here is owned by its slot alone. A removed page does not own what its sibling

@@ -36,13 +36,14 @@ use super::mapping::PageId;
 use super::node::{Change, Kind, NodeRef, OwnedNode};
 use super::search::{At, Below, Last, Place};
 use super::stamps::StampTable;
+use super::variant::Variant;
 use crate::counters::Event;
 use crate::key::Key;
 
 /// How often a thread tries to begin a merge that others get in the way of.
 const ATTEMPTS: usize = 4;
 
-impl<K: Key> BwTree<K> {
+impl<K: Key, V: Variant> BwTree<K, V> {
     /// Tells whether the tree has shrunk between two calls.
     fn merges_and_collapses(&self) -> u64 {
         self.counters.sum(Event::Merge) + self.counters.sum(Event::RootCollapse)
@@ -115,7 +116,7 @@ impl<K: Key> BwTree<K> {
             lower: key,
             upper: None,
         };
-        let delta = OwnedNode::index(Kind::Merging, &announcement, head);
+        let delta = OwnedNode::index::<V>(Kind::Merging, &announcement, head);
         if self.mapping.push(parent.id, head, delta).is_err() {
             self.counters.add(Event::CasMiss);
             return false;
@@ -215,7 +216,7 @@ impl<K: Key> BwTree<K> {
         }
         if self
             .mapping
-            .push(right_id, right, OwnedNode::remove(parent, right))
+            .push(right_id, right, OwnedNode::remove::<V>(parent, right))
             .is_err()
         {
             self.counters.add(Event::CasMiss);
@@ -243,7 +244,7 @@ impl<K: Key> BwTree<K> {
             self.mapping
                 .raise_rts(left.id, self.mapping.resolve_rts(right_id));
         }
-        let delta = OwnedNode::merge(left.head, right, right_id, parent);
+        let delta = OwnedNode::merge::<V>(left.head, right, right_id, parent);
         if self.mapping.push(left.id, left.head, delta).is_err() {
             self.counters.add(Event::CasMiss);
         }
@@ -268,7 +269,7 @@ impl<K: Key> BwTree<K> {
             lower: left.low,
             upper: right.high,
         };
-        let delta = OwnedNode::index(Kind::IndexDelete, &entry, parent.head);
+        let delta = OwnedNode::index::<V>(Kind::IndexDelete, &entry, parent.head);
         let Ok(head) = self.mapping.push(parent.id, parent.head, delta) else {
             self.counters.add(Event::CasMiss);
             return;
@@ -337,7 +338,7 @@ impl<K: Key> BwTree<K> {
         }
         match self
             .mapping
-            .push(id, head, OwnedNode::remove(PageId::NONE, head))
+            .push(id, head, OwnedNode::remove::<V>(PageId::NONE, head))
         {
             Ok(removed) => {
                 self.complete_collapse(id, removed, guard);

@@ -20,6 +20,7 @@
 //! | descent, side links, parents | `search.rs`, `root.rs` |
 //! | the operations | `read.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
 //! | structure changes and cooperation | `consolidate.rs`, `split.rs`, `merge.rs` |
+//! | the paper's two proposals | `variant.rs`, `inchain.rs`, `link.rs` |
 //!
 //! Every operation is lock-free: a thread that meets a change another has left half done finishes it
 //! (paper §4.2.4) instead of waiting. Memory is reclaimed by epochs (`crossbeam-epoch`); operations pin
@@ -35,6 +36,8 @@ mod consolidate;
 #[cfg(not(loom))]
 mod cooperation_tests;
 mod hint;
+mod inchain;
+mod link;
 mod mapping;
 mod merge;
 mod node;
@@ -45,6 +48,7 @@ mod search;
 mod split;
 mod stamps;
 mod statistics;
+mod variant;
 mod write;
 
 use std::fmt;
@@ -57,6 +61,7 @@ use self::mapping::{Mapping, PageId};
 use self::node::BaseHeader;
 use self::root::Root;
 use self::stamps::StampTable;
+pub use self::variant::{Both, InChain, Plain, SplitHead, Variant};
 use self::write::Change;
 use crate::counters::Counters;
 use crate::key::{Fixed8, Key, Variable};
@@ -127,13 +132,13 @@ impl BwConfig {
     }
 }
 
-/// A Bw-tree over one kind of keys.
+/// A Bw-tree over one kind of keys, in one of its [variants](Variant).
 ///
 /// Payloads may be any `u64`. Dropping the tree frees it; retired nodes go when the collector gets
 /// to them.
-pub struct BwTree<K: Key> {
+pub struct BwTree<K: Key, V: Variant = Plain> {
     root: Root,
-    mapping: Arc<Mapping<K>>,
+    mapping: Arc<Mapping<K, V>>,
     config: BwConfig,
     counters: Counters,
 }
@@ -143,7 +148,7 @@ pub type FixedBwTree = BwTree<Fixed8>;
 /// A Bw-tree of byte strings up to 64 KiB.
 pub type VariableBwTree = BwTree<Variable>;
 
-impl<K: Key> fmt::Debug for BwTree<K> {
+impl<K: Key, V: Variant> fmt::Debug for BwTree<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BwTree")
             .field("config", &self.config)
@@ -151,13 +156,13 @@ impl<K: Key> fmt::Debug for BwTree<K> {
     }
 }
 
-impl<K: Key> Default for BwTree<K> {
+impl<K: Key, V: Variant> Default for BwTree<K, V> {
     fn default() -> Self {
         Self::new(BwConfig::default())
     }
 }
 
-impl<K: Key> BwTree<K> {
+impl<K: Key, V: Variant> BwTree<K, V> {
     /// An empty tree. Sizes out of range are brought into it.
     #[must_use]
     pub fn new(config: BwConfig) -> Self {
@@ -183,7 +188,7 @@ impl<K: Key> BwTree<K> {
     }
 }
 
-impl<K: Key> PointIndex for BwTree<K> {
+impl<K: Key, V: Variant> PointIndex for BwTree<K, V> {
     #[inline]
     fn get(&self, key: &[u8]) -> Result<Lookup, IndexError> {
         self.get_key(key)
@@ -224,6 +229,10 @@ impl<K: Key> PointIndex for BwTree<K> {
 
     fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
         Ok(self.change(key, |_| Change::Put(payload))?.old)
+    }
+
+    fn put(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {
+        self.put_key(key, payload)
     }
 
     fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
@@ -274,7 +283,7 @@ impl<K: Key> PointIndex for BwTree<K> {
     }
 }
 
-impl<K: Key> OrderedIndex for BwTree<K> {
+impl<K: Key, V: Variant> OrderedIndex for BwTree<K, V> {
     fn scan(
         &self,
         range: ScanRange<'_>,

@@ -10,20 +10,30 @@
 //! chain to learn any of these, and a head pointer is an atomic snapshot of all of them: the versions
 //! before and after an insertion are those of the two heads its compare-and-swap exchanged.
 //!
+//! Each variant of the tree lets one pointer of a delta change after its publication: in a tree that
+//! consolidates in its chains, `next`, which then leads to the same content in another form
+//! (`inchain.rs`); in one that keeps split deltas at the head, where those keep the deltas that lie
+//! below them (`mapping.rs`).
+//!
 //! A page covers `low <= key < high`; `low` is in its base node and never changes while the page id
 //! is in use; no `high` means no bound. The leftmost page of a level has the smallest key as `low`.
 //!
 //! # Invariants
 //! - N1. A node is written only while it is an [`OwnedNode`], before it is published; but for the hints
-//!   of inner base nodes, which are atomics (`base.rs`, B3).
+//!   of inner base nodes (`base.rs`, B3) and the pointers of `link.rs`, which are atomics.
 //! - N2. A published node is freed only through `free_chain`, by the epoch collector after it was
-//!   taken out of the mapping table, or when the table itself is dropped.
+//!   taken out of the mapping table or cut out of its chain, or when the table itself is dropped.
 //! - N3. Key bytes in a header or body belong to this node or to one below it in the same chain (a
 //!   merged right chain included). A chain is retired as a whole, except that a split delta, a
-//!   removal and nothing else may go alone, and nobody borrows from those.
+//!   removal and nothing else may go alone, and nobody borrows from those. Where chains are cut
+//!   (`inchain.rs`), what lies below goes first: so there a delta has copies of all its key bytes,
+//!   but for a split delta, from below which nothing is ever cut.
 //! - N4. A [`NodeRef<'g>`] comes from the mapping table under a guard that lives for `'g`, or from
 //!   another such reference.
 //! - N5. `next` is non-null in every delta, and `other` in every merge delta.
+//! - N6. `len` is exact, unless the node is *uncounted*: then writers that did not look for their
+//!   key have put deltas on the page, none of which is counted. So it never says too much.
+//! - N7. `hint` is never read through, only compared and prefetched.
 //!
 //! Paper: bwtree §3, §4.1.2, §4.2
 #![expect(
@@ -36,10 +46,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::size_of;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
+use super::link::{Chained, Link, Updates};
 use super::mapping::PageId;
 use crate::key::Key;
 use crate::memory;
+
+mod delta;
 
 /// What a node is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,8 +84,14 @@ pub(super) enum Kind {
 const HIGH: u8 = 1;
 const UPPER: u8 = 2;
 const OWNS_NEXT: u8 = 4;
+/// A structure change of the page may be half done.
+const CHANGING: u8 = 8;
+/// `len` is a lower bound (N6).
+const UNCOUNTED: u8 = 16;
+/// What a delta takes over from the node below.
+const INHERITED: u8 = HIGH | CHANGING | UNCOUNTED;
 
-/// What all nodes begin with. 64 bytes for fixed keys: one cache line.
+/// What all nodes begin with. 64 bytes for fixed keys, so that their leaf deltas are one cache line.
 #[repr(C)]
 pub(super) struct Header<K: Key> {
     kind: Kind,
@@ -84,21 +104,35 @@ pub(super) struct Header<K: Key> {
     counter: u64,
     high: K::Raw,
     key: K::Raw,
-    next: *const Header<K>,
-    base: *const Header<K>,
-    smo: *const Header<K>,
+    next: Link<Header<K>>,
+    /// Where the page's base node probably is.
+    hint: AtomicPtr<Header<K>>,
+    word: Word<K>,
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Header<crate::key::Fixed8>>() == 64);
 
-/// Follows the header of every delta but `Put` and `Delete`, which have the payload alone there.
+/// What a header says that depends on its kind.
+#[repr(C)]
+union Word<K: Key> {
+    /// `Put`, `Delete`.
+    payload: u64,
+    /// All others: the structure change that may be half done, if `CHANGING` is set. In a base node
+    /// this is the split delta that was made with it, for the `CHANGING` deltas that lie on it.
+    change: *const Header<K>,
+}
+
+/// Follows the header of every delta but `Put` and `Delete`.
 #[repr(C)]
 struct ChangeBody<K: Key> {
     child: PageId,
     page: PageId,
     lower: K::Raw,
     upper: K::Raw,
-    other: *const Header<K>,
+    /// The right chain under a merge delta; the newest delta that a split delta at the head keeps
+    /// below itself.
+    other: Updates<Header<K>>,
 }
 
 /// A node that is not published yet: writable, and freed when dropped. A split delta owns the fresh
@@ -141,8 +175,12 @@ impl<K: Key> fmt::Debug for NodeRef<'_, K> {
 pub(super) const BASE_ALIGN: usize = 128;
 
 /// The layout of a node of this many bytes.
-fn layout(kind: Kind, bytes: usize) -> Layout {
-    let align = if kind == Kind::Base { BASE_ALIGN } else { 8 };
+fn layout<K: Key>(kind: Kind, bytes: usize) -> Layout {
+    let align = match kind {
+        Kind::Base => BASE_ALIGN,
+        _ if K::INLINE => size_of::<Header<K>>(),
+        _ => align_of::<Header<K>>(),
+    };
     match Layout::from_size_align(bytes, align) {
         Ok(layout) => layout,
         Err(_) => handle_alloc_error(Layout::new::<u8>()),
@@ -171,11 +209,11 @@ impl<K: Key> OwnedNode<K> {
     /// Memory for a node of `bytes` bytes with its header filled in, the rest uninitialised.
     fn allocate(kind: Kind, bytes: usize, header: impl FnOnce(u32) -> Header<K>) -> Self {
         let Ok(bytes_stored) = u32::try_from(bytes) else {
-            handle_alloc_error(layout(kind, bytes));
+            handle_alloc_error(layout::<K>(kind, bytes));
         };
-        let layout = layout(kind, bytes);
+        let layout = layout::<K>(kind, bytes);
         let pointer = memory::allocate(layout).cast::<Header<K>>();
-        // SAFETY: `pointer` is fresh memory of at least a header's size, aligned to 8 or more.
+        // SAFETY: `pointer` is fresh memory of at least a header's size and its alignment.
         unsafe { pointer.write(header(bytes_stored)) };
         Self(pointer)
     }
@@ -194,12 +232,13 @@ impl<K: Key> OwnedNode<K> {
             counter: header.counter,
             high: K::raw(header.high.unwrap_or(header.low)),
             key: K::raw(header.low),
-            next: ptr::null(),
-            base: ptr::null(),
-            smo: ptr::null(),
+            next: Link::new(ptr::null()),
+            hint: AtomicPtr::new(ptr::null_mut()),
+            word: Word {
+                change: ptr::null(),
+            },
         });
-        // SAFETY: `node` is ours alone (N1) and its header is initialised.
-        unsafe { (*node.0.as_ptr()).base = node.0.as_ptr() };
+        node.as_ref().set_base_hint(node.as_ref());
         node
     }
 
@@ -214,216 +253,6 @@ impl<K: Key> OwnedNode<K> {
     /// Where the node begins.
     pub(super) fn start(&mut self) -> *mut u8 {
         self.0.as_ptr().cast()
-    }
-
-    /// Where the bytes after the header begin.
-    fn area(&mut self) -> *mut u8 {
-        // SAFETY: the allocation starts with a header, so one past it is in bounds or its end.
-        unsafe { self.0.as_ptr().add(1).cast() }
-    }
-
-    /// A delta on top of `on`, with `body` bytes and then a copy of `own_key`.
-    fn delta(kind: Kind, on: NodeRef<'_, K>, body: usize, own_key: &[u8]) -> Self {
-        let below = on.header();
-        Self::allocate(
-            kind,
-            size_of::<Header<K>>() + body + own_key.len(),
-            |bytes| Header {
-                kind,
-                level: below.level,
-                depth: below.depth.saturating_add(1),
-                flags: below.flags & HIGH,
-                len: below.len,
-                right: below.right,
-                bytes,
-                counter: below.counter,
-                high: below.high,
-                key: below.key,
-                next: on.pointer.as_ptr(),
-                base: below.base,
-                smo: below.smo,
-            },
-        )
-    }
-
-    /// Copies `bytes` behind the header and `body` bytes, and returns the copy.
-    fn keep(&mut self, body: usize, bytes: &[u8]) -> *const u8 {
-        // SAFETY: `delta` reserved `body` bytes plus the length of this very slice after the header;
-        // the memory is ours alone (N1) and cannot overlap `bytes`.
-        unsafe {
-            let copy = self.area().add(body);
-            ptr::copy_nonoverlapping(bytes.as_ptr(), copy, bytes.len());
-            copy
-        }
-    }
-
-    /// Gives the header a key whose bytes are copied into this delta.
-    fn own_key(&mut self, body: usize, key: K::Ref<'_>) {
-        let tail = K::tail(key);
-        let copy = self.keep(body, tail);
-        // SAFETY: `copy` are `tail.len()` initialised bytes of this node, which live as long as the
-        // `Raw` made from them (N3: the bytes belong to this node).
-        unsafe {
-            let tail = std::slice::from_raw_parts(copy, tail.len());
-            self.0.as_mut().key = K::raw(K::from_parts(K::head(key, 0), tail));
-        }
-    }
-
-    /// A leaf delta (`Put` or `Delete`) on top of `on`.
-    pub(super) fn record(kind: Kind, key: K::Ref<'_>, payload: u64, on: NodeRef<'_, K>) -> Self {
-        let body = size_of::<u64>();
-        let mut node = Self::delta(kind, on, body, K::tail(key));
-        node.own_key(body, key);
-        // SAFETY: a `u64` was reserved after the header, whose size is a multiple of 8.
-        unsafe { node.area().cast::<u64>().write(payload) };
-        node
-    }
-
-    /// Moves a leaf delta whose installation failed onto another head.
-    pub(super) fn relink(&mut self, payload: u64, on: NodeRef<'_, K>) {
-        let below = on.header();
-        // SAFETY: `self` is ours alone (N1), initialised, and has a `u64` after its header.
-        unsafe {
-            let header = self.0.as_mut();
-            header.depth = below.depth.saturating_add(1);
-            header.flags = below.flags & HIGH;
-            header.right = below.right;
-            header.high = below.high;
-            header.next = on.pointer.as_ptr();
-            header.base = below.base;
-            header.smo = below.smo;
-            self.area().cast::<u64>().write(payload);
-        }
-    }
-
-    /// Sets how many records the page has and its version's counter as seen from this delta.
-    pub(super) fn set_content(&mut self, len: u32, counter: u64) {
-        // SAFETY: `self` is ours alone (N1) and its header is initialised.
-        let header = unsafe { self.0.as_mut() };
-        header.len = len;
-        header.counter = counter;
-    }
-
-    fn change(kind: Kind, on: NodeRef<'_, K>, change: &Change<'_, K>, own_key: bool) -> Self {
-        let body = size_of::<ChangeBody<K>>();
-        let mut node = Self::delta(
-            kind,
-            on,
-            body,
-            if own_key { K::tail(change.key) } else { &[] },
-        );
-        if own_key {
-            node.own_key(body, change.key);
-        }
-        // SAFETY: a `ChangeBody` was reserved after the header and both are aligned to 8.
-        unsafe {
-            if !own_key {
-                node.0.as_mut().key = K::raw(change.key);
-            }
-            if change.upper.is_some() {
-                node.0.as_mut().flags |= UPPER;
-            }
-            node.area().cast::<ChangeBody<K>>().write(ChangeBody {
-                child: change.child,
-                page: change.page,
-                lower: K::raw(change.lower),
-                upper: K::raw(change.upper.unwrap_or(change.lower)),
-                other: ptr::null(),
-            });
-        }
-        node
-    }
-
-    /// A split delta over the fresh left half: keys from the half's `high` on are in page `right`.
-    /// `grown` is a root prepared by a bulk load, or `NONE`.
-    pub(super) fn split(left: Self, right: PageId, grown: PageId) -> Self {
-        let on = left.as_ref();
-        let key = on.high().unwrap_or(on.low());
-        let change = Change {
-            key,
-            child: right,
-            page: grown,
-            lower: key,
-            upper: None,
-        };
-        let mut node = Self::change(Kind::Split, on, &change, false);
-        let this = node.0.as_ptr();
-        // SAFETY: `node` is ours alone (N1). Its key borrows from the base below it (N3).
-        unsafe { node.0.as_mut().smo = this };
-        std::mem::forget(left);
-        node
-    }
-
-    /// An entry of an inner page, or its end. `change.lower` and `change.upper` borrow from `on`'s
-    /// chain; `key` is copied.
-    pub(super) fn index(kind: Kind, change: &Change<'_, K>, on: NodeRef<'_, K>) -> Self {
-        let mut node = Self::change(kind, on, change, true);
-        let this = node.0.as_ptr();
-        // SAFETY: `node` is ours alone (N1).
-        let header = unsafe { node.0.as_mut() };
-        match kind {
-            Kind::IndexInsert => header.len += 1,
-            Kind::IndexDelete => {
-                header.len -= 1;
-                header.smo = ptr::null();
-            }
-            _ => header.smo = this,
-        }
-        node
-    }
-
-    /// The removal of `on`'s page, whose merge is announced in page `parent`; `NONE`: the page is a
-    /// root that collapses and keeps the chain below.
-    pub(super) fn remove(parent: PageId, on: NodeRef<'_, K>) -> Self {
-        let low = on.low();
-        let change = Change {
-            key: low,
-            child: PageId::NONE,
-            page: parent,
-            lower: low,
-            upper: None,
-        };
-        let mut node = Self::change(Kind::Remove, on, &change, false);
-        if parent == PageId::NONE {
-            // SAFETY: `node` is ours alone (N1).
-            unsafe { node.0.as_mut().flags |= OWNS_NEXT };
-        }
-        node
-    }
-
-    /// The union of `left` with the frozen chain `right` of its right sibling, page `right_id`. The
-    /// merge is announced in page `parent`.
-    pub(super) fn merge(
-        left: NodeRef<'_, K>,
-        right: NodeRef<'_, K>,
-        right_id: PageId,
-        parent: PageId,
-    ) -> Self {
-        let low = right.low();
-        let change = Change {
-            key: low,
-            child: right_id,
-            page: parent,
-            lower: low,
-            upper: None,
-        };
-        let mut node = Self::change(Kind::Merge, left, &change, false);
-        let this = node.0.as_ptr();
-        let from = right.header();
-        // SAFETY: `node` is ours alone (N1) and has a `ChangeBody` after its header. The high key
-        // and the key borrow from `right`'s chain, which joins this one (N3).
-        unsafe {
-            (*node.area().cast::<ChangeBody<K>>()).other = right.pointer.as_ptr();
-            let header = node.0.as_mut();
-            header.depth = header.depth.saturating_add(from.depth).saturating_add(1);
-            header.flags = from.flags & HIGH;
-            header.high = from.high;
-            header.right = from.right;
-            header.len += from.len;
-            header.counter = header.counter.max(from.counter) + 1;
-            header.smo = this;
-        }
-        node
     }
 
     /// Looks at the node before it is published.
@@ -473,7 +302,7 @@ unsafe fn free<K: Key>(node: NonNull<Header<K>>) {
     // SAFETY: made by `allocate` with this kind and size, which never change (N1).
     unsafe {
         let header = node.as_ref();
-        let layout = layout(header.kind, header.bytes as usize);
+        let layout = layout::<K>(header.kind, header.bytes as usize);
         memory::free(node.cast(), layout);
     }
 }
@@ -504,13 +333,22 @@ pub(super) unsafe fn free_chain<K: Key>(head: *const Header<K>) {
         let next = unsafe {
             let header = node.as_ref();
             let next = match header.kind {
-                Kind::Base => ptr::null(),
-                Kind::Remove if header.flags & OWNS_NEXT == 0 => ptr::null(),
+                Kind::Base => ptr::null_mut(),
+                Kind::Remove if header.flags & OWNS_NEXT == 0 => ptr::null_mut(),
                 Kind::Merge => {
-                    pending.push((*node.as_ptr().add(1).cast::<ChangeBody<K>>()).other);
-                    header.next
+                    let body = &*node.as_ptr().add(1).cast::<ChangeBody<K>>();
+                    pending.push(body.other.newest());
+                    header.next.below()
                 }
-                _ => header.next,
+                // Its updates lie on the same base node.
+                Kind::Split => {
+                    let body = &*node.as_ptr().add(1).cast::<ChangeBody<K>>();
+                    match body.other.newest() {
+                        newest if newest.is_null() => header.next.below(),
+                        newest => newest,
+                    }
+                }
+                _ => header.next.below(),
             };
             free(node);
             next
@@ -520,7 +358,7 @@ pub(super) unsafe fn free_chain<K: Key>(head: *const Header<K>) {
         } else {
             next
         };
-        at = NonNull::new(next.cast_mut());
+        at = NonNull::new(next);
     }
 }
 
@@ -536,8 +374,8 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
     #[inline]
     fn header(self) -> &'g Header<K> {
-        // SAFETY: alive during `'g` (N4), initialised and never written again (N1). The `Release` of
-        // the compare-and-swap that published it pairs with the `Acquire` that loaded it.
+        // SAFETY: alive during `'g` (N4), initialised and never written again but for atomics (N1).
+        // The `Release` of the swap that published it pairs with the `Acquire` that loaded it.
         unsafe { self.pointer.as_ref() }
     }
 
@@ -573,16 +411,23 @@ impl<'g, K: Key> NodeRef<'g, K> {
         self.header().level
     }
 
-    /// How many deltas lie on the base node, saturating.
+    /// Zero for a base node. The number of a delta: how many lay on the base node when it was put
+    /// there; after the largest number it goes on at one.
     #[inline]
     pub(super) fn depth(self) -> u8 {
         self.header().depth
     }
 
-    /// How many records (inner page: children) the page has.
+    /// How many records (inner page: children) the page has; a lower bound if it is uncounted.
     #[inline]
     pub(super) fn len(self) -> usize {
         self.header().len as usize
+    }
+
+    /// Whether `len` is a lower bound (N6).
+    #[inline]
+    pub(super) fn is_uncounted(self) -> bool {
+        self.header().flags & UNCOUNTED != 0
     }
 
     #[inline]
@@ -631,24 +476,75 @@ impl<'g, K: Key> NodeRef<'g, K> {
     }
 
     /// The base node at the bottom of the page's own chain.
-    #[inline]
     pub(super) fn base(self) -> NodeRef<'g, K> {
-        // SAFETY: set for every node; in the same chain, so alive as long (N3).
-        unsafe { Self::new(NonNull::new_unchecked(self.header().base.cast_mut())) }
+        let mut node = self;
+        while let Some(below) = node.next() {
+            node = below;
+        }
+        node
+    }
+
+    /// Where the page's base node probably is: for comparisons and prefetches (N7).
+    #[inline]
+    pub(super) fn base_hint(self) -> *const u8 {
+        // Relaxed: advice.
+        self.header().hint.load(Ordering::Relaxed).cast()
+    }
+
+    /// Corrects the hint once what lies below is consolidated.
+    pub(super) fn set_base_hint(self, base: NodeRef<'_, K>) {
+        // Relaxed: advice.
+        self.header().hint.store(base.as_ptr(), Ordering::Relaxed);
+    }
+
+    /// The next pointer of a delta.
+    pub(super) fn link(self) -> &'g Link<Header<K>> {
+        assert_ne!(self.kind(), Kind::Base);
+        &self.header().next
     }
 
     /// The node below; `None` for a base node.
     #[inline]
     pub(super) fn next(self) -> Option<NodeRef<'g, K>> {
-        // SAFETY: in the same chain, so alive as long (N3).
-        NonNull::new(self.header().next.cast_mut()).map(|next| unsafe { Self::new(next) })
+        // SAFETY: in the same chain, so alive as long (N3); or it was when we read it, under a guard
+        // that lives for `'g`, and what is cut out of a chain is retired (N2).
+        NonNull::new(self.header().next.below()).map(|next| unsafe { Self::new(next) })
     }
 
     /// The structure change of this page that may be half done.
     #[inline]
     pub(super) fn smo(self) -> Option<NodeRef<'g, K>> {
-        // SAFETY: a node of the same chain, so alive as long (N3).
-        NonNull::new(self.header().smo.cast_mut()).map(|smo| unsafe { Self::new(smo) })
+        (self.header().flags & CHANGING != 0).then(|| self.find_smo())
+    }
+
+    #[cold]
+    fn find_smo(self) -> NodeRef<'g, K> {
+        let mut node = self;
+        while matches!(node.kind(), Kind::Put | Kind::Delete) {
+            let Some(next) = node.next() else {
+                unreachable!("a chain ends in a base node")
+            };
+            node = next;
+        }
+        // SAFETY: of every kind but those two the word is `change`, and it is set in the first such
+        // node below one that is `CHANGING`. That node is of the same chain, or the split delta at
+        // its head, so alive as long (N3).
+        unsafe { Self::new(NonNull::new_unchecked(node.header().word.change.cast_mut())) }
+    }
+
+    /// The newest state under a split delta that is the head of its page: its own, as long as there
+    /// was no update since the split.
+    #[inline(never)]
+    pub(super) fn newest(self) -> NodeRef<'g, K> {
+        // SAFETY: published by a swap there that is `SeqCst` as this load is, and in this chain, so
+        // alive as long (N3).
+        NonNull::new(self.updates().newest()).map_or(self, |newest| unsafe { Self::new(newest) })
+    }
+
+    /// Where a split delta that is the head of its page keeps the newest delta below it.
+    pub(super) fn updates(self) -> &'g Updates<Header<K>> {
+        assert_eq!(self.kind(), Kind::Split);
+        &self.body().other
     }
 
     /// The payload of a `Put`.
@@ -656,7 +552,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     pub(super) fn payload(self) -> u64 {
         assert!(matches!(self.kind(), Kind::Put | Kind::Delete));
         // SAFETY: nodes of these kinds are made by `OwnedNode::record`, which writes a payload.
-        unsafe { self.area().cast::<u64>().read() }
+        unsafe { self.header().word.payload }
     }
 
     /// The page that an index entry, a split, a merge or its announcement points to.
@@ -686,6 +582,16 @@ impl<'g, K: Key> NodeRef<'g, K> {
     pub(super) fn merged(self) -> NodeRef<'g, K> {
         assert_eq!(self.kind(), Kind::Merge);
         // SAFETY: non-null (N5); part of this chain since the merge, so alive as long (N3).
-        unsafe { Self::new(NonNull::new_unchecked(self.body().other.cast_mut())) }
+        unsafe { Self::new(NonNull::new_unchecked(self.body().other.newest())) }
+    }
+}
+
+impl<K: Key> Chained for NodeRef<'_, K> {
+    fn below(self) -> Option<Self> {
+        self.next()
+    }
+
+    fn number(self) -> u8 {
+        self.depth()
     }
 }

@@ -9,6 +9,7 @@ use crossbeam_epoch::{self as epoch};
 use super::BwTree;
 use super::node::{Kind, NodeRef};
 use super::search::{At, Place};
+use super::variant::Variant;
 use crate::key::Key;
 use crate::{IndexError, LeafVersion, Lookup};
 
@@ -57,7 +58,7 @@ impl<K: Key> Place<'_, K> {
     }
 }
 
-impl<K: Key> BwTree<K> {
+impl<K: Key, V: Variant> BwTree<K, V> {
     pub(super) fn get_key(&self, key: &[u8]) -> Result<Lookup, IndexError> {
         let key = K::parse(key)?;
         let guard = &epoch::pin();

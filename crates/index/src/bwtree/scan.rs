@@ -21,6 +21,7 @@ use super::base::Entry;
 use super::consolidate::collect;
 use super::node::{Kind, NodeRef};
 use super::search::{At, Below, Last, Place};
+use super::variant::Variant;
 use crate::key::Key;
 use crate::range::{after_start, before_end, parse_bound};
 use crate::{Direction, IndexError, ScanItem, ScanRange};
@@ -64,7 +65,7 @@ impl<'g, K: Key> Entries<'_, 'g, K> {
     }
 }
 
-impl<K: Key> BwTree<K> {
+impl<K: Key, V: Variant> BwTree<K, V> {
     pub(super) fn scan_range(
         &self,
         range: ScanRange<'_>,

@@ -20,11 +20,15 @@ use super::BwTree;
 use super::hint::Way;
 use super::mapping::PageId;
 use super::node::{Kind, NodeRef};
+use super::variant::Variant;
 use crate::counters::Event;
 use crate::key::Key;
 
 /// A place in the order of keys.
 pub(super) trait Point<K: Key>: Copy {
+    /// Whether the leaf's entries will be looked at.
+    const LOOKS: bool = true;
+
     /// Whether the point is at or right of `separator`.
     fn reaches(self, separator: K::Ref<'_>) -> bool;
 
@@ -37,6 +41,8 @@ pub(super) trait Point<K: Key>: Copy {
 
 /// At a key.
 pub(super) struct At<'a, K: Key>(pub(super) K::Ref<'a>);
+/// At a key, to put a delta on its leaf without a look at what is there.
+pub(super) struct Onto<'a, K: Key>(pub(super) K::Ref<'a>);
 /// Just below a key: right of every smaller key. There is none below the smallest key.
 pub(super) struct Below<'a, K: Key>(pub(super) K::Ref<'a>);
 /// Right of all keys.
@@ -49,6 +55,12 @@ impl<K: Key> Clone for At<'_, K> {
     }
 }
 impl<K: Key> Copy for At<'_, K> {}
+impl<K: Key> Clone for Onto<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K: Key> Copy for Onto<'_, K> {}
 impl<K: Key> Clone for Below<'_, K> {
     fn clone(&self) -> Self {
         *self
@@ -70,6 +82,25 @@ impl<K: Key> Point<K> for At<'_, K> {
     #[inline(always)]
     fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g> {
         base.way_to::<true>(self.0)
+    }
+}
+
+impl<K: Key> Point<K> for Onto<'_, K> {
+    const LOOKS: bool = false;
+
+    #[inline]
+    fn reaches(self, separator: K::Ref<'_>) -> bool {
+        At::<K>(self.0).reaches(separator)
+    }
+
+    #[inline]
+    fn rank(self, base: NodeRef<'_, K>) -> usize {
+        At::<K>(self.0).rank(base)
+    }
+
+    #[inline(always)]
+    fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g> {
+        At::<K>(self.0).way(base)
     }
 }
 
@@ -234,7 +265,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     }
 }
 
-impl<K: Key> BwTree<K> {
+impl<K: Key, V: Variant> BwTree<K, V> {
     /// The page of `level` that covers the point. `None`: the tree is not that high.
     pub(super) fn descend<'g>(
         &self,
@@ -275,7 +306,7 @@ impl<K: Key> BwTree<K> {
                     );
                 }
                 way = head.way(point);
-                way.prefetch(head.base());
+                way.prefetch::<K>(head.base_hint());
             }
         }
     }

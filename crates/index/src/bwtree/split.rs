@@ -26,10 +26,12 @@ use crossbeam_epoch::Guard;
 use super::BwTree;
 use super::base::{self, Entry};
 use super::consolidate::Resize;
+use super::inchain::Below;
 use super::mapping::PageId;
 use super::node::{BaseHeader, Change, Kind, NodeRef, OwnedNode};
 use super::search::{At, Place};
 use super::stamps::StampTable;
+use super::variant::Variant;
 use crate::LeafVersion;
 use crate::counters::Event;
 use crate::key::Key;
@@ -55,7 +57,10 @@ const ASCENT_WITHIN: usize = 3;
 fn ascent<K: Key>(head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> Option<usize> {
     let is_newest = |node: NodeRef<'_, K>, at: usize| {
         let adds = matches!(node.kind(), Kind::Put | Kind::IndexInsert)
-            && node.next().is_some_and(|next| next.len() < node.len());
+            && node.next().is_some_and(|next| {
+                // Who did not look for the key has raised the counter in case it was absent.
+                next.len() < node.len() || next.counter() < node.counter()
+            });
         adds && K::cmp(node.key(), entries[at].0) == Ordering::Equal
     };
     let at = entries
@@ -79,7 +84,7 @@ fn ascent<K: Key>(head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> Option<usiz
     Some(at)
 }
 
-impl<K: Key> BwTree<K> {
+impl<K: Key, V: Variant> BwTree<K, V> {
     /// Where to cut: in the middle; but where keys come in ascending order, so that they go on filling
     /// the left page, as every page would be left half full otherwise. At the page's end some room
     /// is left, for keys that are late.
@@ -144,7 +149,7 @@ impl<K: Key> BwTree<K> {
             high: Some(separator),
         };
         let left = base::build(&left_header, left_entries);
-        let delta = OwnedNode::split(left, right, PageId::NONE);
+        let delta = OwnedNode::split::<V>(left, right, PageId::NONE);
         let Ok(new) = self.mapping.replace(id, head, delta, guard) else {
             // Trap "unpublished right node": it goes back together with its page id.
             self.counters.add(Event::CasMiss);
@@ -205,7 +210,7 @@ impl<K: Key> BwTree<K> {
                 lower: route.low,
                 upper: route.high,
             };
-            let delta = OwnedNode::index(Kind::IndexInsert, &entry, parent.head);
+            let delta = OwnedNode::index::<V>(Kind::IndexInsert, &entry, parent.head);
             match self.mapping.push(parent.id, parent.head, delta) {
                 Ok(head) => {
                     self.mapping.trim_split(id, split, guard);
@@ -218,7 +223,10 @@ impl<K: Key> BwTree<K> {
                     );
                     return;
                 }
-                Err(_) => self.counters.add(Event::CasMiss),
+                Err(_) => {
+                    self.counters.add(Event::CasMiss);
+                    self.unfreeze(parent.id, guard);
+                }
             }
         }
     }
@@ -267,11 +275,18 @@ impl<K: Key> BwTree<K> {
         }
     }
 
-    /// Consolidates an inner page whose chain has become long.
+    /// Consolidates an inner page whose chain has become long by a delta of this thread.
     pub(super) fn tidy_inner(&self, place: Place<'_, K>, guard: &Guard) {
         let full = place.head.len() > self.config.inner_max;
-        if full || place.head.depth() >= self.config.inner_chain_max {
-            self.consolidate(place, Resize::SplitOrMerge, guard);
+        if !full && !self.is_long(place.head.depth(), self.config.inner_chain_max) {
+            return;
         }
+        if V::IN_CHAIN
+            && !full
+            && self.consolidate_below(place.head, Resize::Split, guard) == Below::Tidy
+        {
+            return;
+        }
+        self.consolidate(place, Resize::SplitOrMerge, guard);
     }
 }

@@ -28,6 +28,7 @@ use std::sync::atomic::Ordering;
 use crossbeam_epoch::Guard;
 
 use super::mapping::{Mapping, PageId};
+use super::variant::Variant;
 use crate::LeafVersion;
 use crate::key::Key;
 use crate::sync::{AtomicU32, AtomicU64, total_order};
@@ -102,7 +103,7 @@ pub(super) trait StampTable {
     }
 }
 
-impl<K: Key> Mapping<K> {
+impl<K: Key, V: Variant> Mapping<K, V> {
     /// See [`raise_and_check`](crate::PointIndex::raise_and_check).
     pub(super) fn raise_and_check(&self, seen: LeafVersion, rts: u64, guard: &Guard) -> bool {
         let Ok(leaf) = u32::try_from(seen.leaf) else {

@@ -6,12 +6,15 @@
 //!
 //! Paper: bwtree §4.1.2, figure 8 (Write)
 
+use std::cmp::Ordering;
+
 use crossbeam_epoch::{self as epoch, Guard};
 
 use super::BwTree;
 use super::consolidate::Resize;
 use super::node::{Kind, OwnedNode};
-use super::search::{At, Place};
+use super::search::{At, Onto, Place};
+use super::variant::Variant;
 use crate::counters::Event;
 use crate::key::Key;
 use crate::{IndexError, Inserted};
@@ -34,7 +37,7 @@ pub(super) struct Changed {
     pub(super) inserted: Option<Inserted>,
 }
 
-impl<K: Key> BwTree<K> {
+impl<K: Key, V: Variant> BwTree<K, V> {
     /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide`
     /// is asked again when another thread changed the leaf meanwhile.
     pub(super) fn change(
@@ -60,15 +63,15 @@ impl<K: Key> BwTree<K> {
                 }
             };
             let mut new = match delta.take() {
-                Some(mut delta) if delta.as_ref().kind() == kind => {
-                    delta.relink(payload, head);
-                    delta
+                Some(delta) if delta.as_ref().kind() == kind => {
+                    delta.relink::<V>(key, payload, head)
                 }
-                _ => OwnedNode::record(kind, key, payload, head),
+                _ => OwnedNode::record::<V>(kind, key, payload, head),
             };
-            let (len, counter) = (head.len() as u32, head.counter());
+            let (len, counter) = (head.len(), head.counter());
             match (kind, old) {
-                (Kind::Delete, _) => new.set_content(len - 1, counter + 1),
+                // Uncounted, the length may be too small already.
+                (Kind::Delete, _) => new.set_content(len.saturating_sub(1), counter + 1),
                 (_, None) => new.set_content(len + 1, counter + 1),
                 (_, Some(_)) => new.set_content(len, counter),
             }
@@ -101,8 +104,52 @@ impl<K: Key> BwTree<K> {
         }
     }
 
+    /// Gives a key a payload without looking whether it is there: one delta goes on top of the leaf
+    /// whatever lies below. If the key is not seen to be present at once, the delta counts as a change
+    /// of the key set for the leaf's version, and the leaf's length is uncounted (N6 in `node.rs`).
+    ///
+    /// Paper: bwtree §4.1.2, figure 8
+    pub(super) fn put_key(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {
+        let key = K::parse(key)?;
+        let guard = &epoch::pin();
+        let mut place = self.leaf(Onto(key), guard);
+        let mut delta: Option<OwnedNode<K>> = None;
+        loop {
+            let (id, head) = (place.id, place.head);
+            // The head is at hand: of several writes of one key in a row the first may have added it.
+            let present = head.kind() == Kind::Put && K::cmp(head.key(), key) == Ordering::Equal;
+            let mut new = match delta.take() {
+                Some(delta) => delta.relink::<V>(key, payload, head),
+                None => OwnedNode::record::<V>(Kind::Put, key, payload, head),
+            };
+            if present {
+                new.set_content(head.len(), head.counter());
+            } else {
+                new.set_content(head.len(), head.counter() + 1);
+                new.set_uncounted();
+            }
+            match self.mapping.push(id, head, new) {
+                Ok(head) => {
+                    let resize = if present {
+                        Resize::Never
+                    } else {
+                        Resize::Split
+                    };
+                    self.tidy_after_write(Place { id, head }, resize, guard);
+                    return Ok(());
+                }
+                Err(unused) => {
+                    self.counters.add(Event::CasMiss);
+                    delta = Some(unused);
+                    place = self.again(place, key, guard);
+                }
+            }
+        }
+    }
+
     /// The leaf of `key` after a swap failed on `place`: usually the same page.
     fn again<'g>(&self, place: Place<'g, K>, key: K::Ref<'_>, guard: &'g Guard) -> Place<'g, K> {
+        self.unfreeze(place.id, guard);
         // The page cannot have been reused while we are pinned (M4), so its lower fence still holds.
         match self.mapping.load(place.id, guard) {
             Some(head) if !head.is_removed() && !head.is_left_of(At(key)) => {

@@ -1,0 +1,64 @@
+//! The variants of the Bw-tree: the paper's own, and the two that it proposes and leaves to be built.
+//!
+//! | | consolidation by writers | a split that the parent does not know |
+//! |---|---|---|
+//! | [`Plain`] | replaces the head; every writer past the threshold tries | a delta that updates go on top of |
+//! | [`InChain`] | below the delta with number N, by its writer alone | as above |
+//! | [`SplitHead`] | replaces the head | the delta stays the head, updates go below it |
+//! | [`Both`] | below the delta with number N | the delta stays the head |
+//!
+//! (a) is in `inchain.rs`, (b) in `mapping.rs`; the pointers both of them swap are in `link.rs`.
+//!
+//! Paper: bwtree §5.4, figures 19 and 20
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Plain {}
+    impl Sealed for super::InChain {}
+    impl Sealed for super::SplitHead {}
+    impl Sealed for super::Both {}
+}
+
+/// Which of the paper's two proposals a Bw-tree follows.
+pub trait Variant: sealed::Sealed + Sized + Send + Sync + 'static {
+    /// Proposal (a): the writer of every N-th delta consolidates below it.
+    const IN_CHAIN: bool;
+    /// Proposal (b): a split delta is the head of its chain as long as it is there.
+    const SPLIT_AT_HEAD: bool;
+}
+
+/// The Bw-tree as the paper built it.
+#[derive(Debug)]
+pub struct Plain;
+
+/// Proposal (a).
+#[derive(Debug)]
+pub struct InChain;
+
+/// Proposal (b).
+#[derive(Debug)]
+pub struct SplitHead;
+
+/// Both proposals.
+#[derive(Debug)]
+pub struct Both;
+
+impl Variant for Plain {
+    const IN_CHAIN: bool = false;
+    const SPLIT_AT_HEAD: bool = false;
+}
+
+impl Variant for InChain {
+    const IN_CHAIN: bool = true;
+    const SPLIT_AT_HEAD: bool = false;
+}
+
+impl Variant for SplitHead {
+    const IN_CHAIN: bool = false;
+    const SPLIT_AT_HEAD: bool = true;
+}
+
+impl Variant for Both {
+    const IN_CHAIN: bool = true;
+    const SPLIT_AT_HEAD: bool = true;
+}
