@@ -19,10 +19,10 @@ use std::cmp::Ordering;
 use crossbeam_epoch::Guard;
 
 use super::BwTree;
-use super::base::{self, Entry};
+use super::base::{self, Entry, Fate};
 use super::inchain::Below;
 use super::mapping::PageId;
-use super::node::{BaseHeader, Kind, NodeRef};
+use super::node::{BaseHeader, Kind, NodeRef, OwnedNode};
 use super::search::Place;
 use super::split::SplitDone;
 use super::variant::Variant;
@@ -77,6 +77,90 @@ pub(super) fn collect<'g, K: Key>(head: NodeRef<'g, K>, out: &mut Vec<Entry<'g, 
     } else {
         let sorted = (0..node.len()).map(|i| (node.key_at(i), node.value_at(i)));
         apply::<K>(sorted, changes, out);
+    }
+}
+
+/// Deltas that are merged without a list of all entries: any number would do.
+const FEW: usize = 24;
+
+/// What consolidation makes of a page.
+pub(super) enum Consolidated<'g, K: Key> {
+    /// Its new base node.
+    Base(OwnedNode<K>),
+    /// These are more entries than it may have.
+    TooLarge(Vec<Entry<'g, K>>),
+}
+
+/// Consolidates a page, or what lies below one of its deltas, if that has at most `len_max` entries.
+pub(super) fn consolidated<K: Key>(head: NodeRef<'_, K>, len_max: usize) -> Consolidated<'_, K> {
+    let header = BaseHeader {
+        level: head.level(),
+        right: head.right(),
+        counter: head.counter(),
+        low: head.low(),
+        high: head.high(),
+    };
+    let mut fates: [Fate; FEW] = [(0, None); FEW];
+    if K::INLINE
+        && let Some((base, few)) = fates_of(head, &mut fates)
+    {
+        let fates = &fates[..few];
+        let len = base.len_with(fates);
+        check_len(head, len);
+        if len <= len_max {
+            return Consolidated::Base(base.copy_with(&header, fates, len));
+        }
+    }
+    let mut entries = Vec::with_capacity(head.len() + usize::from(head.depth()));
+    collect(head, &mut entries);
+    check_len(head, entries.len());
+    if entries.len() <= len_max {
+        Consolidated::Base(base::build(&header, &entries))
+    } else {
+        Consolidated::TooLarge(entries)
+    }
+}
+
+fn check_len<K: Key>(head: NodeRef<'_, K>, len: usize) {
+    debug_assert!(
+        len == head.len() || head.is_uncounted() && len > head.len(),
+        "{len} of {head:?}"
+    );
+}
+
+/// The base node of a chain and what becomes of the keys its deltas name, ascending: for inline keys,
+/// few deltas, and no merge among them.
+fn fates_of<'g, K: Key>(
+    head: NodeRef<'g, K>,
+    fates: &mut [Fate; FEW],
+) -> Option<(NodeRef<'g, K>, usize)> {
+    let (mut node, mut few) = (head, 0);
+    loop {
+        let value = match node.kind() {
+            Kind::Base => return Some((node, few)),
+            Kind::Merge => return None,
+            Kind::Put => Some(Some(node.payload())),
+            Kind::IndexInsert => Some(Some(u64::from(node.child().0))),
+            Kind::Delete | Kind::IndexDelete => Some(None),
+            Kind::Split | Kind::Remove | Kind::Merging => None,
+        };
+        if let Some(value) = value {
+            let key = K::head(node.key(), 0);
+            let at = fates[..few].partition_point(|fate| fate.0 < key);
+            // Newest first: what is there already is newer.
+            if at == few || fates[at].0 != key {
+                if few == FEW {
+                    return None;
+                }
+                fates.copy_within(at..few, at + 1);
+                fates[at] = (key, value);
+                few += 1;
+            }
+        }
+        let Some(next) = node.next() else {
+            unreachable!("a chain ends in a base node")
+        };
+        node = next;
     }
 }
 
@@ -196,47 +280,36 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             }
             return None;
         }
-        let mut entries = Vec::with_capacity(head.len() + usize::from(head.depth()));
-        collect(head, &mut entries);
-        debug_assert!(
-            entries.len() == head.len() || head.is_uncounted() && entries.len() > head.len(),
-            "{} of {head:?}",
-            entries.len()
-        );
-        let len_max = if head.level() == 0 {
-            self.config.leaf_max
-        } else {
-            self.config.inner_max
+        let base = match consolidated(head, self.len_max(head.level(), resize)) {
+            Consolidated::TooLarge(entries) => {
+                return self.split(Place { id, head }, &entries, guard);
+            }
+            Consolidated::Base(base) => base,
         };
-        if entries.len() > len_max && resize != Resize::Never {
-            return self.split(Place { id, head }, &entries, guard);
-        }
-        let head = self.rebase(Place { id, head }, &entries, guard)?;
+        let head = self.rebase(Place { id, head }, base, guard)?;
         if resize == Resize::SplitOrMerge {
             self.shrink(Place { id, head }, guard);
         }
         None
     }
 
-    /// Installs a base node with the given entries in place of the chain they were collected from.
+    /// How many entries a page may have and not be split now.
+    pub(super) fn len_max(&self, level: u8, resize: Resize) -> usize {
+        match (resize, level) {
+            (Resize::Never, _) => usize::MAX,
+            (_, 0) => self.config.leaf_max,
+            _ => self.config.inner_max,
+        }
+    }
+
+    /// Installs a base node in place of the chain it was consolidated from.
     fn rebase<'g>(
         &self,
         place: Place<'g, K>,
-        entries: &[Entry<'_, K>],
+        base: OwnedNode<K>,
         guard: &'g Guard,
     ) -> Option<NodeRef<'g, K>> {
-        let head = place.head;
-        let header = BaseHeader {
-            level: head.level(),
-            right: head.right(),
-            counter: head.counter(),
-            low: head.low(),
-            high: head.high(),
-        };
-        match self
-            .mapping
-            .replace(place.id, head, base::build(&header, entries), guard)
-        {
+        match self.mapping.replace(place.id, place.head, base, guard) {
             Ok(new) => {
                 self.counters.add(Event::Consolidation);
                 Some(new)
@@ -257,9 +330,9 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             return;
         };
         if !head.is_removed() && head.smo() == Some(change) {
-            let mut entries = Vec::with_capacity(head.len());
-            collect(head, &mut entries);
-            self.rebase(Place { id, head }, &entries, guard);
+            if let Consolidated::Base(base) = consolidated(head, usize::MAX) {
+                self.rebase(Place { id, head }, base, guard);
+            }
         }
     }
 

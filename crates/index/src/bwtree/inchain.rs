@@ -31,10 +31,9 @@
 use crossbeam_epoch::Guard;
 
 use super::BwTree;
-use super::base;
-use super::consolidate::{Resize, collect};
+use super::consolidate::{Consolidated, Resize, consolidated};
 use super::link::worth_cutting;
-use super::node::{BaseHeader, NodeRef};
+use super::node::NodeRef;
 use super::variant::Variant;
 use crate::counters::Event;
 use crate::key::Key;
@@ -56,10 +55,9 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         resize: Resize,
         guard: &Guard,
     ) -> Below {
-        let (len_max, every) = if seam.level() == 0 {
-            (self.config.leaf_max, self.config.leaf_chain_max)
-        } else {
-            (self.config.inner_max, self.config.inner_chain_max)
+        let every = match seam.level() {
+            0 => self.config.leaf_chain_max,
+            _ => self.config.inner_chain_max,
         };
         if seam.smo().is_some() {
             return Below::NeedsHead;
@@ -70,21 +68,13 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         if below.depth() == 0 || !worth_cutting(seam, every) {
             return Below::Tidy;
         }
-        let mut entries = Vec::with_capacity(below.len() + usize::from(every));
-        collect(below, &mut entries);
-        if entries.len() > len_max && resize != Resize::Never {
-            return Below::NeedsHead;
+        match consolidated(below, self.len_max(seam.level(), resize)) {
+            Consolidated::Base(base) => {
+                self.mapping.cut_below(seam, base, guard);
+                self.counters.add(Event::Consolidation);
+                Below::Tidy
+            }
+            Consolidated::TooLarge(_) => Below::NeedsHead,
         }
-        let header = BaseHeader {
-            level: below.level(),
-            right: below.right(),
-            counter: below.counter(),
-            low: below.low(),
-            high: below.high(),
-        };
-        self.mapping
-            .cut_below(seam, base::build(&header, &entries), guard);
-        self.counters.add(Event::Consolidation);
-        Below::Tidy
     }
 }

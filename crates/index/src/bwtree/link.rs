@@ -116,3 +116,7 @@ impl<T> Updates<T> {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_model;

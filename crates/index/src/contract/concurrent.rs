@@ -156,6 +156,10 @@ fn point_operation(
             let found = done(index.write(key, payload));
             [(n, Action::Write { payload, found })]
         }),
+        8 if random.chance(1, 2) => recorder.record(|payload| {
+            done(index.put(key, payload));
+            [(n, Action::Put { payload })]
+        }),
         3 => recorder.record(|payload| {
             let found = done(index.update(key, payload));
             [(n, Action::Update { payload, found })]

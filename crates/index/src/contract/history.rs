@@ -32,6 +32,11 @@ pub(super) enum Action {
         /// See above.
         found: Option<u64>,
     },
+    /// The same without an answer.
+    Put {
+        /// The new payload.
+        payload: u64,
+    },
     /// Set the payload if the key was present.
     Update {
         /// The new payload.
@@ -62,6 +67,7 @@ impl Action {
             Self::Read { found } => (found == held, held),
             Self::Insert { payload, found } => (found == held, held.or(Some(payload))),
             Self::Write { payload, found } => (found == held, Some(payload)),
+            Self::Put { payload } => (true, Some(payload)),
             Self::Update { payload, found } => (found == held, held.map(|_| payload)),
             Self::Delete { found } => (found == held, None),
             Self::RemoveIf { expected, removed } => (
@@ -91,6 +97,7 @@ impl fmt::Display for Action {
             Self::Read { found } => write!(f, "read: {}", Held(found)),
             Self::Insert { payload, found } => write!(f, "insert {payload}: was {}", Held(found)),
             Self::Write { payload, found } => write!(f, "write {payload}: was {}", Held(found)),
+            Self::Put { payload } => write!(f, "put {payload}"),
             Self::Update { payload, found } => write!(f, "update {payload}: was {}", Held(found)),
             Self::Delete { found } => write!(f, "delete: was {}", Held(found)),
             Self::RemoveIf { expected, removed } => {

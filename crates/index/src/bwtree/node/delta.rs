@@ -1,4 +1,10 @@
 //! Delta records: made here, on top of the node that was the head.
+//!
+//! The invariants are those of `node.rs`.
+#![expect(
+    unsafe_code,
+    reason = "writes the headers and bodies of nodes that are not published yet"
+)]
 
 use std::mem::size_of;
 use std::ptr;
