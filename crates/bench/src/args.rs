@@ -13,6 +13,9 @@ use serde::{Serialize, Serializer};
 /// More threads, or streams, than can be measured have no use.
 const THREADS_MAX: u64 = 1024;
 
+/// How long the timed part of a run lasts, if nobody says.
+const SECONDS: Duration = Duration::from_secs(3);
+
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -34,9 +37,9 @@ pub(crate) enum Switch {
 /// Flags of every timed command.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TimedArgs {
-    /// Length of the timed part of a run, in seconds
-    #[arg(long, default_value = "3", value_name = "S", value_parser = some_seconds)]
-    pub(crate) seconds: Duration,
+    /// Length of the timed part of a run, in seconds [default: 3; of `index`, --ops 10000000]
+    #[arg(long, value_name = "S", value_parser = some_seconds)]
+    pub(crate) seconds: Option<Duration>,
     /// Do this many operations in all instead of running for a time
     #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = whole::<u64>(1..=u64::MAX))]
     pub(crate) ops: Option<u64>,
@@ -74,10 +77,15 @@ pub(crate) enum Length {
 }
 
 impl TimedArgs {
+    /// The length of the timed part, if that is a time.
+    pub(crate) fn seconds(&self) -> Duration {
+        self.seconds.unwrap_or(SECONDS)
+    }
+
     /// The length of the timed part.
     pub(crate) fn length(&self) -> Length {
         self.ops
-            .map_or(Length::Time(self.seconds), Length::Operations)
+            .map_or(Length::Time(self.seconds()), Length::Operations)
     }
 
     /// The length of the part before.
@@ -203,6 +211,15 @@ impl FromStr for GroupWait {
 /// A number of threads, or of streams with a thread each.
 pub(crate) fn threads(text: &str) -> Result<NonZeroU16, String> {
     whole(1..=THREADS_MAX)(text)
+}
+
+/// The s of Zipf's law.
+pub(crate) fn skew(text: &str) -> Result<f64, String> {
+    let skew: f64 = text.parse().map_err(|_| "not a number")?;
+    if !(0.0..=100.0).contains(&skew) {
+        return Err("not between 0 and 100".to_owned());
+    }
+    Ok(skew)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use namiki::{LogError, OpenError, ReadError};
+use namiki_index::IndexError;
 
 /// Why a command did not run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,9 @@ pub(crate) enum BenchError {
     /// The log failed.
     #[error("the log failed")]
     Log(#[from] LogError),
+    /// An index refused a key or a payload.
+    #[error("the index refused an operation")]
+    Index(#[from] IndexError),
     /// A log that was just written cannot be read back.
     #[error("the log cannot be read back")]
     Read(#[from] ReadError),

@@ -1,7 +1,7 @@
 //! Latencies, gathered per thread and added up.
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// Two significant digits (an error below 1 %) up to an hour take some 30 KB.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -21,6 +21,37 @@ pub(crate) struct LatencyUs {
     pub(crate) p999: f64,
     /// The longest sample.
     pub(crate) max: f64,
+}
+
+/// What a row says of latencies when the paper draws a curve of them: percentiles in nanoseconds, as
+/// keys p1, p5, p10, …, p95, p99, p999.
+///
+/// Paper: bwtree §5.2, figures 12 to 15
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PercentilesNs(Vec<(f64, f64)>);
+
+impl PercentilesNs {
+    /// Percent of the samples that are not above: 1, 5, 10, …, 95, 99, 99.9.
+    fn percents() -> impl Iterator<Item = f64> {
+        let fives = (5..100).step_by(5).map(f64::from);
+        [1.0].into_iter().chain(fives).chain([99.0, 99.9])
+    }
+
+    /// The latency that so many percent do not exceed, if that is one of these percentages.
+    pub(crate) fn at(&self, percent: f64) -> Option<f64> {
+        let found = self.0.iter().find(|(this, _)| *this == percent);
+        found.map(|(_, ns)| *ns)
+    }
+}
+
+impl Serialize for PercentilesNs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let keys = self.0.iter().map(|(percent, ns)| {
+            let digits = percent.to_string().replace('.', "");
+            (format!("p{digits}"), ns)
+        });
+        serializer.collect_map(keys)
+    }
 }
 
 impl Latencies {
@@ -50,6 +81,15 @@ impl Latencies {
             p999: at(0.999),
             max: self.0.max() as f64 / 1e3,
         })
+    }
+
+    /// A curve, each sample less what the clock itself takes; none of nothing.
+    pub(crate) fn percentiles(&self, clock_ns: u64) -> Option<PercentilesNs> {
+        let at = |percent: f64| {
+            let ns = self.0.value_at_quantile(percent / 100.0);
+            (percent, ns.saturating_sub(clock_ns) as f64)
+        };
+        (!self.0.is_empty()).then(|| PercentilesNs(PercentilesNs::percents().map(at).collect()))
     }
 }
 

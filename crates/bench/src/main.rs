@@ -9,6 +9,7 @@ mod args;
 mod device;
 mod disks;
 mod error;
+mod index;
 mod interrupt;
 mod latency;
 mod log;
@@ -41,6 +42,7 @@ command line makes no sense, 130 that Ctrl-C ended it (rows up to then are print
 Examples:
   namiki-bench txn --workload u10 --spec 'TT(NLR)+PWAL(1)' --spec 'TT(ELR)+PWAL(16)' --repeat 5
   namiki-bench txn --workload u1,r10 --spec NOLOG --threads 1,2 --format json
+  namiki-bench index --tree all --mix read=50,write=50 --threads 1,2 --repeat 5
   namiki-bench device --bytes 512,8192 --writers 1,2,4 --mode direct
   namiki-bench log --streams 1,4,16 --layout parallel --group 16
   namiki-bench recover --log-mb 256 --threads 1,2";
@@ -49,6 +51,8 @@ Examples:
 enum Command {
     /// Transactions per second, aborts and latency of a protocol under a workload.
     Txn(txn::TxnArgs),
+    /// Operations per second and latencies of the trees: the benchmark of the Bw-tree's paper.
+    Index(index::IndexArgs),
     /// What the log alone can take, without concurrency control, beside what its device can.
     Log(log::LogArgs),
     /// How fast a log is recovered, checked against what was written.
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
     let program = Program::read();
     let result = interrupt::install().and_then(|()| match program.command {
         Command::Txn(args) => txn::run(&args),
+        Command::Index(args) => index::run(&args),
         Command::Log(args) => log::run(&args),
         Command::Recover(args) => recover::run(&args),
         Command::Device(args) => device::run(&args),

@@ -200,46 +200,86 @@ pub(crate) fn staged<W: Send, L>(
     stage: impl Fn(&mut W, Length, &Stages) -> Result<StageResult, BenchError> + Sync,
     mut look: impl FnMut() -> Result<L, BenchError>,
 ) -> Result<Staged<W, L>, BenchError> {
+    let lengths = [(timed.warmup_length(), what), (timed.length(), what)];
+    let mut through = through_stages(
+        count,
+        timed.pin,
+        &lengths,
+        make,
+        |worker, _, length, stages| stage(worker, length, stages),
+        |_| look(),
+    )?;
+    let (Some(after), Some(before)) = (through.looks.pop(), through.looks.pop()) else {
+        return Err(BenchError::Interrupted);
+    };
+    // Nothing was timed if Ctrl-C came before.
+    let total = through.totals.pop().filter(|_| through.totals.len() == 1);
+    Ok(Staged {
+        workers: through.workers,
+        total: total.ok_or(BenchError::Interrupted)?,
+        before,
+        after,
+    })
+}
+
+/// Threads that went through stages: what each stage came to, and what was looked up after it. After
+/// Ctrl-C the last stages are not there.
+pub(crate) struct Through<W, L> {
+    pub(crate) workers: Vec<W>,
+    pub(crate) totals: Vec<Total>,
+    pub(crate) looks: Vec<L>,
+}
+
+/// Makes `count` workers in threads of their own and has them go through stages together, each told
+/// which one it is, counted from 0. While they wait after each, something is looked up.
+pub(crate) fn through_stages<W: Send, L>(
+    count: usize,
+    pin: Switch,
+    lengths: &[(Length, &str)],
+    make: impl Fn(usize) -> Result<W, BenchError> + Sync,
+    stage: impl Fn(&mut W, usize, Length, &Stages) -> Result<StageResult, BenchError> + Sync,
+    mut look: impl FnMut(usize) -> Result<L, BenchError>,
+) -> Result<Through<W, L>, BenchError> {
     let stages = Stages::default();
     let through = |thread| {
         let mut worker = make(thread)?;
-        let mut result = None;
-        for (number, length) in [(1, timed.warmup_length()), (2, timed.length())] {
-            if !stages.next(number) {
-                break;
+        let mut results = Vec::with_capacity(lengths.len());
+        for (number, (length, _)) in lengths.iter().enumerate() {
+            if !stages.next(number as u32 + 1) {
+                return Ok((worker, results));
             }
             // Who fails sends everybody home.
-            let done = stage(&mut worker, length, &stages).inspect_err(|_| stages.abandon())?;
-            result = (number == 2).then_some(done);
+            let done = stage(&mut worker, number, *length, &stages);
+            results.push(done.inspect_err(|_| stages.abandon())?);
         }
-        stages.next(3);
-        Ok((worker, result))
+        stages.next(lengths.len() as u32 + 1);
+        Ok((worker, results))
     };
-    let (results, before, after) = std::thread::scope(|scope| {
-        let handles = spawn(scope, count, timed.pin, through);
+    let (results, looks) = std::thread::scope(|scope| {
+        let handles = spawn(scope, count, pin, through);
         stages.wait_for(0, &handles);
-        stages.run_for(1, timed.warmup_length(), what, &handles);
-        stages.wait_for(1, &handles);
-        let before = look();
-        // Nobody can tell anything from a stage that ends as it begins.
-        if !interrupt::asked() {
-            stages.run_for(2, timed.length(), what, &handles);
-            stages.wait_for(2, &handles);
+        let mut looks = Vec::with_capacity(lengths.len());
+        for (number, (length, what)) in lengths.iter().enumerate() {
+            // Nobody can tell anything from a stage that ends as it begins.
+            if number > 0 && interrupt::asked() {
+                break;
+            }
+            stages.run_for(number as u32 + 1, *length, what, &handles);
+            stages.wait_for(number as u32 + 1, &handles);
+            looks.push(look(number));
         }
-        let after = look();
         stages.abandon();
         let results = join(handles)?;
-        Ok::<_, BenchError>((results, before?, after?))
+        let looks: Result<Vec<L>, BenchError> = looks.into_iter().collect();
+        Ok::<_, BenchError>((results, looks?))
     })?;
-    let (workers, results): (Vec<W>, Vec<Option<StageResult>>) = results.into_iter().unzip();
-    let results: Option<Vec<StageResult>> = results.into_iter().collect();
-    // Nothing was timed if Ctrl-C came before.
-    let total = Total::of(results.ok_or(BenchError::Interrupted)?.iter());
-    Ok(Staged {
+    let (workers, results): (Vec<W>, Vec<Vec<StageResult>>) = results.into_iter().unzip();
+    let finished = results.iter().map(Vec::len).min().unwrap_or(0);
+    let totals = (0..finished).map(|number| Total::of(results.iter().map(|r| &r[number])));
+    Ok(Through {
+        totals: totals.collect(),
         workers,
-        total,
-        before,
-        after,
+        looks,
     })
 }
 

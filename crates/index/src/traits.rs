@@ -11,6 +11,8 @@
 
 use std::ops::{Bound, ControlFlow};
 
+use serde::Serialize;
+
 use crate::{IndexError, LeafVersion};
 
 /// What a search for one key found.
@@ -64,7 +66,7 @@ pub enum GetOrInsert {
 }
 
 /// Counts of what an index did and holds. Exact when nobody is using it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Statistics {
     /// Records.
     pub records: u64,

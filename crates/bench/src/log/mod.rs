@@ -390,7 +390,7 @@ impl LogArgs {
         };
         // As long as the log was measured, which may have been until the device was full.
         let timed = TimedArgs {
-            seconds: Duration::from_secs_f64(logged.total.seconds).min(self.timed.seconds),
+            seconds: Some(Duration::from_secs_f64(logged.total.seconds).min(self.timed.seconds())),
             ..self.timed.clone()
         };
         let limit = probe.run(&disk, ground, &timed)?;

@@ -118,7 +118,7 @@ pub(crate) struct TxnArgs {
     #[arg(long, value_name = "N", default_value = "8", value_parser = whole::<u16>(VALUE_BYTES_MIN.into()..=VALUE_BYTES_MAX.into()))]
     value_bytes: u16,
     /// Skew of Zipf's law; 0 is uniform
-    #[arg(long, value_name = "S", default_value = "0.0", value_parser = skew)]
+    #[arg(long, value_name = "S", default_value = "0.0", value_parser = args::skew)]
     skew: f64,
     /// Where the keys are that a skew makes popular: the first ones of the table, side by side, as in
     /// the papers' testbed, or all over it. Without --skew it makes no difference
@@ -146,14 +146,6 @@ pub(crate) struct TxnArgs {
     dir: Option<PathBuf>,
     #[command(flatten)]
     timed: TimedArgs,
-}
-
-fn skew(text: &str) -> Result<f64, String> {
-    let skew: f64 = text.parse().map_err(|_| "not a number")?;
-    if !(0.0..=100.0).contains(&skew) {
-        return Err("not between 0 and 100".to_owned());
-    }
-    Ok(skew)
 }
 
 /// One combination of what was asked for.
