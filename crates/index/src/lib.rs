@@ -10,6 +10,7 @@
 //! Paper: bwtree §3, §4
 
 pub mod bwtree;
+pub mod bztree;
 #[doc(hidden)]
 pub mod contract;
 mod counters;
@@ -17,7 +18,9 @@ mod error;
 mod growing;
 pub mod key;
 mod leaf_table;
+mod lines;
 mod memory;
+mod mwcas;
 mod numbers;
 mod pairs;
 mod range;

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 
 use crate::bwtree::{Both, BwConfig, BwTree, FixedBwTree, InChain, SplitHead, VariableBwTree};
+use crate::bztree::{Append, FixedBzTree, InPlace, VariableBzTree};
 use crate::key::{Fixed8, Key, Variable};
 use crate::{
     GetOrInsert, IndexError, InsertOutcome, LeafVersion, Lookup, OrderedIndex, PointIndex,
@@ -106,6 +107,12 @@ trees! { $
     /// The Bw-tree with both proposals.
     BwtreeBoth = "bwtree-both":
         BwtreeBothFixed8(BwTree<Fixed8, Both>), BwtreeBothVariable(BwTree<Variable, Both>);
+    /// The BzTree whose writes add records.
+    BztreeAppend = "bztree-append":
+        BztreeAppendFixed8(FixedBzTree<Append>), BztreeAppendVariable(VariableBzTree<Append>);
+    /// The BzTree that replaces payloads in place.
+    BztreeInplace = "bztree-inplace":
+        BztreeInplaceFixed8(FixedBzTree<InPlace>), BztreeInplaceVariable(VariableBzTree<InPlace>);
 }
 
 impl Tree {

@@ -187,6 +187,7 @@ fn bytes_per_key_max(kind: TreeKind) -> f64 {
         | TreeKind::BwtreeInchain
         | TreeKind::BwtreeSplithead
         | TreeKind::BwtreeBoth => 40.0,
+        TreeKind::BztreeAppend | TreeKind::BztreeInplace => 45.0,
         _ => 70.0,
     }
 }

@@ -36,16 +36,10 @@ use namiki_platform::prefetch;
 use super::hint::Way;
 use super::node::{BaseHeader, Header, Kind, NodeRef, OwnedNode};
 use crate::key::Key;
+use crate::lines::{BLOCK, BLOCK_BYTES, FILLER, LINE, count, count_lines};
 
 /// A key and its payload, or a separator and the child right of it with its hint.
 pub(super) type Entry<'a, K> = (<K as Key>::Ref<'a>, u64);
-
-pub(super) const LINE: usize = 64;
-/// Entries of a block: a cache line of heads.
-pub(super) const BLOCK: usize = LINE / size_of::<u64>();
-const BLOCK_BYTES: usize = 2 * LINE;
-/// What fills a line of heads up.
-const FILLER: u64 = u64::MAX;
 
 /// Where the parts of a base node with `len` entries begin, in bytes from its start.
 #[derive(Clone, Copy)]
@@ -296,42 +290,6 @@ impl Target {
             }
         }
     }
-}
-
-/// How many of eight heads are less than `probe` (`OR_EQUAL`: not greater).
-#[inline(always)]
-fn count<const OR_EQUAL: bool>(heads: &[u64; BLOCK], probe: u64) -> usize {
-    let Some(most) = probe.checked_sub(u64::from(!OR_EQUAL)) else {
-        return 0;
-    };
-    // A sum of borrows compiles to half the instructions of a sum of comparisons, which goes to
-    // vector registers and back where those know no comparison of 64 bits (x86-64 without AVX2).
-    let greater = |head: u64| usize::from(most.overflowing_sub(head).1);
-    BLOCK - heads.iter().map(|head| greater(*head)).sum::<usize>()
-}
-
-/// The same of ascending lines of heads.
-///
-/// Halves the range without a branch on the data, so that the processor does not guess.
-#[inline]
-fn count_lines<const OR_EQUAL: bool>(lines: &[[u64; BLOCK]], probe: u64) -> usize {
-    let (mut low, mut left) = (0, lines.len());
-    while left > 1 {
-        let half = left / 2;
-        // SAFETY: `low + left <= lines.len()` throughout and `1 <= half < left`.
-        let first = unsafe { lines.get_unchecked(low + half) }[0];
-        let before = if OR_EQUAL {
-            first <= probe
-        } else {
-            first < probe
-        };
-        low = std::hint::select_unpredictable(before, low + half, low);
-        left -= half;
-    }
-    // All lines before `low` are less, and none from `low + 1` on has a head that is.
-    lines
-        .get(low)
-        .map_or(0, |line| low * BLOCK + count::<OR_EQUAL>(line, probe))
 }
 
 impl<'g, K: Key> NodeRef<'g, K> {

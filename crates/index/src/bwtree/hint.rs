@@ -19,19 +19,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_platform::prefetch;
 
-use super::base::{BLOCK, LINE, Parts};
+use super::base::Parts;
 use super::mapping::PageId;
 use super::node::{BASE_ALIGN, Header, NodeRef};
 use crate::key::Key;
+use crate::lines::{BLOCK, LINE, WHOLE, share_of};
 
 const PLACE_BITS: u32 = 30;
 const PLACE_SHIFT: u32 = PageId::BITS;
 const LEN_SHIFT: u32 = PLACE_SHIFT + PLACE_BITS;
 const LEN_MAX: u64 = u64::MAX >> LEN_SHIFT;
-
-/// The child's whole range of keys.
-const WHOLE: usize = 1 << WHOLE_BITS;
-const WHOLE_BITS: u32 = 8;
 
 /// The lengths of inner children are known in multiples of this.
 const INNER_UNIT: usize = 4;
@@ -58,17 +55,6 @@ fn place(node: *const u8) -> u64 {
 fn steps(from: u64, to: u64) -> isize {
     let shift = u64::BITS - PLACE_BITS;
     ((to.wrapping_sub(from) << shift) as i64 >> shift) as isize
-}
-
-/// Where in a range of keys one lies that is `from_low` behind its start, in shares of [`WHOLE`].
-fn share_of(from_low: u64, width: u64) -> usize {
-    let width = width.max(1);
-    let share = match width >> (u64::BITS - WHOLE_BITS) {
-        0 if from_low < width => (from_low << WHOLE_BITS) / width,
-        0 => return WHOLE,
-        _ => from_low / (width >> WHOLE_BITS),
-    };
-    (share as usize).min(WHOLE)
 }
 
 impl<'g> Way<'g> {
@@ -174,29 +160,6 @@ mod tests {
                 assert_eq!(steps(low(from), to | 1 << 35) as i64, ahead);
             }
         }
-    }
-
-    #[test]
-    fn shares_are_in_proportion_whatever_the_width() {
-        for width in [
-            1,
-            2,
-            51,
-            1 << 20,
-            1 << 55,
-            1 << 56,
-            (1 << 63) + 99,
-            u64::MAX,
-        ] {
-            for part in [0, 1, 3, 7] {
-                let from_low = (u128::from(width) * part / 8) as u64;
-                let exact = u128::from(from_low) * WHOLE as u128 / u128::from(width);
-                let share = share_of(from_low, width) as u128;
-                assert!(share.abs_diff(exact) <= 1, "{share} {exact} of {width}");
-            }
-            assert!(share_of(u64::MAX, width) <= WHOLE);
-        }
-        assert_eq!(share_of(5, 0), WHOLE);
     }
 
     /// The entries of a tree of this level that lead to their child's base node.
