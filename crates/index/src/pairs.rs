@@ -18,9 +18,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use crate::{
-    IndexError, InsertOutcome, Inserted, LeafVersion, OrderedIndex, PointIndex, ScanItem, ScanRange,
-};
+use crate::{IndexError, InsertOutcome, Inserted, LeafVersion, OrderedIndex, ScanItem, ScanRange};
 
 const ESCAPED: u8 = 0;
 const NOT_THE_END: u8 = 0xff;
