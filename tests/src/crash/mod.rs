@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use namiki::{
     Builder, Database, Error, Layout, Logging, OpenError, Prepare, RecordFormat, ReplayOrder, Spec,
-    Table,
+    Table, TreeKind,
 };
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
@@ -61,6 +61,8 @@ pub struct Setup {
     pub group_wait_ms: Option<u64>,
     /// Whether each commit closes an epoch; otherwise the first one never ends.
     pub epochs: bool,
+    /// The tree of every table.
+    pub tree: TreeKind,
 }
 
 impl Setup {
@@ -79,6 +81,7 @@ impl Setup {
             recovery_threads: 1,
             group_wait_ms: None,
             epochs: random.chance(0.5),
+            tree: any_tree(random),
         }
     }
 
@@ -109,6 +112,7 @@ impl Setup {
             recovery_threads: 1 + random.below(2) as u16,
             group_wait_ms: None,
             epochs: random.chance(0.5),
+            tree: any_tree(random),
         }
     }
 
@@ -117,6 +121,7 @@ impl Setup {
         let some = |count: u16| NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN);
         let builder = Database::builder()
             .spec(self.spec)
+            .index(self.tree)
             .streams(some(self.streams))
             .disk(disk)
             // Where there are threads anyway, one more makes the segments.
@@ -156,6 +161,10 @@ impl Setup {
     pub fn open(self, disk: &SimDisk) -> Result<Database, OpenError> {
         self.builder(disk).open(DIR)
     }
+}
+
+fn any_tree(random: &mut Random) -> TreeKind {
+    TreeKind::ALL[random.index(TreeKind::ALL.len())]
 }
 
 fn is_single(spec: Spec) -> bool {
