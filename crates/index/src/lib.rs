@@ -19,6 +19,7 @@ mod growing;
 pub mod key;
 mod leaf_table;
 mod lines;
+pub mod masstree;
 mod memory;
 mod mwcas;
 mod numbers;

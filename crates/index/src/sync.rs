@@ -1,9 +1,9 @@
 //! The atomics of protocols that loom checks: loom's own when it runs them.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, fence};
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, fence};
 
 /// Marks a place where one `SeqCst` access must stand before the next in the single total order.
 ///
@@ -13,4 +13,21 @@ pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 pub(crate) fn total_order() {
     #[cfg(loom)]
     loom::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}
+
+/// One turn of waiting for another thread that is about to finish: `turn` counts them.
+#[cold]
+pub(crate) fn wait(turn: u32) {
+    #[cfg(loom)]
+    {
+        let _ = turn;
+        loom::thread::yield_now();
+    }
+    #[cfg(not(loom))]
+    if turn < 64 {
+        std::hint::spin_loop();
+    } else {
+        // It may have lost its processor.
+        std::thread::yield_now();
+    }
 }

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use crate::bwtree::{Both, BwConfig, BwTree, FixedBwTree, InChain, SplitHead, VariableBwTree};
 use crate::bztree::{Append, FixedBzTree, InPlace, VariableBzTree};
 use crate::key::{Fixed8, Key, Variable};
+use crate::masstree::{FixedMasstree, VariableMasstree};
 use crate::{
     GetOrInsert, IndexError, InsertOutcome, LeafVersion, Lookup, OrderedIndex, PointIndex,
     ScanItem, ScanRange, Statistics, UnknownKind,
@@ -113,6 +114,8 @@ trees! { $
     /// The BzTree that replaces payloads in place.
     BztreeInplace = "bztree-inplace":
         BztreeInplaceFixed8(FixedBzTree<InPlace>), BztreeInplaceVariable(VariableBzTree<InPlace>);
+    /// A trie of B+-trees.
+    Masstree = "masstree": MasstreeFixed8(FixedMasstree), MasstreeVariable(VariableMasstree);
 }
 
 impl Tree {

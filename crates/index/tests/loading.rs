@@ -5,6 +5,7 @@ use std::ops::{Bound, ControlFlow};
 
 use namiki_index::bwtree::{BwConfig, FixedBwTree};
 use namiki_index::contract::{KeyShape, Random, scan_all, sound};
+use namiki_index::masstree::{FixedMasstree, MasstreeConfig, VariableMasstree};
 use namiki_index::{
     IndexError, KeyKind, Lookup, OrderedIndex, PointIndex, ScanItem, ScanRange, Tree, TreeKind,
 };
@@ -15,6 +16,14 @@ fn trees() -> Vec<(Tree, KeyShape)> {
     let mut trees = vec![
         (tiny(KeyKind::Fixed8), KeyShape::Dense),
         (tiny(KeyKind::Variable), KeyShape::SharedPrefix),
+        (
+            Tree::MasstreeFixed8(FixedMasstree::new(MasstreeConfig::tiny())),
+            KeyShape::Dense,
+        ),
+        (
+            Tree::MasstreeVariable(VariableMasstree::new(MasstreeConfig::tiny())),
+            KeyShape::SharedPrefix,
+        ),
     ];
     for kind in TreeKind::ALL {
         trees.push((Tree::new(*kind, KeyKind::Fixed8), KeyShape::Sparse));
@@ -188,6 +197,7 @@ fn bytes_per_key_max(kind: TreeKind) -> f64 {
         | TreeKind::BwtreeSplithead
         | TreeKind::BwtreeBoth => 40.0,
         TreeKind::BztreeAppend | TreeKind::BztreeInplace => 45.0,
+        TreeKind::Masstree => 40.0,
         _ => 70.0,
     }
 }

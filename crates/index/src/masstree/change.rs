@@ -1,0 +1,175 @@
+//! The operations that change one key: one descent, the lock of the leaf, and what is to be done.
+//!
+//! Whether the key is there is decided under the lock, so each operation is one atomic step. To replace a
+//! payload takes one store more and disturbs no reader. To add a key there may have to be a split
+//! (`split.rs`) or a layer (`layers.rs`), to take the last one out something may have to go
+//! (`remove.rs`).
+//!
+//! Paper: bwtree §2.5
+
+use crossbeam_epoch::{self as epoch, Guard};
+
+use super::Masstree;
+use super::border::{Content, Entry};
+use super::descend::Way;
+use super::slices::{Cut, LONG, Slicing};
+use super::tailed::Layer;
+use crate::counters::Event;
+use crate::{IndexError, Inserted};
+
+/// What to do once it is known whether the key is there.
+pub(super) enum Change {
+    /// Nothing.
+    Keep,
+    /// Give it this payload, adding the key if it is absent.
+    Put(u64),
+    /// Remove it.
+    Delete,
+}
+
+/// What became of it.
+pub(super) struct Changed {
+    /// The payload the decision was based on.
+    pub(super) old: Option<u64>,
+    /// Set if the key was added.
+    pub(super) inserted: Option<Inserted>,
+}
+
+impl Changed {
+    const fn kept(old: Option<u64>) -> Self {
+        let inserted = None;
+        Self { old, inserted }
+    }
+
+    const fn added(inserted: Inserted) -> Self {
+        Self {
+            old: None,
+            inserted: Some(inserted),
+        }
+    }
+}
+
+/// How an attempt in one leaf ended.
+enum Attempt {
+    Done(Changed),
+    /// The key was taken out and the leaf is empty, which it need not stay.
+    Emptied(Changed),
+    /// The leaf or something above changed: search again.
+    Again,
+}
+
+impl<K: Slicing> Masstree<K> {
+    /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide` is
+    /// called with the leaf locked, at most once for each attempt.
+    #[inline]
+    pub(super) fn change(
+        &self,
+        key: &[u8],
+        decide: impl Fn(Option<u64>) -> Change,
+    ) -> Result<Changed, IndexError> {
+        let key = Cut::first::<K>(K::parse(key)?);
+        let guard = &epoch::pin();
+        let (mut layer, mut cut) = (self.top(), key);
+        loop {
+            let Some(way) = self.descend(layer, cut.slice, guard) else {
+                (layer, cut) = (self.top(), key);
+                self.counters.add(Event::Restart);
+                continue;
+            };
+            if !K::INLINE && cut.marker == LONG {
+                // Down through links without locking their leaves.
+                match way.leaf.look(&cut, way.seen, guard) {
+                    Some(look) => {
+                        if let Some(Content::Layer(below)) = look.content
+                            && let Some(rest) = cut.rest.strip_prefix(below.bytes())
+                        {
+                            (layer, cut) = (below, Cut::of(rest));
+                            continue;
+                        }
+                    }
+                    None => continue,
+                }
+            }
+            match self.change_in(layer, &way, &cut, &decide, guard)? {
+                Attempt::Done(changed) => return Ok(changed),
+                Attempt::Emptied(changed) => {
+                    self.tidy(key, guard);
+                    return Ok(changed);
+                }
+                Attempt::Again => self.counters.add(Event::Restart),
+            }
+        }
+    }
+
+    #[inline]
+    fn change_in(
+        &self,
+        layer: &Layer,
+        way: &Way<'_, K>,
+        cut: &Cut<'_>,
+        decide: &impl Fn(Option<u64>) -> Change,
+        guard: &Guard,
+    ) -> Result<Attempt, IndexError> {
+        let leaf = way.leaf;
+        let mut lock = leaf.header.version.lock();
+        if !lock.seen().same_range(way.seen) {
+            return Ok(Attempt::Again);
+        }
+        let slot = leaf.find(cut);
+        let content = slot.map(|slot| leaf.held(slot, &lock, guard));
+        let (old, suffix) = match content {
+            Some(Content::Payload(payload)) => (Some(payload), None),
+            Some(Content::Suffix(suffix)) if suffix.bytes() == cut.rest => {
+                (Some(suffix.payload()), Some(suffix))
+            }
+            Some(Content::Layer(below)) if cut.rest.starts_with(below.bytes()) => {
+                return Ok(Attempt::Again);
+            }
+            _ => (None, None),
+        };
+        match (decide(old), slot) {
+            (Change::Put(payload), Some(slot)) if old.is_some() => {
+                match suffix {
+                    Some(suffix) => suffix.set_payload(payload),
+                    None => leaf.set_value(slot, payload),
+                }
+                Ok(Attempt::Done(Changed::kept(old)))
+            }
+            (Change::Put(payload), Some(slot)) => {
+                let inserted = self.grow_layer(leaf, slot, lock, cut, payload, guard)?;
+                Ok(Attempt::Done(Changed::added(inserted)))
+            }
+            (Change::Put(payload), None) => {
+                if leaf.len() >= self.config.leaf_max {
+                    let inserted = self.split_leaf(layer, way, lock, cut, payload, guard)?;
+                    return Ok(inserted.map_or(Attempt::Again, |inserted| {
+                        Attempt::Done(Changed::added(inserted))
+                    }));
+                }
+                let before = leaf.mark.version();
+                lock.inserting();
+                leaf.mark.bump();
+                leaf.add(Entry::of::<K>(cut, payload, guard));
+                let after = leaf.mark.version();
+                Ok(Attempt::Done(Changed::added(Inserted {
+                    before,
+                    after,
+                    split: None,
+                })))
+            }
+            (Change::Delete, Some(slot)) if old.is_some() => {
+                lock.inserting();
+                leaf.mark.bump();
+                leaf.take(slot, &lock, guard);
+                let last = leaf.len() == 0 && !(lock.seen().is_root() && self.is_top(layer));
+                let changed = Changed::kept(old);
+                Ok(if last {
+                    Attempt::Emptied(changed)
+                } else {
+                    Attempt::Done(changed)
+                })
+            }
+            (Change::Keep | Change::Delete, _) => Ok(Attempt::Done(Changed::kept(old))),
+        }
+    }
+}
