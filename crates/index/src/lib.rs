@@ -1,14 +1,15 @@
 //! Concurrent indexes from byte-string keys to eight-byte payloads.
 //!
 //! Two traits, [`PointIndex`] and [`OrderedIndex`], are what the engine is written against; [`Tree`]
-//! chooses an implementation at run time and calls it without a virtual call. So far there is one
-//! implementation, the [Bw-tree](bwtree::BwTree) of the paper.
+//! chooses an implementation at run time and calls it without a virtual call: the
+//! [Bw-tree](bwtree::BwTree) of the paper or the [B-link tree](blink::BlinkTree).
 //!
 //! Every index also reports a [`LeafVersion`] with each answer that depends on *absent* keys, and
 //! keeps a stamp beside it, so that transactions can rule out phantoms without locks.
 //!
 //! Paper: bwtree §3, §4
 
+pub mod blink;
 pub mod bwtree;
 pub mod bztree;
 #[doc(hidden)]
@@ -25,6 +26,7 @@ mod mwcas;
 mod numbers;
 mod pairs;
 mod range;
+mod slab;
 mod sync;
 mod traits;
 mod tree;

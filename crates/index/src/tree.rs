@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
 
+use crate::blink::{FixedBlinkTree, VariableBlinkTree};
 use crate::bwtree::{Both, BwConfig, BwTree, FixedBwTree, InChain, SplitHead, VariableBwTree};
 use crate::bztree::{Append, FixedBzTree, InPlace, VariableBzTree};
 use crate::key::{Fixed8, Key, Variable};
@@ -116,6 +117,8 @@ trees! { $
         BztreeInplaceFixed8(FixedBzTree<InPlace>), BztreeInplaceVariable(VariableBzTree<InPlace>);
     /// A trie of B+-trees.
     Masstree = "masstree": MasstreeFixed8(FixedMasstree), MasstreeVariable(VariableMasstree);
+    /// The B-link tree: latched writers, readers without latches.
+    Blink = "blink": BlinkFixed8(FixedBlinkTree), BlinkVariable(VariableBlinkTree);
 }
 
 impl Tree {
