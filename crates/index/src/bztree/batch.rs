@@ -47,7 +47,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             for (key, node) in &mut *lanes {
                 // Lanes may be on different levels if the tree grows meanwhile.
                 if node.level() > 0 {
-                    *node = node.child_to(*key, self.config.slots, guard);
+                    *node = node.child_to::<false>(*key, self.config.slots, guard);
                     going = true;
                 }
             }

@@ -236,7 +236,7 @@ impl<K: Key, V: Variant> PointIndex for BzTree<K, V> {
 
     fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError> {
         let payload = words::check(payload)?;
-        let changed = self.change(key, |old| match old {
+        let changed = self.change::<true>(key, |old| match old {
             Some(_) => Change::Keep,
             None => Change::Put(payload),
         })?;
@@ -253,7 +253,7 @@ impl<K: Key, V: Variant> PointIndex for BzTree<K, V> {
         make: &mut dyn FnMut() -> u64,
     ) -> Result<GetOrInsert, IndexError> {
         let mut made = None;
-        let changed = self.change(key, |old| match old {
+        let changed = self.change::<true>(key, |old| match old {
             Some(_) => Change::Keep,
             None => Change::Put(*made.get_or_insert_with(&mut *make)),
         })?;
@@ -265,7 +265,7 @@ impl<K: Key, V: Variant> PointIndex for BzTree<K, V> {
     }
 
     fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
-        Ok(self.change(key, |_| Change::Put(payload))?.old)
+        Ok(self.change::<false>(key, |_| Change::Put(payload))?.old)
     }
 
     fn put(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {
@@ -277,7 +277,7 @@ impl<K: Key, V: Variant> PointIndex for BzTree<K, V> {
 
     fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
         let payload = words::check(payload)?;
-        let changed = self.change(key, |old| match old {
+        let changed = self.change::<false>(key, |old| match old {
             Some(_) => Change::Put(payload),
             None => Change::Keep,
         })?;
@@ -285,11 +285,11 @@ impl<K: Key, V: Variant> PointIndex for BzTree<K, V> {
     }
 
     fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
-        Ok(self.change(key, |_| Change::Delete)?.old)
+        Ok(self.change::<false>(key, |_| Change::Delete)?.old)
     }
 
     fn remove_if(&self, key: &[u8], expected: u64) -> Result<bool, IndexError> {
-        let changed = self.change(key, |old| {
+        let changed = self.change::<false>(key, |old| {
             if old == Some(expected) {
                 Change::Delete
             } else {

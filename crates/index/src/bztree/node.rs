@@ -31,6 +31,7 @@
 
 use std::alloc::Layout;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::Ordering;
@@ -40,7 +41,7 @@ use namiki_platform::prefetch;
 
 use super::status::SLOTS_MAX;
 use crate::key::Key;
-use crate::lines::{BLOCK, BLOCK_BYTES, FILLER, LINE};
+use crate::lines::{self, BLOCK, BLOCK_BYTES, FILLER, LINE};
 use crate::memory;
 use crate::mwcas;
 use crate::sync::AtomicU64;
@@ -491,9 +492,11 @@ impl<'g, K: Key> NodeRef<'g, K> {
         unsafe { node_of(mwcas::read(self.value(i), guard)) }
     }
 
-    /// The same, asking for the lines of the child that a search will need: see [`prefetch_child`].
+    /// The same, asking for the lines of the child that a search will need: its first, and where in its
+    /// range of keys (`share` of [`WHOLE`](lines::WHOLE)) it looks, as far as they follow from the word.
+    /// `FILL`: those of the slots too.
     #[inline(always)]
-    pub(super) fn child_ahead(
+    pub(super) fn child_ahead<const FILL: bool>(
         self,
         i: usize,
         share: usize,
@@ -502,13 +505,38 @@ impl<'g, K: Key> NodeRef<'g, K> {
     ) -> Self {
         assert!(self.level() > 0);
         let word = mwcas::read(self.value(i), guard);
-        if self.level() == 1 {
-            prefetch_child::<K>(word, share, slots, 1);
+        let (start, len) = place_of(word);
+        let (slots, separators) = if self.level() == 1 {
+            (slots, 1)
         } else {
-            prefetch_child::<K>(word, share, 0, 4);
+            (0, 4)
+        };
+        let parts = Parts::of::<K>(len, slots);
+        prefetch(start);
+        if FILL && slots > 0 {
+            prefetch_lines(start, size_of::<Header<K>>()..parts.separators);
         }
+        prefetch_lines(
+            start,
+            parts.separators..parts.separators + separators * LINE,
+        );
+        let block = parts.blocks + share * len / lines::WHOLE / BLOCK * BLOCK_BYTES;
+        prefetch_lines(start, block..block + BLOCK_BYTES);
         // SAFETY: as in `child`.
         unsafe { node_of(word) }
+    }
+
+    /// Asks for the lines of a leaf below this node that a scan will need, if there is child number `i`.
+    #[inline]
+    pub(super) fn prefetch_leaf(self, i: usize, slots: usize) {
+        if self.level() != 1 || i >= self.len() {
+            return;
+        }
+        // Relaxed: any value will do. That of a mark leads nowhere, which is allowed.
+        let (start, len) = place_of(self.value(i).load(Ordering::Relaxed));
+        let parts = Parts::of::<K>(len, slots);
+        prefetch(start);
+        prefetch_lines(start, size_of::<Header<K>>()..parts.strings);
     }
 
     /// The bytes of key number `i` of the sorted region, for keys that are not inline.
@@ -623,16 +651,6 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
         like
     }
-
-    /// Asks for the lines of slots that may be written next.
-    #[inline(always)]
-    pub(super) fn prefetch_slot(self, slot: usize) {
-        let at = self
-            .start()
-            .wrapping_add(size_of::<Header<K>>() + in_blocks(slot));
-        prefetch(at);
-        prefetch(at.wrapping_add(LINE));
-    }
 }
 
 /// A bit for each byte of `word` that is `byte`.
@@ -650,21 +668,22 @@ fn key_layout(len: usize) -> Layout {
         .unwrap_or_else(|_| unreachable!("a key has at most 64 KiB"))
 }
 
-/// Asks for the lines of a child that a search will need, as far as they can be guessed from its word:
-/// its first line, and where in its range of keys (`share` of [`crate::lines::WHOLE`]) it looks.
+/// Where a child begins, by its word, and how many entries it has.
 #[inline(always)]
-fn prefetch_child<K: Key>(word: u64, share: usize, slots: usize, separators: usize) {
-    let start = (word & ((1 << ADDRESS_BITS) - 1)) as usize as *const u8;
-    let line = |at: usize| prefetch(start.wrapping_add(at));
-    let len = (word >> ADDRESS_BITS) as usize & LEN_MAX;
-    let parts = Parts::of::<K>(len, slots);
-    line(0);
-    for i in 0..separators {
-        line(parts.separators + i * LINE);
+fn place_of(word: u64) -> (*const u8, usize) {
+    let address = (word & ((1 << ADDRESS_BITS) - 1)) as usize;
+    (
+        address as *const u8,
+        (word >> ADDRESS_BITS) as usize & LEN_MAX,
+    )
+}
+
+/// Asks for the lines of a part of a node.
+#[inline(always)]
+fn prefetch_lines(start: *const u8, part: Range<usize>) {
+    for at in part.step_by(LINE) {
+        prefetch(start.wrapping_add(at));
     }
-    let block = parts.blocks + share * len / crate::lines::WHOLE / BLOCK * BLOCK_BYTES;
-    line(block);
-    line(block + LINE);
 }
 
 #[cfg(test)]

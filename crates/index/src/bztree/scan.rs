@@ -70,11 +70,13 @@ impl<K: Key, V: Variant> BzTree<K, V> {
     ) -> ControlFlow<(), Vec<u8>> {
         let guard = &epoch::pin();
         let mut buffer = Vec::new();
-        let mut leaf = match (fence, start) {
-            (Some(fence), _) => self.leaf(fence, guard),
-            (None, Bound::Included(key) | Bound::Excluded(key)) => self.leaf(key, guard),
-            (None, Bound::Unbounded) => self.leaf(K::min(), guard),
+        let target = match (fence, start) {
+            (Some(fence), _) => K::shorten(fence),
+            (None, Bound::Included(key) | Bound::Excluded(key)) => K::shorten(key),
+            (None, Bound::Unbounded) => K::min(),
         };
+        let forward = Direction::Forward;
+        let mut leaf = self.leaf_to_scan(Target::At(target), forward, guard);
         let mut from = match fence {
             Some(fence) => Bound::Included(K::shorten(fence)),
             None => start.map(|key| K::shorten(key)),
@@ -98,7 +100,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             if turn == LEAVES_PER_PIN {
                 return ControlFlow::Continue(K::encode(high, &mut [0; 8]).to_vec());
             }
-            leaf = self.leaf(high, guard);
+            leaf = self.leaf_to_scan(Target::At(high), forward, guard);
             from = Bound::Included(high);
         }
         ControlFlow::Break(())
@@ -119,7 +121,8 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             (None, Bound::Included(key) | Bound::Excluded(key)) => Target::At(K::shorten(key)),
             (None, Bound::Unbounded) => Target::Last,
         };
-        let mut leaf = self.path(target, guard).leaf;
+        let backward = Direction::Backward;
+        let mut leaf = self.leaf_to_scan(target, backward, guard);
         let mut to = match fence {
             Some(fence) => Bound::Excluded(K::shorten(fence)),
             None => end.map(|key| K::shorten(key)),
@@ -149,7 +152,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             if turn == LEAVES_PER_PIN {
                 return ControlFlow::Continue(K::encode(low, &mut [0; 8]).to_vec());
             }
-            leaf = self.path(Target::Below(low), guard).leaf;
+            leaf = self.leaf_to_scan(Target::Below(low), backward, guard);
             to = Bound::Excluded(low);
         }
         ControlFlow::Break(())

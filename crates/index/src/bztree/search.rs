@@ -20,6 +20,7 @@ use crossbeam_epoch::Guard;
 
 use super::node::NodeRef;
 use super::{BzTree, Variant};
+use crate::Direction;
 use crate::key::Key;
 use crate::lines::{BLOCK, WHOLE, count, count_lines, share_of};
 
@@ -144,9 +145,14 @@ impl<'g, K: Key> NodeRef<'g, K> {
         self.high().map(|high| K::head(high, self.prefix()))
     }
 
-    /// The child on the way to `key`, whose lines are asked for.
+    /// The child on the way to `key`, whose lines are asked for; `FILL`: those of its slots too.
     #[inline(always)]
-    pub(super) fn child_to(self, key: K::Ref<'_>, slots: usize, guard: &'g Guard) -> Self {
+    pub(super) fn child_to<const FILL: bool>(
+        self,
+        key: K::Ref<'_>,
+        slots: usize,
+        guard: &'g Guard,
+    ) -> Self {
         let i = self.rank::<true>(key).saturating_sub(1);
         let (probe, low) = (
             K::head(key, self.prefix()),
@@ -156,7 +162,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
             Some(next) => share_of(probe.wrapping_sub(low), next.wrapping_sub(low)),
             None => WHOLE / 2,
         };
-        self.child_ahead(i, share.min(WHOLE - 1), slots, guard)
+        self.child_ahead::<FILL>(i, share.min(WHOLE - 1), slots, guard)
     }
 }
 
@@ -178,9 +184,41 @@ impl<K: Key, V: Variant> BzTree<K, V> {
     /// The leaf that a key belongs to.
     #[inline(always)]
     pub(super) fn leaf<'g>(&self, key: K::Ref<'_>, guard: &'g Guard) -> NodeRef<'g, K> {
+        self.descend::<false>(key, guard)
+    }
+
+    /// The same for one who is going to fill a slot, probably.
+    #[inline(always)]
+    pub(super) fn leaf_to_fill<'g>(&self, key: K::Ref<'_>, guard: &'g Guard) -> NodeRef<'g, K> {
+        self.descend::<true>(key, guard)
+    }
+
+    #[inline(always)]
+    fn descend<'g, const FILL: bool>(&self, key: K::Ref<'_>, guard: &'g Guard) -> NodeRef<'g, K> {
         let mut node = self.root.load(guard);
         while node.level() > 0 {
-            node = node.child_to(key, self.config.slots, guard);
+            node = node.child_to::<FILL>(key, self.config.slots, guard);
+        }
+        node
+    }
+
+    /// The leaf that a scan goes to. All its lines are asked for, and those of the next one.
+    pub(super) fn leaf_to_scan<'g>(
+        &self,
+        target: Target<'_, K>,
+        direction: Direction,
+        guard: &'g Guard,
+    ) -> NodeRef<'g, K> {
+        let mut node = self.root.load(guard);
+        while node.level() > 0 {
+            let i = node.turn(target);
+            let next = match direction {
+                Direction::Forward => i + 1,
+                Direction::Backward => i.wrapping_sub(1),
+            };
+            node.prefetch_leaf(i, self.config.slots);
+            node.prefetch_leaf(next, self.config.slots);
+            node = node.child(i, guard);
         }
         node
     }

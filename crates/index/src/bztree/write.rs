@@ -63,8 +63,8 @@ type States = (Status, Status);
 
 impl<K: Key, V: Variant> BzTree<K, V> {
     /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide`
-    /// is asked again when another thread was faster.
-    pub(super) fn change(
+    /// is asked again when another thread was faster. `FILL`: the key is probably absent.
+    pub(super) fn change<const FILL: bool>(
         &self,
         key: &[u8],
         mut decide: impl FnMut(Option<u64>) -> Change,
@@ -72,7 +72,11 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         let key = K::parse(key)?;
         let hash = hash::<K>(key);
         let guard = &epoch::pin();
-        let mut leaf = self.leaf(key, guard);
+        let mut leaf = if FILL || !V::IN_PLACE {
+            self.leaf_to_fill(key, guard)
+        } else {
+            self.leaf(key, guard)
+        };
         loop {
             let status = words::status(leaf.status(), guard);
             let found = leaf.find::<V>(key, hash, status, guard);
@@ -206,7 +210,6 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             Change::Delete | Change::Keep => DEAD,
         };
         let slot = status.reserved();
-        leaf.prefetch_slot(slot);
         if words::advance(leaf.status(), status, status.reserve(), guard).is_err() {
             return Try::Again;
         }
@@ -252,7 +255,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         let payload = words::check(payload)?;
         let hash = hash::<K>(key);
         let guard = &epoch::pin();
-        let mut leaf = self.leaf(key, guard);
+        let mut leaf = self.leaf_to_fill(key, guard);
         loop {
             let status = words::status(leaf.status(), guard);
             if full(leaf, status) {
