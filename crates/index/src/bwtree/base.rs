@@ -28,6 +28,7 @@
 
 use std::cmp::Ordering;
 use std::mem::size_of;
+use std::ops::{ControlFlow, Range};
 use std::slice;
 use std::sync::atomic::{self, AtomicU64};
 
@@ -230,7 +231,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     }
 
     /// Copies some entries to place `at` and following of another node; returns the place after.
-    fn copy_run(self, run: std::ops::Range<usize>, to: &Target, mut at: usize) -> usize {
+    fn copy_run(self, run: Range<usize>, to: &Target, mut at: usize) -> usize {
         let parts = self.parts();
         assert!(run.end <= self.len());
         for i in run {
@@ -343,6 +344,32 @@ impl<'g, K: Key> NodeRef<'g, K> {
         assert!(i < self.len());
         // SAFETY: `i` is in bounds.
         unsafe { self.part(self.parts().head(i)).cast::<u64>().read() }
+    }
+
+    /// Calls `visit` with some entries of a base leaf in ascending order, line by line.
+    pub(super) fn each_payload(
+        self,
+        some: Range<usize>,
+        mut visit: impl FnMut(Entry<'g, K>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        assert!(some.end <= self.len() && self.level() == 0);
+        let parts = self.parts();
+        let mut i = some.start;
+        while i < some.end {
+            let until = (i / BLOCK + 1).saturating_mul(BLOCK).min(some.end);
+            // SAFETY: the block has entry `i`, so it is one of this node's, and `build` wrote all of its
+            // heads and values; a leaf's do not change (N1).
+            let (heads, values) = unsafe {
+                let heads = self.part(parts.block(i / BLOCK)).cast::<[u64; BLOCK]>();
+                (&*heads, &*heads.add(1))
+            };
+            let within = i % BLOCK..i % BLOCK + (until - i);
+            for (head, value) in heads[within.clone()].iter().zip(&values[within]) {
+                visit((K::from_parts(*head, self.tail_at(i)), *value))?;
+                i += 1;
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     /// Payload number `i` of a base leaf.

@@ -303,7 +303,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     }
 
     /// Installs a base node in place of the chain it was consolidated from.
-    fn rebase<'g>(
+    pub(super) fn rebase<'g>(
         &self,
         place: Place<'g, K>,
         base: OwnedNode<K>,

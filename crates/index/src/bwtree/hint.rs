@@ -132,6 +132,16 @@ impl<'g> Way<'g> {
     }
 }
 
+/// Asks for all lines of the base node that probably lies below a leaf's `head`.
+pub(super) fn prefetch_whole<K: Key>(head: NodeRef<'_, K>) {
+    let start = head.base_hint();
+    let parts = Parts::of::<K>(head.len());
+    let end = parts.block(head.len().div_ceil(BLOCK));
+    (0..end)
+        .step_by(LINE)
+        .for_each(|at| prefetch(start.wrapping_add(at)));
+}
+
 #[cold]
 fn store<K: Key>(cell: &AtomicU64, child: PageId, head: NodeRef<'_, K>) {
     let unit = if head.level() == 0 { 1 } else { INNER_UNIT };

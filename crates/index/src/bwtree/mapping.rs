@@ -48,12 +48,16 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crossbeam_epoch::Guard;
 use namiki_platform::prefetch;
 
+use super::base::LINE;
 use super::node::{Header, Kind, NodeRef, OwnedNode, free_chain, free_one};
 use super::stamps::{StampTable, Stamps};
 use super::variant::Variant;
 use crate::growing::GrowingArray;
 use crate::key::Key;
 use crate::numbers::Numbers;
+
+/// Lines of a leaf that a scan asks for ahead.
+const HEAD_LINES: usize = 14;
 
 /// The number of a Bw-tree page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,6 +139,15 @@ impl<K: Key, V: Variant> Mapping<K, V> {
     pub(super) fn prefetch(&self, id: PageId) {
         if let Some(slot) = self.slot(id) {
             prefetch(ptr::from_ref(slot).cast());
+        }
+    }
+
+    /// Asks for the first lines of a page's newest node, as many as a full leaf usually has.
+    pub(super) fn prefetch_head(&self, id: PageId) {
+        if let Some(slot) = self.slot(id) {
+            // Relaxed: nothing is read through the pointer.
+            let head = slot.load(Ordering::Relaxed).cast::<u8>().cast_const();
+            (0..HEAD_LINES).for_each(|line| prefetch(head.wrapping_add(line * LINE)));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Scans, both ways.
 //!
-//! A head pointer is a snapshot of its leaf, so a scan reads a clean leaf in place and flattens the
-//! chain of another into a buffer. Forward it follows the right siblings. Backward there are none to
+//! A head pointer is a snapshot of its leaf, so a scan reads a clean leaf in place. It consolidates
+//! another, or, if somebody gets in the way, flattens the chain into a buffer. Forward it follows the right siblings. Backward there are none to
 //! follow, and the next leaf is the one that covers the point just below the lower fence (`search.rs`).
 //! Either way the leaves visited cover the range without gap or overlap: where the next one found
 //! reaches back over keys already visited (it was merged meanwhile), those are left out.
@@ -12,13 +12,13 @@
 //! Paper: bwtree §4.1.1, figure 7 (Scan)
 
 use std::cmp::Ordering;
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range};
 
-use crossbeam_epoch as epoch;
+use crossbeam_epoch::{self as epoch, Guard};
 
 use super::BwTree;
 use super::base::Entry;
-use super::consolidate::collect;
+use super::consolidate::{Consolidated, collect, consolidated};
 use super::node::{Kind, NodeRef};
 use super::search::{At, Below, Last, Place};
 use super::variant::Variant;
@@ -36,32 +36,56 @@ enum Entries<'a, 'g, K: Key> {
 }
 
 impl<'g, K: Key> Entries<'_, 'g, K> {
-    fn len(&self) -> usize {
+    /// Those within both bounds.
+    fn between(&self, from: Bound<K::Ref<'_>>, to: Bound<K::Ref<'_>>) -> Range<usize> {
         match self {
-            Self::Base(base) => base.len(),
-            Self::Flat(entries) => entries.len(),
-        }
-    }
-
-    fn at(&self, i: usize) -> Entry<'g, K> {
-        match self {
-            Self::Base(base) => (base.key_at(i), base.value_at(i)),
-            Self::Flat(entries) => entries[i],
-        }
-    }
-
-    /// The first place whose key does not satisfy `before`, which holds for a first part of them.
-    fn partition(&self, before: impl Fn(K::Ref<'g>) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = low.midpoint(high);
-            if before(self.at(middle).0) {
-                low = middle + 1;
-            } else {
-                high = middle;
+            Self::Base(base) => {
+                let start = match from {
+                    Bound::Unbounded => 0,
+                    Bound::Included(key) => base.rank::<false>(key),
+                    Bound::Excluded(key) => base.rank::<true>(key),
+                };
+                let end = match to {
+                    Bound::Unbounded => base.len(),
+                    Bound::Included(key) => base.rank::<true>(key),
+                    Bound::Excluded(key) => base.rank::<false>(key),
+                };
+                start..end
+            }
+            Self::Flat(entries) => {
+                let start = entries.partition_point(|entry| !after_start::<K>(from, entry.0));
+                let end = entries.partition_point(|entry| before_end::<K>(to, entry.0));
+                start..end
             }
         }
-        low
+    }
+
+    /// Shows some of them, in order.
+    fn show(
+        &self,
+        some: Range<usize>,
+        direction: Direction,
+        visit: &mut impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut show = |(key, payload): Entry<'g, K>| {
+            visit(ScanItem::Entry(
+                K::encode(K::shorten(key), &mut [0; 8]),
+                payload,
+            ))
+        };
+        match (self, direction) {
+            (Self::Base(base), Direction::Forward) => base.each_payload(some, show),
+            (Self::Base(base), Direction::Backward) => {
+                let mut some = some.rev();
+                some.try_for_each(|i| show((base.key_at(i), base.value_at(i))))
+            }
+            (Self::Flat(entries), Direction::Forward) => {
+                entries[some].iter().copied().try_for_each(show)
+            }
+            (Self::Flat(entries), Direction::Backward) => {
+                entries[some].iter().rev().copied().try_for_each(show)
+            }
+        }
     }
 }
 
@@ -107,6 +131,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             None => start.map(|key| K::shorten(key)),
         };
         for turn in 1.. {
+            place = self.flattened(place, guard);
             self.visit_leaf(place, from, end, Direction::Forward, &mut buffer, visit)?;
             let Some(high) = place.head.high() else {
                 return ControlFlow::Break(());
@@ -149,6 +174,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             None => end.map(|key| K::shorten(key)),
         };
         for turn in 1.. {
+            place = self.flattened(place, guard);
             self.visit_leaf(place, start, to, Direction::Backward, &mut buffer, visit)?;
             let low = place.head.low();
             // The leftmost leaf has the smallest key as its lower fence, and no other has. A leaf
@@ -189,18 +215,34 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             collect(place.head, buffer);
             Entries::Flat(buffer)
         };
-        let first = entries.partition(|key| !after_start::<K>(from, key));
-        let end = entries.partition(|key| before_end::<K>(to, key));
-        let mut show = |i| {
-            let (key, payload) = entries.at(i);
-            visit(ScanItem::Entry(
-                K::encode(K::shorten(key), &mut [0; 8]),
-                payload,
-            ))
+        let some = entries.between(from, to);
+        if some.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        if direction == Direction::Backward {
+            return entries.show(some, direction, visit);
+        }
+        // Halfway through, the next leaf's slot has come, and there is time for the leaf to come too.
+        let right = place.head.right();
+        self.mapping.prefetch(right);
+        let half = some.start.midpoint(some.end);
+        entries.show(some.start..half, direction, visit)?;
+        self.mapping.prefetch_head(right);
+        entries.show(half..some.end, direction, visit)
+    }
+
+    /// The same leaf as a base node, if it is not one and nobody gets in the way: what a scan must
+    /// flatten for itself is then of use to others.
+    fn flattened<'g>(&self, place: Place<'g, K>, guard: &'g Guard) -> Place<'g, K> {
+        if place.head.kind() == Kind::Base || place.head.smo().is_some() {
+            return place;
+        }
+        let Consolidated::Base(base) = consolidated(place.head, usize::MAX) else {
+            return place;
         };
-        match direction {
-            Direction::Forward => (first..end).try_for_each(&mut show),
-            Direction::Backward => (first..end).rev().try_for_each(&mut show),
+        Place {
+            id: place.id,
+            head: self.rebase(place, base, guard).unwrap_or(place.head),
         }
     }
 }

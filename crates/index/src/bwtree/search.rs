@@ -267,10 +267,10 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
 impl<K: Key, V: Variant> BwTree<K, V> {
     /// The page of `level` that covers the point. `None`: the tree is not that high.
-    pub(super) fn descend<'g>(
+    pub(super) fn descend<'g, P: Point<K>>(
         &self,
         level: u8,
-        point: impl Point<K>,
+        point: P,
         guard: &'g Guard,
     ) -> Option<Place<'g, K>> {
         'restart: loop {
@@ -306,7 +306,9 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                     );
                 }
                 way = head.way(point);
-                way.prefetch::<K>(head.base_hint());
+                if P::LOOKS || head.level() > 1 {
+                    way.prefetch::<K>(head.base_hint());
+                }
             }
         }
     }

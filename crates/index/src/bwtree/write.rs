@@ -12,6 +12,7 @@ use crossbeam_epoch::{self as epoch, Guard};
 
 use super::BwTree;
 use super::consolidate::Resize;
+use super::hint;
 use super::node::{Kind, OwnedNode};
 use super::search::{At, Onto, Place};
 use super::variant::Variant;
@@ -117,6 +118,10 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         loop {
             let (id, head) = (place.id, place.head);
             // The head is at hand: of several writes of one key in a row the first may have added it.
+            if self.is_long(head.depth().wrapping_add(1), self.config.leaf_chain_max) {
+                // Our delta will make the chain too long: all of the base node will be read.
+                hint::prefetch_whole::<K>(head);
+            }
             let present = head.kind() == Kind::Put && K::cmp(head.key(), key) == Ordering::Equal;
             let mut new = match delta.take() {
                 Some(delta) => delta.relink::<V>(key, payload, head),
