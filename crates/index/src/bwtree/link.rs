@@ -62,7 +62,7 @@ pub(super) fn worth_cutting<N: Chained>(seam: N, every: u8) -> bool {
         node = below;
         steps += 1;
     }
-    !pending || steps > 2 * usize::from(every)
+    !pending || steps > 2 * usize::from(every) + 1
 }
 
 /// Where a split delta that is the head of its page keeps the newest delta below it.

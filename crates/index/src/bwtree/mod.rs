@@ -49,6 +49,9 @@ mod split;
 mod stamps;
 mod statistics;
 mod variant;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod variant_tests;
 mod write;
 
 use std::fmt;
