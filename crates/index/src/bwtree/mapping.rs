@@ -48,12 +48,12 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crossbeam_epoch::Guard;
 use namiki_platform::prefetch;
 
-use super::base::LINE;
 use super::node::{Header, Kind, NodeRef, OwnedNode, free_chain, free_one};
 use super::stamps::{StampTable, Stamps};
 use super::variant::Variant;
 use crate::growing::GrowingArray;
 use crate::key::Key;
+use crate::lines::LINE;
 use crate::numbers::Numbers;
 
 /// Lines of a leaf that a scan asks for ahead.
