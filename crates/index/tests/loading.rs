@@ -239,7 +239,7 @@ fn takes_a_million_keys(tree: &Tree) {
     for chunk in order.chunks(100).step_by(50) {
         let chunk: Vec<[u8; 8]> = chunk.iter().map(|n| n.to_be_bytes()).collect();
         let refs: Vec<&[u8]> = chunk.iter().map(<[u8; 8]>::as_slice).collect();
-        tree.get_many(&refs, &mut batch).unwrap();
+        assert_eq!(tree.get_many(&refs, &mut batch), Ok(()));
         for (key, lookup) in chunk.iter().zip(&batch) {
             assert_eq!(*lookup, Lookup::Found(u64::from_be_bytes(*key) + 1));
         }

@@ -329,10 +329,11 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         let Some(head) = self.mapping.load(id, guard) else {
             return;
         };
-        if !head.is_removed() && head.smo() == Some(change) {
-            if let Consolidated::Base(base) = consolidated(head, usize::MAX) {
-                self.rebase(Place { id, head }, base, guard);
-            }
+        if !head.is_removed()
+            && head.smo() == Some(change)
+            && let Consolidated::Base(base) = consolidated(head, usize::MAX)
+        {
+            self.rebase(Place { id, head }, base, guard);
         }
     }
 

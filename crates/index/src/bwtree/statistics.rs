@@ -47,7 +47,7 @@ fn records_of<K: Key>(head: NodeRef<'_, K>) -> usize {
 fn deltas<K: Key>(head: NodeRef<'_, K>) -> u64 {
     let mut deltas = 0;
     walk(head, &mut |node| {
-        deltas += u64::from(node.kind() != Kind::Base)
+        deltas += u64::from(node.kind() != Kind::Base);
     });
     deltas
 }
