@@ -4,12 +4,15 @@
 //! and must not be lost before the parent knows. If the compare-and-swap fails, consolidation is not
 //! repeated; the next to find the chain too long will try.
 //!
-//! Who consolidates: the writer whose delta makes a chain reach the threshold, or a page larger than it
-//! may be; a deleter that leaves few records; and now and then a single look-up that passes a page
-//! with deltas, so that a page no longer written to becomes clean, whatever the last writer left. A
-//! read or an update never splits or merges a leaf, nor does an insertion merge one: a transaction
-//! must not spoil, by an operation that has no way to tell it, the leaf versions it has just been
-//! given.
+//! Who consolidates: the writer whose delta makes a chain reach the threshold (`inchain.rs` has it do so
+//! another way), or a page larger than it may be; a deleter that leaves few records; a scan, which must
+//! put the records in order anyway; and now and then a single look-up that passes a page with deltas,
+//! so that a page no longer written to becomes clean, whatever the last writer left. A read or an
+//! update never splits or merges a leaf, nor does an insertion merge one: a transaction must not
+//! spoil, by an operation that has no way to tell it, the leaf versions it has just been given.
+//!
+//! Few changes of inline keys, which is what there mostly is, are merged straight into a copy of the base
+//! node; what else there is goes through a list of all entries.
 //!
 //! Paper: bwtree §4.2.1
 

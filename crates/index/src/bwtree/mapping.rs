@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //! - M1. A slot is filled before its page id is handed to anyone.
-//! - M2. What leaves a slot is retired to the epoch collector, never freed at once, and only by the
-//!   thread whose compare-and-swap took it out.
+//! - M2. What leaves a slot, or is cut out of a chain whose head stays, is retired to the epoch
+//!   collector, never freed at once, and only by the thread whose swap took it out.
 //! - M3. A head is the head of its slot for one contiguous time: no pointer returns to a slot while
 //!   somebody pinned could remember it. So a successful swap proves that nothing happened between.
 //! - M4. A page id is given out again only after every thread that could remember it has unpinned
