@@ -3,6 +3,7 @@
 //! Two traits, [`PointIndex`] and [`OrderedIndex`], are what the engine is written against; [`Tree`]
 //! chooses an implementation at run time and calls it without a virtual call: the
 //! [Bw-tree](bwtree::BwTree) of the paper or the [B-link tree](blink::BlinkTree).
+//! [Bw-tree](bwtree::BwTree) of the paper or a [BzTree](bztree::BzTree).
 //!
 //! Every index also reports a [`LeafVersion`] with each answer that depends on *absent* keys, and
 //! keeps a stamp beside it, so that transactions can rule out phantoms without locks.

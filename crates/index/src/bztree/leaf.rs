@@ -162,29 +162,43 @@ impl<'g, K: Key> NodeRef<'g, K> {
                 count += 1;
             }
         }
-        let mut push = |key: K::Ref<'g>, word: &AtomicU64| {
-            if let Some(payload) = Value::read(word, guard).payload() {
-                out.push((key, payload));
-            }
-        };
+        out.reserve(self.len() + count);
         let mut i = 0;
         for slot in news[..count].iter().rev() {
             let slot = usize::from(*slot);
             let key = self.slot_key(slot);
-            let next = self.rank::<false>(key);
-            while i < next {
-                push(self.key(i), self.value(i));
-                i += 1;
-            }
+            i = self.collect_sorted(i, Some(key), out, guard);
+            // An older record of the same key.
             if i < self.len() && K::cmp(self.key(i), key).is_eq() {
                 i += 1;
             }
-            push(key, self.slot_value(slot));
+            if let Some(payload) = Value::read(self.slot_value(slot), guard).payload() {
+                out.push((key, payload));
+            }
         }
-        while i < self.len() {
-            push(self.key(i), self.value(i));
-            i += 1;
+        self.collect_sorted(i, None, out, guard);
+    }
+
+    /// The records of the sorted region from number `i` on that are alive and left of `end`. Returns the
+    /// number of the first that is not left of it.
+    #[inline(always)]
+    fn collect_sorted(
+        self,
+        i: usize,
+        end: Option<K::Ref<'_>>,
+        out: &mut Vec<Entry<'g, K>>,
+        guard: &Guard,
+    ) -> usize {
+        for i in i..self.len() {
+            let key = self.key(i);
+            if end.is_some_and(|end| K::cmp(key, end).is_ge()) {
+                return i;
+            }
+            if let Some(payload) = Value::read(self.value(i), guard).payload() {
+                out.push((key, payload));
+            }
         }
+        self.len()
     }
 
     /// Freezes a leaf, payloads included: from now on nothing in it changes. Returns its last status.

@@ -526,6 +526,12 @@ impl<'g, K: Key> NodeRef<'g, K> {
         unsafe { node_of(word) }
     }
 
+    /// Asks for all lines of the node but the keys'.
+    #[inline]
+    pub(super) fn prefetch(self) {
+        prefetch_lines(self.start(), 0..self.parts().strings);
+    }
+
     /// Asks for the lines of a leaf below this node that a scan will need, if there is child number `i`.
     #[inline]
     pub(super) fn prefetch_leaf(self, i: usize, slots: usize) {

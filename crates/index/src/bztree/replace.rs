@@ -92,6 +92,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         leaf: NodeRef<'_, K>,
         guard: &Guard,
     ) -> Option<Split> {
+        leaf.prefetch();
         let status = leaf.freeze_leaf::<V>(guard);
         let mut entries = Vec::with_capacity(leaf.len() + leaf.slots());
         leaf.collect::<V>(status, &mut entries, guard);
