@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Elements of the first chunk; each further chunk has twice as many as the one before.
-const FIRST_BITS: u32 = 10;
+const FIRST_BITS: u32 = if cfg!(loom) { 2 } else { 10 };
 const CHUNKS: usize = (GrowingArray::<u8>::BITS + 1 - FIRST_BITS) as usize;
 
 /// An array of up to 2²⁸ elements, of which as many chunks exist as were asked for.

@@ -42,7 +42,7 @@ use crate::leaf_table::{LeafMark, LeafTable};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64};
 
 /// Slots of a border node.
-pub(super) const WIDTH: usize = if cfg!(loom) { 4 } else { 15 };
+pub(super) const WIDTH: usize = if cfg!(loom) { 4 } else { 32 };
 const ORDER_WORDS: usize = WIDTH.div_ceil(8);
 
 /// A leaf.
@@ -367,7 +367,8 @@ impl<K: Slicing> Border<K> {
             self.set_value(slot, entry.value);
         }
         self.set_order(order);
-        self.live.store((1 << entries.len()) - 1, Relaxed);
+        self.live
+            .store(((1_u64 << entries.len()) - 1) as u32, Relaxed);
     }
 
     /// Takes an entry and its block out. `inserting` is announced.

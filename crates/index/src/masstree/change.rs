@@ -81,7 +81,7 @@ impl<K: Slicing> Masstree<K> {
                 match way.leaf.look(&cut, way.seen, guard) {
                     Some(look) => {
                         if let Some(Content::Layer(below)) = look.content
-                            && let Some(rest) = cut.rest.strip_prefix(below.bytes())
+                            && let Some(rest) = below.fits(cut.rest)
                         {
                             (layer, cut) = (below, Cut::of(rest));
                             continue;
@@ -122,7 +122,7 @@ impl<K: Slicing> Masstree<K> {
             Some(Content::Suffix(suffix)) if suffix.bytes() == cut.rest => {
                 (Some(suffix.payload()), Some(suffix))
             }
-            Some(Content::Layer(below)) if cut.rest.starts_with(below.bytes()) => {
+            Some(Content::Layer(below)) if below.fits(cut.rest).is_some() => {
                 return Ok(Attempt::Again);
             }
             _ => (None, None),

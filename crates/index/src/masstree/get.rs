@@ -31,7 +31,7 @@ pub(super) fn judge<'g, 'k>(look: &Look<'g>, cut: &Cut<'k>) -> Next<'g, 'k> {
     let found = match look.content {
         Some(Content::Payload(payload)) => Some(payload),
         Some(Content::Suffix(suffix)) => (suffix.bytes() == cut.rest).then(|| suffix.payload()),
-        Some(Content::Layer(layer)) => match cut.rest.strip_prefix(layer.bytes()) {
+        Some(Content::Layer(layer)) => match layer.fits(cut.rest) {
             Some(rest) => return Next::Layer(layer, Cut::of(rest)),
             None => None,
         },

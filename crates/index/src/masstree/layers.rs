@@ -8,7 +8,8 @@
 //!   and "customer/0000017/street" comes              leaf:  | "/name" | "/street" |
 //! ```
 //!
-//! What the keys share beyond the slice is kept once, in whole slices, beside the layer's root. A key that
+//! What the keys share beyond the slice is kept once, in whole slices, beside the layer's root; each goes
+//! on after that, so that the layer never has to give one back to another. A key that
 //! does not share it is told to be absent by the leaf with the link; when it comes, a layer is put between:
 //!
 //! ```text
@@ -127,8 +128,8 @@ fn move_from<'g, K: Slicing>(
     Some(layer)
 }
 
-/// How many bytes both begin with, in whole slices.
+/// How many bytes both begin with, in whole slices, and go on after. Neither is empty.
 pub(super) fn shared_slices(a: &[u8], b: &[u8]) -> usize {
     let shared = a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    shared / SLICE * SLICE
+    shared.min(a.len().min(b.len()) - 1) / SLICE * SLICE
 }

@@ -37,6 +37,8 @@ mod descend;
 mod get;
 mod interior;
 mod layers;
+#[cfg(all(test, loom))]
+mod loom_model;
 mod node;
 mod release;
 mod remove;

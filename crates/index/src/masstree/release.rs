@@ -30,6 +30,7 @@ impl<K: Slicing> Drop for Masstree<K> {
                             to_free.extend(node::root(below.root(), guard));
                         }
                     }
+                    self.table.withdraw(&leaf.mark);
                     // SAFETY: nobody else has the tree, and its blocks are not looked at again.
                     unsafe { leaf.free_blocks() };
                 }

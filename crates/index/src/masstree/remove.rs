@@ -69,7 +69,7 @@ impl<K: Slicing> Masstree<K> {
                 return Tidied::Again;
             };
             if let Some(Content::Layer(below)) = look.content
-                && let Some(rest) = cut.rest.strip_prefix(below.bytes())
+                && let Some(rest) = below.fits(cut.rest)
             {
                 above = Some((way, cut));
                 (layer, cut) = (below, Cut::of(rest));

@@ -249,10 +249,12 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
                 && (entry.slice, entry.marker) == (cut.slice, LINK)
                 && let Content::Layer(below) = snapshot.content(from)
             {
-                if let Some(further) = cut.rest.strip_prefix(below.bytes()) {
+                if let Some(further) = cut.rest.strip_prefix(below.bytes())
+                    && (beside || !further.is_empty())
+                {
                     self.enter(cut.slice, below.bytes());
-                    // Every key in there goes on.
-                    beside &= rest.len() > SLICE;
+                    // All keys of the layer go on.
+                    beside &= !further.is_empty();
                     (layer, rest) = (below, further);
                     continue;
                 }
@@ -341,16 +343,16 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
             return ControlFlow::Continue(None);
         };
         self.spell(snapshot.entries()[i].slice, SLICE, below.bytes());
-        if !self.reaches(&self.key) {
-            return ControlFlow::Break(());
-        }
-        let key = self.key.clone();
-        ControlFlow::Continue(Some(if below.bytes().is_empty() {
-            // The slice alone is a key too, and has been shown.
-            Cursor::Beside(key)
+        // All keys of the layer are greater than what they share.
+        let reached = match self.end {
+            Bound::Included(end) | Bound::Excluded(end) => self.key.as_slice() < end,
+            Bound::Unbounded => true,
+        };
+        if reached {
+            ControlFlow::Continue(Some(Cursor::Beside(self.key.clone())))
         } else {
-            Cursor::At(key)
-        }))
+            ControlFlow::Break(())
+        }
     }
 
     fn run_backward(&mut self, cursor: &Cursor) -> Run {
@@ -363,8 +365,6 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
         self.path = 0;
         let mut rest = key.as_slice();
         let mut layer = self.tree.top();
-        // Whether the layer's keys have nothing in common beyond the slice above.
-        let mut bare = true;
         loop {
             let top = under && rest.is_empty();
             let cut = Cut::of(rest);
@@ -397,11 +397,10 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
                 && let Content::Layer(below) = snapshot.content(end - 1)
             {
                 match cut.rest.strip_prefix(below.bytes()) {
-                    // Next to what they all begin with, all of the layer is left behind.
-                    Some([]) if beside => end -= 1,
+                    // All keys of the layer go on, so they are left behind.
+                    Some([]) if !under => end -= 1,
                     Some(further) => {
                         self.enter(cut.slice, below.bytes());
-                        bare = below.bytes().is_empty();
                         (layer, rest) = (below, further);
                         continue;
                     }
@@ -411,7 +410,7 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
             }
             under &= !top;
             let from = (key.as_slice(), beside, under);
-            return self.along_backward(way.leaf, snapshot, end, from, (top, bare), guard);
+            return self.along_backward(way.leaf, snapshot, end, from, top, guard);
         }
     }
 
@@ -422,7 +421,7 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
         mut snapshot: Snapshot<'g, K>,
         end: usize,
         (key, beside, under): (&[u8], bool, bool),
-        (top, bare): (bool, bool),
+        top: bool,
         guard: &'g Guard,
     ) -> Run {
         let mut end = end;
@@ -452,7 +451,7 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
             }
             self.spell(leaf.low, trimmed::<K>(leaf.low), &[]);
             if leaf.low == 0 {
-                return self.leave_backward(bare);
+                return self.leave_backward();
             }
             // Something may be left if the start is below the least key of this leaf.
             if !self.below_may_be_left() {
@@ -496,21 +495,14 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
     }
 
     /// Goes on above a layer whose first leaf has been shown.
-    fn leave_backward(&mut self, bare: bool) -> Run {
+    fn leave_backward(&mut self) -> Run {
         self.key.truncate(self.path);
-        if self.path == 0 {
-            return ControlFlow::Break(());
+        // What is left is at most what all keys of the layer begin with.
+        if self.path > 0 && self.started(&self.key) {
+            ControlFlow::Continue(Cursor::At(self.key.clone()))
+        } else {
+            ControlFlow::Break(())
         }
-        let key = self.key.clone();
-        if bare {
-            // The slice alone is a key too, and has not been shown.
-            if self.started(&key) {
-                return ControlFlow::Continue(Cursor::At(key));
-            }
-        } else if self.below_may_be_left() {
-            return ControlFlow::Continue(Cursor::Beside(key));
-        }
-        ControlFlow::Break(())
     }
 
     /// Where to go on if entry `i` is a link. Breaks if all of the layer is before the start.

@@ -151,6 +151,14 @@ impl Layer {
         }
     }
 
+    /// What is left in this layer of a key of which `rest` is left after the slice above. All keys of
+    /// a layer go on after what they share: one that does not is not in it.
+    #[inline]
+    pub(super) fn fits<'k>(&self, rest: &'k [u8]) -> Option<&'k [u8]> {
+        rest.strip_prefix(self.bytes())
+            .filter(|rest| !rest.is_empty())
+    }
+
     #[inline]
     pub(super) fn root(&self) -> &AtomicPtr<Header> {
         &self.head
