@@ -41,14 +41,16 @@ impl<K: Key> BlinkTree<K> {
         for (key, bytes) in keys.iter_mut().zip(batch) {
             *key = K::parse(bytes)?;
         }
+        for lane in 0..batch.len() {
+            ways[lane] = self.start(keys[lane], guard);
+        }
         let lanes = || 0..batch.len();
         let mut above = root.node.level();
         while above > 0 {
             for lane in lanes() {
                 // A lane that had to go sideways is late, and goes on below.
                 if ways[lane].node.level() == above
-                    && let Step::Down(way) =
-                        self.step::<false>(ways[lane].node, ways[lane].guess, keys[lane])
+                    && let Step::Down(way) = self.step::<false>(&ways[lane], keys[lane])
                 {
                     ways[lane] = way;
                 }

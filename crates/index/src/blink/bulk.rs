@@ -11,6 +11,7 @@ use crossbeam_epoch::{self as epoch, Guard};
 use super::BlinkTree;
 use super::kept;
 use super::node::{Entry, NodeRef};
+use super::shape::Shape;
 use super::split::{entry_for, fill};
 use crate::IndexError;
 use crate::counters::Event;
@@ -189,7 +190,7 @@ impl<'g, K: Key> Built<'_, 'g, K> {
         fill(old, &entries);
         // What `first` kept is the old leaf's now, but for the lower fence.
         first.clear(0..first.len());
-        first.set_shape(Default::default());
+        first.set_shape(Shape::default());
         first.set_right(None);
         if top != old {
             tree.root.store(top);

@@ -87,14 +87,25 @@ pub(super) enum Step<'g, K: Key> {
 }
 
 impl<K: Key> BlinkTree<K> {
+    /// Where every search begins.
+    #[inline(always)]
+    pub(super) fn start<'g>(&self, key: K::Ref<'_>, guard: &'g Guard) -> Way<'g, K> {
+        let node = self.root.load(guard);
+        Way {
+            node,
+            guess: node.guess_in_root(key),
+            parent: None,
+        }
+    }
+
     /// One look at an inner node. The lines of the child that the search will need are asked for.
     #[inline(always)]
     pub(super) fn step<'g, const BELOW: bool>(
         &self,
-        node: NodeRef<'g, K>,
-        guess: usize,
+        way: &Way<'g, K>,
         key: K::Ref<'_>,
     ) -> Step<'g, K> {
+        let node = way.node;
         let seen = node.begin();
         if seen.is_dead() {
             return node.right().map_or(Step::Again, Step::Over);
@@ -105,7 +116,7 @@ impl<K: Key> BlinkTree<K> {
             }
             return Step::Again;
         }
-        let i = node.rank_of_child::<BELOW>(key, guess);
+        let i = node.rank_of_child::<BELOW>(key, way.guess);
         let Some((child, noted)) = node.child(i) else {
             assert!(
                 !node.unchanged(seen),
@@ -118,6 +129,7 @@ impl<K: Key> BlinkTree<K> {
         if !node.unchanged(seen) {
             return Step::Again;
         }
+        way.correct(node.len());
         Step::Down(Way {
             node: child,
             guess,
@@ -134,10 +146,10 @@ impl<K: Key> BlinkTree<K> {
         key: K::Ref<'_>,
         guard: &'g Guard,
     ) -> Way<'g, K> {
-        let mut way = Way::sideways(self.root.load(guard));
+        let mut way = self.start(key, guard);
         let mut at = way.node.level();
         while at > level {
-            match self.step::<BELOW>(way.node, way.guess, key) {
+            match self.step::<BELOW>(&way, key) {
                 Step::Down(down) => {
                     way = down;
                     at -= 1;

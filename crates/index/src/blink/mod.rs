@@ -34,11 +34,13 @@ mod bulk;
 mod descend;
 mod kept;
 mod latch;
-
+#[cfg(all(test, loom))]
+mod loom_model;
 mod merge;
 mod node;
 mod scan;
 mod search;
+mod shape;
 mod split;
 mod statistics;
 mod write;

@@ -51,6 +51,8 @@ use namiki_platform::prefetch;
 
 use super::kept;
 use super::latch::{Latch, Seen};
+use super::search::window;
+use super::shape::Shape;
 use crate::key::Key;
 use crate::leaf_table::{LeafMark, LeafTable};
 use crate::slab::Slab;
@@ -88,43 +90,6 @@ struct Header {
 }
 
 const _: () = assert!(cfg!(loom) || size_of::<Header>() == 64);
-
-/// How the entries of a node lie.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shape {
-    /// Entries.
-    pub(super) len: usize,
-    /// How many bytes the keys share.
-    pub(super) prefix: usize,
-    /// Where the last insert went.
-    pub(super) last: usize,
-    /// How many inserts in a row went right behind the one before, if not more than 255.
-    pub(super) run: usize,
-}
-
-/// ```text
-///  56           40 39       32 31     16 15      0
-/// | prefix (17)   | run (8)   | last    | len     |
-/// ```
-impl Shape {
-    #[inline]
-    fn of(word: u64) -> Self {
-        Self {
-            len: (word & 0xffff) as usize,
-            last: (word >> 16 & 0xffff) as usize,
-            run: (word >> 32 & 0xff) as usize,
-            prefix: (word >> 40) as usize,
-        }
-    }
-
-    fn word(self) -> u64 {
-        debug_assert!(self.len <= 0xffff && self.last <= 0xffff);
-        (self.prefix as u64) << 40
-            | (self.run.min(0xff) as u64) << 32
-            | (self.last as u64) << 16
-            | self.len as u64
-    }
-}
 
 /// A kept key and its payload or child.
 #[derive(Clone, Copy, Debug)]
@@ -401,16 +366,15 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
     }
 
-    /// Asks for the first line and for those where place `guess` of a node of so much room is.
+    /// Asks for the first line and for those where a search in a node of so much room will look first.
     #[inline(always)]
     pub(super) fn prefetch(self, guess: usize, room: usize) {
         let start = self.header.as_ptr().cast::<u8>().cast_const();
         let line = |at: usize| prefetch(start.wrapping_add(at));
         let heads = size_of::<Header>();
         line(0);
-        // The line with the guess, and its neighbour if that is near.
-        let first = guess.saturating_sub(2) / LANES;
-        let last = ((guess + 2) / LANES).min(room / LANES - 1);
+        let first = window(guess, room / LANES);
+        let last = (first + 1).min(room / LANES - 1);
         line(heads + first * LINE);
         line(heads + last * LINE);
         line(heads + (room / LANES + first) * LINE);

@@ -1,8 +1,8 @@
 //! The search in one node.
 //!
 //! Whoever comes from above has guessed where it will end, so the search begins there: it counts the
-//! smaller heads of one line, and if these are all or none looks into the neighbouring line, and then
-//! halves what is left. Counting needs no branches that depend on the keys.
+//! smaller heads of the two lines around the guess, and only if these are all or none it halves what is
+//! left. Counting needs no branches that depend on the keys, so the processor need not guess.
 //!
 //! All functions here may meet a node that changes under their eyes. They then return nonsense within
 //! bounds, and the caller finds that the node has changed.
@@ -44,25 +44,26 @@ fn halve(lines: &[[AtomicU64; LANES]], probe: u64, mut low: usize, mut left: usi
 #[inline(always)]
 fn lower_bound<const UNIQUE: bool>(heads: &[AtomicU64], probe: u64, guess: usize) -> usize {
     let lines = heads.as_chunks::<LANES>().0;
-    let last = lines.len() - 1;
-    let at = (guess / LANES).min(last);
-    let less = count_less(&lines[at], probe);
-    if less == LANES && at < last {
-        let next = count_less(&lines[at + 1], probe);
-        if next == LANES && at + 1 < last {
-            return halve(lines, probe, at + 2, last - at - 1);
-        }
-        return (at + 1) * LANES + next;
+    let at = window(guess, lines.len());
+    let [first, second] = match lines[at..] {
+        [ref first, ref second, ..] => [first, second],
+        _ => return count_less(&lines[at], probe),
+    };
+    let less = count_less(first, probe) + count_less(second, probe);
+    if less == 2 * LANES && at + 2 < lines.len() {
+        return halve(lines, probe, at + 2, lines.len() - at - 2);
     }
-    let exact = || UNIQUE && lines[at][0].load(atomic::Ordering::Relaxed) == probe;
-    if less == 0 && at > 0 && !exact() {
-        let before = count_less(&lines[at - 1], probe);
-        if before == 0 && at > 1 {
-            return halve(lines, probe, 0, at - 1);
-        }
-        return (at - 1) * LANES + before;
+    if less == 0 && at > 0 && !(UNIQUE && first[0].load(atomic::Ordering::Relaxed) == probe) {
+        return halve(lines, probe, 0, at);
     }
     at * LANES + less
+}
+
+/// The first of the two lines, of so many, that a search looks at first: those with the guess in their
+/// middle.
+#[inline(always)]
+pub(super) fn window(guess: usize, lines: usize) -> usize {
+    (guess.saturating_sub(LANES / 2) / LANES).min(lines.saturating_sub(2))
 }
 
 /// How a key compares with a kept one; both share `prefix` bytes, and the heads behind are equal.
@@ -129,6 +130,19 @@ impl<K: Key> NodeRef<'_, K> {
         let (less, equal) = self.lower(key, guess);
         let not_greater = less + usize::from(equal && !BELOW);
         not_greater.saturating_sub(1)
+    }
+
+    /// Where in this node, the root, a search will probably end.
+    #[inline(always)]
+    pub(super) fn guess_in_root(self, key: K::Ref<'_>) -> usize {
+        let (shape, heads) = (self.shape(), self.heads());
+        let (len, head) = (shape.len.min(heads.len()), K::head(key, shape.prefix));
+        if len < 3 {
+            return 0;
+        }
+        // The first key is the smallest there is and says nothing.
+        let [low, high] = [1, len - 1].map(|i| heads[i].load(atomic::Ordering::Relaxed));
+        1 + share(head.saturating_sub(low), high.wrapping_sub(low), len - 2)
     }
 
     /// Where among `len` entries of child number `i` a search for `key` will probably end.

@@ -23,7 +23,8 @@ use crossbeam_epoch::Guard;
 
 use super::BlinkTree;
 use super::kept;
-use super::node::{Entry, NodeRef, Shape};
+use super::node::{Entry, NodeRef};
+use super::shape::Shape;
 use crate::counters::Event;
 use crate::key::Key;
 use crate::sync::wait;
