@@ -43,6 +43,8 @@ mod search;
 mod shape;
 mod split;
 mod statistics;
+#[cfg(test)]
+mod structure;
 mod write;
 
 use std::fmt;

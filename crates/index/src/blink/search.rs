@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn the_bound_is_right_whatever_the_guess() {
         for room in [8, 16, 24, 64, 256] {
-            for len in [0, 1, 7, 8, 9, room / 2, room - 1, room] {
+            for len in [0, 1, 7, 8, room / 2, room / 2 + 1, room - 1, room] {
                 let keys: Vec<u64> = (0..len as u64).map(|n| n * 3 + 1).collect();
                 let heads = heads(&keys, room);
                 for probe in (0..3 * len as u64 + 4).chain([u64::MAX - 1]) {
@@ -228,7 +228,7 @@ mod tests {
                 let exact = (u128::from(from_low) * 100 / u128::from(width)) as usize;
                 let guess = share(from_low, width, 100);
                 assert!(
-                    guess.abs_diff(exact) <= 50 / width.min(50) as usize,
+                    guess.abs_diff(exact) <= 1 + 100 / width.min(100) as usize,
                     "{guess} {exact} {width}"
                 );
             }
