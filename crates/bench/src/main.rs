@@ -3,9 +3,10 @@
 //! One module per command; what they share is in `args` (flags), `disks` (which disk; `opening`, how
 //! its log is started), `place` (which folder), `latency`, `run` (threads, stages, repetitions), `report` (the one writer of
 //! results) and `interrupt` (Ctrl-C). Each uses only those before it, and no command another, save
-//! that `log` measures the bare device as `device` does.
+//! that `log` measures the bare device as `device` does, and `compare` has others do what `index` does.
 
 mod args;
+mod compare;
 mod device;
 mod disks;
 mod error;
@@ -53,6 +54,8 @@ enum Command {
     Txn(txn::TxnArgs),
     /// Operations per second and latencies of the trees: the benchmark of the Bw-tree's paper.
     Index(index::IndexArgs),
+    /// Namiki beside others, doing the same in the same run.
+    Compare(compare::CompareArgs),
     /// What the log alone can take, without concurrency control, beside what its device can.
     Log(log::LogArgs),
     /// How fast a log is recovered, checked against what was written.
@@ -64,12 +67,14 @@ enum Command {
 impl Program {
     /// What the command line says. There, `--ops -5` is a bad number, and no unknown flag `-5`.
     fn read() -> Self {
-        let command = Self::command().mut_subcommands(|command| {
-            command.mut_args(|flag| {
+        fn with_negative_numbers(command: clap::Command) -> clap::Command {
+            let command = command.mut_args(|flag| {
                 let takes_values = flag.get_action().takes_values();
                 flag.allow_negative_numbers(takes_values)
-            })
-        });
+            });
+            command.mut_subcommands(with_negative_numbers)
+        }
+        let command = with_negative_numbers(Self::command());
         Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
     }
 }
@@ -79,6 +84,7 @@ fn main() -> ExitCode {
     let result = interrupt::install().and_then(|()| match program.command {
         Command::Txn(args) => txn::run(&args),
         Command::Index(args) => index::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Log(args) => log::run(&args),
         Command::Recover(args) => recover::run(&args),
         Command::Device(args) => device::run(&args),

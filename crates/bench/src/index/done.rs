@@ -1,26 +1,18 @@
 //! What a thread knows it did: enough to explain afterwards what is left in the index.
 
 use super::mix::Operation;
-use super::operations::Operations;
 
 /// Counts of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     /// How often it was asked for.
     pub(crate) asked: u64,
-    /// How often it found its key, or, an insert, its key absent.
+    /// How often it found its key; an insert: its key absent; a write that does not ask: always.
     pub(crate) succeeded: u64,
 }
 
-/// A thread's operations, and what came of those it did.
-#[derive(Debug)]
-pub(crate) struct History {
-    pub(crate) operations: Operations,
-    pub(crate) done: Done,
-}
-
 /// What a thread did in all stages.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Done {
     pub(crate) thread: usize,
     /// Operations done; the next one's number.
@@ -55,6 +47,7 @@ impl Done {
         self.counts[operation as usize]
     }
 
+    /// One more of them.
     #[inline]
     pub(crate) fn add(&mut self, operation: Operation, succeeded: bool) {
         let count = &mut self.counts[operation as usize];
@@ -62,10 +55,15 @@ impl Done {
         count.succeeded += u64::from(succeeded);
     }
 
-    /// A payload took the place of another, or of none.
+    /// A payload went in.
     #[inline]
-    pub(crate) fn replaced(&mut self, old: Option<u64>, new: u64) {
-        self.payloads_in = self.payloads_in.wrapping_add(new);
-        self.payloads_out = self.payloads_out.wrapping_add(old.unwrap_or(0));
+    pub(crate) fn went_in(&mut self, payload: u64) {
+        self.payloads_in = self.payloads_in.wrapping_add(payload);
+    }
+
+    /// A payload came out, if there was one.
+    #[inline]
+    pub(crate) fn came_out(&mut self, payload: Option<u64>) {
+        self.payloads_out = self.payloads_out.wrapping_add(payload.unwrap_or(0));
     }
 }

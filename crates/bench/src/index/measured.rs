@@ -10,23 +10,28 @@ use namiki_index::{
     Tree,
 };
 
-use super::mix::Operation;
+use super::operations::Choice;
 
 /// An index as the benchmark uses it.
 pub(crate) trait Measured: Sync {
-    /// Why it cannot do this, if it cannot. It is then never asked to, nor measured.
-    fn lacks(&self, operation: Operation) -> Option<&'static str>;
+    /// Why it cannot do what is asked, if it cannot. It is then neither asked to nor measured.
+    fn lacks(&self, choice: &Choice) -> Option<&'static str>;
+
+    /// Whether it can visit its keys in order.
+    fn is_ordered(&self) -> bool;
 
     /// Looks a key up.
     fn get(&self, key: &[u8]) -> Result<Option<u64>, IndexError>;
 
-    /// Looks many keys up at once.
+    /// Looks many keys up at once: one answer for each, in order.
     fn get_many(&self, keys: &[&[u8]], found: &mut Vec<Lookup>) -> Result<(), IndexError>;
 
-    /// Visits keys in ascending order, from `start` on or all, until `visit` breaks.
+    /// Visits keys in ascending order, from `start` on or all, until `visit` breaks, which is after
+    /// `most` at the latest.
     fn scan(
         &self,
         start: Option<&[u8]>,
+        most: u64,
         visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> Result<(), IndexError>;
 
@@ -55,9 +60,44 @@ pub(crate) trait Measured: Sync {
     fn memory_bytes(&self) -> Option<u64>;
 }
 
-impl Measured for Tree {
-    fn lacks(&self, _operation: Operation) -> Option<&'static str> {
-        None
+/// An index of ours. Point indexes have no scan, and say why.
+pub(crate) trait Ours: PointIndex {
+    /// Why it cannot scan, if it cannot.
+    const NO_SCANS: Option<&'static str>;
+
+    /// Visits keys in ascending order until `visit` breaks; never called if there are no scans.
+    fn visit(
+        &self,
+        start: Option<&[u8]>,
+        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) -> Result<(), IndexError>;
+}
+
+impl Ours for Tree {
+    const NO_SCANS: Option<&'static str> = None;
+
+    #[inline]
+    fn visit(
+        &self,
+        start: Option<&[u8]>,
+        mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        let start = start.map_or(Bound::Unbounded, Bound::Included);
+        let range = ScanRange::forward(start, Bound::Unbounded);
+        OrderedIndex::scan(self, range, |item| match item {
+            ScanItem::Leaf(_) => ControlFlow::Continue(()),
+            ScanItem::Entry(key, payload) => visit(key, payload),
+        })
+    }
+}
+
+impl<I: Ours> Measured for I {
+    fn lacks(&self, choice: &Choice) -> Option<&'static str> {
+        Self::NO_SCANS.filter(|_| choice.scans())
+    }
+
+    fn is_ordered(&self) -> bool {
+        Self::NO_SCANS.is_none()
     }
 
     #[inline]
@@ -77,14 +117,10 @@ impl Measured for Tree {
     fn scan(
         &self,
         start: Option<&[u8]>,
-        mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+        _most: u64,
+        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        let start = start.map_or(Bound::Unbounded, Bound::Included);
-        let range = ScanRange::forward(start, Bound::Unbounded);
-        OrderedIndex::scan(self, range, |item| match item {
-            ScanItem::Leaf(_) => ControlFlow::Continue(()),
-            ScanItem::Entry(key, payload) => visit(key, payload),
-        })
+        self.visit(start, visit)
     }
 
     #[inline]

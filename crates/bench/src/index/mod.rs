@@ -7,35 +7,43 @@
 //!
 //! Paper: bwtree §5
 
+mod answers;
+mod counts;
 mod done;
+mod facts;
+#[cfg(test)]
+mod faults;
 mod keys;
+mod left;
 mod measured;
 mod mix;
 mod operations;
 mod payload;
+#[cfg(feature = "compare")]
+mod peers;
 mod row;
+mod run_one;
+mod subject;
+mod trace;
 mod worker;
 
-use std::fmt;
 use std::num::NonZeroU16;
-use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use namiki_index::{KeyKind, Statistics, Tree, TreeKind};
 use namiki_platform::arguments::whole;
 use namiki_platform::probe::{Machine, miss_ns};
 
-use self::done::{Done, History};
 use self::keys::{CORE_BYTES, KeyLayout, KeySpace, Keys};
-use self::measured::Measured;
 use self::mix::{Mix, Operation};
-use self::operations::{Choice, KEYS_MAX, Operations};
-use self::row::{IndexRow, Results};
-use self::worker::{How, Worker};
-use crate::args::{self, Length, TimedArgs};
+use self::operations::{Choice, KEYS_MAX};
+use self::row::{IndexRow, Outcome};
+use self::run_one::Plan;
+use self::subject::{Subject, Trees, TreesAndPeers};
+use crate::args::{self, Length, Switch, TimedArgs};
 use crate::error::BenchError;
+use crate::latency::clock_ns;
 use crate::report::Report;
-use crate::run::{in_turns, quotient, share, through_stages};
+use crate::run::in_turns;
 
 /// Operations of a run, if nobody says how many or how long.
 ///
@@ -44,52 +52,74 @@ const OPS: u64 = 10_000_000;
 /// The longest key, in bytes.
 const KEY_BYTES_MAX: u64 = 1 << 16;
 
+const NOTES: &str = "\
+A run loads --initial of the --keys into a new tree, does operations that were drawn before the clock
+started, does --latency-ops more with the clock around each, and some whose every answer is examined.
+Rates are of the first, latencies of the second. Then nobody is using the tree, and what is left in it
+must be what the operations can have left.
+
+Operations, each on one key, chosen by Zipf's law and scattered over all keys:
+  read    looks the key up
+  scan    visits --scan-length entries from the key on
+  write   sets the key's payload, adding the key if it is absent (the paper's upsert)
+  insert  adds the key if it is absent
+  update  sets the key's payload if it is present
+  delete  removes the key if it is present
+
+Keys of 8 bytes are numbers, side by side (dense) or anywhere (sparse). In longer keys those 8 bytes come
+first and the rest differs too (random-head), or come last after the same bytes in all (shared-prefix).
+
+Operations and their keys lie in memory in the order in which they come, so that they cost next to nothing
+to read. Up to 1 GB of them are drawn; if there are to be more, they come again from the first on. Without
+--seconds, a run is as long as the paper's: 10000000 operations.
+
+mops are million operations a second, load_mops million keys loaded a second; of a batch each key counts.
+latency_ns are of one operation, or of one batch, without what the clock takes. miss_ns is the machine's
+yardstick: rates of different hours compare as rate * miss_ns / 151.
+
+Examples:
+  namiki-bench index --mix read=50,write=50 --threads 1,2
+  namiki-bench index --tree all --mix read=100 --mix write=100 --skew 0,0.99 --repeat 5
+  namiki-bench index --mix scan=100 --scan-length 100 --key-space dense,sparse
+  namiki-bench index --mix read=100 --key-bytes 8,32,128 --key-layout random-head,shared-prefix
+  namiki-bench index --mix insert=50,delete=50 --keys 2000000 --initial 1000000 --format json
+  namiki-bench index --mix read=100 --batch 1,16";
+
+const COMPARE_NOTES: &str = "\
+The same as `namiki-bench index`, whose help explains it, with other indexes in turn:
+  scc                 scc::TreeIndex, a B+-tree
+  crossbeam-skiplist  crossbeam_skiplist::SkipMap
+  congee              congee::Congee, an adaptive radix tree over keys of 8 bytes
+  btreemap            std's BTreeMap behind parking_lot's RwLock
+All use the same allocator, and are checked in the same way. What one cannot do is left out, and its row
+says why (key left_out). They are in this program if it is built with
+
+  cargo build --release -p namiki-bench --features compare
+
+Examples:
+  namiki-bench compare index --mix read=100 --threads 1,2 --repeat 5
+  namiki-bench compare index --trees bwtree,congee,scc --mix read=50,write=50 --key-space sparse";
+
 /// What `index` measures.
 #[derive(Args, Debug)]
+#[command(after_help = NOTES)]
 pub(crate) struct IndexArgs {
     /// Tree; several with commas or by repeating the flag, all with `all`
-    #[arg(long, value_name = "TREE,…", value_delimiter = ',', default_values_t = [TreeChoice::One(TreeKind::default())])]
-    tree: Vec<TreeChoice>,
+    #[arg(long, value_name = "TREE,…", value_delimiter = ',', default_values_t = [Trees::default()])]
+    tree: Vec<Trees>,
     #[command(flatten)]
     workload: WorkloadArgs,
 }
 
-/// One tree or all there are.
-#[derive(Clone, Copy, Debug)]
-enum TreeChoice {
-    All,
-    One(TreeKind),
-}
-
-impl FromStr for TreeChoice {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        if name == "all" {
-            return Ok(Self::All);
-        }
-        let kind = name.parse::<TreeKind>().map_err(|error| error.to_string());
-        kind.map(Self::One)
-    }
-}
-
-impl fmt::Display for TreeChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::All => f.pad("all"),
-            Self::One(kind) => kind.fmt(f),
-        }
-    }
-}
-
-impl TreeChoice {
-    /// The trees it stands for.
-    fn kinds(&self) -> &[TreeKind] {
-        match self {
-            Self::All => TreeKind::ALL,
-            Self::One(kind) => std::slice::from_ref(kind),
-        }
-    }
+/// What `compare index` measures.
+#[derive(Args, Debug)]
+#[command(after_help = COMPARE_NOTES)]
+pub(crate) struct CompareIndexArgs {
+    /// Trees and other indexes; all with `all`
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_values_t = TreesAndPeers::defaults())]
+    trees: Vec<TreesAndPeers>,
+    #[command(flatten)]
+    workload: WorkloadArgs,
 }
 
 /// What is done to each.
@@ -134,14 +164,33 @@ pub(crate) struct WorkloadArgs {
     /// Reads at a time: more than 1 are looked up together
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = whole::<u32>(1..=1 << 16))]
     batch: Vec<u32>,
+    /// Whether a write asks for the payload it replaces. If all do, the check at the end accounts for
+    /// every payload
+    #[arg(long, value_enum, default_value = "blind")]
+    writes: Writes,
     /// The order in which keys are loaded
     #[arg(long, value_enum, default_value = "random")]
     load_order: LoadOrder,
     /// Numbers of threads
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
     threads: Vec<NonZeroU16>,
+    /// Operations with the clock around each, after those that are timed all together
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = whole::<u64>(0..=u64::MAX))]
+    latency_ops: u64,
+    /// Measure what a miss costs first, by which speeds of different hours compare
+    #[arg(long, value_enum, default_value = "on")]
+    yardstick: Switch,
     #[command(flatten)]
     timed: TimedArgs,
+}
+
+/// Whether a write asks for the payload it replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Writes {
+    /// No: a tree that need not look need not
+    Blind,
+    /// Yes
+    Returning,
 }
 
 /// The order in which keys are loaded.
@@ -162,42 +211,52 @@ impl LoadOrder {
     }
 }
 
-/// One combination of what was asked for.
-#[derive(Clone, Copy, Debug)]
-struct Combination {
-    tree: TreeKind,
-    choice: Choice,
-}
-
-/// The stages of a run.
-const LOAD: usize = 0;
-const WARMUP: usize = 1;
-const TIMED: usize = 2;
-
 /// Runs the command.
 pub(crate) fn run(args: &IndexArgs) -> Result<(), BenchError> {
-    let workload = &args.workload;
-    let machine = Machine::describe(&std::env::temp_dir());
-    let miss_ns = miss_ns().map_err(BenchError::system("measure memory"))?;
-    let mut combinations = Vec::new();
-    for choice in workload.choices()? {
-        let trees = args.tree.iter().flat_map(TreeChoice::kinds);
-        combinations.extend(trees.map(|&tree| Combination { tree, choice }));
-    }
-    let mut report = Report::new(workload.timed.output.format);
-    let outcome = in_turns(
-        workload.timed.repeat,
-        &combinations,
-        |combination, round| {
-            let Combination { tree, choice } = combination;
-            let keys = match choice.keys.bytes {
-                CORE_BYTES => KeyKind::Fixed8,
-                _ => KeyKind::Variable,
+    let subjects = args.tree.iter().flat_map(Trees::subjects).copied();
+    args.workload.run(&subjects.collect::<Vec<_>>())
+}
+
+/// Runs `compare index`.
+pub(crate) fn compare(args: &CompareIndexArgs) -> Result<(), BenchError> {
+    let subjects = args.trees.iter().flat_map(TreesAndPeers::subjects).copied();
+    let subjects: Vec<Subject> = subjects.collect();
+    subjects.iter().try_for_each(|subject| subject.check())?;
+    args.workload.run(&subjects)
+}
+
+impl WorkloadArgs {
+    /// Does to each subject what is asked for, in turns.
+    fn run(&self, subjects: &[Subject]) -> Result<(), BenchError> {
+        let choices = self.choices()?;
+        let machine = Machine::describe(&std::env::temp_dir());
+        let miss_ns = match self.yardstick {
+            Switch::On => Some(miss_ns().map_err(BenchError::system("measure memory"))?),
+            Switch::Off => None,
+        };
+        let clock_ns = clock_ns();
+        let mut combinations = Vec::new();
+        for choice in &choices {
+            combinations.extend(subjects.iter().map(|subject| (*subject, choice)));
+        }
+        let mut report = Report::new(self.timed.output.format);
+        let outcome = in_turns(self.timed.repeat, &combinations, |combination, round| {
+            let (subject, choice) = *combination;
+            let plan = Plan {
+                choice,
+                sorted: self.load_order == LoadOrder::Sorted,
+                warmup: self.warmup_length(),
+                timed: self.length(),
+                latency_ops: self.latency_ops(),
+                clock_ns,
+                pin: self.timed.pin,
             };
-            let what = tree.to_string();
-            let results = workload.run_one(&Tree::new(*tree, keys), choice, &what)?;
+            let (measured, left_out) = match subject.run(&plan)? {
+                Outcome::Measured(results) => (Some(results), None),
+                Outcome::LeftOut(why) => (None, Some(why)),
+            };
             report.row(&IndexRow {
-                tree: what,
+                tree: subject.to_string(),
                 mix: choice.mix.to_string(),
                 key_bytes: choice.keys.bytes,
                 key_space: choice.keys.space.name(),
@@ -207,66 +266,72 @@ pub(crate) fn run(args: &IndexArgs) -> Result<(), BenchError> {
                 skew: choice.skew,
                 threads: choice.threads as u16,
                 batch: choice.batch as u32,
-                scan_length: workload.scan_length,
-                load_order: workload.load_order.name(),
-                left_out: None,
-                measured: Some(results),
-                miss_ns: Some(miss_ns),
+                scan_length: choice.scan_length,
+                load_order: self.load_order.name(),
+                left_out,
+                measured,
+                miss_ns,
                 seed: choice.seed,
                 round,
                 machine: &machine,
             })
-        },
-    );
-    report.finish()?;
-    outcome
-}
+        });
+        report.finish()?;
+        outcome
+    }
 
-impl WorkloadArgs {
     /// Every combination of what may be given more than once.
     fn choices(&self) -> Result<Vec<Choice>, BenchError> {
-        let initial = self.initial.unwrap_or(self.keys);
-        if initial > self.keys {
-            return Err(BenchError::Usage(format!(
-                "--initial {initial}: there are only --keys {}",
-                self.keys
-            )));
-        }
-        let mut choices = Vec::new();
-        for &mix in &self.mix {
-            for &batch in &self.batch {
-                if batch > 1 && !mix.has(Operation::Read) {
-                    return Err(BenchError::Usage(format!(
-                        "--batch {batch}: there are no reads in --mix {mix}"
-                    )));
-                }
-                for &bytes in &self.key_bytes {
-                    for &space in &self.key_space {
-                        for &layout in &self.key_layout {
-                            for &skew in &self.skew {
-                                for threads in &self.threads {
-                                    choices.push(Choice {
-                                        keys: Keys {
-                                            count: self.keys,
-                                            bytes,
-                                            space,
-                                            layout,
-                                        },
-                                        initial,
-                                        mix,
-                                        skew,
-                                        batch: batch.into(),
-                                        seed: self.timed.seed,
-                                        threads: threads.get().into(),
-                                    });
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
+        self.check()?;
+        // Starts as one of everything, and becomes as many as there are of each.
+        let mut choices = vec![Choice {
+            keys: Keys {
+                count: self.keys,
+                bytes: CORE_BYTES,
+                space: KeySpace::Dense,
+                layout: KeyLayout::RandomHead,
+            },
+            initial: self.initial.unwrap_or(self.keys),
+            mix: self.mix[0],
+            skew: 0.0,
+            batch: 1,
+            scan_length: self.scan_length,
+            returning: self.writes == Writes::Returning,
+            seed: self.timed.seed,
+            threads: 1,
+        }];
+        each(&mut choices, &self.mix, |choice, mix| choice.mix = *mix);
+        each(&mut choices, &self.batch, |choice, batch| {
+            choice.batch = u64::from(*batch);
+        });
+        each(&mut choices, &self.key_bytes, |choice, bytes| {
+            choice.keys.bytes = *bytes;
+        });
+        each(&mut choices, &self.key_space, |choice, space| {
+            choice.keys.space = *space;
+        });
+        each(&mut choices, &self.key_layout, |choice, layout| {
+            choice.keys.layout = *layout;
+        });
+        each(&mut choices, &self.skew, |choice, skew| choice.skew = *skew);
+        each(&mut choices, &self.threads, |choice, threads| {
+            choice.threads = usize::from(threads.get());
+        });
         Ok(choices)
+    }
+
+    fn check(&self) -> Result<(), BenchError> {
+        if let Some(initial) = self.initial.filter(|initial| *initial > self.keys) {
+            let why = format!("--initial {initial}: there are only --keys {}", self.keys);
+            return Err(BenchError::Usage(why));
+        }
+        let most = self.batch.iter().max().filter(|batch| **batch > 1);
+        let without_reads = self.mix.iter().find(|mix| !mix.has(Operation::Read));
+        if let (Some(batch), Some(mix)) = (most, without_reads) {
+            let why = format!("--batch {batch}: there are no reads in --mix {mix}");
+            return Err(BenchError::Usage(why));
+        }
+        Ok(())
     }
 
     /// The length of the timed part: the paper's number of operations, if nobody says.
@@ -285,77 +350,23 @@ impl WorkloadArgs {
         }
     }
 
-    fn run_one<I: Measured>(
-        &self,
-        index: &I,
-        choice: &Choice,
-        what: &str,
-    ) -> Result<Results, BenchError> {
-        let how = How {
-            batch: choice.batch as usize,
-            scan_length: self.scan_length,
-            returning: false,
-        };
-        let loading = format!("{what}, loading");
-        let lengths = [
-            (Length::Operations(choice.initial), &*loading),
-            (self.warmup_length(), what),
-            (self.length(), what),
-        ];
-        let through = through_stages(
-            choice.threads,
-            self.timed.pin,
-            &lengths,
-            |thread| {
-                let wanted = match self.length() {
-                    Length::Operations(all) => Some(share(all, thread, choice.threads)),
-                    Length::Time(_) => None,
-                };
-                let sorted = self.load_order == LoadOrder::Sorted;
-                let drawn = choice.drawn(wanted);
-                Ok(Worker {
-                    index,
-                    how,
-                    load: Some(Operations::load(choice, thread, sorted)),
-                    history: History {
-                        operations: Operations::draw(choice, thread, drawn),
-                        done: Done::new(thread),
-                    },
-                })
-            },
-            |worker, stage, length, stages| {
-                let most = match length {
-                    Length::Operations(all) => {
-                        share(all, worker.history.done.thread, choice.threads)
-                    }
-                    Length::Time(_) => u64::MAX,
-                };
-                match stage {
-                    LOAD => worker.load(stages),
-                    _ => worker.run(most, stages),
-                }
-            },
-            |stage| {
-                Ok((
-                    (stage == LOAD).then(|| index.memory_bytes()).flatten(),
-                    (stage == TIMED).then(|| index.statistics()).flatten(),
-                ))
-            },
-        )?;
-        let [load, _, timed] = &through.totals[..] else {
-            return Err(BenchError::Interrupted);
-        };
-        let loaded: Option<u64> = through.looks[LOAD].0;
-        let stats: Option<Statistics> = through.looks[TIMED].1;
-        let keys = choice.initial as f64;
-        Ok(Results {
-            ops: timed.done,
-            seconds: timed.seconds,
-            mops: timed.per_second().map(|rate| rate / 1e6),
-            load_mops: load.per_second().map(|rate| rate / 1e6),
-            latency_ns: None,
-            bytes_per_key: loaded.and_then(|bytes| quotient(bytes as f64, keys)),
-            stats,
-        })
+    /// How many operations have the clock around each.
+    fn latency_ops(&self) -> u64 {
+        match self.length() {
+            Length::Operations(all) => self.latency_ops.min(all),
+            Length::Time(_) => self.latency_ops,
+        }
+    }
+}
+
+/// Makes of each choice as many as there are values, one with each.
+fn each<T>(choices: &mut Vec<Choice>, values: &[T], set: impl Fn(&mut Choice, &T)) {
+    let before = std::mem::take(choices);
+    for choice in before {
+        choices.extend(values.iter().map(|value| {
+            let mut choice = choice;
+            set(&mut choice, value);
+            choice
+        }));
     }
 }

@@ -27,14 +27,23 @@ pub(crate) struct IndexRow<'a> {
     pub(crate) load_order: &'static str,
     /// Why nothing was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) left_out: Option<String>,
+    pub(crate) left_out: Option<&'static str>,
     #[serde(flatten)]
-    pub(crate) measured: Option<Results>,
+    pub(crate) measured: Option<Box<Results>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) miss_ns: Option<f64>,
     pub(crate) seed: u64,
     pub(crate) round: u32,
     pub(crate) machine: &'a Machine,
+}
+
+/// What became of a run.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    /// It was measured.
+    Measured(Box<Results>),
+    /// The index cannot do what was asked; why.
+    LeftOut(&'static str),
 }
 
 /// What came out.
@@ -73,7 +82,7 @@ impl Row for IndexRow<'_> {
     ];
 
     fn cells(&self) -> Vec<Cell> {
-        let results = self.measured.as_ref();
+        let results = self.measured.as_deref();
         let result = |of: fn(&Results) -> Option<f64>| Cell::measure(results.and_then(of));
         let curve = results.and_then(|results| results.latency_ns.as_ref());
         let latency = |percent| Cell::measure(curve.and_then(|ns| ns.at(percent)));

@@ -4,11 +4,13 @@ use std::ops::{ControlFlow, Range};
 use std::time::Instant;
 
 use namiki_index::{IndexError, Lookup};
+use namiki_platform::clock::now_ns;
 
-use super::done::{Done, History};
+use super::answers::{Examiner, Nobody, Promises, Witness};
+use super::done::Done;
 use super::measured::Measured;
 use super::mix::Operation;
-use super::operations::Operations;
+use super::operations::{Choice, Operations};
 use super::payload::{loaded, written};
 use crate::error::BenchError;
 use crate::latency::Latencies;
@@ -20,21 +22,11 @@ const STRETCH: usize = 128;
 /// A thread and all that belongs to it.
 pub(crate) struct Worker<'a, I> {
     pub(crate) index: &'a I,
-    pub(crate) how: How,
+    pub(crate) choice: &'a Choice,
     /// Taken when it is loaded.
     pub(crate) load: Option<Operations>,
-    pub(crate) history: History,
-}
-
-/// How operations are done.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct How {
-    /// Reads at a time.
-    pub(crate) batch: usize,
-    /// Entries that a scan visits.
-    pub(crate) scan_length: u64,
-    /// Whether a write asks for the payload it replaces.
-    pub(crate) returning: bool,
+    pub(crate) operations: &'a Operations,
+    pub(crate) done: Done,
 }
 
 impl<I: Measured> Worker<'_, I> {
@@ -64,39 +56,85 @@ impl<I: Measured> Worker<'_, I> {
     /// Does operations until there were `most` or the stage ends.
     pub(crate) fn run(&mut self, most: u64, stages: &Stages) -> Result<StageResult, BenchError> {
         let began = Instant::now();
-        let count = self.each_stretch(most, stages, |steps, stretch| {
+        let done = self.stretches(most, stages, Nobody, |steps, stretch| {
             let mut place = stretch.start;
             while place < stretch.end {
                 place += steps.next(place)?;
             }
             Ok(())
         })?;
-        Ok(result(began, count, Latencies::new()))
+        Ok(result(began, done.0, Latencies::new()))
     }
 
-    /// Does `most` operations, a stretch between two looks whether the stage is over. Returns how many
-    /// were done.
-    fn each_stretch(
+    /// The same, with the clock around each operation or batch.
+    pub(crate) fn run_timing_each(
         &mut self,
         most: u64,
         stages: &Stages,
-        mut each: impl FnMut(&mut Steps<'_, I>, Range<usize>) -> Result<(), IndexError>,
-    ) -> Result<u64, BenchError> {
-        let History { operations, done } = &mut self.history;
-        let before = done.executed;
+    ) -> Result<StageResult, BenchError> {
+        let mut latencies = Latencies::new();
+        let began = Instant::now();
+        let done = self.stretches(most, stages, Nobody, |steps, stretch| {
+            let mut place = stretch.start;
+            while place < stretch.end {
+                let start = now_ns();
+                place += steps.next(place)?;
+                latencies.add_ns(now_ns() - start);
+            }
+            Ok(())
+        })?;
+        Ok(result(began, done.0, latencies))
+    }
+
+    /// The same, with a look at each answer.
+    pub(crate) fn run_examining(
+        &mut self,
+        most: u64,
+        stages: &Stages,
+        promises: &Promises<'_>,
+    ) -> Result<StageResult, BenchError> {
+        let began = Instant::now();
+        let examiner = Examiner::new(promises);
+        let (done, examiner) = self.stretches(most, stages, examiner, |steps, stretch| {
+            let mut place = stretch.start;
+            while place < stretch.end && !steps.witness.has_objections() {
+                place += steps.next(place)?;
+            }
+            Ok(())
+        })?;
+        examiner.objection().map_err(BenchError::Check)?;
+        Ok(result(began, done, Latencies::new()))
+    }
+
+    /// Does `most` operations, a stretch of them between two looks whether the stage is over. Returns
+    /// how many were done, and the witness.
+    #[inline]
+    fn stretches<W: Witness>(
+        &mut self,
+        most: u64,
+        stages: &Stages,
+        witness: W,
+        mut each: impl FnMut(&mut Steps<'_, I, W>, Range<usize>) -> Result<(), IndexError>,
+    ) -> Result<(u64, W), BenchError> {
+        let operations = self.operations;
+        let before = self.done.executed;
         let mut steps = Steps {
             index: self.index,
-            how: self.how,
+            batch: self.choice.batch as usize,
+            scan_length: self.choice.scan_length,
+            returning: self.choice.returning,
             operations,
-            done,
+            done: &mut self.done,
+            witness,
             limit: 0,
             batch_keys: Vec::new(),
             batch_found: Vec::new(),
         };
         loop {
-            let left = most - (steps.done.executed - before);
-            if left == 0 || stages.must_stop() {
-                return Ok(steps.done.executed - before);
+            let count = steps.done.executed - before;
+            let left = most - count;
+            if left == 0 || stages.must_stop() || steps.witness.has_objections() {
+                return Ok((count, steps.witness));
             }
             let start = operations.place(steps.done.executed);
             let room = operations.len() - start;
@@ -119,109 +157,126 @@ fn result(began: Instant, done: u64, latencies: Latencies) -> StageResult {
 }
 
 /// Does one operation after the other.
-struct Steps<'a, I> {
+struct Steps<'a, I, W> {
     index: &'a I,
-    how: How,
+    batch: usize,
+    scan_length: u64,
+    returning: bool,
     operations: &'a Operations,
     done: &'a mut Done,
+    witness: W,
     /// The place after the last operation that may be done.
     limit: usize,
     batch_keys: Vec<&'a [u8]>,
     batch_found: Vec<Lookup>,
 }
 
-impl<I: Measured> Steps<'_, I> {
+impl<I: Measured, W: Witness> Steps<'_, I, W> {
     /// Does the operation at `place`, or the batch of reads that begins there. Returns how many it was.
     #[inline]
     fn next(&mut self, place: usize) -> Result<usize, IndexError> {
-        let Self {
-            index,
-            operations,
-            done,
-            ..
-        } = self;
-        let operation = operations.operation(place);
-        let key = operations.key(place);
-        let payload = written(done.thread, done.executed);
-        match operation {
+        let operation = self.operations.operation(place);
+        let number = self.operations.number(place);
+        let key = self.operations.key(place);
+        let payload = written(self.done.thread, self.done.executed);
+        let (index, done) = (self.index, &mut *self.done);
+        let found = match operation {
+            Operation::Read if self.batch > 1 => return self.read_batch(place),
             Operation::Read => {
-                if self.how.batch > 1 {
-                    return self.read_batch(place);
-                }
                 let found = index.get(key)?;
                 done.seen ^= found.unwrap_or(0);
-                done.add(operation, found.is_some());
+                found
             }
             Operation::Scan => {
-                let mut left = self.how.scan_length;
-                let mut sum = 0_u64;
-                index.scan(Some(key), |_, payload| {
-                    sum = sum.wrapping_add(payload);
-                    left -= 1;
-                    match left {
-                        0 => ControlFlow::Break(()),
-                        _ => ControlFlow::Continue(()),
-                    }
-                })?;
-                done.seen ^= sum;
-                let visited = self.how.scan_length - left;
-                done.visited += visited;
-                done.add(operation, visited > 0);
+                self.scan(number, key)?;
+                return Ok(1);
             }
-            Operation::Write if self.how.returning => {
-                let old = index.replace(key, payload)?;
-                done.replaced(old, payload);
-                done.add(operation, old.is_some());
-            }
-            Operation::Write => {
+            Operation::Write if !self.returning => {
                 index.put(key, payload)?;
                 done.add(operation, true);
+                done.executed += 1;
+                return Ok(1);
+            }
+            Operation::Write => {
+                let old = index.replace(key, payload)?;
+                done.went_in(payload);
+                done.came_out(old);
+                old
             }
             Operation::Insert => {
-                let inserted = index.insert(key, payload)?;
-                if inserted {
-                    done.replaced(None, payload);
+                let added = index.insert(key, payload)?;
+                if added {
+                    done.went_in(payload);
                 }
-                done.add(operation, inserted);
+                done.add(operation, added);
+                done.executed += 1;
+                self.witness.inserted(number, added);
+                return Ok(1);
             }
             Operation::Update => {
                 let old = index.update(key, payload)?;
                 if old.is_some() {
-                    done.replaced(old, payload);
+                    done.went_in(payload);
                 }
-                done.add(operation, old.is_some());
+                done.came_out(old);
+                old
             }
             Operation::Delete => {
                 let old = index.delete(key)?;
-                done.replaced(old, 0);
-                done.add(operation, old.is_some());
+                done.came_out(old);
+                old
             }
-        }
+        };
+        done.add(operation, found.is_some());
         done.executed += 1;
+        self.witness.found(operation, number, found, done);
         Ok(1)
+    }
+
+    fn scan(&mut self, number: u64, key: &[u8]) -> Result<(), IndexError> {
+        let (witness, done) = (&mut self.witness, &mut *self.done);
+        witness.scan_begins(number);
+        let mut left = self.scan_length;
+        let mut sum = 0_u64;
+        self.index.scan(Some(key), left, |key, payload| {
+            witness.visited(key, payload, done);
+            sum = sum.wrapping_add(payload);
+            left -= 1;
+            match left {
+                0 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        })?;
+        witness.scan_ends(left > 0);
+        done.seen ^= sum;
+        done.visited += self.scan_length - left;
+        done.add(Operation::Scan, left < self.scan_length);
+        done.executed += 1;
+        Ok(())
     }
 
     /// Reads up to a batch of keys at once.
     fn read_batch(&mut self, place: usize) -> Result<usize, IndexError> {
-        let end = self.limit.min(place + self.how.batch);
+        let end = self.limit.min(place + self.batch);
         let operations = self.operations;
         let reads = (place..end).take_while(|at| operations.operation(*at) == Operation::Read);
         self.batch_keys.clear();
         self.batch_keys.extend(reads.map(|at| operations.key(at)));
         self.index
             .get_many(&self.batch_keys, &mut self.batch_found)?;
-        for lookup in &self.batch_found {
-            let found = match lookup {
-                Lookup::Found(payload) => {
-                    self.done.seen ^= payload;
-                    true
-                }
-                Lookup::Missing(_) => false,
-            };
-            self.done.add(Operation::Read, found);
-        }
         let count = self.batch_keys.len();
         self.done.executed += count as u64;
+        for (at, lookup) in (place..).zip(&self.batch_found) {
+            let found = match lookup {
+                Lookup::Found(payload) => Some(*payload),
+                Lookup::Missing(_) => None,
+            };
+            self.done.seen ^= found.unwrap_or(0);
+            self.done.add(Operation::Read, found.is_some());
+            let number = operations.number(at);
+            self.witness
+                .found(Operation::Read, number, found, self.done);
+        }
         Ok(count)
     }
 }

@@ -1,0 +1,90 @@
+//! Well-kept indexes from the registry, measured as ours are: for comparison, in the same run.
+//!
+//! Each is asked for the same operations by its own means. One that cannot do an operation, or only by
+//! several steps between which others would see it half done, is left out with the reason.
+
+mod btreemap;
+mod congee;
+mod scc;
+mod skiplist;
+
+use std::borrow::Borrow;
+use std::fmt::Debug;
+
+use namiki_index::{IndexError, Lookup};
+
+pub(super) use self::btreemap::LockedBTreeMap;
+pub(super) use self::congee::CongeeTree;
+pub(super) use self::scc::SccTree;
+pub(super) use self::skiplist::SkipList;
+
+/// A key as these indexes store it.
+pub(super) trait StoredKey:
+    Ord + Clone + Debug + Send + Sync + Borrow<Self::Sought> + 'static
+{
+    /// What keys are compared with.
+    type Sought: Ord + ?Sized;
+
+    /// The key to look for; `number` is used if it is not in memory.
+    fn sought<'a>(bytes: &'a [u8], number: &'a mut u64) -> &'a Self::Sought;
+
+    /// The key to store.
+    fn owned(bytes: &[u8]) -> Self;
+
+    /// Its bytes; `buffer` is used if they are not in memory.
+    fn bytes<'a>(&'a self, buffer: &'a mut [u8; 8]) -> &'a [u8];
+}
+
+/// Keys of eight bytes, as big-endian numbers.
+impl StoredKey for u64 {
+    type Sought = Self;
+
+    #[inline]
+    fn sought<'a>(bytes: &'a [u8], number: &'a mut u64) -> &'a u64 {
+        *number = Self::owned(bytes);
+        number
+    }
+
+    #[inline]
+    fn owned(bytes: &[u8]) -> Self {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(bytes);
+        Self::from_be_bytes(eight)
+    }
+
+    #[inline]
+    fn bytes<'a>(&'a self, buffer: &'a mut [u8; 8]) -> &'a [u8] {
+        *buffer = self.to_be_bytes();
+        buffer
+    }
+}
+
+/// Longer keys.
+impl StoredKey for Box<[u8]> {
+    type Sought = [u8];
+
+    #[inline]
+    fn sought<'a>(bytes: &'a [u8], _number: &'a mut u64) -> &'a [u8] {
+        bytes
+    }
+
+    #[inline]
+    fn owned(bytes: &[u8]) -> Self {
+        bytes.into()
+    }
+
+    #[inline]
+    fn bytes<'a>(&'a self, _buffer: &'a mut [u8; 8]) -> &'a [u8] {
+        self
+    }
+}
+
+/// Why none of them takes a batch of reads.
+const NO_BATCHES: &str = "it looks up one key at a time";
+
+/// What a look-up of many keys would be. It is never asked for, for it would measure nothing else than
+/// single ones.
+fn no_batches(found: &mut Vec<Lookup>) -> Result<(), IndexError> {
+    found.clear();
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! One run: its stages in order, and the check at its end.
+
+use namiki_index::Statistics;
+
+use super::answers::Promises;
+use super::done::Done;
+use super::facts::Facts;
+use super::left::Finished;
+use super::measured::Measured;
+use super::operations::{Choice, Operations};
+use super::row::{Outcome, Results};
+use super::trace::Origins;
+use super::worker::Worker;
+use crate::args::{Length, Switch};
+use crate::error::BenchError;
+use crate::run::{self, quotient, share, through_stages};
+
+/// What a run consists of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan<'a> {
+    pub(crate) choice: &'a Choice,
+    /// Whether keys are loaded in ascending order.
+    pub(crate) sorted: bool,
+    pub(crate) warmup: Length,
+    pub(crate) timed: Length,
+    /// How many operations have the clock around each.
+    pub(crate) latency_ops: u64,
+    /// What two looks at the clock take.
+    pub(crate) clock_ns: u64,
+    pub(crate) pin: Switch,
+}
+
+/// Operations whose answers are examined, by all threads together; fewer where there are scans.
+const EXAMINED: u64 = 100_000;
+const EXAMINED_ENTRIES: u64 = 2_000_000;
+
+const LOAD: usize = 0;
+const WARMUP: usize = 1;
+const TIMED: usize = 2;
+const LATENCIES: usize = 3;
+
+/// What is looked up while the threads wait.
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    memory_bytes: Option<u64>,
+    statistics: Option<Statistics>,
+}
+
+impl Plan<'_> {
+    /// Runs and checks, unless the index cannot do what is asked.
+    pub(crate) fn run<I: Measured>(&self, index: &I, what: &str) -> Result<Outcome, BenchError> {
+        if let Some(why) = index.lacks(self.choice) {
+            return Ok(Outcome::LeftOut(why));
+        }
+        let results = self.measure(index, what)?;
+        Ok(Outcome::Measured(Box::new(results)))
+    }
+
+    fn measure<I: Measured>(&self, index: &I, what: &str) -> Result<Results, BenchError> {
+        let choice = self.choice;
+        let operations = self.draw()?;
+        let all = operations.iter().map(|drawn| (drawn, u64::MAX));
+        let facts = Facts::of(choice, all);
+        let origins = Origins {
+            facts: &facts,
+            operations: &operations,
+        };
+        let promises = Promises::new(choice, origins);
+        let loading = format!("{what}, loading");
+        let lengths = [
+            (Length::Operations(choice.initial), &*loading),
+            (self.warmup, what),
+            (self.timed, what),
+            (self.timed_or(self.latency_ops), what),
+            (self.timed_or(self.examined()), what),
+        ];
+        let mut through = through_stages(
+            choice.threads,
+            self.pin,
+            &lengths,
+            |thread| {
+                Ok(Worker {
+                    index,
+                    choice,
+                    load: Some(Operations::load(choice, thread, self.sorted)),
+                    operations: &operations[thread],
+                    done: Done::new(thread),
+                })
+            },
+            |worker, stage, length, stages| {
+                let share = |all| share(all, worker.done.thread, choice.threads);
+                let most = match length {
+                    Length::Operations(all) => share(all),
+                    Length::Time(_) => u64::MAX,
+                };
+                match stage {
+                    LOAD => worker.load(stages),
+                    WARMUP | TIMED => worker.run(most, stages),
+                    LATENCIES => {
+                        let most = share(self.latency_ops);
+                        worker.run_timing_each(most, stages)
+                    }
+                    _ => {
+                        let most = share(self.examined());
+                        worker.run_examining(most, stages, &promises)
+                    }
+                }
+            },
+            |stage| {
+                let look = Look::default();
+                Ok(match stage {
+                    LOAD => Look {
+                        memory_bytes: index.memory_bytes(),
+                        ..look
+                    },
+                    TIMED => Look {
+                        statistics: index.statistics(),
+                        ..look
+                    },
+                    _ => look,
+                })
+            },
+        )?;
+        // Nothing was timed if Ctrl-C came before.
+        let [load, _, timed, ..] = &through.totals[..] else {
+            return Err(BenchError::Interrupted);
+        };
+        let done: Vec<Done> = through
+            .workers
+            .drain(..)
+            .map(|worker| worker.done)
+            .collect();
+        let finished = Finished {
+            choice,
+            operations: &operations,
+            done: &done,
+        };
+        finished.check(index)?;
+        let curve = through.totals.get(LATENCIES);
+        let loaded = through.looks[LOAD].memory_bytes;
+        let rate = |rate: Option<f64>| rate.map(|rate| rate / 1e6);
+        Ok(Results {
+            ops: timed.done,
+            seconds: timed.seconds,
+            mops: rate(timed.per_second().filter(|_| timed.done > 0)),
+            load_mops: rate(load.per_second().filter(|_| load.done > 0)),
+            latency_ns: curve.and_then(|total| total.latencies.percentiles(self.clock_ns)),
+            bytes_per_key: loaded.and_then(|bytes| quotient(bytes as f64, choice.initial as f64)),
+            stats: through.looks[TIMED].statistics,
+        })
+    }
+
+    /// Each thread's operations, drawn by threads of their own.
+    fn draw(&self) -> Result<Vec<Operations>, BenchError> {
+        std::thread::scope(|scope| {
+            run::join(run::spawn(scope, self.choice.threads, self.pin, |thread| {
+                Ok(Operations::draw(self.choice, thread, self.wanted(thread)))
+            }))
+        })
+    }
+
+    /// How many operations a thread is to do after the load, if that is known.
+    fn wanted(&self, thread: usize) -> u64 {
+        let share = |all| share(all, thread, self.choice.threads);
+        self.choice.drawn(match self.timed {
+            Length::Operations(all) => {
+                Some(share(all) + share(self.latency_ops) + share(self.examined()))
+            }
+            Length::Time(_) => None,
+        })
+    }
+
+    fn examined(&self) -> u64 {
+        let most = match self.choice.scans() {
+            true => EXAMINED_ENTRIES / self.choice.scan_length.min(self.choice.keys.count),
+            false => EXAMINED,
+        };
+        let most = most.clamp(1, EXAMINED);
+        match self.timed {
+            Length::Operations(all) => most.min(all),
+            Length::Time(_) => most,
+        }
+    }
+
+    /// So many operations, but no longer than the timed part if that is a time.
+    fn timed_or(&self, operations: u64) -> Length {
+        match self.timed {
+            Length::Time(_) if operations > 0 => self.timed,
+            _ => Length::Operations(operations),
+        }
+    }
+}
