@@ -1,15 +1,18 @@
 //! Every command, run small: the keys of its rows, its exit status, and what it refuses.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-const MACHINE: &[&str] = &["machine.cores", "machine.cpu", "machine.disk"];
+use self::support::{MACHINE, assert_keys, refused, rows, run};
+
 const TXN: &[&str] = &[
     "workload",
     "spec",
@@ -32,44 +35,6 @@ const TXN: &[&str] = &[
     "table_bytes",
 ];
 const LOGGED: &[&str] = &["flushes", "wal_bytes"];
-
-fn run(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_namiki-bench"))
-        .args(args)
-        .output()
-        .expect("the program starts")
-}
-
-/// Runs with JSON output; every line must be a row.
-fn rows(args: &[&str]) -> Vec<Value> {
-    let output = run(&[args, &["--format", "json"]].concat());
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {errors}");
-    let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
-    let rows = text.lines().map(serde_json::from_str);
-    rows.collect::<Result<_, _>>()
-        .expect("each line is an object")
-}
-
-fn found<'a>(row: &'a Value, key: &str) -> &'a Value {
-    key.split('.').fold(row, |value, part| &value[part])
-}
-
-fn assert_keys(row: &Value, keys: &[&[&str]]) {
-    for key in keys.concat() {
-        assert!(!found(row, key).is_null(), "{key} is missing in {row}");
-    }
-}
-
-/// An ordinary error with this status that names `word`.
-fn refused(args: &[&str], status: i32, word: &str) {
-    let output = run(args);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(status), "{args:?}: {errors}");
-    assert!(errors.contains(word), "{args:?}: {errors}");
-    assert!(!errors.contains("panicked"), "{args:?}: {errors}");
-    assert!(output.stdout.is_empty(), "{args:?}");
-}
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("temporary folders have plain names")
@@ -446,7 +411,7 @@ fn the_device_is_measured_in_every_mode() {
 
 #[test]
 fn every_command_teaches_its_use() {
-    for command in ["txn", "log", "recover", "device"] {
+    for command in ["txn", "index", "log", "recover", "device"] {
         let output = run(&[command, "--help"]);
         assert!(output.status.success());
         let help = String::from_utf8(output.stdout).unwrap();

@@ -1,0 +1,46 @@
+//! Runs the program and looks at what it printed.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// What every row says of the machine.
+pub(crate) const MACHINE: &[&str] = &["machine.cores", "machine.cpu", "machine.disk"];
+
+pub(crate) fn run(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_namiki-bench"))
+        .args(args)
+        .output()
+        .expect("the program starts")
+}
+
+/// Runs with JSON output; every line must be a row.
+pub(crate) fn rows(args: &[&str]) -> Vec<Value> {
+    let output = run(&[args, &["--format", "json"]].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {errors}");
+    let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
+    let rows = text.lines().map(serde_json::from_str);
+    rows.collect::<Result<_, _>>()
+        .expect("each line is an object")
+}
+
+pub(crate) fn found<'a>(row: &'a Value, key: &str) -> &'a Value {
+    key.split('.').fold(row, |value, part| &value[part])
+}
+
+pub(crate) fn assert_keys(row: &Value, keys: &[&[&str]]) {
+    for key in keys.concat() {
+        assert!(!found(row, key).is_null(), "{key} is missing in {row}");
+    }
+}
+
+/// An ordinary error with this status that names `word`.
+pub(crate) fn refused(args: &[&str], status: i32, word: &str) {
+    let output = run(args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{args:?}: {errors}");
+    assert!(errors.contains(word), "{args:?}: {errors}");
+    assert!(!errors.contains("panicked"), "{args:?}: {errors}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+}
