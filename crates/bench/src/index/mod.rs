@@ -16,6 +16,7 @@ mod faults;
 mod keys;
 mod left;
 mod measured;
+mod memory;
 mod mix;
 mod operations;
 mod payload;
@@ -317,6 +318,16 @@ impl WorkloadArgs {
         each(&mut choices, &self.threads, |choice, threads| {
             choice.threads = usize::from(threads.get());
         });
+        let needed = choices.iter().map(memory::bytes_needed).max().unwrap_or(0);
+        if let Some(available) = memory::bytes_available().filter(|bytes| *bytes < needed) {
+            let why = format!(
+                "--keys {}: that takes at least {:.1} GB of memory, and {:.1} GB are free",
+                self.keys,
+                needed as f64 / 1e9,
+                available as f64 / 1e9
+            );
+            return Err(BenchError::Usage(why));
+        }
         Ok(choices)
     }
 

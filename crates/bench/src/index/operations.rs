@@ -68,7 +68,7 @@ impl Choice {
     pub(crate) fn drawn(&self, wanted: Option<u64>) -> u64 {
         let threads = self.threads as u64;
         let for_a_time = OPERATIONS_MIN.max(4 * self.keys.count / threads);
-        let bytes = (size_of::<u32>() + self.keys.bytes) as u64;
+        let bytes = Operations::bytes(self.keys.bytes, 1);
         let room = (BYTES_MAX / threads / bytes).max(1 << 10);
         wanted.unwrap_or(for_a_time).clamp(1, room)
     }
@@ -142,6 +142,11 @@ impl Operations {
         self.words
             .push((operation as u32) << KEY_BITS | number as u32);
         keys.append(number, &mut self.keys);
+    }
+
+    /// Memory that so many operations take.
+    pub(crate) const fn bytes(key_bytes: usize, count: u64) -> u64 {
+        count.saturating_mul((size_of::<u32>() + key_bytes) as u64)
     }
 
     /// How many there are, before they come again.
