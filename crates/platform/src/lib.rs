@@ -5,9 +5,11 @@ pub mod arguments;
 pub mod clock;
 pub mod counters;
 pub mod disk;
+pub mod hash;
 mod huge_pages;
 mod ids;
 pub mod live_bytes;
+mod mapping;
 pub mod pin;
 mod prefetch;
 pub mod probe;
@@ -16,4 +18,5 @@ pub mod zipf;
 
 pub use huge_pages::advise_huge_pages;
 pub use ids::{Epoch, Generation, Lsn, Stamp, WorkerId};
+pub use mapping::Mapping;
 pub use prefetch::prefetch;

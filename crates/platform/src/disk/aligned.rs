@@ -11,10 +11,9 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-
 use super::BUFFER_ALIGN_BYTES;
-use crate::huge_pages::{HUGE_PAGE_BYTES, advise_huge_pages};
+use crate::Mapping;
+use crate::huge_pages::HUGE_PAGE_BYTES;
 
 /// Memory for several buffers is asked for in huge pages from this length on: of a shorter one too
 /// little would be used.
@@ -182,8 +181,8 @@ struct Memory {
 /// Where memory came from.
 enum Origin {
     Allocator(Layout),
-    /// A mapping, by its first byte and its length.
-    Mapping(NonNull<u8>, usize),
+    /// Kept until no buffer is left in it.
+    Mapping(#[expect(dead_code, reason = "owns the memory")] Mapping),
 }
 
 // SAFETY: nothing is reached through it but by the buffers, each of which has bytes of its own.
@@ -207,39 +206,23 @@ impl Memory {
         }
     }
 
-    /// Memory of its own from the kernel, in huge pages if there are any: an allocator's may have
-    /// been used before, page by page.
+    /// Memory of its own from the kernel, in huge pages if there are any.
     fn mapped(bytes: usize) -> Option<Self> {
-        let used = bytes.checked_next_multiple_of(HUGE_PAGE_BYTES)?;
-        // The kernel need not begin a mapping where a huge page could begin.
-        let length = used.checked_add(HUGE_PAGE_BYTES)?;
-        let rights = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses touches nothing there is.
-        let first = unsafe {
-            mmap_anonymous(std::ptr::null_mut(), length, rights, MapFlags::PRIVATE).ok()?
-        };
-        let first = NonNull::new(first.cast::<u8>())?;
-        let skipped = first.as_ptr().align_offset(HUGE_PAGE_BYTES);
-        // SAFETY: `skipped` is less than a huge page, and one more than `used` was mapped.
-        let start = unsafe { first.add(skipped) };
-        advise_huge_pages(start.as_ptr(), used);
+        let mapping = Mapping::new(bytes.checked_next_multiple_of(HUGE_PAGE_BYTES)?).ok()?;
         Some(Self {
-            start,
-            origin: Origin::Mapping(first, length),
+            start: mapping.start(),
+            origin: Origin::Mapping(mapping),
         })
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        match self.origin {
+        match &self.origin {
             // SAFETY: allocated in `allocated` with this layout, and no buffer is left in it.
-            Origin::Allocator(layout) => unsafe { dealloc(self.start.as_ptr(), layout) },
-            Origin::Mapping(first, length) => {
-                // SAFETY: mapped in `mapped` with this length, and no buffer is left in it. That
-                // cannot fail.
-                let _ = unsafe { munmap(first.as_ptr().cast(), length) };
-            }
+            Origin::Allocator(layout) => unsafe { dealloc(self.start.as_ptr(), *layout) },
+            // Dropped with us.
+            Origin::Mapping(_) => {}
         }
     }
 }
