@@ -23,7 +23,21 @@ pub(crate) enum Event {
 }
 
 const EVENTS: usize = Event::Restart as usize + 1;
-const SHARDS: usize = 16;
+/// Parts of a count, one for each of few threads.
+pub(crate) const SHARDS: usize = 16;
+
+/// The part that this thread counts in.
+#[inline]
+pub(crate) fn shard() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static SHARD: Cell<usize> = const { Cell::new(usize::MAX) });
+    let mut shard = SHARD.get();
+    if shard == usize::MAX {
+        shard = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
+        SHARD.set(shard);
+    }
+    shard
+}
 
 #[derive(Default)]
 #[repr(align(128))]
@@ -35,14 +49,7 @@ pub(crate) struct Counters([Shard; SHARDS]);
 
 impl Counters {
     pub(crate) fn add(&self, event: Event) {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        thread_local!(static SHARD: Cell<usize> = const { Cell::new(usize::MAX) });
-        let mut shard = SHARD.get();
-        if shard == usize::MAX {
-            shard = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
-            SHARD.set(shard);
-        }
-        self.0[shard].0[event as usize].fetch_add(1, Ordering::Relaxed);
+        self.0[shard()].0[event as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn sum(&self, event: Event) -> u64 {

@@ -34,6 +34,9 @@ pub enum IndexError {
         /// Which item, counted from zero.
         position: usize,
     },
+    /// The index keeps its keys in no order, so that there are no ranges to be scanned.
+    #[error("the index keeps no order; it cannot be scanned")]
+    Unordered,
     /// A bulk load needs an empty index and this one has, or had meanwhile, content.
     #[error("bulk load into an index that is not empty")]
     NotEmpty,

@@ -4,6 +4,9 @@
 //! chooses an implementation at run time and calls it without a virtual call: the
 //! [Bw-tree](bwtree::BwTree) of the paper or the [B-link tree](blink::BlinkTree).
 //! [Bw-tree](bwtree::BwTree) of the paper or a [BzTree](bztree::BzTree).
+//! chooses an implementation of the latter at run time and calls it without a virtual call. So far there
+//! is one, the [Bw-tree](bwtree::BwTree) of the paper. The [hash table](hash::HashIndex) is for keys that
+//! are never scanned; [`Index`] is either, or both together.
 //!
 //! Every index also reports a [`LeafVersion`] with each answer that depends on *absent* keys, and
 //! keeps a stamp beside it, so that transactions can rule out phantoms without locks.
@@ -13,11 +16,15 @@
 pub mod blink;
 pub mod bwtree;
 pub mod bztree;
+mod both;
+pub mod bwtree;
+mod choice;
 #[doc(hidden)]
 pub mod contract;
 mod counters;
 mod error;
 mod growing;
+pub mod hash;
 pub mod key;
 mod leaf_table;
 mod lines;
@@ -33,6 +40,8 @@ mod traits;
 mod tree;
 mod version;
 
+pub use both::Both;
+pub use choice::{Added, Index, IndexKind, Point};
 pub use error::{IndexError, UnknownKind};
 pub use pairs::{PairItem, PairOutcome, Pairs};
 pub use traits::{

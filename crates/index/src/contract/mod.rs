@@ -21,8 +21,9 @@ pub use concurrent::{
 pub use keys::{KeyShape, Random, announce};
 pub use model::{matches_a_map, matches_a_sorted_map, scan_all, sound};
 pub use phantoms::{
-    deletes_and_inserts_change_the_version, inserts_report_versions_and_splits,
-    no_insert_slips_past_a_successful_check, updates_and_consolidations_keep_the_version,
+    deletes_and_inserts_change_the_version, gets_and_inserts_tell_versions,
+    inserts_report_versions_and_splits, no_insert_slips_past_a_successful_check,
+    updates_and_consolidations_keep_the_version,
 };
 pub use staying::{gets_never_miss_a_key_that_stays, scans_never_miss_or_double_a_key_that_stays};
 pub use suite::Subject;

@@ -147,6 +147,57 @@ pub fn inserts_report_versions_and_splits(tree: &impl OrderedIndex, shape: KeySh
     assert!(splits > 0, "no insert split a leaf: use smaller leaves");
 }
 
+/// A failed get tells the version that the insert of the same key finds, inserts and deletes change it, no
+/// version ever comes back, and updates leave it alone. (Of a tree, later operations may end a merge that an
+/// earlier one began, which changes versions too: this is for indexes whose leaves stay.)
+///
+/// # Panics
+/// If it is not so.
+pub fn gets_and_inserts_tell_versions(index: &impl PointIndex, shape: KeyShape, seed: u64) {
+    let _announcement = announce("gets_and_inserts_tell_versions", seed);
+    let mut random = Random::new(seed);
+    let mut dead: BTreeSet<(u64, u64)> = BTreeSet::new();
+    let mut present: BTreeSet<u64> = BTreeSet::new();
+    for _ in 0..4000 {
+        let n = random.below(300);
+        let key = shape.key(n);
+        if let Some(other) = present.first() {
+            // Of a neighbour, so that updates fall into all leaves.
+            assert!(matches!(index.update(&shape.key(*other), n), Ok(Some(_))));
+        }
+        if present.remove(&n) {
+            assert!(matches!(index.delete(&key), Ok(Some(_))));
+            continue;
+        }
+        let Ok(Lookup::Missing(seen)) = index.get(&key) else {
+            panic!("key {n} is absent")
+        };
+        assert!(
+            !dead.contains(&(seen.leaf, seen.counter)),
+            "{seen} was there before"
+        );
+        assert!(index.raise_and_check(seen, n));
+        assert!(index.leaf_rts(seen.leaf) >= n);
+        let done = inserted(index, &key, n);
+        assert_eq!(done.before, seen);
+        assert!(!index.raise_and_check(seen, 1), "{seen} has changed");
+        dead.insert((seen.leaf, seen.counter));
+        let now = done.split.map_or(done.after, |(left, _)| left);
+        assert!(index.raise_and_check(now, 1));
+        for written in [index.write(&key, 1), index.update(&key, n)] {
+            assert!(matches!(written, Ok(Some(_))));
+        }
+        present.insert(n);
+        if random.chance(1, 4) {
+            assert!(index.raise_and_check(now, 1), "an update changed {now}");
+            present.remove(&n);
+            assert!(matches!(index.delete(&key), Ok(Some(_))));
+            assert!(!index.raise_and_check(now, 1), "{now} has changed");
+            dead.insert((now.leaf, now.counter));
+        }
+    }
+}
+
 /// Readers raise a stamp on the leaf of an absent key and check it; inserters insert the key and then
 /// read the stamp. Of each pair at least one must notice the other.
 ///

@@ -1,12 +1,13 @@
-//! The whole contract of an ordered index, with the loads that find what trees get wrong: one function
-//! for each claim, and [`ordered_contract!`](crate::ordered_contract), which makes tests of them all.
+//! The whole contract of an index, with the loads that find what indexes get wrong: one function for each
+//! claim, and [`ordered_contract!`](crate::ordered_contract) and
+//! [`point_contract!`](crate::point_contract), which make tests of them all.
 
 use super::concurrent::{
     Load, point_operations_are_linearizable, scans_and_point_operations_are_linearizable,
 };
 use super::keys::KeyShape;
 use super::{churn, model, phantoms, staying};
-use crate::OrderedIndex;
+use crate::{OrderedIndex, PointIndex};
 
 /// A kind of tree under test: how one is made, and the shapes of the keys that it takes.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +18,8 @@ pub struct Subject<M> {
     pub shapes: &'static [KeyShape],
 }
 
-impl<T: OrderedIndex, M: Fn() -> T> Subject<M> {
+/// The claims of the point trait.
+impl<T: PointIndex, M: Fn() -> T> Subject<M> {
     /// Runs `test` for every shape; `huge`: also for that of 64 KiB keys.
     fn each(&self, huge: bool, test: impl Fn(T, KeyShape)) {
         for shape in self.shapes {
@@ -27,6 +29,56 @@ impl<T: OrderedIndex, M: Fn() -> T> Subject<M> {
         }
     }
 
+    /// See [`model::matches_a_map`].
+    ///
+    /// # Panics
+    /// If the claim does not hold. So for all functions here.
+    pub fn matches_a_map(&self) {
+        for seed in 0..4 {
+            self.each(true, |index, shape| {
+                let (keys, steps) = course(shape);
+                model::matches_a_map(&index, shape, keys, steps, seed);
+            });
+        }
+    }
+
+    /// See [`phantoms::no_insert_slips_past_a_successful_check`].
+    pub fn no_insert_slips_past_a_successful_check(&self) {
+        for shape in self.shapes.iter().take(2) {
+            phantoms::no_insert_slips_past_a_successful_check(&self.make, *shape, 200, 13);
+        }
+    }
+
+    /// Few keys on few leaves; more keys than a leaf has; few keys among many that come and go.
+    pub fn point_operations_are_linearizable(&self) {
+        for (keys, apart) in [(3, 1), (60, 1), (1_500, 300)] {
+            self.each(false, |tree, shape| {
+                point_operations_are_linearizable(&tree, shape, load(3_000, keys, 14), apart);
+            });
+        }
+    }
+
+    /// See [`staying::gets_never_miss_a_key_that_stays`].
+    pub fn gets_never_miss_a_key_that_stays(&self) {
+        self.each(false, |tree, shape| {
+            let load = Load {
+                threads: 3,
+                ..load(8_000, 400, 18)
+            };
+            staying::gets_never_miss_a_key_that_stays(&tree, shape, load);
+        });
+    }
+
+    /// See [`phantoms::gets_and_inserts_tell_versions`].
+    pub fn gets_and_inserts_tell_versions(&self) {
+        self.each(false, |index, shape| {
+            phantoms::gets_and_inserts_tell_versions(&index, shape, 19);
+        });
+    }
+}
+
+/// The further claims of the ordered trait.
+impl<T: OrderedIndex, M: Fn() -> T> Subject<M> {
     /// See [`model::matches_a_sorted_map`]; and an emptied tree is one leaf again.
     ///
     /// # Panics
@@ -34,8 +86,7 @@ impl<T: OrderedIndex, M: Fn() -> T> Subject<M> {
     pub fn matches_a_sorted_map(&self) {
         for seed in 0..4 {
             self.each(true, |tree, shape| {
-                let huge = shape == KeyShape::Huge;
-                let (keys, steps) = if huge { (60, 2_000) } else { (400, 8_000) };
+                let (keys, steps) = course(shape);
                 model::matches_a_sorted_map(&tree, shape, keys, steps, seed);
                 let statistics = tree.statistics();
                 assert!(
@@ -67,22 +118,6 @@ impl<T: OrderedIndex, M: Fn() -> T> Subject<M> {
         });
     }
 
-    /// See [`phantoms::no_insert_slips_past_a_successful_check`].
-    pub fn no_insert_slips_past_a_successful_check(&self) {
-        for shape in self.shapes.iter().take(2) {
-            phantoms::no_insert_slips_past_a_successful_check(&self.make, *shape, 200, 13);
-        }
-    }
-
-    /// Few keys on few leaves; more keys than a leaf has; few keys among many that come and go.
-    pub fn point_operations_are_linearizable(&self) {
-        for (keys, apart) in [(3, 1), (60, 1), (1_500, 300)] {
-            self.each(false, |tree, shape| {
-                point_operations_are_linearizable(&tree, shape, load(3_000, keys, 14), apart);
-            });
-        }
-    }
-
     /// The same with scans.
     pub fn scans_and_point_operations_are_linearizable(&self) {
         for (keys, apart) in [(12, 1), (400, 40)] {
@@ -104,22 +139,20 @@ impl<T: OrderedIndex, M: Fn() -> T> Subject<M> {
         });
     }
 
-    /// See [`staying::gets_never_miss_a_key_that_stays`].
-    pub fn gets_never_miss_a_key_that_stays(&self) {
-        self.each(false, |tree, shape| {
-            let load = Load {
-                threads: 3,
-                ..load(8_000, 400, 18)
-            };
-            staying::gets_never_miss_a_key_that_stays(&tree, shape, load);
-        });
-    }
-
     /// See [`churn::churn_keeps_the_tree_sound`].
     pub fn churn_keeps_the_tree_sound(&self) {
         self.each(false, |tree, shape| {
             churn::churn_keeps_the_tree_sound(&tree, shape, load(0, 2_000, 16));
         });
+    }
+}
+
+/// How many keys and steps a comparison with a model takes.
+fn course(shape: KeyShape) -> (u64, usize) {
+    if shape == KeyShape::Huge {
+        (60, 2_000)
+    } else {
+        (400, 8_000)
     }
 }
 
@@ -177,5 +210,23 @@ macro_rules! ordered_contract {
             }
             .$test();
         )*
+    };
+}
+
+/// The same of the claims that an index keeps whose keys are in no order.
+#[macro_export]
+macro_rules! point_contract {
+    (fixed: $fixed:tt, variable: $variable:tt $(,)?) => {
+        $crate::ordered_contract! {
+            tests: [
+                matches_a_map,
+                gets_and_inserts_tell_versions,
+                no_insert_slips_past_a_successful_check,
+                point_operations_are_linearizable,
+                gets_never_miss_a_key_that_stays,
+            ],
+            fixed: $fixed,
+            variable: $variable,
+        }
     };
 }

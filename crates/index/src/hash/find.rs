@@ -1,0 +1,147 @@
+//! Looking keys up, without a lock and without a store that others would see.
+//!
+//! ```text
+//!  control word -> are we right, and is nobody writing? -> the three words, the payload
+//!      -> (not there: the overflow lines; the stripe's counter) -> the same control word still?
+//! ```
+//! Nothing orders one look-up after the next, so the processor has the misses of several under way.
+
+use std::ptr;
+
+use namiki_platform::prefetch;
+
+use super::HashIndex;
+use super::bucket::slots;
+use super::keys::HashKey;
+use super::line::{Control, Line, SLOTS};
+use crate::sync::pause;
+use crate::{IndexError, Lookup};
+
+/// Look-ups whose misses overlap: about as many as a core keeps under way.
+const LANES: usize = 16;
+
+/// The bucket has changed while it was read.
+struct Changed;
+
+impl<K: HashKey> HashIndex<K> {
+    /// `_pin` was taken before.
+    #[inline]
+    pub(super) fn look_up(&self, key: K::Ref<'_>, hash: u64, _pin: &K::Pin) -> Lookup {
+        match self.find_at_home(key, hash) {
+            Some(payload) => Lookup::Found(payload),
+            None => self.look_further(key, hash),
+        }
+    }
+
+    /// What is found in the line where it is looked for first, and nobody is writing there: nine look-ups
+    /// in ten. The fewer instructions, the more of them fit into the processor while it waits.
+    #[inline]
+    fn find_at_home(&self, key: K::Ref<'_>, hash: u64) -> Option<u64> {
+        let place = self.table.guess(hash);
+        let line = self.table.homes.line(place);
+        let before = line.control();
+        let payload = self.read_line(line, before.used(), key, hash)?;
+        (before.serves(hash, place) && line.control() == before).then_some(payload)
+    }
+
+    /// The same where the key is not at home, or something is going on.
+    #[inline(never)]
+    fn look_further(&self, key: K::Ref<'_>, hash: u64) -> Lookup {
+        let mut turn = 0;
+        loop {
+            let (_, line, before) = self.table.bucket(hash);
+            if !before.is_locked()
+                && let Ok(lookup) = self.read(line, before, key, hash)
+            {
+                return lookup;
+            }
+            pause(turn);
+            turn += 1;
+        }
+    }
+
+    /// The payload of a key in one line. Without a branch on the slot: which one it is cannot be foreseen,
+    /// and a processor that guessed wrong would not be on its way to the next look-up.
+    #[inline]
+    fn read_line(&self, line: &Line, used: u8, key: K::Ref<'_>, hash: u64) -> Option<u64> {
+        let slot = if K::INLINE {
+            let mut equal = 0;
+            for slot in 0..SLOTS {
+                equal |= u32::from(self.is(line.word(slot), key, hash)) << slot;
+            }
+            let found = equal & u32::from(used);
+            (found != 0).then(|| found.trailing_zeros() as usize)?
+        } else {
+            slots(used).find(|slot| self.is(line.word(*slot), key, hash))?
+        };
+        Some(line.payload(slot))
+    }
+
+    /// Reads a bucket that was in the state `before`, unlocked: its home line, its overflow lines, and the
+    /// stripe's version if the key is in none.
+    fn read(
+        &self,
+        home: &Line,
+        before: Control,
+        key: K::Ref<'_>,
+        hash: u64,
+    ) -> Result<Lookup, Changed> {
+        let mut found = self.read_line(home, before.used(), key, hash);
+        let mut further = home.further();
+        while found.is_none()
+            && let Some(number) = further
+        {
+            // The lines of a bucket that has changed may lead anywhere, in a circle too.
+            if home.control() != before {
+                return Err(Changed);
+            }
+            let line = self.table.overflow.line(number);
+            found = self.read_line(line, line.control().used(), key, hash);
+            further = line.further();
+        }
+        let lookup = match found {
+            Some(payload) => Lookup::Found(payload),
+            // Between two looks at the control word: see V1.
+            None => Lookup::Missing(self.table.stripes.version(hash)),
+        };
+        if home.control() == before {
+            Ok(lookup)
+        } else {
+            Err(Changed)
+        }
+    }
+
+    pub(super) fn look_up_many(
+        &self,
+        keys: &[&[u8]],
+        out: &mut Vec<Lookup>,
+    ) -> Result<(), IndexError> {
+        out.clear();
+        for key in keys {
+            K::parse(key)?;
+        }
+        out.reserve(keys.len());
+        for batch in keys.chunks(LANES) {
+            let pin = &K::pin();
+            let mut hashes = [0; LANES];
+            for (hash, key) in hashes.iter_mut().zip(batch) {
+                *hash = self.hash(K::parse(key)?);
+                let line = self.table.homes.line(self.table.guess(*hash));
+                prefetch(ptr::from_ref(line).cast());
+            }
+            if !K::INLINE {
+                // Next the boxes of the keys that they are likely to be.
+                for hash in &hashes[..batch.len()] {
+                    let line = self.table.homes.line(self.table.guess(*hash));
+                    for slot in slots(line.control().used()) {
+                        K::prefetch(line.word(slot), Some(*hash));
+                    }
+                }
+            }
+            for (hash, key) in hashes.iter().zip(batch) {
+                out.push(self.look_up(K::parse(key)?, *hash, pin));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,213 @@
+//! One line of the table: up to three keys with their payloads, and the word that guards them.
+//!
+//! ```text
+//!  bytes 0..8    8..16      16..40         40..64
+//!       | control | further | three words | three payloads |      one cache line
+//!
+//!  control, bits 63..10   9..4             3..1   0
+//!         | version     | depth + 1, or 0 | used | locked |
+//! ```
+//! A *bucket* is a home line and the lines that follow it where it holds more than three keys
+//! (`bucket.rs`); only the control word of the home line counts, of the others only *used*. A bucket of
+//! *depth* `d` at place `i` holds the keys whose hashes end in the `d` lowest bits of `i`; one without a
+//! depth is *dead* and holds nothing, as memory is that was never written.
+//!
+//! # Invariants
+//! - L1. Whoever sets *locked* by a compare-and-swap has the bucket to itself until it stores a control
+//!   word without it. Nothing else of a bucket is written without the lock, except in a dead one, which
+//!   belongs to whoever has the lock of its parent.
+//! - L2. A control word that was once replaced never comes back: each change has a version of its own, and
+//!   a bucket that lives again begins above all versions of dead ones. So a reader that finds the same
+//!   word before and after has seen one state of the bucket.
+//! - L3. Everything in a line is stored with `Release` and loaded with `Acquire`: whoever sees a store made
+//!   under a lock sees the lock too when it looks at the control word again.
+
+use std::sync::atomic::Ordering;
+
+use crate::sync::{AtomicU64, total_order};
+
+/// Keys of a line.
+pub(super) const SLOTS: usize = 3;
+
+const LOCKED: u64 = 1;
+const USED_SHIFT: u32 = 1;
+const USED_MASK: u64 = (1 << SLOTS) - 1;
+const DEPTH_SHIFT: u32 = USED_SHIFT + SLOTS as u32;
+const DEPTH_MASK: u64 = (1 << 6) - 1;
+const VERSION_SHIFT: u32 = DEPTH_SHIFT + 6;
+
+/// See above.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Control(u64);
+
+impl Control {
+    /// Of a bucket that begins to live: unlocked.
+    pub(super) const fn born(depth: u32, used: u8, version: u64) -> Self {
+        Self(
+            version << VERSION_SHIFT
+                | (depth as u64 + 1) << DEPTH_SHIFT
+                | (used as u64) << USED_SHIFT,
+        )
+    }
+
+    /// The next state, unlocked.
+    pub(super) const fn changed(self, depth: u32, used: u8) -> Self {
+        Self::born(depth, used, self.version() + 1)
+    }
+
+    /// The last state.
+    pub(super) const fn died(self) -> Self {
+        Self((self.version() + 1) << VERSION_SHIFT)
+    }
+
+    #[inline]
+    pub(super) const fn is_locked(self) -> bool {
+        self.0 & LOCKED != 0
+    }
+
+    #[inline]
+    pub(super) const fn is_dead(self) -> bool {
+        self.0 >> DEPTH_SHIFT & DEPTH_MASK == 0
+    }
+
+    /// Which slots of the line hold a key.
+    #[inline]
+    pub(super) const fn used(self) -> u8 {
+        (self.0 >> USED_SHIFT & USED_MASK) as u8
+    }
+
+    pub(super) const fn version(self) -> u64 {
+        self.0 >> VERSION_SHIFT
+    }
+
+    /// Of a bucket that lives.
+    pub(super) fn depth(self) -> u32 {
+        assert!(!self.is_dead(), "a dead bucket has no depth");
+        (self.0 >> DEPTH_SHIFT & DEPTH_MASK) as u32 - 1
+    }
+
+    /// The bits of a hash by which the bucket's keys are those of its place; all if it is dead, and no
+    /// place has as many.
+    #[inline]
+    pub(super) const fn mask(self) -> u64 {
+        ((1_u64 << (self.0 >> DEPTH_SHIFT & DEPTH_MASK)) >> 1).wrapping_sub(1)
+    }
+
+    /// Whether the bucket at `place` can be read and is the one for the hash.
+    #[inline]
+    pub(super) const fn serves(self, hash: u64, place: u64) -> bool {
+        hash & self.mask() == place && !self.is_locked()
+    }
+}
+
+/// See above.
+#[repr(C, align(64))]
+pub(super) struct Line {
+    control: AtomicU64,
+    /// The number of the line that follows, plus one; 0: none.
+    further: AtomicU64,
+    words: [AtomicU64; SLOTS],
+    payloads: [AtomicU64; SLOTS],
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Line>() == 64);
+
+impl Line {
+    #[cfg(loom)]
+    pub(super) fn zero() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            control: zero(),
+            further: zero(),
+            words: std::array::from_fn(|_| zero()),
+            payloads: std::array::from_fn(|_| zero()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn control(&self) -> Control {
+        Control(self.control.load(Ordering::Acquire))
+    }
+
+    /// The same, as part of the single total order in which locks are taken and `size` changes
+    /// (`table.rs`, B4).
+    pub(super) fn control_in_order(&self) -> Control {
+        total_order();
+        Control(self.control.load(Ordering::SeqCst))
+    }
+
+    /// Sets the control word: a lock ends, or a dead bucket begins to live, or an overflow line tells
+    /// which of its slots are used.
+    pub(super) fn set_control(&self, control: Control) {
+        self.control.store(control.0, Ordering::Release);
+    }
+
+    /// Locks the bucket if it is in this state, which is not locked. `SeqCst`: B4.
+    #[inline]
+    pub(super) fn try_lock(&self, seen: Control) -> bool {
+        let locked = seen.0 | LOCKED;
+        self.control
+            .compare_exchange(seen.0, locked, Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    #[inline]
+    pub(super) fn further(&self) -> Option<u64> {
+        self.further.load(Ordering::Acquire).checked_sub(1)
+    }
+
+    pub(super) fn set_further(&self, line: Option<u64>) {
+        let number = line.map_or(0, |line| line + 1);
+        self.further.store(number, Ordering::Release);
+    }
+
+    #[inline]
+    pub(super) fn word(&self, slot: usize) -> u64 {
+        self.words[slot].load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(super) fn payload(&self, slot: usize) -> u64 {
+        self.payloads[slot].load(Ordering::Acquire)
+    }
+
+    pub(super) fn set(&self, slot: usize, word: u64, payload: u64) {
+        self.words[slot].store(word, Ordering::Release);
+        self.set_payload(slot, payload);
+    }
+
+    pub(super) fn set_payload(&self, slot: usize, payload: u64) {
+        self.payloads[slot].store(payload, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_word_keeps_its_parts_apart() {
+        let born = Control::born(40, 0b101, 7);
+        assert_eq!((born.depth(), born.used(), born.version()), (40, 0b101, 7));
+        assert!(!born.is_locked() && !born.is_dead());
+        assert!(Control(born.0 | LOCKED).is_locked());
+        let next = born.changed(0, 0);
+        assert_eq!((next.depth(), next.used(), next.version()), (0, 0, 8));
+        assert!(next.died().is_dead() && next.died().version() == 9);
+        assert!(Control(0).is_dead());
+    }
+
+    #[test]
+    fn a_bucket_serves_the_hashes_that_end_like_its_place() {
+        let top = 1 << 63;
+        let bucket = Control::born(3, 0, 0);
+        assert!(bucket.serves(top | 0b1101, 0b101));
+        assert!(!bucket.serves(top | 0b1001, 0b101));
+        assert!(Control::born(0, 0, 0).serves(top | 77, 0));
+        assert!(!Control(bucket.0 | LOCKED).serves(top | 0b101, 0b101));
+        // Hashes have their highest bit set, so no place is one.
+        assert!(!Control(0).serves(top | 0b101, 0b101));
+    }
+}

@@ -1,0 +1,293 @@
+//! A hash table for keys that are looked up one by one and never scanned.
+//!
+//! ```text
+//!  hash(key) = 1 | stripe . . . . . . . . | place      "stripe": version and rts, against phantoms
+//!                                            |
+//!     home lines   | 0 | 1 | 2 | … | size-1 |          one cache line each: three keys, three payloads
+//!                        |                             (line.rs)
+//!                        +--> overflow line            for one key in eight or so
+//! ```
+//!
+//! A look-up costs one miss for most keys, stores nothing, and orders nothing, so that several are under
+//! way at once. The table grows and shrinks a bucket at a time (*linear hashing*), each by whoever has just
+//! inserted or deleted; there is never a second table, nobody waits for more than one bucket, and the
+//! memory goes with the number of keys.
+//!
+//! | to learn about | read |
+//! |---|---|
+//! | a line, and what makes a reader's answer good | `line.rs` |
+//! | lines that can be read for ever | `lines.rs`, `overflow.rs` |
+//! | keys in slots | `keys.rs` |
+//! | which bucket a key is in | `table.rs` |
+//! | versions and stamps | `stripes.rs` |
+//! | the operations | `find.rs`, `write.rs`, `bucket.rs` |
+//! | growing and shrinking | `resize.rs`, `count.rs` |
+//!
+//! Writers lock one bucket for a few instructions, and readers of the same bucket try again meanwhile.
+//! A thread that loses the processor just then holds up those few who want the same bucket.
+//!
+//! Source: linear hashing is Litwin's; sequence locks for readers are common knowledge.
+#![expect(unsafe_code, reason = "vouches that words of the table are alive")]
+
+mod bucket;
+mod count;
+mod find;
+mod keys;
+mod line;
+mod lines;
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_model;
+
+mod overflow;
+mod resize;
+mod stripes;
+mod table;
+mod write;
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use self::bucket::Bucket;
+pub use self::keys::HashKey;
+use self::table::Table;
+use self::write::Wrote;
+use crate::key::{Fixed8, Variable};
+use crate::{GetOrInsert, IndexError, InsertOutcome, LeafVersion, Lookup, PointIndex, Statistics};
+
+/// Sizes of a table. May differ at every start; nothing is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HashConfig {
+    /// An empty table has `2^first_bits` buckets. At most 20.
+    pub first_bits: u32,
+    /// The table grows when it has more keys for each four of its buckets, and shrinks when it has less than
+    /// half as many. A bucket's own line has room for three.
+    pub keys_per_four_buckets: u32,
+    /// There are `2^stripe_bits` stripes. At most 20.
+    pub stripe_bits: u32,
+    /// Keys that a thread counts before it looks whether the table has to grow or to shrink.
+    pub batch: u32,
+}
+
+impl Default for HashConfig {
+    fn default() -> Self {
+        Self {
+            first_bits: 6,
+            keys_per_four_buckets: 7,
+            stripe_bits: 14,
+            batch: 8,
+        }
+    }
+}
+
+impl HashConfig {
+    /// The smallest table there can be, so that it grows and shrinks all the time.
+    #[must_use]
+    pub const fn tiny() -> Self {
+        Self {
+            first_bits: 0,
+            keys_per_four_buckets: 8,
+            stripe_bits: 2,
+            batch: 1,
+        }
+    }
+
+    fn checked(self) -> Self {
+        Self {
+            first_bits: self.first_bits.min(20),
+            keys_per_four_buckets: self.keys_per_four_buckets.max(1),
+            stripe_bits: self.stripe_bits.min(20),
+            batch: self.batch.clamp(1, 1 << 10),
+        }
+    }
+}
+
+/// A hash table over one kind of keys.
+///
+/// Payloads may be any `u64`, and so may keys of eight bytes. What the traits call a leaf is a stripe here:
+/// a fixed part of all hashes.
+pub struct HashIndex<K: HashKey> {
+    table: Table,
+    keys: PhantomData<K>,
+}
+
+/// A table of eight-byte keys.
+pub type FixedHash = HashIndex<Fixed8>;
+/// A table of byte strings.
+pub type VariableHash = HashIndex<Variable>;
+
+impl<K: HashKey> HashIndex<K> {
+    /// An empty table.
+    #[must_use]
+    pub fn new(config: HashConfig) -> Self {
+        Self {
+            table: Table::new(config),
+            keys: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn hash(&self, key: K::Ref<'_>) -> u64 {
+        K::hash(self.table.seed, key)
+    }
+
+    /// Whether a word that was found in a used slot is that of the key. Whoever calls this has the bucket's
+    /// lock, or was pinned before it read the bucket's control word.
+    #[inline]
+    fn is(&self, word: u64, key: K::Ref<'_>, hash: u64) -> bool {
+        // SAFETY: in the table, or there since the pin (W2).
+        unsafe { K::is(word, key, hash) }
+    }
+
+    /// The hash of a word of a bucket that is locked.
+    #[inline]
+    fn hash_of_word(&self, _locked: &Bucket<'_>, word: u64) -> u64 {
+        // SAFETY: it is in the table, and nobody takes it out without the lock.
+        unsafe { K::hash_of_word(self.table.seed, word) }
+    }
+
+    /// Frees a word that was taken out of a bucket that has been unlocked since.
+    #[inline]
+    fn retire(&self, word: u64, pin: &K::Pin) {
+        // SAFETY: nobody finds it any more, and it was in one slot (W1).
+        unsafe { K::retire(word, pin) };
+    }
+
+    /// Visits the keys of every bucket, by their words, under its lock.
+    fn for_each_bucket(&self, mut visit: impl FnMut(&[(u64, u64)])) {
+        for place in self.table.living_places() {
+            if let Some(bucket) = self.table.lock_place(place) {
+                let entries = bucket.entries();
+                visit(&entries);
+                bucket.keep();
+            }
+        }
+    }
+}
+
+impl<K: HashKey> PointIndex for HashIndex<K> {
+    #[inline]
+    fn get(&self, key: &[u8]) -> Result<Lookup, IndexError> {
+        let key = K::parse(key)?;
+        let pin = K::pin();
+        Ok(self.look_up(key, self.hash(key), &pin))
+    }
+
+    fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
+        self.look_up_many(keys, out)
+    }
+
+    fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError> {
+        Ok(self.insert_key(K::parse(key)?, payload))
+    }
+
+    fn get_or_insert(
+        &self,
+        key: &[u8],
+        make: &mut dyn FnMut() -> u64,
+    ) -> Result<GetOrInsert, IndexError> {
+        if let Lookup::Found(payload) = self.get(key)? {
+            let unused = None;
+            return Ok(GetOrInsert::Exists { payload, unused });
+        }
+        let payload = make();
+        Ok(match self.insert(key, payload)? {
+            InsertOutcome::Inserted(inserted) => GetOrInsert::Inserted { payload, inserted },
+            InsertOutcome::Exists(found) => GetOrInsert::Exists {
+                payload: found,
+                unused: Some(payload),
+            },
+        })
+    }
+
+    fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
+        Ok(match self.put_key(K::parse(key)?, payload, true) {
+            Wrote::Found(old) => Some(old),
+            Wrote::Inserted(_) => None,
+        })
+    }
+
+    fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
+        Ok(self.update_key(K::parse(key)?, payload))
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
+        Ok(self.remove_key(K::parse(key)?, None))
+    }
+
+    fn remove_if(&self, key: &[u8], expected: u64) -> Result<bool, IndexError> {
+        Ok(self.remove_key(K::parse(key)?, Some(expected)).is_some())
+    }
+
+    fn leaf_rts(&self, leaf: u64) -> u64 {
+        self.table.stripes.rts(leaf)
+    }
+
+    fn raise_and_check(&self, seen: LeafVersion, rts: u64) -> bool {
+        self.table.stripes.raise_and_check(seen, rts)
+    }
+
+    fn current(&self, leaf: u64) -> Option<LeafVersion> {
+        self.table.stripes.current(leaf)
+    }
+
+    /// A leaf is a bucket here; its chain are the keys in overflow lines.
+    fn statistics(&self) -> Statistics {
+        let mut statistics = Statistics {
+            height: 1,
+            ..self.table.counters.statistics()
+        };
+        self.for_each_bucket(|entries| {
+            let further = entries.len().saturating_sub(line::SLOTS) as u64;
+            statistics.records += entries.len() as u64;
+            statistics.leaves += 1;
+            statistics.leaf_deltas += further;
+            statistics.longest_chain = statistics.longest_chain.max(further);
+        });
+        statistics
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let mut bytes = self.table.bytes();
+        if !K::INLINE {
+            self.for_each_bucket(|entries| {
+                for (word, _) in entries {
+                    // SAFETY: the bucket is locked.
+                    bytes += unsafe { K::bytes(*word) };
+                }
+            });
+        }
+        bytes
+    }
+
+    fn len(&self) -> usize {
+        self.table.count.sum() as usize
+    }
+}
+
+impl<K: HashKey> Default for HashIndex<K> {
+    fn default() -> Self {
+        Self::new(HashConfig::default())
+    }
+}
+
+impl<K: HashKey> Drop for HashIndex<K> {
+    fn drop(&mut self) {
+        if !K::INLINE {
+            self.for_each_bucket(|entries| {
+                for (word, _) in entries {
+                    // SAFETY: `&mut self`: nobody uses the table, and its words are in one slot each (W1).
+                    unsafe { K::free(*word) };
+                }
+            });
+        }
+    }
+}
+
+impl<K: HashKey> fmt::Debug for HashIndex<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HashIndex")
+            .field("records", &self.len())
+            .finish_non_exhaustive()
+    }
+}

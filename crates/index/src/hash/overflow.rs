@@ -1,0 +1,120 @@
+//! Lines for the keys that do not fit into their home line.
+//!
+//! Each of a few pools gives out line numbers under a lock of its own, held for a few instructions; one
+//! insert in five or so wants a line. A pool all of whose lines are back gives their memory back.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::line::Line;
+use super::lines::Lines;
+
+const POOLS: usize = 8;
+/// Lines with which a pool begins: a page.
+const FIRST_BITS: u32 = 6;
+
+/// The numbers of a pool's lines.
+#[derive(Default)]
+struct Supply {
+    /// The first that was never given out.
+    fresh: u64,
+    free: Vec<u64>,
+}
+
+struct Pool {
+    supply: Mutex<Supply>,
+    lines: Lines,
+}
+
+impl Pool {
+    fn supply(&self) -> MutexGuard<'_, Supply> {
+        self.supply.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The pools. A line's number tells its pool by the lowest bits.
+pub(super) struct Overflow(Box<[Pool]>);
+
+impl Overflow {
+    pub(super) fn new() -> Self {
+        let pool = || Pool {
+            supply: Mutex::default(),
+            lines: Lines::new(FIRST_BITS),
+        };
+        Self(std::iter::repeat_with(pool).take(POOLS).collect())
+    }
+
+    /// A line for a bucket, with whatever is in it; `None`: there is no memory. The bucket's place
+    /// chooses the pool.
+    pub(super) fn take(&self, place: u64) -> Option<u64> {
+        let chosen = place % POOLS as u64;
+        let pool = &self.0[chosen as usize];
+        let mut supply = pool.supply();
+        let line = match supply.free.pop() {
+            Some(line) => line,
+            None => {
+                if !pool.lines.reach(supply.fresh) {
+                    return None;
+                }
+                pool.lines.hold(supply.fresh);
+                supply.fresh += 1;
+                supply.fresh - 1
+            }
+        };
+        Some(line * POOLS as u64 + chosen)
+    }
+
+    /// Gives a line back that no bucket refers to.
+    pub(super) fn give_back(&self, line: u64) {
+        let pool = &self.0[line as usize % POOLS];
+        let mut supply = pool.supply();
+        supply.free.push(line / POOLS as u64);
+        if supply.free.len() as u64 == supply.fresh {
+            // The lock is kept, so that nobody writes to a line that is about to become zero.
+            let mut first = 0;
+            while first < supply.fresh {
+                pool.lines.discard(first);
+                first = (2 * first).max(1 << FIRST_BITS);
+            }
+            *supply = Supply::default();
+        }
+    }
+
+    #[inline]
+    pub(super) fn line(&self, line: u64) -> &Line {
+        self.0[line as usize % POOLS]
+            .lines
+            .line(line / POOLS as u64)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let of_pool =
+            |pool: &Pool| pool.lines.bytes() + pool.supply().free.capacity() * size_of::<u64>();
+        self.0.iter().map(of_pool).sum()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn lines_have_one_user_each_and_their_memory_comes_back() {
+        let overflow = Overflow::new();
+        for _ in 0..2 {
+            let mut taken = BTreeSet::new();
+            for place in 0..5_000 {
+                let line = overflow.take(place % 100).unwrap();
+                assert!(taken.insert(line), "{line} has two users");
+                overflow.line(line).set(0, line, place);
+            }
+            assert!(overflow.bytes() >= 5_000 * 64);
+            for line in taken {
+                assert_eq!(overflow.line(line).word(0), line);
+                overflow.give_back(line);
+            }
+            assert_eq!(overflow.bytes(), 0);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Growing and shrinking, one bucket at a time.
+//!
+//! Each thread that inserts or deletes hands in how many keys have come or gone now and then, and splits
+//! or merges some buckets itself if there are too few or too many of them. Nobody waits for more than one
+//! bucket: to claim a split is one compare-and-swap of `size`, and splits of different buckets
+//! go on side by side. A split that needs another that has not ended yet does it itself.
+//!
+//! A claim is only a claim: when the parent is locked, `size` decides whether the child ought to live. So it
+//! does not matter in which order claims to grow and to shrink reach a bucket.
+//!
+//! Memory goes back by whole segments of home lines. A segment without a living bucket is given back
+//! while nobody lets a bucket live: who wants to meanwhile does without.
+//!
+//! # Invariants
+//! - G1. A bucket is born, and dies, under the lock of its parent, whose depth tells which of its
+//!   children live: those of the bits from its own length up to its depth.
+//! - G2. A bucket dies only after all its children.
+
+use std::sync::atomic::Ordering;
+
+use super::HashIndex;
+use super::bucket::Bucket;
+use super::keys::HashKey;
+use super::table::{Table, parent};
+use crate::counters::Event;
+use crate::sync::RwLockReadGuard;
+
+/// Buckets that one hand-in of a thread splits or merges at most, for each key of its batch.
+const STEPS_PER_KEY: u64 = 2;
+
+/// Proof that memory of home lines stays while buckets begin to live in them.
+type Births<'a> = RwLockReadGuard<'a, ()>;
+
+impl Table {
+    /// How many buckets that many keys ought to have.
+    fn wanted(&self, keys: u64) -> u64 {
+        let least = 1 << self.config.first_bits;
+        let wanted = (keys * 4).div_ceil(u64::from(self.config.keys_per_four_buckets));
+        wanted.clamp(least, self.homes.max())
+    }
+
+    /// Counts one more bucket and says which. `None`: somebody else did, or there is no memory.
+    fn claim_growth(&self, size: u64) -> Option<u64> {
+        let claimed = self.homes.reach(size) && self.claim(size, size + 1);
+        claimed.then_some(size)
+    }
+
+    /// A bucket of this segment has died: if it was the last, gives the segment's memory back.
+    fn tidy_after_death(&self, place: u64) {
+        let segment = self.homes.segment(place);
+        if self.living[segment].fetch_sub(1, Ordering::AcqRel) > 1 || segment == 0 {
+            return;
+        }
+        let alone = self.births.write();
+        // `Acquire` pairs with the `AcqRel` of the last death: nothing is written there any more, and
+        // births are excluded by the lock.
+        if self.living[segment].load(Ordering::Acquire) == 0 {
+            self.homes.discard(place);
+        }
+        drop(alone);
+    }
+}
+
+impl<K: HashKey> HashIndex<K> {
+    /// A key has come (1) or gone (-1).
+    #[inline]
+    pub(super) fn count(&self, change: i64) {
+        if let Some(keys) = self.table.count.add(change) {
+            self.adapt(keys);
+        }
+    }
+
+    /// Splits or merges a few buckets if there are too few or too many for so many keys.
+    #[inline(never)]
+    fn adapt(&self, keys: u64) {
+        let table = &self.table;
+        let wanted = table.wanted(keys);
+        for _ in 0..STEPS_PER_KEY * u64::from(table.config.batch) {
+            let size = table.size.load(Ordering::Acquire);
+            if size < wanted {
+                // Somebody is giving memory back: the next one will grow the table.
+                let Ok(births) = table.births.try_read() else {
+                    return;
+                };
+                if let Some(place) = table.claim_growth(size) {
+                    self.raise(place, &births);
+                }
+            } else if size / 2 >= wanted {
+                if table.claim(size, size - 1) {
+                    self.fell(size - 1);
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Sees to it that the bucket at `place` lives, unless it ought not to.
+    fn raise(&self, place: u64, births: &Births<'_>) {
+        let (from, bit) = parent(place);
+        // Under the parent's lock, or when it was found dead: whoever shrank the table past us before is
+        // seen, and whoever does it later finds the child.
+        let unwanted = || self.table.size_in_order() <= place;
+        loop {
+            let Some(bucket) = self.table.lock_place(from) else {
+                if unwanted() {
+                    return;
+                }
+                self.raise(from, births);
+                continue;
+            };
+            let depth = bucket.depth();
+            if depth > bit || unwanted() {
+                bucket.keep();
+                return;
+            }
+            // An older child that somebody else has not got to yet comes first.
+            self.split(bucket, births);
+            if depth == bit {
+                return;
+            }
+        }
+    }
+
+    /// Hands half of a bucket's keys to the next of its children.
+    fn split(&self, mut bucket: Bucket<'_>, _births: &Births<'_>) {
+        let table = &self.table;
+        let depth = bucket.depth();
+        let place = bucket.place | 1 << depth;
+        let mut child = Bucket::unborn(&table.overflow, place, table.homes.line(place));
+        let entries = bucket.entries();
+        for (word, _) in &entries {
+            K::prefetch(*word, None);
+        }
+        bucket.clear();
+        for (word, payload) in entries {
+            if self.hash_of_word(&bucket, word) >> depth & 1 == 0 {
+                bucket.add(word, payload);
+            } else {
+                child.add(word, payload);
+            }
+        }
+        table.homes.hold(place);
+        table.living[table.homes.segment(place)].fetch_add(1, Ordering::AcqRel);
+        // The child is complete while the parent is locked (B1).
+        child.give_birth(depth + 1, table.floor.load(Ordering::Acquire));
+        bucket.change_depth(depth + 1);
+        table.counters.add(Event::Split);
+    }
+
+    /// Sees to it that the bucket at `place` is dead, unless it ought not to be.
+    fn fell(&self, place: u64) {
+        let (to, bit) = parent(place);
+        let wanted = || self.table.size_in_order() > place;
+        loop {
+            // If the parent is dead, so is the child (G2).
+            let Some(bucket) = self.table.lock_place(to) else {
+                return;
+            };
+            let depth = bucket.depth();
+            if depth <= bit || wanted() {
+                bucket.keep();
+                return;
+            }
+            let last = to | 1 << (depth - 1);
+            if last != place {
+                // A younger child that somebody else has not got to yet goes first.
+                bucket.keep();
+                self.fell(last);
+                continue;
+            }
+            let Some(child) = self.table.lock_place(place) else {
+                unreachable!("its parent's depth says that it lives")
+            };
+            let depth = child.depth();
+            if depth > bit + 1 {
+                child.keep();
+                bucket.keep();
+                self.fell(place | 1 << (depth - 1));
+                continue;
+            }
+            self.merge(bucket, child);
+            return;
+        }
+    }
+
+    /// Hands all keys of the last of a bucket's children back to it.
+    fn merge(&self, mut bucket: Bucket<'_>, mut child: Bucket<'_>) {
+        let table = &self.table;
+        let place = child.place;
+        for (word, payload) in child.entries() {
+            bucket.add(word, payload);
+        }
+        child.clear();
+        let floor = child.die();
+        table.floor.fetch_max(floor, Ordering::AcqRel);
+        let depth = bucket.depth();
+        bucket.change_depth(depth - 1);
+        table.counters.add(Event::Merge);
+        table.tidy_after_death(place);
+    }
+}

@@ -1,0 +1,214 @@
+//! Which bucket a key is in: places, and the way to them while buckets are split and merged.
+//!
+//! This is *linear hashing*: there are `size` buckets, and the hash's lowest bits choose one of them, one bit
+//! more of them below the bucket that is to be split next. `size` grows by one when bucket
+//! `size - 2^k` hands half of its keys to the new one, its *child*; it shrinks by one when the last
+//! bucket hands its keys back to its *parent*.
+//!
+//! ```text
+//!  size = 6:   place  0    1    2   3   4    5          hash ...110 -> 2 (6 is not there yet: 110 -> 10)
+//!              depth  3    3    2   2   3    3          hash ...101 -> 5
+//! ```
+//!
+//! `size` is only where to look first. What counts is the bucket's own depth (`line.rs`): whoever finds
+//! it dead goes to its parent, and whoever finds it deeper than its own place for the hash goes to the
+//! child. So readers need not know what is going on, and splits may end in another order than they began.
+//!
+//! # Invariants
+//! - B1. At any instant each hash has exactly one bucket that lives and is the one for it, except while
+//!   that of its keys are being handed on: then the parent is locked, and the child is dead (before a
+//!   split, after a merge) or complete (after a split, before a merge). So a child that lives is right.
+//! - B2. The bucket at place 0 lives always. The lines of all places below `size` are there.
+//! - B3. Who holds two locks took the parent's first.
+//! - B4. Who changes `size` looks at the parent's control word **then**; who has locked the parent looks at
+//!   `size` **then**. All four are `SeqCst`: so either the one finds that the parent is not dead, and
+//!   waits for its lock, or the other finds what `size` has become.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::Ordering;
+
+use super::HashConfig;
+use super::bucket::Bucket;
+use super::count::Count;
+use super::line::{Control, Line};
+use super::lines::Lines;
+use super::overflow::Overflow;
+use super::stripes::Stripes;
+use crate::counters::{Counters, Event};
+use crate::sync::{AtomicU64, RwLock, pause, total_order};
+
+/// A table without its keys' kind.
+pub(super) struct Table {
+    /// Number of buckets that there are or are about to be.
+    pub(super) size: AtomicU64,
+    pub(super) seed: u64,
+    pub(super) homes: Lines,
+    pub(super) overflow: Overflow,
+    pub(super) stripes: Stripes,
+    pub(super) config: HashConfig,
+    pub(super) count: Count,
+    /// All versions of dead buckets are below (L2).
+    pub(super) floor: AtomicU64,
+    /// Buckets that live in each segment of the home lines.
+    pub(super) living: Box<[AtomicU64]>,
+    /// Shared by who lets a bucket live; taken alone by who gives a segment's memory back.
+    pub(super) births: RwLock<()>,
+    pub(super) counters: Counters,
+}
+
+/// The place of a hash among `size` buckets.
+#[inline]
+pub(super) fn place(hash: u64, size: u64) -> u64 {
+    // `2^bits` is the largest power of two that is not above `size`.
+    let bits = size.ilog2();
+    let low = hash & ((1 << bits) - 1);
+    let with_one_more = hash & ((2 << bits) - 1);
+    if with_one_more < size {
+        with_one_more
+    } else {
+        low
+    }
+}
+
+/// The place of the bucket that handed keys to the bucket at `place`, which is not 0, when it was born;
+/// and by which bit of the hash.
+#[inline]
+pub(super) fn parent(place: u64) -> (u64, u32) {
+    let bit = place.ilog2();
+    (place & !(1 << bit), bit)
+}
+
+impl Table {
+    pub(super) fn new(config: HashConfig) -> Self {
+        let config = config.checked();
+        let table = Self {
+            size: AtomicU64::new(1),
+            seed: RandomState::new().hash_one(0),
+            homes: Lines::new(config.first_bits),
+            overflow: Overflow::new(),
+            stripes: Stripes::new(config.stripe_bits),
+            config,
+            count: Count::new(config.batch),
+            floor: AtomicU64::new(0),
+            living: std::iter::repeat_with(|| AtomicU64::new(0))
+                .take(Lines::SEGMENTS)
+                .collect(),
+            births: RwLock::new(()),
+            counters: Counters::default(),
+        };
+        // A table without its first lines would be none.
+        let size = 1 << config.first_bits;
+        assert!(table.homes.reach(0), "there is memory for a first segment");
+        table.homes.hold(0);
+        for place in 0..size {
+            let born = Control::born(config.first_bits, 0, 0);
+            table.homes.line(place).set_control(born);
+        }
+        table.living[0].store(size, Ordering::Relaxed);
+        table.size.store(size, Ordering::Release);
+        table
+    }
+
+    /// Where to look first for a hash.
+    #[inline]
+    pub(super) fn guess(&self, hash: u64) -> u64 {
+        // `Acquire` pairs with the `AcqRel` that counted the bucket: its line is there (B2).
+        place(hash, self.size.load(Ordering::Acquire))
+    }
+
+    /// Counts one bucket more or less, if there are `size`.
+    pub(super) fn claim(&self, size: u64, new: u64) -> bool {
+        self.size
+            .compare_exchange(size, new, Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// How many buckets there ought to be now, for who has the lock of a parent (B4).
+    pub(super) fn size_in_order(&self) -> u64 {
+        total_order();
+        self.size.load(Ordering::SeqCst)
+    }
+
+    /// The living bucket for the hash as it is now, perhaps locked: its place, home line and state.
+    #[inline]
+    pub(super) fn bucket(&self, hash: u64) -> (u64, &Line, Control) {
+        let place = self.guess(hash);
+        let line = self.homes.line(place);
+        let control = line.control();
+        if hash & control.mask() == place {
+            return (place, line, control);
+        }
+        self.walk(hash, place)
+    }
+
+    /// The same from a place where something has changed.
+    #[cold]
+    fn walk(&self, hash: u64, mut place: u64) -> (u64, &Line, Control) {
+        self.counters.add(Event::Restart);
+        let mut turn = 0;
+        loop {
+            let line = self.homes.line(place);
+            let control = line.control();
+            if control.is_dead() {
+                place = parent(place).0;
+            } else {
+                let here = hash & control.mask();
+                if here == place {
+                    return (place, line, control);
+                }
+                // The first child that the hash belongs to.
+                let beyond = here ^ place;
+                place |= 1 << beyond.trailing_zeros();
+            }
+            // Each step goes where the last one showed; only if things change under us it goes on.
+            turn += 1;
+            if turn > 64 {
+                pause(turn);
+            }
+        }
+    }
+
+    /// Locks the bucket for a hash.
+    #[inline]
+    pub(super) fn lock(&self, hash: u64) -> Bucket<'_> {
+        let mut turn = 0;
+        loop {
+            let (place, line, control) = self.bucket(hash);
+            if !control.is_locked() && line.try_lock(control) {
+                return Bucket::locked(&self.overflow, place, line, control);
+            }
+            self.counters.add(Event::CasMiss);
+            pause(turn);
+            turn += 1;
+        }
+    }
+
+    /// Locks the bucket at a place if it lives.
+    pub(super) fn lock_place(&self, place: u64) -> Option<Bucket<'_>> {
+        let line = self.homes.line(place);
+        let mut turn = 0;
+        loop {
+            let control = line.control_in_order();
+            if control.is_dead() {
+                return None;
+            }
+            if !control.is_locked() && line.try_lock(control) {
+                return Some(Bucket::locked(&self.overflow, place, line, control));
+            }
+            pause(turn);
+            turn += 1;
+        }
+    }
+
+    /// The places of all buckets that live. Whoever is growing or shrinking the table meanwhile may add
+    /// or take away some.
+    pub(super) fn living_places(&self) -> impl Iterator<Item = u64> {
+        let size = self.size.load(Ordering::Acquire);
+        (0..size).filter(|place| !self.homes.line(*place).control().is_dead())
+    }
+
+    /// Bytes of lines and stripes.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.homes.bytes() + self.overflow.bytes() + self.stripes.bytes()
+    }
+}

@@ -1,0 +1,150 @@
+//! A tree and a hash table over the same keys, under the suite of the point trait; and what an engine's
+//! index promises, whichever it is.
+#![cfg(not(loom))]
+
+use std::ops::ControlFlow;
+use std::thread;
+
+use namiki_index::contract::KeyShape;
+use namiki_index::{
+    Added, Index, IndexError, IndexKind, KeyKind, LeafVersion, Lookup, PointIndex, ScanItem,
+    ScanRange, TreeKind, point_contract,
+};
+
+const BOTH: IndexKind = IndexKind::OrderedAndHash(TreeKind::Bwtree);
+const KINDS: [IndexKind; 3] = [IndexKind::Ordered(TreeKind::Bwtree), IndexKind::Hash, BOTH];
+
+point_contract! {
+    fixed: [|| Index::new(BOTH, KeyKind::Fixed8)],
+    variable: [|| Index::new(BOTH, KeyKind::Variable)],
+}
+
+/// All that a scan reports.
+fn scanned(index: &Index) -> (Vec<LeafVersion>, Vec<(Vec<u8>, u64)>) {
+    let (mut leaves, mut entries) = (Vec::new(), Vec::new());
+    let scanned = index.scan(ScanRange::all(), |item| {
+        match item {
+            ScanItem::Leaf(leaf) => leaves.push(leaf),
+            ScanItem::Entry(key, payload) => entries.push((key.to_vec(), payload)),
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!(scanned, Ok(()));
+    (leaves, entries)
+}
+
+#[test]
+fn an_index_without_order_says_so() {
+    let index = Index::new(IndexKind::Hash, KeyKind::Fixed8);
+    let refused = index.scan(ScanRange::all(), |_| ControlFlow::Continue(()));
+    assert_eq!(refused, Err(IndexError::Unordered));
+    assert!(!IndexKind::Hash.is_ordered() && BOTH.is_ordered());
+}
+
+#[test]
+fn every_index_is_filled_and_refuses_what_it_cannot_hold() {
+    for kind in KINDS {
+        let index = Index::new(kind, KeyKind::Fixed8);
+        let sorted = (0..5_000_u64).map(|n| (n.to_be_bytes(), n));
+        assert_eq!(index.fill(sorted), Ok(5_000), "{kind}");
+        assert_eq!(index.len(), 5_000);
+        for n in 0..5_000_u64 {
+            assert_eq!(index.get(&n.to_be_bytes()), Ok(Lookup::Found(n)));
+        }
+        if kind.is_ordered() {
+            assert_eq!(scanned(&index).1.len(), 5_000);
+        }
+        let short = Index::new(kind, KeyKind::Fixed8).fill([(&b"short"[..], 1)]);
+        assert!(matches!(short, Err(IndexError::KeyLength { .. })), "{kind}");
+    }
+}
+
+/// Whoever relied on the absence of a key is noticed by its insert, whichever way it looked.
+#[test]
+fn an_insert_changes_what_look_ups_and_what_scans_rely_on() {
+    for kind in KINDS {
+        let index = Index::new(kind, KeyKind::Fixed8);
+        for n in 0..1_000_u64 {
+            let key = (n * 7).to_be_bytes();
+            let Ok(Lookup::Missing(looked)) = index.get(&key) else {
+                panic!("key {n} is absent");
+            };
+            let leaves = match kind.is_ordered() {
+                true => scanned(&index).0,
+                false => Vec::new(),
+            };
+            assert!(index.raise_and_check(looked, 2 * n));
+            for leaf in &leaves {
+                assert_eq!(index.current(leaf.leaf), Some(*leaf));
+                assert!(index.raise_and_check(*leaf, 2 * n + 1));
+            }
+            let Ok(Added::New {
+                leaf,
+                scanned: of_scans,
+                rts,
+            }) = index.add(&key, n)
+            else {
+                panic!("key {n} is absent");
+            };
+            assert!(
+                rts >= 2 * n + u64::from(kind.is_ordered()),
+                "{kind} {n} {rts}"
+            );
+            assert_eq!(leaf.before, looked);
+            assert!(!index.raise_and_check(looked, 0));
+            assert_eq!(of_scans.is_some(), kind == BOTH);
+            let changed = of_scans.unwrap_or(leaf).before;
+            if kind.is_ordered() {
+                assert!(leaves.contains(&changed));
+                assert!(!index.raise_and_check(changed, 0));
+            }
+            assert_eq!(index.add(&key, 0), Ok(Added::Exists(n)));
+        }
+    }
+}
+
+/// While threads insert, replace and delete, a scan shows nothing that a look-up begun later misses,
+/// but for what is deleted meanwhile; and at rest both show the same.
+#[test]
+fn scans_and_look_ups_agree() {
+    let index = &Index::new(BOTH, KeyKind::Fixed8);
+    let stays = |n: u64| n.is_multiple_of(3);
+    for n in (0..3_000).filter(|n| stays(*n)) {
+        index.insert(&n.to_be_bytes(), n).unwrap();
+    }
+    thread::scope(|scope| {
+        for thread in 0..3 {
+            scope.spawn(move || {
+                for round in 0..6_000_u64 {
+                    let n = KeyShape::Sparse.key(round * 3 + thread);
+                    let n = u64::from_be_bytes(n.try_into().unwrap()) % 3_000;
+                    let key = n.to_be_bytes();
+                    if stays(n) {
+                        assert!(matches!(index.update(&key, round), Ok(Some(_))));
+                    } else if round % 2 == 0 {
+                        index.write(&key, round).unwrap();
+                    } else {
+                        index.delete(&key).unwrap();
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..50 {
+                let seen = scanned(index).1;
+                let kept = seen.iter().filter(|(key, _)| {
+                    let n = u64::from_be_bytes(key.as_slice().try_into().unwrap());
+                    let found = matches!(index.get(key), Ok(Lookup::Found(_)));
+                    assert!(found || !stays(n));
+                    stays(n)
+                });
+                assert_eq!(kept.count(), 1_000);
+            }
+        });
+    });
+    let (_, entries) = scanned(index);
+    assert_eq!(entries.len(), index.len());
+    for (key, payload) in entries {
+        assert_eq!(index.get(&key), Ok(Lookup::Found(payload)));
+    }
+}
