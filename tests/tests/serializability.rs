@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namiki::planted::{self, Checks, Sound};
-use namiki::{Database, Session, Spec, TreeKind, WorkerId};
+use namiki::{Database, IndexKind, Session, Spec, TreeKind, WorkerId};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::history::Violation;
 use namiki_tests::workload::{Mix, Numbers, Run, contents, interleaved, nested, threads};
@@ -32,14 +32,22 @@ fn all_specs() -> Vec<Spec> {
 /// With an even seed each commit closes an epoch, so that floors keep moving; with an odd one the first
 /// epoch never ends, so that stamps come from the records alone.
 fn open(spec: Spec, disk: &SimDisk, wait: Duration, seed: u64) -> Database {
-    open_over(TreeKind::default(), spec, disk, wait, seed)
+    open_over(index_of(TreeKind::default(), seed), spec, disk, wait, seed)
 }
 
-fn open_over(tree: TreeKind, spec: Spec, disk: &SimDisk, wait: Duration, seed: u64) -> Database {
+/// Every other pair of seeds looks keys up in one part of the index and scans the other.
+fn index_of(tree: TreeKind, seed: u64) -> IndexKind {
+    match seed / 2 % 2 {
+        0 => IndexKind::Ordered(tree),
+        _ => IndexKind::OrderedAndHash(tree),
+    }
+}
+
+fn open_over(index: IndexKind, spec: Spec, disk: &SimDisk, wait: Duration, seed: u64) -> Database {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     Database::builder()
         .spec(spec)
-        .index(tree)
+        .index(index)
         .epoch_length(match seed.is_multiple_of(2) {
             true => Duration::ZERO,
             false => Duration::MAX,
@@ -190,7 +198,7 @@ fn transactions_over_every_tree_are_serializable() {
         for (seed, spec) in (4000..4000 + 8 * rounds()).zip(specs.into_iter().cycle()) {
             for mix in [Mix::HOT, Mix::PHANTOMS, Mix::WIDE] {
                 let disk = SimDisk::new();
-                let db = open_over(*tree, spec, &disk, Duration::MAX, seed);
+                let db = open_over(index_of(*tree, seed), spec, &disk, Duration::MAX, seed);
                 let table = table(&db);
                 let transactions = transactions_of(mix);
                 let run = interleaved::run(&db, &table, mix, seed, transactions, 4)
@@ -200,7 +208,13 @@ fn transactions_over_every_tree_are_serializable() {
                 assert!(run.committed > 50, "{context}: {} commits", run.committed);
             }
             let disk = SimDisk::new().with_yields(seed);
-            let db = open_over(*tree, spec, &disk, Duration::from_millis(1), seed);
+            let db = open_over(
+                index_of(*tree, seed),
+                spec,
+                &disk,
+                Duration::from_millis(1),
+                seed,
+            );
             let table = table(&db);
             let run = threads::run::<Sound>(&db, &table, Mix::PHANTOMS, seed, 1000, 4)
                 .unwrap_or_else(|error| panic!("{tree}, {spec}, seed {seed}: {error}"));

@@ -1,12 +1,13 @@
 //! A database: tables, sessions, and its end.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use crossbeam_utils::CachePadded;
-use namiki_index::TreeKind;
+use namiki_index::IndexKind;
 use namiki_log::LogCounters;
 use namiki_platform::disk::{DirLock, Disk};
 use namiki_platform::{Epoch, WorkerId};
@@ -68,11 +69,26 @@ pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
-    pub(crate) tree: TreeKind,
+    pub(crate) indexes: Indexes,
     pub(crate) recovery: RecoveryReport,
     pub(crate) catalogue: Mutex<Catalogue>,
     pub(crate) pools: [CachePadded<Mutex<Vec<Session>>>; POOLS],
     pub(crate) next_worker: AtomicU16,
+}
+
+/// Which index each table has, in this opening of the database.
+#[derive(Clone, Default)]
+pub(crate) struct Indexes {
+    /// Of tables with these names.
+    pub(crate) by_name: BTreeMap<String, IndexKind>,
+    /// Of all others.
+    pub(crate) others: IndexKind,
+}
+
+impl Indexes {
+    pub(crate) fn of(&self, table: &str) -> IndexKind {
+        self.by_name.get(table).copied().unwrap_or(self.others)
+    }
 }
 
 /// What only changes of tables and the end of the database touch.
@@ -183,7 +199,8 @@ impl Database {
         // Durable before anybody can log a change of it.
         shared.write(&manifest)?;
         catalogue.manifest = manifest;
-        let space = Arc::new(Space::new(info, shared.tree, shared.engine.owner));
+        let index = shared.indexes.of(name);
+        let space = Arc::new(Space::new(info, index, shared.engine.owner));
         shared.engine.spaces.lock().push(Arc::clone(&space));
         Ok(Table::new(space))
     }

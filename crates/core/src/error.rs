@@ -132,6 +132,17 @@ pub enum Error {
         /// The table's name.
         table: String,
     },
+    /// The table's index keeps no order, so no range of it can be scanned. Open the database with an ordered
+    /// index for it, alone or beside the hash table: see
+    /// [`Builder::table_index`](crate::Builder::table_index). The transaction can go on.
+    #[error(
+        "table {table:?} has a hash index and cannot be scanned; open the database with an ordered index \
+         for it, such as bwtree+hash"
+    )]
+    Unordered {
+        /// The table's name.
+        table: String,
+    },
     /// A table cannot have this name.
     #[error("{name:?} cannot name a table: {why}")]
     TableName {
@@ -201,6 +212,9 @@ impl Error {
             IndexError::KeyLength { got, .. } => Self::KeyLength {
                 table: table.to_owned(),
                 len_bytes: got,
+            },
+            IndexError::Unordered => Self::Unordered {
+                table: table.to_owned(),
             },
             ref other => unreachable!("records' addresses fit every index: {other}"),
         }

@@ -48,7 +48,7 @@ pub use cc::planted;
 pub use codec::RecordFormat;
 pub use db::{Counters, Database};
 pub use error::{Conflict, Error, OpenError};
-pub use namiki_index::{Direction, TreeKind};
+pub use namiki_index::{Direction, IndexKind, TreeKind};
 pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, SequencerKind};
 pub use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 pub use open::Builder;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16};
 use std::time::Duration;
 
-use namiki_index::TreeKind;
+use namiki_index::IndexKind;
 use namiki_log::{
     CutRule, GenerationInfo, Log, LogConfig, Placement, Prepare, Retain, SequencerKind,
 };
@@ -28,7 +28,7 @@ use namiki_platform::disk::{DirLock, Disk, open_best};
 use parking_lot::Mutex;
 
 use crate::codec::RecordFormat;
-use crate::db::{Catalogue, Database, Shared};
+use crate::db::{Catalogue, Database, Indexes, Shared};
 use crate::engine::Engine;
 use crate::epoch::Epochs;
 use crate::error::OpenError;
@@ -47,7 +47,7 @@ pub struct Builder {
     spec: Spec,
     disk: Option<Arc<dyn Disk>>,
     create: bool,
-    tree: TreeKind,
+    indexes: Indexes,
     streams: Option<NonZeroU16>,
     group_wait_max: Duration,
     launch_from: Option<NonZeroU32>,
@@ -85,7 +85,7 @@ impl Default for Builder {
             spec: Spec::DEFAULT,
             disk: None,
             create: true,
-            tree: TreeKind::default(),
+            indexes: Indexes::default(),
             streams: None,
             group_wait_max: Duration::from_millis(1),
             launch_from: None,
@@ -130,10 +130,19 @@ impl Builder {
         self
     }
 
-    /// The index of all tables. Default: the default ordered tree.
+    /// The index of all tables that [`Builder::table_index`] does not name. Default: the default ordered
+    /// tree. Indexes are built when a database is opened, and may differ from one opening to the next.
     #[must_use]
-    pub fn index(mut self, tree: TreeKind) -> Self {
-        self.tree = tree;
+    pub fn index(mut self, index: impl Into<IndexKind>) -> Self {
+        self.indexes.others = index.into();
+        self
+    }
+
+    /// The index of one table, whether it exists or is created later. A table with a hash index cannot be
+    /// scanned ([`Error::Unordered`](crate::Error::Unordered)).
+    #[must_use]
+    pub fn table_index(mut self, table: impl Into<String>, index: impl Into<IndexKind>) -> Self {
+        self.indexes.by_name.insert(table.into(), index.into());
         self
     }
 
@@ -297,7 +306,7 @@ impl Builder {
         let spaces: Vec<_> = manifest
             .tables
             .iter()
-            .map(|info| Arc::new(Space::new(info.clone(), self.tree, owner)))
+            .map(|info| Arc::new(Space::new(info.clone(), self.indexes.of(&info.name), owner)))
             .collect();
         let wal_dir = dir.join("wal");
         let found = recovery::recover(&disk, &wal_dir, &manifest, &spaces, &self.recovery)?;
@@ -342,7 +351,7 @@ impl Builder {
             engine: Arc::new(engine),
             disk,
             dir: dir.to_owned(),
-            tree: self.tree,
+            indexes: self.indexes,
             recovery: found.report,
             catalogue: Mutex::new(Catalogue {
                 manifest,

@@ -9,11 +9,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use namiki_index::LeafVersion;
+use namiki_index::{Inserted, LeafVersion};
 
 use crate::cc::{Before, Seen};
 use crate::record::RecordRef;
-use crate::space::{Space, TableId};
+use crate::space::{Insertion, Space, TableId};
 
 /// Up to this many writes are looked for one by one.
 const LINEAR_WRITES: usize = 16;
@@ -318,11 +318,7 @@ impl Sets {
     /// The transaction itself has added a key to a leaf: gaps that it had read there stay good if
     /// nobody else had changed the leaf's keys before. Returns whether there were any: then the
     /// new record has to be read in their place.
-    pub(crate) fn own_insert(
-        &mut self,
-        space: &Arc<Space>,
-        inserted: &namiki_index::Inserted,
-    ) -> bool {
+    pub(crate) fn own_insert(&mut self, space: &Arc<Space>, inserted: &Insertion) -> bool {
         if self.gaps.is_empty() {
             return false;
         }
@@ -331,11 +327,15 @@ impl Sets {
     }
 
     /// The same for the table at a position in [`Sets::spaces`].
-    pub(crate) fn own_insert_in(
-        &mut self,
-        space: usize,
-        inserted: &namiki_index::Inserted,
-    ) -> bool {
+    pub(crate) fn own_insert_in(&mut self, space: usize, inserted: &Insertion) -> bool {
+        let mut kept = self.keep_gaps(space, &inserted.leaf);
+        if let Some(scanned) = &inserted.scanned {
+            kept |= self.keep_gaps(space, scanned);
+        }
+        kept
+    }
+
+    fn keep_gaps(&mut self, space: usize, inserted: &Inserted) -> bool {
         let mut kept = false;
         for gap in &mut self.gaps {
             if gap.leaf == inserted.before && gap.space == space {

@@ -6,7 +6,8 @@
 //!
 //! The new record enters the index locked, and is unlocked with the leaf's rts as its own: whoever
 //! has read the gap before, at a stamp up to that rts, stays ahead of whoever fills it
-//! (see `cc`, phantoms).
+//! (see `cc`, phantoms). Where look-ups and scans go to different parts of an index, it is unlocked when it
+//! is in both, with the larger rts.
 #![expect(unsafe_code, reason = "turns the index's payloads back into records")]
 
 use std::fmt;
@@ -14,8 +15,8 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_index::{
-    IndexError, Inserted, KeyKind, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
-    ScanRange, Tree, TreeKind,
+    Added, Index, IndexError, IndexKind, Inserted, KeyKind, LeafVersion, Lookup, PointIndex,
+    ScanItem, ScanRange,
 };
 use namiki_platform::Stamp;
 use serde::{Deserialize, Serialize};
@@ -63,7 +64,7 @@ impl Owner {
 pub(crate) struct Space {
     pub(crate) info: TableInfo,
     pub(crate) owner: Owner,
-    tree: Tree,
+    index: Index,
     arena: Arena,
 }
 
@@ -83,9 +84,18 @@ pub(crate) enum Placed {
     /// The key got this record, which is absent and **locked**; `rts` is the rts of the leaf.
     New {
         record: RecordRef,
-        inserted: Inserted,
+        inserted: Insertion,
         rts: u64,
     },
+}
+
+/// What the insert of a record did to the leaves that transactions may have read.
+#[derive(Clone, Copy)]
+pub(crate) struct Insertion {
+    /// To that of look-ups, and of scans too unless it is the other.
+    pub(crate) leaf: Inserted,
+    /// To that of scans, where look-ups go elsewhere.
+    pub(crate) scanned: Option<Inserted>,
 }
 
 /// One step of [`Space::scan`].
@@ -97,7 +107,7 @@ pub(crate) enum Step<'a> {
 }
 
 impl Space {
-    pub(crate) fn new(info: TableInfo, tree: TreeKind, owner: Owner) -> Self {
+    pub(crate) fn new(info: TableInfo, index: IndexKind, owner: Owner) -> Self {
         let keys = if info.fixed_keys {
             KeyKind::Fixed8
         } else {
@@ -106,7 +116,7 @@ impl Space {
         Self {
             info,
             owner,
-            tree: Tree::new(tree, keys),
+            index: Index::new(index, keys),
             arena: Arena::default(),
         }
     }
@@ -120,18 +130,18 @@ impl Space {
 
     /// The key's record, or the leaf that says that it has none.
     pub(crate) fn find(&self, key: &[u8]) -> Result<Result<RecordRef, LeafVersion>, IndexError> {
-        Ok(Self::found(self.tree.get(key)?))
+        Ok(Self::found(self.index.get(key)?))
     }
 
     /// Whether the table can hold the key.
     #[inline]
     pub(crate) fn check_key(&self, key: &[u8]) -> Result<(), IndexError> {
-        self.tree.key_kind().check(key)
+        self.index.key_kind().check(key)
     }
 
     /// Looks keys up together. What was found, [`Space::found`] tells.
     pub(crate) fn find_all(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
-        self.tree.get_many(keys, out)
+        self.index.get_many(keys, out)
     }
 
     /// The record that a look-up in a table's index found, or the leaf that says that there is none.
@@ -145,7 +155,7 @@ impl Space {
 
     /// The key's record; where there is none, a new one with the protocol word `locked`.
     pub(crate) fn place(&self, key: &[u8], locked: u64) -> Result<Placed, IndexError> {
-        match self.tree.get(key)? {
+        match self.index.get(key)? {
             Lookup::Found(payload) => Ok(Placed::Found(Self::record(payload))),
             Lookup::Missing(_) => self.place_missing(key, locked),
         }
@@ -154,21 +164,18 @@ impl Space {
     /// The same for a key that was not there a moment ago.
     pub(crate) fn place_missing(&self, key: &[u8], locked: u64) -> Result<Placed, IndexError> {
         let fresh = self.arena.record(self.info.inline_bytes, locked);
-        match self.tree.insert(key, fresh.address())? {
-            namiki_index::InsertOutcome::Exists(payload) => {
+        match self.index.add(key, fresh.address())? {
+            Added::Exists(payload) => {
                 // Somebody was faster.
                 // SAFETY: it is absent as it was made, and the index has not taken its address.
                 unsafe { self.arena.take_back(fresh) };
                 Ok(Placed::Found(Self::record(payload)))
             }
-            namiki_index::InsertOutcome::Inserted(inserted) => {
-                let rts = self.tree.leaf_rts(inserted.after.leaf);
-                Ok(Placed::New {
-                    record: fresh,
-                    inserted,
-                    rts,
-                })
-            }
+            Added::New { leaf, scanned, rts } => Ok(Placed::New {
+                record: fresh,
+                inserted: Insertion { leaf, scanned },
+                rts,
+            }),
         }
     }
 
@@ -197,16 +204,21 @@ impl Space {
         record.word().store(published, Ordering::Release);
     }
 
+    /// Whether the table's keys are in an order, so that ranges of them can be scanned.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.index.kind().is_ordered()
+    }
+
     /// Puts loose records of this table into the index, which is empty, by keys that come in their
-    /// order. The end of a replay, while nobody else uses the table.
+    /// order, if the table has one. The end of a replay, while nobody else uses the table.
     pub(crate) fn fill<B: AsRef<[u8]>>(
         &self,
-        sorted: impl IntoIterator<Item = (B, RecordRef)>,
+        entries: impl IntoIterator<Item = (B, RecordRef)>,
     ) -> Result<(), IndexError> {
-        let entries = sorted
+        let entries = entries
             .into_iter()
             .map(|(key, record)| (key, record.address()));
-        self.tree.bulk_load(entries).map(|_| ())
+        self.index.fill(entries).map(|_| ())
     }
 
     /// Visits the records in a range of keys, leaf by leaf.
@@ -215,7 +227,7 @@ impl Space {
         range: ScanRange<'_>,
         mut visit: impl FnMut(Step<'_>) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        self.tree.scan(range, |item| match item {
+        self.index.scan(range, |item| match item {
             ScanItem::Leaf(version) => visit(Step::Leaf(version)),
             ScanItem::Entry(key, payload) => visit(Step::Entry(key, Self::record(payload))),
         })
@@ -224,12 +236,12 @@ impl Space {
     /// Raises the leaf's rts to at least `rts`, and then tells whether its keys are still those
     /// that `seen` stands for.
     pub(crate) fn extend_leaf(&self, seen: LeafVersion, rts: u64) -> bool {
-        self.tree.raise_and_check(seen, rts)
+        self.index.raise_and_check(seen, rts)
     }
 
     /// The bytes of the index and of the records, boxed payloads left out.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes() + self.arena.bytes()
+        self.index.memory_bytes() + self.arena.bytes()
     }
 }
 

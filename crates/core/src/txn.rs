@@ -9,7 +9,7 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use namiki_index::{Inserted, Lookup, ScanRange};
+use namiki_index::{Lookup, ScanRange};
 use namiki_log::Stream;
 use namiki_platform::{Stamp, WorkerId};
 use smallvec::SmallVec;
@@ -22,7 +22,7 @@ use crate::error::{Conflict, Error};
 use crate::recent::Recent;
 use crate::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::sets::{Mark, Pending, Read, Sets};
-use crate::space::{Placed, Space, Step};
+use crate::space::{Insertion, Placed, Space, Step};
 use crate::spec::LockRelease;
 use crate::ticket::{self, Ticket};
 
@@ -339,7 +339,7 @@ impl Transaction {
     fn placed(
         &mut self,
         placed: Placed,
-        own_insert: impl FnOnce(&mut Sets, &Inserted) -> bool,
+        own_insert: impl FnOnce(&mut Sets, &Insertion) -> bool,
     ) -> RecordRef {
         match placed {
             Placed::Found(record) => record,

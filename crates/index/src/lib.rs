@@ -1,12 +1,17 @@
 //! Concurrent indexes from byte-string keys to eight-byte payloads.
 //!
 //! Two traits, [`PointIndex`] and [`OrderedIndex`], are what the engine is written against; [`Tree`]
-//! chooses an implementation at run time and calls it without a virtual call: the
-//! [Bw-tree](bwtree::BwTree) of the paper or the [B-link tree](blink::BlinkTree).
-//! [Bw-tree](bwtree::BwTree) of the paper or a [BzTree](bztree::BzTree).
-//! chooses an implementation of the latter at run time and calls it without a virtual call. So far there
-//! is one, the [Bw-tree](bwtree::BwTree) of the paper. The [hash table](hash::HashIndex) is for keys that
-//! are never scanned; [`Index`] is either, or both together.
+//! chooses an implementation of the latter at run time and calls it without a virtual call:
+//!
+//! | tree | a word about it |
+//! |---|---|
+//! | [Bw-tree](bwtree::BwTree) | deltas on pages behind a mapping table; its variants too |
+//! | [BzTree](bztree::BzTree) | multi-word compare-and-swap in the nodes, append or in place |
+//! | [Masstree](masstree::Masstree) | a trie of B+-trees over eight-byte slices |
+//! | [B-link tree](blink::BlinkTree) | latched writers, latch-free readers |
+//!
+//! The [hash table](hash::HashIndex) is for keys that are never scanned; [`Index`] is either, or both
+//! together.
 //!
 //! Every index also reports a [`LeafVersion`] with each answer that depends on *absent* keys, and
 //! keeps a stamp beside it, so that transactions can rule out phantoms without locks.
@@ -14,10 +19,9 @@
 //! Paper: bwtree §3, §4
 
 pub mod blink;
-pub mod bwtree;
-pub mod bztree;
 mod both;
 pub mod bwtree;
+pub mod bztree;
 mod choice;
 #[doc(hidden)]
 pub mod contract;

@@ -2,8 +2,12 @@
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, fence};
+#[cfg(loom)]
+pub(crate) use loom::sync::{RwLock, RwLockReadGuard};
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, fence};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{RwLock, RwLockReadGuard};
 
 /// Marks a place where one `SeqCst` access must stand before the next in the single total order.
 ///
@@ -18,14 +22,6 @@ pub(crate) fn total_order() {
 /// One turn of waiting for another thread that is about to finish: `turn` counts them.
 #[cold]
 pub(crate) fn wait(turn: u32) {
-#[cfg(loom)]
-pub(crate) use loom::sync::{RwLock, RwLockReadGuard};
-#[cfg(not(loom))]
-pub(crate) use std::sync::{RwLock, RwLockReadGuard};
-
-/// One more turn of a thread that waits for another to end a few instructions; `turn` counts them.
-#[inline]
-pub(crate) fn pause(turn: u32) {
     #[cfg(loom)]
     {
         let _ = turn;
@@ -36,10 +32,6 @@ pub(crate) fn pause(turn: u32) {
         std::hint::spin_loop();
     } else {
         // It may have lost its processor.
-    if turn < 100 {
-        std::hint::spin_loop();
-    } else {
-        // Whoever it is has lost the processor.
         std::thread::yield_now();
     }
 }

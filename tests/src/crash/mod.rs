@@ -27,8 +27,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namiki::{
-    Builder, Database, Error, Layout, Logging, OpenError, Prepare, RecordFormat, ReplayOrder, Spec,
-    Table, TreeKind,
+    Builder, Database, Error, IndexKind, Layout, Logging, OpenError, Prepare, RecordFormat,
+    ReplayOrder, Spec, Table, TreeKind,
 };
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
@@ -61,8 +61,8 @@ pub struct Setup {
     pub group_wait_ms: Option<u64>,
     /// Whether each commit closes an epoch; otherwise the first one never ends.
     pub epochs: bool,
-    /// The tree of every table.
-    pub tree: TreeKind,
+    /// The index of every table.
+    pub index: IndexKind,
 }
 
 impl Setup {
@@ -81,7 +81,7 @@ impl Setup {
             recovery_threads: 1,
             group_wait_ms: None,
             epochs: random.chance(0.5),
-            tree: any_tree(random),
+            index: any_index(random),
         }
     }
 
@@ -112,7 +112,7 @@ impl Setup {
             recovery_threads: 1 + random.below(2) as u16,
             group_wait_ms: None,
             epochs: random.chance(0.5),
-            tree: any_tree(random),
+            index: any_index(random),
         }
     }
 
@@ -121,7 +121,7 @@ impl Setup {
         let some = |count: u16| NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN);
         let builder = Database::builder()
             .spec(self.spec)
-            .index(self.tree)
+            .index(self.index)
             .streams(some(self.streams))
             .disk(disk)
             // Where there are threads anyway, one more makes the segments.
@@ -163,8 +163,13 @@ impl Setup {
     }
 }
 
-fn any_tree(random: &mut Random) -> TreeKind {
-    TreeKind::ALL[random.index(TreeKind::ALL.len())]
+/// One that can be scanned, as what was recovered is.
+fn any_index(random: &mut Random) -> IndexKind {
+    let tree = TreeKind::ALL[random.index(TreeKind::ALL.len())];
+    match random.chance(0.7) {
+        true => IndexKind::Ordered(tree),
+        false => IndexKind::OrderedAndHash(tree),
+    }
 }
 
 fn is_single(spec: Spec) -> bool {

@@ -24,8 +24,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use namiki::{
-    Builder, Counters, Database, Error, Group, LogCounters, LogError, Logging, OpenError, Spec,
-    TreeKind, WorkerId,
+    Builder, Counters, Database, Error, Group, IndexKind, LogCounters, LogError, Logging,
+    OpenError, Spec, WorkerId,
 };
 use namiki_platform::arguments::whole;
 use namiki_platform::clock::process_cpu_ns;
@@ -103,9 +103,9 @@ pub(crate) struct TxnArgs {
     /// Protocol; may be repeated
     #[arg(long, value_name = "SPEC", value_parser = args::spec, default_value = "TT(NLR)+PWAL(auto)")]
     spec: Vec<Spec>,
-    /// Index of the table
-    #[arg(long, value_name = "TREE", default_value_t = TreeKind::default())]
-    index: TreeKind,
+    /// Index of the table: a tree, hash, or a tree's name with +hash behind
+    #[arg(long, value_name = "INDEX", default_value_t = IndexKind::default())]
+    index: IndexKind,
     #[command(flatten)]
     device: DeviceChoice,
     /// Numbers of threads, each with a session and a log stream of its own
@@ -272,6 +272,7 @@ impl TxnArgs {
             workload,
             records: self.records,
             value_bytes: self.value_bytes,
+            index: self.index,
             baseline: &baseline,
             threads: &measured.threads,
         };

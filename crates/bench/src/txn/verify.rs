@@ -9,11 +9,14 @@
 //!
 //! What the records hold is kept for the last of these: eight bytes for each.
 
-use namiki::Database;
+use std::ops::Range;
+
+use namiki::{Database, Error, IndexKind, Transaction};
 
 use super::done::Done;
 use super::last_writer::{Wrong, first_wrong};
 use super::load::Baseline;
+use super::payload::Payload;
 use super::tally::tally;
 use super::workload::{Records, Workload};
 use crate::error::BenchError;
@@ -26,6 +29,7 @@ pub(crate) struct Expected<'a> {
     pub(crate) workload: Workload,
     pub(crate) records: u64,
     pub(crate) value_bytes: u16,
+    pub(crate) index: IndexKind,
     pub(crate) baseline: &'a Baseline,
     pub(crate) threads: &'a [Done],
 }
@@ -63,7 +67,7 @@ impl Expected<'_> {
         let mut start = 0;
         while start < self.records {
             let end = self.records.min(start + BATCH_RECORDS);
-            let batch = db.transact(|tx| tx.scan(table, start..end))?;
+            let batch = db.transact(|tx| self.batch(tx, table, start..end))?;
             if batch.len() as u64 != end - start {
                 let count = batch.len();
                 return failed(format!("{count} of the records {start} to {end} are there"));
@@ -78,6 +82,25 @@ impl Expected<'_> {
             start = end;
         }
         Ok(tags)
+    }
+
+    /// The records of some keys, by a scan where the index has an order.
+    fn batch(
+        &self,
+        tx: &mut Transaction,
+        table: &Records,
+        keys: Range<u64>,
+    ) -> Result<Vec<(u64, Payload)>, Error> {
+        if self.index.is_ordered() {
+            return tx.scan(table, keys);
+        }
+        let mut found = Vec::with_capacity(BATCH_RECORDS as usize);
+        for key in keys {
+            if let Some(payload) = tx.get(table, &key)? {
+                found.push((key, payload));
+            }
+        }
+        Ok(found)
     }
 
     fn check_writers(&self, found: &[u64]) -> Result<(), BenchError> {
@@ -143,17 +166,27 @@ mod tests {
     struct Stored {
         db: Database,
         records: Records,
+        index: IndexKind,
         _dir: tempfile::TempDir,
     }
 
     impl Stored {
         fn new(table: &[u64]) -> Self {
+            Self::with_index(table, IndexKind::default())
+        }
+
+        fn with_index(table: &[u64], index: IndexKind) -> Self {
             let dir = tempfile::tempdir().unwrap();
             let spec = "TT(NLR)+NOLOG".parse().unwrap();
-            let db = Database::builder().spec(spec).open(dir.path()).unwrap();
+            let builder = Database::builder().spec(spec).index(index);
+            let db = builder.open(dir.path()).unwrap();
             let records = db.table("records").unwrap();
-            let _dir = dir;
-            let stored = Self { db, records, _dir };
+            let stored = Self {
+                db,
+                records,
+                index,
+                _dir: dir,
+            };
             for (key, tag) in (0..).zip(table) {
                 stored.put(key, *tag, 8);
             }
@@ -168,23 +201,28 @@ mod tests {
 
         /// What the check of it says.
         fn found(&self, history: &History) -> Result<Found, String> {
-            with_expected(history, |expected| {
+            with_expected(history, self.index, |expected| {
                 explain(expected.check(&self.db, &self.records))
             })
         }
 
         fn recovers(&self, history: &History, before: &Found) -> Result<(), String> {
-            with_expected(history, |expected| {
+            with_expected(history, self.index, |expected| {
                 explain(expected.check_recovered(&self.db, &self.records, before))
             })
         }
     }
 
-    fn with_expected<T>(history: &History, run: impl FnOnce(Expected<'_>) -> T) -> T {
+    fn with_expected<T>(
+        history: &History,
+        index: IndexKind,
+        run: impl FnOnce(Expected<'_>) -> T,
+    ) -> T {
         run(Expected {
             workload: history.workload,
             records: RECORDS,
             value_bytes: 8,
+            index,
             baseline: &Baseline::Loaded(history.workload),
             threads: &history.threads,
         })
@@ -201,9 +239,11 @@ mod tests {
     fn an_honest_run_passes_before_and_after_recovery() {
         for workload in ALL {
             let history = History::play(workload, 2, 50);
-            let stored = Stored::new(&history.table());
-            let before = stored.found(&history).unwrap();
-            stored.recovers(&history, &before).unwrap();
+            for index in [IndexKind::default(), IndexKind::Hash] {
+                let stored = Stored::with_index(&history.table(), index);
+                let before = stored.found(&history).unwrap();
+                stored.recovers(&history, &before).unwrap();
+            }
         }
     }
 

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use crossbeam_utils::CachePadded;
 use namiki_index::IndexError;
 use namiki_platform::Stamp;
+use namiki_platform::hash::hash_of;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
@@ -155,28 +156,6 @@ impl PartialEq for Hashed {
 }
 
 impl Eq for Hashed {}
-
-/// Folds the bytes, eight at a time, into one number by multiplications of double width.
-fn hash_of(seed: u64, key: &[u8]) -> u64 {
-    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-    let fold = |hash: u64, word: u64| {
-        let product = u128::from(hash ^ word) * u128::from(MULTIPLIER);
-        (product as u64 ^ (product >> 64) as u64).wrapping_mul(MULTIPLIER)
-    };
-    let (words, rest) = key.as_chunks::<8>();
-    let mut hash = fold(seed, key.len() as u64);
-    for word in words {
-        hash = fold(hash, u64::from_le_bytes(*word));
-    }
-    if !rest.is_empty() {
-        let mut word = [0; 8];
-        word[..rest.len()].copy_from_slice(rest);
-        hash = fold(hash, u64::from_le_bytes(word));
-    }
-    // Once more, or keys that follow each other would share their low bits.
-    hash = (hash ^ hash >> 32).wrapping_mul(MULTIPLIER);
-    hash ^ hash >> 29
-}
 
 type Slot<K> = Option<(K, RecordRef)>;
 
@@ -337,7 +316,12 @@ impl<'a, K: Kept> Map<'a, K> {
         bytes: impl Fn(K) -> B,
     ) -> Result<(), OpenError> {
         let space = self.space;
-        let mut keys = merge(self.sorted(threads, &watch)?);
+        let ordered = space.is_ordered();
+        let runs = self.runs(threads, ordered, &watch)?;
+        let mut keys: Box<dyn Iterator<Item = (K, RecordRef)>> = match ordered {
+            true => Box::new(merge(runs)),
+            false => Box::new(runs.into_iter().flatten()),
+        };
         let (mut passed, mut watched) = (0, Ok(()));
         let keys = std::iter::from_fn(|| {
             passed += 1;
@@ -354,10 +338,11 @@ impl<'a, K: Kept> Map<'a, K> {
         })
     }
 
-    /// All keys with their records, in runs that are each sorted.
-    fn sorted(
+    /// All keys with their records, in runs, each of which is sorted if the keys are to be in order.
+    fn runs(
         self,
         threads: usize,
+        ordered: bool,
         watch: &(impl Fn() -> Result<(), OpenError> + Sync),
     ) -> Result<Vec<Vec<(K, RecordRef)>>, OpenError> {
         let keys: usize = self.shards.iter().map(|it| it.slots.lock().used).sum();
@@ -382,7 +367,9 @@ impl<'a, K: Kept> Map<'a, K> {
                 if run.is_empty() {
                     return Ok(());
                 }
-                run.sort_unstable();
+                if ordered {
+                    run.sort_unstable();
+                }
                 runs.lock().push(run);
             }
         };
@@ -412,14 +399,14 @@ mod tests {
     use std::ops::ControlFlow;
     use std::sync::atomic::AtomicU32;
 
-    use namiki_index::{ScanRange, TreeKind};
+    use namiki_index::{IndexKind, ScanRange};
     use namiki_platform::random::Random;
 
     use super::*;
     use crate::cc::TicToc;
     use crate::space::{Owner, Step, TableId, TableInfo};
 
-    fn space(fixed_keys: bool) -> Space {
+    fn space(fixed_keys: bool, index: IndexKind) -> Space {
         let info = TableInfo {
             id: TableId(0),
             name: String::new(),
@@ -428,7 +415,7 @@ mod tests {
             fixed_keys,
             inline_bytes: 8,
         };
-        Space::new(info, TreeKind::default(), Owner::new())
+        Space::new(info, index, Owner::new())
     }
 
     fn key(number: u64, fixed: bool) -> Vec<u8> {
@@ -441,7 +428,11 @@ mod tests {
         key
     }
 
-    fn contents(space: &Space) -> Vec<(Vec<u8>, Stamp, Option<Vec<u8>>)> {
+    /// The keys in their order, with what their records hold. Of an index without an order, those of `keys`.
+    fn contents<'a>(
+        space: &Space,
+        keys: impl Iterator<Item = &'a Vec<u8>>,
+    ) -> Vec<(Vec<u8>, Stamp, Option<Vec<u8>>)> {
         let mut found = Vec::new();
         let visit = |step: Step<'_>| {
             if let Step::Entry(key, record) = step {
@@ -451,15 +442,28 @@ mod tests {
             }
             ControlFlow::Continue(())
         };
-        space.scan(ScanRange::all(), visit).unwrap();
+        if space.is_ordered() {
+            space.scan(ScanRange::all(), visit).unwrap();
+        } else {
+            let mut visit = visit;
+            for key in keys {
+                if let Ok(record) = space.find(key).unwrap() {
+                    let _ = visit(Step::Entry(key, record));
+                }
+            }
+        }
         found
     }
 
     #[test]
     fn threads_that_replay_the_same_keys_leave_the_newest_of_each_in_the_tree() {
-        for fixed in [false, true] {
+        let indexes = ["bwtree", "hash", "bwtree+hash"].map(|name| name.parse().unwrap());
+        for (fixed, index) in [false, true]
+            .into_iter()
+            .flat_map(|fixed| indexes.map(|index| (fixed, index)))
+        {
             for (keys, versions) in [(0, 0), (1, 50), (70_000, 200_000)] {
-                let space = space(fixed);
+                let space = space(fixed, index);
                 let latest = Latest::new(&space);
                 let mut random = Random::seeded(5);
                 let written: Vec<(Vec<u8>, u64)> = (1..=versions)
@@ -496,11 +500,12 @@ mod tests {
                     }
                 });
                 latest.build(2, || Ok(())).unwrap();
+                let found = contents(&space, expected.keys());
                 let expected: Vec<_> = expected
                     .into_iter()
                     .map(|(key, stamp)| (key, Stamp(stamp), Some(stamp.to_le_bytes().to_vec())))
                     .collect();
-                assert!(contents(&space) == expected, "{fixed} {keys}");
+                assert!(found == expected, "{index} {fixed} {keys}");
             }
         }
     }
@@ -508,7 +513,7 @@ mod tests {
     #[test]
     fn a_key_that_the_tree_cannot_hold_is_refused_when_it_comes() {
         for (fixed, key) in [(true, vec![0; 7]), (true, vec![]), (false, vec![0; 70_000])] {
-            let space = space(fixed);
+            let space = space(fixed, IndexKind::default());
             let version = Loaded {
                 key: &key,
                 value: None,
@@ -522,7 +527,7 @@ mod tests {
     fn whoever_watches_can_stop_the_building() {
         let numbers: Vec<_> = (0..100_000_u64).map(u64::to_be_bytes).collect();
         for calls in [0, 1, 2, 10] {
-            let space = space(true);
+            let space = space(true, IndexKind::default());
             let latest = Latest::new(&space);
             let versions: Vec<_> = numbers
                 .iter()
@@ -540,25 +545,6 @@ mod tests {
                     false => Err(OpenError::Interrupted),
                 });
             assert!(matches!(stopped, Err(OpenError::Interrupted)), "{calls}");
-        }
-    }
-
-    #[test]
-    fn hashes_of_keys_that_follow_each_other_are_spread() {
-        let mut random = Random::seeded(6);
-        for seed in [0, 1, 2, u64::MAX]
-            .into_iter()
-            .chain((0..20).map(|_| random.next_u64()))
-        {
-            let (mut shards, mut slots) = ([0_u32; SHARDS], [0_u32; 4096]);
-            for number in 0..1_u64 << 16 {
-                let hash = hash_of(seed, &number.to_be_bytes());
-                shards[(hash >> 56) as usize % SHARDS] += 1;
-                slots[hash as usize % 4096] += 1;
-            }
-            // 256 and 16 are to be expected.
-            assert!(shards.iter().all(|it| (150..400).contains(it)), "{seed:#x}");
-            assert!(slots.iter().all(|it| *it < 60), "{seed:#x}");
         }
     }
 }

@@ -14,7 +14,7 @@ use super::HashIndex;
 use super::bucket::slots;
 use super::keys::HashKey;
 use super::line::{Control, Line, SLOTS};
-use crate::sync::pause;
+use crate::sync::wait;
 use crate::{IndexError, Lookup};
 
 /// Look-ups whose misses overlap: about as many as a core keeps under way.
@@ -55,7 +55,7 @@ impl<K: HashKey> HashIndex<K> {
             {
                 return lookup;
             }
-            pause(turn);
+            wait(turn);
             turn += 1;
         }
     }

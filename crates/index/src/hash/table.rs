@@ -35,7 +35,7 @@ use super::lines::Lines;
 use super::overflow::Overflow;
 use super::stripes::Stripes;
 use crate::counters::{Counters, Event};
-use crate::sync::{AtomicU64, RwLock, pause, total_order};
+use crate::sync::{AtomicU64, RwLock, total_order, wait};
 
 /// A table without its keys' kind.
 pub(super) struct Table {
@@ -163,7 +163,7 @@ impl Table {
             // Each step goes where the last one showed; only if things change under us it goes on.
             turn += 1;
             if turn > 64 {
-                pause(turn);
+                wait(turn);
             }
         }
     }
@@ -178,7 +178,7 @@ impl Table {
                 return Bucket::locked(&self.overflow, place, line, control);
             }
             self.counters.add(Event::CasMiss);
-            pause(turn);
+            wait(turn);
             turn += 1;
         }
     }
@@ -195,7 +195,7 @@ impl Table {
             if !control.is_locked() && line.try_lock(control) {
                 return Some(Bucket::locked(&self.overflow, place, line, control));
             }
-            pause(turn);
+            wait(turn);
             turn += 1;
         }
     }
