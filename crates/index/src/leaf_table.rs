@@ -63,6 +63,15 @@ impl LeafMark {
         }
     }
 
+    /// The mark for a copy of the leaf that takes its place, made with the leaf locked: to be published
+    /// when the copy is complete.
+    pub(crate) fn copy(&self) -> Self {
+        Self {
+            number: self.number,
+            counter: AtomicU64::new(self.counter.load(Ordering::Relaxed)),
+        }
+    }
+
     /// The key set is about to change, or to be seen changed: call with the leaf locked, before the
     /// lock is released.
     #[inline]

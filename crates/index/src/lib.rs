@@ -20,6 +20,7 @@
 
 pub mod blink;
 mod both;
+pub mod art;
 pub mod bwtree;
 pub mod bztree;
 mod choice;

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use crate::blink::{FixedBlinkTree, VariableBlinkTree};
 use crate::bwtree::{Both, BwConfig, BwTree, FixedBwTree, InChain, SplitHead, VariableBwTree};
 use crate::bztree::{Append, FixedBzTree, InPlace, VariableBzTree};
+use crate::art::{ArtConfig, FixedArtTree, VariableArtTree};
+use crate::bwtree::{BwConfig, FixedBwTree, VariableBwTree};
 use crate::key::{Fixed8, Key, Variable};
 use crate::masstree::{FixedMasstree, VariableMasstree};
 use crate::{
@@ -119,6 +121,8 @@ trees! { $
     Masstree = "masstree": MasstreeFixed8(FixedMasstree), MasstreeVariable(VariableMasstree);
     /// The B-link tree: latched writers, readers without latches.
     Blink = "blink": BlinkFixed8(FixedBlinkTree), BlinkVariable(VariableBlinkTree);
+    /// The adaptive radix tree with optimistic lock coupling.
+    Art = "art": ArtFixed8(FixedArtTree), ArtVariable(VariableArtTree);
 }
 
 impl Tree {
@@ -128,6 +132,17 @@ impl Tree {
         match keys {
             KeyKind::Fixed8 => Self::BwtreeFixed8(FixedBwTree::new(config)),
             KeyKind::Variable => Self::BwtreeVariable(VariableBwTree::new(config)),
+        }
+    }
+}
+
+impl Tree {
+    /// An empty adaptive radix tree with the given sizes.
+    #[must_use]
+    pub fn art(keys: KeyKind, config: ArtConfig) -> Self {
+        match keys {
+            KeyKind::Fixed8 => Self::ArtFixed8(FixedArtTree::new(config)),
+            KeyKind::Variable => Self::ArtVariable(VariableArtTree::new(config)),
         }
     }
 }

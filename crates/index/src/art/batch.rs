@@ -1,0 +1,126 @@
+//! Many lookups at once: their cache misses overlap.
+//!
+//! A batch goes down the tree together, each lane one node at a time: when a lane knows its next node it
+//! asks for the cache lines it will need there, and it is the next lane's turn. A lane that meets a
+//! change takes the ordinary way.
+//!
+//! Paper: bwtree [3] (ART, Search, many at a time)
+
+use crossbeam_epoch::{self as epoch, Guard};
+
+use super::ArtTree;
+use super::link::Link;
+use super::path::{ArtKey, Progress, Target};
+use super::search::{At, Next, Reached};
+use crate::{IndexError, Lookup};
+
+/// Lookups that go down together: about as many misses as a core keeps under way.
+const LANES: usize = 16;
+
+/// Where a lookup is on its way.
+enum Stage<'g, K> {
+    /// A node was searched; the link found there is being fetched.
+    Link(At<'g, K>, Link),
+    /// The answer.
+    Done(Lookup),
+}
+
+struct Lane<'k, 'g, K: ArtKey> {
+    key: K::Ref<'k>,
+    progress: Progress,
+    stage: Stage<'g, K>,
+}
+
+impl<K: ArtKey> ArtTree<K> {
+    pub(super) fn get_batch(
+        &self,
+        keys: &[&[u8]],
+        out: &mut Vec<Lookup>,
+    ) -> Result<(), IndexError> {
+        out.clear();
+        for key in keys {
+            K::parse(key)?;
+        }
+        out.reserve(keys.len());
+        for batch in keys.chunks(LANES) {
+            self.get_lanes(batch, out, &epoch::pin())?;
+        }
+        Ok(())
+    }
+
+    fn get_lanes<'g>(
+        &self,
+        keys: &[&[u8]],
+        out: &mut Vec<Lookup>,
+        guard: &'g Guard,
+    ) -> Result<(), IndexError> {
+        let mut lanes: Vec<Lane<'_, 'g, K>> = Vec::with_capacity(LANES);
+        for key in keys {
+            let key = K::parse(key)?;
+            let stage = match self.first(guard) {
+                Some(top) => self.fetch(top, key),
+                None => unreachable!("the top does not become obsolete"),
+            };
+            lanes.push(Lane {
+                key,
+                progress: Progress::default(),
+                stage,
+            });
+        }
+        let mut going = true;
+        while going {
+            going = false;
+            for lane in &mut lanes {
+                if let Stage::Link(at, link) = &lane.stage {
+                    going = true;
+                    lane.stage = self.step(at, *link, lane.key, &mut lane.progress, guard);
+                }
+            }
+        }
+        out.extend(lanes.iter().filter_map(|lane| match lane.stage {
+            Stage::Done(lookup) => Some(lookup),
+            Stage::Link(..) => None,
+        }));
+        Ok(())
+    }
+
+    /// Searches a node and asks for what is below.
+    fn fetch<'g>(&self, at: At<'g, K>, key: K::Ref<'_>) -> Stage<'g, K> {
+        let link = at.node.find(at.rank);
+        self.prefetch(link, Target::At(key));
+        Stage::Link(at, link)
+    }
+
+    /// One lane, one node.
+    fn step<'g>(
+        &self,
+        at: &At<'g, K>,
+        link: Link,
+        key: K::Ref<'_>,
+        progress: &mut Progress,
+        guard: &'g Guard,
+    ) -> Stage<'g, K> {
+        match Self::follow(at, link, Target::At(key), progress) {
+            Some(Next::Node(next)) => self.fetch(next, key),
+            Some(Next::Leaf(reached)) => Stage::Done(self.answer(Some(reached), key, guard)),
+            None => Stage::Done(self.answer(None, key, guard)),
+        }
+    }
+
+    /// The answer of the leaf reached, or of the one that a search of its own finds.
+    fn answer<'g>(
+        &self,
+        mut reached: Option<Reached<'g, K>>,
+        key: K::Ref<'_>,
+        guard: &'g Guard,
+    ) -> Lookup {
+        let mut turn = 0;
+        loop {
+            if let Some(lookup) = reached.and_then(|reached| Self::look(&reached, key)) {
+                return lookup;
+            }
+            self.restart(&mut turn);
+            reached = self.try_leaf(Target::At(key), &mut (), guard);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! A leaf has few records left: it is merged into a neighbour, and the bound between them goes.
+//!
+//! The leaf and its neighbour lie on both sides of a bound of the leaf's own node. The neighbour may lie
+//! deeper, as the first or last leaf of the next child; its range grows, so all nodes down to it change
+//! their versions (A1). A node that is left with one child is replaced by that child (the paper's path
+//! merge: here the path above need not change, as every node has all of its path); one with few children
+//! by a smaller one. An empty leaf is always merged, so an emptied tree is one leaf.
+//!
+//! Paper: bwtree [3] (ART, Delete)
+#![expect(unsafe_code, reason = "retires what was replaced")]
+
+use crossbeam_epoch::Guard;
+
+use super::inner::{self, Child};
+use super::leaf;
+use super::link::Kind;
+use super::path::{ArtKey, BEFORE, BEHIND, Progress, Target};
+use super::search::{At, Next, Reached, Step};
+use super::split::lock_all;
+use super::ArtTree;
+use crate::counters::Event;
+
+/// What an attempt came to.
+enum Attempt {
+    /// Nothing is to be done.
+    Enough,
+    /// Something was done: the leaf that covers the key now may have few records, too.
+    Done,
+    /// Something has changed meanwhile.
+    Lost,
+}
+
+/// The neighbour of a leaf, and the nodes between it and the leaf's own node.
+struct Neighbour<'g, K> {
+    between: Vec<Step<'g, K>>,
+    reached: Reached<'g, K>,
+    is_right: bool,
+}
+
+impl<K: ArtKey> ArtTree<K> {
+    /// Merges the leaf that covers a key while it has few records and a neighbour with room.
+    #[cold]
+    pub(super) fn merge_if_few(&self, key: K::Ref<'_>, guard: &Guard) {
+        let mut turn = 0;
+        loop {
+            match self.try_merge(key, guard) {
+                Attempt::Enough => return,
+                Attempt::Done => turn = 0,
+                Attempt::Lost => self.restart(&mut turn),
+            }
+        }
+    }
+
+    fn try_merge(&self, key: K::Ref<'_>, guard: &Guard) -> Attempt {
+        let mut way = Vec::new();
+        let reached = self.leaf(Target::At(key), &mut way, guard);
+        let leaf = reached.leaf;
+        let few = leaf.count();
+        if few > self.config.leaf_min() {
+            return Attempt::Enough;
+        }
+        let [.., step] = &way[..] else {
+            unreachable!("a way begins at the top")
+        };
+        if way.len() == 1 {
+            return self.make_bucket(step, &reached, guard);
+        }
+        let children = step.node.children();
+        if !step.node.lock().check(step.version) {
+            return Attempt::Lost;
+        }
+        let Some(at) = children.iter().position(|child| child.link == step.link) else {
+            return Attempt::Lost;
+        };
+        let Some(neighbour) = Self::neighbour(step, &children, at) else {
+            return Attempt::Lost;
+        };
+        let other = neighbour.reached.leaf;
+        let fits = !other.is_block() && few + other.count() <= self.config.merged_max();
+        if few > 0 && !fits {
+            return self.make_bucket(step, &reached, guard);
+        }
+        self.merge(&way, &reached, children, at, &neighbour, guard)
+    }
+
+    /// The leaf on the other side of the bound right of child `at`, or left of the last child.
+    fn neighbour<'g>(
+        step: &Step<'g, K>,
+        children: &[Child],
+        at: usize,
+    ) -> Option<Neighbour<'g, K>> {
+        let is_right = at + 1 < children.len();
+        let mut link = children[if is_right { at + 1 } else { at - 1 }].link;
+        // The first or the last way down, whatever the nodes' paths are.
+        let rank = if is_right { BEFORE } else { BEHIND };
+        let mut above = At {
+            node: step.node,
+            version: step.version,
+            rank,
+        };
+        let mut between = Vec::new();
+        loop {
+            match Self::follow(&above, link, Target::Last, &mut Progress::default())? {
+                Next::Leaf(reached) => {
+                    return Some(Neighbour {
+                        between,
+                        reached,
+                        is_right,
+                    });
+                }
+                Next::Node(next) => {
+                    above = At { rank, ..next };
+                    link = above.node.find(rank);
+                    between.push(Step {
+                        node: above.node,
+                        version: above.version,
+                        rank,
+                        link,
+                    });
+                }
+            }
+        }
+    }
+
+    fn merge(
+        &self,
+        way: &[Step<'_, K>],
+        reached: &Reached<'_, K>,
+        mut children: Vec<Child>,
+        at: usize,
+        neighbour: &Neighbour<'_, K>,
+        guard: &Guard,
+    ) -> Attempt {
+        let [.., parent, step] = way else {
+            unreachable!("below the top and a node")
+        };
+        let node = step.node;
+        // The bound right of the leaf goes, or left of it.
+        if neighbour.is_right {
+            children[at].link = children[at + 1].link;
+            children.remove(at + 1);
+        } else {
+            children.remove(at);
+        }
+        let goes = children.len() == 1;
+        let shrinks = goes || children.len() < node.kind().least();
+        let mut above = None;
+        if shrinks {
+            match parent.node.lock().try_lock(parent.version) {
+                Some(locked) => above = Some(locked),
+                None => return Attempt::Lost,
+            }
+        }
+        let (gone, into) = (reached.leaf, neighbour.reached.leaf);
+        let (Some(mut own), Some(mut between), Some(mut gone_locked), Some(mut into_locked)) = (
+            node.lock().try_lock(step.version),
+            lock_all(&neighbour.between),
+            gone.lock().try_lock(reached.version),
+            into.lock().try_lock(neighbour.reached.version),
+        ) else {
+            return Attempt::Lost;
+        };
+        let (few, others) = (gone.count(), into.count());
+        let fits = !into.is_block() && few + others <= self.config.merged_max();
+        if few > self.config.leaf_min() || (few > 0 && !fits) {
+            return Attempt::Lost;
+        }
+        self.table.merge(gone.mark(), into.mark());
+        if few > 0 {
+            let mut items = Vec::with_capacity(few + others);
+            let (left, right) = if neighbour.is_right {
+                (gone, into)
+            } else {
+                (into, gone)
+            };
+            left.items(&mut items);
+            right.items(&mut items);
+            into.write(&items);
+        }
+        if shrinks {
+            let smaller = if goes {
+                children[0].link
+            } else {
+                inner::build::<K>(&node.path_bytes(), &children)
+            };
+            parent.node.replace(node.link(), smaller);
+            own.obsolete();
+            // SAFETY: obsolete from now on, and the one link to it was replaced.
+            unsafe { node.retire(guard) };
+        } else {
+            node.write(&children);
+        }
+        gone_locked.obsolete();
+        // SAFETY: obsolete from now on; the one link to it went with the bound, the number with
+        // `table.merge`, the records to the neighbour.
+        unsafe { gone.retire(guard) };
+        for locked in between.iter_mut().chain(&mut above) {
+            locked.changed();
+        }
+        own.changed();
+        into_locked.changed();
+        self.counters.add(Event::Merge);
+        Attempt::Done
+    }
+
+    /// A block with few records, which cannot be merged, becomes a bucket.
+    fn make_bucket(&self, step: &Step<'_, K>, reached: &Reached<'_, K>, guard: &Guard) -> Attempt {
+        let old = reached.leaf;
+        if !old.is_block() {
+            return Attempt::Enough;
+        }
+        let (Some(mut above), Some(mut locked)) = (
+            step.node.lock().try_lock(step.version),
+            old.lock().try_lock(reached.version),
+        ) else {
+            return Attempt::Lost;
+        };
+        let mut items = Vec::new();
+        old.items(&mut items);
+        let new = leaf::build::<K>(Kind::Bucket, self.config.room(), 0, old.mark().copy());
+        new.write(&items);
+        self.replace_leaf(step, old, new);
+        above.changed();
+        locked.obsolete();
+        // SAFETY: as in `make_block`.
+        unsafe { old.retire(guard) };
+        self.counters.add(Event::Consolidation);
+        Attempt::Enough
+    }
+}

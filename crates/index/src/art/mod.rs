@@ -1,0 +1,307 @@
+//! ART: an adaptive radix tree with optimistic lock coupling, over leaves that hold several records.
+//!
+//! ```text
+//!                      top  --> Node16, path 00 00 00 00 00             inner nodes part the keys
+//!                        |   0..  |  04..  |  07..                      by one byte each; a path is
+//!              +---------+        |        +--------+                   compressed; they grow and
+//!              v                  v                 v                   shrink through four kinds
+//!       Node256, path ..03     bucket            Node4, path ..09
+//!        | .. | 7a | 7b..     3 records           |      | 33..
+//!              v    v                             v      v
+//!           block  block                       bucket  bucket          leaves cover a range of keys
+//! ```
+//!
+//! # How it differs from the paper, and why
+//!
+//! In the paper a leaf is one record, and a byte of an inner node that no key has leads nowhere. Here a
+//! subtree with few records is **one leaf**: a bucket of sorted records, or, for eight-byte keys that
+//! differ in the last byte only, a block with a place for each. A record is then one dependent miss
+//! below the inner nodes, which stay small enough for the caches, instead of two. (The paper's lazy
+//! expansion is the special case of one record, its multi-value leaf is the block.)
+//!
+//! And the inner nodes hold *bounds*, not keys: leaf A covers the keys up to a bound, leaf B those from
+//! it on, and a bound is the shortest byte string between two neighbouring keys. **Every key, present or
+//! absent, has exactly one leaf that covers it.** Three things follow.
+//!
+//! - *Phantoms.* A leaf's mark (`leaf_table.rs`) answers for all absent keys of its range; inner nodes
+//!   need no versions for it. A leaf splits in two and merges into one, as in a B-tree.
+//! - *Keys that are prefixes of others, zero bytes, empty keys* need no escape and no end mark: leaves
+//!   hold whole keys, and a key that ends at a node's path is less than all of the node's bounds.
+//! - *Depth.* An inner node's path is a proper prefix of those below it, so a way down is no longer
+//!   than the longest bound; every walk is a loop.
+//!
+//! | to learn about | read |
+//! |---|---|
+//! | links, nodes, leaves, records in memory | `link.rs`, `inner.rs`, `leaf.rs`, `record.rs` |
+//! | version locks | `lock.rs` |
+//! | where a key goes at a node | `path.rs` |
+//! | descent | `search.rs` |
+//! | the operations | `read.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
+//! | structure changes | `split.rs`, `merge.rs` |
+//! | walks over the whole tree | `walk.rs` |
+//!
+//! # Invariants of the tree
+//! - A1. The range of a leaf changes only under the locks of the leaf **and of every inner node between
+//!   it and the node whose bounds change**, and all their versions change. So a reader who saw the same
+//!   version of each node before and after reading the next one's has come to the leaf that covers its
+//!   key, and the leaf still does while its version is that.
+//! - A2. The path of an inner node begins with the path of the one above (I5).
+//! - A3. A block's keys begin with the path of the inner node above it.
+//! - A4. A leaf's mark is published before the leaf can be found, and withdrawn before it is retired.
+//!
+//! Readers write nothing. A writer locks the one leaf it changes; a structure change also the nodes of
+//! A1. Locks are tried, never waited for, so nobody deadlocks; who loses starts again.
+//!
+//! Paper: bwtree [3] (ART); §2 for what a range index owes its users
+
+mod batch;
+mod bulk;
+mod inner;
+mod leaf;
+mod link;
+mod lock;
+#[cfg(all(test, loom))]
+mod loom_model;
+mod merge;
+mod path;
+mod read;
+mod record;
+mod scan;
+mod search;
+mod split;
+mod walk;
+mod write;
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crossbeam_epoch as epoch;
+
+pub use self::path::ArtKey;
+
+use self::inner::{Child, NodeRef};
+use self::leaf::LeafRef;
+use self::link::{Kind, Link};
+use self::path::BEFORE;
+use self::write::Change;
+use crate::counters::Counters;
+use crate::key::{Fixed8, Variable};
+use crate::leaf_table::LeafTable;
+use crate::{
+    GetOrInsert, IndexError, InsertOutcome, LeafVersion, Lookup, OrderedIndex, PointIndex,
+    ScanItem, ScanRange, Statistics,
+};
+
+/// Sizes that structure changes depend on. May differ at every start; nothing is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ArtConfig {
+    /// A bucket that has as many records is split, or becomes a block, before it takes another. At
+    /// least 4.
+    pub leaf_max: usize,
+}
+
+impl Default for ArtConfig {
+    /// With room for one more, a bucket of eight-byte keys takes eight cache lines.
+    fn default() -> Self {
+        Self { leaf_max: 29 }
+    }
+}
+
+impl ArtConfig {
+    /// The smallest leaves there can be, so that structure changes happen all the time.
+    #[must_use]
+    pub const fn tiny() -> Self {
+        Self { leaf_max: 4 }
+    }
+
+    fn checked(self) -> Self {
+        Self {
+            leaf_max: self.leaf_max.clamp(4, 128),
+        }
+    }
+
+    /// Records that a bucket can hold: one more than it does for long, see `split.rs`.
+    const fn room(self) -> usize {
+        self.leaf_max + 1
+    }
+
+    /// A leaf with no more records is merged if both fit well.
+    const fn leaf_min(self) -> usize {
+        self.leaf_max / 4
+    }
+
+    /// Most records of a bucket after a merge, and of a block that becomes a bucket again.
+    const fn merged_max(self) -> usize {
+        self.leaf_max * 3 / 4
+    }
+}
+
+/// An adaptive radix tree over one kind of keys.
+///
+/// Payloads may be any `u64`. Dropping the tree frees it; retired nodes go when the collector gets
+/// to them.
+pub struct ArtTree<K: ArtKey> {
+    /// A Node4 that never becomes obsolete, with one child: all of the tree.
+    top: Link,
+    table: Arc<LeafTable>,
+    config: ArtConfig,
+    counters: Counters,
+    _keys: std::marker::PhantomData<K>,
+}
+
+/// An adaptive radix tree of eight-byte keys.
+pub type FixedArtTree = ArtTree<Fixed8>;
+/// An adaptive radix tree of byte strings up to 64 KiB.
+pub type VariableArtTree = ArtTree<Variable>;
+
+impl<K: ArtKey> fmt::Debug for ArtTree<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArtTree")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: ArtKey> Default for ArtTree<K> {
+    fn default() -> Self {
+        Self::new(ArtConfig::default())
+    }
+}
+
+impl<K: ArtKey> ArtTree<K> {
+    /// An empty tree. Sizes out of range are brought into it.
+    #[must_use]
+    pub fn new(config: ArtConfig) -> Self {
+        let tree = Self::with_table(config.checked(), Arc::new(LeafTable::new()));
+        let Some(tree) = tree else {
+            unreachable!("a new table has free numbers")
+        };
+        tree
+    }
+
+    /// An empty tree whose leaves have their numbers from `table`. `None`: there are no more.
+    fn with_table(config: ArtConfig, table: Arc<LeafTable>) -> Option<Self> {
+        let leaf = leaf::build::<K>(Kind::Bucket, config.room(), 0, table.mark()?);
+        leaf.publish(&table);
+        let root = Child {
+            from: BEFORE,
+            link: leaf.link(),
+        };
+        Some(Self {
+            top: inner::build::<K>(&[], &[root]),
+            table,
+            config,
+            counters: Counters::default(),
+            _keys: std::marker::PhantomData,
+        })
+    }
+}
+
+impl<K: ArtKey> PointIndex for ArtTree<K> {
+    #[inline]
+    fn get(&self, key: &[u8]) -> Result<Lookup, IndexError> {
+        self.get_key(key)
+    }
+
+    fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
+        self.get_batch(keys, out)
+    }
+
+    fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError> {
+        let changed = self.change(key, |old| match old {
+            Some(_) => Change::Keep,
+            None => Change::Put(payload),
+        })?;
+        Ok(match (changed.old, changed.inserted) {
+            (_, Some(inserted)) => InsertOutcome::Inserted(inserted),
+            (Some(payload), None) => InsertOutcome::Exists(payload),
+            (None, None) => unreachable!("an absent key is inserted"),
+        })
+    }
+
+    fn get_or_insert(
+        &self,
+        key: &[u8],
+        make: &mut dyn FnMut() -> u64,
+    ) -> Result<GetOrInsert, IndexError> {
+        let mut made = None;
+        let changed = self.change(key, |old| match old {
+            Some(_) => Change::Keep,
+            None => Change::Put(*made.get_or_insert_with(&mut *make)),
+        })?;
+        Ok(match (changed.old, changed.inserted, made) {
+            (_, Some(inserted), Some(payload)) => GetOrInsert::Inserted { payload, inserted },
+            (Some(payload), None, unused) => GetOrInsert::Exists { payload, unused },
+            _ => unreachable!("an absent key is inserted with a payload that was made"),
+        })
+    }
+
+    fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
+        Ok(self.change(key, |_| Change::Put(payload))?.old)
+    }
+
+    fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
+        let changed = self.change(key, |old| match old {
+            Some(_) => Change::Put(payload),
+            None => Change::Keep,
+        })?;
+        Ok(changed.old)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
+        Ok(self.change(key, |_| Change::Delete)?.old)
+    }
+
+    fn remove_if(&self, key: &[u8], expected: u64) -> Result<bool, IndexError> {
+        let changed = self.change(key, |old| {
+            if old == Some(expected) {
+                Change::Delete
+            } else {
+                Change::Keep
+            }
+        })?;
+        Ok(changed.old == Some(expected))
+    }
+
+    fn leaf_rts(&self, leaf: u64) -> u64 {
+        self.table.rts(leaf)
+    }
+
+    fn raise_and_check(&self, seen: LeafVersion, rts: u64) -> bool {
+        self.table.raise_and_check(seen, rts, &epoch::pin())
+    }
+
+    fn current(&self, leaf: u64) -> Option<LeafVersion> {
+        self.table.current(leaf, &epoch::pin())
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.count_all()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.count_bytes()
+    }
+
+    fn len(&self) -> usize {
+        self.count_records()
+    }
+}
+
+impl<K: ArtKey> OrderedIndex for ArtTree<K> {
+    fn scan(
+        &self,
+        range: ScanRange<'_>,
+        visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        self.scan_range(range, visit)
+    }
+
+    fn bulk_load<B: AsRef<[u8]>>(
+        &self,
+        sorted: impl IntoIterator<Item = (B, u64)>,
+    ) -> Result<usize, IndexError> {
+        self.load_sorted(sorted)
+    }
+}

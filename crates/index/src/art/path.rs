@@ -1,0 +1,148 @@
+//! Where a key goes at a node: before all that is below the node, behind it, or by its byte.
+
+use std::cmp::Ordering;
+
+use super::inner::NodeRef;
+use crate::key::{Fixed8, Key, Variable};
+
+/// The rank of a key that is less than everything below a node but its first child.
+pub(super) const BEFORE: i32 = -1;
+/// The rank of a key that is greater than everything below a node but its last child.
+pub(super) const BEHIND: i32 = 255;
+
+/// What is sought.
+#[derive(Debug)]
+pub(super) enum Target<'k, K: Key> {
+    /// The leaf that covers a key.
+    At(K::Ref<'k>),
+    /// The leaf that covers the keys just below a key that is not the smallest.
+    Below(K::Ref<'k>),
+    /// The last leaf.
+    Last,
+}
+
+impl<K: Key> Clone for Target<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Key> Copy for Target<'_, K> {}
+
+/// How far the target is known to follow the path, on its way down.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    /// So many bytes are those of the path.
+    matched: usize,
+    /// Set when a byte was not: so it is for all nodes below, whose paths begin with this one's.
+    side: Option<i32>,
+}
+
+/// What the tree needs to know of its keys.
+pub trait ArtKey: Key {
+    /// Whether 256 keys that differ in their last byte alone may have a leaf of their own.
+    #[doc(hidden)]
+    const BLOCKS: bool;
+
+    /// The rank of a target at a node: a byte, `BEFORE` or `BEHIND`.
+    #[doc(hidden)]
+    #[expect(private_interfaces, reason = "the trait is sealed through `Key`")]
+    fn rank(target: Target<'_, Self>, node: NodeRef<'_, Self>, progress: &mut Progress) -> i32;
+
+    /// How many first bytes two keys share.
+    #[doc(hidden)]
+    fn shared(a: Self::Ref<'_>, b: Self::Ref<'_>) -> usize;
+}
+
+impl ArtKey for Fixed8 {
+    const BLOCKS: bool = true;
+
+    #[inline]
+    #[expect(private_interfaces, reason = "the trait is sealed through `Key`")]
+    fn rank(target: Target<'_, Self>, node: NodeRef<'_, Self>, _progress: &mut Progress) -> i32 {
+        let key = match target {
+            Target::At(key) => key,
+            Target::Below(key) => key.wrapping_sub(1),
+            Target::Last => return BEHIND,
+        };
+        // The path is less than eight bytes; the head is all of it.
+        let below_path = 56 - 8 * node.path_len() as u32;
+        let with_byte = key >> below_path;
+        match (with_byte >> 8).cmp(&node.head()) {
+            Ordering::Equal => (with_byte & 0xff) as i32,
+            Ordering::Less => BEFORE,
+            Ordering::Greater => BEHIND,
+        }
+    }
+
+    #[inline]
+    fn shared(a: u64, b: u64) -> usize {
+        (a ^ b).leading_zeros() as usize / 8
+    }
+}
+
+impl ArtKey for Variable {
+    const BLOCKS: bool = false;
+
+    #[inline]
+    #[expect(private_interfaces, reason = "the trait is sealed through `Key`")]
+    fn rank(target: Target<'_, Self>, node: NodeRef<'_, Self>, progress: &mut Progress) -> i32 {
+        let (key, below) = match target {
+            Target::At(key) => (key, false),
+            Target::Below(key) => (key, true),
+            Target::Last => return BEHIND,
+        };
+        if let Some(side) = progress.side {
+            return side;
+        }
+        let len = node.path_len();
+        if len > progress.matched {
+            let order = match window(key, len) {
+                // The bytes before the window are known to be equal.
+                Some(window) if len - progress.matched <= 8 => window.cmp(&node.head()),
+                _ => {
+                    let path = &node.path()[progress.matched..];
+                    let rest = &key[progress.matched..key.len().min(len)];
+                    rest.cmp(path)
+                }
+            };
+            match order {
+                Ordering::Equal => progress.matched = len,
+                Ordering::Less => progress.side = Some(BEFORE),
+                Ordering::Greater => progress.side = Some(BEHIND),
+            }
+            if let Some(side) = progress.side {
+                return side;
+            }
+        }
+        match key.get(len) {
+            // The key ends where the path does: it comes before each of the node's bounds.
+            None => BEFORE,
+            // A bound that is the key itself is not below the key.
+            Some(byte) if below && key.len() == len + 1 => i32::from(*byte) - 1,
+            Some(byte) => i32::from(*byte),
+        }
+    }
+
+    fn shared(a: &[u8], b: &[u8]) -> usize {
+        shared_bytes(a, b)
+    }
+}
+
+/// How many first bytes two byte strings share.
+pub(super) fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// The last eight bytes before position `len` (all bytes if there are fewer), as a big-endian number.
+/// `None` if the key is shorter than `len`.
+#[inline]
+pub(super) fn window(key: &[u8], len: usize) -> Option<u64> {
+    if key.len() < len {
+        return None;
+    }
+    match key[..len].last_chunk::<8>() {
+        Some(eight) => Some(u64::from_be_bytes(*eight)),
+        None => Some(key[..len].iter().fold(0, |head, byte| head << 8 | u64::from(*byte))),
+    }
+}

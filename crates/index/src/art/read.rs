@@ -1,0 +1,37 @@
+//! Look-up of one key.
+//!
+//! Paper: bwtree [3] (ART, Search)
+
+use crossbeam_epoch as epoch;
+
+use super::ArtTree;
+use super::path::{ArtKey, Target};
+use super::search::Reached;
+use crate::{IndexError, Lookup};
+
+impl<K: ArtKey> ArtTree<K> {
+    #[inline]
+    pub(super) fn get_key(&self, key: &[u8]) -> Result<Lookup, IndexError> {
+        let key = K::parse(key)?;
+        let guard = &epoch::pin();
+        let mut turn = 0;
+        loop {
+            let reached = self.try_leaf(Target::At(key), &mut (), guard);
+            if let Some(lookup) = reached.and_then(|reached| Self::look(&reached, key)) {
+                return Ok(lookup);
+            }
+            self.restart(&mut turn);
+        }
+    }
+
+    /// What a leaf says about a key. `None`: it has changed.
+    #[inline]
+    pub(super) fn look(reached: &Reached<'_, K>, key: K::Ref<'_>) -> Option<Lookup> {
+        let leaf = reached.leaf;
+        let lookup = match leaf.find(key) {
+            Some((_, payload)) => Lookup::Found(payload),
+            None => Lookup::Missing(leaf.mark().version()),
+        };
+        leaf.lock().check(reached.version).then_some(lookup)
+    }
+}

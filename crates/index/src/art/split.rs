@@ -1,0 +1,336 @@
+//! A leaf is full: it is split, or becomes a block.
+//!
+//! A bound is put between two of its keys, the shortest byte string that parts them, so near the middle
+//! as is needed and as short as can be found there: short bounds make a shallow tree.
+//!
+//! # Where a bound goes
+//!
+//! Into the node whose path is the bound without its last byte. If there is no such node on the way to
+//! the leaf, one is made, a Node4 with two children: *above* the first node on the way whose path is not
+//! a proper prefix of the bound. (In the paper: the prefix split, and lazy expansion when that is the
+//! leaf.) That node must keep a path that begins with the new node's, so the new path is cut where the
+//! two part; the bound is then the shortest one there that leaves all of the old node's bounds on one
+//! side. It may have all records on its other side: the split leaves an empty leaf behind, and a leaf
+//! with one record too many that now lies directly below the new node, where the next split is not in
+//! anybody's way. That is what the spare room is for.
+//!
+//! The leaf that is split is the first or the last one of such an old node, whose range becomes smaller
+//! without one of its words being written: which is why all nodes between are locked and change their
+//! versions (A1). The old leaf stays where it is and keeps its number, be it the left or the right one.
+//!
+//! Paper: bwtree [3] (ART, Insert: lazy expansion, path compression)
+#![expect(unsafe_code, reason = "retires what was replaced")]
+
+use crossbeam_epoch::Guard;
+
+use super::inner::{self, Child};
+use super::leaf::{self, Item, LeafRef};
+use super::link::Kind;
+use super::lock::Locked;
+use super::path::{ArtKey, BEFORE, Target, shared_bytes};
+use super::record::Record;
+use super::search::{Reached, Step};
+use super::ArtTree;
+use crate::counters::Event;
+use crate::{IndexError, Inserted};
+
+/// Bytes of an eight-byte key that all keys of a block share.
+const BLOCK_BYTES: usize = 7;
+
+/// A bound to be, and where it goes.
+struct Bound {
+    bytes: Vec<u8>,
+    /// The step of the way at whose child the bound goes in, or below whose node the new one comes.
+    step: usize,
+}
+
+/// Where a new bound goes and what it parts: the old child keeps one side, the new leaf gets the other.
+struct Place {
+    bound: Bound,
+    /// The new leaf is left of the bound.
+    new_is_left: bool,
+}
+
+impl<K: ArtKey> ArtTree<K> {
+    /// Inserts a key, absent before, into a leaf that does not take it as it is. `None`: something has
+    /// changed, or the leaf does take it now; nothing was done.
+    #[cold]
+    pub(super) fn insert_into_full_leaf(
+        &self,
+        key: K::Ref<'_>,
+        payload: u64,
+        guard: &Guard,
+    ) -> Result<Option<Inserted>, IndexError> {
+        let mut way = Vec::new();
+        let reached = self.leaf(Target::At(key), &mut way, guard);
+        let leaf = reached.leaf;
+        let Some(locked) = leaf.lock().try_lock(reached.version) else {
+            return Ok(None);
+        };
+        if leaf.takes(key, self.config.leaf_max) || leaf.find(key).is_some() {
+            return Ok(None);
+        }
+        let mut items = Vec::with_capacity(leaf.count() + 1);
+        leaf.items(&mut items);
+        let place = items.partition_point(|item| K::cmp(item.key, K::shorten(key)).is_lt());
+        let new = Item {
+            key: K::shorten(key),
+            payload,
+            record: Record::NONE,
+        };
+        let appended = place == items.len();
+        items.insert(place, new);
+        let bound = match self.separator(&items, appended) {
+            Some(separator) => {
+                // A block keeps its keys, wherever the new one lies.
+                let keeps_right = leaf.is_block() && place == 0;
+                place_of(separator, &way, keeps_right)
+            }
+            // All in one block: that is above the leaf's keys only if the path above is (A3).
+            None => match isolate(&head_bytes::<K>(&items), &way) {
+                Some(bound) => bound,
+                None => return Ok(self.make_block(&way, &reached, locked, &items, guard)),
+            },
+        };
+        self.split(&way, &reached, locked, &items, bound, guard)
+    }
+
+    /// The shortest bound that leaves enough records on both sides. `None`: all keys belong into one
+    /// block.
+    fn separator(&self, items: &[Item<'_, K>], appended: bool) -> Option<Vec<u8>> {
+        let len = items.len();
+        let shared = |i: usize| K::shared(items[i - 1].key, items[i].key);
+        let allowed = |i: &usize| !K::BLOCKS || shared(*i) < BLOCK_BYTES;
+        // Ascending keys fill their leaves.
+        let at = if appended && allowed(&(len - 1)) {
+            len - 1
+        } else {
+            let least = (len / 8).max(1);
+            let short = |i: &usize| (shared(*i), i.abs_diff(len / 2));
+            let middle = (least..=len - least).filter(allowed).min_by_key(short);
+            middle.or_else(|| (1..len).filter(allowed).min_by_key(|i| i.abs_diff(len / 2)))?
+        };
+        let mut buffer = [0; 8];
+        let bytes = K::encode(K::shorten(items[at].key), &mut buffer);
+        Some(bytes[..=shared(at)].to_vec())
+    }
+
+    /// Splits the leaf at the bound.
+    fn split(
+        &self,
+        way: &[Step<'_, K>],
+        reached: &Reached<'_, K>,
+        mut locked: Locked<'_>,
+        items: &[Item<'_, K>],
+        place: Place,
+        guard: &Guard,
+    ) -> Result<Option<Inserted>, IndexError> {
+        let Place { bound, new_is_left } = place;
+        let old = reached.leaf;
+        let Some((byte, path)) = bound.bytes.split_last() else {
+            unreachable!("a bound parts two keys, so it is not empty")
+        };
+        let step = &way[bound.step];
+        // The node to put the bound into, if it is there; else a new one takes the child's place.
+        let into = (bound.step > 0 && step.node.path_len() == path.len()).then_some(step.node);
+        let Some(mut between) = lock_all(&way[bound.step..]) else {
+            return Ok(None);
+        };
+        let mut children = step.node.children();
+        let grows = into.is_some_and(|node| children.len() == node.kind().most());
+        let mut above = None;
+        if grows {
+            let step = &way[bound.step - 1];
+            match step.node.lock().try_lock(step.version) {
+                Some(locked) => above = Some(locked),
+                None => return Ok(None),
+            }
+        }
+        let Some(mark) = self.table.mark() else {
+            return Err(IndexError::OutOfPages);
+        };
+        // Nothing fails from here on.
+        let is_left = |item: &Item<'_, K>| {
+            let mut buffer = [0; 8];
+            K::encode(K::shorten(item.key), &mut buffer) < &bound.bytes[..]
+        };
+        let (left, right) = items.split_at(items.partition_point(is_left));
+        let new = self.build_leaf(if new_is_left { left } else { right }, mark);
+        let before = old.mark().version();
+        old.write(if new_is_left { right } else { left });
+        old.mark().bump();
+        let after = old.mark().version();
+        self.table.split(old.mark(), new.mark());
+        new.publish(&self.table);
+        let versions = (old.mark().version(), new.mark().version());
+
+        let (first, second) = if new_is_left {
+            (new.link(), step.link)
+        } else {
+            (step.link, new.link())
+        };
+        let second = Child {
+            from: i32::from(*byte),
+            link: second,
+        };
+        match into {
+            Some(node) => {
+                let at = children.iter().position(|child| child.link == step.link);
+                let Some(at) = at else {
+                    unreachable!("the way went through this child")
+                };
+                children[at].link = first;
+                children.insert(at + 1, second);
+                if grows {
+                    let bigger = inner::build::<K>(&node.path_bytes(), &children);
+                    way[bound.step - 1].node.replace(node.link(), bigger);
+                    between[0].obsolete();
+                    // SAFETY: obsolete from now on, and the one link to it was replaced.
+                    unsafe { node.retire(guard) };
+                } else {
+                    node.write(&children);
+                }
+            }
+            None => {
+                let first = Child {
+                    from: BEFORE,
+                    link: first,
+                };
+                let node = inner::build::<K>(path, &[first, second]);
+                step.node.replace(step.link, node);
+            }
+        }
+        for locked in between.iter_mut().chain(&mut above) {
+            locked.changed();
+        }
+        locked.changed();
+        self.counters.add(Event::Split);
+        Ok(Some(Inserted {
+            before,
+            after,
+            split: Some(versions),
+        }))
+    }
+
+    fn build_leaf<'g>(
+        &self,
+        items: &[Item<'_, K>],
+        mark: crate::leaf_table::LeafMark,
+    ) -> LeafRef<'g, K> {
+        let leaf = leaf::build(Kind::Bucket, self.config.room(), 0, mark);
+        leaf.write(items);
+        leaf
+    }
+
+    /// The leaf becomes a block with one more record.
+    fn make_block(
+        &self,
+        way: &[Step<'_, K>],
+        reached: &Reached<'_, K>,
+        mut locked: Locked<'_>,
+        items: &[Item<'_, K>],
+        guard: &Guard,
+    ) -> Option<Inserted> {
+        let step = way.last()?;
+        let mut above = step.node.lock().try_lock(step.version)?;
+        let old = reached.leaf;
+        let before = old.mark().version();
+        let block = K::head(K::shorten(items.first()?.key), 0) >> 8;
+        let new = leaf::build::<K>(Kind::Block, 0, block, old.mark().copy());
+        new.write(items);
+        new.mark().bump();
+        let after = new.mark().version();
+        self.replace_leaf(step, old, new);
+        locked.obsolete();
+        above.changed();
+        // SAFETY: obsolete from now on, the one link to it was replaced, and its mark is published
+        // elsewhere; there are no records out of line in a tree that has blocks.
+        unsafe { old.retire(guard) };
+        self.counters.add(Event::Consolidation);
+        Some(Inserted {
+            before,
+            after,
+            split: None,
+        })
+    }
+
+    /// Puts a copy of a leaf, with the same mark, into its place.
+    pub(super) fn replace_leaf(
+        &self,
+        step: &Step<'_, K>,
+        old: LeafRef<'_, K>,
+        new: LeafRef<'_, K>,
+    ) {
+        new.publish(&self.table);
+        step.node.replace(old.link(), new.link());
+    }
+}
+
+/// Locks all nodes of a part of a way, as they were when it was gone.
+pub(super) fn lock_all<'g, K: ArtKey>(steps: &[Step<'g, K>]) -> Option<Vec<Locked<'g>>> {
+    let lock = |step: &Step<'g, K>| step.node.lock().try_lock(step.version);
+    steps.iter().map(lock).collect()
+}
+
+/// The bytes that all keys of a block share.
+fn head_bytes<K: ArtKey>(items: &[Item<'_, K>]) -> Vec<u8> {
+    let mut buffer = [0; 8];
+    let first = items.first().map(|item| item.key);
+    first.map_or(Vec::new(), |key| {
+        K::encode(K::shorten(key), &mut buffer)[..BLOCK_BYTES].to_vec()
+    })
+}
+
+/// The last step whose path is a proper prefix of `bytes`, or the top, and the path of the next one.
+fn deepest<K: ArtKey>(bytes: &[u8], way: &[Step<'_, K>]) -> (usize, Option<Vec<u8>>) {
+    for (i, step) in way.iter().enumerate().skip(1) {
+        let path = step.node.path_bytes();
+        if path.len() >= bytes.len() || !bytes.starts_with(&path) {
+            return (i - 1, Some(path));
+        }
+    }
+    (way.len() - 1, None)
+}
+
+/// Where a bound goes that parts the keys of the leaf at the end of a way. Directly below the node of the
+/// bound, the leaf may keep either side.
+fn place_of<K: ArtKey>(separator: Vec<u8>, way: &[Step<'_, K>], keeps_right: bool) -> Place {
+    let (step, below) = deepest(&separator, way);
+    let Some(path) = below else {
+        let bytes = separator;
+        return Place {
+            bound: Bound { bytes, step },
+            new_is_left: keeps_right,
+        };
+    };
+    let new_is_left = path >= separator;
+    let fork = shared_bytes(&path, &separator);
+    let bytes = if fork + 1 >= separator.len() {
+        separator
+    } else if new_is_left {
+        path[..=fork].to_vec()
+    } else {
+        separator[..=fork].to_vec()
+    };
+    Place {
+        bound: Bound { bytes, step },
+        new_is_left,
+    }
+}
+
+/// Where the bound goes that lifts keys with these first bytes out of a leaf below a path that they do
+/// not begin with. `None`: they do.
+fn isolate<K: ArtKey>(first: &[u8], way: &[Step<'_, K>]) -> Option<Place> {
+    let (step, below) = deepest(first, way);
+    let path = below?;
+    let fork = shared_bytes(&path, first);
+    let new_is_left = *path >= *first;
+    let bytes = if new_is_left { &path } else { first };
+    Some(Place {
+        bound: Bound {
+            bytes: bytes[..=fork].to_vec(),
+            step,
+        },
+        new_is_left,
+    })
+}

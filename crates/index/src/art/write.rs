@@ -1,0 +1,131 @@
+//! The operations that change one record.
+//!
+//! A search finds the leaf without a lock; the lock is then taken against the version that the search
+//! saw, so what it found still holds.
+//!
+//! Paper: bwtree [3] (ART, Insert)
+#![expect(unsafe_code, reason = "retires the bytes of a deleted key")]
+
+use crossbeam_epoch::{self as epoch, Guard};
+
+use super::ArtTree;
+use super::path::{ArtKey, Target};
+use super::search::Reached;
+use crate::counters::Event;
+use crate::{IndexError, Inserted};
+
+/// What to do once it is known whether the key is there.
+pub(super) enum Change {
+    /// Nothing.
+    Keep,
+    /// Give it this payload, adding the key if it is absent.
+    Put(u64),
+    /// Remove it.
+    Delete,
+}
+
+/// What became of it.
+pub(super) struct Changed {
+    /// The payload in the state the decision was based on.
+    pub(super) old: Option<u64>,
+    /// Set if the key was added.
+    pub(super) inserted: Option<Inserted>,
+}
+
+impl<K: ArtKey> ArtTree<K> {
+    /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide`
+    /// is asked again when another thread changed the leaf meanwhile.
+    #[inline]
+    pub(super) fn change(
+        &self,
+        key: &[u8],
+        mut decide: impl FnMut(Option<u64>) -> Change,
+    ) -> Result<Changed, IndexError> {
+        let key = K::parse(key)?;
+        let guard = &epoch::pin();
+        let mut turn = 0;
+        loop {
+            let reached = self.try_leaf(Target::At(key), &mut (), guard);
+            if let Some(reached) = reached {
+                let found = reached.leaf.find(key);
+                if reached.leaf.lock().check(reached.version) {
+                    let change = decide(found.map(|found| found.1));
+                    if let Some(changed) = self.apply(&reached, key, found, change, guard)? {
+                        return Ok(changed);
+                    }
+                    self.counters.add(Event::CasMiss);
+                }
+            }
+            self.restart(&mut turn);
+        }
+    }
+
+    /// Does what was decided about the state of `reached`. `None`: that has changed.
+    #[inline]
+    fn apply(
+        &self,
+        reached: &Reached<'_, K>,
+        key: K::Ref<'_>,
+        found: Option<(usize, u64)>,
+        change: Change,
+        guard: &Guard,
+    ) -> Result<Option<Changed>, IndexError> {
+        let leaf = reached.leaf;
+        let old = found.map(|found| found.1);
+        let unchanged = Changed {
+            old,
+            inserted: None,
+        };
+        match (change, found) {
+            (Change::Keep, _) | (Change::Delete, None) => {}
+            (Change::Put(payload), Some((place, _))) => {
+                let Some(mut locked) = leaf.lock().try_lock(reached.version) else {
+                    return Ok(None);
+                };
+                leaf.set_payload(place, payload);
+                locked.changed();
+            }
+            (Change::Put(payload), None) => {
+                if !leaf.takes(key, self.config.leaf_max) {
+                    let inserted = self.insert_into_full_leaf(key, payload, guard)?;
+                    return Ok(inserted.map(|inserted| Changed {
+                        old,
+                        inserted: Some(inserted),
+                    }));
+                }
+                let Some(mut locked) = leaf.lock().try_lock(reached.version) else {
+                    return Ok(None);
+                };
+                let before = leaf.mark().version();
+                leaf.insert(key, payload);
+                leaf.mark().bump();
+                locked.changed();
+                let inserted = Inserted {
+                    before,
+                    after: leaf.mark().version(),
+                    split: None,
+                };
+                return Ok(Some(Changed {
+                    old,
+                    inserted: Some(inserted),
+                }));
+            }
+            (Change::Delete, Some((place, _))) => {
+                let Some(mut locked) = leaf.lock().try_lock(reached.version) else {
+                    return Ok(None);
+                };
+                let record = leaf.remove(place);
+                leaf.mark().bump();
+                locked.changed();
+                let few = leaf.count() <= self.config.leaf_min();
+                drop(locked);
+                // SAFETY: the leaf that held it does so no longer (R2).
+                unsafe { record.retire(guard) };
+                if few {
+                    self.merge_if_few(key, guard);
+                }
+            }
+        }
+        Ok(Some(unchanged))
+    }
+}
