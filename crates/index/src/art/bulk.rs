@@ -104,10 +104,7 @@ impl<K: ArtKey> ArtTree<K> {
                 unreachable!("a tree has a leaf")
             };
             self.table.merge(empty.mark(), first.mark());
-            let child = |link| Child {
-                from: BEFORE,
-                link,
-            };
+            let child = |link| Child { from: BEFORE, link };
             other.top(&guard).write(&[child(Link::NONE)]);
             top.write(&[child(root)]);
             locked.changed();

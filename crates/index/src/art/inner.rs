@@ -253,7 +253,10 @@ impl<'g, K: Key> NodeRef<'g, K> {
     #[inline]
     fn link_at(self, i: usize) -> Link {
         // `Acquire` pairs with the `Release` of `set_link`: what it leads to is seen complete.
-        Link::from_word(self.word(self.kind.link_words() + i).load(Ordering::Acquire))
+        Link::from_word(
+            self.word(self.kind.link_words() + i)
+                .load(Ordering::Acquire),
+        )
     }
 
     fn set_link(self, i: usize, link: Link) {
@@ -366,7 +369,10 @@ impl<'g, K: Key> NodeRef<'g, K> {
             self.set_link(0, children[0].link);
             let mut next = 0;
             for byte in 0..=255 {
-                if children.get(next + 1).is_some_and(|child| child.from == byte) {
+                if children
+                    .get(next + 1)
+                    .is_some_and(|child| child.from == byte)
+                {
                     next += 1;
                 }
                 self.set_link(byte as usize + 1, children[next].link);

@@ -66,7 +66,8 @@ impl Lock {
         );
         // Pairs with the fence of `check`: the lock is seen before the words that follow.
         fence(Ordering::Release);
-        taken.is_ok().then_some(Locked {
+        // Made only when taken: dropping it releases the lock.
+        taken.is_ok().then(|| Locked {
             lock: self,
             next: version,
         })

@@ -11,13 +11,13 @@
 
 use crossbeam_epoch::Guard;
 
+use super::ArtTree;
 use super::inner::{self, Child};
 use super::leaf;
 use super::link::Kind;
 use super::path::{ArtKey, BEFORE, BEHIND, Progress, Target};
 use super::search::{At, Next, Reached, Step};
 use super::split::lock_all;
-use super::ArtTree;
 use crate::counters::Event;
 
 /// What an attempt came to.

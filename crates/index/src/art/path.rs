@@ -143,6 +143,10 @@ pub(super) fn window(key: &[u8], len: usize) -> Option<u64> {
     }
     match key[..len].last_chunk::<8>() {
         Some(eight) => Some(u64::from_be_bytes(*eight)),
-        None => Some(key[..len].iter().fold(0, |head, byte| head << 8 | u64::from(*byte))),
+        None => Some(
+            key[..len]
+                .iter()
+                .fold(0, |head, byte| head << 8 | u64::from(*byte)),
+        ),
     }
 }

@@ -76,7 +76,11 @@ impl Record {
     pub(super) unsafe fn size(self) -> usize {
         // SAFETY: the caller's promise.
         let len = unsafe { self.bytes() }.len();
-        if self == Self::NONE { 0 } else { layout(len).size() }
+        if self == Self::NONE {
+            0
+        } else {
+            layout(len).size()
+        }
     }
 
     /// Frees it.

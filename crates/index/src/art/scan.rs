@@ -3,7 +3,8 @@
 //! On its way down a scan notes the tightest bounds it passes on either side: they are the leaf's range.
 //! It copies the leaf's records, checks that the leaf is as it was, shows them, and goes on with the leaf
 //! that covers the bound (forward), or the keys just below it (backward). Bounds of nodes higher up stay
-//! true while the leaf's version does (A1), so the leaves shown cover the range without gap or overlap.
+//! true while the leaf's version does (A1), so the leaves shown cover the range without gap. Where a leaf
+//! reaches back over what was visited already (it was merged meanwhile), that is left out.
 //!
 //! While it shows records a scan holds no lock, but it is pinned, as the bytes of keys are read in place;
 //! after some leaves it pins anew.
@@ -67,7 +68,10 @@ impl<K: ArtKey> ArtTree<K> {
         let mut resume: Option<Vec<u8>> = None;
         let mut guard = epoch::pin();
         for leaves in 1.. {
-            let (start, end) = (start.map(|key| K::shorten(key)), end.map(|key| K::shorten(key)));
+            let (start, end) = (
+                start.map(|key| K::shorten(key)),
+                end.map(|key| K::shorten(key)),
+            );
             let fence = resume.as_deref().map(K::parse).transpose()?;
             let target = match (forward, fence, start, end) {
                 (true, Some(fence), ..) => Target::At(fence),
@@ -82,10 +86,16 @@ impl<K: ArtKey> ArtTree<K> {
             let ControlFlow::Continue((low, high)) = fences else {
                 return Ok(());
             };
+            // The leaf may reach back over the fence, if it was merged meanwhile.
+            let (from, to) = match (forward, fence) {
+                (true, Some(fence)) => (Bound::Included(fence), end),
+                (false, Some(fence)) => (start, Bound::Excluded(fence)),
+                (_, None) => (start, end),
+            };
             let mut show = |item: &Item<'_, K>| {
                 let key = K::shorten(item.key);
-                let inside = after_start::<K>(start.map(|start| K::shorten(start)), key)
-                    && before_end::<K>(end.map(|end| K::shorten(end)), key);
+                let inside = after_start::<K>(from.map(|from| K::shorten(from)), key)
+                    && before_end::<K>(to.map(|to| K::shorten(to)), key);
                 if !inside {
                     return ControlFlow::Continue(());
                 }

@@ -6,11 +6,11 @@
 
 use crossbeam_epoch::Guard;
 
+use super::ArtTree;
 use super::inner::NodeRef;
 use super::leaf::LeafRef;
 use super::link::Link;
 use super::path::{ArtKey, BEFORE, Progress, Target};
-use super::ArtTree;
 use crate::counters::Event;
 use crate::key::Key;
 use crate::sync::pause;

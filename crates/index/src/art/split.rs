@@ -23,6 +23,7 @@
 
 use crossbeam_epoch::Guard;
 
+use super::ArtTree;
 use super::inner::{self, Child};
 use super::leaf::{self, Item, LeafRef};
 use super::link::Kind;
@@ -30,7 +31,6 @@ use super::lock::Locked;
 use super::path::{ArtKey, BEFORE, Target, shared_bytes};
 use super::record::Record;
 use super::search::{Reached, Step};
-use super::ArtTree;
 use crate::counters::Event;
 use crate::{IndexError, Inserted};
 

@@ -1,5 +1,8 @@
 //! Walks over the whole tree: counts, and the end of the tree. Iterative, as a way may be long.
-#![expect(unsafe_code, reason = "follows links to nodes, and frees them at the end")]
+#![expect(
+    unsafe_code,
+    reason = "follows links to nodes, and frees them at the end"
+)]
 
 use crossbeam_epoch::{self as epoch, Guard};
 
