@@ -174,6 +174,26 @@ pub(super) fn build<K: Key>(path: &[u8], children: &[Child]) -> Link {
     node.link()
 }
 
+/// Children with a bound put into the range of the child `old`.
+pub(super) fn parted(
+    mut children: Vec<Child>,
+    old: Link,
+    left: Link,
+    byte: u8,
+    right: Link,
+) -> Vec<Child> {
+    let Some(at) = children.iter().position(|child| child.link == old) else {
+        unreachable!("the way went through this child")
+    };
+    children[at].link = left;
+    let right = Child {
+        from: i32::from(byte),
+        link: right,
+    };
+    children.insert(at + 1, right);
+    children
+}
+
 impl<'g, K: Key> NodeRef<'g, K> {
     /// The inner node that a link leads to. `None`: it leads nowhere.
     ///
@@ -318,11 +338,20 @@ impl<'g, K: Key> NodeRef<'g, K> {
     /// The bytes of the bound that the child of a rank begins with and of the next one, if there are.
     /// Right if the version is the same before and after.
     pub(super) fn bounds(self, rank: i32) -> (Option<u8>, Option<u8>) {
-        let children = self.children();
-        let next = children.partition_point(|child| child.from <= rank);
-        let from = children[..next].last().map_or(BEFORE, |child| child.from);
-        let to = children.get(next);
-        (u8::try_from(from).ok(), to.map(|child| child.from as u8))
+        if matches!(self.kind, Kind::Node4 | Kind::Node16) {
+            let place = self.place(rank);
+            let low = (place > 0).then(|| self.byte(place - 1));
+            return (low, (place + 1 < self.count()).then(|| self.byte(place)));
+        }
+        let link = self.find(rank);
+        let (mut low, mut high) = (rank, rank + 1);
+        while low > BEFORE && self.find(low - 1) == link {
+            low -= 1;
+        }
+        while high <= 255 && self.find(high) == link {
+            high += 1;
+        }
+        (u8::try_from(low).ok(), u8::try_from(high).ok())
     }
 
     /// The children in order. Right if the version is the same before and after.
@@ -339,17 +368,13 @@ impl<'g, K: Key> NodeRef<'g, K> {
                 }));
             }
             _ => {
-                let mut last = 0;
-                for byte in 0..=255 {
-                    let (place, link) = (self.place(byte), self.find(byte));
-                    let same = match self.kind {
-                        Kind::Node48 => place == last,
-                        _ => children.last().is_some_and(|last| last.link == link),
-                    };
-                    if !same {
-                        children.push(Child { from: byte, link });
+                let mut last = self.find(BEFORE);
+                for from in 0..=255 {
+                    let link = self.find(from);
+                    if link != last {
+                        children.push(Child { from, link });
+                        last = link;
                     }
-                    last = place;
                 }
             }
         }
@@ -399,15 +424,35 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
     }
 
+    /// Whether it has as many children as it can.
+    pub(super) fn is_full(self) -> bool {
+        self.count() == self.kind.most()
+    }
+
     /// Puts another child in the place of one. To be called under the lock.
     pub(super) fn replace(self, old: Link, new: Link) {
-        let mut children = self.children();
-        for child in &mut children {
-            if child.link == old {
-                child.link = new;
+        for i in 0..self.kind.most() {
+            if self.link_at(i) == old {
+                self.set_link(i, new);
             }
         }
-        self.write(&children);
+    }
+
+    /// Puts a bound into the range of the child `old`, and links to what is left and right of it. To be
+    /// called under the lock, if the node is not full.
+    pub(super) fn part(self, old: Link, left: Link, byte: u8, right: Link) {
+        if self.kind == Kind::Node256 {
+            for rank in BEFORE..=255 {
+                if self.find(rank) == old {
+                    let side = if rank < i32::from(byte) { left } else { right };
+                    self.set_link(self.place(rank), side);
+                }
+            }
+            let count = self.count() as u32 + 1;
+            self.header().count.store(count, Ordering::Relaxed);
+        } else {
+            self.write(&parted(self.children(), old, left, byte, right));
+        }
     }
 
     /// Bytes it takes.

@@ -24,7 +24,7 @@
 use crossbeam_epoch::Guard;
 
 use super::ArtTree;
-use super::inner::{self, Child};
+use super::inner::{self, Child, NodeRef};
 use super::leaf::{self, Item, LeafRef};
 use super::link::Kind;
 use super::lock::Locked;
@@ -101,14 +101,17 @@ impl<K: ArtKey> ArtTree<K> {
         let len = items.len();
         let shared = |i: usize| K::shared(items[i - 1].key, items[i].key);
         let allowed = |i: &usize| !K::BLOCKS || shared(*i) < BLOCK_BYTES;
-        // Ascending keys fill their leaves.
-        let at = if appended && allowed(&(len - 1)) {
-            len - 1
-        } else {
-            let least = (len / 8).max(1);
-            let short = |i: &usize| (shared(*i), i.abs_diff(len / 2));
-            let middle = (least..=len - least).filter(allowed).min_by_key(short);
-            middle.or_else(|| (1..len).filter(allowed).min_by_key(|i| i.abs_diff(len / 2)))?
+        let least = (len / 8).max(1);
+        let short = |i: &usize| (shared(*i), i.abs_diff(len / 2));
+        let middle = (least..=len - least).filter(allowed).min_by_key(short);
+        // Ascending keys fill their leaves, if that makes the bound no longer.
+        let end = len - 1;
+        let at = match middle {
+            Some(middle) if appended && allowed(&end) && shared(end) <= shared(middle) => end,
+            Some(middle) => middle,
+            None => (1..len)
+                .filter(allowed)
+                .min_by_key(|i| i.abs_diff(len / 2))?,
         };
         let mut buffer = [0; 8];
         let bytes = K::encode(K::shorten(items[at].key), &mut buffer);
@@ -136,8 +139,7 @@ impl<K: ArtKey> ArtTree<K> {
         let Some(mut between) = lock_all(&way[bound.step..]) else {
             return Ok(None);
         };
-        let mut children = step.node.children();
-        let grows = into.is_some_and(|node| children.len() == node.kind().most());
+        let grows = into.is_some_and(NodeRef::is_full);
         let mut above = None;
         if grows {
             let step = &way[bound.step - 1];
@@ -169,34 +171,21 @@ impl<K: ArtKey> ArtTree<K> {
         } else {
             (step.link, new.link())
         };
-        let second = Child {
-            from: i32::from(*byte),
-            link: second,
-        };
         match into {
-            Some(node) => {
-                let at = children.iter().position(|child| child.link == step.link);
-                let Some(at) = at else {
-                    unreachable!("the way went through this child")
-                };
-                children[at].link = first;
-                children.insert(at + 1, second);
-                if grows {
-                    let bigger = inner::build::<K>(&node.path_bytes(), &children);
-                    way[bound.step - 1].node.replace(node.link(), bigger);
-                    between[0].obsolete();
-                    // SAFETY: obsolete from now on, and the one link to it was replaced.
-                    unsafe { node.retire(guard) };
-                } else {
-                    node.write(&children);
-                }
+            Some(node) if grows => {
+                let children = inner::parted(node.children(), step.link, first, *byte, second);
+                let bigger = inner::build::<K>(&node.path_bytes(), &children);
+                way[bound.step - 1].node.replace(node.link(), bigger);
+                between[0].obsolete();
+                // SAFETY: obsolete from now on, and the one link to it was replaced.
+                unsafe { node.retire(guard) };
             }
+            Some(node) => node.part(step.link, first, *byte, second),
             None => {
-                let first = Child {
-                    from: BEFORE,
-                    link: first,
-                };
-                let node = inner::build::<K>(path, &[first, second]);
+                let from = i32::from(*byte);
+                let children = [(BEFORE, first), (from, second)];
+                let children = children.map(|(from, link)| Child { from, link });
+                let node = inner::build::<K>(path, &children);
                 step.node.replace(step.link, node);
             }
         }
