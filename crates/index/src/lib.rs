@@ -9,6 +9,7 @@
 //! | [BzTree](bztree::BzTree) | multi-word compare-and-swap in the nodes, append or in place |
 //! | [Masstree](masstree::Masstree) | a trie of B+-trees over eight-byte slices |
 //! | [B-link tree](blink::BlinkTree) | latched writers, latch-free readers |
+//! | [ART](art::ArtTree) | an adaptive radix tree with optimistic locks |
 //!
 //! The [hash table](hash::HashIndex) is for keys that are never scanned; [`Index`] is either, or both
 //! together.
@@ -18,9 +19,9 @@
 //!
 //! Paper: bwtree §3, §4
 
+pub mod art;
 pub mod blink;
 mod both;
-pub mod art;
 pub mod bwtree;
 pub mod bztree;
 mod choice;

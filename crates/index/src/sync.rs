@@ -8,9 +8,6 @@ pub(crate) use loom::sync::{RwLock, RwLockReadGuard};
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, fence};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{RwLock, RwLockReadGuard};
-pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
-#[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
 
 /// Marks a place where one `SeqCst` access must stand before the next in the single total order.
 ///
@@ -35,15 +32,6 @@ pub(crate) fn wait(turn: u32) {
         std::hint::spin_loop();
     } else {
         // It may have lost its processor.
-/// Waits a moment for another thread, the longer the more often that was in vain.
-#[inline]
-pub(crate) fn pause(_turn: u32) {
-    #[cfg(loom)]
-    loom::thread::yield_now();
-    #[cfg(not(loom))]
-    if _turn < 6 {
-        (0..1 << _turn).for_each(|_| std::hint::spin_loop());
-    } else {
         std::thread::yield_now();
     }
 }

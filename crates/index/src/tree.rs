@@ -4,11 +4,10 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
 
+use crate::art::{ArtConfig, FixedArtTree, VariableArtTree};
 use crate::blink::{FixedBlinkTree, VariableBlinkTree};
 use crate::bwtree::{Both, BwConfig, BwTree, FixedBwTree, InChain, SplitHead, VariableBwTree};
 use crate::bztree::{Append, FixedBzTree, InPlace, VariableBzTree};
-use crate::art::{ArtConfig, FixedArtTree, VariableArtTree};
-use crate::bwtree::{BwConfig, FixedBwTree, VariableBwTree};
 use crate::key::{Fixed8, Key, Variable};
 use crate::masstree::{FixedMasstree, VariableMasstree};
 use crate::{

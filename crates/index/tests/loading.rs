@@ -197,9 +197,7 @@ fn bytes_per_key_max(kind: TreeKind) -> f64 {
         | TreeKind::BwtreeSplithead
         | TreeKind::BwtreeBoth => 40.0,
         TreeKind::BztreeAppend | TreeKind::BztreeInplace => 45.0,
-        TreeKind::Masstree => 40.0,
-        TreeKind::Bwtree => 40.0,
-        TreeKind::Blink => 40.0,
+        TreeKind::Masstree | TreeKind::Blink => 40.0,
         _ => 70.0,
     }
 }

@@ -17,7 +17,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::sync::{AtomicU64, fence, pause};
+use crate::sync::{AtomicU64, fence, wait};
 
 const LOCKED: u64 = 1;
 const OBSOLETE: u64 = 2;
@@ -38,7 +38,7 @@ impl Lock {
         let mut version = self.0.load(Ordering::Acquire);
         let mut turn = 0;
         while version & LOCKED != 0 {
-            pause(turn);
+            wait(turn);
             turn += 1;
             version = self.0.load(Ordering::Acquire);
         }

@@ -13,7 +13,7 @@ use super::link::Link;
 use super::path::{ArtKey, BEFORE, Progress, Target};
 use crate::counters::Event;
 use crate::key::Key;
-use crate::sync::pause;
+use crate::sync::wait;
 
 /// An inner node on a way down.
 pub(super) struct Step<'g, K> {
@@ -167,7 +167,7 @@ impl<K: ArtKey> ArtTree<K> {
     #[cold]
     pub(super) fn restart(&self, turn: &mut u32) {
         self.counters.add(Event::Restart);
-        pause(*turn);
+        wait(*turn);
         *turn += 1;
     }
 
