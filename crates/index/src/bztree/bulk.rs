@@ -125,7 +125,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         while let Some(old) = self.empty_root(guard) {
             let status = old.freeze_leaf::<V>(guard);
             let mut entries = Vec::new();
-            old.collect::<V>(status, &mut entries, guard);
+            old.collect(status, &mut entries, guard);
             if entries.is_empty() {
                 for leaf in &built.leaves {
                     self.leaves.inherit(old.number(), leaf.as_ref().number());

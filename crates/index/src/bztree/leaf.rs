@@ -133,12 +133,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
     /// All records that are alive in this state of the leaf, in order, into `out`, which is empty. In
     /// place the payloads may be of different instants, unless the leaf is frozen as a whole.
-    pub(super) fn collect<V: Variant>(
-        self,
-        status: Status,
-        out: &mut Vec<Entry<'g, K>>,
-        guard: &Guard,
-    ) {
+    pub(super) fn collect(self, status: Status, out: &mut Vec<Entry<'g, K>>, guard: &Guard) {
         let mut news = [0_u8; SLOTS_MAX];
         let mut count = 0;
         for slot in from_highest(status.visible()) {

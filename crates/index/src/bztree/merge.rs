@@ -34,7 +34,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             return leaf.len() + shown;
         }
         let mut entries = Vec::with_capacity(leaf.len() + shown);
-        leaf.collect::<V>(status, &mut entries, guard);
+        leaf.collect(status, &mut entries, guard);
         entries.len()
     }
 
@@ -82,9 +82,9 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         let old = [left, left + 1].map(|i| parent.child(i, guard));
         let last = old.map(|leaf| leaf.freeze_leaf::<V>(guard));
         let mut entries = Vec::new();
-        old[0].collect::<V>(last[0], &mut entries, guard);
+        old[0].collect(last[0], &mut entries, guard);
         let mut right = Vec::new();
-        old[1].collect::<V>(last[1], &mut right, guard);
+        old[1].collect(last[1], &mut right, guard);
         entries.append(&mut right);
         let done = entries.len() <= self.config.leaf_max && {
             let [kept, lost] = [0, 1].map(|i| version(old[i], last[i]));

@@ -213,7 +213,7 @@ impl<K: Key> OwnedNode<K> {
                     at = at.add(tail.len());
                     K::raw(K::from_parts(K::head(key, 0), copy))
                 };
-                raw = fences.map(|key| copy(key));
+                raw = [copy(fences[0]), copy(fences[1])];
                 let mut end = 0;
                 for (i, (key, _)) in entries.iter().enumerate() {
                     copy(*key);

@@ -95,7 +95,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         leaf.prefetch();
         let status = leaf.freeze_leaf::<V>(guard);
         let mut entries = Vec::with_capacity(leaf.len() + leaf.slots());
-        leaf.collect::<V>(status, &mut entries, guard);
+        leaf.collect(status, &mut entries, guard);
         let of = version(leaf, status);
         let number = leaf.number();
         let mut shape = Shape {

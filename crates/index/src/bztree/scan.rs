@@ -170,7 +170,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
                 continue;
             }
             let status = words::status(leaf.status(), guard);
-            leaf.collect::<V>(status, out, guard);
+            leaf.collect(status, out, guard);
             if !V::IN_PLACE {
                 return status;
             }
@@ -181,7 +181,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         }
         let status = leaf.freeze_leaf::<V>(guard);
         out.clear();
-        leaf.collect::<V>(status, out, guard);
+        leaf.collect(status, out, guard);
         self.replace(leaf.low(), leaf, guard);
         status
     }

@@ -23,7 +23,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
     fn records(leaf: NodeRef<'_, K>, guard: &Guard) -> usize {
         let mut entries = Vec::new();
         let status = words::status(leaf.status(), guard);
-        leaf.collect::<V>(status, &mut entries, guard);
+        leaf.collect(status, &mut entries, guard);
         entries.len()
     }
 
