@@ -3,6 +3,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
+use namiki_index::art::ArtConfig;
 use namiki_index::bwtree::{BwConfig, FixedBwTree};
 use namiki_index::contract::{KeyShape, Random, scan_all, sound};
 use namiki_index::masstree::{FixedMasstree, MasstreeConfig, VariableMasstree};
@@ -23,6 +24,12 @@ fn trees() -> Vec<(Tree, KeyShape)> {
         (
             Tree::MasstreeVariable(VariableMasstree::new(MasstreeConfig::tiny())),
             KeyShape::SharedPrefix,
+            Tree::art(KeyKind::Fixed8, ArtConfig::tiny()),
+            KeyShape::Dense,
+        ),
+        (
+            Tree::art(KeyKind::Variable, ArtConfig::tiny()),
+            KeyShape::Nested,
         ),
     ];
     for kind in TreeKind::ALL {
@@ -198,6 +205,8 @@ fn bytes_per_key_max(kind: TreeKind) -> f64 {
         | TreeKind::BwtreeBoth => 40.0,
         TreeKind::BztreeAppend | TreeKind::BztreeInplace => 45.0,
         TreeKind::Masstree | TreeKind::Blink => 40.0,
+        TreeKind::Bwtree => 40.0,
+        TreeKind::Art => 58.0,
         _ => 70.0,
     }
 }

@@ -10,9 +10,9 @@
 //! a proper prefix of the bound. (In the paper: the prefix split, and lazy expansion when that is the
 //! leaf.) That node must keep a path that begins with the new node's, so the new path is cut where the
 //! two part; the bound is then the shortest one there that leaves all of the old node's bounds on one
-//! side. It may have all records on its other side: the split leaves an empty leaf behind, and a leaf
-//! with one record too many that now lies directly below the new node, where the next split is not in
-//! anybody's way. That is what the spare room is for.
+//! side. It may have all records on one side: the split leaves an empty leaf behind, and one with a record
+//! too many, for which there is spare room. That one lies directly below the node of the bound and has a
+//! key on that node's path, so that its next split leaves records on both sides.
 //!
 //! The leaf that is split is the first or the last one of such an old node, whose range becomes smaller
 //! without one of its words being written: which is why all nodes between are locked and change their
@@ -136,20 +136,14 @@ impl<K: ArtKey> ArtTree<K> {
         let step = &way[bound.step];
         // The node to put the bound into, if it is there; else a new one takes the child's place.
         let into = (bound.step > 0 && step.node.path_len() == path.len()).then_some(step.node);
-        let Some(mut between) = lock_all(&way[bound.step..]) else {
-            return Ok(None);
-        };
-        let grows = into.is_some_and(NodeRef::is_full);
-        let mut above = None;
-        if grows {
-            let step = &way[bound.step - 1];
-            match step.node.lock().try_lock(step.version) {
-                Some(locked) => above = Some(locked),
-                None => return Ok(None),
-            }
-        }
         let Some(mark) = self.table.mark() else {
             return Err(IndexError::OutOfPages);
+        };
+        // A full node is replaced by a bigger one, which is the node above's affair.
+        let grows = into.is_some_and(NodeRef::is_full);
+        let Some(mut nodes) = lock_all(&way[bound.step - usize::from(grows)..]) else {
+            self.table.discard(&mark);
+            return Ok(None);
         };
         // Nothing fails from here on.
         let is_left = |item: &Item<'_, K>| {
@@ -176,7 +170,7 @@ impl<K: ArtKey> ArtTree<K> {
                 let children = inner::parted(node.children(), step.link, first, *byte, second);
                 let bigger = inner::build::<K>(&node.path_bytes(), &children);
                 way[bound.step - 1].node.replace(node.link(), bigger);
-                between[0].obsolete();
+                nodes[1].obsolete();
                 // SAFETY: obsolete from now on, and the one link to it was replaced.
                 unsafe { node.retire(guard) };
             }
@@ -189,9 +183,7 @@ impl<K: ArtKey> ArtTree<K> {
                 step.node.replace(step.link, node);
             }
         }
-        for locked in between.iter_mut().chain(&mut above) {
-            locked.changed();
-        }
+        nodes.iter_mut().for_each(Locked::changed);
         locked.changed();
         self.counters.add(Event::Split);
         Ok(Some(Inserted {
