@@ -13,8 +13,6 @@
 //!
 //! The [hash table](hash::HashIndex) is for keys that are never scanned; [`Index`] is either, or both
 //! together.
-//! chooses an implementation at run time and calls it without a virtual call. There are
-//! the [Bw-tree](bwtree::BwTree) of the paper and an [adaptive radix tree](art::ArtTree).
 //!
 //! Every index also reports a [`LeafVersion`] with each answer that depends on *absent* keys, and
 //! keeps a stamp beside it, so that transactions can rule out phantoms without locks.

@@ -24,6 +24,8 @@ fn trees() -> Vec<(Tree, KeyShape)> {
         (
             Tree::MasstreeVariable(VariableMasstree::new(MasstreeConfig::tiny())),
             KeyShape::SharedPrefix,
+        ),
+        (
             Tree::art(KeyKind::Fixed8, ArtConfig::tiny()),
             KeyShape::Dense,
         ),
@@ -205,9 +207,8 @@ fn bytes_per_key_max(kind: TreeKind) -> f64 {
         | TreeKind::BwtreeBoth => 40.0,
         TreeKind::BztreeAppend | TreeKind::BztreeInplace => 45.0,
         TreeKind::Masstree | TreeKind::Blink => 40.0,
-        TreeKind::Bwtree => 40.0,
         TreeKind::Art => 58.0,
-        _ => 70.0,
+        other => unreachable!("{other} has no line here"),
     }
 }
 
