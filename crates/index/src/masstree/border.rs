@@ -101,8 +101,9 @@ impl Entry {
     /// Nobody refers to that any longer, nor will.
     pub(super) unsafe fn free(&self) {
         match self.marker {
-            // SAFETY: both: a block of that type (L4), and the caller's promise.
+            // SAFETY: a block of that type (L4), and the caller's promise.
             LONG => unsafe { Suffix::free(self.value) },
+            // SAFETY: the same.
             LINK => unsafe { Layer::free(self.value) },
             _ => {}
         }
@@ -215,7 +216,7 @@ impl<K: Slicing> Border<K> {
     }
 
     #[inline]
-    fn content<'g>(&'g self, slot: usize) -> (u8, u64) {
+    fn content(&self, slot: usize) -> (u8, u64) {
         // `Acquire` pairs with the `Release` of `set_value`: a block is complete, and who reads a
         // payload sees what the writer did before.
         (self.markers.get(slot), self.values[slot].load(Acquire))
@@ -432,9 +433,10 @@ impl<K: Slicing> Border<K> {
 fn retire(content: Content<'_>, guard: &Guard) {
     match content {
         Content::Payload(_) => {}
-        // SAFETY: both: the slot that pointed to it does so no longer, and was the only one; the
+        // SAFETY: the slot that pointed to it does so no longer, and was the only one; the
         // caller holds the lock of the node, so this is done once (L4).
         Content::Suffix(suffix) => unsafe { suffix.retire(guard) },
+        // SAFETY: the same.
         Content::Layer(layer) => unsafe { layer.retire(guard) },
     }
 }

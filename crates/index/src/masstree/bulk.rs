@@ -132,10 +132,9 @@ impl<K: Slicing> Masstree<K> {
         lock.splitting();
         leaf.mark.bump();
         for pointer in &built.nodes {
-            // SAFETY: built above.
-            if let Some(Kind::Border(new)) =
-                unsafe { NodeRef::<K>::follow(*pointer) }.map(NodeRef::kind)
-            {
+            // SAFETY: built above, and not freed.
+            let new = unsafe { NodeRef::<K>::follow(*pointer) };
+            if let Some(Kind::Border(new)) = new.map(NodeRef::kind) {
                 self.table.split(&leaf.mark, &new.mark);
                 new.publish(&self.table);
             }
@@ -239,9 +238,8 @@ impl<K: Slicing> Built<'_, K> {
             return;
         }
         // SAFETY: built here, and not freed.
-        if let Some(Kind::Border(before)) =
-            unsafe { NodeRef::<K>::follow(before) }.map(NodeRef::kind)
-        {
+        let before = unsafe { NodeRef::<K>::follow(before) };
+        if let Some(Kind::Border(before)) = before.map(NodeRef::kind) {
             before.set_next(next);
         }
     }

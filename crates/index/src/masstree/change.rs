@@ -15,6 +15,7 @@ use super::descend::Way;
 use super::slices::{Cut, LONG, Slicing};
 use super::tailed::Layer;
 use crate::counters::Event;
+use crate::sync::wait;
 use crate::{IndexError, Inserted};
 
 /// What to do once it is known whether the key is there.
@@ -70,6 +71,7 @@ impl<K: Slicing> Masstree<K> {
         let key = Cut::first::<K>(K::parse(key)?);
         let guard = &epoch::pin();
         let (mut layer, mut cut) = (self.top(), key);
+        let mut turn = 0;
         loop {
             let Some(way) = self.descend(layer, cut.slice, guard) else {
                 (layer, cut) = (self.top(), key);
@@ -96,7 +98,11 @@ impl<K: Slicing> Masstree<K> {
                     self.tidy(key, guard);
                     return Ok(changed);
                 }
-                Attempt::Again => self.counters.add(Event::Restart),
+                Attempt::Again => {
+                    self.counters.add(Event::Restart);
+                    wait(turn);
+                    turn += 1;
+                }
             }
         }
     }

@@ -19,6 +19,7 @@ fn model<K: Slicing>(
 ) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(3);
+    builder.max_branches = 100_000;
     builder.check(move || {
         let tree: Arc<Masstree<K>> = Arc::new(Masstree::new(MasstreeConfig::tiny()));
         for (payload, key) in (0..).zip(there) {

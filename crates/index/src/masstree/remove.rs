@@ -48,9 +48,7 @@ impl<K: Slicing> Masstree<K> {
     pub(super) fn tidy(&self, key: Cut<'_>, guard: &Guard) {
         let mut turn = 0;
         while let Tidied::Again = self.tidy_once(key, guard) {
-            if turn > 8 {
-                wait(turn);
-            }
+            wait(turn);
             turn += 1;
         }
     }
