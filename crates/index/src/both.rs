@@ -3,19 +3,21 @@
 //! # In which order the two are changed
 //!
 //! Who writes a key holds a lock that all writers of that key take, from before the first part is changed
-//! until both are. Readers take none. An insert changes the table first, then the tree; a delete the tree
-//! first, then the table; so every key that a scan shows is found by a look-up begun afterwards, unless it
-//! was deleted since. The table decides whether a key is there, and what a failed look-up or an insert
-//! reports as `before` and `after` is the table's.
+//! until both are. Readers take none. An insert changes the tree first, then the table; a delete the table
+//! first, then the tree. So the tree has at any time what the table has: **a key that a look-up found is
+//! shown by every scan begun afterwards**, unless it was deleted since. The table decides whether a key is
+//! there, and what a failed look-up or an insert reports as `before` and `after` is the table's.
 //!
 //! # What holds
 //!
 //! - *Point operations* are linearizable: all their answers are the table's, and it changes at one instant
 //!   within each operation. *Scans* are as good as the tree's.
-//! - Between the two, while an insert is between its parts, a look-up finds the key and a scan does not
+//! - Between the two, while an insert is between its parts, a scan finds the key and a look-up does not
 //!   yet. Whoever asks both may see that for as long as the insert has not returned; afterwards both show it.
-//!   A transaction is not misled: the new record is locked until the insert has returned, so nobody
-//!   reads or writes it before both parts lead to it (core, `space.rs`).
+//!   A transaction is not misled. The new record is locked until the insert has returned, so nobody reads
+//!   it before both parts lead to it (core, `space.rs`). And a transaction that writes the key, which locks
+//!   nothing until it commits, finds the record through the table, or waits here for whoever is
+//!   inserting it: then its own scans show what it wrote. (In the other order they did not.)
 //! - *Phantoms*. Each part has leaves of its own, told apart by the highest bit of their numbers. Who found a
 //!   key absent relies on the part that was asked: a failed look-up on the table's stripe, a scan on the
 //!   tree's leaf. An insert changes the versions of **both**, and then reads the rts of **both**. So for each
@@ -106,16 +108,19 @@ impl Both {
 
     /// The same with the key's lock held.
     fn add_alone(&self, key: &[u8], payload: u64) -> Result<Result<BothInserted, u64>, IndexError> {
-        let point = match self.point.insert(key, payload)? {
-            InsertOutcome::Inserted(point) => point,
-            InsertOutcome::Exists(found) => return Ok(Err(found)),
+        // Nobody else adds or removes the key meanwhile.
+        if let Lookup::Found(found) = self.point.get(key)? {
+            return Ok(Err(found));
+        }
+        let InsertOutcome::Inserted(tree) = self.tree.insert(key, payload)? else {
+            unreachable!("both parts hold the same keys")
         };
-        let tree = match self.tree.insert(key, payload) {
-            Ok(InsertOutcome::Inserted(tree)) => tree,
+        let point = match self.point.insert(key, payload) {
+            Ok(InsertOutcome::Inserted(point)) => point,
             Ok(InsertOutcome::Exists(_)) => unreachable!("both parts hold the same keys"),
             Err(error) => {
-                // The tree is full: the key is in neither.
-                self.point.remove_if(key, payload)?;
+                // The table is full: the key is in neither.
+                self.tree.remove_if(key, payload)?;
                 return Err(error);
             }
         };
@@ -167,8 +172,9 @@ impl Both {
         if expected.is_some_and(|expected| expected != payload) {
             return Ok(None);
         }
+        let removed = self.point.delete(key)?;
         self.tree.delete(key)?;
-        self.point.delete(key)
+        Ok(removed)
     }
 }
 

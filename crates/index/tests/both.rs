@@ -2,7 +2,7 @@
 //! index promises, whichever it is.
 #![cfg(not(loom))]
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::thread;
 
 use namiki_index::contract::KeyShape;
@@ -101,6 +101,34 @@ fn an_insert_changes_what_look_ups_and_what_scans_rely_on() {
             assert_eq!(index.add(&key, 0), Ok(Added::Exists(n)));
         }
     }
+}
+
+/// A transaction that wrote a key whose record another one is just inserting found it by a look-up, and
+/// has to see it in its own scans.
+#[test]
+fn what_a_look_up_finds_the_next_scan_shows() {
+    const KEYS: u64 = 20_000;
+    let index = &Index::new(BOTH, KeyKind::Fixed8);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for n in 0..KEYS {
+                index.insert(&n.to_be_bytes(), n).unwrap();
+            }
+        });
+        for n in 0..KEYS {
+            let key = n.to_be_bytes();
+            while !matches!(index.get(&key), Ok(Lookup::Found(_))) {
+                thread::yield_now();
+            }
+            let range = ScanRange::forward(Bound::Included(&key), Bound::Included(&key));
+            let mut shown = 0;
+            let scanned = index.scan(range, |item| {
+                shown += u64::from(matches!(item, ScanItem::Entry(..)));
+                ControlFlow::Continue(())
+            });
+            assert_eq!((scanned, shown), (Ok(()), 1), "{n}");
+        }
+    });
 }
 
 /// While threads insert, replace and delete, a scan shows nothing that a look-up begun later misses,
