@@ -52,7 +52,7 @@
 //! Readers write nothing. A writer locks the one leaf it changes; a structure change also the nodes of
 //! A1. Locks are tried, never waited for, so nobody deadlocks; who loses starts again.
 //!
-//! Paper: bwtree [3] (ART); §2 for what a range index owes its users
+//! Paper: bwtree §2 (its reference 3 is ART)
 
 mod batch;
 mod bulk;
