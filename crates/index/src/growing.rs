@@ -7,7 +7,9 @@
 
 use std::array;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::Ordering;
+
+use crate::sync::AtomicPtr;
 
 /// Elements of the first chunk; each further chunk has twice as many as the one before.
 const FIRST_BITS: u32 = if cfg!(loom) { 2 } else { 10 };
@@ -82,8 +84,8 @@ impl<T> GrowingArray<T> {
 
     /// Calls `visit` with every element there is.
     pub(crate) fn for_each_mut(&mut self, mut visit: impl FnMut(&mut T)) {
-        for (chunk, place) in self.chunks.iter_mut().enumerate() {
-            let elements = *place.get_mut();
+        for (chunk, place) in self.chunks.iter().enumerate() {
+            let elements = place.load(Ordering::Relaxed);
             if !elements.is_null() {
                 // SAFETY: `chunk_len(chunk)` initialised elements (A1), ours alone by `&mut self`.
                 let elements =
@@ -103,8 +105,8 @@ impl<T> GrowingArray<T> {
 
 impl<T> Drop for GrowingArray<T> {
     fn drop(&mut self) {
-        for (chunk, place) in self.chunks.iter_mut().enumerate() {
-            let elements = *place.get_mut();
+        for (chunk, place) in self.chunks.iter().enumerate() {
+            let elements = place.load(Ordering::Relaxed);
             if !elements.is_null() {
                 let slice = ptr::slice_from_raw_parts_mut(elements, chunk_len(chunk));
                 // SAFETY: a boxed slice of this length (`reach`); nobody else has the array.
