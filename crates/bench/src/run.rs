@@ -212,8 +212,9 @@ pub(crate) fn staged<W: Send, L>(
     let (Some(after), Some(before)) = (through.looks.pop(), through.looks.pop()) else {
         return Err(BenchError::Interrupted);
     };
-    // Nothing was timed if Ctrl-C came before.
+    // Nothing was timed if Ctrl-C came before, or before anything was done.
     let total = through.totals.pop().filter(|_| through.totals.len() == 1);
+    let total = total.filter(|total| total.done > 0 || !interrupt::asked());
     Ok(Staged {
         workers: through.workers,
         total: total.ok_or(BenchError::Interrupted)?,
