@@ -33,8 +33,8 @@ use namiki_platform::hash::hash_of;
 
 use crate::choice::Point;
 use crate::{
-    GetOrInsert, IndexError, InsertOutcome, Inserted, LeafVersion, Lookup, OrderedIndex,
-    PointIndex, ScanItem, ScanRange, Statistics, Tree,
+    Change, Changed, Expected, IndexError, InsertOutcome, Inserted, LeafVersion, Lookup,
+    OrderedIndex, PointIndex, ScanItem, ScanRange, Statistics, Tree,
 };
 
 /// Marks the tree's leaves; the table's stripes are without it.
@@ -103,15 +103,14 @@ impl Both {
         payload: u64,
     ) -> Result<Result<BothInserted, u64>, IndexError> {
         let _alone = self.lock(key);
-        self.add_alone(key, payload)
-    }
-
-    /// The same with the key's lock held.
-    fn add_alone(&self, key: &[u8], payload: u64) -> Result<Result<BothInserted, u64>, IndexError> {
-        // Nobody else adds or removes the key meanwhile.
         if let Lookup::Found(found) = self.point.get(key)? {
             return Ok(Err(found));
         }
+        self.add_absent(key, payload).map(Ok)
+    }
+
+    /// Adds a key that neither part has; its lock is held, so nobody else adds it meanwhile.
+    fn add_absent(&self, key: &[u8], payload: u64) -> Result<BothInserted, IndexError> {
         let InsertOutcome::Inserted(tree) = self.tree.insert(key, payload)? else {
             unreachable!("both parts hold the same keys")
         };
@@ -120,11 +119,11 @@ impl Both {
             Ok(InsertOutcome::Exists(_)) => unreachable!("both parts hold the same keys"),
             Err(error) => {
                 // The table is full: the key is in neither.
-                self.tree.remove_if(key, payload)?;
+                self.tree.delete(key)?;
                 return Err(error);
             }
         };
-        Ok(Ok(BothInserted {
+        Ok(BothInserted {
             point,
             tree: Inserted {
                 before: in_tree(tree.before),
@@ -133,7 +132,7 @@ impl Both {
                     .split
                     .map(|(left, right)| (in_tree(left), in_tree(right))),
             },
-        }))
+        })
     }
 
     /// Fills both parts, which are empty and which nobody else uses. After an error neither is of use.
@@ -163,19 +162,6 @@ impl Both {
             })
         })
     }
-
-    fn remove(&self, key: &[u8], expected: Option<u64>) -> Result<Option<u64>, IndexError> {
-        let _alone = self.lock(key);
-        let Lookup::Found(payload) = self.point.get(key)? else {
-            return Ok(None);
-        };
-        if expected.is_some_and(|expected| expected != payload) {
-            return Ok(None);
-        }
-        let removed = self.point.delete(key)?;
-        self.tree.delete(key)?;
-        Ok(removed)
-    }
 }
 
 impl PointIndex for Both {
@@ -189,57 +175,32 @@ impl PointIndex for Both {
     }
 
     /// Reports what happened to the table.
-    fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError> {
-        Ok(match self.add(key, payload)? {
-            Ok(inserted) => InsertOutcome::Inserted(inserted.point),
-            Err(found) => InsertOutcome::Exists(found),
-        })
-    }
-
-    fn get_or_insert(
+    fn change(
         &self,
         key: &[u8],
-        make: &mut dyn FnMut() -> u64,
-    ) -> Result<GetOrInsert, IndexError> {
-        if let Lookup::Found(payload) = self.get(key)? {
-            let unused = None;
-            return Ok(GetOrInsert::Exists { payload, unused });
-        }
-        let payload = make();
-        Ok(match self.insert(key, payload)? {
-            InsertOutcome::Inserted(inserted) => GetOrInsert::Inserted { payload, inserted },
-            InsertOutcome::Exists(found) => GetOrInsert::Exists {
-                payload: found,
-                unused: Some(payload),
-            },
-        })
-    }
-
-    fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
+        _: Expected,
+        mut decide: impl FnMut(Option<u64>) -> Change,
+    ) -> Result<Changed, IndexError> {
         let _alone = self.lock(key);
-        let Err(found) = self.add_alone(key, payload)? else {
-            return Ok(None);
+        let old = match self.point.get(key)? {
+            Lookup::Found(payload) => Some(payload),
+            Lookup::Missing(_) => None,
         };
-        self.tree.update(key, payload)?;
-        self.point.update(key, payload)?;
-        Ok(Some(found))
-    }
-
-    fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
-        let _alone = self.lock(key);
-        let old = self.point.update(key, payload)?;
-        if old.is_some() {
-            self.tree.update(key, payload)?;
+        match (decide(old), old) {
+            (Change::Keep, _) | (Change::Delete, None) => {}
+            (Change::Put(payload), None) => {
+                return Ok(Changed::added(self.add_absent(key, payload)?.point));
+            }
+            (Change::Put(payload), Some(_)) => {
+                self.tree.update(key, payload)?;
+                self.point.update(key, payload)?;
+            }
+            (Change::Delete, Some(_)) => {
+                self.point.delete(key)?;
+                self.tree.delete(key)?;
+            }
         }
-        Ok(old)
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
-        self.remove(key, None)
-    }
-
-    fn remove_if(&self, key: &[u8], expected: u64) -> Result<bool, IndexError> {
-        Ok(self.remove(key, Some(expected))?.is_some())
+        Ok(Changed::from(old))
     }
 
     fn leaf_rts(&self, leaf: u64) -> u64 {

@@ -6,10 +6,11 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 
 use crate::both::Both;
+use crate::forward::forward_point_index;
 use crate::hash::{FixedHash, VariableHash};
 use crate::{
-    GetOrInsert, IndexError, InsertOutcome, Inserted, KeyKind, LeafVersion, Lookup, OrderedIndex,
-    PointIndex, ScanItem, ScanRange, Statistics, Tree, TreeKind, UnknownKind,
+    IndexError, InsertOutcome, Inserted, KeyKind, OrderedIndex, PointIndex, ScanItem, ScanRange,
+    Tree, TreeKind, UnknownKind,
 };
 
 /// Which index. The names are those of `--index`: a tree's, `hash`, or a tree's with `+hash` behind.
@@ -233,95 +234,27 @@ impl Index {
     }
 }
 
-macro_rules! each {
-    (Point: $self:ident, $index:ident => $call:expr) => {
+macro_rules! each_point {
+    ($self:ident, $index:ident => $call:expr) => {
         match $self {
-            Self::Fixed8($index) => $call,
-            Self::Variable($index) => $call,
-        }
-    };
-    (Index: $self:ident, $index:ident => $call:expr) => {
-        match $self {
-            Self::Ordered($index) => $call,
-            Self::Hash($index) => $call,
-            Self::OrderedAndHash($index) => $call,
+            Point::Fixed8($index) => $call,
+            Point::Variable($index) => $call,
         }
     };
 }
 
-macro_rules! point_index {
-    ($type:ident) => {
-        impl PointIndex for $type {
-            #[inline]
-            fn get(&self, key: &[u8]) -> Result<Lookup, IndexError> {
-                each!($type: self, index => index.get(key))
-            }
-
-            fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
-                each!($type: self, index => index.get_many(keys, out))
-            }
-
-            fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError> {
-                each!($type: self, index => index.insert(key, payload))
-            }
-
-            fn get_or_insert(
-                &self,
-                key: &[u8],
-                make: &mut dyn FnMut() -> u64,
-            ) -> Result<GetOrInsert, IndexError> {
-                each!($type: self, index => index.get_or_insert(key, make))
-            }
-
-            fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
-                each!($type: self, index => index.write(key, payload))
-            }
-
-            fn put(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {
-                each!($type: self, index => index.put(key, payload))
-            }
-
-            fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
-                each!($type: self, index => index.update(key, payload))
-            }
-
-            fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
-                each!($type: self, index => index.delete(key))
-            }
-
-            fn remove_if(&self, key: &[u8], expected: u64) -> Result<bool, IndexError> {
-                each!($type: self, index => index.remove_if(key, expected))
-            }
-
-            fn leaf_rts(&self, leaf: u64) -> u64 {
-                each!($type: self, index => index.leaf_rts(leaf))
-            }
-
-            fn raise_and_check(&self, seen: LeafVersion, rts: u64) -> bool {
-                each!($type: self, index => index.raise_and_check(seen, rts))
-            }
-
-            fn current(&self, leaf: u64) -> Option<LeafVersion> {
-                each!($type: self, index => index.current(leaf))
-            }
-
-            fn statistics(&self) -> Statistics {
-                each!($type: self, index => index.statistics())
-            }
-
-            fn memory_bytes(&self) -> usize {
-                each!($type: self, index => index.memory_bytes())
-            }
-
-            fn len(&self) -> usize {
-                each!($type: self, index => index.len())
-            }
+macro_rules! each_index {
+    ($self:ident, $index:ident => $call:expr) => {
+        match $self {
+            Index::Ordered($index) => $call,
+            Index::Hash($index) => $call,
+            Index::OrderedAndHash($index) => $call,
         }
     };
 }
 
-point_index!(Point);
-point_index!(Index);
+forward_point_index!(Point, each_point);
+forward_point_index!(Index, each_index);
 
 #[cfg(test)]
 #[cfg(not(loom))]

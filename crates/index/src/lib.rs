@@ -20,6 +20,7 @@
 //! Paper: bwtree §3, §4
 
 pub mod art;
+mod batch;
 pub mod blink;
 mod both;
 pub mod bwtree;
@@ -29,6 +30,7 @@ mod choice;
 pub mod contract;
 mod counters;
 mod error;
+mod forward;
 mod growing;
 pub mod hash;
 pub mod key;
@@ -51,8 +53,8 @@ pub use choice::{Added, Index, IndexKind, Point};
 pub use error::{IndexError, UnknownKind};
 pub use pairs::{PairItem, PairOutcome, Pairs};
 pub use traits::{
-    Direction, GetOrInsert, InsertOutcome, Inserted, Lookup, OrderedIndex, PointIndex, ScanItem,
-    ScanRange, Statistics,
+    Change, Changed, Direction, Expected, GetOrInsert, InsertOutcome, Inserted, Lookup,
+    OrderedIndex, PointIndex, ScanItem, ScanRange, Statistics,
 };
 pub use tree::{KeyKind, Tree, TreeKind};
 pub use version::LeafVersion;

@@ -36,6 +36,53 @@ pub struct Inserted {
     pub split: Option<(LeafVersion, LeafVersion)>,
 }
 
+/// What [`PointIndex::change`] is to do, now that it is known whether the key is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// Nothing.
+    Keep,
+    /// Give the key this payload, adding it if it is absent.
+    Put(u64),
+    /// Remove the key, if it is there.
+    Delete,
+}
+
+/// What [`PointIndex::change`] did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Changed {
+    /// The payload before; the decision that was carried out is the one made about this.
+    pub old: Option<u64>,
+    /// Set if the key was added.
+    pub inserted: Option<Inserted>,
+}
+
+impl Changed {
+    /// The key was as said, and none was added.
+    #[must_use]
+    pub const fn from(old: Option<u64>) -> Self {
+        let inserted = None;
+        Self { old, inserted }
+    }
+
+    /// The key was absent and has been added.
+    #[must_use]
+    pub const fn added(inserted: Inserted) -> Self {
+        Self {
+            old: None,
+            inserted: Some(inserted),
+        }
+    }
+}
+
+/// What the caller of [`PointIndex::change`] expects; if it is wrong, that costs time and nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expected {
+    /// The key is there.
+    Present,
+    /// The key will be added.
+    Absent,
+}
+
 /// What [`PointIndex::insert`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InsertOutcome {
@@ -127,34 +174,79 @@ pub trait PointIndex: Send + Sync {
         Ok(())
     }
 
+    /// Looks a key up, lets `decide` say what to do about its payload, and does it, all in one atomic step.
+    /// All other operations that change a key are made of this one.
+    ///
+    /// `decide` is asked again if another thread changed the key meanwhile: what counts is what it said
+    /// last. It may run with a part of the index locked, so it must be quick, use no index, and not panic.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get); also for a payload with reserved bits that would have to be stored. So for all
+    /// that take one.
+    fn change(
+        &self,
+        key: &[u8],
+        expected: Expected,
+        decide: impl FnMut(Option<u64>) -> Change,
+    ) -> Result<Changed, IndexError>;
+
     /// Adds a key that is absent.
     ///
     /// # Errors
-    /// As [`get`](Self::get); also for a payload with reserved bits. So for all that take one.
-    fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError>;
+    /// As [`change`](Self::change).
+    #[inline]
+    fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError> {
+        let changed = self.change(key, Expected::Absent, |old| match old {
+            Some(_) => Change::Keep,
+            None => Change::Put(payload),
+        })?;
+        Ok(match (changed.old, changed.inserted) {
+            (_, Some(inserted)) => InsertOutcome::Inserted(inserted),
+            (Some(payload), None) => InsertOutcome::Exists(payload),
+            (None, None) => unreachable!("an absent key is inserted"),
+        })
+    }
 
     /// Finds a key or adds it with the payload that `make` returns. `make` is called at most once,
-    /// and only when the key was seen to be absent.
+    /// and only when the key was seen to be absent; it may use the index.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
+    /// As [`change`](Self::change).
     fn get_or_insert(
         &self,
         key: &[u8],
-        make: &mut dyn FnMut() -> u64,
-    ) -> Result<GetOrInsert, IndexError>;
+        make: impl FnOnce() -> u64,
+    ) -> Result<GetOrInsert, IndexError> {
+        if let Lookup::Found(payload) = self.get(key)? {
+            let unused = None;
+            return Ok(GetOrInsert::Exists { payload, unused });
+        }
+        let payload = make();
+        Ok(match self.insert(key, payload)? {
+            InsertOutcome::Inserted(inserted) => GetOrInsert::Inserted { payload, inserted },
+            InsertOutcome::Exists(found) => GetOrInsert::Exists {
+                payload: found,
+                unused: Some(payload),
+            },
+        })
+    }
 
     /// Sets a key's payload, adding the key if it is absent. Returns the payload it had.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
-    fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError>;
+    /// As [`change`](Self::change).
+    #[inline]
+    fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
+        let changed = self.change(key, Expected::Present, |_| Change::Put(payload))?;
+        Ok(changed.old)
+    }
 
     /// Sets a key's payload, adding the key if it is absent, and does not say what it had: a tree that
     /// need not look need not. It may change the version of the leaf even if the key was present.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
+    /// As [`change`](Self::change).
+    #[inline]
     fn put(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {
         self.write(key, payload).map(drop)
     }
@@ -163,21 +255,39 @@ pub trait PointIndex: Send + Sync {
     /// and nothing was done.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
-    fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError>;
+    /// As [`change`](Self::change).
+    #[inline]
+    fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
+        let changed = self.change(key, Expected::Present, |old| match old {
+            Some(_) => Change::Put(payload),
+            None => Change::Keep,
+        })?;
+        Ok(changed.old)
+    }
 
     /// Removes a key and returns the payload it had. `None`: it was absent.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
-    fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError>;
+    /// As [`change`](Self::change).
+    #[inline]
+    fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
+        let changed = self.change(key, Expected::Present, |_| Change::Delete)?;
+        Ok(changed.old)
+    }
 
     /// Removes a key if its payload is `expected`, and says whether it did. Without this, unhooking
     /// a dead record would race with the key's re-insertion.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
-    fn remove_if(&self, key: &[u8], expected: u64) -> Result<bool, IndexError>;
+    /// As [`change`](Self::change).
+    #[inline]
+    fn remove_if(&self, key: &[u8], expected: u64) -> Result<bool, IndexError> {
+        let changed = self.change(key, Expected::Present, |old| match old {
+            Some(payload) if payload == expected => Change::Delete,
+            _ => Change::Keep,
+        })?;
+        Ok(changed.old == Some(expected))
+    }
 
     /// The stamp of a leaf: at least as large as that of every [`raise_and_check`] that succeeded
     /// on any part of the leaf's key range before this call. It never decreases for a given number.

@@ -8,14 +8,12 @@ use crate::art::{ArtConfig, FixedArtTree, VariableArtTree};
 use crate::blink::{FixedBlinkTree, VariableBlinkTree};
 use crate::bwtree::{Both, BwConfig, BwTree, FixedBwTree, InChain, SplitHead, VariableBwTree};
 use crate::bztree::{Append, FixedBzTree, InPlace, VariableBzTree};
+use crate::forward::forward_point_index;
 use crate::key::{Fixed8, Key, Variable};
 use crate::masstree::{FixedMasstree, VariableMasstree};
-use crate::{
-    GetOrInsert, IndexError, InsertOutcome, LeafVersion, Lookup, OrderedIndex, PointIndex,
-    ScanItem, ScanRange, Statistics, UnknownKind,
-};
+use crate::{IndexError, OrderedIndex, ScanItem, ScanRange, UnknownKind};
 
-/// Defines [`TreeKind`] and [`Tree`] from the list of the trees there are, and `each!`, which calls the
+/// Defines [`TreeKind`] and [`Tree`] from the list of the trees there are, and `each_tree!`, which calls the
 /// same method of whichever tree it is. The first argument is a dollar sign.
 macro_rules! trees {
     ($d:tt $(
@@ -84,7 +82,7 @@ macro_rules! trees {
             }
         }
 
-        macro_rules! each {
+        macro_rules! each_tree {
             ($d self:ident, $d tree:ident => $d call:expr) => {
                 match $d self {
                     $(
@@ -217,72 +215,7 @@ impl FromStr for KeyKind {
     }
 }
 
-impl PointIndex for Tree {
-    #[inline]
-    fn get(&self, key: &[u8]) -> Result<Lookup, IndexError> {
-        each!(self, tree => tree.get(key))
-    }
-
-    fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
-        each!(self, tree => tree.get_many(keys, out))
-    }
-
-    fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError> {
-        each!(self, tree => tree.insert(key, payload))
-    }
-
-    fn get_or_insert(
-        &self,
-        key: &[u8],
-        make: &mut dyn FnMut() -> u64,
-    ) -> Result<GetOrInsert, IndexError> {
-        each!(self, tree => tree.get_or_insert(key, make))
-    }
-
-    fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
-        each!(self, tree => tree.write(key, payload))
-    }
-
-    fn put(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {
-        each!(self, tree => tree.put(key, payload))
-    }
-
-    fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
-        each!(self, tree => tree.update(key, payload))
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
-        each!(self, tree => tree.delete(key))
-    }
-
-    fn remove_if(&self, key: &[u8], expected: u64) -> Result<bool, IndexError> {
-        each!(self, tree => tree.remove_if(key, expected))
-    }
-
-    fn leaf_rts(&self, leaf: u64) -> u64 {
-        each!(self, tree => tree.leaf_rts(leaf))
-    }
-
-    fn raise_and_check(&self, seen: LeafVersion, rts: u64) -> bool {
-        each!(self, tree => tree.raise_and_check(seen, rts))
-    }
-
-    fn current(&self, leaf: u64) -> Option<LeafVersion> {
-        each!(self, tree => tree.current(leaf))
-    }
-
-    fn statistics(&self) -> Statistics {
-        each!(self, tree => tree.statistics())
-    }
-
-    fn memory_bytes(&self) -> usize {
-        each!(self, tree => tree.memory_bytes())
-    }
-
-    fn len(&self) -> usize {
-        each!(self, tree => tree.len())
-    }
-}
+forward_point_index!(Tree, each_tree);
 
 impl OrderedIndex for Tree {
     fn scan(
@@ -290,13 +223,13 @@ impl OrderedIndex for Tree {
         range: ScanRange<'_>,
         visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        each!(self, tree => tree.scan(range, visit))
+        each_tree!(self, tree => tree.scan(range, visit))
     }
 
     fn bulk_load<B: AsRef<[u8]>>(
         &self,
         sorted: impl IntoIterator<Item = (B, u64)>,
     ) -> Result<usize, IndexError> {
-        each!(self, tree => tree.bulk_load(sorted))
+        each_tree!(self, tree => tree.bulk_load(sorted))
     }
 }

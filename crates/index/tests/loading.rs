@@ -113,7 +113,7 @@ fn refuses_keys_of_the_wrong_length(kind: TreeKind) {
         assert_eq!(tree.update(key, 1).as_ref(), Err(error));
         assert_eq!(tree.delete(key).as_ref(), Err(error));
         assert_eq!(tree.remove_if(key, 1).as_ref(), Err(error));
-        assert_eq!(tree.get_or_insert(key, &mut || 1).as_ref(), Err(error));
+        assert_eq!(tree.get_or_insert(key, || 1).as_ref(), Err(error));
         assert_eq!(tree.bulk_load([(key, 1)]).as_ref(), Err(error));
         let mut out = vec![Lookup::Found(1)];
         assert_eq!(

@@ -9,7 +9,7 @@ use std::thread;
 
 use namiki_index::contract::{self, KeyShape, Load};
 use namiki_index::{
-    GetOrInsert, IndexError, InsertOutcome, Inserted, LeafVersion, Lookup, PointIndex, Statistics,
+    Change, Changed, Expected, IndexError, Inserted, LeafVersion, Lookup, PointIndex, Statistics,
 };
 
 /// What a faulty map does wrong: mostly two steps that others come between.
@@ -86,10 +86,8 @@ impl State {
         }
     }
 
-    fn remove(&mut self, key: &[u8]) -> Option<u64> {
-        let old = self.map.remove(key);
-        self.counter += u64::from(old.is_some());
-        old
+    fn remove(&mut self, key: &[u8]) {
+        self.counter += u64::from(self.map.remove(key).is_some());
     }
 }
 
@@ -110,66 +108,30 @@ impl PointIndex for LockedMap {
         })
     }
 
-    fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError> {
-        let state = self.lock();
-        if let Some(old) = state.map.get(key) {
-            return Ok(InsertOutcome::Exists(*old));
-        }
-        let mut state = self.pause(Fault::InsertChecksFirst, state);
-        Ok(InsertOutcome::Inserted(state.put(key, payload)))
-    }
-
-    fn get_or_insert(
+    fn change(
         &self,
         key: &[u8],
-        make: &mut dyn FnMut() -> u64,
-    ) -> Result<GetOrInsert, IndexError> {
-        let mut state = self.lock();
-        if let Some(payload) = state.map.get(key).copied() {
-            let unused = None;
-            return Ok(GetOrInsert::Exists { payload, unused });
-        }
-        let payload = make();
-        let inserted = state.put(key, payload);
-        Ok(GetOrInsert::Inserted { payload, inserted })
-    }
-
-    fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
+        _: Expected,
+        mut decide: impl FnMut(Option<u64>) -> Change,
+    ) -> Result<Changed, IndexError> {
         let mut state = self.lock();
         let old = state.map.get(key).copied();
-        if self.fault == Fault::WriteHidesTheKey {
-            state.remove(key);
+        match (decide(old), old) {
+            (Change::Keep, _) | (Change::Delete, None) => {}
+            (Change::Put(payload), None) => {
+                let mut state = self.pause(Fault::InsertChecksFirst, state);
+                return Ok(Changed::added(state.put(key, payload)));
+            }
+            (Change::Put(payload), Some(_)) => {
+                if self.fault == Fault::WriteHidesTheKey {
+                    state.remove(key);
+                }
+                let state = self.pause(Fault::WriteHidesTheKey, state);
+                self.pause(Fault::UpdateReadsFirst, state).put(key, payload);
+            }
+            (Change::Delete, Some(_)) => self.pause(Fault::DeleteLooksFirst, state).remove(key),
         }
-        let mut state = self.pause(Fault::WriteHidesTheKey, state);
-        state.put(key, payload);
-        Ok(old)
-    }
-
-    fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
-        let state = self.lock();
-        let old = state.map.get(key).copied();
-        let mut state = self.pause(Fault::UpdateReadsFirst, state);
-        if old.is_some() {
-            state.put(key, payload);
-        }
-        Ok(old)
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
-        let state = self.lock();
-        let old = state.map.get(key).copied();
-        let mut state = self.pause(Fault::DeleteLooksFirst, state);
-        state.remove(key);
-        Ok(old)
-    }
-
-    fn remove_if(&self, key: &[u8], expected: u64) -> Result<bool, IndexError> {
-        let mut state = self.lock();
-        let remove = state.map.get(key) == Some(&expected);
-        if remove {
-            state.remove(key);
-        }
-        Ok(remove)
+        Ok(Changed::from(old))
     }
 
     fn leaf_rts(&self, _leaf: u64) -> u64 {

@@ -12,10 +12,8 @@ use super::ArtTree;
 use super::link::Link;
 use super::path::{ArtKey, Progress, Target};
 use super::search::{At, Next, Reached};
-use crate::{IndexError, Lookup};
-
-/// Lookups that go down together: about as many misses as a core keeps under way.
-const LANES: usize = 16;
+use crate::Lookup;
+use crate::batch::LANES;
 
 /// Where a lookup is on its way.
 enum Stage<'g, K> {
@@ -32,37 +30,17 @@ struct Lane<'k, 'g, K: ArtKey> {
 }
 
 impl<K: ArtKey> ArtTree<K> {
-    pub(super) fn get_batch(
-        &self,
-        keys: &[&[u8]],
-        out: &mut Vec<Lookup>,
-    ) -> Result<(), IndexError> {
-        out.clear();
+    /// At most [`LANES`] look-ups side by side.
+    pub(super) fn get_lanes(&self, keys: &[K::Ref<'_>], out: &mut Vec<Lookup>) {
+        let guard = &epoch::pin();
+        let mut lanes: Vec<Lane<'_, '_, K>> = Vec::with_capacity(LANES);
         for key in keys {
-            K::parse(key)?;
-        }
-        out.reserve(keys.len());
-        for batch in keys.chunks(LANES) {
-            self.get_lanes(batch, out, &epoch::pin())?;
-        }
-        Ok(())
-    }
-
-    fn get_lanes<'g>(
-        &self,
-        keys: &[&[u8]],
-        out: &mut Vec<Lookup>,
-        guard: &'g Guard,
-    ) -> Result<(), IndexError> {
-        let mut lanes: Vec<Lane<'_, 'g, K>> = Vec::with_capacity(LANES);
-        for key in keys {
-            let key = K::parse(key)?;
             let stage = match self.first(guard) {
-                Some(top) => self.fetch(top, key),
+                Some(top) => self.fetch(top, *key),
                 None => unreachable!("the top does not become obsolete"),
             };
             lanes.push(Lane {
-                key,
+                key: *key,
                 progress: Progress::default(),
                 stage,
             });
@@ -81,7 +59,6 @@ impl<K: ArtKey> ArtTree<K> {
             Stage::Done(lookup) => Some(lookup),
             Stage::Link(..) => None,
         }));
-        Ok(())
     }
 
     /// Searches a node and asks for what is below.

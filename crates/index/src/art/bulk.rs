@@ -14,8 +14,7 @@ use super::inner::Child;
 use super::link::Link;
 use super::path::{ArtKey, BEFORE};
 use super::walk::Visited;
-use super::write::Change;
-use crate::IndexError;
+use crate::{Change, IndexError};
 
 impl<K: ArtKey> ArtTree<K> {
     pub(super) fn load_sorted<B: AsRef<[u8]>>(
@@ -42,7 +41,7 @@ impl<K: ArtKey> ArtTree<K> {
             } else {
                 last = Some(key.to_vec());
             }
-            other.change(key, |_| Change::Put(payload))?;
+            other.change_key(key, |_| Change::Put(payload))?;
             count += 1;
         }
         if self.adopt(other) {

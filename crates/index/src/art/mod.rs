@@ -84,13 +84,13 @@ use self::inner::{Child, NodeRef};
 use self::leaf::LeafRef;
 use self::link::{Kind, Link};
 use self::path::BEFORE;
-use self::write::Change;
+use crate::batch::get_in_lanes;
 use crate::counters::Counters;
 use crate::key::{Fixed8, Variable};
 use crate::leaf_table::LeafTable;
 use crate::{
-    GetOrInsert, IndexError, InsertOutcome, LeafVersion, Lookup, OrderedIndex, PointIndex,
-    ScanItem, ScanRange, Statistics,
+    Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
+    ScanRange, Statistics,
 };
 
 /// Sizes that structure changes depend on. May differ at every start; nothing is stored.
@@ -205,63 +205,17 @@ impl<K: ArtKey> PointIndex for ArtTree<K> {
     }
 
     fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
-        self.get_batch(keys, out)
+        get_in_lanes::<K>(keys, out, |keys, out| self.get_lanes(keys, out))
     }
 
-    fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError> {
-        let changed = self.change(key, |old| match old {
-            Some(_) => Change::Keep,
-            None => Change::Put(payload),
-        })?;
-        Ok(match (changed.old, changed.inserted) {
-            (_, Some(inserted)) => InsertOutcome::Inserted(inserted),
-            (Some(payload), None) => InsertOutcome::Exists(payload),
-            (None, None) => unreachable!("an absent key is inserted"),
-        })
-    }
-
-    fn get_or_insert(
+    #[inline]
+    fn change(
         &self,
         key: &[u8],
-        make: &mut dyn FnMut() -> u64,
-    ) -> Result<GetOrInsert, IndexError> {
-        let mut made = None;
-        let changed = self.change(key, |old| match old {
-            Some(_) => Change::Keep,
-            None => Change::Put(*made.get_or_insert_with(&mut *make)),
-        })?;
-        Ok(match (changed.old, changed.inserted, made) {
-            (_, Some(inserted), Some(payload)) => GetOrInsert::Inserted { payload, inserted },
-            (Some(payload), None, unused) => GetOrInsert::Exists { payload, unused },
-            _ => unreachable!("an absent key is inserted with a payload that was made"),
-        })
-    }
-
-    fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
-        Ok(self.change(key, |_| Change::Put(payload))?.old)
-    }
-
-    fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
-        let changed = self.change(key, |old| match old {
-            Some(_) => Change::Put(payload),
-            None => Change::Keep,
-        })?;
-        Ok(changed.old)
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
-        Ok(self.change(key, |_| Change::Delete)?.old)
-    }
-
-    fn remove_if(&self, key: &[u8], expected: u64) -> Result<bool, IndexError> {
-        let changed = self.change(key, |old| {
-            if old == Some(expected) {
-                Change::Delete
-            } else {
-                Change::Keep
-            }
-        })?;
-        Ok(changed.old == Some(expected))
+        _: Expected,
+        decide: impl FnMut(Option<u64>) -> Change,
+    ) -> Result<Changed, IndexError> {
+        self.change_key(key, decide)
     }
 
     fn leaf_rts(&self, leaf: u64) -> u64 {

@@ -12,31 +12,13 @@ use super::ArtTree;
 use super::path::{ArtKey, Target};
 use super::search::Reached;
 use crate::counters::Event;
-use crate::{IndexError, Inserted};
-
-/// What to do once it is known whether the key is there.
-pub(super) enum Change {
-    /// Nothing.
-    Keep,
-    /// Give it this payload, adding the key if it is absent.
-    Put(u64),
-    /// Remove it.
-    Delete,
-}
-
-/// What became of it.
-pub(super) struct Changed {
-    /// The payload in the state the decision was based on.
-    pub(super) old: Option<u64>,
-    /// Set if the key was added.
-    pub(super) inserted: Option<Inserted>,
-}
+use crate::{Change, Changed, IndexError, Inserted};
 
 impl<K: ArtKey> ArtTree<K> {
     /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide`
     /// is asked again when another thread changed the leaf meanwhile.
     #[inline]
-    pub(super) fn change(
+    pub(super) fn change_key(
         &self,
         key: &[u8],
         mut decide: impl FnMut(Option<u64>) -> Change,
@@ -72,10 +54,6 @@ impl<K: ArtKey> ArtTree<K> {
     ) -> Result<Option<Changed>, IndexError> {
         let leaf = reached.leaf;
         let old = found.map(|found| found.1);
-        let unchanged = Changed {
-            old,
-            inserted: None,
-        };
         match (change, found) {
             (Change::Keep, _) | (Change::Delete, None) => {}
             (Change::Put(payload), Some((place, _))) => {
@@ -88,10 +66,7 @@ impl<K: ArtKey> ArtTree<K> {
             (Change::Put(payload), None) => {
                 if !leaf.takes(key, self.config.leaf_max) {
                     let inserted = self.insert_into_full_leaf(key, payload, guard)?;
-                    return Ok(inserted.map(|inserted| Changed {
-                        old,
-                        inserted: Some(inserted),
-                    }));
+                    return Ok(inserted.map(Changed::added));
                 }
                 let Some(mut locked) = leaf.lock().try_lock(reached.version) else {
                     return Ok(None);
@@ -100,15 +75,11 @@ impl<K: ArtKey> ArtTree<K> {
                 leaf.insert(key, payload);
                 leaf.mark().bump();
                 locked.changed();
-                let inserted = Inserted {
+                return Ok(Some(Changed::added(Inserted {
                     before,
                     after: leaf.mark().version(),
                     split: None,
-                };
-                return Ok(Some(Changed {
-                    old,
-                    inserted: Some(inserted),
-                }));
+                })));
             }
             (Change::Delete, Some((place, _))) => {
                 let Some(mut locked) = leaf.lock().try_lock(reached.version) else {
@@ -126,6 +97,6 @@ impl<K: ArtKey> ArtTree<K> {
                 }
             }
         }
-        Ok(Some(unchanged))
+        Ok(Some(Changed::from(old)))
     }
 }

@@ -1,8 +1,7 @@
 //! Many look-ups at once.
 //!
-//! One look-up spends most of its time waiting for the lines of its leaf. A batch goes down the tree
-//! level by level: every lane searches its node and asks for the lines of the next, and only then the
-//! lanes look at those. So the misses of a whole batch overlap.
+//! A batch goes down the tree level by level: every lane searches its node and asks for the lines of the
+//! next, and only then the lanes look at those.
 //!
 //! Paper: bwtree §4.1.1 (Read, many at a time)
 
@@ -10,41 +9,20 @@ use crossbeam_epoch as epoch;
 
 use super::BlinkTree;
 use super::descend::{Step, Way};
+use crate::Lookup;
+use crate::batch::LANES;
 use crate::key::Key;
-use crate::{IndexError, Lookup};
-
-/// Look-ups that go down together: about as many misses as a core keeps under way.
-const LANES: usize = 16;
 
 impl<K: Key> BlinkTree<K> {
-    pub(super) fn get_batch(
-        &self,
-        keys: &[&[u8]],
-        out: &mut Vec<Lookup>,
-    ) -> Result<(), IndexError> {
-        out.clear();
-        for key in keys {
-            K::parse(key)?;
-        }
-        out.reserve(keys.len());
-        for batch in keys.chunks(LANES) {
-            self.get_lanes(batch, out)?;
-        }
-        Ok(())
-    }
-
-    fn get_lanes(&self, batch: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
+    /// At most [`LANES`] look-ups side by side.
+    pub(super) fn get_lanes(&self, keys: &[K::Ref<'_>], out: &mut Vec<Lookup>) {
         let guard = &epoch::pin();
         let root = Way::sideways(self.root.load(guard));
-        let mut keys = [K::min(); LANES];
         let mut ways = [root; LANES];
-        for (key, bytes) in keys.iter_mut().zip(batch) {
-            *key = K::parse(bytes)?;
-        }
-        for lane in 0..batch.len() {
+        for lane in 0..keys.len() {
             ways[lane] = self.start(keys[lane], guard);
         }
-        let lanes = || 0..batch.len();
+        let lanes = || 0..keys.len();
         let mut above = root.node.level();
         while above > 0 {
             for lane in lanes() {
@@ -67,6 +45,5 @@ impl<K: Key> BlinkTree<K> {
                 Err(version) => Lookup::Missing(version),
             });
         }
-        Ok(())
     }
 }

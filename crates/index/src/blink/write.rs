@@ -17,41 +17,22 @@ use super::kept;
 use super::node::{Entry, NodeRef, retire_key};
 use crate::counters::Event;
 use crate::key::Key;
-use crate::{IndexError, Inserted};
-
-/// What to do once it is known whether the key is there.
-pub(super) enum Change {
-    /// Nothing.
-    Keep,
-    /// Give it this payload, adding the key if it is absent.
-    Put(u64),
-    /// Remove it.
-    Delete,
-}
-
-/// What became of it.
-pub(super) struct Changed {
-    /// The payload in the state the decision was based on.
-    pub(super) old: Option<u64>,
-    /// Set if the key was added.
-    pub(super) inserted: Option<Inserted>,
-}
+use crate::{Change, Changed, Expected, IndexError, Inserted};
 
 impl<K: Key> BlinkTree<K> {
     /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide`
-    /// is asked again when another thread changed the leaf meanwhile. `adds`: the key will probably
-    /// be added.
+    /// is asked again when another thread changed the leaf meanwhile.
     #[inline]
-    pub(super) fn change(
+    pub(super) fn change_key(
         &self,
         key: &[u8],
-        adds: bool,
+        expected: Expected,
         mut decide: impl FnMut(Option<u64>) -> Change,
     ) -> Result<Changed, IndexError> {
         let key = K::parse(key)?;
         let guard = &epoch::pin();
         let mut way = self.descend::<false>(0, key, guard);
-        if adds {
+        if expected == Expected::Absent {
             way.prefetch_tail(self.nodes.room(0));
         }
         loop {
@@ -62,10 +43,7 @@ impl<K: Key> BlinkTree<K> {
                 (Change::Put(payload), Err(_)) => {
                     if found.leaf.latch().change_if(found.seen) {
                         let inserted = self.add(&found, key, payload, guard)?;
-                        return Ok(Changed {
-                            old: None,
-                            inserted: Some(inserted),
-                        });
+                        return Ok(Changed::added(inserted));
                     }
                     false
                 }
@@ -73,10 +51,7 @@ impl<K: Key> BlinkTree<K> {
                 (Change::Keep, _) | (Change::Delete, Err(_)) => true,
             };
             if changed {
-                return Ok(Changed {
-                    old,
-                    inserted: None,
-                });
+                return Ok(Changed::from(old));
             }
             self.counters.add(Event::CasMiss);
             found.leaf.latch().wait_for_writers();

@@ -1,8 +1,7 @@
 //! Many lookups at once.
 //!
-//! One lookup spends most of its time waiting for memory, one dependent miss per level. A batch goes
-//! down the tree level by level: first every lane asks for its page, then every lane searches. So the
-//! misses of a whole batch overlap. A lane that meets anything unusual takes the ordinary way.
+//! A batch goes down the tree level by level: first every lane asks for its page, then every lane
+//! searches. A lane that meets anything unusual takes the ordinary way.
 //!
 //! Paper: bwtree §4.1.1 (the same Read, many at a time)
 
@@ -12,11 +11,9 @@ use super::BwTree;
 use super::hint::Way;
 use super::search::{At, Place};
 use super::variant::Variant;
+use crate::Lookup;
+use crate::batch::LANES;
 use crate::key::Key;
-use crate::{IndexError, Lookup};
-
-/// Lookups that go down together: about as many misses as a core keeps under way.
-const LANES: usize = 16;
 
 /// One lookup on its way down. A finished lane has no next page.
 struct Lane<'k, 'g, K: Key> {
@@ -28,23 +25,8 @@ struct Lane<'k, 'g, K: Key> {
 }
 
 impl<K: Key, V: Variant> BwTree<K, V> {
-    pub(super) fn get_batch(
-        &self,
-        keys: &[&[u8]],
-        out: &mut Vec<Lookup>,
-    ) -> Result<(), IndexError> {
-        out.clear();
-        for key in keys {
-            K::parse(key)?;
-        }
-        out.reserve(keys.len());
-        for batch in keys.chunks(LANES) {
-            self.get_lanes(batch, out)?;
-        }
-        Ok(())
-    }
-
-    fn get_lanes(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
+    /// At most [`LANES`] look-ups side by side.
+    pub(super) fn get_lanes(&self, keys: &[K::Ref<'_>], out: &mut Vec<Lookup>) {
         let guard = &epoch::pin();
         let root = self.root.load().page;
         let first = self
@@ -59,7 +41,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         });
         let lanes = &mut lanes[..keys.len()];
         for (lane, key) in lanes.iter_mut().zip(keys) {
-            lane.key = K::parse(key)?;
+            lane.key = *key;
             lane.place = first;
         }
         let mut going = true;
@@ -99,7 +81,6 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             }
         }
         out.extend(lanes.iter().filter_map(|lane| lane.lookup));
-        Ok(())
     }
 
     /// One lane, one level.

@@ -154,8 +154,8 @@ fn store<K: Key>(cell: &AtomicU64, child: PageId, head: NodeRef<'_, K>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Lookup;
     use crate::bwtree::{BwConfig, FixedBwTree};
+    use crate::{Lookup, PointIndex};
 
     #[test]
     fn steps_lead_to_the_nearest_place_with_the_same_low_bits() {
@@ -217,10 +217,7 @@ mod tests {
         assert!(all > 300 && right == all, "{right} of {all}");
         // New base nodes everywhere: the hints lead to memory that is given back.
         for n in 0..20_000_u64 {
-            tree.change(&(n * 3 + 1).to_be_bytes(), |_| {
-                crate::bwtree::Change::Put(n)
-            })
-            .unwrap();
+            tree.write(&(n * 3 + 1).to_be_bytes(), n).unwrap();
         }
         for _ in 0..20 {
             read_all();

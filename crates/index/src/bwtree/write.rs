@@ -18,30 +18,12 @@ use super::search::{At, Onto, Place};
 use super::variant::Variant;
 use crate::counters::Event;
 use crate::key::Key;
-use crate::{IndexError, Inserted};
-
-/// What to do once it is known whether the key is there.
-pub(super) enum Change {
-    /// Nothing.
-    Keep,
-    /// Give it this payload, adding the key if it is absent.
-    Put(u64),
-    /// Remove it.
-    Delete,
-}
-
-/// What became of it.
-pub(super) struct Changed {
-    /// The payload in the state the decision was based on.
-    pub(super) old: Option<u64>,
-    /// Set if the key was added.
-    pub(super) inserted: Option<Inserted>,
-}
+use crate::{Change, Changed, IndexError, Inserted};
 
 impl<K: Key, V: Variant> BwTree<K, V> {
     /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide`
     /// is asked again when another thread changed the leaf meanwhile.
-    pub(super) fn change(
+    pub(super) fn change_key(
         &self,
         key: &[u8],
         mut decide: impl FnMut(Option<u64>) -> Change,
@@ -57,10 +39,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                 Change::Put(payload) => (Kind::Put, payload),
                 Change::Delete if old.is_some() => (Kind::Delete, 0),
                 Change::Keep | Change::Delete => {
-                    return Ok(Changed {
-                        old,
-                        inserted: None,
-                    });
+                    return Ok(Changed::from(old));
                 }
             };
             let mut new = match delta.take() {

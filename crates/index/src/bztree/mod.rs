@@ -55,12 +55,12 @@ use crossbeam_epoch as epoch;
 use self::leaves::{Leaves, version};
 use self::node::{OwnedNode, RootWord, Shape};
 use self::status::{RECORDS_MAX, SLOTS_MAX};
-use self::write::Change;
+use crate::batch::get_in_lanes;
 use crate::counters::Counters;
 use crate::key::{Fixed8, Key, Variable};
 use crate::{
-    GetOrInsert, IndexError, InsertOutcome, LeafVersion, Lookup, OrderedIndex, PointIndex,
-    ScanItem, ScanRange, Statistics,
+    Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
+    ScanRange, Statistics,
 };
 
 mod sealed {
@@ -231,41 +231,17 @@ impl<K: Key, V: Variant> PointIndex for BzTree<K, V> {
     }
 
     fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
-        self.get_batch(keys, out)
+        get_in_lanes::<K>(keys, out, |keys, out| self.get_lanes(keys, out))
     }
 
-    fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError> {
-        let payload = words::check(payload)?;
-        let changed = self.change::<true>(key, |old| match old {
-            Some(_) => Change::Keep,
-            None => Change::Put(payload),
-        })?;
-        Ok(match (changed.old, changed.inserted) {
-            (_, Some(inserted)) => InsertOutcome::Inserted(inserted),
-            (Some(payload), None) => InsertOutcome::Exists(payload),
-            (None, None) => unreachable!("an absent key is inserted"),
-        })
-    }
-
-    fn get_or_insert(
+    #[inline]
+    fn change(
         &self,
         key: &[u8],
-        make: &mut dyn FnMut() -> u64,
-    ) -> Result<GetOrInsert, IndexError> {
-        let mut made = None;
-        let changed = self.change::<true>(key, |old| match old {
-            Some(_) => Change::Keep,
-            None => Change::Put(*made.get_or_insert_with(&mut *make)),
-        })?;
-        Ok(match (changed.old, changed.inserted, made) {
-            (_, Some(inserted), Some(payload)) => GetOrInsert::Inserted { payload, inserted },
-            (Some(payload), None, unused) => GetOrInsert::Exists { payload, unused },
-            _ => unreachable!("an absent key is inserted with a payload that was made"),
-        })
-    }
-
-    fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
-        Ok(self.change::<false>(key, |_| Change::Put(payload))?.old)
+        expected: Expected,
+        decide: impl FnMut(Option<u64>) -> Change,
+    ) -> Result<Changed, IndexError> {
+        self.change_key(key, expected, decide)
     }
 
     fn put(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {
@@ -273,30 +249,6 @@ impl<K: Key, V: Variant> PointIndex for BzTree<K, V> {
             return self.write(key, payload).map(drop);
         }
         self.append(key, payload)
-    }
-
-    fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
-        let payload = words::check(payload)?;
-        let changed = self.change::<false>(key, |old| match old {
-            Some(_) => Change::Put(payload),
-            None => Change::Keep,
-        })?;
-        Ok(changed.old)
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
-        Ok(self.change::<false>(key, |_| Change::Delete)?.old)
-    }
-
-    fn remove_if(&self, key: &[u8], expected: u64) -> Result<bool, IndexError> {
-        let changed = self.change::<false>(key, |old| {
-            if old == Some(expected) {
-                Change::Delete
-            } else {
-                Change::Keep
-            }
-        })?;
-        Ok(changed.old == Some(expected))
     }
 
     fn leaf_rts(&self, leaf: u64) -> u64 {

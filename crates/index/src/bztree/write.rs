@@ -26,26 +26,7 @@ use super::words::{self, DEAD};
 use super::{BzTree, Variant};
 use crate::counters::Event;
 use crate::key::Key;
-use crate::{IndexError, Inserted};
-
-/// What to do once it is known whether the key is there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
-    /// Nothing.
-    Keep,
-    /// Give it this payload, adding the key if it is absent.
-    Put(u64),
-    /// Remove it.
-    Delete,
-}
-
-/// What became of it.
-pub(super) struct Changed {
-    /// The payload before.
-    pub(super) old: Option<u64>,
-    /// Set if the key was added.
-    pub(super) inserted: Option<Inserted>,
-}
+use crate::{Change, Changed, Expected, IndexError, Inserted};
 
 /// How a try on one leaf ended.
 enum Try {
@@ -63,16 +44,18 @@ type States = (Status, Status);
 
 impl<K: Key, V: Variant> BzTree<K, V> {
     /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide`
-    /// is asked again when another thread was faster. `FILL`: the key is probably absent.
-    pub(super) fn change<const FILL: bool>(
+    /// is asked again when another thread was faster.
+    #[inline]
+    pub(super) fn change_key(
         &self,
         key: &[u8],
+        expected: Expected,
         mut decide: impl FnMut(Option<u64>) -> Change,
     ) -> Result<Changed, IndexError> {
         let key = K::parse(key)?;
         let hash = hash::<K>(key);
         let guard = &epoch::pin();
-        let mut leaf = if FILL || !V::IN_PLACE {
+        let mut leaf = if expected == Expected::Absent || !V::IN_PLACE {
             self.leaf_to_fill(key, guard)
         } else {
             self.leaf(key, guard)
@@ -87,16 +70,10 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             }
             let outcome = match (change, found) {
                 (Change::Keep, _) => {
-                    return Ok(Changed {
-                        old,
-                        inserted: None,
-                    });
+                    return Ok(Changed::from(old));
                 }
                 (Change::Delete, _) if old.is_none() => {
-                    return Ok(Changed {
-                        old,
-                        inserted: None,
-                    });
+                    return Ok(Changed::from(old));
                 }
                 (_, Some(record)) if V::IN_PLACE => {
                     Self::change_in_place(leaf, status, record, change, guard)
@@ -162,10 +139,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             let replaced = words::replace(word, value, payload, guard);
             done.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             return if replaced {
-                Try::Done(Changed {
-                    old,
-                    inserted: None,
-                })
+                Try::Done(Changed::from(old))
             } else {
                 Try::Again
             };
@@ -189,10 +163,9 @@ impl<K: Key, V: Variant> BzTree<K, V> {
                     inserted: Some(inserted),
                 })
             }
-            Change::Delete if words::kill(leaf_word, record, guard) => Try::Done(Changed {
-                old,
-                inserted: None,
-            }),
+            Change::Delete if words::kill(leaf_word, record, guard) => {
+                Try::Done(Changed::from(old))
+            }
             _ => Try::Again,
         }
     }
@@ -222,11 +195,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
                 (_, Some(_)) => status.show(slot),
             };
             let Err(now) = words::advance(leaf.status(), status, next, guard) else {
-                let changed = Changed {
-                    old,
-                    inserted: None,
-                };
-                return Try::Shown(changed, status, next);
+                return Try::Shown(Changed::from(old), status, next);
             };
             if now.is_frozen() {
                 return Try::Replace;

@@ -207,7 +207,7 @@ fn insert(index: &impl PointIndex, key: &[u8], recorder: &mut Recorder<'_>, n: u
 
 fn get_or_insert(index: &impl PointIndex, key: &[u8], recorder: &mut Recorder<'_>, n: u64) {
     recorder.record(|payload| {
-        let (found, made) = match done(index.get_or_insert(key, &mut || payload)) {
+        let (found, made) = match done(index.get_or_insert(key, || payload)) {
             GetOrInsert::Inserted { payload, .. } => (None, Some(payload)),
             GetOrInsert::Exists { payload, unused } => (Some(payload), unused),
         };

@@ -250,7 +250,7 @@ fn insert(tree: &impl PointIndex, key: &[u8], payload: u64, model: &mut Model) {
 
 fn get_or_insert(tree: &impl PointIndex, key: &[u8], payload: u64, model: &mut Model) {
     let mut calls = 0;
-    let outcome = tree.get_or_insert(key, &mut || {
+    let outcome = tree.get_or_insert(key, || {
         calls += 1;
         payload
     });

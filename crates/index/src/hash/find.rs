@@ -14,11 +14,9 @@ use super::HashIndex;
 use super::bucket::slots;
 use super::keys::HashKey;
 use super::line::{Control, Line, SLOTS};
+use crate::Lookup;
+use crate::batch::LANES;
 use crate::sync::wait;
-use crate::{IndexError, Lookup};
-
-/// Look-ups whose misses overlap: about as many as a core keeps under way.
-const LANES: usize = 16;
 
 /// The bucket has changed while it was read.
 struct Changed;
@@ -111,37 +109,25 @@ impl<K: HashKey> HashIndex<K> {
         }
     }
 
-    pub(super) fn look_up_many(
-        &self,
-        keys: &[&[u8]],
-        out: &mut Vec<Lookup>,
-    ) -> Result<(), IndexError> {
-        out.clear();
-        for key in keys {
-            K::parse(key)?;
+    /// At most [`LANES`] look-ups side by side.
+    pub(super) fn get_lanes(&self, keys: &[K::Ref<'_>], out: &mut Vec<Lookup>) {
+        let pin = &K::pin();
+        let mut hashes = [0; LANES];
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = self.hash(*key);
+            let line = self.table.homes.line(self.table.guess(*hash));
+            prefetch(ptr::from_ref(line).cast());
         }
-        out.reserve(keys.len());
-        for batch in keys.chunks(LANES) {
-            let pin = &K::pin();
-            let mut hashes = [0; LANES];
-            for (hash, key) in hashes.iter_mut().zip(batch) {
-                *hash = self.hash(K::parse(key)?);
+        if !K::INLINE {
+            // Next the boxes of the keys that they are likely to be.
+            for hash in &hashes[..keys.len()] {
                 let line = self.table.homes.line(self.table.guess(*hash));
-                prefetch(ptr::from_ref(line).cast());
-            }
-            if !K::INLINE {
-                // Next the boxes of the keys that they are likely to be.
-                for hash in &hashes[..batch.len()] {
-                    let line = self.table.homes.line(self.table.guess(*hash));
-                    for slot in slots(line.control().used()) {
-                        K::prefetch(line.word(slot), Some(*hash));
-                    }
+                for slot in slots(line.control().used()) {
+                    K::prefetch(line.word(slot), Some(*hash));
                 }
             }
-            for (hash, key) in hashes.iter().zip(batch) {
-                out.push(self.look_up(K::parse(key)?, *hash, pin));
-            }
         }
-        Ok(())
+        let pairs = hashes.iter().zip(keys);
+        out.extend(pairs.map(|(hash, key)| self.look_up(*key, *hash, pin)));
     }
 }

@@ -51,9 +51,9 @@ use std::marker::PhantomData;
 use self::bucket::Bucket;
 pub use self::keys::HashKey;
 use self::table::Table;
-use self::write::Wrote;
+use crate::batch::get_in_lanes;
 use crate::key::{Fixed8, Variable};
-use crate::{GetOrInsert, IndexError, InsertOutcome, LeafVersion, Lookup, PointIndex, Statistics};
+use crate::{Change, Changed, Expected, IndexError, LeafVersion, Lookup, PointIndex, Statistics};
 
 /// Sizes of a table. May differ at every start; nothing is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,49 +174,17 @@ impl<K: HashKey> PointIndex for HashIndex<K> {
     }
 
     fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
-        self.look_up_many(keys, out)
+        get_in_lanes::<K>(keys, out, |keys, out| self.get_lanes(keys, out))
     }
 
-    fn insert(&self, key: &[u8], payload: u64) -> Result<InsertOutcome, IndexError> {
-        Ok(self.insert_key(K::parse(key)?, payload))
-    }
-
-    fn get_or_insert(
+    #[inline]
+    fn change(
         &self,
         key: &[u8],
-        make: &mut dyn FnMut() -> u64,
-    ) -> Result<GetOrInsert, IndexError> {
-        if let Lookup::Found(payload) = self.get(key)? {
-            let unused = None;
-            return Ok(GetOrInsert::Exists { payload, unused });
-        }
-        let payload = make();
-        Ok(match self.insert(key, payload)? {
-            InsertOutcome::Inserted(inserted) => GetOrInsert::Inserted { payload, inserted },
-            InsertOutcome::Exists(found) => GetOrInsert::Exists {
-                payload: found,
-                unused: Some(payload),
-            },
-        })
-    }
-
-    fn write(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
-        Ok(match self.put_key(K::parse(key)?, payload, true) {
-            Wrote::Found(old) => Some(old),
-            Wrote::Inserted(_) => None,
-        })
-    }
-
-    fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
-        Ok(self.update_key(K::parse(key)?, payload))
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
-        Ok(self.remove_key(K::parse(key)?, None))
-    }
-
-    fn remove_if(&self, key: &[u8], expected: u64) -> Result<bool, IndexError> {
-        Ok(self.remove_key(K::parse(key)?, Some(expected)).is_some())
+        _: Expected,
+        decide: impl FnMut(Option<u64>) -> Change,
+    ) -> Result<Changed, IndexError> {
+        Ok(self.change_key(K::parse(key)?, decide))
     }
 
     fn leaf_rts(&self, leaf: u64) -> u64 {

@@ -1,9 +1,8 @@
 //! Many lookups at once.
 //!
-//! One lookup spends most of its time waiting for memory, one dependent miss per level. A batch goes down
-//! together: each lane in turn makes one step, asks for the node it will need next, and lets the others go
-//! on. So the misses of a whole batch overlap, also where lanes go through layers. A lane that meets a
-//! change takes the ordinary way.
+//! A batch goes down together: each lane in turn makes one step, asks for the node it will need next, and
+//! lets the others go on, also where lanes go through layers. A lane that meets a change takes the ordinary
+//! way.
 //!
 //! Paper: bwtree §2.5
 
@@ -15,10 +14,8 @@ use super::interior::Interior;
 use super::node::{Kind, NodeRef};
 use super::slices::{Cut, Slicing};
 use super::version::Seen;
-use crate::{IndexError, Lookup};
-
-/// Lookups that go down together: about as many as misses that a core keeps under way.
-const LANES: usize = 16;
+use crate::Lookup;
+use crate::batch::LANES;
 
 /// One lookup on its way down.
 struct Lane<'k, 'g, K: Slicing> {
@@ -39,23 +36,8 @@ enum From<'g, K: Slicing> {
 }
 
 impl<K: Slicing> Masstree<K> {
-    pub(super) fn get_batch(
-        &self,
-        keys: &[&[u8]],
-        out: &mut Vec<Lookup>,
-    ) -> Result<(), IndexError> {
-        out.clear();
-        for key in keys {
-            K::parse(key)?;
-        }
-        out.reserve(keys.len());
-        for batch in keys.chunks(LANES) {
-            self.get_lanes(batch, out)?;
-        }
-        Ok(())
-    }
-
-    fn get_lanes(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
+    /// At most [`LANES`] look-ups side by side.
+    pub(super) fn get_lanes(&self, keys: &[K::Ref<'_>], out: &mut Vec<Lookup>) {
         let guard = &epoch::pin();
         let Some((root, _)) = self.root(self.top(), guard) else {
             unreachable!("the first layer stays")
@@ -69,7 +51,7 @@ impl<K: Slicing> Masstree<K> {
         });
         let lanes = &mut lanes[..keys.len()];
         for (lane, key) in lanes.iter_mut().zip(keys) {
-            lane.key = Cut::first::<K>(K::parse(key)?);
+            lane.key = Cut::first::<K>(*key);
             lane.cut = lane.key;
         }
         let mut going = lanes.len();
@@ -82,7 +64,6 @@ impl<K: Slicing> Masstree<K> {
             }
         }
         out.extend(lanes.iter().filter_map(|lane| lane.lookup));
-        Ok(())
     }
 }
 

@@ -16,39 +16,7 @@ use super::slices::{Cut, LONG, Slicing};
 use super::tailed::Layer;
 use crate::counters::Event;
 use crate::sync::wait;
-use crate::{IndexError, Inserted};
-
-/// What to do once it is known whether the key is there.
-pub(super) enum Change {
-    /// Nothing.
-    Keep,
-    /// Give it this payload, adding the key if it is absent.
-    Put(u64),
-    /// Remove it.
-    Delete,
-}
-
-/// What became of it.
-pub(super) struct Changed {
-    /// The payload the decision was based on.
-    pub(super) old: Option<u64>,
-    /// Set if the key was added.
-    pub(super) inserted: Option<Inserted>,
-}
-
-impl Changed {
-    const fn kept(old: Option<u64>) -> Self {
-        let inserted = None;
-        Self { old, inserted }
-    }
-
-    const fn added(inserted: Inserted) -> Self {
-        Self {
-            old: None,
-            inserted: Some(inserted),
-        }
-    }
-}
+use crate::{Change, Changed, IndexError, Inserted};
 
 /// How an attempt in one leaf ended.
 enum Attempt {
@@ -63,10 +31,10 @@ impl<K: Slicing> Masstree<K> {
     /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide` is
     /// called with the leaf locked, at most once for each attempt.
     #[inline]
-    pub(super) fn change(
+    pub(super) fn change_key(
         &self,
         key: &[u8],
-        decide: impl Fn(Option<u64>) -> Change,
+        mut decide: impl FnMut(Option<u64>) -> Change,
     ) -> Result<Changed, IndexError> {
         let key = Cut::first::<K>(K::parse(key)?);
         let guard = &epoch::pin();
@@ -92,7 +60,7 @@ impl<K: Slicing> Masstree<K> {
                     None => continue,
                 }
             }
-            match self.change_in(layer, &way, &cut, &decide, guard)? {
+            match self.change_in(layer, &way, &cut, &mut decide, guard)? {
                 Attempt::Done(changed) => return Ok(changed),
                 Attempt::Emptied(changed) => {
                     self.tidy(key, guard);
@@ -113,7 +81,7 @@ impl<K: Slicing> Masstree<K> {
         layer: &Layer,
         way: &Way<'_, K>,
         cut: &Cut<'_>,
-        decide: &impl Fn(Option<u64>) -> Change,
+        decide: &mut impl FnMut(Option<u64>) -> Change,
         guard: &Guard,
     ) -> Result<Attempt, IndexError> {
         let leaf = way.leaf;
@@ -139,7 +107,7 @@ impl<K: Slicing> Masstree<K> {
                     Some(suffix) => suffix.set_payload(payload),
                     None => leaf.set_value(slot, payload),
                 }
-                Ok(Attempt::Done(Changed::kept(old)))
+                Ok(Attempt::Done(Changed::from(old)))
             }
             (Change::Put(payload), Some(slot)) => {
                 let inserted = self.grow_layer(leaf, slot, lock, cut, payload, guard)?;
@@ -168,14 +136,14 @@ impl<K: Slicing> Masstree<K> {
                 leaf.mark.bump();
                 leaf.take(slot, &lock, guard);
                 let last = leaf.len() == 0 && !(lock.seen().is_root() && self.is_top(layer));
-                let changed = Changed::kept(old);
+                let changed = Changed::from(old);
                 Ok(if last {
                     Attempt::Emptied(changed)
                 } else {
                     Attempt::Done(changed)
                 })
             }
-            (Change::Keep | Change::Delete, _) => Ok(Attempt::Done(Changed::kept(old))),
+            (Change::Keep | Change::Delete, _) => Ok(Attempt::Done(Changed::from(old))),
         }
     }
 }
