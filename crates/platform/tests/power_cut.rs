@@ -11,6 +11,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use namiki_platform::disk::{AlignedBuf, DelayedDisk, DirectDisk, Disk, SyncedDisk};
@@ -20,10 +21,16 @@ struct PowerCut {
     image: PathBuf,
     mounted: PathBuf,
     _dir: tempfile::TempDir,
+    _alone: MutexGuard<'static, ()>,
 }
+
+/// A program that is being started has, for a moment, all files open that we have: if another test did
+/// that beside us, our file system would be busy.
+static ALONE: Mutex<()> = Mutex::new(());
 
 impl PowerCut {
     fn new() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let dir = tempfile::tempdir().unwrap();
         let (image, mounted) = (dir.path().join("image"), dir.path().join("mounted"));
         File::create(&image).unwrap().set_len(64 << 20).unwrap();
@@ -33,6 +40,7 @@ impl PowerCut {
             image,
             mounted,
             _dir: dir,
+            _alone: alone,
         };
         disk.mount();
         disk
