@@ -42,6 +42,7 @@ mod mwcas;
 mod numbers;
 mod pairs;
 mod range;
+mod scan;
 mod slab;
 mod sync;
 mod traits;

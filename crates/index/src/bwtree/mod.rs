@@ -68,6 +68,7 @@ pub use self::variant::{Both, InChain, Plain, SplitHead, Variant};
 use crate::batch::get_in_lanes;
 use crate::counters::Counters;
 use crate::key::{Fixed8, Key, Variable};
+use crate::scan::scan;
 use crate::{
     Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
     ScanRange, Statistics,
@@ -246,7 +247,7 @@ impl<K: Key, V: Variant> OrderedIndex for BwTree<K, V> {
         range: ScanRange<'_>,
         visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        self.scan_range(range, visit)
+        scan::<K, _>(self, range, visit)
     }
 
     fn bulk_load<B: AsRef<[u8]>>(

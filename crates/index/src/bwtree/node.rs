@@ -140,7 +140,7 @@ struct ChangeBody<K: Key> {
 pub(super) struct OwnedNode<K: Key>(NonNull<Header<K>>);
 
 /// A published node, readable for `'g`.
-pub(super) struct NodeRef<'g, K: Key> {
+pub(crate) struct NodeRef<'g, K: Key> {
     pointer: NonNull<Header<K>>,
     guard: PhantomData<&'g Header<K>>,
 }

@@ -142,7 +142,7 @@ pub(super) struct Route<'g, K: Key> {
 }
 
 /// A page and the state of it that was seen.
-pub(super) struct Place<'g, K: Key> {
+pub(crate) struct Place<'g, K: Key> {
     pub(super) id: PageId,
     pub(super) head: NodeRef<'g, K>,
 }

@@ -16,11 +16,12 @@ use crossbeam_epoch::Guard;
 use super::leaves::version;
 use super::node::{Entry, NodeRef, OwnedNode, Shape};
 use super::replace::inner;
-use super::search::{Path, Target};
+use super::search::Path;
 use super::{BzTree, Variant, words};
 use crate::counters::Event;
 use crate::key::Key;
 use crate::mwcas;
+use crate::scan::Target;
 
 impl<K: Key, V: Variant> BzTree<K, V> {
     /// How many records of a leaf are alive: an upper bound, exact unless somebody is writing.

@@ -121,7 +121,7 @@ pub(super) struct Shape<'a, K: Key> {
 pub(super) struct OwnedNode<K: Key>(NonNull<Header<K>>);
 
 /// A node that somebody may change, alive during `'g`.
-pub(super) struct NodeRef<'g, K: Key> {
+pub(crate) struct NodeRef<'g, K: Key> {
     pointer: NonNull<Header<K>>,
     guard: PhantomData<&'g ()>,
 }

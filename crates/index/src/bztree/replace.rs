@@ -27,13 +27,14 @@ use crossbeam_epoch::Guard;
 
 use super::leaves::version;
 use super::node::{Entry, NodeRef, OwnedNode, Shape};
-use super::search::{Step, Target};
+use super::search::Step;
 use super::status::{RECORDS_MAX, Status};
 use super::{BzTree, Variant, words};
 use crate::LeafVersion;
 use crate::counters::Event;
 use crate::key::Key;
 use crate::mwcas::{self, Change};
+use crate::scan::Target;
 
 /// A leaf that was split.
 pub(super) struct Split {

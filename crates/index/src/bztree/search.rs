@@ -23,24 +23,7 @@ use super::{BzTree, Variant};
 use crate::Direction;
 use crate::key::Key;
 use crate::lines::{BLOCK, WHOLE, count, count_lines, share_of};
-
-/// Where a search goes.
-pub(super) enum Target<'k, K: Key> {
-    /// To the leaf whose keys include this one.
-    At(K::Ref<'k>),
-    /// To the leaf of the largest keys below this one.
-    Below(K::Ref<'k>),
-    /// To the last leaf.
-    Last,
-}
-
-impl<K: Key> Clone for Target<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Key> Copy for Target<'_, K> {}
+use crate::scan::Target;
 
 impl<K: Key> Clone for Step<'_, K> {
     fn clone(&self) -> Self {

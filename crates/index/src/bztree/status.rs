@@ -39,7 +39,7 @@ pub(super) const RECORDS_MAX: usize = (1 << DEAD_BITS) - 1 - SLOTS_MAX;
 
 /// A value of a status word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Status(pub(super) u64);
+pub(crate) struct Status(pub(super) u64);
 
 impl Status {
     pub(super) const NEW: Self = Self(0);
