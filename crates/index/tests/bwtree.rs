@@ -7,7 +7,6 @@ use namiki_index::bwtree::{
 use namiki_index::contract::{self, KeyShape};
 use namiki_index::key::{Fixed8, Variable};
 use namiki_index::{PointIndex, ordered_contract};
-use namiki_platform::random::Random;
 
 fn small() -> BwConfig {
     BwConfig {
@@ -78,67 +77,4 @@ fn pages_split_however_many_readers_pass() {
         statistics.inner_nodes > statistics.leaves / 257,
         "{statistics:?}"
     );
-}
-
-/// Also below larger ones, as where two threads load a range each: the seam lies within a page.
-#[test]
-fn ascending_keys_fill_their_leaves() {
-    for larger in [0, 1, 5, 30, 63] {
-        let tree = FixedBwTree::default();
-        for i in 0..larger {
-            tree.insert(&(u64::MAX - i).to_be_bytes(), i).unwrap();
-        }
-        for i in 0..10_000_u64 {
-            tree.insert(&i.to_be_bytes(), i).unwrap();
-        }
-        let statistics = tree.statistics();
-        assert!(statistics.leaves < 200, "{larger}: {statistics:?}");
-    }
-}
-
-/// And in the pages above them, where each key is a leaf that was split.
-#[test]
-fn ascending_keys_fill_their_inner_pages_below_larger_ones() {
-    let tree = FixedBwTree::new(BwConfig {
-        leaf_max: 8,
-        inner_max: 16,
-        ..BwConfig::default()
-    });
-    for i in 0..100 {
-        tree.insert(&(u64::MAX - i).to_be_bytes(), i).unwrap();
-    }
-    for i in 0..20_000_u64 {
-        tree.insert(&i.to_be_bytes(), i).unwrap();
-    }
-    let statistics = tree.statistics();
-    assert!(
-        statistics.inner_nodes < statistics.leaves / 10,
-        "{statistics:?}"
-    );
-}
-
-/// Short runs at random places are no ascent: a cut behind them would be anywhere.
-#[test]
-fn leaves_are_cut_in_the_middle_where_short_runs_come_in_no_order() {
-    // Records a leaf: about ln 2 of its room. Long runs are more like an ascent.
-    for (run, least) in [(1, 42.0), (2, 42.0), (5, 39.0)] {
-        let tree = FixedBwTree::default();
-        let mut random = Random::seeded(8);
-        for _ in 0..100_000 / run {
-            let first = random.next_u64() >> 1;
-            for key in first..first + run {
-                tree.insert(&key.to_be_bytes(), key).unwrap();
-            }
-            if run == 1 {
-                // An update adds no key, although it is the neighbour of the next one that comes.
-                tree.write(&first.to_be_bytes(), 0).unwrap();
-                tree.write(&(first - 1).to_be_bytes(), 0).unwrap();
-                tree.write(&first.to_be_bytes(), 0).unwrap();
-                tree.insert(&(first + 1).to_be_bytes(), 0).unwrap();
-            }
-        }
-        let statistics = tree.statistics();
-        let per_leaf = statistics.records as f64 / statistics.leaves as f64;
-        assert!(per_leaf > least, "{run}: {per_leaf} {statistics:?}");
-    }
 }

@@ -18,13 +18,19 @@ pub(crate) trait Measured: Sync {
     fn lacks(&self, choice: &Choice) -> Option<&'static str>;
 
     /// Whether it can visit its keys in order.
-    fn is_ordered(&self) -> bool;
+    fn is_ordered(&self) -> bool {
+        true
+    }
 
     /// Looks a key up.
     fn get(&self, key: &[u8]) -> Result<Option<u64>, IndexError>;
 
-    /// Looks many keys up at once: one answer for each, in order.
-    fn get_many(&self, keys: &[&[u8]], found: &mut Vec<Lookup>) -> Result<(), IndexError>;
+    /// Looks many keys up at once: one answer for each, in order. Who has no such operation says so in
+    /// [`lacks`](Self::lacks) and is not asked: single look-ups would measure nothing else.
+    fn get_many(&self, _keys: &[&[u8]], found: &mut Vec<Lookup>) -> Result<(), IndexError> {
+        found.clear();
+        Ok(())
+    }
 
     /// Visits keys in ascending order, from `start` on or all, until `visit` breaks, which is after
     /// `most` at the latest.
@@ -36,7 +42,9 @@ pub(crate) trait Measured: Sync {
     ) -> Result<(), IndexError>;
 
     /// Sets a key's payload, adding the key if it is absent.
-    fn put(&self, key: &[u8], payload: u64) -> Result<(), IndexError>;
+    fn put(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {
+        self.replace(key, payload).map(drop)
+    }
 
     /// The same, and returns the payload it had.
     fn replace(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError>;
@@ -54,10 +62,14 @@ pub(crate) trait Measured: Sync {
     fn len(&self) -> u64;
 
     /// What it says of itself, if it does.
-    fn statistics(&self) -> Option<Statistics>;
+    fn statistics(&self) -> Option<Statistics> {
+        None
+    }
 
     /// Bytes it takes, if it knows.
-    fn memory_bytes(&self) -> Option<u64>;
+    fn memory_bytes(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// An index of ours. Point indexes have no scan, and say why.

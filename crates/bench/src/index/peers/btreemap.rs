@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::{Bound, ControlFlow};
 
-use namiki_index::{IndexError, Lookup, Statistics};
+use namiki_index::IndexError;
 use parking_lot::RwLock;
 
-use super::{NO_BATCHES, StoredKey, no_batches};
+use super::{NO_BATCHES, StoredKey};
 use crate::index::measured::Measured;
 use crate::index::operations::Choice;
 
@@ -26,17 +26,9 @@ impl<K: StoredKey> Measured for LockedBTreeMap<K> {
         (choice.batch > 1).then_some(NO_BATCHES)
     }
 
-    fn is_ordered(&self) -> bool {
-        true
-    }
-
     fn get(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
         let found = self.0.read().get(K::sought(key, &mut 0)).copied();
         Ok(found)
-    }
-
-    fn get_many(&self, _keys: &[&[u8]], found: &mut Vec<Lookup>) -> Result<(), IndexError> {
-        no_batches(found)
     }
 
     fn scan(
@@ -46,9 +38,7 @@ impl<K: StoredKey> Measured for LockedBTreeMap<K> {
         mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
         let mut number = 0;
-        let start = start.map_or(Bound::Unbounded, |start| {
-            Bound::Included(K::sought(start, &mut number))
-        });
+        let start = K::bound(start, &mut number);
         let map = self.0.read();
         for (key, payload) in map.range::<K::Sought, _>((start, Bound::Unbounded)) {
             if visit(key.bytes(&mut [0; 8]), *payload).is_break() {
@@ -56,10 +46,6 @@ impl<K: StoredKey> Measured for LockedBTreeMap<K> {
             }
         }
         Ok(())
-    }
-
-    fn put(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {
-        self.replace(key, payload).map(drop)
     }
 
     fn replace(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
@@ -90,13 +76,5 @@ impl<K: StoredKey> Measured for LockedBTreeMap<K> {
 
     fn len(&self) -> u64 {
         self.0.read().len() as u64
-    }
-
-    fn statistics(&self) -> Option<Statistics> {
-        None
-    }
-
-    fn memory_bytes(&self) -> Option<u64> {
-        None
     }
 }

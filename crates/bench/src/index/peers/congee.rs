@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use congee::Congee;
-use namiki_index::{IndexError, Lookup, Statistics};
+use namiki_index::IndexError;
 
-use super::{NO_BATCHES, StoredKey, no_batches};
+use super::{NO_BATCHES, StoredKey};
 use crate::index::keys::CORE_BYTES;
 use crate::index::measured::Measured;
 use crate::index::operations::Choice;
@@ -36,17 +36,9 @@ impl Measured for CongeeTree {
         (choice.batch > 1).then_some(NO_BATCHES)
     }
 
-    fn is_ordered(&self) -> bool {
-        true
-    }
-
     fn get(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
         let found = self.0.get(&number(key), &self.0.pin());
         Ok(found.map(|payload| payload as u64))
-    }
-
-    fn get_many(&self, _keys: &[&[u8]], found: &mut Vec<Lookup>) -> Result<(), IndexError> {
-        no_batches(found)
     }
 
     fn scan(
@@ -71,10 +63,6 @@ impl Measured for CongeeTree {
             }
             start = entries[count - 1].0 + 1;
         }
-    }
-
-    fn put(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {
-        self.replace(key, payload).map(drop)
     }
 
     fn replace(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
@@ -110,13 +98,5 @@ impl Measured for CongeeTree {
             ControlFlow::Continue(())
         });
         count
-    }
-
-    fn statistics(&self) -> Option<Statistics> {
-        None
-    }
-
-    fn memory_bytes(&self) -> Option<u64> {
-        None
     }
 }

@@ -10,8 +10,7 @@ mod skiplist;
 
 use std::borrow::Borrow;
 use std::fmt::Debug;
-
-use namiki_index::{IndexError, Lookup};
+use std::ops::Bound;
 
 pub(super) use self::btreemap::LockedBTreeMap;
 pub(super) use self::congee::CongeeTree;
@@ -27,6 +26,15 @@ pub(super) trait StoredKey:
 
     /// The key to look for; `number` is used if it is not in memory.
     fn sought<'a>(bytes: &'a [u8], number: &'a mut u64) -> &'a Self::Sought;
+
+    /// The start of a range, as [`sought`](Self::sought).
+    #[inline]
+    fn bound<'a>(start: Option<&'a [u8]>, number: &'a mut u64) -> Bound<&'a Self::Sought> {
+        match start {
+            Some(start) => Bound::Included(Self::sought(start, number)),
+            None => Bound::Unbounded,
+        }
+    }
 
     /// The key to store.
     fn owned(bytes: &[u8]) -> Self;
@@ -81,10 +89,3 @@ impl StoredKey for Box<[u8]> {
 
 /// Why none of them takes a batch of reads.
 const NO_BATCHES: &str = "it looks up one key at a time";
-
-/// What a look-up of many keys would be. It is never asked for, for it would measure nothing else than
-/// single ones.
-fn no_batches(found: &mut Vec<Lookup>) -> Result<(), IndexError> {
-    found.clear();
-    Ok(())
-}

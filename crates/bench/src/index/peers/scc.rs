@@ -2,10 +2,10 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use namiki_index::{IndexError, Lookup, Statistics};
+use namiki_index::IndexError;
 use scc::{Guard, TreeIndex};
 
-use super::{NO_BATCHES, StoredKey, no_batches};
+use super::{NO_BATCHES, StoredKey};
 use crate::index::measured::Measured;
 use crate::index::mix::Operation;
 use crate::index::operations::Choice;
@@ -34,19 +34,11 @@ impl<K: StoredKey> Measured for SccTree<K> {
         (choice.batch > 1).then_some(NO_BATCHES)
     }
 
-    fn is_ordered(&self) -> bool {
-        true
-    }
-
     fn get(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
         let found = self
             .0
             .peek_with(K::sought(key, &mut 0), |_, payload| *payload);
         Ok(found)
-    }
-
-    fn get_many(&self, _keys: &[&[u8]], found: &mut Vec<Lookup>) -> Result<(), IndexError> {
-        no_batches(found)
     }
 
     fn scan(
@@ -56,9 +48,7 @@ impl<K: StoredKey> Measured for SccTree<K> {
         mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
         let mut number = 0;
-        let start = start.map_or(Bound::Unbounded, |start| {
-            Bound::Included(K::sought(start, &mut number))
-        });
+        let start = K::bound(start, &mut number);
         let guard = Guard::new();
         let range = (start, Bound::Unbounded);
         for (key, payload) in self.0.range::<K::Sought, _>(range, &guard) {
@@ -100,13 +90,5 @@ impl<K: StoredKey> Measured for SccTree<K> {
 
     fn len(&self) -> u64 {
         self.0.len() as u64
-    }
-
-    fn statistics(&self) -> Option<Statistics> {
-        None
-    }
-
-    fn memory_bytes(&self) -> Option<u64> {
-        None
     }
 }

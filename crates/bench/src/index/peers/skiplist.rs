@@ -8,9 +8,9 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_skiplist::SkipMap;
-use namiki_index::{IndexError, Lookup, Statistics};
+use namiki_index::IndexError;
 
-use super::{NO_BATCHES, StoredKey, no_batches};
+use super::{NO_BATCHES, StoredKey};
 use crate::index::measured::Measured;
 use crate::index::mix::Operation;
 use crate::index::operations::Choice;
@@ -47,18 +47,10 @@ impl<K: StoredKey> Measured for SkipList<K> {
             .then_some("it cannot set a payload in one step where others add or delete keys")
     }
 
-    fn is_ordered(&self) -> bool {
-        true
-    }
-
     fn get(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
         let entry = self.0.get(K::sought(key, &mut 0));
         // Relaxed, here and below: a payload comes with no other data.
         Ok(entry.map(|entry| entry.value().load(Ordering::Relaxed)))
-    }
-
-    fn get_many(&self, _keys: &[&[u8]], found: &mut Vec<Lookup>) -> Result<(), IndexError> {
-        no_batches(found)
     }
 
     fn scan(
@@ -68,9 +60,7 @@ impl<K: StoredKey> Measured for SkipList<K> {
         mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
         let mut number = 0;
-        let start = start.map_or(Bound::Unbounded, |start| {
-            Bound::Included(K::sought(start, &mut number))
-        });
+        let start = K::bound(start, &mut number);
         for entry in self.0.range::<K::Sought, _>((start, Bound::Unbounded)) {
             let payload = entry.value().load(Ordering::Relaxed);
             if visit(entry.key().bytes(&mut [0; 8]), payload).is_break() {
@@ -78,10 +68,6 @@ impl<K: StoredKey> Measured for SkipList<K> {
             }
         }
         Ok(())
-    }
-
-    fn put(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {
-        self.replace(key, payload).map(drop)
     }
 
     fn replace(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError> {
@@ -107,13 +93,5 @@ impl<K: StoredKey> Measured for SkipList<K> {
 
     fn len(&self) -> u64 {
         self.0.len() as u64
-    }
-
-    fn statistics(&self) -> Option<Statistics> {
-        None
-    }
-
-    fn memory_bytes(&self) -> Option<u64> {
-        None
     }
 }
