@@ -1,5 +1,6 @@
 //! Where trees that look out for ascending keys cut their full nodes.
 #![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use namiki_index::PointIndex;
 use namiki_index::blink::{BlinkConfig, FixedBlinkTree};
