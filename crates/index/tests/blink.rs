@@ -4,7 +4,6 @@
 use namiki_index::blink::{BlinkConfig, FixedBlinkTree, VariableBlinkTree};
 use namiki_index::contract::{self, KeyShape};
 use namiki_index::{PointIndex, ordered_contract};
-use namiki_platform::random::Random;
 
 fn small() -> BlinkConfig {
     BlinkConfig {
