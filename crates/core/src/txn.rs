@@ -49,6 +49,8 @@ pub struct Transaction {
     encoded: Vec<u8>,
     /// What the index said of keys that were looked up together.
     lookups: Vec<Lookup>,
+    /// The bytes of keys that are looked up together.
+    key_bytes: Vec<u8>,
     recent: Recent,
     /// A read or write met a conflict: the transaction must not commit, whatever its code makes of
     /// the error.
@@ -80,6 +82,7 @@ impl Transaction {
             value: Vec::new(),
             encoded: Vec::new(),
             lookups: Vec::new(),
+            key_bytes: Vec::new(),
             recent: Recent::default(),
             doomed: None,
             flush_on_read_wait: true,
@@ -273,6 +276,15 @@ impl Transaction {
             return Ok(None);
         };
         self.value_of(record)
+    }
+
+    /// A buffer for the bytes of keys, to be [returned](Self::return_key_buffer).
+    pub(crate) fn take_key_buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.key_bytes)
+    }
+
+    pub(crate) fn return_key_buffer(&mut self, bytes: Vec<u8>) {
+        self.key_bytes = bytes;
     }
 
     /// Visits the values of some keys, at most [`FOUND_TOGETHER`], as [`Transaction::get_bytes`] gives

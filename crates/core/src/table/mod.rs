@@ -131,21 +131,33 @@ impl Transaction {
         out.clear();
         let space = own(self, table)?;
         let mut keys = keys.into_iter();
-        loop {
-            let next = keys.by_ref().take(FOUND_TOGETHER);
-            let bytes: SmallVec<[KeyBytes; FOUND_TOGETHER]> =
-                next.map(|key| encoded(key.borrow())).collect();
-            let together: SmallVec<[&[u8]; FOUND_TOGETHER]> =
-                bytes.iter().map(|key| &key[..]).collect();
-            if together.is_empty() {
-                return Ok(());
+        let mut bytes = self.take_key_buffer();
+        let read = loop {
+            bytes.clear();
+            let mut ends = SmallVec::<[usize; FOUND_TOGETHER]>::new();
+            for key in keys.by_ref().take(FOUND_TOGETHER) {
+                key.borrow().with_bytes(|key| bytes.extend_from_slice(key));
+                ends.push(bytes.len());
             }
-            self.get_together(space, &together, |value| {
+            if ends.is_empty() {
+                break Ok(());
+            }
+            let (mut together, mut from) = ([&[][..]; FOUND_TOGETHER], 0);
+            for (key, to) in together.iter_mut().zip(&ends) {
+                *key = &bytes[from..*to];
+                from = *to;
+            }
+            let read = self.get_together(space, &together[..ends.len()], |value| {
                 let value = value.map(|bytes| decode_value::<V>(space, bytes));
                 out.push(value.transpose()?);
                 Ok(())
-            })?;
-        }
+            });
+            if read.is_err() {
+                break read;
+            }
+        };
+        self.return_key_buffer(bytes);
+        read
     }
 
     /// The value of a key that the transaction is going to write. Under TicToc, which locks only at
