@@ -84,7 +84,7 @@ pub(crate) fn asan(root: &Path, args: &[String]) -> Result<(), String> {
             "namiki",
         ])
         .args(["--lib", "--tests", "--no-fail-fast", "--target", TARGET])
-        .env("RUSTFLAGS", "-Zsanitizer=address")
+        .env("RUSTFLAGS", "-Zsanitizer=address --cfg asan")
         .env("CARGO_TARGET_DIR", build_folder(root, "asan"))
         .current_dir(root);
     // What cargo tells the programs it runs would pin the toolchain of `cargo xtask` again.
