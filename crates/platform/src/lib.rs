@@ -10,6 +10,8 @@ mod huge_pages;
 mod ids;
 pub mod live_bytes;
 mod mapping;
+#[cfg(loom)]
+pub mod model;
 pub mod pin;
 mod prefetch;
 pub mod probe;

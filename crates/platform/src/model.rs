@@ -1,0 +1,139 @@
+//! What runs the models of all crates (tests under `--cfg loom`), and the atomics of the code in them.
+//!
+//! Loom runs a model once, and then again for every two accesses of different threads to one location
+//! that might come in the other order. But of each location it remembers one last access. Where a thread
+//! reads a location, and another one reads it and then writes it, the first read is forgotten by the time
+//! of the write, and the write never comes before it:
+//!
+//! ```text
+//! A: read x                          remembered: A's read
+//! B:         read x                  remembered: B's read
+//! B:                 write x         comes after B's own read: there is no other order to try
+//! ```
+//!
+//! That is a reader without locks beside a writer that looks before it writes. A model of the two ran
+//! once, and passed whatever the reader did.
+//!
+//! So each atomic here has a *watch* beside it, to which each access first stores. Two stores always
+//! depend on each other, whoever made them: loom tries all orders of the stores, and with them all
+//! orders of the accesses. Nobody reads a watch, so it makes nothing happen before anything else, and a
+//! load may return an old value as before.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use loom::sync::atomic;
+
+/// Runs a model in every order of its accesses in which threads are interrupted at most `preemptions`
+/// times, or as often as `LOOM_MAX_PREEMPTIONS` says.
+///
+/// # Panics
+/// If the model fails. Also if it ran once: then its threads have nothing to do with each other.
+pub fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.max_branches = 100_000;
+    let runs = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let start = Instant::now();
+    builder.check({
+        let runs = Arc::clone(&runs);
+        move || {
+            runs.fetch_add(1, Ordering::Relaxed);
+            model();
+        }
+    });
+    let runs = runs.load(Ordering::Relaxed);
+    eprintln!("{runs} runs, {:.1} s", start.elapsed().as_secs_f64());
+    assert!(runs > 1, "the threads of the model never meet");
+}
+
+/// An atomic and its watch. A method of the atomic is called through `deref`, which stores to the watch.
+#[derive(Debug)]
+pub struct Watched<A> {
+    atomic: A,
+    watch: atomic::AtomicBool,
+}
+
+impl<A> Deref for Watched<A> {
+    type Target = A;
+
+    fn deref(&self) -> &A {
+        self.watch.store(true, Ordering::Relaxed);
+        &self.atomic
+    }
+}
+
+macro_rules! watched {
+    ($($name:ident $(<$parameter:ident>)? of $value:ty;)+) => {$(
+        #[expect(missing_docs, reason = "as in the standard library")]
+        pub type $name $(<$parameter>)? = Watched<atomic::$name $(<$parameter>)?>;
+
+        impl $(<$parameter>)? $name $(<$parameter>)? {
+            /// As in the standard library.
+            #[must_use]
+            #[track_caller]
+            pub fn new(value: $value) -> Self {
+                Self {
+                    atomic: atomic::$name::new(value),
+                    watch: atomic::AtomicBool::new(false),
+                }
+            }
+        }
+    )+};
+}
+
+watched! {
+    AtomicBool of bool;
+    AtomicU8 of u8;
+    AtomicU32 of u32;
+    AtomicU64 of u64;
+    AtomicPtr<T> of *mut T;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Mutex;
+
+    use loom::thread;
+
+    use super::*;
+
+    /// What a reader of `number` gets beside a thread that reads it and then writes 1.
+    fn seen<A: Deref<Target = atomic::AtomicU64> + Send + Sync + 'static>(
+        number: fn(u64) -> A,
+        run: fn(Box<dyn Fn() + Send + Sync>),
+    ) -> Vec<u64> {
+        let seen = Arc::new(Mutex::new(BTreeSet::new()));
+        let all = Arc::clone(&seen);
+        run(Box::new(move || {
+            let number = Arc::new(number(0));
+            let writer = thread::spawn({
+                let number = Arc::clone(&number);
+                move || {
+                    if number.load(Ordering::Relaxed) == 0 {
+                        number.store(1, Ordering::Relaxed);
+                    }
+                }
+            });
+            all.lock().unwrap().insert(number.load(Ordering::Relaxed));
+            writer.join().unwrap();
+        }));
+        let seen = seen.lock().unwrap();
+        seen.iter().copied().collect()
+    }
+
+    #[test]
+    fn a_write_after_a_read_of_its_own_comes_before_anothers_read_too() {
+        assert_eq!(seen(AtomicU64::new, |model| explore(1, model)), [0, 1]);
+    }
+
+    /// Once it is not so, this module may go.
+    #[test]
+    fn loom_alone_leaves_that_out() {
+        let unwatched = |number| Box::new(atomic::AtomicU64::new(number));
+        assert_eq!(seen(unwatched, loom::model), [0]);
+    }
+}
