@@ -300,6 +300,7 @@ mod loom_model {
 
     use loom::sync::{Arc, Mutex};
     use loom::thread;
+    use namiki_platform::model::explore;
 
     use super::*;
 
@@ -337,7 +338,7 @@ mod loom_model {
         change: fn(&Leaves),
         insert_into: fn(&Leaves, bool) -> &LeafMark,
     ) {
-        loom::model(move || {
+        explore(3, move || {
             let leaves = Leaves::new();
             let seen = read(&leaves).version();
             let reader = thread::spawn({

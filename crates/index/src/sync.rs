@@ -1,9 +1,11 @@
 //! The atomics of protocols that loom checks: loom's own when it runs them.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, fence};
+pub(crate) use loom::sync::atomic::fence;
 #[cfg(loom)]
 pub(crate) use loom::sync::{RwLock, RwLockReadGuard};
+#[cfg(loom)]
+pub(crate) use namiki_platform::model::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, fence};
 #[cfg(not(loom))]

@@ -3,6 +3,7 @@
 
 use loom::sync::Arc;
 use loom::thread;
+use namiki_platform::model::explore;
 
 use super::{ArtConfig, FixedArtTree};
 use crate::{InsertOutcome, Lookup, PointIndex};
@@ -10,10 +11,7 @@ use crate::{InsertOutcome, Lookup, PointIndex};
 /// Makes a tree with `prepare`, then runs `change` beside `look`, a look-up of a key that is there
 /// throughout.
 fn check(prepare: fn(&FixedArtTree), change: fn(&FixedArtTree), look: fn(&FixedArtTree)) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.max_branches = 100_000;
-    model.check(move || {
+    explore(2, move || {
         let tree = FixedArtTree::new(ArtConfig::tiny());
         prepare(&tree);
         let tree = Arc::new(tree);

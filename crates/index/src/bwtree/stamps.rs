@@ -130,9 +130,11 @@ mod loom_model {
     //! Every interleaving of a reader, a structure change and an inserter. Only the swap of heads is
     //! modelled, as a swap of small numbers; the stamps are those of production.
 
+    use std::sync::atomic::Ordering;
+
     use loom::sync::Arc;
-    use loom::sync::atomic::{AtomicU64, Ordering};
     use loom::thread;
+    use namiki_platform::model::{AtomicU64, explore};
 
     use super::{PageId, StampTable, Stamps, total_order};
 
@@ -192,7 +194,7 @@ mod loom_model {
         change: impl Fn(&Leaves) + Copy + Send + Sync + 'static,
         insert: impl Fn(&Leaves) -> u64 + Copy + Send + Sync + 'static,
     ) {
-        loom::model(move || {
+        explore(3, move || {
             let leaves = Leaves::new();
             let reader = thread::spawn({
                 let leaves = leaves.clone();

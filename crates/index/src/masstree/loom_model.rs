@@ -1,8 +1,8 @@
 //! Every interleaving of two threads on a tree of production code, with nodes of four entries.
 
-use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
+use namiki_platform::model::explore;
 
 use super::{FixedMasstree, Masstree, MasstreeConfig, Slicing, VariableMasstree};
 use crate::{InsertOutcome, Lookup, PointIndex};
@@ -12,15 +12,13 @@ const STAMP: u64 = 7;
 /// Runs `write` and `read` on a tree in which `there` are present, number `i` with payload `i`, and then
 /// `check`.
 fn model<K: Slicing>(
+    preemptions: usize,
     there: &'static [&'static [u8]],
     write: fn(&Masstree<K>),
     read: fn(&Masstree<K>),
     check: fn(&Masstree<K>),
 ) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.max_branches = 100_000;
-    builder.check(move || {
+    explore(preemptions, move || {
         let tree: Arc<Masstree<K>> = Arc::new(Masstree::new(MasstreeConfig::tiny()));
         for (payload, key) in (0..).zip(there) {
             tree.write(key, payload).unwrap();
@@ -48,7 +46,7 @@ fn a_reader_finds_all_keys_while_their_leaf_is_split() {
     let write = |tree: &FixedMasstree| {
         assert_eq!(tree.write(&B, 2), Ok(None));
     };
-    model(&[&A, &C], write, read, |tree| {
+    model(2, &[&A, &C], write, read, |tree| {
         assert_eq!(tree.get(&B), Ok(Lookup::Found(2)));
         assert_eq!(tree.statistics().leaves, 2);
     });
@@ -58,6 +56,7 @@ fn a_reader_finds_all_keys_while_their_leaf_is_split() {
 #[test]
 fn an_insert_that_splits_does_not_slip_past_a_reader() {
     model::<crate::key::Fixed8>(
+        2,
         &[&A, &C],
         |tree| {
             let Ok(InsertOutcome::Inserted(done)) = tree.insert(&B, 2) else {
@@ -91,7 +90,7 @@ fn a_reader_finds_a_long_key_while_it_goes_down_a_layer() {
     let write = |tree: &VariableMasstree| {
         assert_eq!(tree.write(b"aaaaaaaa_bbbbbbb2", 2), Ok(None));
     };
-    model(&[b"aaaaaaaa_bbbbbbb1"], write, read, |tree| {
+    model(2, &[b"aaaaaaaa_bbbbbbb1"], write, read, |tree| {
         assert_eq!(tree.get(b"aaaaaaaa_bbbbbbb2"), Ok(Lookup::Found(2)));
     });
 }
@@ -105,7 +104,7 @@ fn an_update_is_not_lost_while_a_long_key_goes_down_a_layer() {
     let write = |tree: &VariableMasstree| {
         assert_eq!(tree.write(b"aaaaaaaa2", 2), Ok(None));
     };
-    model(&[b"aaaaaaaa1"], write, read, |tree| {
+    model(2, &[b"aaaaaaaa1"], write, read, |tree| {
         assert_eq!(tree.get(b"aaaaaaaa1"), Ok(Lookup::Found(5)));
         assert_eq!(tree.get(b"aaaaaaaa2"), Ok(Lookup::Found(2)));
     });
@@ -120,6 +119,7 @@ fn a_layer_is_put_above_another_that_is_written_to() {
         assert_eq!(tree.write(b"aaaaaaaac", 20), Ok(None));
     };
     model(
+        1,
         // A full leaf: what is written makes the layer another root.
         &[
             b"aaaaaaaabbbbbbbb1",
@@ -162,7 +162,7 @@ fn a_slot_that_is_used_again_shows_no_reader_a_strange_payload() {
         assert_eq!(tree.delete(&A), Ok(Some(0)));
         assert_eq!(tree.write(&B, 2), Ok(None));
     };
-    model(&[&A], write, read, |_| ());
+    model(2, &[&A], write, read, |_| ());
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn an_insert_into_a_leaf_that_is_taken_out_is_not_lost() {
         assert_eq!(tree.delete(&C), Ok(Some(2)));
     };
     // A and B, and C alone on the right.
-    model(&[&A, &B, &C], write, read, |tree| {
+    model(1, &[&A, &B, &C], write, read, |tree| {
         assert_eq!(tree.get(&[40; 8]), Ok(Lookup::Found(4)));
         assert_eq!(tree.get(&B), Ok(Lookup::Found(1)));
     });
@@ -189,7 +189,7 @@ fn an_insert_into_a_layer_that_is_taken_out_is_not_lost() {
         assert_eq!(tree.delete(b"aaaaaaaa1"), Ok(Some(0)));
         assert_eq!(tree.delete(b"aaaaaaaa2"), Ok(Some(1)));
     };
-    model(&[b"aaaaaaaa1", b"aaaaaaaa2"], write, read, |tree| {
+    model(1, &[b"aaaaaaaa1", b"aaaaaaaa2"], write, read, |tree| {
         assert_eq!(tree.get(b"aaaaaaaa3"), Ok(Lookup::Found(3)));
         assert_eq!(tree.len(), 1);
     });

@@ -3,6 +3,7 @@
 use crossbeam_epoch as epoch;
 use loom::sync::Arc;
 use loom::thread;
+use namiki_platform::model::explore;
 
 use super::*;
 
@@ -10,16 +11,10 @@ fn words<const N: usize>(values: [u64; N]) -> Arc<[AtomicU64; N]> {
     Arc::new(values.map(AtomicU64::new))
 }
 
-fn bounded(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(model);
-}
-
 /// Two changes of the same words, given in opposite order: one succeeds, and both words are of it.
 #[test]
 fn of_two_changes_of_the_same_words_one_succeeds() {
-    bounded(3, || {
+    explore(3, || {
         let words = words([0, 0]);
         let other = thread::spawn({
             let words = Arc::clone(&words);
@@ -45,7 +40,7 @@ fn of_two_changes_of_the_same_words_one_succeeds() {
 /// word changed, it sees the first changed afterwards.
 #[test]
 fn a_reader_sees_no_half_of_a_change() {
-    bounded(2, || {
+    explore(2, || {
         let words = words([0, 0, 0]);
         let change = thread::spawn({
             let words = Arc::clone(&words);
@@ -81,7 +76,7 @@ fn a_reader_sees_no_half_of_a_change() {
 /// A helper that is slow must not make a change happen twice after its word has got the old value back.
 #[test]
 fn a_late_helper_does_not_repeat_a_change() {
-    bounded(3, || {
+    explore(3, || {
         let words = words([0, 0]);
         let helper = thread::spawn({
             let words = Arc::clone(&words);

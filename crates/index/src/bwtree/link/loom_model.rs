@@ -6,8 +6,8 @@
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::AtomicPtr;
 use loom::thread;
+use namiki_platform::model::{AtomicPtr, explore};
 use std::sync::atomic::Ordering;
 
 use super::{Chained, Link, Updates, worth_cutting};
@@ -93,7 +93,7 @@ fn cut(seam: At) -> Option<(At, usize)> {
 
 #[test]
 fn writers_of_two_segments_and_a_reader_agree() {
-    loom::model(|| {
+    explore(3, || {
         let mut chain = At(node(0, 1, std::ptr::null()));
         let mut deltas = Vec::new();
         for number in 1..=4 {
@@ -208,10 +208,7 @@ impl Page {
 }
 
 fn freeze_against(updates: &'static [u64], read: bool) {
-    let mut model = loom::model::Builder::new();
-    // Three threads would take minutes without a bound.
-    model.preemption_bound = read.then_some(3);
-    model.check(move || {
+    explore(3, move || {
         let base = node(0, 1, std::ptr::null());
         let page = Arc::new(Page {
             slot: AtomicPtr::new(node(SPLIT, 0, base)),
