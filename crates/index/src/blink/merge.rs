@@ -28,7 +28,7 @@ use crate::counters::Event;
 use crate::key::Key;
 
 /// What became of an attempt.
-enum Merged<'g, K: Key> {
+pub(super) enum Merged<'g, K: Key> {
     /// Nothing is to be done.
     No,
     /// Others were at work there.
@@ -73,7 +73,12 @@ impl<K: Key> BlinkTree<K> {
     }
 
     /// Merges the node of `level` that `key` belongs to with a sibling, if both have few entries.
-    fn merge_at<'g>(&self, level: u8, key: K::Ref<'_>, guard: &'g Guard) -> Merged<'g, K> {
+    pub(super) fn merge_at<'g>(
+        &self,
+        level: u8,
+        key: K::Ref<'_>,
+        guard: &'g Guard,
+    ) -> Merged<'g, K> {
         let Some(pair) = self.pair_at(level, key, guard) else {
             return Merged::No;
         };
@@ -195,7 +200,7 @@ impl<K: Key> BlinkTree<K> {
     }
 
     /// Gives the root's place to its only child, as long as it has but one.
-    fn lose_levels(&self, guard: &Guard) {
+    pub(super) fn lose_levels(&self, guard: &Guard) {
         loop {
             let root = self.root.load(guard);
             if root.level() == 0 || root.len() != 1 {
@@ -204,14 +209,14 @@ impl<K: Key> BlinkTree<K> {
             let Some((child, _)) = root.child(0) else {
                 return;
             };
-            // Upwards (B1). With the child's latch, and no sibling, nobody is about to add one.
+            // Upwards (B1). With the child's latch nobody is about to give it a sibling.
             child.latch().latch();
             root.latch().latch();
-            let only = self.root.load(guard) == root
-                && root.len() == 1
-                && root.right().is_none()
-                && child.right().is_none();
+            let only = self.root.load(guard) == root && root.len() == 1;
             if only {
+                // A root that is split stays latched until there is another; and if the child had a
+                // sibling, the root would know it (B2).
+                assert!(root.right().is_none() && child.right().is_none());
                 root.latch().set_changing();
                 root.set_right(Some(child));
                 self.root.store(child);
