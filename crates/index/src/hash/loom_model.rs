@@ -3,6 +3,7 @@
 
 use loom::sync::Arc;
 use loom::thread;
+use namiki_platform::model::explore;
 
 use super::{FixedHash, HashConfig};
 use crate::{InsertOutcome, LeafVersion, Lookup, PointIndex};
@@ -41,15 +42,9 @@ fn about_to_merge(kept: &[u8], gone: &[u8]) -> Arc<FixedHash> {
     Arc::new(index)
 }
 
-fn model(check: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(check);
-}
-
 #[test]
 fn a_reader_finds_its_key_while_a_bucket_is_split() {
-    model(|| {
+    explore(2, || {
         let index = about_to_split();
         let [stays, moves] = keys(&index, [0, 1]);
         index.insert(&moves, 7).unwrap();
@@ -66,7 +61,7 @@ fn a_reader_finds_its_key_while_a_bucket_is_split() {
 
 #[test]
 fn a_reader_finds_its_key_while_two_buckets_are_merged() {
-    model(|| {
+    explore(2, || {
         let [gone, kept] = keys(&about_to_split(), [0, 1]);
         let index = about_to_merge(&kept, &gone);
         let writer = thread::spawn({
@@ -81,7 +76,7 @@ fn a_reader_finds_its_key_while_two_buckets_are_merged() {
 
 #[test]
 fn a_write_survives_a_split() {
-    model(|| {
+    explore(2, || {
         let index = about_to_split();
         let [stays, moves] = keys(&index, [0, 1]);
         index.insert(&moves, 7).unwrap();
@@ -99,7 +94,7 @@ fn a_write_survives_a_split() {
 /// One thread makes the table larger, the other makes it smaller again.
 #[test]
 fn growing_and_shrinking_side_by_side_lose_nothing() {
-    model(|| {
+    explore(2, || {
         let [gone, kept] = keys(&about_to_split(), [0, 1]);
         let index = about_to_merge(&kept, &gone);
         let writer = thread::spawn({
@@ -123,7 +118,7 @@ fn growing_and_shrinking_side_by_side_lose_nothing() {
 /// and changes it, or was there.
 #[test]
 fn absence_and_version_are_of_one_instant() {
-    model(|| {
+    explore(2, || {
         let index = Arc::new(index(400));
         let key = 5_u64.to_be_bytes();
         let before = index.current(0);
@@ -141,10 +136,40 @@ fn absence_and_version_are_of_one_instant() {
     });
 }
 
+/// Whoever finds that a key has come, or gone, finds another version, too.
+#[test]
+fn who_sees_a_change_of_the_keys_sees_the_version_changed() {
+    for there in [false, true] {
+        explore(2, move || {
+            let index = Arc::new(index(400));
+            let key = 5_u64.to_be_bytes();
+            if there {
+                index.insert(&key, 1).unwrap();
+            }
+            let before = index.current(0);
+            let writer = thread::spawn({
+                let index = Arc::clone(&index);
+                move || {
+                    if there {
+                        assert_eq!(index.delete(&key), Ok(Some(1)));
+                    } else {
+                        index.insert(&key, 1).unwrap();
+                    }
+                }
+            });
+            let found = matches!(index.get(&key), Ok(Lookup::Found(1)));
+            if found != there {
+                assert_ne!(index.current(0), before);
+            }
+            writer.join().unwrap();
+        });
+    }
+}
+
 #[test]
 fn no_insert_slips_past_a_reader_of_its_absence() {
     const STAMP: u64 = 7;
-    model(|| {
+    explore(2, || {
         let index = Arc::new(index(400));
         let key = 5_u64.to_be_bytes();
         let reader = thread::spawn({
