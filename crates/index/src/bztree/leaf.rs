@@ -115,19 +115,13 @@ impl<'g, K: Key> NodeRef<'g, K> {
             return Lookup::Found(payload);
         }
         let hash = hash::<K>(key);
-        loop {
-            let status = words::status(self.status(), guard);
-            let Some(record) = self.find::<V>(key, hash, status, guard) else {
-                return Lookup::Missing(version(self, status));
-            };
-            if let Some(payload) = record.value.payload() {
-                return Lookup::Found(payload);
-            }
-            // In place the record may have died after the status was read; then the version is
-            // another.
-            if !V::IN_PLACE || words::status(self.status(), guard).changes() == status.changes() {
-                return Lookup::Missing(version(self, status));
-            }
+        let found = words::look_up(V::IN_PLACE, self.status(), guard, |status| {
+            let record = self.find::<V>(key, hash, status, guard)?;
+            Some(record.value)
+        });
+        match found {
+            Ok(payload) => Lookup::Found(payload),
+            Err(status) => Lookup::Missing(version(self, status)),
         }
     }
 

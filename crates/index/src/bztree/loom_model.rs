@@ -1,22 +1,18 @@
 //! Every interleaving, up to a number of preemptions, of what meets on the words of a leaf. Where words
 //! lie is the model's; what is done to them is production code (`words.rs`, `leaves.rs`, `mwcas`).
 
+use std::sync::atomic::Ordering;
+
 use crossbeam_epoch::{self as epoch, Guard};
 use loom::sync::Arc;
-use loom::sync::atomic::Ordering;
 use loom::thread;
+use namiki_platform::model::explore;
 
 use super::leaves::Leaves;
 use super::status::Status;
 use super::words::{self, Value};
 use crate::mwcas::{self, Change};
 use crate::sync::AtomicU64;
-
-fn bounded(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(model);
-}
 
 /// A leaf of one record in place.
 struct Leaf {
@@ -39,6 +35,16 @@ impl Leaf {
         (status, Value::read(&self.payload, guard).payload())
     }
 
+    /// Lets the record die; the payload that it had, unless somebody was faster.
+    fn kill(&self, guard: &Guard) -> Option<u64> {
+        let status = words::status(&self.status, guard);
+        let value = Value::read(&self.payload, guard);
+        let killed = !status.is_frozen()
+            && !value.is_frozen()
+            && words::kill((&self.status, status), (&self.payload, value), guard);
+        killed.then(|| value.payload()).flatten()
+    }
+
     fn replace(&self, payload: u64, guard: &Guard) -> bool {
         let seen = Value::read(&self.payload, guard);
         seen.payload().is_some() && words::replace(&self.payload, seen, payload, guard)
@@ -47,7 +53,7 @@ impl Leaf {
 
 #[test]
 fn a_frozen_leaf_swallows_no_replacement() {
-    bounded(3, || {
+    explore(3, || {
         let leaf = Leaf::new();
         let writers = [2, 3].map(|payload| {
             let leaf = Arc::clone(&leaf);
@@ -70,19 +76,11 @@ fn a_frozen_leaf_swallows_no_replacement() {
 
 #[test]
 fn a_record_dies_with_the_version_or_not_at_all() {
-    bounded(2, || {
+    explore(2, || {
         let leaf = Leaf::new();
         let killer = thread::spawn({
             let leaf = Arc::clone(&leaf);
-            move || {
-                let guard = &epoch::pin();
-                let status = words::status(&leaf.status, guard);
-                let value = Value::read(&leaf.payload, guard);
-                let killed = !status.is_frozen()
-                    && !value.is_frozen()
-                    && words::kill((&leaf.status, status), (&leaf.payload, value), guard);
-                killed.then_some(value.payload())
-            }
+            move || leaf.kill(&epoch::pin())
         });
         let writer = thread::spawn({
             let leaf = Arc::clone(&leaf);
@@ -94,8 +92,27 @@ fn a_record_dies_with_the_version_or_not_at_all() {
         assert_eq!(copied.is_none(), killed.is_some());
         // The payload that went with the record is the last it had.
         if let Some(old) = killed {
-            assert_eq!(old, Some(if replaced { 2 } else { 1 }));
+            assert_eq!(old, if replaced { 2 } else { 1 });
         }
+    });
+}
+
+/// The status that goes with a missing record is one of an instant at which it was dead.
+#[test]
+fn a_reader_of_a_dead_record_knows_of_its_death() {
+    explore(3, || {
+        let leaf = Leaf::new();
+        let killer = thread::spawn({
+            let leaf = Arc::clone(&leaf);
+            move || leaf.kill(&epoch::pin())
+        });
+        let guard = &epoch::pin();
+        let find = |_| Some(Value::read(&leaf.payload, guard));
+        match words::look_up(true, &leaf.status, guard, find) {
+            Ok(payload) => assert_eq!(payload, 1),
+            Err(seen) => assert_eq!(seen.changes(), 1),
+        }
+        assert_eq!(killer.join().unwrap(), Some(1));
     });
 }
 
@@ -163,7 +180,7 @@ impl Split {
 
 #[test]
 fn an_insert_is_copied_by_the_split_or_made_after_it() {
-    bounded(3, || {
+    explore(3, || {
         let split = Split::new(false);
         let splitter = thread::spawn({
             let split = Arc::clone(&split);
@@ -183,7 +200,7 @@ fn an_insert_is_copied_by_the_split_or_made_after_it() {
 #[test]
 fn no_insert_slips_past_a_successful_check_while_its_leaf_is_split() {
     const STAMP: u64 = 7;
-    bounded(2, || {
+    explore(2, || {
         let split = Split::new(true);
         let splitter = thread::spawn({
             let split = Arc::clone(&split);

@@ -70,6 +70,30 @@ pub(super) fn status(word: &AtomicU64, guard: &Guard) -> Status {
     Status(mwcas::read(word, guard))
 }
 
+/// The payload of a record that `find` finds in a state of the leaf; or a state in which there was none
+/// that is alive.
+#[inline(always)]
+pub(super) fn look_up(
+    in_place: bool,
+    leaf: &AtomicU64,
+    guard: &Guard,
+    find: impl Fn(Status) -> Option<Value>,
+) -> Result<u64, Status> {
+    loop {
+        let seen = status(leaf, guard);
+        let Some(value) = find(seen) else {
+            return Err(seen);
+        };
+        if let Some(payload) = value.payload() {
+            return Ok(payload);
+        }
+        // In place the record may have died after the status was read; then the version is another.
+        if !in_place || status(leaf, guard).changes() == seen.changes() {
+            return Err(seen);
+        }
+    }
+}
+
 /// Replaces a payload in place. False: the word has changed, or is frozen.
 #[inline]
 pub(super) fn replace(word: &AtomicU64, seen: Value, payload: u64, guard: &Guard) -> bool {
