@@ -8,12 +8,13 @@
 use std::io;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 use namiki_platform::disk::{AlignedBuf, DirLock, Disk, DiskFile, FileEntry, PendingWrite};
+use namiki_platform::model::{AtomicBool, AtomicU64, explore};
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
 use crate::format::frame::{FRAME_HEADER_BYTES, peek, record};
@@ -202,17 +203,11 @@ impl World {
     }
 }
 
-fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
-
 /// The marks alone, with streams reduced to a lock and a list of what is durable.
 #[test]
 fn no_lsn_below_the_horizon_is_unhardened() {
     for kind in [SequencerKind::FetchAdd, SequencerKind::CompareAndSwap] {
-        explore(move || {
+        explore(2, move || {
             let horizon = Arc::new(Horizon::new(kind, Lsn(1), 2));
             let durable = Arc::new([1, 2].map(|_| AtomicBool::new(false)));
             let writers = [0, 1].map(|stream| {
@@ -241,7 +236,7 @@ fn no_lsn_below_the_horizon_is_unhardened() {
 
 #[test]
 fn no_lsn_below_the_horizon_of_a_whole_log_is_unhardened() {
-    explore(move || {
+    explore(3, move || {
         let world = World::new(2, Layout::PerWorker, false);
         let writer = {
             let world = Arc::clone(&world);
@@ -260,7 +255,7 @@ fn no_lsn_below_the_horizon_of_a_whole_log_is_unhardened() {
 
 #[test]
 fn the_horizon_does_not_jump_a_commit_appended_during_a_flight() {
-    explore(|| {
+    explore(2, || {
         let world = World::new(2, Layout::PerWorker, false);
         world.append(0, 8).unwrap();
         let flusher = {
@@ -285,7 +280,7 @@ fn the_horizon_does_not_jump_a_commit_appended_during_a_flight() {
 #[test]
 fn everyone_who_waits_for_a_commit_of_a_shared_stream_is_woken() {
     for layout in [Layout::PerWorker, Layout::Single] {
-        explore(move || {
+        explore(2, move || {
             let world = World::new(1, layout, false);
             let others = [0, 1].map(|_| {
                 let world = Arc::clone(&world);
@@ -307,7 +302,7 @@ fn wait_for_own(world: &World) {
 
 #[test]
 fn a_full_group_of_a_single_log_is_hardened_when_its_last_append_returns() {
-    explore(|| {
+    explore(3, || {
         let group = Group::Count(NonZeroU32::new(2).unwrap());
         let world = World::with_group(1, Layout::Single, group, false);
         let others = [0, 1].map(|_| {
@@ -335,7 +330,7 @@ fn append_to_groups_of_two(world: &World) {
 
 #[test]
 fn everyone_who_waits_for_a_launched_flight_is_woken() {
-    explore(|| {
+    explore(2, || {
         let group = Group::Count(NonZeroU32::new(2).unwrap());
         let world = World::with_group(1, Layout::PerWorker, group, false);
         let others = [0, 1].map(|_| {
@@ -365,7 +360,7 @@ fn launch_and_wait(world: &World) {
 
 #[test]
 fn a_flight_that_is_left_alone_wakes_those_who_wait_for_it() {
-    explore(|| {
+    explore(3, || {
         let world = World::new(1, Layout::PerWorker, false);
         let ticket = world.append(0, 8).unwrap();
         let launcher = {
@@ -377,7 +372,7 @@ fn a_flight_that_is_left_alone_wakes_those_who_wait_for_it() {
         launcher.join().unwrap();
     });
     // And those who wait for the one behind it.
-    explore(|| {
+    explore(3, || {
         let world = World::new(1, Layout::PerWorker, false);
         world.append(0, 8).unwrap();
         let launcher = {
@@ -391,7 +386,7 @@ fn a_flight_that_is_left_alone_wakes_those_who_wait_for_it() {
 
 #[test]
 fn a_launched_flight_is_landed_once_by_whoever_comes_first() {
-    explore(|| {
+    explore(2, || {
         let world = World::new(1, Layout::PerWorker, false);
         let first = world.append(0, 8).unwrap();
         world.log.stream(WorkerId(0)).begin_flush().unwrap();
@@ -426,7 +421,7 @@ fn a_launched_flight_is_landed_once_by_whoever_comes_first() {
 
 #[test]
 fn a_launched_write_that_fails_wakes_everybody_with_the_error() {
-    explore(|| {
+    explore(3, || {
         let world = World::new(1, Layout::PerWorker, true);
         let others = [0, 1].map(|_| {
             let world = Arc::clone(&world);
@@ -451,7 +446,7 @@ fn a_launched_write_that_fails_wakes_everybody_with_the_error() {
 
 #[test]
 fn waiting_for_the_horizon_flushes_the_streams_that_lag() {
-    explore(|| {
+    explore(3, || {
         let world = World::new(2, Layout::PerWorker, false);
         let other = {
             let world = Arc::clone(&world);
@@ -469,24 +464,24 @@ fn waiting_for_the_horizon_flushes_the_streams_that_lag() {
 
 #[test]
 fn an_append_that_finds_the_buffer_full_waits_for_the_flight() {
-    explore(|| {
+    explore(3, || {
         let world = World::new(1, Layout::PerWorker, false);
         world.append(0, 2500).unwrap();
         let other = {
             let world = Arc::clone(&world);
-            thread::spawn(move || world.append(0, 2500).unwrap())
+            thread::spawn(move || [(); 2].map(|()| world.append(0, 2500).unwrap()))
         };
         world.append(0, 2500).unwrap();
         other.join().unwrap();
         world.log.flush_all().unwrap();
-        assert_eq!(world.log.horizon(), Lsn(4));
+        assert_eq!(world.log.horizon(), Lsn(5));
         world.check_horizon();
     });
 }
 
 #[test]
 fn a_failed_write_wakes_everybody_with_the_error() {
-    explore(|| {
+    explore(3, || {
         let world = World::new(1, Layout::PerWorker, true);
         let others = [0, 1].map(|_| {
             let world = Arc::clone(&world);
@@ -508,7 +503,7 @@ fn a_failed_write_wakes_everybody_with_the_error() {
 
 #[test]
 fn a_sleeping_flusher_is_woken_by_work() {
-    explore(|| {
+    explore(3, || {
         let door = Arc::new(Doorbell::new());
         let work = Arc::new(AtomicBool::new(false));
         let worker = {
@@ -544,7 +539,7 @@ impl std::task::Wake for Task {
 
 #[test]
 fn a_task_that_watches_is_woken_when_what_it_waits_for_comes_about() {
-    explore(|| {
+    explore(3, || {
         let watchers = Arc::new(Watchers::new());
         let hardened = Arc::new(AtomicU64::new(0));
         let other = {

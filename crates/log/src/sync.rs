@@ -44,7 +44,8 @@ mod model {
     use std::time::Instant;
 
     pub(crate) use loom::sync::MutexGuard;
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{Ordering, fence};
+    pub(crate) use namiki_platform::model::{AtomicBool, AtomicU64};
 
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
