@@ -20,8 +20,7 @@ Repository chores of Namiki.
     cargo xtask loom            run the loom models (tests with `model` in their path, of the crates
                                 that depend on loom): every interleaving of a few threads, up to a
                                 bound. Minutes.
-        --preemptions N           the bound, for models that leave it open: how often a thread may be
-                                  interrupted
+        --preemptions N           another bound for all models: how often threads may be interrupted
     cargo xtask asan            run the tests of platform, index and core under AddressSanitizer.
                                 Needs a nightly toolchain. Minutes.
     cargo xtask power-cut       cut the power of a loop-mounted file system under the real disks, and
