@@ -132,7 +132,9 @@ fn model_the_node_that_is_latched_for_a_key_has_it() {
         node.latch().unlatch();
     };
     explore_beside(2, about_to_split, split, latch, &[2, 4, 6]);
-    explore_beside(1, about_to_merge, merge, latch, &[2, 6]);
+    // With a third leaf, so that the one that goes has an upper fence.
+    let three = || tree(5, 20, &[2, 6, 8]);
+    explore_beside(1, three, merge, latch, &[2, 6, 8]);
 }
 
 /// The root has one full leaf left and is about to go, while that is split.
