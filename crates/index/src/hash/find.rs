@@ -1,9 +1,10 @@
 //! Looking keys up, without a lock and without a store that others would see.
 //!
 //! ```text
-//!  control word -> are we right, and is nobody writing? -> the three words, the payload
-//!      -> (not there: the overflow lines; the stripe's counter) -> the same control word still?
+//!  control word -> the three words, the payload -> the same control word still, and not locked?
+//!      -> (not there: is it the right bucket? the overflow lines; the stripe's counter)
 //! ```
+//! A key that is found need not be asked whether its bucket is the right one: no other bucket has it.
 //! Nothing orders one look-up after the next, so the processor has the misses of several under way.
 
 use std::ptr;
@@ -33,13 +34,13 @@ impl<K: HashKey> HashIndex<K> {
 
     /// What is found in the line where it is looked for first, and nobody is writing there: nine look-ups
     /// in ten. The fewer instructions, the more of them fit into the processor while it waits.
-    #[inline]
+    #[inline(always)]
     fn find_at_home(&self, key: K::Ref<'_>, hash: u64) -> Option<u64> {
-        let place = self.table.guess(hash);
-        let line = self.table.homes.line(place);
+        let (_, line) = self.table.guess(hash);
         let before = line.control();
         let payload = self.read_line(line, before.used(), key, hash)?;
-        (before.serves(hash, place) && line.control() == before).then_some(payload)
+        // A bucket that lives has no keys of others, and one that is dead has none at all.
+        before.is_still(line.control()).then_some(payload)
     }
 
     /// The same where the key is not at home, or something is going on.
@@ -60,7 +61,7 @@ impl<K: HashKey> HashIndex<K> {
 
     /// The payload of a key in one line. Without a branch on the slot: which one it is cannot be foreseen,
     /// and a processor that guessed wrong would not be on its way to the next look-up.
-    #[inline]
+    #[inline(always)]
     fn read_line(&self, line: &Line, used: u8, key: K::Ref<'_>, hash: u64) -> Option<u64> {
         let slot = if K::INLINE {
             let mut equal = 0;
@@ -115,13 +116,13 @@ impl<K: HashKey> HashIndex<K> {
         let mut hashes = [0; LANES];
         for (hash, key) in hashes.iter_mut().zip(keys) {
             *hash = self.hash(*key);
-            let line = self.table.homes.line(self.table.guess(*hash));
+            let (_, line) = self.table.guess(*hash);
             prefetch(ptr::from_ref(line).cast());
         }
         if !K::INLINE {
             // Next the boxes of the keys that they are likely to be.
             for hash in &hashes[..keys.len()] {
-                let line = self.table.homes.line(self.table.guess(*hash));
+                let (_, line) = self.table.guess(*hash);
                 for slot in slots(line.control().used()) {
                     K::prefetch(line.word(slot), Some(*hash));
                 }

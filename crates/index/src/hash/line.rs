@@ -93,10 +93,17 @@ impl Control {
         ((1_u64 << (self.0 >> DEPTH_SHIFT & DEPTH_MASK)) >> 1).wrapping_sub(1)
     }
 
-    /// Whether the bucket at `place` can be read and is the one for the hash.
+    /// Whether the bucket at `place` is the one for the hash.
     #[inline]
-    pub(super) const fn serves(self, hash: u64, place: u64) -> bool {
-        hash & self.mask() == place && !self.is_locked()
+    pub(super) const fn is_for(self, hash: u64, place: u64) -> bool {
+        hash & self.mask() == place
+    }
+
+    /// Whether what was read between this look and a second one was all of one state, which was not
+    /// locked. (Locked and unlocked as it was means that nothing was changed.)
+    #[inline]
+    pub(super) const fn is_still(self, second: Self) -> bool {
+        self.0 & !LOCKED == second.0
     }
 }
 
@@ -200,14 +207,22 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_serves_the_hashes_that_end_like_its_place() {
+    fn a_bucket_is_for_the_hashes_that_end_like_its_place() {
         let top = 1 << 63;
         let bucket = Control::born(3, 0, 0);
-        assert!(bucket.serves(top | 0b1101, 0b101));
-        assert!(!bucket.serves(top | 0b1001, 0b101));
-        assert!(Control::born(0, 0, 0).serves(top | 77, 0));
-        assert!(!Control(bucket.0 | LOCKED).serves(top | 0b101, 0b101));
+        assert!(bucket.is_for(top | 0b1101, 0b101));
+        assert!(!bucket.is_for(top | 0b1001, 0b101));
+        assert!(Control::born(0, 0, 0).is_for(top | 77, 0));
         // Hashes have their highest bit set, so no place is one.
-        assert!(!Control(0).serves(top | 0b101, 0b101));
+        assert!(!Control(0).is_for(top | 0b101, 0b101));
+    }
+
+    #[test]
+    fn only_an_unlocked_bucket_is_as_it_was() {
+        let bucket = Control::born(3, 0b11, 8);
+        let locked = Control(bucket.0 | LOCKED);
+        assert!(bucket.is_still(bucket) && locked.is_still(bucket));
+        assert!(!bucket.is_still(locked) && !locked.is_still(locked));
+        assert!(!bucket.is_still(bucket.changed(3, 0b11)));
     }
 }

@@ -96,6 +96,18 @@ impl Lines {
         unsafe { &*origin.wrapping_add(line as usize) }
     }
 
+    /// Where line 0 would be if the segment that has both lines began with it; null: the lines are in
+    /// different segments, or that segment was not reached yet.
+    pub(super) fn common_origin(&self, first: u64, last: u64) -> *mut Line {
+        let segment = self.segment_of(first);
+        if segment == self.segment_of(last) {
+            // `Acquire` pairs with the `Release` in `reach`.
+            self.origins[segment].load(Ordering::Acquire)
+        } else {
+            ptr::null_mut()
+        }
+    }
+
     /// Makes sure that the line's segment exists. `false`: there is no memory for it.
     pub(super) fn reach(&self, line: u64) -> bool {
         let number = self.segment_of(line);

@@ -18,7 +18,7 @@
 //! | a line, and what makes a reader's answer good | `line.rs` |
 //! | lines that can be read for ever | `lines.rs`, `overflow.rs` |
 //! | keys in slots | `keys.rs` |
-//! | which bucket a key is in | `table.rs` |
+//! | which bucket a key is in, and where that is | `table.rs`, `guide.rs` |
 //! | versions and stamps | `stripes.rs` |
 //! | the operations | `find.rs`, `write.rs`, `bucket.rs` |
 //! | growing and shrinking | `resize.rs`, `count.rs` |
@@ -32,6 +32,7 @@
 mod bucket;
 mod count;
 mod find;
+mod guide;
 mod keys;
 mod line;
 mod lines;

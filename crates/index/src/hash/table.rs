@@ -30,6 +30,7 @@ use std::sync::atomic::Ordering;
 use super::HashConfig;
 use super::bucket::Bucket;
 use super::count::Count;
+use super::guide::Guides;
 use super::line::{Control, Line};
 use super::lines::Lines;
 use super::overflow::Overflow;
@@ -43,6 +44,7 @@ pub(super) struct Table {
     pub(super) size: AtomicU64,
     pub(super) seed: u64,
     pub(super) homes: Lines,
+    guides: Guides,
     pub(super) overflow: Overflow,
     pub(super) stripes: Stripes,
     pub(super) config: HashConfig,
@@ -56,20 +58,6 @@ pub(super) struct Table {
     pub(super) counters: Counters,
 }
 
-/// The place of a hash among `size` buckets.
-#[inline]
-pub(super) fn place(hash: u64, size: u64) -> u64 {
-    // `2^bits` is the largest power of two that is not above `size`.
-    let bits = size.ilog2();
-    let low = hash & ((1 << bits) - 1);
-    let with_one_more = hash & ((2 << bits) - 1);
-    if with_one_more < size {
-        with_one_more
-    } else {
-        low
-    }
-}
-
 /// The place of the bucket that handed keys to the bucket at `place`, which is not 0, when it was born;
 /// and by which bit of the hash.
 #[inline]
@@ -81,10 +69,16 @@ pub(super) fn parent(place: u64) -> (u64, u32) {
 impl Table {
     pub(super) fn new(config: HashConfig) -> Self {
         let config = config.checked();
+        let homes = Lines::new(config.first_bits);
+        let size = 1 << config.first_bits;
+        // A table without its first lines would be none.
+        assert!(homes.reach(0), "there is memory for a first segment");
+        homes.hold(0);
         let table = Self {
-            size: AtomicU64::new(1),
+            size: AtomicU64::new(size),
             seed: RandomState::new().hash_one(0),
-            homes: Lines::new(config.first_bits),
+            guides: Guides::new(size, &homes),
+            homes,
             overflow: Overflow::new(),
             stripes: Stripes::new(config.stripe_bits),
             config,
@@ -96,31 +90,48 @@ impl Table {
             births: RwLock::new(()),
             counters: Counters::default(),
         };
-        // A table without its first lines would be none.
-        let size = 1 << config.first_bits;
-        assert!(table.homes.reach(0), "there is memory for a first segment");
-        table.homes.hold(0);
         for place in 0..size {
             let born = Control::born(config.first_bits, 0, 0);
             table.homes.line(place).set_control(born);
         }
         table.living[0].store(size, Ordering::Relaxed);
-        table.size.store(size, Ordering::Release);
         table
     }
 
-    /// Where to look first for a hash.
-    #[inline]
-    pub(super) fn guess(&self, hash: u64) -> u64 {
+    /// Where to look first for a hash: a place and its line.
+    #[inline(always)]
+    pub(super) fn guess(&self, hash: u64) -> (u64, &Line) {
         // `Acquire` pairs with the `AcqRel` that counted the bucket: its line is there (B2).
-        place(hash, self.size.load(Ordering::Acquire))
+        let size = self.size.load(Ordering::Acquire);
+        let guide = self.guides.current();
+        let place = guide.place(hash, size);
+        (place, guide.line(&self.homes, place))
     }
 
-    /// Counts one bucket more or less, if there are `size`.
+    /// Counts one bucket more or less, if there are `size`. Their lines are there.
     pub(super) fn claim(&self, size: u64, new: u64) -> bool {
-        self.size
-            .compare_exchange(size, new, Ordering::SeqCst, Ordering::Relaxed)
-            .is_ok()
+        let exchanged = self
+            .size
+            .compare_exchange(size, new, Ordering::SeqCst, Ordering::Relaxed);
+        if exchanged.is_ok() && Guides::differ(size, new) {
+            self.change_guide();
+        }
+        exchanged.is_ok()
+    }
+
+    /// Lets look-ups use the guide for the size that there is when all who change it have ended.
+    #[cold]
+    fn change_guide(&self) {
+        let mut size = self.size.load(Ordering::SeqCst);
+        loop {
+            self.guides.follow(size, &self.homes);
+            // Who came later, and chose for a later size, may have been overtaken just now.
+            let now = self.size.load(Ordering::SeqCst);
+            if !Guides::differ(size, now) {
+                return;
+            }
+            size = now;
+        }
     }
 
     /// How many buckets there ought to be now, for who has the lock of a parent (B4).
@@ -132,10 +143,9 @@ impl Table {
     /// The living bucket for the hash as it is now, perhaps locked: its place, home line and state.
     #[inline]
     pub(super) fn bucket(&self, hash: u64) -> (u64, &Line, Control) {
-        let place = self.guess(hash);
-        let line = self.homes.line(place);
+        let (place, line) = self.guess(hash);
         let control = line.control();
-        if hash & control.mask() == place {
+        if control.is_for(hash, place) {
             return (place, line, control);
         }
         self.walk(hash, place)
@@ -209,6 +219,10 @@ impl Table {
 
     /// Bytes of lines and stripes.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.homes.bytes() + self.overflow.bytes() + self.stripes.bytes()
+        size_of::<Self>()
+            + self.guides.bytes()
+            + self.homes.bytes()
+            + self.overflow.bytes()
+            + self.stripes.bytes()
     }
 }
