@@ -81,6 +81,8 @@ fn the_table_grows_and_shrinks_with_its_keys() {
                 "{round}: {empty:?}"
             );
             assert_eq!((empty.records, empty.leaf_deltas), (0, 0));
+            // Where a key was looked for first was always right.
+            assert_eq!(empty.restarts, 0);
             let now = index.memory_bytes();
             assert!(now <= new + 8192, "{round}: {now} bytes, {new} when new");
         }
@@ -128,6 +130,11 @@ fn keys_survive_growing_and_shrinking_by_many_threads() {
             });
             let statistics = index.statistics();
             assert_eq!((index.len(), statistics.records), (100, 100));
+            // It is found again at once where it ought to be, whoever was the last to change the size.
+            for n in 0..100 {
+                assert_eq!(index.get(&KeyShape::Dense.key(n)), Ok(Lookup::Found(n)));
+            }
+            assert_eq!(index.statistics().restarts, statistics.restarts);
             assert!(statistics.leaves < 1_000, "{statistics:?}");
         }
     }
