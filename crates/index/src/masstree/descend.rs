@@ -87,6 +87,8 @@ fn descend_from<'g, K: Slicing>(
                 let child = interior.child(slice, seen, guard)?;
                 if interior.header.is_above_leaves() {
                     child.prefetch_border();
+                } else {
+                    child.prefetch_interior();
                 }
                 (node, seen, parent) =
                     (child, step(interior, seen, child)?, Some((interior, seen)));

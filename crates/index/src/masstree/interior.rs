@@ -1,19 +1,20 @@
 //! Interior nodes: the levels above the leaves of a layer's tree.
 //!
 //! ```text
-//! | version, level | count | slices: s0 s1 ... | children: c0 c1 c2 ... |      si <= all keys of c(i+1) < s(i+1)
+//! | version, level, used | slices: s0 s1 ... | children: c0 c1 c2 ... |      si <= all keys of c(i+1) < s(i+1)
 //! ```
 //!
 //! A reader takes a child, and then looks whether the version is still the one it had when it began: only
 //! then was the child this node's, and may be followed (N2).
 //!
 //! # Invariants
-//! - I1. `count` children and one slice less, ascending. At least two children, but while the lock is held,
+//! - I1. `used` children and one slice less, ascending. At least two children, but while the lock is held,
 //!   or until `remove.rs` has put it right.
 //!
 //! Paper: bwtree §2.5
 #![expect(unsafe_code, reason = "children are addresses")]
 
+use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -23,7 +24,7 @@ use crossbeam_epoch::Guard;
 use super::node::{Header, NodeRef};
 use super::slices::Slicing;
 use super::version::{Locked, Seen};
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64};
+use crate::sync::{AtomicPtr, AtomicU64};
 
 /// Most children of an interior node.
 pub(super) const FAN_OUT: usize = if cfg!(loom) { 4 } else { 64 };
@@ -32,8 +33,8 @@ pub(super) const FAN_OUT: usize = if cfg!(loom) { 4 } else { 64 };
 #[repr(C, align(64))]
 pub(super) struct Interior<K> {
     pub(super) header: Header,
-    count: AtomicU32,
-    slices: [AtomicU64; FAN_OUT - 1],
+    /// One more than is needed, so that a position in a node always has a place.
+    slices: [AtomicU64; FAN_OUT],
     children: [AtomicPtr<Header>; FAN_OUT],
     keys: PhantomData<fn() -> K>,
 }
@@ -50,7 +51,6 @@ impl<K: Slicing> Interior<K> {
     pub(super) fn new(level: u32, root: bool, slices: &[u64], children: &[*mut Header]) -> Self {
         let node = Self {
             header: Header::new(level, root),
-            count: AtomicU32::new(0),
             slices: std::array::from_fn(|_| AtomicU64::new(0)),
             children: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             keys: PhantomData,
@@ -72,27 +72,27 @@ impl<K: Slicing> Interior<K> {
             // `Release` pairs with the `Acquire` of who follows it: the child is complete.
             to.store(*child, Release);
         }
-        self.count.store(children.len() as u32, Relaxed);
+        self.header.used.store(children.len() as u32, Relaxed);
     }
 
     /// Number of children. Exact under the lock.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        (self.count.load(Relaxed) as usize).min(FAN_OUT)
+        (self.header.used.load(Relaxed) as usize).min(FAN_OUT)
     }
 
     /// Which child answers for a slice: as many slices as are not greater.
     #[inline]
     pub(super) fn position(&self, slice: u64) -> usize {
+        let not_greater = |at: usize| self.slices[at % FAN_OUT].load(Relaxed) <= slice;
         let (mut first, mut len) = (0, self.len().saturating_sub(1));
         // Halving without branches: `len` goes the same way whatever the slices are.
         while len > 1 {
             let half = len / 2;
-            let not_greater = self.slices[first + half - 1].load(Relaxed) <= slice;
-            first += if not_greater { half } else { 0 };
+            first = select_unpredictable(not_greater(first + half - 1), first + half, first);
             len -= half;
         }
-        first + usize::from(len == 1 && self.slices[first].load(Relaxed) <= slice)
+        first + usize::from(len == 1 && not_greater(first))
     }
 
     /// The child that answers for a slice. `None`: the node was changed since `seen`.
@@ -165,7 +165,7 @@ impl<K: Slicing> Interior<K> {
         self.slices[at].store(slice, Relaxed);
         // `Release` pairs with the `Acquire` of who follows it.
         self.children[at + 1].store(child, Release);
-        self.count.store(len as u32 + 1, Relaxed);
+        self.header.used.store(len as u32 + 1, Relaxed);
     }
 
     /// The slice that parts the children at `position` and after it. The lock is held.
@@ -188,7 +188,7 @@ impl<K: Slicing> Interior<K> {
         for i in position + 1..len - 1 {
             self.children[i].store(self.children[i + 1].load(Relaxed), Release);
         }
-        self.count.store(len as u32 - 1, Relaxed);
+        self.header.used.store(len as u32 - 1, Relaxed);
     }
 }
 

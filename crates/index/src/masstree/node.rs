@@ -24,7 +24,7 @@ use super::interior::Interior;
 use super::slices::Slicing;
 use super::version::{Locked, Seen, Version};
 use crate::memory;
-use crate::sync::AtomicPtr;
+use crate::sync::{AtomicPtr, AtomicU32};
 
 const LINE: usize = 64;
 
@@ -35,6 +35,8 @@ pub(super) struct Header {
     pub(super) version: Version,
     /// 0: a border node.
     level: u32,
+    /// Border node: a bit for each slot in use. Interior node: the number of children.
+    pub(super) used: AtomicU32,
 }
 
 impl Header {
@@ -42,6 +44,7 @@ impl Header {
         Self {
             version: Version::new(root),
             level,
+            used: AtomicU32::new(0),
         }
     }
 
@@ -136,10 +139,7 @@ impl<'g, K: Slicing> NodeRef<'g, K> {
     /// node mostly are there.
     #[inline]
     pub(super) fn prefetch_border(self) {
-        let start = self.at.as_ptr().cast::<u8>();
-        for line in (0..size_of::<Border<K>>()).step_by(LINE) {
-            prefetch(start.wrapping_add(line));
-        }
+        prefetch_border::<K>(self.at.as_ptr());
     }
 
     /// Asks for the cache lines an interior node's search begins with.
@@ -196,6 +196,15 @@ impl<'g, K: Slicing> NodeRef<'g, K> {
                 }
             });
         }
+    }
+}
+
+/// Asks for all cache lines of a border node, wherever the pointer is from.
+#[inline]
+pub(super) fn prefetch_border<K: Slicing>(pointer: *const Header) {
+    let start = pointer.cast::<u8>();
+    for line in (0..size_of::<Border<K>>()).step_by(LINE) {
+        prefetch(start.wrapping_add(line));
     }
 }
 
