@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crossbeam_epoch::Guard;
 
-use super::node::{Header, NodeRef};
+use super::node::{Header, NodeRef, prefetch_border};
 use super::slices::Slicing;
 use super::version::{Locked, Seen};
 use crate::sync::{AtomicPtr, AtomicU64};
@@ -120,6 +120,14 @@ impl<K: Slicing> Interior<K> {
         }
         // SAFETY: it was a child in the state `seen`, which was current just now, and we are pinned.
         unsafe { NodeRef::follow(child) }
+    }
+
+    /// Asks for a leaf that will probably be needed, if there is one at the position.
+    #[inline]
+    pub(super) fn prefetch_border(&self, position: usize) {
+        if position < self.len() {
+            prefetch_border::<K>(self.children[position].load(Relaxed));
+        }
     }
 
     /// The child at a position below [`len`](Self::len), with the lock held.

@@ -9,6 +9,9 @@
 //! Of each leaf a snapshot is taken, and entries are shown from that: no lock and nothing torn while
 //! `visit` runs, which may use the index.
 //!
+//! The leaves ahead are asked for through the parent of a run's first leaf, which knows where they lie;
+//! from one leaf to the next there is a single link, and each would be a miss that waits for the one before.
+//!
 //! # What leaves are reported
 //! A leaf answers for the keys that are absent around its entries, and around the layers it links to as far
 //! as those keys do not begin like the layer's. So it is reported unless a run goes straight through it
@@ -28,8 +31,10 @@ use crossbeam_epoch::{self as epoch, Guard};
 use super::Masstree;
 use super::border::{Border, Content, Snapshot};
 use super::get::{Next, judge};
+use super::interior::Interior;
 use super::node::Kind;
 use super::slices::{Cut, LINK, LONG, SLICE, Slicing};
+use super::version::Seen;
 use crate::range::parse_bound;
 use crate::{Direction, IndexError, LeafVersion, ScanItem, ScanRange};
 
@@ -261,7 +266,8 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
                 // All of the layer is left behind, or ahead.
                 from += usize::from(below.bytes() < cut.rest);
             }
-            return self.along_forward(snapshot, from, (key, beside), guard);
+            let ahead = Ahead::of(way.parent, cut.slice, 1);
+            return self.along_forward(snapshot, ahead, from, (key, beside), guard);
         }
     }
 
@@ -269,6 +275,7 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
     fn along_forward<'g>(
         &mut self,
         mut snapshot: Snapshot<'g, K>,
+        mut ahead: Ahead<'g, K>,
         from: usize,
         (key, beside): (&[u8], bool),
         guard: &'g Guard,
@@ -276,18 +283,20 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
         let mut from = from;
         let mut first = true;
         for turn in 1.. {
+            ahead.prefetch();
             let next = snapshot.next.map(|next| next.kind());
             let next = match &next {
                 Some(Kind::Border(next)) => Some(*next),
                 _ => None,
             };
             // All entries are in the range if what comes after them is.
-            let inside = match next {
-                Some(next) => {
+            let inside = match (self.end, next) {
+                (Bound::Unbounded, _) => true,
+                (_, Some(next)) => {
                     self.spell(next.low, trimmed::<K>(next.low), &[]);
                     self.reaches(&self.key)
                 }
-                None => matches!(self.end, Bound::Unbounded),
+                (_, None) => false,
             };
             (self.visit)(ScanItem::Leaf(snapshot.version))?;
             for i in from..snapshot.len {
@@ -315,16 +324,10 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
                 return ControlFlow::Break(());
             }
             let seen = next.header.version.stable();
-            let taken = if seen.is_deleted() || turn == LEAVES_PER_PIN {
-                None
-            } else {
-                next.snapshot(seen, guard)
-            };
-            let Some(taken) = taken else {
+            if seen.is_deleted() || turn == LEAVES_PER_PIN || !snapshot.retake(next, seen, guard) {
                 self.spell(next.low, trimmed::<K>(next.low), &[]);
                 return ControlFlow::Continue(Cursor::At(self.key.clone()));
-            };
-            snapshot = taken;
+            }
             (from, first) = (0, false);
         }
         ControlFlow::Break(())
@@ -410,15 +413,16 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
             }
             under &= !top;
             let from = (key.as_slice(), beside, under);
-            return self.along_backward(way.leaf, snapshot, end, from, top, guard);
+            let ahead = Ahead::of(way.parent, slice, -1);
+            return self.along_backward((way.leaf, snapshot), ahead, end, from, top, guard);
         }
     }
 
     /// Shows a leaf up to entry `end`, and the leaves before it.
     fn along_backward<'g>(
         &mut self,
-        mut leaf: &'g Border<K>,
-        mut snapshot: Snapshot<'g, K>,
+        (mut leaf, mut snapshot): (&'g Border<K>, Snapshot<'g, K>),
+        mut ahead: Ahead<'g, K>,
         end: usize,
         (key, beside, under): (&[u8], bool, bool),
         top: bool,
@@ -427,6 +431,7 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
         let mut end = end;
         let mut first = !top;
         for turn in 1.. {
+            ahead.prefetch();
             self.spell(leaf.low, trimmed::<K>(leaf.low), &[]);
             let inside = self.started(&self.key);
             (self.visit)(ScanItem::Leaf(snapshot.version))?;
@@ -528,6 +533,38 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
             ControlFlow::Continue(Some(Cursor::Under(self.key.clone())))
         } else {
             ControlFlow::Break(())
+        }
+    }
+}
+
+/// The leaves that a run will come to next, if they are below the same parent as its first. A longer run
+/// looks further ahead, so that a short one asks for little in vain.
+struct Ahead<'g, K: Slicing> {
+    parent: Option<&'g Interior<K>>,
+    position: usize,
+    /// 1 or -1.
+    direction: isize,
+}
+
+impl<'g, K: Slicing> Ahead<'g, K> {
+    fn of(parent: Option<(&'g Interior<K>, Seen)>, slice: u64, direction: isize) -> Self {
+        let parent = parent.map(|(parent, _)| parent);
+        Self {
+            parent,
+            position: parent.map_or(0, |parent| parent.position(slice)),
+            direction,
+        }
+    }
+
+    /// To be called once a leaf.
+    #[inline]
+    fn prefetch(&mut self) {
+        if let Some(parent) = self.parent {
+            for _ in 0..2 {
+                // Before the first is after the last of all.
+                self.position = self.position.wrapping_add_signed(self.direction);
+                parent.prefetch_border(self.position);
+            }
         }
     }
 }
