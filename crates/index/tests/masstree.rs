@@ -35,6 +35,10 @@ fn matches_a_sorted_map_with_default_nodes() {
     let tree = FixedMasstree::default();
     contract::matches_a_sorted_map(&tree, KeyShape::Sparse, 20_000, 200_000, 7);
     assert_eq!(tree.statistics().height, 1);
+}
+
+#[test]
+fn matches_a_sorted_map_of_byte_strings_with_default_nodes() {
     let tree = VariableMasstree::default();
     contract::matches_a_sorted_map(&tree, KeyShape::Nested, 20_000, 200_000, 8);
     assert_eq!(tree.statistics().height, 1);
@@ -271,6 +275,34 @@ fn ascending_keys_fill_their_nodes() {
     let per_leaf = statistics.records / statistics.leaves;
     let per_inner = statistics.leaves / statistics.inner_nodes;
     assert!(per_leaf >= 30 && per_inner > 50, "{statistics:?}");
+}
+
+/// A walk that counts pins anew on the way, and then goes on where it was.
+#[test]
+fn counts_are_exact_in_a_large_tree() {
+    let items = |n: u64| (0..n).map(|n| (n.to_be_bytes(), n));
+    let config = MasstreeConfig {
+        leaf_max: 3,
+        load_percent: 100,
+        ..small()
+    };
+    for records in [3 * 1_024, 3 * 1_024 + 1, 3 * 2_500] {
+        let tree = FixedMasstree::new(config);
+        assert_eq!(tree.bulk_load(items(records)), Ok(records as usize));
+        let statistics = tree.statistics();
+        let mut inner = 0;
+        let mut level = records.div_ceil(3);
+        assert_eq!((statistics.records, statistics.leaves), (records, level));
+        while level > 1 {
+            level = level.div_ceil(7);
+            inner += level;
+        }
+        assert_eq!(statistics.inner_nodes, inner);
+        assert_eq!(tree.len() as u64, records);
+        let tree = VariableMasstree::new(config);
+        assert_eq!(tree.bulk_load(items(records)), Ok(records as usize));
+        assert_eq!(tree.len() as u64, records);
+    }
 }
 
 /// All slots but one hold keys with the same slice, which must stay together.

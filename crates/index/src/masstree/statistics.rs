@@ -8,6 +8,9 @@ use super::node::{Kind, NodeRef};
 use super::slices::Slicing;
 use crate::Statistics;
 
+/// Leaves visited under one pin, and what lies below the last.
+const LEAVES_PER_PIN: usize = 1024;
+
 /// What a walk finds.
 #[derive(Default)]
 struct Found {
@@ -18,38 +21,79 @@ struct Found {
     bytes: usize,
 }
 
+/// A node still to be visited.
+struct ToVisit<'g, K: Slicing> {
+    node: NodeRef<'g, K>,
+    depth: u64,
+    /// Whether it is of the first layer.
+    top: bool,
+    /// Its part left of this slice has been visited, and so has the node itself if it is an interior one.
+    from: Option<u64>,
+}
+
 impl<K: Slicing> Masstree<K> {
     /// Visits every node. A node that is changed meanwhile is read again, one that was taken out is left
-    /// out.
+    /// out. Pins anew now and then, at a leaf of the first layer: what lies in layers below one leaf is
+    /// visited under one pin.
     fn walk(&self) -> Found {
-        let guard = &epoch::pin();
         let mut found = Found::default();
-        let mut to_visit: Vec<(NodeRef<'_, K>, u64)> = Vec::new();
-        to_visit.extend(self.root(self.top(), guard).map(|(root, _)| (root, 1)));
-        while let Some((node, depth)) = to_visit.pop() {
+        let mut from = self.walk_some(None, &mut found);
+        while from.is_some() {
+            from = self.walk_some(from, &mut found);
+        }
+        found
+    }
+
+    /// Visits the nodes from a slice of the first layer on, from left to right. Returns the slice where to
+    /// go on.
+    fn walk_some(&self, from: Option<u64>, found: &mut Found) -> Option<u64> {
+        let guard = &epoch::pin();
+        let mut visited = 0;
+        let mut to_visit: Vec<ToVisit<'_, K>> = Vec::new();
+        to_visit.extend(self.root(self.top(), guard).map(|(node, _)| ToVisit {
+            node,
+            depth: 1,
+            top: true,
+            from,
+        }));
+        while let Some(next) = to_visit.pop() {
+            let (node, depth) = (next.node, next.depth);
             let seen = node.stable();
             if seen.is_deleted() {
                 continue;
             }
             match node.kind() {
                 Kind::Interior(interior) => {
-                    let children: Option<Vec<_>> = (0..interior.len())
+                    let first = next.from.map_or(0, |slice| interior.position(slice));
+                    let children: Option<Vec<_>> = (first..interior.len())
                         .map(|i| interior.child_at(i, seen, guard))
                         .collect();
                     let Some(children) = children else {
-                        to_visit.push((node, depth));
+                        to_visit.push(next);
                         continue;
                     };
-                    found.inner_nodes += 1;
-                    to_visit.extend(children.into_iter().map(|child| (child, depth + 1)));
+                    found.inner_nodes += u64::from(next.from.is_none());
+                    found.bytes += if next.from.is_none() { node.size() } else { 0 };
+                    // The leftmost is visited next.
+                    let children = children.into_iter().enumerate().rev();
+                    to_visit.extend(children.map(|(i, child)| ToVisit {
+                        node: child,
+                        depth: depth + 1,
+                        top: next.top,
+                        from: next.from.filter(|_| i == 0),
+                    }));
                 }
                 Kind::Border(leaf) => {
+                    if next.top && visited >= LEAVES_PER_PIN {
+                        return Some(leaf.low);
+                    }
                     let Some(snapshot) = leaf.snapshot(seen, guard) else {
-                        to_visit.push((node, depth));
+                        to_visit.push(next);
                         continue;
                     };
                     found.leaves += 1;
                     found.height = found.height.max(depth);
+                    found.bytes += node.size();
                     for i in 0..snapshot.len {
                         match snapshot.content(i) {
                             Content::Payload(_) => found.records += 1,
@@ -60,15 +104,20 @@ impl<K: Slicing> Masstree<K> {
                             Content::Layer(below) => {
                                 found.bytes += below.size();
                                 let root = self.root(below, guard);
-                                to_visit.extend(root.map(|(root, _)| (root, depth + 1)));
+                                to_visit.extend(root.map(|(node, _)| ToVisit {
+                                    node,
+                                    depth: depth + 1,
+                                    top: false,
+                                    from: None,
+                                }));
                             }
                         }
                     }
+                    visited += 1;
                 }
             }
-            found.bytes += node.size();
         }
-        found
+        None
     }
 
     pub(super) fn count_records(&self) -> usize {
