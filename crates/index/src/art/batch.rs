@@ -4,12 +4,12 @@
 //! asks for the cache lines it will need there, and it is the next lane's turn. A lane that meets a
 //! change takes the ordinary way.
 //!
-//! Paper: bwtree [3] (ART, Search, many at a time)
+//! Paper: bwtree §2 (its reference 3 is ART: Search, here many at a time)
 
 use crossbeam_epoch::{self as epoch, Guard};
 
 use super::ArtTree;
-use super::link::Link;
+use super::node::Link;
 use super::path::{ArtKey, Progress, Target};
 use super::search::{At, Next, Reached};
 use crate::Lookup;
@@ -18,7 +18,7 @@ use crate::batch::LANES;
 /// Where a lookup is on its way.
 enum Stage<'g, K> {
     /// A node was searched; the link found there is being fetched.
-    Link(At<'g, K>, Link),
+    Link(At<'g, K>, Link<'g, K>),
     /// The answer.
     Done(Lookup),
 }
@@ -62,7 +62,7 @@ impl<K: ArtKey> ArtTree<K> {
     }
 
     /// Searches a node and asks for what is below.
-    fn fetch<'g>(&self, at: At<'g, K>, key: K::Ref<'_>) -> Stage<'g, K> {
+    fn fetch<'g>(&'g self, at: At<'g, K>, key: K::Ref<'_>) -> Stage<'g, K> {
         let link = at.node.find(at.rank);
         self.prefetch(link, Target::At(key));
         Stage::Link(at, link)
@@ -70,9 +70,9 @@ impl<K: ArtKey> ArtTree<K> {
 
     /// One lane, one node.
     fn step<'g>(
-        &self,
+        &'g self,
         at: &At<'g, K>,
-        link: Link,
+        link: Link<'g, K>,
         key: K::Ref<'_>,
         progress: &mut Progress,
         guard: &'g Guard,
@@ -86,7 +86,7 @@ impl<K: ArtKey> ArtTree<K> {
 
     /// The answer of the leaf reached, or of the one that a search of its own finds.
     fn answer<'g>(
-        &self,
+        &'g self,
         mut reached: Option<Reached<'g, K>>,
         key: K::Ref<'_>,
         guard: &'g Guard,

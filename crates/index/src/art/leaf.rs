@@ -16,44 +16,25 @@
 //!   `room`; words behind the last record are zero.
 //! - B2. Keys ascend. All keys of a leaf with byte strings share `skip` first bytes.
 //! - B3. Room and kind do not change: a leaf that needs others is replaced by a copy with the same mark.
-#![expect(unsafe_code, reason = "leaves are blocks of words of several sizes")]
 
-use std::alloc::Layout;
 use std::cmp::Ordering as Order;
-use std::marker::PhantomData;
-use std::ptr::NonNull;
+use std::ops::{Bound, Range};
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
-use namiki_platform::prefetch;
 
-use super::link::{ALIGN, Kind, Link};
-use super::lock::Lock;
+use super::kind::Kind;
+use super::node::{BEFORE_PLACES, LeafRef, PLACES};
 use super::path::ArtKey;
 use super::record::Record;
-use crate::leaf_table::{LeafMark, LeafTable};
-use crate::memory;
-use crate::sync::{AtomicU32, AtomicU64};
-
-#[repr(C)]
-struct Header {
-    lock: Lock,
-    mark: LeafMark,
-    count: AtomicU32,
-    room: u32,
-}
-
-/// Places of a block.
-const PLACES: usize = 256;
-/// Words of a block before its payloads.
-const BEFORE_PLACES: usize = 5;
+use crate::leaf_table::LeafMark;
 
 /// A record of a leaf, while leaves are being rearranged. `record` is `NONE` for a key that has none
 /// yet: it gets one when it is written to a leaf.
 pub(super) struct Item<'a, K: ArtKey> {
     pub(super) key: K::Ref<'a>,
     pub(super) payload: u64,
-    pub(super) record: Record,
+    pub(super) record: Record<'a>,
 }
 
 impl<K: ArtKey> Clone for Item<'_, K> {
@@ -64,114 +45,16 @@ impl<K: ArtKey> Clone for Item<'_, K> {
 
 impl<K: ArtKey> Copy for Item<'_, K> {}
 
-/// A leaf that is alive during `'g`.
-pub(super) struct LeafRef<'g, K> {
-    at: NonNull<Header>,
-    kind: Kind,
-    _alive: PhantomData<(&'g Header, K)>,
-}
-
-impl<K> Clone for LeafRef<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K> Copy for LeafRef<'_, K> {}
-
-fn words<K: ArtKey>(kind: Kind, room: usize) -> usize {
-    match (kind, K::INLINE) {
-        (Kind::Block, _) => BEFORE_PLACES + PLACES,
-        (_, true) => 2 * room,
-        (_, false) => 1 + 3 * room,
-    }
-}
-
-fn layout<K: ArtKey>(kind: Kind, room: usize) -> Layout {
-    let size = size_of::<Header>() + words::<K>(kind, room) * size_of::<AtomicU64>();
-    match Layout::from_size_align(size, ALIGN) {
-        Ok(layout) => layout,
-        Err(_) => unreachable!("room is bounded"),
-    }
-}
-
-/// Makes an empty leaf. `block` is that of a `Block`.
-pub(super) fn build<'g, K: ArtKey>(
-    kind: Kind,
-    room: usize,
-    block: u64,
-    mark: LeafMark,
-) -> LeafRef<'g, K> {
-    let at = memory::allocate(layout::<K>(kind, room)).cast::<Header>();
-    // SAFETY: fresh memory of the right size and alignment (`layout`), ours alone; the words follow the
-    // header, whose alignment is theirs.
-    unsafe {
-        at.write(Header {
-            lock: Lock::new(),
-            mark,
-            count: AtomicU32::new(0),
-            room: room as u32,
-        });
-        let first = at.add(1).cast::<AtomicU64>();
-        for i in 0..words::<K>(kind, room) {
-            first.add(i).write(AtomicU64::new(0));
-        }
-    }
-    let leaf = LeafRef {
-        at,
-        kind,
-        _alive: PhantomData,
-    };
-    if kind == Kind::Block {
-        leaf.store(0, block);
-    }
-    leaf
-}
-
 impl<'g, K: ArtKey> LeafRef<'g, K> {
-    /// The leaf that a link leads to. `None`: it leads nowhere.
-    ///
-    /// # Safety
-    /// As `NodeRef::of`, and it leads to no inner node.
-    #[inline]
-    pub(super) unsafe fn of(link: Link) -> Option<Self> {
-        Some(Self {
-            at: link.address()?.cast(),
-            kind: link.kind()?,
-            _alive: PhantomData,
-        })
-    }
-
-    pub(super) fn link(self) -> Link {
-        Link::new(self.at.cast(), self.kind)
+    /// A block for the keys of which these are all but the last byte.
+    pub(super) fn new_block(block: u64, mark: LeafMark, guard: &'g Guard) -> Self {
+        let leaf = Self::new_leaf(Kind::Block, 0, mark, guard);
+        leaf.store(0, block);
+        leaf
     }
 
     pub(super) fn is_block(self) -> bool {
-        K::BLOCKS && self.kind == Kind::Block
-    }
-
-    #[inline]
-    fn header(self) -> &'g Header {
-        // SAFETY: whoever made the reference promised that the leaf is alive during `'g`; the header
-        // was written before the link to it was.
-        unsafe { self.at.as_ref() }
-    }
-
-    #[inline]
-    pub(super) fn lock(self) -> &'g Lock {
-        &self.header().lock
-    }
-
-    #[inline]
-    pub(super) fn mark(self) -> &'g LeafMark {
-        &self.header().mark
-    }
-
-    /// Makes it known by its number, before it can be found (A4).
-    pub(super) fn publish(self, table: &LeafTable) {
-        // SAFETY: the mark stays in the leaf, which is withdrawn, or replaced by a copy that is
-        // published, before it is retired (A4).
-        unsafe { table.publish(NonNull::from(self.mark())) };
+        K::BLOCKS && self.kind() == Kind::Block
     }
 
     /// Records.
@@ -185,29 +68,6 @@ impl<'g, K: ArtKey> LeafRef<'g, K> {
         self.header().count.store(count as u32, Ordering::Relaxed);
     }
 
-    #[inline]
-    fn room(self) -> usize {
-        self.header().room as usize
-    }
-
-    #[inline]
-    fn word(self, i: usize) -> &'g AtomicU64 {
-        debug_assert!(i < words::<K>(self.kind, self.room()));
-        // SAFETY: `build` wrote that many words behind the header; places are below `count`, which is
-        // at most `room` (B1), or a byte in a block.
-        unsafe { self.at.add(1).cast::<AtomicU64>().add(i).as_ref() }
-    }
-
-    #[inline]
-    fn load(self, i: usize) -> u64 {
-        self.word(i).load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn store(self, i: usize, value: u64) {
-        self.word(i).store(value, Ordering::Relaxed);
-    }
-
     /// The word of the key or head of place `i`; that of its payload is the next.
     #[inline]
     fn pair(i: usize) -> usize {
@@ -219,67 +79,45 @@ impl<'g, K: ArtKey> LeafRef<'g, K> {
         if K::INLINE { 0 } else { self.load(0) as usize }
     }
 
+    /// The record of place `i`, if keys are byte strings.
     #[inline]
-    fn record_word(self, i: usize) -> &'g AtomicU64 {
-        self.word(1 + 2 * self.room() + i)
-    }
-
-    #[inline]
-    fn record(self, i: usize) -> Record {
+    fn record_of(self, i: usize) -> Record<'g> {
         if K::INLINE {
-            return Record::NONE;
+            Record::NONE
+        } else {
+            self.record(i)
         }
-        // `Acquire` pairs with the `Release` of `put`: the bytes are seen complete (R1).
-        Record::from_word(self.record_word(i).load(Ordering::Acquire))
     }
 
     /// The key of place `i`.
     #[inline]
     fn key(self, i: usize) -> K::Ref<'g> {
-        let head = self.load(Self::pair(i));
-        // SAFETY: the leaf held the record when its version was last read or later, as vacated places
-        // are zero (B1); whoever has the leaf is pinned throughout `'g`, and records are retired (R2).
-        let bytes = unsafe { self.record(i).bytes() };
-        K::from_parts(head, bytes)
+        K::from_parts(self.load(Self::pair(i)), self.record_of(i).bytes())
     }
 
-    fn put(self, i: usize, head: u64, payload: u64, record: Record) {
+    fn put(self, i: usize, head: u64, payload: u64, record: Record<'_>) {
         self.store(Self::pair(i), head);
         self.store(Self::pair(i) + 1, payload);
         if !K::INLINE {
-            self.record_word(i).store(record.word(), Ordering::Release);
+            self.set_record(i, record);
         }
     }
 
     fn copy(self, from: usize, to: usize) {
         let pair = Self::pair(from);
-        self.put(to, self.load(pair), self.load(pair + 1), self.record(from));
-    }
-
-    /// Asks for the cache lines that a search needs.
-    #[inline]
-    pub(super) fn prefetch(link: Link, target: u64, room: usize) {
-        let Some(address) = link.address() else {
-            return;
-        };
-        let address = address.as_ptr();
-        prefetch(address);
-        if link.kind() == Some(Kind::Block) {
-            let place = BEFORE_PLACES + (target & 0xff) as usize;
-            prefetch(address.wrapping_add(size_of::<Header>() + 8 * place));
-        } else {
-            let bytes = size_of::<Header>() + 8 * words::<K>(Kind::Bucket, room);
-            for line in 1..bytes.div_ceil(64) {
-                prefetch(address.wrapping_add(64 * line));
-            }
-        }
+        self.put(
+            to,
+            self.load(pair),
+            self.load(pair + 1),
+            self.record_of(from),
+        );
     }
 
     /// Where a key is, or where it would go.
     #[inline]
     fn search(self, key: K::Ref<'_>) -> Result<usize, usize> {
         let head = K::head(key, self.skip());
-        if self.kind == Kind::Block {
+        if self.kind() == Kind::Block {
             let (block, place) = (head >> 8, (head & 0xff) as usize);
             let present = self.load(1 + place / 64) >> (place % 64) & 1;
             return if block == self.load(0) && present == 1 {
@@ -334,7 +172,7 @@ impl<'g, K: ArtKey> LeafRef<'g, K> {
 
     #[inline]
     fn payload_word(self, place: usize) -> usize {
-        if self.kind == Kind::Block {
+        if self.kind() == Kind::Block {
             BEFORE_PLACES + place
         } else {
             Self::pair(place) + 1
@@ -351,7 +189,7 @@ impl<'g, K: ArtKey> LeafRef<'g, K> {
     /// a block that it belongs to.
     #[inline]
     pub(super) fn takes(self, key: K::Ref<'_>, leaf_max: usize) -> bool {
-        if self.kind == Kind::Block {
+        if self.kind() == Kind::Block {
             K::head(key, 0) >> 8 == self.load(0)
         } else {
             self.count() < leaf_max
@@ -359,9 +197,9 @@ impl<'g, K: ArtKey> LeafRef<'g, K> {
     }
 
     /// Adds a key that is absent and that the leaf takes.
-    pub(super) fn insert(self, key: K::Ref<'_>, payload: u64) {
+    pub(super) fn insert(self, key: K::Ref<'_>, payload: u64, guard: &Guard) {
         let count = self.count();
-        if self.kind == Kind::Block {
+        if self.kind() == Kind::Block {
             let place = (K::head(key, 0) & 0xff) as usize;
             let bits = 1 + place / 64;
             self.store(BEFORE_PLACES + place, payload);
@@ -387,7 +225,7 @@ impl<'g, K: ArtKey> LeafRef<'g, K> {
         let record = if K::INLINE {
             Record::NONE
         } else {
-            Record::new(K::tail(key))
+            Record::new(K::tail(key), guard)
         };
         self.put(place, K::head(key, self.skip()), payload, record);
         self.set_count(count + 1);
@@ -401,54 +239,108 @@ impl<'g, K: ArtKey> LeafRef<'g, K> {
         }
     }
 
-    /// Removes the record of a place; its key's bytes are to be retired.
-    pub(super) fn remove(self, place: usize) -> Record {
+    /// Removes the record of a place.
+    pub(super) fn remove(self, place: usize, guard: &Guard) {
         let count = self.count();
         self.set_count(count - 1);
-        if self.kind == Kind::Block {
+        if self.kind() == Kind::Block {
             let bits = 1 + place / 64;
             self.store(bits, self.load(bits) & !(1 << (place % 64)));
-            return Record::NONE;
+            return;
         }
-        let record = self.record(place);
+        if !K::INLINE {
+            self.retire_record(place, guard);
+        }
         for i in place..count - 1 {
             self.copy(i + 1, i);
         }
         self.put(count - 1, 0, 0, Record::NONE);
-        record
     }
 
-    /// Appends all records to `items`. Right if the version is the same before and after.
-    pub(super) fn items(self, items: &mut Vec<Item<'g, K>>) {
-        if self.kind == Kind::Block {
+    /// The places of all records.
+    pub(super) fn all(self) -> Range<usize> {
+        let end = if self.kind() == Kind::Block {
+            PLACES
+        } else {
+            self.count()
+        };
+        0..end
+    }
+
+    /// The places of all records of a range, and perhaps of one more at either end. Right if the version
+    /// is the same before and after.
+    pub(super) fn places(self, from: Bound<K::Ref<'_>>, to: Bound<K::Ref<'_>>) -> Range<usize> {
+        let mut places = self.all();
+        if let Bound::Included(key) | Bound::Excluded(key) = from {
+            places.start = self.first_not_below(key);
+        }
+        if let Bound::Included(key) | Bound::Excluded(key) = to {
+            places.end = places.end.min(self.first_not_below(key) + 1);
+        }
+        places
+    }
+
+    fn first_not_below(self, key: K::Ref<'_>) -> usize {
+        if self.kind() == Kind::Block {
+            match (K::head(key, 0) >> 8).cmp(&self.load(0)) {
+                Order::Less => return 0,
+                Order::Greater => return PLACES,
+                Order::Equal => {}
+            }
+        }
+        if !K::INLINE {
+            // A bound need not share what the leaf's keys share, as `search` expects.
+            let (mut low, mut end) = (0, self.count());
+            while low < end {
+                let middle = low.midpoint(end);
+                if K::cmp(K::shorten(self.key(middle)), K::shorten(key)).is_lt() {
+                    low = middle + 1;
+                } else {
+                    end = middle;
+                }
+            }
+            return low;
+        }
+        let (Ok(place) | Err(place)) = self.search(key);
+        place
+    }
+
+    /// Appends the records of some places to `items`. Right if the version is the same before and after.
+    pub(super) fn items(self, places: Range<usize>, items: &mut Vec<Item<'g, K>>) {
+        if self.kind() == Kind::Block {
             let block = self.load(0) << 8;
-            for place in 0..PLACES {
-                if self.load(1 + place / 64) >> (place % 64) & 1 == 1 {
-                    items.push(Item {
-                        key: K::from_parts(block | place as u64, &[]),
-                        payload: self.load(BEFORE_PLACES + place),
-                        record: Record::NONE,
-                    });
+            for word in 0..PLACES / 64 {
+                let mut bits = self.load(1 + word);
+                while bits != 0 {
+                    let place = 64 * word + bits.trailing_zeros() as usize;
+                    bits &= bits - 1;
+                    if places.contains(&place) {
+                        items.push(Item {
+                            key: K::from_parts(block | place as u64, &[]),
+                            payload: self.load(BEFORE_PLACES + place),
+                            record: Record::NONE,
+                        });
+                    }
                 }
             }
             return;
         }
-        items.extend((0..self.count()).map(|i| Item {
+        items.extend(places.map(|i| Item {
             key: self.key(i),
             payload: self.load(Self::pair(i) + 1),
-            record: self.record(i),
+            record: self.record_of(i),
         }));
     }
 
     /// Makes these the records. Those that lack bytes out of line get them.
-    pub(super) fn write(self, items: &[Item<'_, K>]) {
-        if self.kind == Kind::Block {
+    pub(super) fn write(self, items: &[Item<'_, K>], guard: &Guard) {
+        if self.kind() == Kind::Block {
             for bits in 1..BEFORE_PLACES {
                 self.store(bits, 0);
             }
             self.set_count(0);
             for item in items {
-                self.insert(K::shorten(item.key), item.payload);
+                self.insert(K::shorten(item.key), item.payload, guard);
             }
             return;
         }
@@ -471,7 +363,7 @@ impl<'g, K: ArtKey> LeafRef<'g, K> {
             let record = if K::INLINE || item.record != Record::NONE {
                 item.record
             } else {
-                Record::new(K::tail(item.key))
+                Record::new(K::tail(item.key), guard)
             };
             self.put(i, K::head(K::shorten(item.key), skip), item.payload, record);
         }
@@ -482,48 +374,9 @@ impl<'g, K: ArtKey> LeafRef<'g, K> {
     }
 
     /// Bytes it takes, with those of its keys that are out of line.
-    pub(super) fn bytes(self) -> usize {
-        let mut bytes = layout::<K>(self.kind, self.room()).size();
-        if !K::INLINE {
-            for i in 0..self.count() {
-                // SAFETY: as in `key`.
-                bytes += unsafe { self.record(i).size() };
-            }
-        }
-        bytes
-    }
-
-    /// Frees the leaf, and with `records` also the bytes of its keys.
-    ///
-    /// # Safety
-    /// Nobody else can find it, or still has it; so for the records if they are freed.
-    pub(super) unsafe fn free(self, records: bool) {
-        if records && !K::INLINE {
-            for i in 0..self.count() {
-                // SAFETY: the caller's promise.
-                unsafe { self.record(i).free() };
-            }
-        }
-        let layout = layout::<K>(self.kind, self.room());
-        // SAFETY: the caller's promise; it came from `build` with this layout.
-        unsafe { memory::free(self.at.cast(), layout) };
-    }
-
-    /// Frees the leaf, not its records, when nobody who is pinned now can have it any more.
-    ///
-    /// # Safety
-    /// It is obsolete, no link leads to it, its mark is withdrawn or published elsewhere, and its
-    /// records are in other leaves.
-    pub(super) unsafe fn retire(self, guard: &Guard) {
-        let link = self.link();
-        // SAFETY: nobody finds it from now on (the caller's promise), and the collector waits for
-        // those who may have found it.
-        unsafe {
-            guard.defer_unchecked(move || {
-                if let Some(leaf) = LeafRef::<K>::of(link) {
-                    leaf.free(false);
-                }
-            });
-        }
+    pub(super) fn bytes_with_keys(self) -> usize {
+        let records = if K::INLINE { 0 } else { self.count() };
+        let keys = (0..records).map(|i| self.record(i).size());
+        self.bytes() + keys.sum::<usize>()
     }
 }

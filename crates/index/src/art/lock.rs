@@ -13,7 +13,7 @@
 //!   holds and starts again. So there is no deadlock in whatever order locks are taken.
 //! - L3. An obsolete node stays obsolete and its words do not change again.
 //!
-//! Paper: bwtree [3] (ART), with optimistic lock coupling
+//! Paper: bwtree §2 (its reference 3 is ART), with optimistic lock coupling
 
 use std::sync::atomic::Ordering;
 

@@ -6,15 +6,14 @@
 //! merge: here the path above need not change, as every node has all of its path); one with few children
 //! by a smaller one. An empty leaf is always merged, so an emptied tree is one leaf.
 //!
-//! Paper: bwtree [3] (ART, Delete)
-#![expect(unsafe_code, reason = "retires what was replaced")]
+//! Paper: bwtree §2 (its reference 3 is ART: Delete)
 
 use crossbeam_epoch::Guard;
 
 use super::ArtTree;
 use super::inner::{self, Child};
-use super::leaf;
-use super::link::Kind;
+use super::kind::Kind;
+use super::node::LeafRef;
 use super::path::{ArtKey, BEFORE, BEHIND, Progress, Target};
 use super::search::{At, Next, Reached, Step};
 use super::split::lock_all;
@@ -86,7 +85,7 @@ impl<K: ArtKey> ArtTree<K> {
     /// The leaf on the other side of the bound right of child `at`, or left of the last child.
     fn neighbour<'g>(
         step: &Step<'g, K>,
-        children: &[Child],
+        children: &[Child<'g, K>],
         at: usize,
     ) -> Option<Neighbour<'g, K>> {
         let is_right = at + 1 < children.len();
@@ -126,7 +125,7 @@ impl<K: ArtKey> ArtTree<K> {
         &self,
         way: &[Step<'_, K>],
         reached: &Reached<'_, K>,
-        mut children: Vec<Child>,
+        mut children: Vec<Child<'_, K>>,
         at: usize,
         neighbour: &Neighbour<'_, K>,
         guard: &Guard,
@@ -160,40 +159,31 @@ impl<K: ArtKey> ArtTree<K> {
         ) else {
             return Attempt::Lost;
         };
-        let (few, others) = (gone.count(), into.count());
-        let fits = !into.is_block() && few + others <= self.config.merged_max();
-        if few > self.config.leaf_min() || (few > 0 && !fits) {
-            return Attempt::Lost;
-        }
+        // Both are as they were when it was found that their records fit into one.
         self.table.merge(gone.mark(), into.mark());
-        if few > 0 {
-            let mut items = Vec::with_capacity(few + others);
+        if gone.count() > 0 {
+            let mut items = Vec::with_capacity(gone.count() + into.count());
             let (left, right) = if neighbour.is_right {
                 (gone, into)
             } else {
                 (into, gone)
             };
-            left.items(&mut items);
-            right.items(&mut items);
-            into.write(&items);
+            left.items(left.all(), &mut items);
+            right.items(right.all(), &mut items);
+            into.write(&items, guard);
         }
         if shrinks {
             let smaller = if goes {
                 children[0].link
             } else {
-                inner::build::<K>(&node.path_bytes(), &children)
+                inner::build(&node.path_bytes(), &children, guard).link()
             };
-            parent.node.replace(node.link(), smaller);
+            parent.node.swap(node.link(), smaller, guard);
             own.obsolete();
-            // SAFETY: obsolete from now on, and the one link to it was replaced.
-            unsafe { node.retire(guard) };
         } else {
-            node.write(&children);
+            node.keep(&children, guard);
         }
         gone_locked.obsolete();
-        // SAFETY: obsolete from now on; the one link to it went with the bound, the number with
-        // `table.merge`, the records to the neighbour.
-        unsafe { gone.retire(guard) };
         for locked in between.iter_mut().chain(&mut above) {
             locked.changed();
         }
@@ -216,14 +206,12 @@ impl<K: ArtKey> ArtTree<K> {
             return Attempt::Lost;
         };
         let mut items = Vec::new();
-        old.items(&mut items);
-        let new = leaf::build::<K>(Kind::Bucket, self.config.room(), 0, old.mark().copy());
-        new.write(&items);
-        self.replace_leaf(step, old, new);
+        old.items(old.all(), &mut items);
+        let new = LeafRef::new_leaf(Kind::Bucket, self.config.room(), old.mark().copy(), guard);
+        new.write(&items, guard);
+        self.replace_leaf(step, old, new, guard);
         above.changed();
         locked.obsolete();
-        // SAFETY: as in `make_block`.
-        unsafe { old.retire(guard) };
         self.counters.add(Event::Consolidation);
         Attempt::Enough
     }

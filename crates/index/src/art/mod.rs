@@ -32,7 +32,8 @@
 //!
 //! | to learn about | read |
 //! |---|---|
-//! | links, nodes, leaves, records in memory | `link.rs`, `inner.rs`, `leaf.rs`, `record.rs` |
+//! | nodes, links and records in memory, and their end | `node.rs`, `record.rs`, `retire.rs` |
+//! | inner nodes, leaves | `kind.rs`, `inner.rs`, `leaf.rs` |
 //! | version locks | `lock.rs` |
 //! | where a key goes at a node | `path.rs` |
 //! | descent | `search.rs` |
@@ -45,7 +46,7 @@
 //!   it and the node whose bounds change**, and all their versions change. So a reader who saw the same
 //!   version of each node before and after reading the next one's has come to the leaf that covers its
 //!   key, and the leaf still does while its version is that.
-//! - A2. The path of an inner node begins with the path of the one above (I5).
+//! - A2. The path of an inner node begins with the path of the one above (I4).
 //! - A3. A block's keys begin with the path of the inner node above it.
 //! - A4. A leaf's mark is published before the leaf can be found, and withdrawn before it is retired.
 //!
@@ -57,15 +58,17 @@
 mod batch;
 mod bulk;
 mod inner;
+mod kind;
 mod leaf;
-mod link;
 mod lock;
 #[cfg(all(test, loom))]
 mod loom_model;
 mod merge;
+mod node;
 mod path;
 mod read;
 mod record;
+mod retire;
 mod scan;
 mod search;
 mod split;
@@ -74,16 +77,16 @@ mod write;
 
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use crossbeam_epoch as epoch;
 
 pub use self::path::ArtKey;
 
-use self::inner::{Child, NodeRef};
-use self::leaf::LeafRef;
-use self::link::{Kind, Link};
+use self::inner::Child;
+use self::kind::Kind;
+use self::node::LeafRef;
 use self::path::BEFORE;
+use self::retire::Subtree;
 use crate::batch::get_in_lanes;
 use crate::counters::Counters;
 use crate::key::{Fixed8, Variable};
@@ -143,11 +146,10 @@ impl ArtConfig {
 /// to them.
 pub struct ArtTree<K: ArtKey> {
     /// A Node4 that never becomes obsolete, with one child: all of the tree.
-    top: Link,
-    table: Arc<LeafTable>,
+    top: Subtree<K>,
+    table: LeafTable,
     config: ArtConfig,
     counters: Counters,
-    _keys: std::marker::PhantomData<K>,
 }
 
 /// An adaptive radix tree of eight-byte keys.
@@ -173,28 +175,24 @@ impl<K: ArtKey> ArtTree<K> {
     /// An empty tree. Sizes out of range are brought into it.
     #[must_use]
     pub fn new(config: ArtConfig) -> Self {
-        let tree = Self::with_table(config.checked(), Arc::new(LeafTable::new()));
-        let Some(tree) = tree else {
+        let config = config.checked();
+        let table = LeafTable::new();
+        let Some(mark) = table.mark() else {
             unreachable!("a new table has free numbers")
         };
-        tree
-    }
-
-    /// An empty tree whose leaves have their numbers from `table`. `None`: there are no more.
-    fn with_table(config: ArtConfig, table: Arc<LeafTable>) -> Option<Self> {
-        let leaf = leaf::build::<K>(Kind::Bucket, config.room(), 0, table.mark()?);
+        let guard = &epoch::pin();
+        let leaf = LeafRef::<K>::new_leaf(Kind::Bucket, config.room(), mark, guard);
         leaf.publish(&table);
         let root = Child {
             from: BEFORE,
             link: leaf.link(),
         };
-        Some(Self {
-            top: inner::build::<K>(&[], &[root]),
+        Self {
+            top: Subtree::of(inner::build(&[], &[root], guard).link()),
             table,
             config,
             counters: Counters::default(),
-            _keys: std::marker::PhantomData,
-        })
+        }
     }
 }
 

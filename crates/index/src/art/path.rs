@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::inner::NodeRef;
+use super::node::NodeRef;
 use crate::key::{Fixed8, Key, Variable};
 
 /// The rank of a key that is less than everything below a node but its first child.

@@ -1,6 +1,6 @@
 //! Look-up of one key.
 //!
-//! Paper: bwtree [3] (ART, Search)
+//! Paper: bwtree §2 (its reference 3 is ART: Search)
 
 use crossbeam_epoch as epoch;
 

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "records are allocated by size")]
 
 use std::alloc::Layout;
+use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
 use crossbeam_epoch::Guard;
@@ -14,9 +15,9 @@ use crate::memory;
 
 type Length = u32;
 
-/// The address of a record as a word; zero: none.
+/// The address of a record, alive during `'g`, as a word; zero: none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Record(u64);
+pub(super) struct Record<'g>(u64, PhantomData<&'g [u8]>);
 
 fn layout(len: usize) -> Layout {
     match Layout::from_size_align(size_of::<Length>() + len, align_of::<Length>()) {
@@ -25,18 +26,24 @@ fn layout(len: usize) -> Layout {
     }
 }
 
-impl Record {
-    pub(super) const NONE: Self = Self(0);
+impl<'g> Record<'g> {
+    pub(super) const NONE: Self = Self(0, PhantomData);
 
-    pub(super) const fn from_word(word: u64) -> Self {
-        Self(word)
+    /// # Safety
+    /// Zero, or the word of a record that was complete when the word was stored, and that is not freed
+    /// during `'g`.
+    #[inline]
+    pub(super) const unsafe fn from_word(word: u64) -> Self {
+        Self(word, PhantomData)
     }
 
+    #[inline]
     pub(super) const fn word(self) -> u64 {
         self.0
     }
 
-    pub(super) fn new(bytes: &[u8]) -> Self {
+    /// Alive while its maker is pinned, even if it is found and retired.
+    pub(super) fn new(bytes: &[u8], _guard: &'g Guard) -> Self {
         let memory = memory::allocate(layout(bytes.len()));
         // SAFETY: fresh memory with room for the length and so many bytes.
         unsafe {
@@ -45,24 +52,22 @@ impl Record {
                 .add(size_of::<Length>())
                 .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
         }
-        Self(memory.as_ptr().expose_provenance() as u64)
+        Self(memory.as_ptr().expose_provenance() as u64, PhantomData)
     }
 
+    #[inline]
     fn address(self) -> Option<NonNull<u8>> {
         NonNull::new(ptr::with_exposed_provenance_mut(self.0 as usize))
     }
 
     /// The bytes of the key; none for no record.
-    ///
-    /// # Safety
-    /// The record is not freed during `'g`: whoever asks read its address (`Acquire`) from a leaf that
-    /// held it at some time since they were pinned.
     #[inline]
-    pub(super) unsafe fn bytes<'g>(self) -> &'g [u8] {
+    pub(super) fn bytes(self) -> &'g [u8] {
         let Some(at) = self.address() else {
             return &[];
         };
-        // SAFETY: written by `new`, never again (R1), and alive (the caller's promise).
+        // SAFETY: written by `new`, never again (R1), and alive during `'g`: established by whoever made
+        // this with `from_word`.
         unsafe {
             let len = at.cast::<Length>().read() as usize;
             std::slice::from_raw_parts(at.add(size_of::<Length>()).as_ptr(), len)
@@ -70,30 +75,23 @@ impl Record {
     }
 
     /// Bytes it takes.
-    ///
-    /// # Safety
-    /// As [`bytes`](Self::bytes).
-    pub(super) unsafe fn size(self) -> usize {
-        // SAFETY: the caller's promise.
-        let len = unsafe { self.bytes() }.len();
+    pub(super) fn size(self) -> usize {
         if self == Self::NONE {
             0
         } else {
-            layout(len).size()
+            layout(self.bytes().len()).size()
         }
     }
 
     /// Frees it.
     ///
     /// # Safety
-    /// Nobody else has it, or can find it.
+    /// Nobody else has it, or can find it, and it is not used again.
     pub(super) unsafe fn free(self) {
         if let Some(at) = self.address() {
+            let layout = layout(self.bytes().len());
             // SAFETY: the caller's promise; it came from `new` with this layout.
-            unsafe {
-                let len = at.cast::<Length>().read() as usize;
-                memory::free(at, layout(len));
-            }
+            unsafe { memory::free(at, layout) };
         }
     }
 
@@ -103,8 +101,9 @@ impl Record {
     /// No leaf holds it any longer.
     pub(super) unsafe fn retire(self, guard: &Guard) {
         if self != Self::NONE {
+            let gone = Record::<'static>(self.0, PhantomData);
             // SAFETY: nobody finds it from now on (the caller's promise, R2).
-            unsafe { guard.defer_unchecked(move || self.free()) };
+            unsafe { guard.defer_unchecked(move || gone.free()) };
         }
     }
 }

@@ -15,26 +15,40 @@ use crossbeam_epoch as epoch;
 
 use super::ArtTree;
 use super::leaf::Item;
+use super::node::NodeRef;
 use super::path::{ArtKey, Target};
 use super::search::{Step, Trace};
 use crate::range::{after_start, before_end, parse_bound};
-use crate::{Direction, IndexError, ScanItem, ScanRange};
+use crate::{Direction, IndexError, LeafVersion, ScanItem, ScanRange};
 
 /// Leaves visited under one pin.
-const LEAVES_PER_PIN: usize = 64;
+pub(super) const LEAVES_PER_PIN: usize = 64;
 
 /// The bounds of the leaf at the end of a way, as far as they are known: node and byte.
-struct Fences<'g, K> {
-    low: Option<(super::NodeRef<'g, K>, u8)>,
-    high: Option<(super::NodeRef<'g, K>, u8)>,
+pub(super) struct Fences<'g, K> {
+    low: Option<(NodeRef<'g, K>, u8)>,
+    high: Option<(NodeRef<'g, K>, u8)>,
+}
+
+impl<K> Default for Fences<'_, K> {
+    fn default() -> Self {
+        Self {
+            low: None,
+            high: None,
+        }
+    }
+}
+
+impl<K: ArtKey> Fences<'_, K> {
+    /// The bound that the next leaf begins with.
+    pub(super) fn high(&self) -> Option<Vec<u8>> {
+        self.high.map(|(node, byte)| node.bound(byte))
+    }
 }
 
 impl<'g, K: ArtKey> Trace<'g, K> for Fences<'g, K> {
     fn clear(&mut self) {
-        *self = Self {
-            low: None,
-            high: None,
-        };
+        *self = Self::default();
     }
 
     fn pass(&mut self, step: Step<'g, K>) {
@@ -42,18 +56,6 @@ impl<'g, K: ArtKey> Trace<'g, K> for Fences<'g, K> {
         self.low = low.map(|byte| (step.node, byte)).or(self.low);
         self.high = high.map(|byte| (step.node, byte)).or(self.high);
     }
-}
-
-/// A bound as a key: eight-byte keys are filled up with zeros, as a bound is less than all keys that
-/// begin with it.
-fn fence<K: ArtKey>(bound: Option<(super::NodeRef<'_, K>, u8)>) -> Option<Vec<u8>> {
-    let (node, byte) = bound?;
-    let mut bytes = node.path_bytes();
-    bytes.push(byte);
-    if K::INLINE {
-        bytes.resize(8, 0);
-    }
-    Some(bytes)
 }
 
 impl<K: ArtKey> ArtTree<K> {
@@ -66,86 +68,95 @@ impl<K: ArtKey> ArtTree<K> {
         let forward = range.direction == Direction::Forward;
         // The fence that the last leaf ended at.
         let mut resume: Option<Vec<u8>> = None;
-        let mut guard = epoch::pin();
-        for leaves in 1.. {
-            let (start, end) = (
-                start.map(|key| K::shorten(key)),
-                end.map(|key| K::shorten(key)),
-            );
-            let fence = resume.as_deref().map(K::parse).transpose()?;
-            let target = match (forward, fence, start, end) {
-                (true, Some(fence), ..) => Target::At(fence),
-                (true, None, Bound::Included(key) | Bound::Excluded(key), _) => Target::At(key),
-                (true, None, Bound::Unbounded, _) => Target::At(K::min()),
-                (false, Some(fence), ..) => Target::Below(fence),
-                (false, None, _, Bound::Included(key) | Bound::Excluded(key)) => Target::At(key),
-                (false, None, _, Bound::Unbounded) => Target::Last,
-            };
+        loop {
+            let guard = &epoch::pin();
             let mut items = Vec::new();
-            let fences = self.copy_leaf(target, &mut items, &mut visit, &guard);
-            let ControlFlow::Continue((low, high)) = fences else {
-                return Ok(());
-            };
-            // The leaf may reach back over the fence, if it was merged meanwhile.
-            let (from, to) = match (forward, fence) {
-                (true, Some(fence)) => (Bound::Included(fence), end),
-                (false, Some(fence)) => (start, Bound::Excluded(fence)),
-                (_, None) => (start, end),
-            };
-            let mut show = |item: &Item<'_, K>| {
-                let key = K::shorten(item.key);
-                let inside = after_start::<K>(from.map(|from| K::shorten(from)), key)
-                    && before_end::<K>(to.map(|to| K::shorten(to)), key);
-                if !inside {
-                    return ControlFlow::Continue(());
+            for _ in 0..LEAVES_PER_PIN {
+                let start = start.map(|key| K::shorten(key));
+                let end = end.map(|key| K::shorten(key));
+                let fence = resume.as_deref().map(K::parse).transpose()?;
+                // The leaf may reach back over the fence, if it was merged meanwhile.
+                let (target, from, to) = match (forward, fence) {
+                    (true, Some(fence)) => (Target::At(fence), Bound::Included(fence), end),
+                    (false, Some(fence)) => (Target::Below(fence), start, Bound::Excluded(fence)),
+                    (_, None) => (first_target(start, end, forward), start, end),
+                };
+                let (version, next) =
+                    self.copy_leaf(target, (from, to), forward, &mut items, guard);
+                if visit(ScanItem::Leaf(version)).is_break() {
+                    return Ok(());
                 }
-                visit(ScanItem::Entry(K::encode(key, &mut [0; 8]), item.payload))
-            };
-            let shown = if forward {
-                items.iter().try_for_each(&mut show)
-            } else {
-                items.iter().rev().try_for_each(&mut show)
-            };
-            let next = if forward { high } else { low };
-            let (ControlFlow::Continue(()), Some(next)) = (shown, next) else {
-                return Ok(());
-            };
-            if is_past::<K>(K::parse(&next)?, start, end, range.direction) {
-                return Ok(());
-            }
-            resume = Some(next);
-            drop(items);
-            if leaves % LEAVES_PER_PIN == 0 {
-                guard.repin();
+                let mut show = |item: &Item<'_, K>| {
+                    let key = K::shorten(item.key);
+                    let inside = after_start::<K>(from.map(|from| K::shorten(from)), key)
+                        && before_end::<K>(to.map(|to| K::shorten(to)), key);
+                    if !inside {
+                        return ControlFlow::Continue(());
+                    }
+                    visit(ScanItem::Entry(K::encode(key, &mut [0; 8]), item.payload))
+                };
+                let shown = if forward {
+                    items.iter().try_for_each(&mut show)
+                } else {
+                    items.iter().rev().try_for_each(&mut show)
+                };
+                let (ControlFlow::Continue(()), Some(next)) = (shown, next) else {
+                    return Ok(());
+                };
+                if is_past::<K>(K::parse(&next)?, start, end, range.direction) {
+                    return Ok(());
+                }
+                resume = Some(next);
             }
         }
-        Ok(())
     }
 
-    /// Copies the leaf of a target, reports its version, and returns its fences.
+    /// Copies what the leaf of a target has of a range, and returns the leaf's version and the fence
+    /// that the next one lies behind. Asks for that one, too: its misses overlap with what is done here.
     fn copy_leaf<'g>(
-        &self,
+        &'g self,
         target: Target<'_, K>,
+        (from, to): (Bound<K::Ref<'_>>, Bound<K::Ref<'_>>),
+        forward: bool,
         items: &mut Vec<Item<'g, K>>,
-        visit: &mut impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
         guard: &'g epoch::Guard,
-    ) -> ControlFlow<(), (Option<Vec<u8>>, Option<Vec<u8>>)> {
-        let mut fences = Fences {
-            low: None,
-            high: None,
-        };
+    ) -> (LeafVersion, Option<Vec<u8>>) {
+        let mut fences = Fences::default();
         let mut turn = 0;
         loop {
             let reached = self.leaf(target, &mut fences, guard);
+            let next = if forward { fences.high } else { fences.low };
+            if let Some((node, byte)) = next {
+                let rank = i32::from(byte) - i32::from(!forward);
+                node.find(rank).prefetch(0, self.config.room());
+            }
             items.clear();
-            reached.leaf.items(items);
-            let version = reached.leaf.mark().version();
-            if reached.leaf.lock().check(reached.version) {
-                visit(ScanItem::Leaf(version))?;
-                return ControlFlow::Continue((fence(fences.low), fence(fences.high)));
+            let leaf = reached.leaf;
+            let places = leaf.places(
+                from.map(|from| K::shorten(from)),
+                to.map(|to| K::shorten(to)),
+            );
+            leaf.items(places, items);
+            let version = leaf.mark().version();
+            if leaf.lock().check(reached.version) {
+                return (version, next.map(|(node, byte)| node.bound(byte)));
             }
             self.restart(&mut turn);
         }
+    }
+}
+
+/// Where a scan begins.
+fn first_target<'k, K: ArtKey>(
+    start: Bound<K::Ref<'k>>,
+    end: Bound<K::Ref<'k>>,
+    forward: bool,
+) -> Target<'k, K> {
+    match (forward, start, end) {
+        (true, Bound::Included(key) | Bound::Excluded(key), _)
+        | (false, _, Bound::Included(key) | Bound::Excluded(key)) => Target::At(key),
+        (true, Bound::Unbounded, _) => Target::At(K::min()),
+        (false, _, Bound::Unbounded) => Target::Last,
     }
 }
 

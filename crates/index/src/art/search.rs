@@ -2,17 +2,13 @@
 //!
 //! The version of a child is read before that of its parent is checked: so the link was right when the
 //! child's version was that, and nothing that concerns the child has changed between (A1).
-#![expect(unsafe_code, reason = "follows links to nodes")]
 
 use crossbeam_epoch::Guard;
 
 use super::ArtTree;
-use super::inner::NodeRef;
-use super::leaf::LeafRef;
-use super::link::Link;
+use super::node::{Below, LeafRef, Link, NodeRef};
 use super::path::{ArtKey, BEFORE, Progress, Target};
 use crate::counters::Event;
-use crate::key::Key;
 use crate::sync::wait;
 
 /// An inner node on a way down.
@@ -21,8 +17,16 @@ pub(super) struct Step<'g, K> {
     pub(super) version: u64,
     pub(super) rank: i32,
     /// Where the way goes on.
-    pub(super) link: Link,
+    pub(super) link: Link<'g, K>,
 }
+
+impl<K> Clone for Step<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Step<'_, K> {}
 
 /// What is to be remembered of a way down.
 pub(super) trait Trace<'g, K: ArtKey> {
@@ -50,6 +54,18 @@ impl<'g, K: ArtKey> Trace<'g, K> for Vec<Step<'g, K>> {
     }
 }
 
+/// Both.
+impl<'g, K: ArtKey, A: Trace<'g, K>, B: Trace<'g, K>> Trace<'g, K> for (A, B) {
+    fn clear(&mut self) {
+        self.0.clear();
+        self.1.clear();
+    }
+    fn pass(&mut self, step: Step<'g, K>) {
+        self.0.pass(step);
+        self.1.pass(step);
+    }
+}
+
 /// Where a way down ended.
 pub(super) struct Reached<'g, K> {
     pub(super) leaf: LeafRef<'g, K>,
@@ -70,18 +86,17 @@ pub(super) struct At<'g, K> {
 }
 
 impl<K: ArtKey> ArtTree<K> {
-    pub(super) fn top<'g>(&self, _guard: &'g Guard) -> NodeRef<'g, K> {
-        // SAFETY: the top is alive as long as the tree, which outlives the guard's borrow in every
-        // operation; it is an inner node.
-        match unsafe { NodeRef::of(self.top) } {
-            Some(top) => top,
-            None => unreachable!("a tree has a top"),
+    #[inline]
+    pub(super) fn top<'g>(&'g self, _guard: &'g Guard) -> NodeRef<'g, K> {
+        match self.top.link().follow() {
+            Some(Below::Node(top)) => top,
+            _ => unreachable!("a tree has a top"),
         }
     }
 
     /// The first step. `None` never happens, as the top does not become obsolete.
     #[inline]
-    pub(super) fn first<'g>(&self, guard: &'g Guard) -> Option<At<'g, K>> {
+    pub(super) fn first<'g>(&'g self, guard: &'g Guard) -> Option<At<'g, K>> {
         let node = self.top(guard);
         Some(At {
             node,
@@ -94,35 +109,35 @@ impl<K: ArtKey> ArtTree<K> {
     #[inline]
     pub(super) fn follow<'g>(
         at: &At<'g, K>,
-        link: Link,
+        link: Link<'g, K>,
         target: Target<'_, K>,
         progress: &mut Progress,
     ) -> Option<Next<'g, K>> {
-        if link.is_leaf() {
-            // SAFETY: read from `at.node` after its version, by somebody pinned (I3).
-            let leaf = unsafe { LeafRef::<K>::of(link) }?;
-            let version = leaf.lock().read()?;
-            let right = at.node.lock().check(at.version);
-            return right.then_some(Next::Leaf(Reached { leaf, version }));
+        match link.follow()? {
+            Below::Leaf(leaf) => {
+                let version = leaf.lock().read()?;
+                let right = at.node.lock().check(at.version);
+                right.then_some(Next::Leaf(Reached { leaf, version }))
+            }
+            Below::Node(node) => {
+                let version = node.lock().read()?;
+                if !at.node.lock().check(at.version) {
+                    return None;
+                }
+                let rank = K::rank(target, node, progress);
+                Some(Next::Node(At {
+                    node,
+                    version,
+                    rank,
+                }))
+            }
         }
-        // SAFETY: as above.
-        let node = unsafe { NodeRef::<K>::of(link) }?;
-        let version = node.lock().read()?;
-        if !at.node.lock().check(at.version) {
-            return None;
-        }
-        let rank = K::rank(target, node, progress);
-        Some(Next::Node(At {
-            node,
-            version,
-            rank,
-        }))
     }
 
     /// The leaf that covers the target. `None`: something has changed on the way.
     #[inline]
     pub(super) fn try_leaf<'g>(
-        &self,
+        &'g self,
         target: Target<'_, K>,
         trace: &mut impl Trace<'g, K>,
         guard: &'g Guard,
@@ -149,7 +164,7 @@ impl<K: ArtKey> ArtTree<K> {
     /// The same, as often as it takes.
     #[inline]
     pub(super) fn leaf<'g>(
-        &self,
+        &'g self,
         target: Target<'_, K>,
         trace: &mut impl Trace<'g, K>,
         guard: &'g Guard,
@@ -173,15 +188,11 @@ impl<K: ArtKey> ArtTree<K> {
 
     /// Asks for what a search will need where a link leads.
     #[inline]
-    pub(super) fn prefetch(&self, link: Link, target: Target<'_, K>) {
-        if link.is_leaf() {
-            let head = match target {
-                Target::At(key) if K::BLOCKS => <K as Key>::head(key, 0),
-                _ => 0,
-            };
-            LeafRef::<K>::prefetch(link, head, self.config.room());
-        } else {
-            NodeRef::<K>::prefetch(link);
-        }
+    pub(super) fn prefetch(&self, link: Link<'_, K>, target: Target<'_, K>) {
+        let byte = match target {
+            Target::At(key) if K::BLOCKS => K::head(key, 0) as u8,
+            _ => 0,
+        };
+        link.prefetch(byte, self.config.room());
     }
 }

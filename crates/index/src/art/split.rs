@@ -18,16 +18,16 @@
 //! without one of its words being written: which is why all nodes between are locked and change their
 //! versions (A1). The old leaf stays where it is and keeps its number, be it the left or the right one.
 //!
-//! Paper: bwtree [3] (ART, Insert: lazy expansion, path compression)
-#![expect(unsafe_code, reason = "retires what was replaced")]
+//! Paper: bwtree §2 (its reference 3 is ART: Insert, lazy expansion, path compression)
 
 use crossbeam_epoch::Guard;
 
 use super::ArtTree;
-use super::inner::{self, Child, NodeRef};
-use super::leaf::{self, Item, LeafRef};
-use super::link::Kind;
+use super::inner::{self, Child};
+use super::kind::Kind;
+use super::leaf::Item;
 use super::lock::Locked;
+use super::node::{LeafRef, NodeRef};
 use super::path::{ArtKey, BEFORE, Target, shared_bytes};
 use super::record::Record;
 use super::search::{Reached, Step};
@@ -35,7 +35,7 @@ use crate::counters::Event;
 use crate::{IndexError, Inserted};
 
 /// Bytes of an eight-byte key that all keys of a block share.
-const BLOCK_BYTES: usize = 7;
+pub(super) const BLOCK_BYTES: usize = 7;
 
 /// A bound to be, and where it goes.
 struct Bound {
@@ -71,7 +71,7 @@ impl<K: ArtKey> ArtTree<K> {
             return Ok(None);
         }
         let mut items = Vec::with_capacity(leaf.count() + 1);
-        leaf.items(&mut items);
+        leaf.items(leaf.all(), &mut items);
         let place = items.partition_point(|item| K::cmp(item.key, K::shorten(key)).is_lt());
         let new = Item {
             key: K::shorten(key),
@@ -151,9 +151,10 @@ impl<K: ArtKey> ArtTree<K> {
             K::encode(K::shorten(item.key), &mut buffer) < &bound.bytes[..]
         };
         let (left, right) = items.split_at(items.partition_point(is_left));
-        let new = self.build_leaf(if new_is_left { left } else { right }, mark);
+        let new = LeafRef::new_leaf(Kind::Bucket, self.config.room(), mark, guard);
+        new.write(if new_is_left { left } else { right }, guard);
         let before = old.mark().version();
-        old.write(if new_is_left { right } else { left });
+        old.write(if new_is_left { right } else { left }, guard);
         old.mark().bump();
         let after = old.mark().version();
         self.table.split(old.mark(), new.mark());
@@ -168,19 +169,19 @@ impl<K: ArtKey> ArtTree<K> {
         match into {
             Some(node) if grows => {
                 let children = inner::parted(node.children(), step.link, first, *byte, second);
-                let bigger = inner::build::<K>(&node.path_bytes(), &children);
-                way[bound.step - 1].node.replace(node.link(), bigger);
+                let bigger = inner::build(&node.path_bytes(), &children, guard);
                 nodes[1].obsolete();
-                // SAFETY: obsolete from now on, and the one link to it was replaced.
-                unsafe { node.retire(guard) };
+                let above = way[bound.step - 1].node;
+                above.swap(node.link(), bigger.link(), guard);
             }
             Some(node) => node.part(step.link, first, *byte, second),
             None => {
                 let from = i32::from(*byte);
                 let children = [(BEFORE, first), (from, second)];
                 let children = children.map(|(from, link)| Child { from, link });
-                let node = inner::build::<K>(path, &children);
-                step.node.replace(step.link, node);
+                let node = inner::build(path, &children, guard);
+                let found = step.node.replace(step.link, node.link());
+                assert!(found, "the way went through this child");
             }
         }
         nodes.iter_mut().for_each(Locked::changed);
@@ -191,16 +192,6 @@ impl<K: ArtKey> ArtTree<K> {
             after,
             split: Some(versions),
         }))
-    }
-
-    fn build_leaf<'g>(
-        &self,
-        items: &[Item<'_, K>],
-        mark: crate::leaf_table::LeafMark,
-    ) -> LeafRef<'g, K> {
-        let leaf = leaf::build(Kind::Bucket, self.config.room(), 0, mark);
-        leaf.write(items);
-        leaf
     }
 
     /// The leaf becomes a block with one more record.
@@ -217,16 +208,13 @@ impl<K: ArtKey> ArtTree<K> {
         let old = reached.leaf;
         let before = old.mark().version();
         let block = K::head(K::shorten(items.first()?.key), 0) >> 8;
-        let new = leaf::build::<K>(Kind::Block, 0, block, old.mark().copy());
-        new.write(items);
+        let new = LeafRef::new_block(block, old.mark().copy(), guard);
+        new.write(items, guard);
         new.mark().bump();
         let after = new.mark().version();
-        self.replace_leaf(step, old, new);
+        self.replace_leaf(step, old, new, guard);
         locked.obsolete();
         above.changed();
-        // SAFETY: obsolete from now on, the one link to it was replaced, and its mark is published
-        // elsewhere; there are no records out of line in a tree that has blocks.
-        unsafe { old.retire(guard) };
         self.counters.add(Event::Consolidation);
         Some(Inserted {
             before,
@@ -241,9 +229,10 @@ impl<K: ArtKey> ArtTree<K> {
         step: &Step<'_, K>,
         old: LeafRef<'_, K>,
         new: LeafRef<'_, K>,
+        guard: &Guard,
     ) {
         new.publish(&self.table);
-        step.node.replace(old.link(), new.link());
+        step.node.swap(old.link(), new.link(), guard);
     }
 }
 

@@ -1,68 +1,57 @@
-//! Walks over the whole tree: counts, and the end of the tree. Iterative, as a way may be long.
-#![expect(
-    unsafe_code,
-    reason = "follows links to nodes, and frees them at the end"
-)]
+//! Walks over the whole tree, to count.
+//!
+//! Leaf by leaf, as a scan: a walk remembers no more than the bound of the last leaf it has seen, so it can
+//! unpin now and then, and what is retired meanwhile is freed.
 
-use crossbeam_epoch::{self as epoch, Guard};
+use crossbeam_epoch as epoch;
 
 use super::ArtTree;
-use super::inner::NodeRef;
-use super::leaf::LeafRef;
-use super::link::Link;
-use super::path::ArtKey;
+use super::node::{LeafRef, NodeRef};
+use super::path::{ArtKey, BEFORE, Target};
+use super::scan::{Fences, LEAVES_PER_PIN};
+use super::search::Step;
 use crate::Statistics;
 
-/// A node that a walk comes to, and how many inner nodes are above it.
-pub(super) enum Visited<'g, K> {
+/// A node that a walk comes to.
+enum Visited<'g, K> {
     Inner(NodeRef<'g, K>),
+    /// A leaf with so many inner nodes above it.
     Leaf(LeafRef<'g, K>, u64),
 }
 
 impl<K: ArtKey> ArtTree<K> {
-    /// Calls `visit` with every node but the top, a node after all that is below it. Exact when nobody
-    /// is writing.
-    pub(super) fn walk<'g>(&self, guard: &'g Guard, mut visit: impl FnMut(Visited<'g, K>)) {
-        let mut ways: Vec<(Option<NodeRef<'g, K>>, Vec<Link>)> = Vec::new();
-        ways.push((None, vec![self.top(guard).children()[0].link]));
-        while let Some((node, links)) = ways.last_mut() {
-            let Some(link) = links.pop() else {
-                if let Some(node) = node.take() {
-                    visit(Visited::Inner(node));
-                }
-                ways.pop();
-                continue;
-            };
-            if link.is_leaf() {
-                // SAFETY: the link was in a node that was in the tree while we were pinned, or nobody
-                // else has the tree.
-                if let Some(leaf) = unsafe { LeafRef::of(link) } {
-                    visit(Visited::Leaf(leaf, ways.len() as u64 - 1));
-                }
-                continue;
-            }
-            // SAFETY: as above.
-            if let Some(node) = unsafe { NodeRef::of(link) } {
-                let below = Self::links(node);
-                ways.push((Some(node), below));
-            }
-        }
-    }
-
-    /// What is below a node, in one state; as it last was if it is obsolete.
-    fn links(node: NodeRef<'_, K>) -> Vec<Link> {
+    /// Calls `visit` with every node but the top. Exact when nobody is writing.
+    fn walk(&self, mut visit: impl FnMut(Visited<'_, K>)) {
+        let mut next = Vec::new();
         loop {
-            let version = node.lock().read();
-            let children = node.children();
-            if version.is_none_or(|version| node.lock().check(version)) {
-                return children.into_iter().map(|child| child.link).collect();
+            let guard = &epoch::pin();
+            for _ in 0..LEAVES_PER_PIN {
+                let target = match K::parse(&next) {
+                    Ok(key) if !next.is_empty() => Target::At(key),
+                    _ => Target::At(K::min()),
+                };
+                let mut trace = (Fences::default(), Vec::<Step<'_, K>>::new());
+                let reached = self.leaf(target, &mut trace, guard);
+                let (fences, way) = trace;
+                // An inner node is counted with the first leaf below it.
+                for step in way[1..].iter().rev() {
+                    if step.node.find(BEFORE) != step.link {
+                        break;
+                    }
+                    visit(Visited::Inner(step.node));
+                }
+                visit(Visited::Leaf(reached.leaf, way.len() as u64 - 1));
+                match fences.high() {
+                    Some(fence) => next = fence,
+                    None => return,
+                }
             }
         }
     }
 
     pub(super) fn count_records(&self) -> usize {
         let mut records = 0;
-        self.walk(&epoch::pin(), |visited| {
+        self.walk(|visited| {
             if let Visited::Leaf(leaf, _) = visited {
                 records += leaf.count();
             }
@@ -71,12 +60,11 @@ impl<K: ArtKey> ArtTree<K> {
     }
 
     pub(super) fn count_bytes(&self) -> usize {
-        let guard = epoch::pin();
-        let mut bytes = self.top(&guard).bytes() + self.table.bytes();
-        self.walk(&guard, |visited| {
+        let mut bytes = self.top(&epoch::pin()).bytes() + self.table.bytes();
+        self.walk(|visited| {
             bytes += match visited {
                 Visited::Inner(node) => node.bytes(),
-                Visited::Leaf(leaf, _) => leaf.bytes(),
+                Visited::Leaf(leaf, _) => leaf.bytes_with_keys(),
             };
         });
         bytes
@@ -84,7 +72,7 @@ impl<K: ArtKey> ArtTree<K> {
 
     pub(super) fn count_all(&self) -> Statistics {
         let mut counts = self.counters.statistics();
-        self.walk(&epoch::pin(), |visited| match visited {
+        self.walk(|visited| match visited {
             Visited::Inner(_) => counts.inner_nodes += 1,
             Visited::Leaf(leaf, above) => {
                 counts.leaves += 1;
@@ -93,23 +81,5 @@ impl<K: ArtKey> ArtTree<K> {
             }
         });
         counts
-    }
-}
-
-impl<K: ArtKey> Drop for ArtTree<K> {
-    fn drop(&mut self) {
-        let guard = epoch::pin();
-        self.walk(&guard, |visited| match visited {
-            // SAFETY: nobody else has the tree; a node comes after all that is below it, and the walk
-            // does not look at it again.
-            Visited::Inner(node) => unsafe { node.free() },
-            Visited::Leaf(leaf, _) => {
-                self.table.withdraw(leaf.mark());
-                // SAFETY: as above; its records are its own (R2).
-                unsafe { leaf.free(true) };
-            }
-        });
-        // SAFETY: the last of the tree's nodes.
-        unsafe { self.top(&guard).free() };
     }
 }

@@ -3,8 +3,7 @@
 //! A search finds the leaf without a lock; the lock is then taken against the version that the search
 //! saw, so what it found still holds.
 //!
-//! Paper: bwtree [3] (ART, Insert)
-#![expect(unsafe_code, reason = "retires the bytes of a deleted key")]
+//! Paper: bwtree §2 (its reference 3 is ART: Insert)
 
 use crossbeam_epoch::{self as epoch, Guard};
 
@@ -72,7 +71,7 @@ impl<K: ArtKey> ArtTree<K> {
                     return Ok(None);
                 };
                 let before = leaf.mark().version();
-                leaf.insert(key, payload);
+                leaf.insert(key, payload, guard);
                 leaf.mark().bump();
                 locked.changed();
                 return Ok(Some(Changed::added(Inserted {
@@ -85,13 +84,11 @@ impl<K: ArtKey> ArtTree<K> {
                 let Some(mut locked) = leaf.lock().try_lock(reached.version) else {
                     return Ok(None);
                 };
-                let record = leaf.remove(place);
+                leaf.remove(place, guard);
                 leaf.mark().bump();
                 locked.changed();
                 let few = leaf.count() <= self.config.leaf_min();
                 drop(locked);
-                // SAFETY: the leaf that held it does so no longer (R2).
-                unsafe { record.retire(guard) };
                 if few {
                     self.merge_if_few(key, guard);
                 }
