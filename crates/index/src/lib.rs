@@ -43,7 +43,6 @@ mod numbers;
 mod pairs;
 mod range;
 mod scan;
-mod slab;
 mod sync;
 mod traits;
 mod tree;

@@ -11,21 +11,26 @@ fn insert(tree: &impl PointIndex, key: u64) {
     tree.insert(&key.to_be_bytes(), key).unwrap();
 }
 
-fn fill_leaves<T: PointIndex + Default>() {
-    for larger in [0, 1, 5, 30, 63] {
+fn fill_leaves<T: PointIndex + Default>(leaf_max: usize) {
+    let leaf_max = leaf_max as u64;
+    for larger in [0, 1, 5, 30, leaf_max - 1] {
         let tree = T::default();
         (0..larger).for_each(|i| insert(&tree, u64::MAX - i));
         (0..10_000).for_each(|i| insert(&tree, i));
         let statistics = tree.statistics();
-        assert!(statistics.leaves < 200, "{larger}: {statistics:?}");
+        let least = 10_000 / leaf_max;
+        assert!(
+            statistics.leaves < least * 4 / 3,
+            "{larger}: {statistics:?}"
+        );
     }
 }
 
 /// Also below larger ones, as where two threads load a range each: the seam lies within a node.
 #[test]
 fn ascending_keys_fill_their_leaves() {
-    fill_leaves::<FixedBwTree>();
-    fill_leaves::<FixedBlinkTree>();
+    fill_leaves::<FixedBwTree>(BwConfig::default().leaf_max);
+    fill_leaves::<FixedBlinkTree>(BlinkConfig::default().leaf_max);
 }
 
 fn fill_inner_nodes(tree: &impl PointIndex) {
@@ -53,9 +58,9 @@ fn ascending_keys_fill_their_inner_nodes_below_larger_ones() {
     }));
 }
 
-fn cut_in_the_middle<T: PointIndex + Default>() {
-    // Records a leaf: about ln 2 of its room. Long runs are more like an ascent.
-    for (run, least) in [(1, 42.0), (2, 42.0), (5, 39.0)] {
+fn cut_in_the_middle<T: PointIndex + Default>(leaf_max: usize) {
+    // The part of a leaf that is full: about ln 2. Long runs are more like an ascent.
+    for (run, least) in [(1, 0.656), (2, 0.656), (5, 0.608)] {
         let tree = T::default();
         let mut random = Random::seeded(8);
         for _ in 0..100_000 / run {
@@ -70,14 +75,14 @@ fn cut_in_the_middle<T: PointIndex + Default>() {
             }
         }
         let statistics = tree.statistics();
-        let per_leaf = statistics.records as f64 / statistics.leaves as f64;
-        assert!(per_leaf > least, "{run}: {per_leaf} {statistics:?}");
+        let full = statistics.records as f64 / (statistics.leaves * leaf_max as u64) as f64;
+        assert!(full > least, "{run}: {full} {statistics:?}");
     }
 }
 
 /// Short runs at random places are no ascent: a cut behind them would be anywhere.
 #[test]
 fn leaves_are_cut_in_the_middle_where_short_runs_come_in_no_order() {
-    cut_in_the_middle::<FixedBwTree>();
-    cut_in_the_middle::<FixedBlinkTree>();
+    cut_in_the_middle::<FixedBwTree>(BwConfig::default().leaf_max);
+    cut_in_the_middle::<FixedBlinkTree>(BlinkConfig::default().leaf_max);
 }

@@ -16,7 +16,7 @@
 //! | to learn about | read |
 //! |---|---|
 //! | the latch, and how readers do without | `latch.rs` |
-//! | nodes in memory, kept byte strings | `node.rs`, `kept.rs`, [`slab`](crate) |
+//! | nodes in memory, kept byte strings | `node.rs`, `kept.rs` |
 //! | the search in a node | `search.rs` |
 //! | the way down and to the right | `descend.rs` |
 //! | the operations | `write.rs`, `scan.rs`, `batch.rs`, `bulk.rs` |
@@ -74,10 +74,12 @@ pub struct BlinkConfig {
 }
 
 impl Default for BlinkConfig {
+    /// With their headers, nodes of eight-byte keys are a little shorter than 2 and 4 KiB: sizes that an
+    /// allocator has.
     fn default() -> Self {
         Self {
-            leaf_max: 64,
-            inner_max: 256,
+            leaf_max: 120,
+            inner_max: 248,
             load_percent: 80,
         }
     }
@@ -150,7 +152,7 @@ impl<K: Key> BlinkTree<K> {
     #[must_use]
     pub fn new(config: BlinkConfig) -> Self {
         let config = config.checked();
-        let nodes = Nodes::new::<K>(config.leaf_max, config.inner_max);
+        let nodes = Nodes::new(config.leaf_max, config.inner_max);
         let table = LeafTable::new();
         let Some(mark) = table.mark() else {
             unreachable!("a new table has free numbers")

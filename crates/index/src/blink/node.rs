@@ -38,12 +38,12 @@
 //! Paper: bwtree §2.2, figure 3 (the high key and the link of every node)
 #![expect(unsafe_code, reason = "entries lie in columns behind the header")]
 
+use std::alloc::Layout;
 use std::cmp::Ordering::{Equal, Greater, Less};
 use std::marker::PhantomData;
 use std::mem::{MaybeUninit, align_of, size_of};
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
@@ -55,7 +55,7 @@ use super::search::window;
 use super::shape::Shape;
 use crate::key::Key;
 use crate::leaf_table::{LeafMark, LeafTable};
-use crate::slab::Slab;
+use crate::memory;
 use crate::sync::AtomicU64;
 
 /// Words of a cache line. (Loom explores every order of every access, so fewer there.)
@@ -545,22 +545,24 @@ const fn words<K: Key>(room: usize) -> usize {
     }
 }
 
-/// Where a tree's nodes come from.
+/// Of a node with so much room.
+fn layout<K: Key>(room: usize) -> Layout {
+    let bytes = size_of::<Header>() + words::<K>(room) * WORD;
+    let layout = Layout::from_size_align(bytes, align_of::<Header>());
+    layout.unwrap_or_else(|_| unreachable!("nodes are small"))
+}
+
+/// Makes a tree's nodes and gives them back.
 pub(super) struct Nodes {
-    leaves: Arc<Slab>,
-    inner: Arc<Slab>,
     leaf_room: usize,
     inner_room: usize,
 }
 
 impl Nodes {
     /// For nodes with room for so many entries.
-    pub(super) fn new<K: Key>(leaf: usize, inner: usize) -> Self {
+    pub(super) fn new(leaf: usize, inner: usize) -> Self {
         let [leaf_room, inner_room] = [leaf, inner].map(|most| most.next_multiple_of(LANES));
-        let slab = |room: usize| Arc::new(Slab::new(size_of::<Header>() + words::<K>(room) * WORD));
         Self {
-            leaves: slab(leaf_room),
-            inner: slab(inner_room),
             leaf_room,
             inner_room,
         }
@@ -573,14 +575,6 @@ impl Nodes {
             self.leaf_room
         } else {
             self.inner_room
-        }
-    }
-
-    fn slab(&self, level: u8) -> &Arc<Slab> {
-        if level == 0 {
-            &self.leaves
-        } else {
-            &self.inner
         }
     }
 
@@ -598,8 +592,8 @@ impl Nodes {
     fn make<'g, K: Key>(&self, level: u8, low: u64, mark: MaybeUninit<LeafMark>) -> NodeRef<'g, K> {
         const { assert!(align_of::<Header>() == 64) };
         let room = self.room(level);
-        let header = self.slab(level).allocate().cast::<Header>();
-        // SAFETY: the slab's nodes are aligned to lines and were made for a header and the columns.
+        let header = memory::allocate(layout::<K>(room)).cast::<Header>();
+        // SAFETY: the memory is new, aligned for a header and has room for it and the columns.
         unsafe {
             header.write(Header {
                 latch: Latch::new(),
@@ -634,31 +628,38 @@ impl Nodes {
     /// Frees a node when everybody who is pinned now has unpinned. It can no longer be found, and the
     /// keys it kept are others' now.
     pub(super) fn retire<K: Key>(&self, node: NodeRef<'_, K>, guard: &Guard) {
-        let memory = node.header.cast::<u8>();
-        // SAFETY: it came from this slab, is retired once, by who unlinked it, and whoever found it
-        // before is pinned (N2).
-        unsafe { self.slab(node.level()).retire(memory, guard) };
+        let header = node.header;
+        // SAFETY: it is retired once, by who unlinked it, and whoever found it before is pinned (N2).
+        unsafe { guard.defer_unchecked(move || free::<K>(header)) };
     }
 
-    /// Frees a node that nobody could ever find, and the keys it keeps.
+    /// Frees a node, and the keys it keeps: one that nobody could ever find, or any node of a tree that
+    /// the caller has to itself.
     pub(super) fn discard<K: Key>(&self, node: NodeRef<'_, K>) {
         node.kept_words(|word| {
             // SAFETY: the node is the caller's alone, so its words are too (S1 in `kept.rs`).
             unsafe { kept::release::<K>(word) };
         });
-        // SAFETY: it came from this slab, and the caller gives it away.
-        unsafe { self.slab(node.level()).free(node.header.cast()) };
-    }
-
-    /// Bytes of all nodes.
-    pub(super) fn bytes(&self) -> usize {
-        self.leaves.bytes() + self.inner.bytes()
+        // SAFETY: `make` made it, and the caller gives it away.
+        unsafe { free::<K>(node.header) };
     }
 }
 
-/// Bytes of the keys that a node keeps beside its entries.
-pub(super) fn kept_bytes<K: Key>(node: NodeRef<'_, K>) -> usize {
-    let mut bytes = 0;
+/// Gives a node's memory back.
+///
+/// # Safety
+/// [`Nodes`] made it, nobody refers to it, and it is freed once.
+unsafe fn free<K: Key>(header: NonNull<Header>) {
+    // SAFETY: the caller's promise; the room is the one it was made for (N1).
+    unsafe {
+        let room = usize::from(header.as_ref().room);
+        memory::free(header.cast(), layout::<K>(room));
+    }
+}
+
+/// Bytes of a node, and of the keys that it keeps beside its entries.
+pub(super) fn node_bytes<K: Key>(node: NodeRef<'_, K>) -> usize {
+    let mut bytes = layout::<K>(node.room()).size();
     // SAFETY: the words were just loaded with `Acquire` from a node that is alive.
     node.kept_words(|word| bytes += unsafe { kept::bytes::<K>(word) });
     bytes
@@ -668,12 +669,4 @@ pub(super) fn kept_bytes<K: Key>(node: NodeRef<'_, K>) -> usize {
 pub(super) fn retire_key<K: Key>(word: u64, guard: &Guard) {
     // SAFETY: callers take the word out first (S2 in `kept.rs`).
     unsafe { kept::retire::<K>(word, guard) };
-}
-
-/// Gives all keys of a node back. To be called by who has the whole tree to itself.
-pub(super) fn release_keys<K: Key>(node: NodeRef<'_, K>) {
-    node.kept_words(|word| {
-        // SAFETY: the caller drops the tree, and each word belongs to one place (S1 in `kept.rs`).
-        unsafe { kept::release::<K>(word) };
-    });
 }

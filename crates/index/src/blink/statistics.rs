@@ -1,9 +1,9 @@
 //! Walks that count what there is, and the end of a tree.
 
-use crossbeam_epoch::{self as epoch, Guard};
+use crossbeam_epoch as epoch;
 
 use super::BlinkTree;
-use super::node::{NodeRef, kept_bytes, release_keys};
+use super::node::{NodeRef, node_bytes};
 use crate::Statistics;
 use crate::key::Key;
 
@@ -11,11 +11,6 @@ use crate::key::Key;
 const NODES_PER_PIN: usize = 1024;
 
 impl<K: Key> BlinkTree<K> {
-    /// The leftmost node of a level, which is the same for as long as there is the level.
-    fn leftmost<'g>(&self, level: u8, guard: &'g Guard) -> NodeRef<'g, K> {
-        self.descend::<false>(level, K::min(), guard).node
-    }
-
     /// Calls `visit` with every node of a level, from left to right.
     fn each_of_level(&self, level: u8, mut visit: impl FnMut(NodeRef<'_, K>)) {
         let mut from: Option<Vec<u8>> = None;
@@ -47,11 +42,9 @@ impl<K: Key> BlinkTree<K> {
     }
 
     pub(super) fn count_bytes(&self) -> usize {
-        let mut bytes = size_of::<Self>() + self.nodes.bytes() + self.table.bytes();
-        if !K::INLINE {
-            for level in 0..=self.height() {
-                self.each_of_level(level, |node| bytes += kept_bytes(node));
-            }
+        let mut bytes = size_of::<Self>() + self.table.bytes();
+        for level in 0..=self.height() {
+            self.each_of_level(level, |node| bytes += node_bytes(node));
         }
         bytes
     }
@@ -73,16 +66,17 @@ impl<K: Key> BlinkTree<K> {
 
 impl<K: Key> Drop for BlinkTree<K> {
     fn drop(&mut self) {
-        // The slabs free the nodes, but not the keys that lie elsewhere.
-        if K::INLINE {
-            return;
-        }
         let guard = &epoch::pin();
-        for level in 0..=self.height() {
-            let mut next = Some(self.leftmost(level, guard));
+        let mut first = Some(self.root.load(guard));
+        while let Some(node) = first {
+            // The leftmost node of the level below, before this level is gone.
+            first = (node.level() > 0)
+                .then(|| node.child(0).map(|child| child.0))
+                .flatten();
+            let mut next = Some(node);
             while let Some(node) = next {
                 next = node.right();
-                release_keys(node);
+                self.nodes.discard(node);
             }
         }
     }
