@@ -7,6 +7,8 @@
 //!
 //! Paper: bwtree §2.2 (the high key tells who came too far left to move right)
 
+use std::ops::Bound;
+
 use crossbeam_epoch::Guard;
 
 use super::BlinkTree;
@@ -14,6 +16,7 @@ use super::latch::Seen;
 use super::node::NodeRef;
 use crate::LeafVersion;
 use crate::key::Key;
+use crate::range::before_end;
 
 /// A node that a search has come to.
 pub(super) struct Way<'g, K: Key> {
@@ -48,6 +51,23 @@ impl<'g, K: Key> Way<'g, K> {
         if let Some((.., noted)) = self.parent {
             self.node.prefetch_entries(self.guess, noted, room);
         }
+    }
+
+    /// Asks for the entries of the right sibling, and returns it, if the parent knows one that begins
+    /// before `end`. The parent may be changing; then what is asked for is not needed.
+    pub(super) fn prefetch_next(
+        &self,
+        end: Bound<K::Ref<'_>>,
+        room: usize,
+    ) -> Option<NodeRef<'g, K>> {
+        let (parent, i, _) = self.parent?;
+        let next = i + 1;
+        if next >= parent.len() || !before_end::<K>(end, parent.key(next)) {
+            return None;
+        }
+        let (node, len) = parent.child(next)?;
+        node.prefetch_entries(0, len, room);
+        Some(node)
     }
 
     /// Tells the parent how many entries the node has, if it should know better.

@@ -422,6 +422,26 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
     }
 
+    /// Copies entries behind those in `to`.
+    #[inline]
+    pub(super) fn copy_entries(self, places: std::ops::Range<usize>, to: &mut Vec<Entry>) {
+        let entry = |(key, value): (u64, &AtomicU64)| Entry {
+            key,
+            value: value.load(Ordering::Relaxed),
+        };
+        let values = &self.values()[places.clone()];
+        // One loop for each kind of column, which the compiler unrolls.
+        if K::INLINE {
+            let keys = self.heads()[places].iter();
+            let keys = keys.map(|key| key.load(Ordering::Relaxed));
+            to.extend(keys.zip(values).map(entry));
+        } else {
+            let keys = self.keys()[places].iter();
+            let keys = keys.map(|key| key.load(Ordering::Acquire));
+            to.extend(keys.zip(values).map(entry));
+        }
+    }
+
     /// Moves `len` entries so that there is a gap at `at`.
     pub(super) fn open_gap(self, at: usize, len: usize) {
         let shift = |column: &[AtomicU64]| {

@@ -2,7 +2,8 @@
 //!
 //! The entries of a leaf in the range are copied at one instant and then shown, so whoever is called
 //! with them may use the tree. Forward, the next leaf is the right sibling, whose lines are asked for
-//! before the copy is shown; backward there are no links, and the next leaf is the one that covers the
+//! before the copy is shown, and those of the second leaf already together with those of the first: the
+//! parent knows both. Backward there are no links, and the next leaf is the one that covers the
 //! point just below the lower fence. Either way the leaves visited cover the range without gap or
 //! overlap: where the next one found reaches back over keys already visited (it was merged meanwhile),
 //! those are left out.
@@ -82,9 +83,12 @@ impl<K: Key> BlinkTree<K> {
         };
         let mut way = self.descend::<false>(0, at, guard);
         way.prefetch_tail(self.nodes.room(0));
+        let mut asked = way.prefetch_next(end, self.nodes.room(0));
         for turn in 1.. {
             let copied = self.copy::<false>(&mut way, at, from, end, entries);
-            if let Some((right, _)) = copied.right {
+            if let Some((right, _)) = copied.right
+                && asked.take() != Some(right)
+            {
                 let len = self.config.leaf_max * 3 / 4;
                 right.prefetch_entries(0, len, self.nodes.room(0));
             }
@@ -222,7 +226,7 @@ fn copy_now<'g, K: Key>(
         // A node compares only keys between its fences.
         Bound::Included(key) | Bound::Excluded(key) if K::cmp(key, leaf.low()).is_lt() => 0,
         Bound::Included(key) | Bound::Excluded(key) if leaf.beyond::<false>(key).is_some() => {
-            usize::MAX
+            leaf.len()
         }
         Bound::Included(key) | Bound::Excluded(key) => {
             let (less, equal) = leaf.lower(key, guess);
@@ -232,12 +236,11 @@ fn copy_now<'g, K: Key>(
     let right = leaf.right().zip(leaf.high());
     // Most often all keys of the leaf are left of the end.
     let all = right.is_some_and(|(_, high)| before_end::<K>(to, high));
-    for i in first..leaf.len() {
-        let entry = leaf.entry(i);
-        if !all && !before_end::<K>(to, leaf.view(entry.key)) {
-            break;
-        }
-        entries.push(entry);
+    let len = leaf.len();
+    leaf.copy_entries(first.min(len)..len, entries);
+    if !all {
+        let inside = |entry: &Entry| before_end::<K>(to, leaf.view(entry.key));
+        entries.truncate(entries.partition_point(inside));
     }
     Copied {
         leaf,
