@@ -110,6 +110,13 @@ impl LeafTable {
         self.slots.get(u32::try_from(leaf).ok()?)
     }
 
+    /// Leaves no number that was never used.
+    #[cfg(test)]
+    #[cfg(not(loom))]
+    pub(crate) fn use_up(&self) {
+        self.numbers.use_up();
+    }
+
     /// A mark with a number of its own, for a leaf that is being made. `None`: all numbers are used
     /// up. It is to be given to [`publish`](Self::publish) or [`discard`](Self::discard).
     pub(crate) fn mark(&self) -> Option<LeafMark> {

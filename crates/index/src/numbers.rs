@@ -29,6 +29,13 @@ impl Numbers {
         }
     }
 
+    /// Takes all numbers that were never used.
+    #[cfg(test)]
+    #[cfg(not(loom))]
+    pub(crate) fn use_up(&self) {
+        self.fresh.store(Self::COUNT, Ordering::Relaxed);
+    }
+
     /// Takes a number, or `None` if all are in use. What its last user did with it before giving it
     /// back is seen.
     pub(crate) fn take(&self) -> Option<u32> {

@@ -63,7 +63,7 @@ mod tests {
     use crate::blink::{BlinkConfig, BlinkTree};
     use crate::contract::{KeyShape, Random};
     use crate::key::{Fixed8, Key, Variable};
-    use crate::{LeafVersion, Lookup, OrderedIndex, PointIndex};
+    use crate::{IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex};
 
     /// Few keys, so that threads split, merge and lose levels where others do the same.
     fn stays_sound<K: Key>(shape: KeyShape) {
@@ -101,6 +101,42 @@ mod tests {
     fn the_structure_stays_sound_while_threads_split_and_merge() {
         stays_sound::<Fixed8>(KeyShape::Dense);
         stays_sound::<Variable>(KeyShape::SharedPrefix);
+    }
+
+    /// A full leaf without a number for its other half refuses the key, and nothing else.
+    fn refuses_what_it_has_no_leaf_for<K: Key>() {
+        let key = |n: u64| (2 * n).to_be_bytes();
+        let tree = BlinkTree::<K>::new(BlinkConfig::tiny());
+        let room = BlinkConfig::tiny().leaf_max as u64;
+        for n in 0..room {
+            tree.insert(&key(n), n).unwrap();
+        }
+        tree.table.use_up();
+        for _ in 0..3 {
+            let refused = tree.insert(&key(room), 1);
+            assert!(matches!(refused, Err(IndexError::OutOfPages)));
+            tree.assert_sound();
+        }
+        // The latch went back, the rest is as it was, and a place that becomes free is used.
+        assert_eq!(tree.len() as u64, room);
+        tree.write(&key(1), 7).unwrap();
+        assert_eq!(tree.delete(&key(0)).unwrap(), Some(0));
+        tree.insert(&key(room), 1).unwrap();
+        tree.assert_sound();
+        let loaded = BlinkTree::<K>::new(BlinkConfig::tiny());
+        loaded.table.use_up();
+        let sorted = || (0..100).map(|n| (key(n), n));
+        assert!(matches!(
+            loaded.bulk_load(sorted()),
+            Err(IndexError::OutOfPages)
+        ));
+        assert_eq!(loaded.len(), 0);
+    }
+
+    #[test]
+    fn a_tree_without_leaf_numbers_refuses_only_what_needs_one() {
+        refuses_what_it_has_no_leaf_for::<Fixed8>();
+        refuses_what_it_has_no_leaf_for::<Variable>();
     }
 
     /// Whoever relied on a key's absence from an empty tree learns of the load, even of one leaf.
