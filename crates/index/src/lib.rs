@@ -5,7 +5,7 @@
 //!
 //! | tree | a word about it |
 //! |---|---|
-//! | [Bw-tree](bwtree::BwTree) | deltas on pages behind a mapping table; its variants too |
+//! | [Bw-tree](bwtree::BwTree) | deltas on pages behind a mapping table; its variants too, the OpenBw-Tree's layout among them |
 //! | [BzTree](bztree::BzTree) | multi-word compare-and-swap in the nodes, append or in place |
 //! | [Masstree](masstree::Masstree) | a trie of B+-trees over eight-byte slices |
 //! | [B-link tree](blink::BlinkTree) | latched writers, latch-free readers |

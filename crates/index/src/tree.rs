@@ -6,7 +6,9 @@ use std::str::FromStr;
 
 use crate::art::{ArtConfig, FixedArtTree, VariableArtTree};
 use crate::blink::{FixedBlinkTree, VariableBlinkTree};
-use crate::bwtree::{Both, BwConfig, BwTree, FixedBwTree, InChain, SplitHead, VariableBwTree};
+use crate::bwtree::{
+    Both, BwConfig, BwTree, FixedBwTree, InChain, OpenBw, SplitHead, VariableBwTree,
+};
 use crate::bztree::{Append, FixedBzTree, InPlace, VariableBzTree};
 use crate::forward::forward_point_index;
 use crate::key::{Fixed8, Key, Variable};
@@ -108,6 +110,9 @@ trees! { $
     /// The Bw-tree with both proposals.
     BwtreeBoth = "bwtree-both":
         BwtreeBothFixed8(BwTree<Fixed8, Both>), BwtreeBothVariable(BwTree<Variable, Both>);
+    /// The Bw-tree whose leaves are allocated together with their deltas: the OpenBw-Tree's layout.
+    Openbw = "openbw":
+        OpenbwFixed8(BwTree<Fixed8, OpenBw>), OpenbwVariable(BwTree<Variable, OpenBw>);
     /// The BzTree whose writes add records.
     BztreeAppend = "bztree-append":
         BztreeAppendFixed8(FixedBzTree<Append>), BztreeAppendVariable(VariableBzTree<Append>);

@@ -2,7 +2,7 @@
 #![cfg(not(loom))]
 
 use namiki_index::bwtree::{
-    Both, BwConfig, BwTree, FixedBwTree, InChain, Plain, SplitHead, VariableBwTree,
+    Both, BwConfig, BwTree, FixedBwTree, InChain, OpenBw, Plain, SplitHead, VariableBwTree,
 };
 use namiki_index::contract::{self, KeyShape};
 use namiki_index::key::{Fixed8, Variable};
@@ -42,6 +42,7 @@ variant!(plain, Plain);
 variant!(in_chain, InChain);
 variant!(split_head, SplitHead);
 variant!(both, Both);
+variant!(open_bw, OpenBw);
 
 #[test]
 fn matches_a_sorted_map_with_default_pages() {
@@ -51,6 +52,15 @@ fn matches_a_sorted_map_with_default_pages() {
     let tree = VariableBwTree::default();
     contract::matches_a_sorted_map(&tree, KeyShape::Nested, 20_000, 200_000, 8);
     assert_eq!(tree.statistics().height, 1);
+}
+
+#[test]
+fn slabs_of_default_pages_match_a_sorted_map() {
+    let tree = BwTree::<Fixed8, OpenBw>::default();
+    contract::matches_a_sorted_map(&tree, KeyShape::Sparse, 20_000, 200_000, 9);
+    assert_eq!(tree.statistics().height, 1);
+    let tree = BwTree::<Variable, OpenBw>::default();
+    contract::matches_a_sorted_map(&tree, KeyShape::Nested, 20_000, 200_000, 10);
 }
 
 /// Readers shorten chains as they pass, which must not keep full pages from being split.

@@ -205,6 +205,8 @@ fn bytes_per_key_max(kind: TreeKind) -> f64 {
         | TreeKind::BwtreeInchain
         | TreeKind::BwtreeSplithead
         | TreeKind::BwtreeBoth => 40.0,
+        // Twice the leanest peer's 43 would do.
+        TreeKind::Openbw => 65.0,
         TreeKind::BztreeAppend | TreeKind::BztreeInplace => 45.0,
         TreeKind::Masstree | TreeKind::Blink => 40.0,
         TreeKind::Art => 58.0,

@@ -35,9 +35,13 @@ use std::sync::atomic::{self, AtomicU64};
 use namiki_platform::prefetch;
 
 use super::hint::Way;
-use super::node::{BaseHeader, Header, Kind, NodeRef, OwnedNode};
+use super::node::{BaseHeader, Header, Kind, NodeRef, OwnedNode, Spot};
 use crate::key::Key;
 use crate::lines::{BLOCK, BLOCK_BYTES, FILLER, LINE, count, count_lines};
+
+mod changes;
+
+pub(super) use self::changes::Fate;
 
 /// A key and its payload, or a separator and the child right of it with its hint.
 pub(super) type Entry<'a, K> = (<K as Key>::Ref<'a>, u64);
@@ -151,146 +155,6 @@ pub(super) fn build<K: Key>(header: &BaseHeader<'_, K>, entries: &[Entry<'_, K>]
         }
     }
     node
-}
-
-/// What becomes of one key: its value, or that it goes.
-pub(super) type Fate = (u64, Option<u64>);
-
-impl<'g, K: Key> NodeRef<'g, K> {
-    /// How many entries this base node would have with `changes`, whose keys ascend.
-    pub(super) fn len_with(self, changes: &[Fate]) -> usize {
-        let mut len = self.len();
-        for (head, value) in changes {
-            match (self.position(*head).is_ok(), value.is_some()) {
-                (true, false) => len -= 1,
-                (false, true) => len += 1,
-                _ => {}
-            }
-        }
-        len
-    }
-
-    /// Where the key with this head is, or where it would be. For inline keys.
-    fn position(self, head: u64) -> Result<usize, usize> {
-        let at = self.rank_of::<false>(head);
-        if at < self.len() && self.head_at(at) == head {
-            Ok(at)
-        } else {
-            Err(at)
-        }
-    }
-
-    /// A copy of this base node of inline keys with `changes`, whose keys ascend. `len` is what
-    /// `len_with` says.
-    pub(super) fn copy_with(
-        self,
-        header: &BaseHeader<'_, K>,
-        changes: &[Fate],
-        len: usize,
-    ) -> OwnedNode<K> {
-        assert!(K::INLINE && self.kind() == Kind::Base);
-        let parts = Parts::of::<K>(len);
-        let mut node = OwnedNode::base(header, len, parts.strings);
-        let to = Target {
-            start: node.start(),
-            parts,
-        };
-        // An update moves nothing.
-        let stays = |(head, value): &Fate| value.is_some() && self.position(*head).is_ok();
-        if self.level() == 0 && changes.iter().all(stays) {
-            // SAFETY: both nodes have `len` entries, so their parts are at the same places; a leaf does
-            // not change (N1), and the copy is ours alone.
-            unsafe {
-                to.start.add(parts.separators).copy_from_nonoverlapping(
-                    self.part(parts.separators),
-                    parts.strings - parts.separators,
-                );
-            }
-            for (head, value) in changes {
-                if let (Ok(at), Some(value)) = (self.position(*head), value) {
-                    to.put(at, *head, *value);
-                }
-            }
-            return node;
-        }
-        let (mut from, mut at) = (0, 0);
-        for (head, value) in changes {
-            let found = self.position(*head);
-            let (Ok(until) | Err(until)) = found;
-            at = self.copy_run(from..until, &to, at);
-            from = until + usize::from(found.is_ok());
-            if let Some(value) = value {
-                to.put(at, *head, *value);
-                at += 1;
-            }
-        }
-        at = self.copy_run(from..self.len(), &to, at);
-        assert_eq!(at, len, "as `len_with` counted");
-        to.finish(len);
-        node
-    }
-
-    /// Copies some entries to place `at` and following of another node; returns the place after.
-    fn copy_run(self, run: Range<usize>, to: &Target, mut at: usize) -> usize {
-        let parts = self.parts();
-        assert!(run.end <= self.len());
-        for i in run {
-            // SAFETY: `i` is in bounds.
-            let head = unsafe { self.part(parts.head(i)).cast::<u64>().read() };
-            let value = if self.level() == 0 {
-                // SAFETY: as above; a leaf's values do not change (N1).
-                unsafe { self.part(parts.value(i)).cast::<u64>().read() }
-            } else {
-                // Relaxed: the child never changes, and any hint will do (B3).
-                self.cell_at(i).load(atomic::Ordering::Relaxed)
-            };
-            to.put(at, head, value);
-            at += 1;
-        }
-        at
-    }
-}
-
-/// A base node of inline keys that is being filled, ours alone (N1).
-struct Target {
-    start: *mut u8,
-    parts: Parts,
-}
-
-impl Target {
-    /// Writes an entry.
-    #[inline]
-    fn put(&self, i: usize, head: u64, value: u64) {
-        let (head_at, value_at) = (self.parts.head(i), self.parts.value(i));
-        assert!(value_at < self.parts.strings);
-        // SAFETY: within the blocks, see above, which end at `strings`, where the node does too.
-        unsafe {
-            self.start.add(head_at).cast::<u64>().write(head);
-            self.start.add(value_at).cast::<u64>().write(value);
-        }
-    }
-
-    /// Fills the last block up and writes the separators.
-    fn finish(&self, len: usize) {
-        for i in len..len.next_multiple_of(BLOCK) {
-            self.put(i, FILLER, 0);
-        }
-        let blocks = len.div_ceil(BLOCK);
-        for i in 0..(self.parts.blocks - self.parts.separators) / size_of::<u64>() {
-            let block = i + 1;
-            // SAFETY: the separators' lines are within the node; the first head of a block that
-            // there is has been written.
-            unsafe {
-                let first = if block < blocks {
-                    self.start.add(self.parts.block(block)).cast::<u64>().read()
-                } else {
-                    FILLER
-                };
-                let separators = self.start.add(self.parts.separators).cast::<u64>();
-                separators.add(i).write(first);
-            }
-        }
-    }
 }
 
 impl<'g, K: Key> NodeRef<'g, K> {
@@ -529,5 +393,22 @@ impl<'g, K: Key> NodeRef<'g, K> {
             return None;
         }
         Some(self.payload_at(rank - 1))
+    }
+
+    /// The same, and where the key is or would be.
+    #[inline]
+    pub(super) fn base_find(self, key: K::Ref<'_>) -> (Option<u64>, Spot) {
+        if !K::INLINE {
+            return (self.base_get(key), Spot::UNKNOWN);
+        }
+        let probe = K::head(key, 0);
+        let Some((block, heads, within)) = self.seek::<true>(probe) else {
+            return (None, Spot::new(0, false));
+        };
+        let until = (block * BLOCK + within).min(self.len());
+        match until.checked_sub(1) {
+            Some(i) if heads[i % BLOCK] == probe => (Some(self.payload_at(i)), Spot::new(i, true)),
+            _ => (None, Spot::new(until, false)),
+        }
     }
 }

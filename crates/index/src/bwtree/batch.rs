@@ -93,7 +93,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                     return Step::Answer(answer(place, lane.key));
                 }
                 let way = place.head.way(At(lane.key));
-                way.prefetch::<K>(place.head.base_hint());
+                way.prefetch::<K, V>(place.head.base_hint());
                 Step::Down(way)
             }
             _ => Step::Unusual,

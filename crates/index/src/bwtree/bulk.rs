@@ -13,6 +13,7 @@ use super::BwTree;
 use super::base;
 use super::mapping::PageId;
 use super::node::{BaseHeader, NodeRef, OwnedNode};
+use super::slots_of;
 use super::variant::Variant;
 use crate::IndexError;
 use crate::counters::Event;
@@ -116,6 +117,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                 },
                 low: if leftmost { K::min() } else { K::parse(low)? },
                 high: high.as_deref().map(K::parse).transpose()?,
+                slots: slots_of::<V>(0, &self.config),
             };
             let leaf = {
                 let parsed = batch
@@ -197,6 +199,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                     counter: 0,
                     low: entries[0].0,
                     high: next.map(parse_fence::<K>).transpose()?,
+                    slots: 0,
                 };
                 pages.fill(ids[i], base::build(&header, &entries));
                 above.push((low(&group[0].0)?.unwrap_or_default(), ids[i]));

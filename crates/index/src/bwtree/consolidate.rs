@@ -23,6 +23,7 @@ use crossbeam_epoch::Guard;
 
 use super::BwTree;
 use super::base::{self, Entry, Fate};
+use super::hint;
 use super::inchain::Below;
 use super::mapping::PageId;
 use super::node::{BaseHeader, Kind, NodeRef, OwnedNode};
@@ -96,18 +97,20 @@ pub(super) enum Consolidated<'g, K: Key> {
 
 /// Consolidates a page, or what lies below one of its deltas, if that has at most `len_max` entries.
 pub(super) fn consolidated<K: Key>(head: NodeRef<'_, K>, len_max: usize) -> Consolidated<'_, K> {
+    let base = head.base();
     let header = BaseHeader {
         level: head.level(),
         right: head.right(),
         counter: head.counter(),
-        low: head.low(),
+        low: base.key(),
         high: head.high(),
+        slots: base.slots(),
     };
-    let mut fates: [Fate; FEW] = [(0, None); FEW];
+    let mut fates = [Fate::NONE; FEW];
     if K::INLINE
         && let Some((base, few)) = fates_of(head, &mut fates)
     {
-        let fates = &fates[..few];
+        let fates = &mut fates[..few];
         let len = base.len_with(fates);
         check_len(head, len);
         if len <= len_max {
@@ -132,7 +135,8 @@ fn check_len<K: Key>(head: NodeRef<'_, K>, len: usize) {
 }
 
 /// The base node of a chain and what becomes of the keys its deltas name, ascending: for inline keys,
-/// few deltas, and no merge among them.
+/// few deltas, and no merge among them. Both of one walk: what lies below a delta may be cut off and
+/// replaced by a base node that has its deltas in it (`inchain.rs`).
 fn fates_of<'g, K: Key>(
     head: NodeRef<'g, K>,
     fates: &mut [Fate; FEW],
@@ -149,14 +153,18 @@ fn fates_of<'g, K: Key>(
         };
         if let Some(value) = value {
             let key = K::head(node.key(), 0);
-            let at = fates[..few].partition_point(|fate| fate.0 < key);
+            let at = fates[..few].partition_point(|fate| fate.head < key);
             // Newest first: what is there already is newer.
-            if at == few || fates[at].0 != key {
+            if at == few || fates[at].head != key {
                 if few == FEW {
                     return None;
                 }
                 fates.copy_within(at..few, at + 1);
-                fates[at] = (key, value);
+                fates[at] = Fate {
+                    head: key,
+                    value,
+                    spot: node.spot(),
+                };
                 few += 1;
             }
         }
@@ -257,6 +265,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             turns[kind].get()
         });
         if turn.is_multiple_of(every) {
+            hint::prefetch_slab(place.head);
             self.consolidate(place, Resize::Never, guard);
         }
     }

@@ -11,7 +11,7 @@ use super::mapping::PageId;
 use super::node::{Change, Kind, NodeRef, OwnedNode};
 use super::search::{At, Below, Place};
 use super::stamps::StampTable;
-use super::{Both, BwConfig, BwTree, InChain, Plain, SplitHead, Variant};
+use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
 use crate::contract::{scan_all, sound};
 use crate::key::Fixed8;
 use crate::{InsertOutcome, Lookup, PointIndex, ScanRange};
@@ -215,6 +215,47 @@ fn a_merge_left_at_any_step_is_completed_by_readers_writers_and_scans<V: Variant
             assert!(tree.statistics().merges > 0);
         }
     }
+}
+
+/// Whatever lies above a merge is no answer for what lies in the right one of its two chains.
+fn updates_on_both_sides_of_a_merge_are_found_from_above_it<V: Variant>() {
+    let tree = tree::<V>();
+    let (separator, victim) = inner_child(&tree, &epoch::pin());
+    let update_all = |from: u64| {
+        for n in 0..KEYS {
+            let seen = tree.update(&key(n), from + n).unwrap();
+            assert_eq!(seen, Some(if from == 100 { n } else { 100 + n }));
+        }
+    };
+    update_all(100);
+    let above = half_merge(&tree, 1, separator, victim, 2);
+    let guard = &epoch::pin();
+    // Not by a search for one of the right keys: that would complete the merge.
+    let left = parent(&tree, separator, guard)
+        .head
+        .route(Below(separator))
+        .child;
+    let merge = tree.mapping.load(left, guard).unwrap();
+    assert_eq!(merge.kind(), Kind::Merge);
+    let added = separator - 1;
+    tree.put(&added.to_be_bytes(), 7).unwrap();
+    let head = tree.mapping.load(left, guard).unwrap();
+    assert_eq!((head.kind(), head.next()), (Kind::Put, Some(merge)));
+    let mut found = [0; 2];
+    for n in 0..KEYS {
+        let at = n * 10;
+        if at >= head.low() && head.high().is_none_or(|high| at < high) {
+            assert_eq!(head.find(at), Some(100 + n));
+            found[usize::from(at >= separator)] += 1;
+        }
+    }
+    assert!(found[0] > 0 && found[1] > 0, "{found:?}");
+    assert_eq!(head.find(added), Some(7));
+    assert_eq!(head.find(separator + 1), None);
+    assert_eq!(tree.delete(&added.to_be_bytes()), Ok(Some(7)));
+    update_all(0);
+    tree.complete_merge(above, victim, guard);
+    all_there(&tree);
 }
 
 /// Trap: the parent must not split between the two siblings of a merge under way.
@@ -427,6 +468,7 @@ macro_rules! for_all_variants {
         for_all_variants!(@ in_chain InChain: $($test)+);
         for_all_variants!(@ split_head SplitHead: $($test)+);
         for_all_variants!(@ both Both: $($test)+);
+        for_all_variants!(@ open_bw OpenBw: $($test)+);
     };
     (@ $module:ident $variant:ident: $($test:ident)+) => {
         mod $module {
@@ -445,6 +487,7 @@ for_all_variants! {
     a_split_under_updates_keeps_its_trace_until_the_parent_knows,
     the_root_split_can_be_completed_by_whoever_splits_its_right_half,
     a_merge_left_at_any_step_is_completed_by_readers_writers_and_scans,
+    updates_on_both_sides_of_a_merge_are_found_from_above_it,
     a_parent_completes_the_merge_below_before_it_splits,
     a_merge_goes_into_what_was_split_from_the_left_sibling,
     a_merge_completes_what_its_two_pages_show_first,

@@ -21,7 +21,8 @@ use namiki_platform::prefetch;
 
 use super::base::Parts;
 use super::mapping::PageId;
-use super::node::{BASE_ALIGN, Header, NodeRef};
+use super::node::{BASE_ALIGN, Header, NodeRef, slot_bytes};
+use super::variant::Variant;
 use crate::key::Key;
 use crate::lines::{BLOCK, LINE, WHOLE, share_of};
 
@@ -94,14 +95,13 @@ impl<'g> Way<'g> {
     /// Asks the processor for the lines that the search will need of the child, as far as they can
     /// be guessed. `near` is where a base node of the tree is or was.
     #[inline(always)]
-    pub(super) fn prefetch<K: Key>(&self, near: *const u8) {
+    pub(super) fn prefetch<K: Key, V: Variant>(&self, near: *const u8) {
         let value = self.value;
-        if value >> PLACE_SHIFT == 0 {
-            return;
-        }
-        let ahead = steps(place(near), value >> PLACE_SHIFT) * BASE_ALIGN as isize;
-        let start = near.wrapping_offset(ahead);
+        let Some(start) = self.base(near) else { return };
         let line = |at: usize| prefetch(start.wrapping_add(at));
+        if V::SLAB && self.to_leaf {
+            prefetch(start.wrapping_sub(LINE));
+        }
         let len = (value >> LEN_SHIFT) as usize * if self.to_leaf { 1 } else { INNER_UNIT };
         let parts = Parts::of::<K>(len);
         line(0);
@@ -120,6 +120,24 @@ impl<'g> Way<'g> {
         line(block + LINE);
     }
 
+    /// The same for a search that will put a delta on the child without a look at what is there: only
+    /// the slab's claims, if there are slabs.
+    #[inline(always)]
+    pub(super) fn prefetch_slab<V: Variant>(&self, near: *const u8) {
+        if V::SLAB
+            && let Some(start) = self.base(near)
+        {
+            prefetch(start.wrapping_sub(LINE));
+        }
+    }
+
+    /// Where the child's base node probably is.
+    #[inline(always)]
+    fn base(&self, near: *const u8) -> Option<*const u8> {
+        let known = self.value >> PLACE_SHIFT;
+        (known != 0).then(|| near.wrapping_offset(steps(place(near), known) * BASE_ALIGN as isize))
+    }
+
     /// Corrects the hint once the child's head is known.
     #[inline]
     pub(super) fn correct<K: Key>(&self, head: NodeRef<'_, K>) {
@@ -132,8 +150,30 @@ impl<'g> Way<'g> {
     }
 }
 
+/// Asks for the slot that the next delta of a leaf probably gets: slots are claimed downwards from their
+/// base node, whose claims and marks take a line or two.
+#[inline(always)]
+pub(super) fn prefetch_slots<K: Key>(head: NodeRef<'_, K>) {
+    let newest = head.as_ptr().cast::<u8>().cast_const();
+    prefetch(newest.wrapping_sub(slot_bytes::<K>()));
+    prefetch(newest.wrapping_sub(2 * LINE));
+}
+
+/// Asks for all deltas of a chain that lie in its slab: a walk through them would wait for one line after
+/// another.
+pub(super) fn prefetch_slab<K: Key>(head: NodeRef<'_, K>) {
+    if head.is_in_slab() {
+        let newest = head.as_ptr().cast::<u8>().cast_const();
+        let bytes = head.base_hint().addr().saturating_sub(newest.addr());
+        (0..bytes)
+            .step_by(LINE)
+            .for_each(|at| prefetch(newest.wrapping_add(at)));
+    }
+}
+
 /// Asks for all lines of the base node that probably lies below a leaf's `head`.
 pub(super) fn prefetch_whole<K: Key>(head: NodeRef<'_, K>) {
+    prefetch_slab(head);
     let start = head.base_hint();
     let parts = Parts::of::<K>(head.len());
     let end = parts.block(head.len().div_ceil(BLOCK));

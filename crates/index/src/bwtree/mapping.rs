@@ -95,6 +95,7 @@ pub(super) struct Mapping<K: Key, V: Variant> {
 
 impl<K: Key, V: Variant> Mapping<K, V> {
     pub(super) fn new() -> Self {
+        const { assert!(!V::SLAB || !V::IN_CHAIN && !V::SPLIT_AT_HEAD) };
         Self {
             heads: GrowingArray::new(),
             sides: GrowingArray::new(),

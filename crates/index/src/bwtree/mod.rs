@@ -21,6 +21,7 @@
 //! | the operations | `read.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
 //! | structure changes and cooperation | `consolidate.rs`, `split.rs`, `merge.rs` |
 //! | the paper's two proposals | `variant.rs`, `inchain.rs`, `link.rs` |
+//! | the OpenBw-Tree's slabs of deltas | `slots.rs`, `node/slab.rs` |
 //!
 //! Every operation is lock-free: a thread that meets a change another has left half done finishes it
 //! (paper §4.2.4) instead of waiting. Memory is reclaimed by epochs (`crossbeam-epoch`); operations pin
@@ -45,6 +46,10 @@ mod read;
 mod root;
 mod scan;
 mod search;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod slab_tests;
+mod slots;
 mod split;
 mod stamps;
 mod statistics;
@@ -64,7 +69,7 @@ use self::mapping::{Mapping, PageId};
 use self::node::BaseHeader;
 use self::root::Root;
 use self::stamps::StampTable;
-pub use self::variant::{Both, InChain, Plain, SplitHead, Variant};
+pub use self::variant::{Both, InChain, OpenBw, Plain, SplitHead, Variant};
 use crate::batch::get_in_lanes;
 use crate::counters::Counters;
 use crate::key::{Fixed8, Key, Variable};
@@ -81,7 +86,8 @@ pub struct BwConfig {
     pub leaf_max: usize,
     /// An inner page with more children than this is split. At least 4.
     pub inner_max: usize,
-    /// A writer consolidates a leaf whose chain has reached this many deltas. At least 1.
+    /// A writer consolidates a leaf whose chain has reached this many deltas. At least 1. The default is
+    /// for trees without slabs; a tree's own default knows its [`Variant`].
     pub leaf_chain_max: u8,
     /// The same for an inner page.
     pub inner_chain_max: u8,
@@ -162,8 +168,21 @@ impl<K: Key, V: Variant> fmt::Debug for BwTree<K, V> {
 
 impl<K: Key, V: Variant> Default for BwTree<K, V> {
     fn default() -> Self {
-        Self::new(BwConfig::default())
+        Self::new(BwConfig {
+            leaf_chain_max: V::LEAF_CHAIN_MAX,
+            ..BwConfig::default()
+        })
     }
+}
+
+/// Deltas that the slab of a page of this level has room for: as many as a chain usually gets, and some
+/// more for writers that come while it is being consolidated, or that leave their slot unused.
+fn slots_of<V: Variant>(level: u8, config: &BwConfig) -> usize {
+    if !V::SLAB || level > 0 {
+        return 0;
+    }
+    let chain = config.leaf_chain_max;
+    usize::from(chain.saturating_add(1 + chain / 8).min(slots::SLOTS_MAX))
 }
 
 impl<K: Key, V: Variant> BwTree<K, V> {
@@ -178,6 +197,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             counter: 0,
             low: K::min(),
             high: None,
+            slots: slots_of::<V>(0, &config),
         };
         let Some(root) = mapping.allocate() else {
             unreachable!("a new table has free pages")

@@ -33,7 +33,11 @@
 //! - N5. `next` is non-null in every delta, and `other` in every merge delta.
 //! - N6. `len` is exact, unless the node is *uncounted*: then writers that did not look for their
 //!   key have put deltas on the page, none of which is counted. So it never says too much.
-//! - N7. `hint` is never read through, only compared and prefetched.
+//! - N7. `hint` is never read through, only compared and prefetched; but in a tree with slabs, where no
+//!   chain is ever cut, it leads to the base node at the bottom of the chain (of the left one, under
+//!   a merge delta), and is as good as `next`.
+//! - N8. A delta in a slab has no memory of its own; its base node has it, and is freed last of its
+//!   chain. See `slots.rs`.
 //!
 //! Paper: bwtree §3, §4.1.2, §4.2
 #![expect(
@@ -54,6 +58,12 @@ use crate::key::Key;
 use crate::memory;
 
 mod delta;
+mod slab;
+mod spot;
+
+pub(super) use self::slab::slot_bytes;
+pub(super) use self::spot::Spot;
+use self::spot::is_spotted;
 
 /// What a node is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,8 +98,12 @@ const OWNS_NEXT: u8 = 4;
 const CHANGING: u8 = 8;
 /// `len` is a lower bound (N6).
 const UNCOUNTED: u8 = 16;
+/// A base node: there is a slab in front of it. A delta: it lies in one.
+const SLAB: u8 = 32;
+/// A delta that is about a key and lies in no slab is in the chain, or a merge delta is.
+const LOOSE: u8 = 64;
 /// What a delta takes over from the node below.
-const INHERITED: u8 = HIGH | CHANGING | UNCOUNTED;
+const INHERITED: u8 = HIGH | CHANGING | UNCOUNTED | LOOSE;
 
 /// What all nodes begin with. 64 bytes for fixed keys, so that their leaf deltas are one cache line.
 #[repr(C)]
@@ -100,7 +114,8 @@ pub(super) struct Header<K: Key> {
     flags: u8,
     len: u32,
     right: PageId,
-    bytes: u32,
+    /// The size of this node, or where its key is in the base node: see `spot.rs`.
+    extent: u32,
     counter: u64,
     high: K::Raw,
     key: K::Raw,
@@ -194,6 +209,8 @@ pub(super) struct BaseHeader<'a, K: Key> {
     pub(super) counter: u64,
     pub(super) low: K::Ref<'a>,
     pub(super) high: Option<K::Ref<'a>>,
+    /// Deltas to make room for in a slab.
+    pub(super) slots: usize,
 }
 
 /// What a structure delta says beyond the header it inherits.
@@ -208,27 +225,46 @@ pub(super) struct Change<'a, K: Key> {
 impl<K: Key> OwnedNode<K> {
     /// Memory for a node of `bytes` bytes with its header filled in, the rest uninitialised.
     fn allocate(kind: Kind, bytes: usize, header: impl FnOnce(u32) -> Header<K>) -> Self {
-        let Ok(bytes_stored) = u32::try_from(bytes) else {
-            handle_alloc_error(layout::<K>(kind, bytes));
+        Self::allocate_behind(0, kind, bytes, header)
+    }
+
+    /// The same behind `slab` bytes of uninitialised memory.
+    fn allocate_behind(
+        slab: usize,
+        kind: Kind,
+        bytes: usize,
+        header: impl FnOnce(u32) -> Header<K>,
+    ) -> Self {
+        let layout = layout::<K>(kind, slab + bytes);
+        let Ok(extent) = u32::try_from(bytes) else {
+            handle_alloc_error(layout);
         };
-        let layout = layout::<K>(kind, bytes);
-        let pointer = memory::allocate(layout).cast::<Header<K>>();
-        // SAFETY: `pointer` is fresh memory of at least a header's size and its alignment.
-        unsafe { pointer.write(header(bytes_stored)) };
-        Self(pointer)
+        let start = memory::allocate(layout);
+        // SAFETY: fresh memory of at least a header's size behind the slab, which is a multiple of
+        // its alignment.
+        unsafe {
+            let pointer = start.add(slab).cast::<Header<K>>();
+            pointer.write(header(extent));
+            Self(pointer)
+        }
     }
 
     /// A base node of `bytes` bytes in all, for `base.rs` to fill before it is used.
     pub(super) fn base(header: &BaseHeader<'_, K>, len: usize, bytes: usize) -> Self {
         let bytes = bytes.max(size_of::<Header<K>>());
-        let node = Self::allocate(Kind::Base, bytes, |bytes| Header {
+        let slab = slab::bytes::<K>(header.slots);
+        let mut flags = if header.high.is_some() { HIGH } else { 0 };
+        if slab > 0 {
+            flags |= SLAB;
+        }
+        let node = Self::allocate_behind(slab, Kind::Base, bytes, |extent| Header {
             kind: Kind::Base,
             level: header.level,
             depth: 0,
-            flags: if header.high.is_some() { HIGH } else { 0 },
+            flags,
             len: len as u32,
             right: header.right,
-            bytes,
+            extent,
             counter: header.counter,
             high: K::raw(header.high.unwrap_or(header.low)),
             key: K::raw(header.low),
@@ -239,6 +275,10 @@ impl<K: Key> OwnedNode<K> {
             },
         });
         node.as_ref().set_base_hint(node.as_ref());
+        if slab > 0 {
+            // SAFETY: so many bytes lie before the node, and it is ours alone (N1).
+            unsafe { slab::prepare::<K>(node.0, header.slots) };
+        }
         node
     }
 
@@ -299,12 +339,14 @@ impl<K: Key> Drop for OwnedNode<K> {
 /// # Safety
 /// Nobody refers to the node, and it is freed once.
 unsafe fn free<K: Key>(node: NonNull<Header<K>>) {
-    // SAFETY: made by `allocate` with this kind and size, which never change (N1).
-    unsafe {
-        let header = node.as_ref();
-        let layout = layout::<K>(header.kind, header.bytes as usize);
-        memory::free(node.cast(), layout);
+    // SAFETY: the caller's promise, and that of `NodeRef::new` for as long as this lasts.
+    let this = unsafe { NodeRef::new(node) };
+    if this.is_in_slab() {
+        return;
     }
+    let (slab, layout) = (this.slab_bytes(), layout::<K>(this.kind(), this.memory()));
+    // SAFETY: made by `allocate_behind` with this kind, slab and size, which never change (N1).
+    unsafe { memory::free(node.byte_sub(slab).cast(), layout) };
 }
 
 /// Frees one node of a chain and not those below it.
@@ -334,6 +376,10 @@ pub(super) unsafe fn free_chain<K: Key>(head: *const Header<K>) {
             let header = node.as_ref();
             let next = match header.kind {
                 Kind::Base => ptr::null_mut(),
+                // Nothing but deltas in the slab below, and the base node that has it.
+                Kind::Put | Kind::Delete if header.flags & (SLAB | LOOSE | CHANGING) == SLAB => {
+                    header.hint.load(Ordering::Relaxed)
+                }
                 Kind::Remove if header.flags & OWNS_NEXT == 0 => ptr::null_mut(),
                 Kind::Merge => {
                     let body = &*node.as_ptr().add(1).cast::<ChangeBody<K>>();
@@ -440,9 +486,56 @@ impl<'g, K: Key> NodeRef<'g, K> {
         self.header().right
     }
 
-    /// Size of this node alone, in bytes.
+    /// Size of this node alone, in bytes, from its header on.
     pub(super) fn bytes(self) -> usize {
-        self.header().bytes as usize
+        if is_spotted::<K>(self.kind()) {
+            size_of::<Header<K>>()
+        } else {
+            self.header().extent as usize
+        }
+    }
+
+    /// Bytes that were allocated for this node and its slab.
+    pub(super) fn memory(self) -> usize {
+        if self.is_in_slab() {
+            0
+        } else {
+            self.slab_bytes() + self.bytes()
+        }
+    }
+
+    /// Whether this is a delta in a slab.
+    pub(super) fn is_in_slab(self) -> bool {
+        self.kind() != Kind::Base && self.header().flags & SLAB != 0
+    }
+
+    /// Where this delta's key is in the base node.
+    pub(super) fn spot(self) -> Spot {
+        if is_spotted::<K>(self.kind()) {
+            Spot::from_word(self.header().extent)
+        } else {
+            Spot::UNKNOWN
+        }
+    }
+
+    /// The base node at the bottom of the page's own chain, in a tree with slabs.
+    #[inline]
+    fn home(self) -> Self {
+        // Relaxed: there it never changes.
+        let base = self.header().hint.load(Ordering::Relaxed);
+        // SAFETY: in a tree with slabs this is a node of the same chain (N7), so alive as long (N3);
+        // all nodes have a hint.
+        unsafe { Self::new(NonNull::new_unchecked(base)) }
+    }
+
+    /// The base node, if that alone says what became of `key`: no delta does.
+    #[inline]
+    pub(super) fn past_deltas(self, key: K::Ref<'_>) -> Option<Self> {
+        if self.header().flags & (SLAB | LOOSE) != SLAB {
+            return None;
+        }
+        let base = self.home();
+        (!base.may_have_delta(key)).then_some(base)
     }
 
     #[inline]

@@ -7,11 +7,28 @@ use std::cmp::Ordering;
 use crossbeam_epoch::{self as epoch};
 
 use super::BwTree;
-use super::node::{Kind, NodeRef};
+use super::node::{Kind, NodeRef, Spot};
 use super::search::{At, Place};
 use super::variant::Variant;
 use crate::key::Key;
 use crate::{IndexError, LeafVersion, Lookup};
+
+/// What is wanted to be known of a key.
+trait Finding {
+    fn of(payload: Option<u64>, spot: Spot) -> Self;
+}
+
+impl Finding for Option<u64> {
+    fn of(payload: Option<u64>, _spot: Spot) -> Self {
+        payload
+    }
+}
+
+impl Finding for (Option<u64>, Spot) {
+    fn of(payload: Option<u64>, spot: Spot) -> Self {
+        (payload, spot)
+    }
+}
 
 impl<K: Key> NodeRef<'_, K> {
     /// The payload of a key in the range of this leaf, in the state that this head stands for.
@@ -21,19 +38,40 @@ impl<K: Key> NodeRef<'_, K> {
         if self.kind() == Kind::Base {
             return self.base_get(key);
         }
-        self.find_through_deltas(key)
+        if let Some(base) = self.past_deltas(key) {
+            return base.base_get(key);
+        }
+        self.find_through_deltas(key, Self::base_get)
+    }
+
+    /// The same, and where the key is among those of the base node, if that is known.
+    #[inline]
+    pub(super) fn find_spot(self, key: K::Ref<'_>) -> (Option<u64>, Spot) {
+        if self.kind() == Kind::Base {
+            return self.base_find(key);
+        }
+        if let Some(base) = self.past_deltas(key) {
+            return base.base_find(key);
+        }
+        self.find_through_deltas(key, Self::base_find)
     }
 
     #[inline(never)]
-    fn find_through_deltas(self, key: K::Ref<'_>) -> Option<u64> {
+    fn find_through_deltas<F: Finding>(
+        self,
+        key: K::Ref<'_>,
+        in_base: impl FnOnce(Self, K::Ref<'_>) -> F,
+    ) -> F {
         let mut node = self;
         loop {
             match node.kind() {
-                Kind::Base => return node.base_get(key),
+                Kind::Base => return in_base(node, key),
                 Kind::Put if K::cmp(node.key(), key) == Ordering::Equal => {
-                    return Some(node.payload());
+                    return F::of(Some(node.payload()), node.spot());
                 }
-                Kind::Delete if K::cmp(node.key(), key) == Ordering::Equal => return None,
+                Kind::Delete if K::cmp(node.key(), key) == Ordering::Equal => {
+                    return F::of(None, node.spot());
+                }
                 Kind::Merge if K::cmp(node.key(), key) != Ordering::Greater => {
                     node = node.merged();
                     continue;

@@ -17,7 +17,7 @@ use std::cmp::Ordering;
 use crossbeam_epoch::Guard;
 
 use super::BwTree;
-use super::hint::Way;
+use super::hint::{self, Way};
 use super::mapping::PageId;
 use super::node::{Kind, NodeRef};
 use super::variant::Variant;
@@ -281,6 +281,9 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                     self.counters.add(Event::Restart);
                     continue 'restart;
                 };
+                if V::SLAB && !P::LOOKS {
+                    hint::prefetch_slots::<K>(head);
+                }
                 if head.is_removed() {
                     self.help_removal(way.child, head, guard);
                     self.counters.add(Event::Restart);
@@ -307,7 +310,9 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                 }
                 way = head.way(point);
                 if P::LOOKS || head.level() > 1 {
-                    way.prefetch::<K>(head.base_hint());
+                    way.prefetch::<K, V>(head.base_hint());
+                } else {
+                    way.prefetch_slab::<V>(head.base_hint());
                 }
             }
         }

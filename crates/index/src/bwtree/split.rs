@@ -30,6 +30,7 @@ use super::inchain::Below;
 use super::mapping::PageId;
 use super::node::{BaseHeader, Change, Kind, NodeRef, OwnedNode};
 use super::search::{At, Place};
+use super::slots_of;
 use super::stamps::StampTable;
 use super::variant::Variant;
 use crate::LeafVersion;
@@ -136,6 +137,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             counter: self.mapping.first_counter(right),
             low: separator,
             high: head.high(),
+            slots: slots_of::<V>(level, &self.config),
         };
         self.mapping
             .fill(right, base::build(&right_header, right_entries));
@@ -147,6 +149,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             counter: head.counter() + 1,
             low: head.low(),
             high: Some(separator),
+            slots: slots_of::<V>(level, &self.config),
         };
         let left = base::build(&left_header, left_entries);
         let delta = OwnedNode::split::<V>(left, right, PageId::NONE);
@@ -260,6 +263,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             counter: 0,
             low: K::min(),
             high: None,
+            slots: 0,
         };
         let entries = [
             (K::min(), u64::from(id.0)),

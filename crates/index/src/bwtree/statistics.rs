@@ -82,7 +82,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
 
     pub(super) fn count_bytes(&self) -> usize {
         let mut bytes = self.mapping.bytes();
-        self.pages(|head| walk(head, &mut |node| bytes += node.bytes()));
+        self.pages(|head| walk(head, &mut |node| bytes += node.memory()));
         bytes
     }
 

@@ -11,7 +11,7 @@ use super::consolidate::{Resize, collect};
 use super::inchain::Below;
 use super::node::{Kind, NodeRef, OwnedNode};
 use super::search::{At, Place};
-use super::{Both, BwConfig, BwTree, InChain, Plain, SplitHead, Variant};
+use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
 use crate::contract::sound;
 use crate::key::Fixed8;
 use crate::{Lookup, OrderedIndex, PointIndex};
@@ -274,4 +274,5 @@ fn puts_are_counted_in_every_variant() {
     puts_are_counted_at_rest::<InChain>();
     puts_are_counted_at_rest::<SplitHead>();
     puts_are_counted_at_rest::<Both>();
+    puts_are_counted_at_rest::<OpenBw>();
 }

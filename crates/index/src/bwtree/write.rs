@@ -34,7 +34,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         let mut delta: Option<OwnedNode<K>> = None;
         loop {
             let (id, head) = (place.id, place.head);
-            let old = head.find(key);
+            let (old, spot) = head.find_spot(key);
             let (kind, payload) = match decide(old) {
                 Change::Put(payload) => (Kind::Put, payload),
                 Change::Delete if old.is_some() => (Kind::Delete, 0),
@@ -48,6 +48,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                 }
                 _ => OwnedNode::record::<V>(kind, key, payload, head),
             };
+            new.set_spot::<V>(spot);
             let (len, counter) = (head.len(), head.counter());
             match (kind, old) {
                 // Uncounted, the length may be too small already.

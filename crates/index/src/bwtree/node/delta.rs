@@ -7,12 +7,12 @@
 )]
 
 use std::mem::size_of;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::{
-    CHANGING, Change, ChangeBody, HIGH, Header, INHERITED, Kind, Link, NodeRef, OWNS_NEXT,
-    OwnedNode, UNCOUNTED, UPPER, Updates, Word,
+    CHANGING, Change, ChangeBody, HIGH, Header, INHERITED, Kind, LOOSE, Link, NodeRef, OWNS_NEXT,
+    OwnedNode, SLAB, Spot, UNCOUNTED, UPPER, Updates, Word, is_spotted,
 };
 use crate::bwtree::mapping::PageId;
 use crate::bwtree::variant::Variant;
@@ -42,10 +42,11 @@ impl<K: Key> OwnedNode<K> {
 
     /// A delta on top of `on`, with room for `body` bytes and then those of `own_key` and, if they are
     /// to be copied, of the upper fence and of `more`. The fence is copied; `at`, which is returned,
-    /// is where the next key goes, from the start of the area.
+    /// is where the next key goes, from the start of the area. If there is a `slot`, it is large enough.
     fn delta<V: Variant>(
         kind: Kind,
         on: NodeRef<'_, K>,
+        slot: Option<NonNull<Header<K>>>,
         body: usize,
         own_key: usize,
         more: usize,
@@ -55,14 +56,18 @@ impl<K: Key> OwnedNode<K> {
         let fence_bytes = fence.map_or(0, |high| K::tail(high).len());
         let copied = if copies::<V>() { more } else { 0 };
         let bytes = size_of::<Header<K>>() + body + fence_bytes + own_key + copied;
-        let mut node = Self::allocate(kind, bytes, |bytes| Header {
+        let header = |bytes| Header {
             kind,
             level: under.level,
             depth: next_number::<V>(under.depth),
             flags: under.flags & INHERITED,
             len: under.len,
             right: under.right,
-            bytes,
+            extent: if is_spotted::<K>(kind) {
+                Spot::UNKNOWN.word()
+            } else {
+                bytes
+            },
             counter: under.counter,
             high: under.high,
             key: under.key,
@@ -71,7 +76,15 @@ impl<K: Key> OwnedNode<K> {
             word: Word {
                 change: ptr::null(),
             },
-        });
+        };
+        let mut node = match slot {
+            Some(slot) => {
+                // SAFETY: ours alone (O1), large enough and aligned to a line.
+                unsafe { slot.write(header(bytes as u32)) };
+                Self(slot)
+            }
+            None => Self::allocate(kind, bytes, header),
+        };
         let mut at = body;
         if let Some(high) = fence {
             let high = node.keep(&mut at, high);
@@ -103,10 +116,19 @@ impl<K: Key> OwnedNode<K> {
         payload: u64,
         on: NodeRef<'_, K>,
     ) -> Self {
-        let (mut node, mut at) = Self::delta::<V>(kind, on, 0, K::tail(key).len(), 0);
+        let own_key = K::tail(key).len();
+        let slot = if V::SLAB {
+            on.home().take_slot(size_of::<Header<K>>() + own_key, key)
+        } else {
+            None
+        };
+        let (mut node, mut at) = Self::delta::<V>(kind, on, slot, 0, own_key, 0);
         let key = node.keep(&mut at, key);
         // SAFETY: `node` is ours alone (N1) and its header is initialised.
         let header = unsafe { node.0.as_mut() };
+        if V::SLAB {
+            header.flags |= if slot.is_some() { SLAB } else { LOOSE };
+        }
         header.key = key;
         header.word.payload = payload;
         node
@@ -123,11 +145,18 @@ impl<K: Key> OwnedNode<K> {
             // The fence may have changed, and with it the room for its bytes.
             return Self::record::<V>(self.as_ref().kind(), key, payload, on);
         }
+        // O2. Perhaps there is a slot now for one that had none.
+        if V::SLAB && !(self.as_ref().is_in_slab() && self.as_ref().home() == on.home()) {
+            return Self::record::<V>(self.as_ref().kind(), key, payload, on);
+        }
         let under = on.header();
         // SAFETY: `self` is ours alone (N1) and its header is initialised.
         let header = unsafe { self.0.as_mut() };
         header.depth = next_number::<V>(under.depth);
-        header.flags = under.flags & INHERITED;
+        header.flags = header.flags & SLAB | under.flags & INHERITED;
+        if is_spotted::<K>(header.kind) {
+            header.extent = Spot::UNKNOWN.word();
+        }
         header.right = under.right;
         header.high = under.high;
         header.next = Link::new(below::<K, V>(on).as_ptr());
@@ -142,6 +171,15 @@ impl<K: Key> OwnedNode<K> {
         let header = unsafe { self.0.as_mut() };
         header.len = len as u32;
         header.counter = counter;
+    }
+
+    /// Says where the key is in the base node. For who has looked, in the state this delta lies on.
+    pub(in crate::bwtree) fn set_spot<V: Variant>(&mut self, spot: Spot) {
+        // A chain that is cut has another base node then.
+        if !V::IN_CHAIN && is_spotted::<K>(self.as_ref().kind()) {
+            // SAFETY: `self` is ours alone (N1) and its header is initialised.
+            unsafe { self.0.as_mut().extent = spot.word() };
+        }
     }
 
     /// Says that nobody looked whether this delta adds a key (N6).
@@ -167,7 +205,7 @@ impl<K: Key> OwnedNode<K> {
         let bounds = [Some(change.lower), change.upper];
         let more = bounds.iter().flatten().map(|key| K::tail(*key).len()).sum();
         let body = size_of::<ChangeBody<K>>();
-        let (mut node, mut at) = Self::delta::<V>(kind, on, body, key_bytes, more);
+        let (mut node, mut at) = Self::delta::<V>(kind, on, None, body, key_bytes, more);
         let mut raw = |key: K::Ref<'_>, copy: bool| {
             if copy {
                 node.keep(&mut at, key)
@@ -306,7 +344,7 @@ impl<K: Key> OwnedNode<K> {
         // joins this one (N3).
         let header = unsafe { node.0.as_mut() };
         header.depth = next_number::<V>(header.depth.saturating_add(from.depth));
-        header.flags = (header.flags & !(HIGH | UPPER)) | from.flags & (HIGH | UNCOUNTED);
+        header.flags = (header.flags & !(HIGH | UPPER)) | from.flags & (HIGH | UNCOUNTED) | LOOSE;
         header.high = high;
         header.right = from.right;
         header.len += from.len;
