@@ -6,11 +6,21 @@ use loom::thread;
 use namiki_platform::model::explore;
 
 use super::{ArtConfig, FixedArtTree};
-use crate::{InsertOutcome, Lookup, PointIndex};
+use crate::{IndexError, InsertOutcome, Lookup, OrderedIndex, PointIndex};
 
 /// Makes a tree with `prepare`, then runs `change` beside `look`, a look-up of a key that is there
 /// throughout.
 fn check(prepare: fn(&FixedArtTree), change: fn(&FixedArtTree), look: fn(&FixedArtTree)) {
+    check_beside(prepare, change, look, look);
+}
+
+/// Makes a tree with `prepare`, then runs `change` beside `work`, and then `look`.
+fn check_beside(
+    prepare: fn(&FixedArtTree),
+    change: fn(&FixedArtTree),
+    work: fn(&FixedArtTree),
+    look: fn(&FixedArtTree),
+) {
     explore(2, move || {
         let tree = FixedArtTree::new(ArtConfig::tiny());
         prepare(&tree);
@@ -19,7 +29,7 @@ fn check(prepare: fn(&FixedArtTree), change: fn(&FixedArtTree), look: fn(&FixedA
             let tree = Arc::clone(&tree);
             move || change(&tree)
         });
-        look(&tree);
+        work(&tree);
         changer.join().unwrap();
         look(&tree);
     });
@@ -88,5 +98,50 @@ fn a_reader_finds_its_key_while_a_node_goes() {
             assert_eq!(tree.statistics().inner_nodes, 0);
         },
         |tree| is_there(tree, key(1, 6)),
+    );
+}
+
+/// A leaf is merged into the one left of it while a key is inserted there.
+#[test]
+fn an_insert_into_the_neighbour_outlives_a_merge() {
+    check_beside(
+        |tree| {
+            (1..=6).for_each(|byte| insert(tree, key(1, byte)));
+            delete(tree, key(1, 3));
+            delete(tree, key(1, 4));
+        },
+        |tree| delete(tree, key(1, 5)),
+        |tree| insert(tree, key(1, 0)),
+        |tree| is_there(tree, key(1, 0)),
+    );
+}
+
+/// A tree is loaded while a key is inserted: one of the two comes first.
+#[test]
+fn an_insert_outlives_a_load() {
+    check_beside(
+        |_| (),
+        |tree| {
+            let sorted = [1, 2].map(|byte| (key(byte, 0).to_be_bytes(), !key(byte, 0)));
+            let loaded = tree.bulk_load(sorted);
+            assert!(matches!(loaded, Ok(2) | Err(IndexError::NotEmpty)));
+        },
+        |tree| insert(tree, key(3, 0)),
+        |tree| is_there(tree, key(3, 0)),
+    );
+}
+
+/// Two threads insert the same key, for which a leaf has to be split.
+#[test]
+fn a_key_is_inserted_once_into_a_full_leaf() {
+    let once = |tree: &FixedArtTree| {
+        let inserted = tree.insert(&key(1, 5).to_be_bytes(), !key(1, 5));
+        assert!(inserted.is_ok());
+    };
+    check_beside(
+        |tree| (1..=4).for_each(|byte| insert(tree, key(1, byte))),
+        once,
+        once,
+        |tree| assert_eq!(tree.len(), 5),
     );
 }
