@@ -10,10 +10,11 @@ use crossbeam_epoch::{self as epoch, Guard};
 
 use super::ArtTree;
 use super::node::Link;
-use super::path::{ArtKey, Progress, Target};
+use super::path::{ArtKey, Progress};
 use super::search::{At, Next, Reached};
 use crate::Lookup;
 use crate::batch::LANES;
+use crate::scan::Target;
 
 /// Where a lookup is on its way.
 enum Stage<'g, K> {

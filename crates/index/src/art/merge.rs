@@ -14,10 +14,11 @@ use super::ArtTree;
 use super::inner::{self, Child};
 use super::kind::Kind;
 use super::node::LeafRef;
-use super::path::{ArtKey, BEFORE, BEHIND, Progress, Target};
+use super::path::{ArtKey, BEFORE, BEHIND, Progress};
 use super::search::{At, Next, Reached, Step};
 use super::split::lock_all;
 use crate::counters::Event;
+use crate::scan::Target;
 
 /// What an attempt came to.
 enum Attempt {

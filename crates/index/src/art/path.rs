@@ -4,30 +4,12 @@ use std::cmp::Ordering;
 
 use super::node::NodeRef;
 use crate::key::{Fixed8, Key, Variable};
+use crate::scan::Target;
 
 /// The rank of a key that is less than everything below a node but its first child.
 pub(super) const BEFORE: i32 = -1;
 /// The rank of a key that is greater than everything below a node but its last child.
 pub(super) const BEHIND: i32 = 255;
-
-/// What is sought.
-#[derive(Debug)]
-pub(super) enum Target<'k, K: Key> {
-    /// The leaf that covers a key.
-    At(K::Ref<'k>),
-    /// The leaf that covers the keys just below a key that is not the smallest.
-    Below(K::Ref<'k>),
-    /// The last leaf.
-    Last,
-}
-
-impl<K: Key> Clone for Target<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Key> Copy for Target<'_, K> {}
 
 /// How far the target is known to follow the path, on its way down.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,8 +5,9 @@
 use crossbeam_epoch as epoch;
 
 use super::ArtTree;
-use super::path::{ArtKey, Target};
+use super::path::ArtKey;
 use super::search::Reached;
+use crate::scan::Target;
 use crate::{IndexError, Lookup};
 
 impl<K: ArtKey> ArtTree<K> {

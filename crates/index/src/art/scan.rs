@@ -16,9 +16,10 @@ use crossbeam_epoch as epoch;
 use super::ArtTree;
 use super::leaf::Item;
 use super::node::NodeRef;
-use super::path::{ArtKey, Target};
+use super::path::ArtKey;
 use super::search::{Step, Trace};
 use crate::range::{after_start, before_end, parse_bound};
+use crate::scan::Target;
 use crate::{Direction, IndexError, LeafVersion, ScanItem, ScanRange};
 
 /// Leaves visited under one pin.

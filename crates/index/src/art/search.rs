@@ -7,8 +7,9 @@ use crossbeam_epoch::Guard;
 
 use super::ArtTree;
 use super::node::{Below, LeafRef, Link, NodeRef};
-use super::path::{ArtKey, BEFORE, Progress, Target};
+use super::path::{ArtKey, BEFORE, Progress};
 use crate::counters::Event;
+use crate::scan::Target;
 use crate::sync::wait;
 
 /// An inner node on a way down.

@@ -28,10 +28,11 @@ use super::kind::Kind;
 use super::leaf::Item;
 use super::lock::Locked;
 use super::node::{LeafRef, NodeRef};
-use super::path::{ArtKey, BEFORE, Target, shared_bytes};
+use super::path::{ArtKey, BEFORE, shared_bytes};
 use super::record::Record;
 use super::search::{Reached, Step};
 use crate::counters::Event;
+use crate::scan::Target;
 use crate::{IndexError, Inserted};
 
 /// Bytes of an eight-byte key that all keys of a block share.

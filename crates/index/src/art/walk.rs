@@ -7,10 +7,11 @@ use crossbeam_epoch as epoch;
 
 use super::ArtTree;
 use super::node::{LeafRef, NodeRef};
-use super::path::{ArtKey, BEFORE, Target};
+use super::path::{ArtKey, BEFORE};
 use super::scan::{Fences, LEAVES_PER_PIN};
 use super::search::Step;
 use crate::Statistics;
+use crate::scan::Target;
 
 /// A node that a walk comes to.
 enum Visited<'g, K> {

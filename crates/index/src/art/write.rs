@@ -8,9 +8,10 @@
 use crossbeam_epoch::{self as epoch, Guard};
 
 use super::ArtTree;
-use super::path::{ArtKey, Target};
+use super::path::ArtKey;
 use super::search::Reached;
 use crate::counters::Event;
+use crate::scan::Target;
 use crate::{Change, Changed, IndexError, Inserted};
 
 impl<K: ArtKey> ArtTree<K> {
