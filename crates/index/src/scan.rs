@@ -21,7 +21,7 @@ use crate::range::{before_end, parse_bound};
 use crate::{Direction, IndexError, ScanItem, ScanRange};
 
 /// Leaves visited under one pin.
-const LEAVES_PER_PIN: usize = 64;
+pub(crate) const LEAVES_PER_PIN: usize = 64;
 
 /// Where a search goes.
 #[derive(Debug)]
@@ -96,11 +96,7 @@ pub(crate) fn scan<K: Key, T: Fenced<K>>(
     range: ScanRange<'_>,
     mut visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
 ) -> Result<(), IndexError> {
-    let whole = Part {
-        from: parse_bound::<K>(range.start)?,
-        to: parse_bound::<K>(range.end)?,
-        direction: range.direction,
-    };
+    let whole = Part::whole(range)?;
     // Where to go on after a re-pin: the fence the last leaf ended at.
     let mut resume: Option<Vec<u8>> = None;
     loop {
@@ -153,9 +149,18 @@ fn scan_some<K: Key, T: Fenced<K>>(
     ControlFlow::Break(())
 }
 
-impl<K: Key> Part<'_, K> {
+impl<'r, K: Key> Part<'r, K> {
+    /// All of a range.
+    pub(crate) fn whole(range: ScanRange<'r>) -> Result<Self, IndexError> {
+        Ok(Self {
+            from: parse_bound::<K>(range.start)?,
+            to: parse_bound::<K>(range.end)?,
+            direction: range.direction,
+        })
+    }
+
     /// Where a scan begins, or goes on at a fence.
-    fn target<'k>(&'k self, fence: Option<K::Ref<'k>>) -> Target<'k, K> {
+    pub(crate) fn target<'k>(&'k self, fence: Option<K::Ref<'k>>) -> Target<'k, K> {
         let first = match self.direction {
             Direction::Forward => self.from,
             Direction::Backward => self.to,
@@ -170,7 +175,7 @@ impl<K: Key> Part<'_, K> {
     }
 
     /// What is left of the range behind a fence that was reached.
-    fn behind<'k>(&'k self, fence: Option<K::Ref<'k>>) -> Part<'k, K> {
+    pub(crate) fn behind<'k>(&'k self, fence: Option<K::Ref<'k>>) -> Part<'k, K> {
         let (mut from, mut to) = (
             self.from.map(|key| K::shorten(key)),
             self.to.map(|key| K::shorten(key)),
@@ -189,7 +194,7 @@ impl<K: Key> Part<'_, K> {
 
     /// Whether something of the range is left behind a fence. A leaf that begins at the start, even an
     /// excluded one, is the last of a scan backward.
-    fn goes_beyond(&self, fence: K::Ref<'_>) -> bool {
+    pub(crate) fn goes_beyond(&self, fence: K::Ref<'_>) -> bool {
         match (self.direction, self.from) {
             (Direction::Forward, _) => before_end::<K>(self.to.map(|key| K::shorten(key)), fence),
             (Direction::Backward, Bound::Unbounded) => true,

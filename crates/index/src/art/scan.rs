@@ -9,7 +9,7 @@
 //! While it shows records a scan holds no lock, but it is pinned, as the bytes of keys are read in place;
 //! after some leaves it pins anew.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
 use crossbeam_epoch as epoch;
 
@@ -18,12 +18,9 @@ use super::leaf::Item;
 use super::node::NodeRef;
 use super::path::ArtKey;
 use super::search::{Step, Trace};
-use crate::range::{after_start, before_end, parse_bound};
-use crate::scan::Target;
+use crate::range::{after_start, before_end};
+use crate::scan::{LEAVES_PER_PIN, Part, Target};
 use crate::{Direction, IndexError, LeafVersion, ScanItem, ScanRange};
-
-/// Leaves visited under one pin.
-pub(super) const LEAVES_PER_PIN: usize = 64;
 
 /// The bounds of the leaf at the end of a way, as far as they are known: node and byte.
 pub(super) struct Fences<'g, K> {
@@ -65,7 +62,7 @@ impl<K: ArtKey> ArtTree<K> {
         range: ScanRange<'_>,
         mut visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        let (start, end) = (parse_bound::<K>(range.start)?, parse_bound::<K>(range.end)?);
+        let whole = Part::<K>::whole(range)?;
         let forward = range.direction == Direction::Forward;
         // The fence that the last leaf ended at.
         let mut resume: Option<Vec<u8>> = None;
@@ -73,24 +70,18 @@ impl<K: ArtKey> ArtTree<K> {
             let guard = &epoch::pin();
             let mut items = Vec::new();
             for _ in 0..LEAVES_PER_PIN {
-                let start = start.map(|key| K::shorten(key));
-                let end = end.map(|key| K::shorten(key));
                 let fence = resume.as_deref().map(K::parse).transpose()?;
                 // The leaf may reach back over the fence, if it was merged meanwhile.
-                let (target, from, to) = match (forward, fence) {
-                    (true, Some(fence)) => (Target::At(fence), Bound::Included(fence), end),
-                    (false, Some(fence)) => (Target::Below(fence), start, Bound::Excluded(fence)),
-                    (_, None) => (first_target(start, end, forward), start, end),
-                };
-                let (version, next) =
-                    self.copy_leaf(target, (from, to), forward, &mut items, guard);
+                let part = whole.behind(fence);
+                let target = whole.target(fence);
+                let (version, next) = self.copy_leaf(target, &part, &mut items, guard);
                 if visit(ScanItem::Leaf(version)).is_break() {
                     return Ok(());
                 }
                 let mut show = |item: &Item<'_, K>| {
                     let key = K::shorten(item.key);
-                    let inside = after_start::<K>(from.map(|from| K::shorten(from)), key)
-                        && before_end::<K>(to.map(|to| K::shorten(to)), key);
+                    let inside = after_start::<K>(part.from.map(|from| K::shorten(from)), key)
+                        && before_end::<K>(part.to.map(|to| K::shorten(to)), key);
                     if !inside {
                         return ControlFlow::Continue(());
                     }
@@ -104,7 +95,7 @@ impl<K: ArtKey> ArtTree<K> {
                 let (ControlFlow::Continue(()), Some(next)) = (shown, next) else {
                     return Ok(());
                 };
-                if is_past::<K>(K::parse(&next)?, start, end, range.direction) {
+                if !whole.goes_beyond(K::parse(&next)?) {
                     return Ok(());
                 }
                 resume = Some(next);
@@ -117,11 +108,11 @@ impl<K: ArtKey> ArtTree<K> {
     fn copy_leaf<'g>(
         &'g self,
         target: Target<'_, K>,
-        (from, to): (Bound<K::Ref<'_>>, Bound<K::Ref<'_>>),
-        forward: bool,
+        part: &Part<'_, K>,
         items: &mut Vec<Item<'g, K>>,
         guard: &'g epoch::Guard,
     ) -> (LeafVersion, Option<Vec<u8>>) {
+        let forward = part.direction == Direction::Forward;
         let mut fences = Fences::default();
         let mut turn = 0;
         loop {
@@ -134,8 +125,8 @@ impl<K: ArtKey> ArtTree<K> {
             items.clear();
             let leaf = reached.leaf;
             let places = leaf.places(
-                from.map(|from| K::shorten(from)),
-                to.map(|to| K::shorten(to)),
+                part.from.map(|from| K::shorten(from)),
+                part.to.map(|to| K::shorten(to)),
             );
             leaf.items(places, items);
             let version = leaf.mark().version();
@@ -144,38 +135,5 @@ impl<K: ArtKey> ArtTree<K> {
             }
             self.restart(&mut turn);
         }
-    }
-}
-
-/// Where a scan begins.
-fn first_target<'k, K: ArtKey>(
-    start: Bound<K::Ref<'k>>,
-    end: Bound<K::Ref<'k>>,
-    forward: bool,
-) -> Target<'k, K> {
-    match (forward, start, end) {
-        (true, Bound::Included(key) | Bound::Excluded(key), _)
-        | (false, _, Bound::Included(key) | Bound::Excluded(key)) => Target::At(key),
-        (true, Bound::Unbounded, _) => Target::At(K::min()),
-        (false, _, Bound::Unbounded) => Target::Last,
-    }
-}
-
-/// Whether nothing of a range is left behind a fence. A leaf that begins at the start, even an excluded
-/// one, is the last of a scan backward.
-fn is_past<K: ArtKey>(
-    fence: K::Ref<'_>,
-    start: Bound<K::Ref<'_>>,
-    end: Bound<K::Ref<'_>>,
-    direction: Direction,
-) -> bool {
-    match direction {
-        Direction::Forward => !before_end::<K>(end.map(|end| K::shorten(end)), fence),
-        Direction::Backward => match start {
-            Bound::Unbounded => false,
-            Bound::Included(start) | Bound::Excluded(start) => {
-                K::cmp(fence, K::shorten(start)).is_le()
-            }
-        },
     }
 }

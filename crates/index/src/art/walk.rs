@@ -8,10 +8,10 @@ use crossbeam_epoch as epoch;
 use super::ArtTree;
 use super::node::{LeafRef, NodeRef};
 use super::path::{ArtKey, BEFORE};
-use super::scan::{Fences, LEAVES_PER_PIN};
+use super::scan::Fences;
 use super::search::Step;
 use crate::Statistics;
-use crate::scan::Target;
+use crate::scan::{LEAVES_PER_PIN, Target};
 
 /// A node that a walk comes to.
 enum Visited<'g, K> {

@@ -22,11 +22,9 @@ use super::BlinkTree;
 use super::descend::Way;
 use super::node::{Entry, NodeRef};
 use crate::key::Key;
-use crate::range::{after_start, before_end, parse_bound};
+use crate::range::{after_start, before_end};
+use crate::scan::{LEAVES_PER_PIN, Part};
 use crate::{Direction, IndexError, LeafVersion, ScanItem, ScanRange};
-
-/// Leaves visited under one pin.
-const LEAVES_PER_PIN: usize = 64;
 
 /// What was copied of a leaf at one instant, beside the entries.
 struct Copied<'g, K: Key> {
@@ -41,19 +39,15 @@ impl<K: Key> BlinkTree<K> {
         range: ScanRange<'_>,
         mut visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        let (start, end) = (parse_bound::<K>(range.start)?, parse_bound::<K>(range.end)?);
+        let whole = Part::whole(range)?;
         let mut entries = Vec::with_capacity(self.config.leaf_max);
         // Where to go on after a re-pin: the fence the last leaf ended at.
         let mut resume: Option<Vec<u8>> = None;
         loop {
             let fence = resume.as_deref().map(K::parse).transpose()?;
             let flow = match range.direction {
-                Direction::Forward => {
-                    self.scan_forward(start, end, fence, &mut entries, &mut visit)
-                }
-                Direction::Backward => {
-                    self.scan_backward(start, end, fence, &mut entries, &mut visit)
-                }
+                Direction::Forward => self.scan_forward(&whole, fence, &mut entries, &mut visit),
+                Direction::Backward => self.scan_backward(&whole, fence, &mut entries, &mut visit),
             };
             match flow {
                 ControlFlow::Break(()) => return Ok(()),
@@ -65,27 +59,26 @@ impl<K: Key> BlinkTree<K> {
     /// Visits some leaves from `fence` (or `start`) on. Continues with the next fence.
     fn scan_forward(
         &self,
-        start: Bound<K::Ref<'_>>,
-        end: Bound<K::Ref<'_>>,
+        whole: &Part<'_, K>,
         fence: Option<K::Ref<'_>>,
         entries: &mut Vec<Entry>,
         visit: &mut impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<(), Vec<u8>> {
         let guard = &epoch::pin();
-        let mut at = match (fence, start) {
+        let mut at = match (fence, whole.from) {
             (Some(fence), _) => K::shorten(fence),
             (None, Bound::Included(key) | Bound::Excluded(key)) => K::shorten(key),
             (None, Bound::Unbounded) => K::min(),
         };
         let mut from = match fence {
             Some(fence) => Bound::Included(K::shorten(fence)),
-            None => start.map(|key| K::shorten(key)),
+            None => whole.from.map(|key| K::shorten(key)),
         };
         let mut way = self.descend::<false>(0, at, guard);
         way.prefetch_tail(self.nodes.room(0));
-        let mut asked = way.prefetch_next(end, self.nodes.room(0));
+        let mut asked = way.prefetch_next(whole.to, self.nodes.room(0));
         for turn in 1.. {
-            let copied = self.copy::<false>(&mut way, at, from, end, entries);
+            let copied = self.copy::<false>(&mut way, at, from, whole.to, entries);
             if let Some((right, _)) = copied.right
                 && asked.take() != Some(right)
             {
@@ -97,7 +90,7 @@ impl<K: Key> BlinkTree<K> {
             let Some((right, high)) = copied.right else {
                 return ControlFlow::Break(());
             };
-            if !before_end::<K>(end, high) {
+            if !whole.goes_beyond(high) {
                 return ControlFlow::Break(());
             }
             if turn == LEAVES_PER_PIN {
@@ -113,8 +106,7 @@ impl<K: Key> BlinkTree<K> {
     /// Visits some leaves from below `fence` (or `end`) on. Continues with the next fence.
     fn scan_backward(
         &self,
-        start: Bound<K::Ref<'_>>,
-        end: Bound<K::Ref<'_>>,
+        whole: &Part<'_, K>,
         fence: Option<K::Ref<'_>>,
         entries: &mut Vec<Entry>,
         visit: &mut impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
@@ -122,32 +114,25 @@ impl<K: Key> BlinkTree<K> {
         let guard = &epoch::pin();
         let mut to = match fence {
             Some(fence) => Bound::Excluded(K::shorten(fence)),
-            None => end.map(|key| K::shorten(key)),
+            None => whole.to.map(|key| K::shorten(key)),
         };
-        let mut copied = match (fence, end) {
+        let mut copied = match (fence, whole.to) {
             (Some(fence), _) => {
                 let mut way = self.descend::<true>(0, fence, guard);
-                self.copy::<true>(&mut way, fence, start, to, entries)
+                self.copy::<true>(&mut way, fence, whole.from, to, entries)
             }
             (None, Bound::Included(key) | Bound::Excluded(key)) => {
                 let mut way = self.descend::<false>(0, key, guard);
-                self.copy::<false>(&mut way, key, start, to, entries)
+                self.copy::<false>(&mut way, key, whole.from, to, entries)
             }
-            (None, Bound::Unbounded) => self.copy_last(start, entries, guard),
+            (None, Bound::Unbounded) => self.copy_last(whole.from, entries, guard),
         };
         for turn in 1.. {
             visit(ScanItem::Leaf(copied.version))?;
             show(copied.leaf, entries.iter().rev(), visit)?;
             let low = copied.leaf.low();
-            // The leftmost leaf has the smallest key as its lower fence, and no other has. A leaf
-            // that begins at an excluded start holds nothing more than the leaf itself.
-            let at_start = match start {
-                Bound::Unbounded => false,
-                Bound::Included(start) | Bound::Excluded(start) => {
-                    K::cmp(low, start) != Ordering::Greater
-                }
-            };
-            if at_start || K::cmp(low, K::min()) == Ordering::Equal {
+            // The leftmost leaf has the smallest key as its lower fence, and no other has.
+            if !whole.goes_beyond(low) || K::cmp(low, K::min()) == Ordering::Equal {
                 return ControlFlow::Break(());
             }
             if turn == LEAVES_PER_PIN {
@@ -155,7 +140,7 @@ impl<K: Key> BlinkTree<K> {
             }
             to = Bound::Excluded(low);
             let mut way = self.descend::<true>(0, low, guard);
-            copied = self.copy::<true>(&mut way, low, start, to, entries);
+            copied = self.copy::<true>(&mut way, low, whole.from, to, entries);
         }
         ControlFlow::Break(())
     }

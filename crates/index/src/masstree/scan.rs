@@ -36,10 +36,8 @@ use super::node::Kind;
 use super::slices::{Cut, LINK, LONG, SLICE, Slicing};
 use super::version::Seen;
 use crate::range::parse_bound;
+use crate::scan::LEAVES_PER_PIN;
 use crate::{Direction, IndexError, LeafVersion, ScanItem, ScanRange};
-
-/// Leaves visited under one pin.
-const LEAVES_PER_PIN: usize = 64;
 
 /// Where a run starts. Backward: what is left lies below.
 #[derive(Debug, Clone)]
