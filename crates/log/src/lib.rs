@@ -19,7 +19,8 @@ mod format;
 mod horizon;
 mod info;
 mod log;
-#[cfg(all(test, loom))]
+#[cfg(test)]
+#[cfg(loom)]
 mod model;
 mod place;
 mod read;

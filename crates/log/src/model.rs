@@ -322,7 +322,7 @@ fn a_full_group_of_a_single_log_is_hardened_when_its_last_append_returns() {
 
 fn append_to_groups_of_two(world: &World) {
     let ticket = world.append(0, 8).unwrap();
-    if ticket.number % 2 == 0 {
+    if ticket.number.is_multiple_of(2) {
         assert!(world.log.stream(WorkerId(0)).is_hardened(ticket));
         assert!(world.disk.holds(ticket.lsn.0 - 1) && world.disk.holds(ticket.lsn.0));
     }

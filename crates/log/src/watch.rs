@@ -97,7 +97,10 @@ impl Watchers {
         fence(Ordering::SeqCst);
         if self.is_anybody.load(Ordering::Relaxed) {
             // Release pairs with the acquire in `Waking`: whoever takes this over finds all those in
-            // the list whom we would have found.
+            // the list whom we would have found. Without it he might be said to have emptied the list
+            // before they entered it, and to have had this value from our later store. No processor
+            // stores before it knows a condition, and loom lets nobody load what is stored later, so
+            // no model fails; the language alone would allow it.
             self.to_wake.store(true, Ordering::Release);
         }
     }

@@ -54,7 +54,18 @@ pub fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
 pub struct Watched<A> {
     atomic: A,
     watch: atomic::AtomicBool,
+    number: u64,
 }
+
+impl<A> Watched<A> {
+    /// Larger than that of every atomic made before. Where production code goes by addresses, which differ
+    /// from run to run, a model goes by these: its runs must be alike.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+static MADE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 impl<A> Deref for Watched<A> {
     type Target = A;
@@ -78,6 +89,7 @@ macro_rules! watched {
                 Self {
                     atomic: atomic::$name::new(value),
                     watch: atomic::AtomicBool::new(false),
+                    number: MADE.fetch_add(1, Ordering::Relaxed),
                 }
             }
         }

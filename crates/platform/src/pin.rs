@@ -1,4 +1,4 @@
-//! Which processors there are, and keeping a thread on one.
+//! Which processors there are, and keeping a thread on some of them.
 //!
 //! Two busy threads that are not pinned sometimes share a processor while another is idle, which
 //! ruins a measurement.
@@ -22,19 +22,21 @@ pub fn available() -> io::Result<Vec<Cpu>> {
     Ok(allowed.map(Cpu).collect())
 }
 
-/// Keeps the calling thread on `cpu` from now on.
+/// Keeps the calling thread, and all that it will start, on these processors from now on.
 ///
 /// # Errors
-/// `InvalidInput` if there is no such processor or the process may not use it.
-pub fn pin_current(cpu: Cpu) -> io::Result<()> {
-    if cpu.0 >= CpuSet::MAX_CPU {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("there is no processor {}", cpu.0),
-        ));
-    }
+/// `InvalidInput` if one of them cannot exist, or the process may use none.
+pub fn pin_current(cpus: &[Cpu]) -> io::Result<()> {
     let mut set = CpuSet::new();
-    set.set(cpu.0);
+    for cpu in cpus {
+        if cpu.0 >= CpuSet::MAX_CPU {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("there is no processor {}", cpu.0),
+            ));
+        }
+        set.set(cpu.0);
+    }
     Ok(sched_setaffinity(None, &set)?)
 }
 
@@ -42,18 +44,24 @@ pub fn pin_current(cpu: Cpu) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_pinned_thread_may_run_on_its_processor_only() {
-        // In a thread of its own, so that the test's is not pinned.
-        std::thread::spawn(|| {
-            let all = available().unwrap();
-            assert!(!all.is_empty());
-            let last = all[all.len() - 1];
-            pin_current(last).unwrap();
-            assert_eq!(available().unwrap(), [last]);
+    /// Runs in a thread of its own, so that the test's is not pinned.
+    fn pinned_to(cpus: &[Cpu]) -> io::Result<Vec<Cpu>> {
+        std::thread::scope(|scope| {
+            let pinned = scope.spawn(|| {
+                pin_current(cpus)?;
+                std::thread::scope(|scope| scope.spawn(available).join().unwrap())
+            });
+            pinned.join().unwrap()
         })
-        .join()
-        .unwrap();
+    }
+
+    #[test]
+    fn a_pinned_thread_and_those_it_starts_may_run_on_its_processors_only() {
+        let all = available().unwrap();
+        let last = &all[all.len() - 1..];
+        assert_eq!(pinned_to(last).unwrap(), last);
+        assert_eq!(pinned_to(&all).unwrap(), all);
+        assert_eq!(available().unwrap(), all);
     }
 
     #[test]
@@ -62,8 +70,10 @@ mod tests {
             if available().unwrap().contains(&Cpu(cpu)) {
                 continue;
             }
-            let error = pin_current(Cpu(cpu)).unwrap_err();
+            let error = pinned_to(&[Cpu(cpu)]).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         }
+        let none = pinned_to(&[]).unwrap_err();
+        assert_eq!(none.kind(), io::ErrorKind::InvalidInput);
     }
 }
