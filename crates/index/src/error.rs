@@ -40,7 +40,8 @@ pub enum IndexError {
     /// A bulk load needs an empty index and this one has, or had meanwhile, content.
     #[error("bulk load into an index that is not empty")]
     NotEmpty,
-    /// A bulk load needs more nodes than the index can number.
+    /// An insert or a bulk load needs more nodes than the index can number. Nothing was inserted; what is there
+    /// can be read, changed and deleted.
     #[error("the index has used all of its page numbers")]
     OutOfPages,
 }

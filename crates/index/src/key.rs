@@ -17,6 +17,7 @@
 
 use std::cmp::Ordering;
 use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::slice;
 
 use crate::IndexError;
@@ -74,6 +75,33 @@ pub trait Key: sealed::Sealed + Sized + Send + Sync + 'static {
     /// # Safety
     /// The bytes `raw` was made from are alive and unchanged throughout `'a`.
     unsafe fn from_raw<'a>(raw: Self::Raw) -> Self::Ref<'a>;
+}
+
+/// A key and its bytes.
+#[derive(Debug)]
+pub(crate) struct OwnedKey<K> {
+    head: u64,
+    tail: Vec<u8>,
+    kind: PhantomData<K>,
+}
+
+impl<K: Key> OwnedKey<K> {
+    pub(crate) fn new(key: K::Ref<'_>) -> Self {
+        Self::from_parts(K::head(key, 0), K::tail(key).to_vec())
+    }
+
+    /// As [`Key::from_parts`].
+    pub(crate) const fn from_parts(head: u64, tail: Vec<u8>) -> Self {
+        Self {
+            head,
+            tail,
+            kind: PhantomData,
+        }
+    }
+
+    pub(crate) fn get(&self) -> K::Ref<'_> {
+        K::from_parts(self.head, &self.tail)
+    }
 }
 
 /// Keys of exactly eight bytes.

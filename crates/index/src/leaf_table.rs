@@ -79,7 +79,6 @@ impl LeafMark {
         // One writer at a time, so no read-modify-write. `SeqCst`: before the read of the rts.
         let next = self.counter.load(Ordering::Relaxed) + 1;
         self.counter.store(next, Ordering::SeqCst);
-        total_order();
     }
 }
 
@@ -162,12 +161,10 @@ impl LeafTable {
     /// `gone`, which nobody must find in it any longer: nobody can rely on `gone` from here on.
     pub(crate) fn merge(&self, gone: &LeafMark, into: &LeafMark) {
         let last = gone.counter.swap(DEAD, Ordering::SeqCst);
-        total_order();
         self.inherit(gone, into);
         let into_last = into.counter.load(Ordering::Relaxed);
         into.counter
             .store(into_last.max(last) + 1, Ordering::SeqCst);
-        total_order();
         self.forget(gone, last + 1);
     }
 

@@ -25,10 +25,12 @@ pub mod blink;
 mod both;
 pub mod bwtree;
 pub mod bztree;
+mod census;
 mod choice;
 #[doc(hidden)]
 pub mod contract;
 mod counters;
+mod defer;
 mod error;
 mod forward;
 mod growing;
@@ -36,6 +38,9 @@ pub mod hash;
 pub mod key;
 mod leaf_table;
 mod lines;
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_beside;
 pub mod masstree;
 mod memory;
 mod mwcas;

@@ -16,7 +16,7 @@ use std::ops::{Bound, ControlFlow};
 
 use crossbeam_epoch::{self as epoch, Guard};
 
-use crate::key::Key;
+use crate::key::{Key, OwnedKey};
 use crate::range::{before_end, parse_bound};
 use crate::{Direction, IndexError, ScanItem, ScanRange};
 
@@ -58,7 +58,7 @@ pub(crate) trait Fenced<K: Key> {
 
     /// Finds a leaf, of which a part will be shown.
     fn find<'g>(
-        &self,
+        &'g self,
         target: Target<'_, K>,
         part: &Part<'_, K>,
         buffer: &mut Self::Buffer<'g>,
@@ -67,7 +67,7 @@ pub(crate) trait Fenced<K: Key> {
 
     /// Finds the leaf at the high fence of another.
     fn find_right<'g>(
-        &self,
+        &'g self,
         _left: &Self::Leaf<'g>,
         high: K::Ref<'_>,
         part: &Part<'_, K>,
@@ -77,7 +77,8 @@ pub(crate) trait Fenced<K: Key> {
         self.find(Target::At(high), part, buffer, guard)
     }
 
-    /// The high fence, or in a scan backward the low one. `None`: the leaf has no neighbour there.
+    /// The high fence, or in a scan backward the low one; only the one that lies in the direction of the
+    /// part it was found for is asked for. `None`: the leaf has no neighbour there.
     fn fence<'a>(leaf: &'a Self::Leaf<'_>, direction: Direction) -> Option<K::Ref<'a>>;
 
     /// Reports the leaf that was found last, and those of its entries that are in the part.
@@ -98,9 +99,9 @@ pub(crate) fn scan<K: Key, T: Fenced<K>>(
 ) -> Result<(), IndexError> {
     let whole = Part::whole(range)?;
     // Where to go on after a re-pin: the fence the last leaf ended at.
-    let mut resume: Option<Vec<u8>> = None;
+    let mut resume: Option<OwnedKey<K>> = None;
     loop {
-        let fence = resume.as_deref().map(K::parse).transpose()?;
+        let fence = resume.as_ref().map(OwnedKey::get);
         match scan_some(tree, &whole, fence, &mut visit) {
             ControlFlow::Break(()) => return Ok(()),
             ControlFlow::Continue(fence) => resume = Some(fence),
@@ -114,7 +115,7 @@ fn scan_some<K: Key, T: Fenced<K>>(
     whole: &Part<'_, K>,
     fence: Option<K::Ref<'_>>,
     visit: &mut impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
-) -> ControlFlow<(), Vec<u8>> {
+) -> ControlFlow<(), OwnedKey<K>> {
     let guard = &epoch::pin();
     let mut buffer = T::Buffer::default();
     let mut leaf = tree.find(
@@ -137,7 +138,7 @@ fn scan_some<K: Key, T: Fenced<K>>(
             break;
         }
         if turn == LEAVES_PER_PIN {
-            return ControlFlow::Continue(K::encode(next, &mut [0; 8]).to_vec());
+            return ControlFlow::Continue(OwnedKey::new(next));
         }
         let part = whole.behind(Some(next));
         let found = match whole.direction {
@@ -151,7 +152,7 @@ fn scan_some<K: Key, T: Fenced<K>>(
 
 impl<'r, K: Key> Part<'r, K> {
     /// All of a range.
-    pub(crate) fn whole(range: ScanRange<'r>) -> Result<Self, IndexError> {
+    fn whole(range: ScanRange<'r>) -> Result<Self, IndexError> {
         Ok(Self {
             from: parse_bound::<K>(range.start)?,
             to: parse_bound::<K>(range.end)?,
@@ -160,7 +161,7 @@ impl<'r, K: Key> Part<'r, K> {
     }
 
     /// Where a scan begins, or goes on at a fence.
-    pub(crate) fn target<'k>(&'k self, fence: Option<K::Ref<'k>>) -> Target<'k, K> {
+    fn target<'k>(&'k self, fence: Option<K::Ref<'k>>) -> Target<'k, K> {
         let first = match self.direction {
             Direction::Forward => self.from,
             Direction::Backward => self.to,
@@ -175,7 +176,7 @@ impl<'r, K: Key> Part<'r, K> {
     }
 
     /// What is left of the range behind a fence that was reached.
-    pub(crate) fn behind<'k>(&'k self, fence: Option<K::Ref<'k>>) -> Part<'k, K> {
+    fn behind<'k>(&'k self, fence: Option<K::Ref<'k>>) -> Part<'k, K> {
         let (mut from, mut to) = (
             self.from.map(|key| K::shorten(key)),
             self.to.map(|key| K::shorten(key)),
@@ -194,7 +195,7 @@ impl<'r, K: Key> Part<'r, K> {
 
     /// Whether something of the range is left behind a fence. A leaf that begins at the start, even an
     /// excluded one, is the last of a scan backward.
-    pub(crate) fn goes_beyond(&self, fence: K::Ref<'_>) -> bool {
+    fn goes_beyond(&self, fence: K::Ref<'_>) -> bool {
         match (self.direction, self.from) {
             (Direction::Forward, _) => before_end::<K>(self.to.map(|key| K::shorten(key)), fence),
             (Direction::Backward, Bound::Unbounded) => true,

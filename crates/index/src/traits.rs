@@ -133,7 +133,7 @@ pub struct Statistics {
     pub consolidations_failed: u64,
     /// Nodes split.
     pub splits: u64,
-    /// Nodes merged into their left sibling.
+    /// Nodes merged into a neighbour; of a hash table, buckets.
     pub merges: u64,
     /// Times the tree grew by a level.
     pub root_splits: u64,
@@ -152,7 +152,7 @@ pub trait PointIndex: Send + Sync {
     /// Looks one key up.
     ///
     /// # Errors
-    /// Only if the key is not one this index can hold. So for all operations below.
+    /// Only if the key is not one this index can hold.
     fn get(&self, key: &[u8]) -> Result<Lookup, IndexError>;
 
     /// Looks many keys up, overlapping their cache misses where the tree can. `out` is cleared and
@@ -181,8 +181,8 @@ pub trait PointIndex: Send + Sync {
     /// last. It may run with a part of the index locked, so it must be quick, use no index, and not panic.
     ///
     /// # Errors
-    /// As [`get`](Self::get); also for a payload with reserved bits that would have to be stored. So for all
-    /// that take one.
+    /// As [`get`](Self::get). Also if a payload with reserved bits would have to be stored, or if the key would
+    /// have to be added and the index has used all of its page numbers ([`IndexError::OutOfPages`]).
     fn change(
         &self,
         key: &[u8],

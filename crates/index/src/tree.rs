@@ -99,7 +99,6 @@ macro_rules! trees {
 
 trees! { $
     /// The Bw-tree of the paper.
-    #[default]
     Bwtree = "bwtree": BwtreeFixed8(FixedBwTree), BwtreeVariable(VariableBwTree);
     /// The Bw-tree whose writers consolidate within the chain: the paper's proposal (a).
     BwtreeInchain = "bwtree-inchain":
@@ -124,6 +123,7 @@ trees! { $
     /// The B-link tree: latched writers, readers without latches.
     Blink = "blink": BlinkFixed8(FixedBlinkTree), BlinkVariable(VariableBlinkTree);
     /// The adaptive radix tree with optimistic lock coupling.
+    #[default]
     Art = "art": ArtFixed8(FixedArtTree), ArtVariable(VariableArtTree);
 }
 

@@ -5,7 +5,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::thread;
 
-use namiki_index::contract::KeyShape;
+use namiki_index::contract::{KeyShape, Subject};
 use namiki_index::{
     Added, Index, IndexError, IndexKind, KeyKind, LeafVersion, Lookup, PointIndex, ScanItem,
     ScanRange, TreeKind, point_contract,
@@ -15,8 +15,22 @@ const BOTH: IndexKind = IndexKind::OrderedAndHash(TreeKind::Bwtree);
 const KINDS: [IndexKind; 3] = [IndexKind::Ordered(TreeKind::Bwtree), IndexKind::Hash, BOTH];
 
 point_contract! {
-    fixed: [|| Index::new(BOTH, KeyKind::Fixed8)],
-    variable: [|| Index::new(BOTH, KeyKind::Variable)],
+    every: every_tree_with_a_hash_table(),
+}
+
+fn every_tree_with_a_hash_table() -> impl Iterator<Item = Subject<impl Fn() -> Index>> {
+    let of_both_keys = |tree: &TreeKind| {
+        let kind = IndexKind::OrderedAndHash(*tree);
+        [
+            (KeyKind::Fixed8, KeyShape::FIXED),
+            (KeyKind::Variable, KeyShape::VARIABLE),
+        ]
+        .map(|(keys, shapes)| Subject {
+            make: move || Index::new(kind, keys),
+            shapes,
+        })
+    };
+    TreeKind::ALL.iter().flat_map(of_both_keys)
 }
 
 /// All that a scan reports.

@@ -36,14 +36,10 @@ impl<K: ArtKey> ArtTree<K> {
         let guard = &epoch::pin();
         let mut lanes: Vec<Lane<'_, '_, K>> = Vec::with_capacity(LANES);
         for key in keys {
-            let stage = match self.first(guard) {
-                Some(top) => self.fetch(top, *key),
-                None => unreachable!("the top does not become obsolete"),
-            };
             lanes.push(Lane {
                 key: *key,
                 progress: Progress::default(),
-                stage,
+                stage: self.fetch(self.first(guard), *key),
             });
         }
         let mut going = true;

@@ -33,7 +33,7 @@ use crossbeam_epoch::Guard;
 use super::kind::Kind;
 use super::node::{Link, NodeRef};
 use super::path::BEFORE;
-use crate::key::Key;
+use crate::key::{Key, OwnedKey};
 
 /// A child and the byte of the bound it begins with; `BEFORE` for child 0.
 #[derive(Debug)]
@@ -167,15 +167,15 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
     /// The bound with that byte as a key: eight-byte keys are filled up with zeros, as a bound is less
     /// than all keys that begin with it.
-    pub(super) fn bound(self, byte: u8) -> Vec<u8> {
+    pub(super) fn bound(self, byte: u8) -> OwnedKey<K> {
         if K::INLINE {
             let bytes = self.head() << 8 | u64::from(byte);
-            return (bytes << (56 - 8 * self.path_len())).to_be_bytes().to_vec();
+            return OwnedKey::from_parts(bytes << (56 - 8 * self.path_len()), Vec::new());
         }
         let mut bytes = Vec::with_capacity(self.path_len() + 1);
         bytes.extend_from_slice(self.path());
         bytes.push(byte);
-        bytes
+        OwnedKey::from_parts(0, bytes)
     }
 
     /// The children in order. Right if the version is the same before and after.
@@ -319,7 +319,7 @@ mod tests {
                 assert_eq!(node.kind(), Kind::for_children(children.len()));
                 assert_eq!(node.children(), children);
                 assert_eq!(node.path_bytes(), [1, 2]);
-                assert_eq!(node.bound(3), [1, 2, 3, 0, 0, 0, 0, 0]);
+                assert_eq!(node.bound(3).get(), 0x01_02_03 << 40);
                 for rank in BEFORE..=255 {
                     let at = children.partition_point(|child| child.from <= rank);
                     assert_eq!(node.find(rank), children[at - 1].link, "{bounds} {rank}");

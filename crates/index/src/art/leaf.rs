@@ -31,7 +31,7 @@ use crate::leaf_table::LeafMark;
 
 /// A record of a leaf, while leaves are being rearranged. `record` is `NONE` for a key that has none
 /// yet: it gets one when it is written to a leaf.
-pub(super) struct Item<'a, K: ArtKey> {
+pub(crate) struct Item<'a, K: ArtKey> {
     pub(super) key: K::Ref<'a>,
     pub(super) payload: u64,
     pub(super) record: Record<'a>,

@@ -1,55 +1,36 @@
 //! Every interleaving, up to a bound of preemptions, of a reader and a structure change, on trees of the
 //! smallest sizes. All code is that of production; only the atomics are loom's.
 
-use loom::sync::Arc;
-use loom::thread;
-use namiki_platform::model::explore;
+use std::ops::{Bound, ControlFlow};
 
 use super::{ArtConfig, FixedArtTree};
-use crate::{IndexError, InsertOutcome, Lookup, OrderedIndex, PointIndex};
+use crate::loom_beside::{beside, delete, insert, is_there};
+use crate::{IndexError, OrderedIndex, PointIndex, ScanItem, ScanRange};
 
 /// Makes a tree with `prepare`, then runs `change` beside `look`, a look-up of a key that is there
 /// throughout.
 fn check(prepare: fn(&FixedArtTree), change: fn(&FixedArtTree), look: fn(&FixedArtTree)) {
-    check_beside(prepare, change, look, look);
+    check_beside(2, prepare, change, look, look);
 }
 
 /// Makes a tree with `prepare`, then runs `change` beside `work`, and then `look`.
 fn check_beside(
+    preemptions: usize,
     prepare: fn(&FixedArtTree),
     change: fn(&FixedArtTree),
     work: fn(&FixedArtTree),
     look: fn(&FixedArtTree),
 ) {
-    explore(2, move || {
+    let make = move || {
         let tree = FixedArtTree::new(ArtConfig::tiny());
         prepare(&tree);
-        let tree = Arc::new(tree);
-        let changer = thread::spawn({
-            let tree = Arc::clone(&tree);
-            move || change(&tree)
-        });
-        work(&tree);
-        changer.join().unwrap();
-        look(&tree);
-    });
+        tree
+    };
+    beside(preemptions, make, change, work, look);
 }
 
 const fn key(first: u64, second: u64) -> u64 {
     first << 56 | second << 48
-}
-
-fn insert(tree: &FixedArtTree, key: u64) {
-    let inserted = tree.insert(&key.to_be_bytes(), !key);
-    assert!(matches!(inserted, Ok(InsertOutcome::Inserted(_))));
-}
-
-fn delete(tree: &FixedArtTree, key: u64) {
-    assert_eq!(tree.delete(&key.to_be_bytes()), Ok(Some(!key)));
-}
-
-fn is_there(tree: &FixedArtTree, key: u64) {
-    assert_eq!(tree.get(&key.to_be_bytes()), Ok(Lookup::Found(!key)));
 }
 
 /// A Node4 with four full leaves gets a fifth, and becomes a Node16.
@@ -105,6 +86,7 @@ fn a_reader_finds_its_key_while_a_node_goes() {
 #[test]
 fn an_insert_into_the_neighbour_outlives_a_merge() {
     check_beside(
+        2,
         |tree| {
             (1..=6).for_each(|byte| insert(tree, key(1, byte)));
             delete(tree, key(1, 3));
@@ -116,13 +98,103 @@ fn an_insert_into_the_neighbour_outlives_a_merge() {
     );
 }
 
+/// A leaf is merged into the first leaf of the next node, whose range grows without a word of it being
+/// written: a scan that was there must not take the old bound for the end of what it has seen (A1).
+#[test]
+fn a_scan_meets_a_key_once_while_its_leaf_is_merged_into_a_deeper_one() {
+    check_beside(
+        1,
+        |tree| {
+            for byte in [1, 2, 4, 5] {
+                insert(tree, key(2, byte));
+            }
+            for key in [key(1, 0), key(2, 3), key(1, 1)] {
+                insert(tree, key);
+            }
+            let statistics = tree.statistics();
+            assert_eq!((statistics.inner_nodes, statistics.leaves), (2, 3));
+        },
+        |tree| delete(tree, key(1, 1)),
+        |tree| {
+            let mut met = Vec::new();
+            let range = ScanRange::backward(Bound::Unbounded, Bound::Unbounded);
+            let scanned = tree.scan(range, |item| {
+                if let ScanItem::Entry(key, _) = item {
+                    met.push(u64::from_be_bytes(key.try_into().unwrap()));
+                }
+                ControlFlow::Continue(())
+            });
+            assert_eq!(scanned, Ok(()));
+            met.retain(|met| *met != key(1, 1));
+            let there = [
+                key(2, 5),
+                key(2, 4),
+                key(2, 3),
+                key(2, 2),
+                key(2, 1),
+                key(1, 0),
+            ];
+            assert_eq!(met, there);
+        },
+        |tree| assert_eq!(tree.statistics().leaves, 2, "merged"),
+    );
+}
+
+/// Three leaves below one node: one with two records, one with `middle`, and one with eight bytes of key
+/// of which only the last differ.
+fn three_leaves(tree: &FixedArtTree, middle: u64) {
+    (0..4).for_each(|last| insert(tree, key(3, 0) + last));
+    insert(tree, key(1, 0));
+    insert(tree, key(1, 1));
+    (0..3).for_each(|byte| insert(tree, key(2, byte)));
+    (middle..3).for_each(|byte| delete(tree, key(2, byte)));
+    let statistics = tree.statistics();
+    assert_eq!((statistics.inner_nodes, statistics.leaves), (1, 3));
+}
+
+/// A leaf becomes a block while one beside it is merged, for which all links of the node are written.
+#[test]
+fn a_new_block_outlives_a_merge_beside_it() {
+    check_beside(
+        1,
+        |tree| three_leaves(tree, 2),
+        |tree| insert(tree, key(3, 0) + 4),
+        |tree| delete(tree, key(1, 0)),
+        |tree| {
+            assert_eq!(tree.statistics().leaves, 2, "merged");
+            is_there(tree, key(3, 0) + 4);
+        },
+    );
+}
+
+/// A block becomes a bucket while a leaf beside it is merged.
+#[test]
+fn a_new_bucket_outlives_a_merge_beside_it() {
+    check_beside(
+        1,
+        |tree| {
+            three_leaves(tree, 3);
+            insert(tree, key(3, 0) + 4);
+            (0..3).for_each(|last| delete(tree, key(3, 0) + last));
+            delete(tree, key(1, 0));
+        },
+        |tree| delete(tree, key(1, 1)),
+        |tree| delete(tree, key(3, 0) + 3),
+        |tree| {
+            assert_eq!(tree.statistics().leaves, 2, "merged");
+            is_there(tree, key(3, 0) + 4);
+        },
+    );
+}
+
 /// A tree is loaded while a key is inserted: one of the two comes first.
 #[test]
 fn an_insert_outlives_a_load() {
     check_beside(
+        2,
         |_| (),
         |tree| {
-            let sorted = [1, 2].map(|byte| (key(byte, 0).to_be_bytes(), !key(byte, 0)));
+            let sorted = [1, 2].map(|byte| (key(byte, 0).to_be_bytes(), byte));
             let loaded = tree.bulk_load(sorted);
             assert!(matches!(loaded, Ok(2) | Err(IndexError::NotEmpty)));
         },
@@ -139,9 +211,33 @@ fn a_key_is_inserted_once_into_a_full_leaf() {
         assert!(inserted.is_ok());
     };
     check_beside(
+        2,
         |tree| (1..=4).for_each(|byte| insert(tree, key(1, byte))),
         once,
         once,
         |tree| assert_eq!(tree.len(), 5),
+    );
+}
+
+/// The same, and where the key has gone is full again when the slower one comes there.
+#[test]
+fn a_key_is_inserted_once_into_a_leaf_that_is_full_again() {
+    check_beside(
+        1,
+        |tree| {
+            for byte in [1, 2, 4, 5] {
+                insert(tree, key(1, byte));
+            }
+        },
+        |tree| {
+            let inserted = tree.insert(&key(1, 3).to_be_bytes(), !key(1, 3));
+            assert!(inserted.is_ok());
+            insert(tree, key(1, 6));
+        },
+        |tree| {
+            let inserted = tree.insert(&key(1, 3).to_be_bytes(), !key(1, 3));
+            assert!(inserted.is_ok());
+        },
+        |tree| assert_eq!(tree.len(), 6),
     );
 }

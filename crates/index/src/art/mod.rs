@@ -61,7 +61,8 @@ mod inner;
 mod kind;
 mod leaf;
 mod lock;
-#[cfg(all(test, loom))]
+#[cfg(test)]
+#[cfg(loom)]
 mod loom_model;
 mod merge;
 mod node;
@@ -91,6 +92,7 @@ use crate::batch::get_in_lanes;
 use crate::counters::Counters;
 use crate::key::{Fixed8, Variable};
 use crate::leaf_table::LeafTable;
+use crate::scan::scan;
 use crate::{
     Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
     ScanRange, Statistics,
@@ -229,15 +231,15 @@ impl<K: ArtKey> PointIndex for ArtTree<K> {
     }
 
     fn statistics(&self) -> Statistics {
-        self.count_all()
+        self.census().statistics
     }
 
     fn memory_bytes(&self) -> usize {
-        self.count_bytes()
+        self.census().bytes
     }
 
     fn len(&self) -> usize {
-        self.count_records()
+        self.census().statistics.records as usize
     }
 }
 
@@ -247,7 +249,7 @@ impl<K: ArtKey> OrderedIndex for ArtTree<K> {
         range: ScanRange<'_>,
         visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        self.scan_range(range, visit)
+        scan::<K, _>(self, range, visit)
     }
 
     fn bulk_load<B: AsRef<[u8]>>(

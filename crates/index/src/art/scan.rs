@@ -1,26 +1,25 @@
 //! Scans, both ways, leaf by leaf.
 //!
-//! On its way down a scan notes the tightest bounds it passes on either side: they are the leaf's range.
+//! On its way down a scan notes the tightest bounds it passes on either side: they are the leaf's fences.
 //! It copies the leaf's records, checks that the leaf is as it was, shows them, and goes on with the leaf
-//! that covers the bound (forward), or the keys just below it (backward). Bounds of nodes higher up stay
-//! true while the leaf's version does (A1), so the leaves shown cover the range without gap. Where a leaf
-//! reaches back over what was visited already (it was merged meanwhile), that is left out.
+//! that covers the fence (forward), or the keys just below it (backward). Bounds of nodes higher up stay
+//! true while the leaf's version does (A1).
 //!
-//! While it shows records a scan holds no lock, but it is pinned, as the bytes of keys are read in place;
-//! after some leaves it pins anew.
+//! While it shows records a scan holds no lock, but it is pinned, as the bytes of keys are read in place.
 
 use std::ops::ControlFlow;
 
-use crossbeam_epoch as epoch;
+use crossbeam_epoch::Guard;
 
 use super::ArtTree;
 use super::leaf::Item;
 use super::node::NodeRef;
 use super::path::ArtKey;
 use super::search::{Step, Trace};
+use crate::key::OwnedKey;
 use crate::range::{after_start, before_end};
-use crate::scan::{LEAVES_PER_PIN, Part, Target};
-use crate::{Direction, IndexError, LeafVersion, ScanItem, ScanRange};
+use crate::scan::{Fenced, Part, Target};
+use crate::{Direction, LeafVersion, ScanItem};
 
 /// The bounds of the leaf at the end of a way, as far as they are known: node and byte.
 pub(super) struct Fences<'g, K> {
@@ -39,7 +38,7 @@ impl<K> Default for Fences<'_, K> {
 
 impl<K: ArtKey> Fences<'_, K> {
     /// The bound that the next leaf begins with.
-    pub(super) fn high(&self) -> Option<Vec<u8>> {
+    pub(super) fn high(&self) -> Option<OwnedKey<K>> {
         self.high.map(|(node, byte)| node.bound(byte))
     }
 }
@@ -56,84 +55,78 @@ impl<'g, K: ArtKey> Trace<'g, K> for Fences<'g, K> {
     }
 }
 
-impl<K: ArtKey> ArtTree<K> {
-    pub(super) fn scan_range(
-        &self,
-        range: ScanRange<'_>,
-        mut visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
-        let whole = Part::<K>::whole(range)?;
-        let forward = range.direction == Direction::Forward;
-        // The fence that the last leaf ended at.
-        let mut resume: Option<Vec<u8>> = None;
-        loop {
-            let guard = &epoch::pin();
-            let mut items = Vec::new();
-            for _ in 0..LEAVES_PER_PIN {
-                let fence = resume.as_deref().map(K::parse).transpose()?;
-                // The leaf may reach back over the fence, if it was merged meanwhile.
-                let part = whole.behind(fence);
-                let target = whole.target(fence);
-                let (version, next) = self.copy_leaf(target, &part, &mut items, guard);
-                if visit(ScanItem::Leaf(version)).is_break() {
-                    return Ok(());
-                }
-                let mut show = |item: &Item<'_, K>| {
-                    let key = K::shorten(item.key);
-                    let inside = after_start::<K>(part.from.map(|from| K::shorten(from)), key)
-                        && before_end::<K>(part.to.map(|to| K::shorten(to)), key);
-                    if !inside {
-                        return ControlFlow::Continue(());
-                    }
-                    visit(ScanItem::Entry(K::encode(key, &mut [0; 8]), item.payload))
-                };
-                let shown = if forward {
-                    items.iter().try_for_each(&mut show)
-                } else {
-                    items.iter().rev().try_for_each(&mut show)
-                };
-                let (ControlFlow::Continue(()), Some(next)) = (shown, next) else {
-                    return Ok(());
-                };
-                if !whole.goes_beyond(K::parse(&next)?) {
-                    return Ok(());
-                }
-                resume = Some(next);
-            }
-        }
-    }
+/// What was copied of a leaf at one instant, beside the records.
+pub(crate) struct Copied<K> {
+    version: LeafVersion,
+    /// In the direction of the scan.
+    fence: Option<OwnedKey<K>>,
+}
 
-    /// Copies what the leaf of a target has of a range, and returns the leaf's version and the fence
-    /// that the next one lies behind. Asks for that one, too: its misses overlap with what is done here.
-    fn copy_leaf<'g>(
+impl<K: ArtKey> Fenced<K> for ArtTree<K> {
+    type Leaf<'g> = Copied<K>;
+    type Buffer<'g> = Vec<Item<'g, K>>;
+
+    /// Asks for the next leaf, too: its misses overlap with what is done here.
+    fn find<'g>(
         &'g self,
         target: Target<'_, K>,
         part: &Part<'_, K>,
-        items: &mut Vec<Item<'g, K>>,
-        guard: &'g epoch::Guard,
-    ) -> (LeafVersion, Option<Vec<u8>>) {
+        items: &mut Self::Buffer<'g>,
+        guard: &'g Guard,
+    ) -> Copied<K> {
         let forward = part.direction == Direction::Forward;
         let mut fences = Fences::default();
         let mut turn = 0;
         loop {
             let reached = self.leaf(target, &mut fences, guard);
-            let next = if forward { fences.high } else { fences.low };
-            if let Some((node, byte)) = next {
+            let fence = if forward { fences.high } else { fences.low };
+            if let Some((node, byte)) = fence {
                 let rank = i32::from(byte) - i32::from(!forward);
                 node.find(rank).prefetch(0, self.config.room());
             }
             items.clear();
             let leaf = reached.leaf;
-            let places = leaf.places(
-                part.from.map(|from| K::shorten(from)),
-                part.to.map(|to| K::shorten(to)),
-            );
-            leaf.items(places, items);
+            leaf.items(leaf.places(part.from, part.to), items);
             let version = leaf.mark().version();
             if leaf.lock().check(reached.version) {
-                return (version, next.map(|(node, byte)| node.bound(byte)));
+                let fence = fence.map(|(node, byte)| node.bound(byte));
+                return Copied { version, fence };
             }
             self.restart(&mut turn);
         }
     }
+
+    fn fence<'a>(leaf: &'a Copied<K>, _: Direction) -> Option<K::Ref<'a>> {
+        leaf.fence.as_ref().map(OwnedKey::get)
+    }
+
+    fn show<'g>(
+        &self,
+        leaf: &Copied<K>,
+        part: &Part<'_, K>,
+        items: &mut Self::Buffer<'g>,
+        visit: &mut impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        visit(ScanItem::Leaf(leaf.version))?;
+        match part.direction {
+            Direction::Forward => show(items.iter(), part, visit),
+            Direction::Backward => show(items.iter().rev(), part, visit),
+        }
+    }
+}
+
+/// Reports those of a leaf's records that are in the part.
+fn show<'a, 'g: 'a, K: ArtKey>(
+    items: impl Iterator<Item = &'a Item<'g, K>>,
+    part: &Part<'_, K>,
+    visit: &mut impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    for item in items {
+        if after_start::<K>(part.from, item.key) && before_end::<K>(part.to, item.key) {
+            let mut buffer = [0; 8];
+            let key = K::encode(K::shorten(item.key), &mut buffer);
+            visit(ScanItem::Entry(key, item.payload))?;
+        }
+    }
+    ControlFlow::Continue(())
 }

@@ -95,15 +95,18 @@ impl<K: ArtKey> ArtTree<K> {
         }
     }
 
-    /// The first step. `None` never happens, as the top does not become obsolete.
+    /// The first step.
     #[inline]
-    pub(super) fn first<'g>(&'g self, guard: &'g Guard) -> Option<At<'g, K>> {
+    pub(super) fn first<'g>(&'g self, guard: &'g Guard) -> At<'g, K> {
         let node = self.top(guard);
-        Some(At {
+        let Some(version) = node.lock().read() else {
+            unreachable!("the top does not become obsolete")
+        };
+        At {
             node,
-            version: node.lock().read()?,
+            version,
             rank: BEFORE,
-        })
+        }
     }
 
     /// Follows a link read at `at`. `None`: something has changed.
@@ -145,7 +148,7 @@ impl<K: ArtKey> ArtTree<K> {
     ) -> Option<Reached<'g, K>> {
         trace.clear();
         let mut progress = Progress::default();
-        let mut at = self.first(guard)?;
+        let mut at = self.first(guard);
         loop {
             let link = at.node.find(at.rank);
             self.prefetch(link, target);

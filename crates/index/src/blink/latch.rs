@@ -189,3 +189,113 @@ mod tests {
         assert!(latch.begin().is_dead() && !latch.unchanged(later));
     }
 }
+
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_model {
+    //! Every interleaving of a reader and of writers of a node that is no more than a latch and two words,
+    //! which each change makes one more.
+
+    use loom::sync::Arc;
+    use loom::thread;
+    use namiki_platform::model::explore;
+
+    use super::*;
+
+    struct Node {
+        latch: Latch,
+        words: [AtomicU64; 2],
+    }
+
+    impl Node {
+        fn words(&self) -> [u64; 2] {
+            [0, 1].map(|i| self.words[i].load(Ordering::Relaxed))
+        }
+
+        fn change(&self) {
+            for word in &self.words {
+                word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            }
+        }
+
+        fn read(&self) {
+            let seen = self.latch.begin();
+            let [first, second] = self.words();
+            assert!(!self.latch.unchanged(seen) || first == second);
+        }
+
+        fn change_latched(&self) {
+            self.latch.latch();
+            self.latch.set_changing();
+            self.change();
+            self.latch.unlatch();
+        }
+
+        fn change_and_keep(&self) {
+            self.latch.latch();
+            self.latch.set_changing();
+            self.change();
+            self.latch.end_change();
+            self.latch.unlatch();
+        }
+
+        fn change_last(&self) {
+            self.latch.latch();
+            self.latch.set_changing();
+            self.change();
+            self.latch.unlatch_dead();
+        }
+
+        fn change_seen(&self) {
+            while !self.latch.change_if(self.latch.begin()) {
+                self.latch.wait_for_writers();
+            }
+            self.change();
+            self.latch.unlatch();
+        }
+    }
+
+    /// Runs both, after which so many changes have been made.
+    fn explore_beside(one: fn(&Node), other: fn(&Node), changes: u64) {
+        explore(2, move || {
+            let node = Arc::new(Node {
+                latch: Latch::new(),
+                words: [0, 0].map(AtomicU64::new),
+            });
+            let beside = thread::spawn({
+                let node = Arc::clone(&node);
+                move || one(&node)
+            });
+            other(&node);
+            beside.join().unwrap();
+            assert_eq!(node.words(), [changes; 2]);
+        });
+    }
+
+    #[test]
+    fn what_a_reader_finds_unchanged_is_of_one_instant() {
+        let writers: [fn(&Node); 4] = [
+            Node::change_latched,
+            Node::change_and_keep,
+            Node::change_last,
+            Node::change_seen,
+        ];
+        for write in writers {
+            explore_beside(write, Node::read, 1);
+        }
+    }
+
+    #[test]
+    fn a_writer_has_what_the_last_one_wrote() {
+        let writers: [fn(&Node); 3] = [
+            Node::change_latched,
+            Node::change_and_keep,
+            Node::change_seen,
+        ];
+        for one in writers {
+            for other in writers {
+                explore_beside(one, other, 2);
+            }
+        }
+    }
+}

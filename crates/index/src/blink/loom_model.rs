@@ -164,3 +164,22 @@ fn model_two_writers_lose_no_key() {
         &[2, 4, 6],
     );
 }
+
+/// Two threads find a root with one child: it goes once.
+#[test]
+fn model_a_root_that_two_take_away_goes_once() {
+    explore_beside(
+        2,
+        || {
+            let tree = tree(5, 80, &[1, 2, 3, 4, 6]);
+            merge(&tree);
+            tree
+        },
+        |tree| tree.lose_levels(&epoch::pin()),
+        |tree| {
+            tree.lose_levels(&epoch::pin());
+            assert_eq!(tree.statistics().root_collapses, 1);
+        },
+        &[1, 2, 3, 4, 6],
+    );
+}

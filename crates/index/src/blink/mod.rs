@@ -34,7 +34,8 @@ mod bulk;
 mod descend;
 mod kept;
 mod latch;
-#[cfg(all(test, loom))]
+#[cfg(test)]
+#[cfg(loom)]
 mod loom_model;
 mod merge;
 mod node;
@@ -57,6 +58,7 @@ use crate::batch::get_in_lanes;
 use crate::counters::Counters;
 use crate::key::{Fixed8, Key, Variable};
 use crate::leaf_table::LeafTable;
+use crate::scan::scan;
 use crate::{
     Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
     ScanRange, Statistics,
@@ -212,15 +214,15 @@ impl<K: Key> PointIndex for BlinkTree<K> {
     }
 
     fn statistics(&self) -> Statistics {
-        self.count_all()
+        self.census().statistics
     }
 
     fn memory_bytes(&self) -> usize {
-        self.count_bytes()
+        self.census().bytes
     }
 
     fn len(&self) -> usize {
-        self.count_records()
+        self.census().statistics.records as usize
     }
 }
 
@@ -230,7 +232,7 @@ impl<K: Key> OrderedIndex for BlinkTree<K> {
         range: ScanRange<'_>,
         visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        self.scan_range(range, visit)
+        scan::<K, _>(self, range, visit)
     }
 
     fn bulk_load<B: AsRef<[u8]>>(

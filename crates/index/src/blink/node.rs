@@ -93,7 +93,7 @@ const _: () = assert!(cfg!(loom) || size_of::<Header>() == 64);
 
 /// A kept key and its payload or child.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub(super) key: u64,
     pub(super) value: u64,
 }

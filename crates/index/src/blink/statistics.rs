@@ -1,11 +1,11 @@
-//! Walks that count what there is, and the end of a tree.
+//! The walk that counts what there is, and the end of a tree.
 
 use crossbeam_epoch as epoch;
 
 use super::BlinkTree;
 use super::node::{NodeRef, node_bytes};
-use crate::Statistics;
-use crate::key::Key;
+use crate::census::Census;
+use crate::key::{Key, OwnedKey};
 
 /// Nodes visited under one pin.
 const NODES_PER_PIN: usize = 1024;
@@ -13,11 +13,10 @@ const NODES_PER_PIN: usize = 1024;
 impl<K: Key> BlinkTree<K> {
     /// Calls `visit` with every node of a level, from left to right.
     fn each_of_level(&self, level: u8, mut visit: impl FnMut(NodeRef<'_, K>)) {
-        let mut from: Option<Vec<u8>> = None;
+        let mut from: Option<OwnedKey<K>> = None;
         loop {
             let guard = &epoch::pin();
-            let fence = from.as_deref().and_then(|fence| K::parse(fence).ok());
-            let fence = fence.unwrap_or(K::min());
+            let fence = from.as_ref().map_or(K::min(), OwnedKey::get);
             let mut way = self.descend::<false>(level, fence, guard);
             self.settle::<false>(&mut way, fence);
             let mut next = Some(way.node);
@@ -27,40 +26,27 @@ impl<K: Key> BlinkTree<K> {
                 next = node.right();
             }
             let Some(node) = next else { return };
-            from = Some(K::encode(node.low(), &mut [0; 8]).to_vec());
+            from = Some(OwnedKey::new(node.low()));
         }
     }
 
-    fn height(&self) -> u8 {
-        self.root.load(&epoch::pin()).level()
-    }
-
-    pub(super) fn count_records(&self) -> usize {
-        let mut records = 0;
-        self.each_of_level(0, |leaf| records += leaf.len());
-        records
-    }
-
-    pub(super) fn count_bytes(&self) -> usize {
-        let mut bytes = size_of::<Self>() + self.table.bytes();
-        for level in 0..=self.height() {
-            self.each_of_level(level, |node| bytes += node_bytes(node));
-        }
-        bytes
-    }
-
-    pub(super) fn count_all(&self) -> Statistics {
+    pub(super) fn census(&self) -> Census {
         let mut statistics = self.counters.statistics();
-        let top = self.height();
+        let mut bytes = size_of::<Self>() + self.table.bytes();
+        let top = self.root.load(&epoch::pin()).level();
         statistics.height = u64::from(top) + 1;
-        self.each_of_level(0, |leaf| {
-            statistics.leaves += 1;
-            statistics.records += leaf.len() as u64;
-        });
-        for level in 1..=top {
-            self.each_of_level(level, |_| statistics.inner_nodes += 1);
+        for level in 0..=top {
+            self.each_of_level(level, |node| {
+                bytes += node_bytes(node);
+                if level == 0 {
+                    statistics.leaves += 1;
+                    statistics.records += node.len() as u64;
+                } else {
+                    statistics.inner_nodes += 1;
+                }
+            });
         }
-        statistics
+        Census { statistics, bytes }
     }
 }
 

@@ -3,21 +3,20 @@
 //! ```text
 //!  | header | separators: first heads of blocks 1, 2, …, in whole lines | block 0 | block 1 | …
 //!  block:     | head u64 × 8 | value u64 × 8 |            a cache line each
-//!  then, for variable keys:  | prefix u32 | end u32 × n | low | high | keys |
 //! ```
 //! A search counts separators, which are few and close to the header, and then heads in one line, and
 //! takes the value from the line beside it. So it needs four lines of a leaf, and a search that can
 //! guess the block asks for all of them at once (`hint.rs`). What a line or block has room for beyond
 //! the last entry is filled with the largest head.
 //!
-//! Values are payloads in a leaf and children in an inner node. Variable keys are whole in `keys`;
-//! `head` is the eight bytes after the `prefix` bytes that all keys of the node share, so that keys
-//! with a long common prefix still differ in their heads.
+//! Values are payloads in a leaf and children in an inner node. The bytes of variable keys follow the
+//! blocks (`base/strings.rs`); `head` is then the eight bytes after a prefix that all keys of the node
+//! share, so that keys with a long common prefix still differ in their heads.
 //!
 //! # Invariants
 //! - B1. Keys ascend strictly, `low <= key < high`. In an inner node the first key is `low`, so
 //!   every search in range finds a child (trap "leftmost child": it has an entry like any other).
-//! - B2. `end[i]` is where key `i` ends, counted from the start of `keys`; the last is their total.
+//! - B2. Of variable keys, `bounds` and what lies between them are as `base/strings.rs` says.
 //! - B3. Of an inner node's values, the hint alone changes after publication, as an atomic.
 //!
 //! Paper: bwtree §3
@@ -27,7 +26,6 @@
 )]
 
 use std::cmp::Ordering;
-use std::mem::size_of;
 use std::ops::{ControlFlow, Range};
 use std::slice;
 use std::sync::atomic::{self, AtomicU64};
@@ -35,13 +33,16 @@ use std::sync::atomic::{self, AtomicU64};
 use namiki_platform::prefetch;
 
 use super::hint::Way;
-use super::node::{BaseHeader, Header, Kind, NodeRef, OwnedNode, Spot};
+use super::node::{BaseHeader, Kind, NodeRef, OwnedNode, Spot};
 use crate::key::Key;
 use crate::lines::{BLOCK, BLOCK_BYTES, FILLER, LINE, count, count_lines};
 
 mod changes;
+mod strings;
 
 pub(super) use self::changes::Fate;
+use self::strings::Strings;
+pub(super) use self::strings::{bound_at, end_of_bounds};
 
 /// A key and its payload, or a separator and the child right of it with its hint.
 pub(super) type Entry<'a, K> = (<K as Key>::Ref<'a>, u64);
@@ -61,7 +62,7 @@ impl Parts {
     #[inline]
     pub(super) fn of<K: Key>(len: usize) -> Self {
         let count = len.div_ceil(BLOCK);
-        let separators = size_of::<Header<K>>().next_multiple_of(LINE);
+        let separators = strings::header_bytes::<K>().next_multiple_of(LINE);
         let blocks = separators + count.saturating_sub(1).div_ceil(BLOCK) * LINE;
         Self {
             separators,
@@ -96,64 +97,29 @@ pub(super) fn build<K: Key>(header: &BaseHeader<'_, K>, entries: &[Entry<'_, K>]
     );
     let len = entries.len();
     let parts = Parts::of::<K>(len);
-    let high = header.high.unwrap_or(header.low);
-    let strings = if K::INLINE {
-        0
-    } else {
-        let keys: usize = entries.iter().map(|entry| K::tail(entry.0).len()).sum();
-        (1 + len) * size_of::<u32>() + K::tail(header.low).len() + K::tail(high).len() + keys
-    };
-    let prefix = match (entries.first(), entries.last()) {
-        (Some(first), Some(last)) if !K::INLINE => {
-            let pairs = K::tail(first.0).iter().zip(K::tail(last.0));
-            pairs.take_while(|(a, b)| a == b).count()
-        }
-        _ => 0,
-    };
-    let mut node = OwnedNode::base(header, len, parts.strings + strings);
+    let strings = Strings::of(header, entries, parts);
+    let mut node = OwnedNode::base(header, len, strings.end());
     let start = node.start();
-    // SAFETY: the node was allocated with `parts.strings + strings` bytes, which is as many as the
-    // offsets below add up to; it is ours alone (N1). It is aligned to a line, all parts before the
-    // strings are multiples of a line, and before the byte strings lie multiples of 4.
+    // SAFETY: the node was allocated with at least `parts.strings` bytes, and the offsets below are
+    // less; it is ours alone (N1). It is aligned to a line, and all parts are multiples of a line.
     unsafe {
         let separators = start.add(parts.separators).cast::<u64>();
         for i in 0..(parts.blocks - parts.separators) / size_of::<u64>() {
             let first = entries.get((i + 1) * BLOCK);
             separators
                 .add(i)
-                .write(first.map_or(FILLER, |(key, _)| K::head(*key, prefix)));
+                .write(first.map_or(FILLER, |(key, _)| strings.head::<K>((i + 1) * BLOCK, *key)));
         }
         for i in 0..len.next_multiple_of(BLOCK) {
             let (head, value) = match entries.get(i) {
-                Some((key, value)) => (K::head(*key, prefix), *value),
+                Some((key, value)) => (strings.head::<K>(i, *key), *value),
                 None => (FILLER, 0),
             };
             start.add(parts.head(i)).cast::<u64>().write(head);
             start.add(parts.value(i)).cast::<u64>().write(value);
         }
-        if !K::INLINE {
-            let numbers = start.add(parts.strings).cast::<u32>();
-            numbers.write(prefix as u32);
-            let mut at = numbers.add(1 + len).cast::<u8>();
-            let mut fence = |key: K::Ref<'_>| {
-                let tail = K::tail(key);
-                at.copy_from_nonoverlapping(tail.as_ptr(), tail.len());
-                let copy = slice::from_raw_parts(at, tail.len());
-                at = at.add(tail.len());
-                K::raw(K::from_parts(K::head(key, 0), copy))
-            };
-            let (low, high) = (fence(header.low), fence(high));
-            let mut end = 0;
-            for (i, (key, _)) in entries.iter().enumerate() {
-                let tail = K::tail(*key);
-                at.add(end)
-                    .copy_from_nonoverlapping(tail.as_ptr(), tail.len());
-                end += tail.len();
-                numbers.add(1 + i).write(end as u32);
-            }
-            node.set_fences(low, high);
-        }
     }
+    strings.write(&mut node, header, entries);
     node
 }
 
@@ -301,80 +267,21 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
     }
 
-    /// The bytes of key number `i`, for keys that are not inline.
-    fn tail_at(self, i: usize) -> &'g [u8] {
-        if K::INLINE {
-            return &[];
-        }
-        let len = self.len();
-        assert!(i < len);
-        // SAFETY: the numbers follow the blocks, the fences and then the keys follow the numbers, as
-        // `build` laid them out; the ends ascend and are within the keys (B2). The node is alive and
-        // constant during `'g` (N1, N4).
-        unsafe {
-            let ends = self.part(self.parts().strings).cast::<u32>().add(1);
-            let start = if i == 0 { 0 } else { *ends.add(i - 1) as usize };
-            let end = *ends.add(i) as usize;
-            let keys = self.part(self.bytes()).sub(*ends.add(len - 1) as usize);
-            slice::from_raw_parts(keys.add(start), end - start)
-        }
-    }
-
     /// Key number `i` of a base node.
     #[inline]
     pub(super) fn key_at(self, i: usize) -> K::Ref<'g> {
         K::from_parts(self.head_at(i), self.tail_at(i))
     }
 
-    /// How many bytes all keys of the base node share.
-    #[inline]
-    pub(super) fn prefix(self) -> usize {
-        if K::INLINE {
-            return 0;
-        }
-        // SAFETY: for keys that are not inline this number follows the blocks (see `build`).
-        unsafe { *self.part(self.parts().strings).cast::<u32>() as usize }
-    }
-
-    /// How many keys of a base node are less than `key` (`OR_EQUAL`: not greater).
+    /// How many keys of a base node are less than `key` (`OR_EQUAL`: not greater). The key is in the
+    /// page's range, or its upper fence.
     #[inline]
     pub(super) fn rank<const OR_EQUAL: bool>(self, key: K::Ref<'_>) -> usize {
         if K::INLINE {
             return self.rank_of::<OR_EQUAL>(K::head(key, 0));
         }
-        self.rank_by_bytes::<OR_EQUAL>(key)
-    }
-
-    fn rank_by_bytes<const OR_EQUAL: bool>(self, key: K::Ref<'_>) -> usize {
-        let len = self.len();
-        if len == 0 {
-            return 0;
-        }
-        let (prefix, bytes) = (self.prefix(), K::tail(key));
-        let shared = &self.tail_at(0)[..prefix];
-        match bytes[..bytes.len().min(prefix)].cmp(shared) {
-            Ordering::Less => return 0,
-            Ordering::Greater => return len,
-            Ordering::Equal => {}
-        }
-        // Among keys with the same head (K1: they are neighbours) the bytes decide.
-        let probe = K::head(key, prefix);
-        let mut low = self.rank_of::<false>(probe);
-        let mut high = self.rank_of::<true>(probe);
-        while low < high {
-            let middle = low.midpoint(high);
-            let before = match K::cmp(self.key_at(middle), key) {
-                Ordering::Less => true,
-                Ordering::Equal => OR_EQUAL,
-                Ordering::Greater => false,
-            };
-            if before {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        let (at, found) = self.place_of(key);
+        at + usize::from(OR_EQUAL && found)
     }
 
     /// The payload of `key` in a base leaf.
@@ -388,11 +295,8 @@ impl<'g, K: Key> NodeRef<'g, K> {
             let i = i.min(self.len() - 1);
             return (heads[i % BLOCK] == probe).then(|| self.payload_at(i));
         }
-        let rank = self.rank::<true>(key);
-        if rank == 0 || K::cmp(self.key_at(rank - 1), key) != Ordering::Equal {
-            return None;
-        }
-        Some(self.payload_at(rank - 1))
+        let (at, found) = self.place_of(key);
+        found.then(|| self.payload_at(at))
     }
 
     /// The same, and where the key is or would be.

@@ -11,8 +11,8 @@
 //! update never splits or merges a leaf, nor does an insertion merge one: a transaction must not
 //! spoil, by an operation that has no way to tell it, the leaf versions it has just been given.
 //!
-//! Few changes of inline keys, which is what there mostly is, are merged straight into a copy of the base
-//! node; what else there is goes through a list of all entries.
+//! Few changes, which is what there mostly is, are merged straight into a copy of the base node; what else
+//! there is goes through a list of all entries.
 //!
 //! Paper: bwtree §4.2.1
 
@@ -34,9 +34,11 @@ use crate::counters::Event;
 use crate::key::Key;
 
 /// One in this many of those that meet a leaf with deltas consolidates it.
-const READS_PER_CONSOLIDATION: u32 = 8;
+const READS_PER_CONSOLIDATION: u32 = if cfg!(loom) { NEVER } else { 8 };
 /// The same for inner pages, which are larger and which insertions keep changing.
-const PASSES_PER_CONSOLIDATION: u32 = 64;
+const PASSES_PER_CONSOLIDATION: u32 = if cfg!(loom) { NEVER } else { 64 };
+/// A run of a model must not depend on how many were before.
+const NEVER: u32 = u32::MAX;
 
 /// What consolidation may do about the size of the page.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -106,10 +108,8 @@ pub(super) fn consolidated<K: Key>(head: NodeRef<'_, K>, len_max: usize) -> Cons
         high: head.high(),
         slots: base.slots(),
     };
-    let mut fates = [Fate::NONE; FEW];
-    if K::INLINE
-        && let Some((base, few)) = fates_of(head, &mut fates)
-    {
+    let mut fates = [Fate::none(); FEW];
+    if let Some((base, few)) = fates_of(head, &mut fates) {
         let fates = &mut fates[..few];
         let len = base.len_with(fates);
         check_len(head, len);
@@ -134,12 +134,12 @@ fn check_len<K: Key>(head: NodeRef<'_, K>, len: usize) {
     );
 }
 
-/// The base node of a chain and what becomes of the keys its deltas name, ascending: for inline keys,
-/// few deltas, and no merge among them. Both of one walk: what lies below a delta may be cut off and
+/// The base node of a chain and what becomes of the keys its deltas name, ascending: for few deltas,
+/// and no merge among them. Both of one walk: what lies below a delta may be cut off and
 /// replaced by a base node that has its deltas in it (`inchain.rs`).
 fn fates_of<'g, K: Key>(
     head: NodeRef<'g, K>,
-    fates: &mut [Fate; FEW],
+    fates: &mut [Fate<'g, K>; FEW],
 ) -> Option<(NodeRef<'g, K>, usize)> {
     let (mut node, mut few) = (head, 0);
     loop {
@@ -152,16 +152,16 @@ fn fates_of<'g, K: Key>(
             Kind::Split | Kind::Remove | Kind::Merging => None,
         };
         if let Some(value) = value {
-            let key = K::head(node.key(), 0);
-            let at = fates[..few].partition_point(|fate| fate.head < key);
+            let key = node.key();
+            let at = fates[..few].partition_point(|fate| K::cmp(fate.key, key) == Ordering::Less);
             // Newest first: what is there already is newer.
-            if at == few || fates[at].head != key {
+            if at == few || K::cmp(fates[at].key, key) != Ordering::Equal {
                 if few == FEW {
                     return None;
                 }
                 fates.copy_within(at..few, at + 1);
                 fates[at] = Fate {
-                    head: key,
+                    key,
                     value,
                     spot: node.spot(),
                 };
@@ -280,7 +280,9 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         let id = place.id;
         let mut head = place.head;
         if let Some(change) = head.smo() {
-            self.complete(id, change, guard);
+            if !self.complete(id, change, guard) {
+                return None;
+            }
             head = self.mapping.load(id, guard)?;
             if head.is_removed() || head.smo().is_some_and(|other| other != change) {
                 return None;
@@ -337,7 +339,9 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     /// begin. One attempt; the caller looks again.
     pub(super) fn clear_change(&self, id: PageId, head: NodeRef<'_, K>, guard: &Guard) {
         let Some(change) = head.smo() else { return };
-        self.complete(id, change, guard);
+        if !self.complete(id, change, guard) {
+            return;
+        }
         let Some(head) = self.mapping.load(id, guard) else {
             return;
         };
@@ -362,15 +366,17 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     }
 
     /// Cooperation: finishes a structure change that another thread may have left half done. On
-    /// return the parent knows of it (or it is no longer there).
+    /// return the parent knows of it (or it is no longer there). False: that needs a page id, and there
+    /// is none.
     ///
     /// Paper: bwtree §4.2.4, figure 11
-    pub(super) fn complete(&self, id: PageId, change: NodeRef<'_, K>, guard: &Guard) {
+    pub(super) fn complete(&self, id: PageId, change: NodeRef<'_, K>, guard: &Guard) -> bool {
         match change.kind() {
-            Kind::Split => self.complete_split(id, change, guard),
+            Kind::Split => return self.complete_split(id, change, guard),
             Kind::Merge => self.complete_merge(change.page(), change.child(), guard),
             Kind::Merging => self.complete_merge(id, change.child(), guard),
             other => unreachable!("{other:?} is not a structure change"),
         }
+        true
     }
 }

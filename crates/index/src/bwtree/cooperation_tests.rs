@@ -498,3 +498,77 @@ for_all_variants! {
     an_inherited_stamp_is_seen_before_the_splitter_takes_it_over,
     a_scan_may_use_the_tree_and_stop,
 }
+
+/// Whether there is a page above the leaves. (To count anything takes long once all ids were given out.)
+fn has_grown<V: Variant>(tree: &BwTree<Fixed8, V>) -> bool {
+    tree.descend(1, At(0), &epoch::pin()).is_some()
+}
+
+/// A tree that has no page id for what it would need one more: for the right half, for the root above it, and
+/// for the root above a page that was split before it became the root.
+fn a_tree_without_page_ids_stays_as_it_is<V: Variant>() {
+    for left in 0..3 {
+        let tree = BwTree::<Fixed8, V>::new(BwConfig::tiny());
+        let spare: Vec<PageId> = (0..left).filter_map(|_| tree.mapping.allocate()).collect();
+        tree.mapping.use_up();
+        spare.into_iter().for_each(|id| tree.mapping.unfill(id));
+        for n in 0..6 {
+            tree.insert(&key(n), n).unwrap();
+        }
+        assert_eq!(has_grown(&tree), left == 2);
+        for n in 0..6 {
+            assert_eq!(tree.get(&key(n)), Ok(Lookup::Found(n)));
+            assert_eq!(tree.update(&key(n), 7), Ok(Some(n)));
+            assert_eq!(tree.delete(&key(n)), Ok(Some(7)));
+            assert!(matches!(tree.get(&key(n)), Ok(Lookup::Missing(_))));
+        }
+    }
+    let tree = BwTree::<Fixed8, V>::new(BwConfig {
+        leaf_chain_max: 100,
+        ..BwConfig::tiny()
+    });
+    for n in 0..4 {
+        tree.insert(&key(n), n).unwrap();
+    }
+    let guard = &epoch::pin();
+    let page = tree.root.load().page;
+    // The leaf is split as one that is not the root.
+    let other = tree.mapping.allocate().unwrap();
+    assert!(tree.root.replace(tree.root.load(), other));
+    let (page, split) = {
+        let head = tree.mapping.load(page, guard).unwrap();
+        let mut entries = Vec::new();
+        collect(head, &mut entries);
+        let place = Place { id: page, head };
+        (page, tree.part(place, &entries, guard).unwrap().0)
+    };
+    assert!(tree.root.replace(tree.root.load(), page));
+    tree.mapping.use_up();
+    assert!(!tree.complete_split(page, split, guard));
+    for round in 0..10 {
+        for n in 0..4 {
+            assert_eq!(
+                tree.update(&key(n), n + round),
+                Ok(Some(n + round.max(1) - 1))
+            );
+            assert_eq!(tree.get(&key(n)), Ok(Lookup::Found(n + round)));
+        }
+    }
+    assert!(shows_change(&tree, page));
+    // There is one again.
+    tree.mapping.unfill(other);
+    assert!(tree.complete_split(page, split, guard));
+    assert!(has_grown(&tree));
+    for n in 0..4 {
+        assert_eq!(tree.get(&key(n)), Ok(Lookup::Found(n + 9)));
+    }
+}
+
+#[test]
+fn trees_without_page_ids_stay_as_they_are() {
+    a_tree_without_page_ids_stays_as_it_is::<Plain>();
+    a_tree_without_page_ids_stays_as_it_is::<InChain>();
+    a_tree_without_page_ids_stays_as_it_is::<SplitHead>();
+    a_tree_without_page_ids_stays_as_it_is::<Both>();
+    a_tree_without_page_ids_stays_as_it_is::<OpenBw>();
+}

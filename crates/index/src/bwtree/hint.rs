@@ -13,13 +13,14 @@
 //! Of an inner child, `len` is a quarter of it.
 //!
 //! A hint is advice. It may be out of date, or point to memory long given back: it is only ever
-//! prefetched, never read through. Readers correct it when they find another base node.
+//! prefetched, never read through. Readers correct it when they find another base node. So its atomics
+//! are those of the standard library, which loom does not see.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_platform::prefetch;
 
-use super::base::Parts;
+use super::base::{Parts, bound_at, end_of_bounds};
 use super::mapping::PageId;
 use super::node::{BASE_ALIGN, Header, NodeRef, slot_bytes};
 use super::variant::Variant;
@@ -115,19 +116,28 @@ impl<'g> Way<'g> {
             line(parts.separators + 2 * LINE);
             line(parts.separators + 3 * LINE);
         }
-        let block = parts.block(self.share * len / WHOLE / BLOCK);
+        let expected = self.share * len / WHOLE;
+        let block = parts.block(expected / BLOCK);
         line(block);
         line(block + LINE);
+        if !K::INLINE && self.to_leaf {
+            line(bound_at(parts, expected));
+        }
     }
 
     /// The same for a search that will put a delta on the child without a look at what is there: only
-    /// the slab's claims, if there are slabs.
+    /// the slab's claims, if there are slabs, and the upper fence, if it is not in the headers.
     #[inline(always)]
-    pub(super) fn prefetch_slab<V: Variant>(&self, near: *const u8) {
-        if V::SLAB
+    pub(super) fn prefetch_slab<K: Key, V: Variant>(&self, near: *const u8) {
+        if (V::SLAB || !K::INLINE)
             && let Some(start) = self.base(near)
         {
-            prefetch(start.wrapping_sub(LINE));
+            if V::SLAB {
+                prefetch(start.wrapping_sub(LINE));
+            }
+            if !K::INLINE {
+                prefetch(start.wrapping_add(LINE));
+            }
         }
     }
 
@@ -171,12 +181,12 @@ pub(super) fn prefetch_slab<K: Key>(head: NodeRef<'_, K>) {
     }
 }
 
-/// Asks for all lines of the base node that probably lies below a leaf's `head`.
+/// Asks for all lines of the base node that probably lies below a leaf's `head`, but for the bytes of
+/// its keys.
 pub(super) fn prefetch_whole<K: Key>(head: NodeRef<'_, K>) {
     prefetch_slab(head);
     let start = head.base_hint();
-    let parts = Parts::of::<K>(head.len());
-    let end = parts.block(head.len().div_ceil(BLOCK));
+    let end = end_of_bounds::<K>(head.len());
     (0..end)
         .step_by(LINE)
         .for_each(|at| prefetch(start.wrapping_add(at)));
@@ -192,6 +202,7 @@ fn store<K: Key>(cell: &AtomicU64, child: PageId, head: NodeRef<'_, K>) {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use crate::bwtree::{BwConfig, FixedBwTree};

@@ -43,18 +43,21 @@
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
 use namiki_platform::prefetch;
 
 use super::node::{Header, Kind, NodeRef, OwnedNode, free_chain, free_one};
+use super::retire::retire_chain;
 use super::stamps::{StampTable, Stamps};
 use super::variant::Variant;
+use crate::defer::defer;
 use crate::growing::GrowingArray;
 use crate::key::Key;
 use crate::lines::LINE;
 use crate::numbers::Numbers;
+use crate::sync::{AtomicPtr, AtomicU64};
 
 /// Lines of a leaf that a scan asks for ahead.
 const HEAD_LINES: usize = 14;
@@ -192,10 +195,9 @@ impl<K: Key, V: Variant> Mapping<K, V> {
             old = split;
         }
         let new = self.swap(id, old, new)?;
-        let old = old.as_ptr();
         // SAFETY: the swap took `old` out of the table, so no one who pins from now on can reach its
-        // chain, and only we retire it (M2). `Header` pointers need no thread to be freed on.
-        unsafe { guard.defer_unchecked(move || free_chain(old)) };
+        // chain, and only we retire it (M2).
+        unsafe { retire_chain(old.as_ptr(), guard) };
         Ok(new)
     }
 
@@ -225,9 +227,10 @@ impl<K: Key, V: Variant> Mapping<K, V> {
             return false;
         }
         let split = split.as_ptr();
-        // SAFETY: as in `replace`; the base below stays, and nobody borrows keys from a split delta
-        // (N3). The base was never head before, so M3 holds.
-        unsafe { guard.defer_unchecked(move || free_one(split)) };
+        // SAFETY: as in `replace`, and `Header` pointers need no thread to be freed on; the base below
+        // stays, and nobody borrows keys from a split delta (N3). The base was never head before, so M3
+        // holds.
+        unsafe { defer(guard, move || free_one(split)) };
         true
     }
 
@@ -241,7 +244,7 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         // is cut out (N3), and we alone take it out and retire it (M2, L1). If the whole chain was
         // taken out of the table meanwhile, it will be freed after `guard` is dropped, hence after
         // our swap, and `new` with it. If a writer further up cut the seam itself out, likewise.
-        unsafe { guard.defer_unchecked(move || free_chain(old)) };
+        unsafe { retire_chain(old, guard) };
     }
 
     fn swap<'g>(
@@ -282,6 +285,13 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         Some(PageId(id))
     }
 
+    /// Leaves no page id that was never used.
+    #[cfg(test)]
+    #[cfg(not(loom))]
+    pub(super) fn use_up(&self) {
+        self.ids.use_up();
+    }
+
     /// Publishes the first node of a page taken with `allocate` (M1).
     pub(super) fn fill(&self, id: PageId, node: OwnedNode<K>) {
         if let Some(slot) = self.slot(id) {
@@ -319,7 +329,7 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         // its page until here, and who pins later finds no way to the page: the closure runs when
         // nobody can hold a reference. Everything it owns may be dropped on any thread.
         unsafe {
-            guard.defer_unchecked(move || {
+            defer(guard, move || {
                 if let Some(slot) = mapping.slot(id) {
                     free_chain(slot.swap(ptr::null_mut(), Ordering::SeqCst));
                     mapping.release(id);
@@ -387,6 +397,6 @@ impl<K: Key, V: Variant> Drop for Mapping<K, V> {
         // each chain here is owned by its slot alone. A removed page does not own what its sibling
         // took (every operation finishes its merge).
         self.heads
-            .for_each_mut(|head| unsafe { free_chain(*head.get_mut()) });
+            .for_each_mut(|head| unsafe { free_chain(head.load(Ordering::Relaxed)) });
     }
 }

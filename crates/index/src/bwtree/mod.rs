@@ -13,9 +13,9 @@
 //!
 //! | to learn about | read |
 //! |---|---|
-//! | nodes in memory, deltas, base nodes | `node.rs`, `base.rs` |
+//! | nodes in memory, deltas, base nodes, long keys | `node.rs`, `base.rs`, `base/strings.rs` |
 //! | what is fetched ahead | `hint.rs` |
-//! | page ids, swaps, reclamation | `mapping.rs` |
+//! | page ids, swaps, reclamation | `mapping.rs`, `retire.rs` |
 //! | leaf stamps against phantoms | `stamps.rs` |
 //! | descent, side links, parents | `search.rs`, `root.rs` |
 //! | the operations | `read.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
@@ -39,10 +39,14 @@ mod cooperation_tests;
 mod hint;
 mod inchain;
 mod link;
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_model;
 mod mapping;
 mod merge;
 mod node;
 mod read;
+mod retire;
 mod root;
 mod scan;
 mod search;
@@ -249,15 +253,15 @@ impl<K: Key, V: Variant> PointIndex for BwTree<K, V> {
     }
 
     fn statistics(&self) -> Statistics {
-        self.count_all()
+        self.census().statistics
     }
 
     fn memory_bytes(&self) -> usize {
-        self.count_bytes()
+        self.census().bytes
     }
 
     fn len(&self) -> usize {
-        self.count_records()
+        self.census().statistics.records as usize
     }
 }
 

@@ -52,6 +52,8 @@ use std::mem::size_of;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use namiki_platform::prefetch;
+
 use super::link::{Chained, Link, Updates};
 use super::mapping::PageId;
 use crate::key::Key;
@@ -120,7 +122,8 @@ pub(super) struct Header<K: Key> {
     high: K::Raw,
     key: K::Raw,
     next: Link<Header<K>>,
-    /// Where the page's base node probably is.
+    /// Where the page's base node probably is. Not for loom: advice, or written before the node is published
+    /// (N7).
     hint: AtomicPtr<Header<K>>,
     word: Word<K>,
 }
@@ -193,7 +196,8 @@ pub(super) const BASE_ALIGN: usize = 128;
 fn layout<K: Key>(kind: Kind, bytes: usize) -> Layout {
     let align = match kind {
         Kind::Base => BASE_ALIGN,
-        _ if K::INLINE => size_of::<Header<K>>(),
+        // A power of two, but for loom.
+        _ if K::INLINE => size_of::<Header<K>>().next_power_of_two(),
         _ => align_of::<Header<K>>(),
     };
     match Layout::from_size_align(bytes, align) {
@@ -369,6 +373,11 @@ pub(super) unsafe fn free_chain<K: Key>(head: *const Header<K>) {
     // Merged right chains, to be freed after the one at hand.
     let mut pending = Vec::new();
     let mut at = NonNull::new(head.cast_mut());
+    if let Some(head) = at {
+        // SAFETY: alive until it is freed below.
+        let base = unsafe { head.as_ref() }.hint.load(Ordering::Relaxed);
+        prefetch(base.cast());
+    }
     while let Some(node) = at {
         // SAFETY: alive until the call of `free` at the end of this turn; the body is read only
         // where the kind says that there is one.

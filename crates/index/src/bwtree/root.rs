@@ -1,8 +1,9 @@
 //! The root word: which page the search begins at.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::mapping::PageId;
+use crate::sync::AtomicU64;
 
 /// The root page's id and how often the root has changed.
 ///

@@ -35,13 +35,13 @@ impl<'g, K: Key> Entries<'_, 'g, K> {
             Self::Base(base) => {
                 let start = match part.from {
                     Bound::Unbounded => 0,
-                    Bound::Included(key) => base.rank::<false>(key),
-                    Bound::Excluded(key) => base.rank::<true>(key),
+                    Bound::Included(key) => base.rank_of_any::<false>(key),
+                    Bound::Excluded(key) => base.rank_of_any::<true>(key),
                 };
                 let end = match part.to {
                     Bound::Unbounded => base.len(),
-                    Bound::Included(key) => base.rank::<true>(key),
-                    Bound::Excluded(key) => base.rank::<false>(key),
+                    Bound::Included(key) => base.rank_of_any::<true>(key),
+                    Bound::Excluded(key) => base.rank_of_any::<false>(key),
                 };
                 start..end
             }

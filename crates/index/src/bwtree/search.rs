@@ -312,7 +312,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                 if P::LOOKS || head.level() > 1 {
                     way.prefetch::<K, V>(head.base_hint());
                 } else {
-                    way.prefetch_slab::<V>(head.base_hint());
+                    way.prefetch_slab::<K, V>(head.base_hint());
                 }
             }
         }

@@ -152,12 +152,28 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             slots: slots_of::<V>(level, &self.config),
         };
         let left = base::build(&left_header, left_entries);
-        let delta = OwnedNode::split::<V>(left, right, PageId::NONE);
-        let Ok(new) = self.mapping.replace(id, head, delta, guard) else {
+        // A root that is split while ids run out could not be completed. (A page stops being the root only
+        // by a change of its state.)
+        let is_root = self.root.load().page == id;
+        let grown = if is_root {
+            self.root_above(id, separator, right, level)
+        } else {
+            Some(PageId::NONE)
+        };
+        let undo = |right| {
             // Trap "unpublished right node": it goes back together with its page id.
-            self.counters.add(Event::CasMiss);
             self.mapping.inherit(right, PageId::NONE);
             self.mapping.unfill(right);
+        };
+        let Some(grown) = grown else {
+            undo(right);
+            return None;
+        };
+        let delta = OwnedNode::split::<V>(left, right, grown);
+        let Ok(new) = self.mapping.replace(id, head, delta, guard) else {
+            self.counters.add(Event::CasMiss);
+            undo(right);
+            self.mapping.unfill(grown);
             return None;
         };
         self.mapping.take_over_rts(right);
@@ -176,35 +192,40 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         Some((new, done))
     }
 
-    /// Tells the parent of a split and takes the split delta off.
-    pub(super) fn complete_split(&self, id: PageId, split: NodeRef<'_, K>, guard: &Guard) {
+    /// Tells the parent of a split and takes the split delta off. False: the tree would have to grow, and
+    /// page ids have run out. Then the delta stays, which is slow and not wrong.
+    pub(super) fn complete_split(&self, id: PageId, split: NodeRef<'_, K>, guard: &Guard) -> bool {
         let separator = split.key();
         loop {
             let root = self.root.load();
             let Some(parent) = self.descend(split.level() + 1, At(separator), guard) else {
                 // `root` was read before the delta is seen in place: see `Root`.
                 if !self.shows(id, split, guard) {
-                    return;
+                    return true;
                 }
                 if root.page == id {
-                    self.grow(root, id, split, guard);
+                    if !self.grow(root, id, split, guard) {
+                        return false;
+                    }
                 } else if let Some(head) = self.mapping.load(root.page, guard)
                     && let Some(change) = head.smo()
                     && head.level() == split.level()
                 {
                     // This page came out of a split of the root that is not complete yet.
-                    self.complete(root.page, change, guard);
+                    if !self.complete(root.page, change, guard) {
+                        return false;
+                    }
                 }
                 continue;
             };
             let route = parent.head.route(At(separator));
             if K::cmp(route.low, separator) == Ordering::Equal {
                 self.mapping.trim_split(id, split, guard);
-                return;
+                return true;
             }
             // S3: in this order.
             if !self.shows(id, split, guard) {
-                return;
+                return true;
             }
             let entry = Change {
                 key: separator,
@@ -224,7 +245,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                         },
                         guard,
                     );
-                    return;
+                    return true;
                 }
                 Err(_) => {
                     self.counters.add(Event::CasMiss);
@@ -242,23 +263,43 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     }
 
     /// Root split: a new root above the two halves of the old one. The root word's swap is what
-    /// makes the split complete; who loses gives its page back (trap "root split").
-    fn grow(&self, root: super::root::RootWord, id: PageId, split: NodeRef<'_, K>, guard: &Guard) {
-        // A bulk load has prepared the levels above.
+    /// makes the split complete; who loses gives its page back (trap "root split"). False: out of page ids.
+    fn grow(
+        &self,
+        root: super::root::RootWord,
+        id: PageId,
+        split: NodeRef<'_, K>,
+        guard: &Guard,
+    ) -> bool {
+        // Mostly a root has been prepared; not if the page has become the root since it was split.
         let prepared = split.page();
-        if prepared != PageId::NONE {
-            if self.root.replace(root, prepared) {
-                self.counters.add(Event::RootSplit);
-            }
-            return;
-        }
-        let Some(page) = self.mapping.allocate() else {
-            // No ids left: someone must delete before this tree can grow.
-            std::thread::yield_now();
-            return;
+        let page = if prepared == PageId::NONE {
+            self.root_above(id, split.key(), split.child(), split.level())
+        } else {
+            Some(prepared)
         };
+        let Some(page) = page else { return false };
+        if self.root.replace(root, page) {
+            self.counters.add(Event::RootSplit);
+            self.mapping.trim_split(id, split, guard);
+        } else if prepared == PageId::NONE {
+            self.counters.add(Event::CasMiss);
+            self.mapping.unfill(page);
+        }
+        true
+    }
+
+    /// A root above the two halves of a page of this level, which nobody knows yet. `None`: out of page ids.
+    fn root_above(
+        &self,
+        left: PageId,
+        separator: K::Ref<'_>,
+        right: PageId,
+        level: u8,
+    ) -> Option<PageId> {
+        let page = self.mapping.allocate()?;
         let header = BaseHeader {
-            level: split.level() + 1,
+            level: level + 1,
             right: PageId::NONE,
             counter: 0,
             low: K::min(),
@@ -266,17 +307,11 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             slots: 0,
         };
         let entries = [
-            (K::min(), u64::from(id.0)),
-            (split.key(), u64::from(split.child().0)),
+            (K::min(), u64::from(left.0)),
+            (separator, u64::from(right.0)),
         ];
         self.mapping.fill(page, base::build(&header, &entries));
-        if self.root.replace(root, page) {
-            self.counters.add(Event::RootSplit);
-            self.mapping.trim_split(id, split, guard);
-        } else {
-            self.counters.add(Event::CasMiss);
-            self.mapping.unfill(page);
-        }
+        Some(page)
     }
 
     /// Consolidates an inner page whose chain has become long by a delta of this thread.

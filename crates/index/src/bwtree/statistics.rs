@@ -1,4 +1,4 @@
-//! Walks that count what there is.
+//! The walk that counts what there is.
 
 use crossbeam_epoch as epoch;
 
@@ -6,7 +6,7 @@ use super::BwTree;
 use super::consolidate::collect;
 use super::node::{Kind, NodeRef};
 use super::variant::Variant;
-use crate::Statistics;
+use crate::census::Census;
 use crate::key::Key;
 
 /// Calls `visit` with every node that a page in this state has.
@@ -43,15 +43,6 @@ fn records_of<K: Key>(head: NodeRef<'_, K>) -> usize {
     entries.len()
 }
 
-/// How many deltas lie on its base nodes.
-fn deltas<K: Key>(head: NodeRef<'_, K>) -> u64 {
-    let mut deltas = 0;
-    walk(head, &mut |node| {
-        deltas += u64::from(node.kind() != Kind::Base);
-    });
-    deltas
-}
-
 impl<K: Key, V: Variant> BwTree<K, V> {
     /// Calls `visit` with the head of every page that is not being removed.
     fn pages(&self, mut visit: impl FnMut(NodeRef<'_, K>)) {
@@ -68,38 +59,26 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    pub(super) fn count_records(&self) -> usize {
-        let mut records = 0;
-        self.pages(|head| {
-            records += if head.level() == 0 {
-                records_of(head)
-            } else {
-                0
-            }
-        });
-        records
-    }
-
-    pub(super) fn count_bytes(&self) -> usize {
+    pub(super) fn census(&self) -> Census {
+        let mut statistics = self.counters.statistics();
         let mut bytes = self.mapping.bytes();
-        self.pages(|head| walk(head, &mut |node| bytes += node.memory()));
-        bytes
-    }
-
-    pub(super) fn count_all(&self) -> Statistics {
-        let mut counts = self.counters.statistics();
         self.pages(|head| {
-            counts.height = counts.height.max(u64::from(head.level()) + 1);
+            // Those that lie on the page's base nodes.
+            let mut deltas = 0;
+            walk(head, &mut |node| {
+                bytes += node.memory();
+                deltas += u64::from(node.kind() != Kind::Base);
+            });
+            statistics.height = statistics.height.max(u64::from(head.level()) + 1);
             if head.level() == 0 {
-                counts.leaves += 1;
-                let deltas = deltas(head);
-                counts.records += records_of(head) as u64;
-                counts.leaf_deltas += deltas;
-                counts.longest_chain = counts.longest_chain.max(deltas);
+                statistics.leaves += 1;
+                statistics.records += records_of(head) as u64;
+                statistics.leaf_deltas += deltas;
+                statistics.longest_chain = statistics.longest_chain.max(deltas);
             } else {
-                counts.inner_nodes += 1;
+                statistics.inner_nodes += 1;
             }
         });
-        counts
+        Census { statistics, bytes }
     }
 }

@@ -87,6 +87,24 @@ impl Leaves {
         Some((number, self.slot(number).floor.load(Ordering::SeqCst)))
     }
 
+    /// Whether there is a number now.
+    pub(super) fn are_left(&self) -> bool {
+        match self.take() {
+            Some((number, counter)) => {
+                self.give_back(number, counter);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Leaves no number that was never used.
+    #[cfg(test)]
+    #[cfg(not(loom))]
+    pub(super) fn use_up(&self) {
+        self.numbers.use_up();
+    }
+
     /// Returns a number whose leaf is gone, or never was. `floor` is larger than its last counter.
     pub(super) fn give_back(&self, number: u32, floor: u64) {
         self.slot(number).floor.store(floor, Ordering::SeqCst);

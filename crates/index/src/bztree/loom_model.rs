@@ -1,5 +1,6 @@
-//! Every interleaving, up to a number of preemptions, of what meets on the words of a leaf. Where words
-//! lie is the model's; what is done to them is production code (`words.rs`, `leaves.rs`, `mwcas`).
+//! Every interleaving, up to a number of preemptions: first of what meets on the words of a leaf, where the
+//! words lie as the model has them and what is done to them is production code (`words.rs`,
+//! `leaves.rs`, `mwcas`); then of two threads on a tree, which is all production code.
 
 use std::sync::atomic::Ordering;
 
@@ -11,6 +12,12 @@ use namiki_platform::model::explore;
 use super::leaves::Leaves;
 use super::status::Status;
 use super::words::{self, Value};
+use super::{Append, BzConfig, FixedBzTree, InPlace, Variant};
+use crate::PointIndex;
+use crate::loom_beside::{
+    both_ways, delete, did_not_slip_past, has, insert, insert_and_look, is_gone, is_there,
+    is_updated, loaded, rely_on_absence, update,
+};
 use crate::mwcas::{self, Change};
 use crate::sync::AtomicU64;
 
@@ -221,4 +228,139 @@ fn no_insert_slips_past_a_successful_check_while_its_leaf_is_split() {
             assert!(rts >= STAMP, "the insert slipped past the reader");
         }
     });
+}
+
+type Tree<V> = FixedBzTree<V>;
+
+/// Three full leaves of two records below a root, each of which is replaced when another record comes.
+fn three_leaves<V: Variant>() -> Tree<V> {
+    let empty = Tree::new(BzConfig {
+        leaf_max: 2,
+        inner_max: 4,
+        slots: 1,
+        load_percent: 100,
+    });
+    let tree = loaded(empty, &[10, 11, 20, 21, 30, 31]);
+    assert_eq!(tree.statistics().leaves, 3);
+    tree
+}
+
+/// The same, of which one leaf has but one record.
+fn sparse<V: Variant>(left: u64) -> Tree<V> {
+    let tree = three_leaves();
+    delete(&tree, left + 1);
+    tree
+}
+
+fn an_insert_outlives_a_split<V: Variant>() {
+    both_ways(
+        three_leaves::<V>,
+        |tree| insert(tree, 22),
+        |tree| insert(tree, 25),
+        |tree| has(tree, &[10, 11, 20, 21, 22, 25, 30, 31]),
+    );
+}
+
+#[test]
+fn an_insert_outlives_a_split_in_each_variant() {
+    an_insert_outlives_a_split::<InPlace>();
+    an_insert_outlives_a_split::<Append>();
+}
+
+/// Both change their common parent, which is copied.
+#[test]
+fn two_splits_below_one_parent_are_both_made() {
+    both_ways(
+        three_leaves::<InPlace>,
+        |tree| insert(tree, 12),
+        |tree| insert(tree, 32),
+        |tree| {
+            has(tree, &[10, 11, 12, 20, 21, 30, 31, 32]);
+            assert_eq!(tree.statistics().leaves, 5);
+        },
+    );
+}
+
+fn no_update_is_lost_while_its_leaf_is_split<V: Variant>() {
+    both_ways(
+        three_leaves::<V>,
+        |tree| insert(tree, 22),
+        |tree| update(tree, 20),
+        |tree| {
+            is_updated(tree, 20);
+            is_there(tree, 22);
+            assert_eq!(tree.len(), 7);
+        },
+    );
+}
+
+#[test]
+fn no_update_is_lost_while_its_leaf_is_split_in_each_variant() {
+    no_update_is_lost_while_its_leaf_is_split::<InPlace>();
+    no_update_is_lost_while_its_leaf_is_split::<Append>();
+}
+
+fn a_reader_finds_its_keys_while_their_leaf_is_replaced<V: Variant>() {
+    // By one leaf, as one of its records is dead, and by two.
+    both_ways(
+        || sparse::<V>(20),
+        |tree| insert(tree, 22),
+        |tree| {
+            is_there(tree, 20);
+            is_gone(tree, 23);
+        },
+        |tree| has(tree, &[10, 11, 20, 22, 30, 31]),
+    );
+    both_ways(
+        three_leaves::<V>,
+        |tree| insert(tree, 22),
+        |tree| {
+            is_there(tree, 20);
+            is_there(tree, 21);
+            is_gone(tree, 23);
+        },
+        |tree| has(tree, &[10, 11, 20, 21, 22, 30, 31]),
+    );
+}
+
+#[test]
+fn a_reader_finds_its_keys_while_their_leaf_is_replaced_in_each_variant() {
+    a_reader_finds_its_keys_while_their_leaf_is_replaced::<InPlace>();
+    a_reader_finds_its_keys_while_their_leaf_is_replaced::<Append>();
+}
+
+fn an_insert_outlives_a_merge<V: Variant>() {
+    // Into the leaf that is empty, and into the one that it is united with.
+    both_ways(
+        || sparse::<V>(20),
+        |tree| delete(tree, 20),
+        |tree| insert(tree, 25),
+        |tree| has(tree, &[10, 11, 25, 30, 31]),
+    );
+    both_ways(
+        || sparse::<V>(10),
+        |tree| delete(tree, 10),
+        |tree| insert(tree, 22),
+        |tree| has(tree, &[20, 21, 22, 30, 31]),
+    );
+}
+
+#[test]
+fn an_insert_outlives_a_merge_in_each_variant() {
+    an_insert_outlives_a_merge::<InPlace>();
+    an_insert_outlives_a_merge::<Append>();
+}
+
+/// A key that comes into the right half, whose absence was read in the whole.
+#[test]
+fn no_insert_slips_past_a_reader_of_the_leaf_that_was_split() {
+    both_ways(
+        three_leaves::<InPlace>,
+        |tree| rely_on_absence(tree, 25),
+        |tree| {
+            insert(tree, 22);
+            insert_and_look(tree, 25);
+        },
+        did_not_slip_past,
+    );
 }

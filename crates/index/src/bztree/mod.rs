@@ -275,15 +275,15 @@ impl<K: Key, V: Variant> PointIndex for BzTree<K, V> {
     }
 
     fn statistics(&self) -> Statistics {
-        self.count_all()
+        self.census().statistics
     }
 
     fn memory_bytes(&self) -> usize {
-        self.count_bytes()
+        self.census().bytes
     }
 
     fn len(&self) -> usize {
-        self.count_records()
+        self.census().statistics.records as usize
     }
 }
 

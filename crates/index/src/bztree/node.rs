@@ -41,10 +41,14 @@ use namiki_platform::prefetch;
 
 use super::status::SLOTS_MAX;
 use crate::key::Key;
-use crate::lines::{self, BLOCK, BLOCK_BYTES, FILLER, LINE};
+use crate::lines::{self, BLOCK, FILLER, LINE};
 use crate::memory;
 use crate::mwcas;
 use crate::sync::AtomicU64;
+
+mod parts;
+
+use self::parts::{BLOCK_BYTES, Parts, VALUES, head_in_blocks, in_slots, value_in_blocks};
 
 /// A key and its payload, or a separator and the word of the child right of it.
 pub(super) type Entry<'a, K> = (<K as Key>::Ref<'a>, u64);
@@ -76,34 +80,6 @@ struct Header<K: Key> {
     low: K::Raw,
     high: K::Raw,
     has_high: bool,
-}
-
-/// Where the parts of a node begin, in bytes from its start.
-#[derive(Clone, Copy)]
-struct Parts {
-    separators: usize,
-    blocks: usize,
-    strings: usize,
-}
-
-impl Parts {
-    #[inline(always)]
-    const fn of<K: Key>(len: usize, slots: usize) -> Self {
-        let count = len.div_ceil(BLOCK);
-        let separators = size_of::<Header<K>>() + slots.div_ceil(BLOCK) * BLOCK_BYTES;
-        let blocks = separators + count.saturating_sub(1).div_ceil(BLOCK) * LINE;
-        Self {
-            separators,
-            blocks,
-            strings: blocks + count * BLOCK_BYTES,
-        }
-    }
-}
-
-/// The place of head `i` in blocks; its value is a line further.
-#[inline(always)]
-const fn in_blocks(i: usize) -> usize {
-    i / BLOCK * BLOCK_BYTES + i % BLOCK * size_of::<u64>()
 }
 
 /// What a node is besides its entries.
@@ -181,26 +157,31 @@ impl<K: Key> OwnedNode<K> {
         // ours alone. The node is aligned to a line, all parts before the strings are multiples of
         // a line, and before the byte strings lie multiples of 4.
         unsafe {
+            let write = |at: usize, head: u64| start.add(at).cast::<u64>().write(head);
             let put = |at: usize, value: u64| {
                 let word = start.add(at).cast::<AtomicU64>();
                 word.write(AtomicU64::new(value));
             };
             for slot in 0..shape.slots {
                 // No key yet.
-                put(size_of::<Header<K>>() + in_blocks(slot), 0);
+                put(in_slots::<K>(slot), 0);
+                if cfg!(loom) {
+                    // Whose atomics are more than their bits.
+                    put(in_slots::<K>(slot) + VALUES, 0);
+                }
             }
             for i in 0..(parts.blocks - parts.separators) / size_of::<u64>() {
                 let first = entries.get((i + 1) * BLOCK);
                 let head = first.map_or(FILLER, |(key, _)| K::head(*key, prefix));
-                put(parts.separators + i * size_of::<u64>(), head);
+                write(parts.separators + i * size_of::<u64>(), head);
             }
             for i in 0..len.next_multiple_of(BLOCK) {
                 let (head, value) = match entries.get(i) {
                     Some((key, value)) => (K::head(*key, prefix), *value),
                     None => (FILLER, 0),
                 };
-                put(parts.blocks + in_blocks(i), head);
-                put(parts.blocks + in_blocks(i) + LINE, value);
+                write(parts.blocks + head_in_blocks(i), head);
+                put(parts.blocks + value_in_blocks(i), value);
             }
             let mut raw = fences.map(|key| K::raw(key));
             if !K::INLINE {
@@ -481,7 +462,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     pub(super) fn value(self, i: usize) -> &'g AtomicU64 {
         assert!(i < self.len());
         // SAFETY: in bounds as just checked.
-        unsafe { self.word_at(self.parts().blocks + in_blocks(i) + LINE) }
+        unsafe { self.word_at(self.parts().blocks + value_in_blocks(i)) }
     }
 
     /// Child number `i` of an inner node.
@@ -573,14 +554,14 @@ impl<'g, K: Key> NodeRef<'g, K> {
     fn slot_head(self, slot: usize) -> &'g AtomicU64 {
         assert!(slot < self.slots());
         // SAFETY: in bounds as just checked.
-        unsafe { self.word_at(size_of::<Header<K>>() + in_blocks(slot)) }
+        unsafe { self.word_at(in_slots::<K>(slot)) }
     }
 
     /// The payload of a slot.
     #[inline(always)]
     pub(super) fn slot_value(self, slot: usize) -> &'g AtomicU64 {
         assert!(slot < self.slots());
-        let at = size_of::<Header<K>>() + in_blocks(slot) + LINE;
+        let at = in_slots::<K>(slot) + VALUES;
         let word = self.start().wrapping_add(at).cast::<AtomicU64>();
         // SAFETY: within the node, aligned. Not written by `build`, but by `slot_fill` before anybody
         // looks at it (N3).

@@ -84,6 +84,30 @@ fn cut<K: Key>(
 }
 
 impl<K: Key, V: Variant> BzTree<K, V> {
+    /// Whether a leaf has grown so much that its slots must not be filled with keys it does not have: what
+    /// replaces it could not be built if there is no number to split it with. And there must be no need
+    /// for one then, as the leaf is frozen already, by whoever it was, and would remain so.
+    #[inline]
+    pub(super) fn is_crowded(leaf: NodeRef<'_, K>) -> bool {
+        leaf.len() + leaf.slots() > RECORDS_MAX
+    }
+
+    /// Whether a crowded leaf in this state is, or may be, replaced by what has room.
+    #[cold]
+    pub(super) fn can_be_relieved(
+        &self,
+        leaf: NodeRef<'_, K>,
+        status: Status,
+        guard: &Guard,
+    ) -> bool {
+        if status.is_frozen() || self.leaves.are_left() {
+            return true;
+        }
+        let mut entries = Vec::with_capacity(leaf.len() + leaf.slots());
+        leaf.collect(status, &mut entries, guard);
+        entries.len() + leaf.slots() <= RECORDS_MAX
+    }
+
     /// Makes sure that a leaf that is full, worn or frozen is replaced. If this very call split it,
     /// says how.
     #[inline(never)]
@@ -120,7 +144,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         let Some(mut right) = right else {
             assert!(
                 entries.len() <= RECORDS_MAX,
-                "all numbers are used up, and all leaves full"
+                "a crowded leaf takes no further key"
             );
             let new = OwnedNode::build(&shape, &entries);
             let renamed = [(number, leaf.address(), new.as_ref().address())];
@@ -330,5 +354,81 @@ pub(super) fn inner<'a, K: Key>(
         slots: 0,
         low,
         high,
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::RECORDS_MAX;
+    use crate::bztree::{Append, BzConfig, BzTree, InPlace, Variant};
+    use crate::key::{Fixed8, Key, Variable};
+    use crate::{IndexError, InsertOutcome, Lookup, OrderedIndex, PointIndex};
+
+    /// A leaf without a number for its other half grows as far as it may; then it refuses further keys, and
+    /// nothing else.
+    fn refuses_what_it_has_no_leaf_for<K: Key, V: Variant>() {
+        let key = |n: u64| (2 * n).to_be_bytes();
+        let config = BzConfig::tiny();
+        let tree = BzTree::<K, V>::new(config);
+        tree.leaves.use_up();
+        let mut there = 0;
+        let refused = loop {
+            match tree.insert(&key(there), there) {
+                Ok(InsertOutcome::Inserted(_)) => there += 1,
+                other => break other,
+            }
+        };
+        assert_eq!(refused, Err(IndexError::OutOfPages));
+        let most = (RECORDS_MAX - config.slots) as u64..=RECORDS_MAX as u64;
+        assert!(most.contains(&there), "{there}");
+        let refuses = || {
+            for _ in 0..3 {
+                let refused = tree.insert(&key(there), 1);
+                assert_eq!(refused, Err(IndexError::OutOfPages));
+                assert_eq!(tree.put(&key(there), 1), Err(IndexError::OutOfPages));
+            }
+            assert_eq!(tree.len() as u64, there);
+        };
+        refuses();
+        // More updates than it has slots, and deletions followed by the return of the same keys.
+        for round in 1..4 {
+            for n in 0..10 {
+                assert_eq!(tree.update(&key(n), n + round), Ok(Some(n + round - 1)));
+                tree.put(&key(n), n + round).unwrap();
+            }
+        }
+        for n in 0..10 {
+            assert_eq!(tree.delete(&key(n)), Ok(Some(n + 3)));
+            assert!(matches!(tree.get(&key(n)), Ok(Lookup::Missing(_))));
+        }
+        for n in 0..10 {
+            tree.insert(&key(n), n).unwrap();
+        }
+        for n in 0..there {
+            assert_eq!(tree.get(&key(n)), Ok(Lookup::Found(n)));
+        }
+        refuses();
+        let statistics = tree.statistics();
+        assert_eq!((statistics.leaves, statistics.records), (1, there));
+        // Places that become free are used, and a tree that is emptied is one small leaf again.
+        for n in 0..there {
+            assert_eq!(tree.delete(&key(n)), Ok(Some(n)));
+            tree.insert(&key(there + n), n).unwrap();
+        }
+        assert_eq!(tree.len() as u64, there);
+        let loaded = BzTree::<K, V>::new(config);
+        loaded.leaves.use_up();
+        let sorted = (0..100).map(|n| (key(n), n));
+        assert_eq!(loaded.bulk_load(sorted), Err(IndexError::OutOfPages));
+        assert_eq!(loaded.len(), 0);
+    }
+
+    #[test]
+    fn a_tree_without_leaf_numbers_refuses_only_what_needs_one() {
+        refuses_what_it_has_no_leaf_for::<Fixed8, InPlace>();
+        refuses_what_it_has_no_leaf_for::<Fixed8, Append>();
+        refuses_what_it_has_no_leaf_for::<Variable, InPlace>();
+        refuses_what_it_has_no_leaf_for::<Variable, Append>();
     }
 }

@@ -1,66 +1,56 @@
-//! Walks that count what there is.
+//! The walk that counts what there is.
+//!
+//! Leaf by leaf along the fences, as a scan: it remembers no more than the fence of the last leaf it has seen,
+//! so it can unpin now and then, and what is retired meanwhile is freed.
 
 use crossbeam_epoch::{self as epoch, Guard};
 
 use super::node::NodeRef;
 use super::{BzTree, Variant, words};
-use crate::Statistics;
-use crate::key::Key;
+use crate::census::Census;
+use crate::key::{Key, OwnedKey};
+use crate::scan::{LEAVES_PER_PIN, Target};
 
 impl<K: Key, V: Variant> BzTree<K, V> {
-    /// Calls `visit` with every node that can be reached.
-    fn nodes<'g>(&self, guard: &'g Guard, mut visit: impl FnMut(NodeRef<'g, K>)) {
-        let mut pending = vec![self.root.load(guard)];
-        while let Some(node) = pending.pop() {
-            visit(node);
-            if node.level() > 0 {
-                pending.extend((0..node.len()).map(|i| node.child(i, guard)));
+    /// Calls `visit` with every node. Exact when nobody is writing.
+    fn walk(&self, mut visit: impl FnMut(NodeRef<'_, K>, &Guard)) {
+        let mut next: Option<OwnedKey<K>> = None;
+        loop {
+            let guard = &epoch::pin();
+            for _ in 0..LEAVES_PER_PIN {
+                let target = Target::At(next.as_ref().map_or(K::min(), OwnedKey::get));
+                let path = self.path(target, guard);
+                visit(path.leaf, guard);
+                // An inner node is counted with the first leaf below it.
+                let first = path.steps.iter().rev().take_while(|step| step.index == 0);
+                first.for_each(|step| visit(step.node, guard));
+                next = path.leaf.high().map(|high| OwnedKey::new(K::shorten(high)));
+                if next.is_none() {
+                    return;
+                }
             }
         }
     }
 
-    /// The records of a leaf that are alive.
-    fn records(leaf: NodeRef<'_, K>, guard: &Guard) -> usize {
-        let mut entries = Vec::new();
-        let status = words::status(leaf.status(), guard);
-        leaf.collect(status, &mut entries, guard);
-        entries.len()
-    }
-
-    pub(super) fn count_records(&self) -> usize {
-        let guard = &epoch::pin();
-        let mut records = 0;
-        self.nodes(guard, |node| {
-            if node.level() == 0 {
-                records += Self::records(node, guard);
-            }
-        });
-        records
-    }
-
-    pub(super) fn count_bytes(&self) -> usize {
-        let guard = &epoch::pin();
+    pub(super) fn census(&self) -> Census {
+        let mut statistics = self.counters.statistics();
         let mut bytes = self.leaves.bytes();
-        self.nodes(guard, |node| bytes += node.bytes() + node.slot_bytes());
-        bytes
-    }
-
-    pub(super) fn count_all(&self) -> Statistics {
-        let guard = &epoch::pin();
-        let mut counts = self.counters.statistics();
-        self.nodes(guard, |node| {
-            counts.height = counts.height.max(u64::from(node.level()) + 1);
+        self.walk(|node, guard| {
+            bytes += node.bytes() + node.slot_bytes();
+            statistics.height = statistics.height.max(u64::from(node.level()) + 1);
             if node.level() > 0 {
-                counts.inner_nodes += 1;
+                statistics.inner_nodes += 1;
                 return;
             }
             let status = words::status(node.status(), guard);
             let shown = u64::from(status.visible().count_ones());
-            counts.leaves += 1;
-            counts.records += Self::records(node, guard) as u64;
-            counts.leaf_deltas += shown;
-            counts.longest_chain = counts.longest_chain.max(shown);
+            let mut alive = Vec::new();
+            node.collect(status, &mut alive, guard);
+            statistics.leaves += 1;
+            statistics.records += alive.len() as u64;
+            statistics.leaf_deltas += shown;
+            statistics.longest_chain = statistics.longest_chain.max(shown);
         });
-        counts
+        Census { statistics, bytes }
     }
 }

@@ -26,7 +26,7 @@ use super::words::{self, DEAD};
 use super::{BzTree, Variant};
 use crate::counters::Event;
 use crate::key::Key;
-use crate::{Change, Changed, Expected, IndexError, Inserted};
+use crate::{Change, Changed, Expected, IndexError, Inserted, PointIndex};
 
 /// How a try on one leaf ended.
 enum Try {
@@ -77,6 +77,12 @@ impl<K: Key, V: Variant> BzTree<K, V> {
                 }
                 (_, Some(record)) if V::IN_PLACE => {
                     Self::change_in_place(leaf, status, record, change, guard)
+                }
+                (_, None) if Self::is_crowded(leaf) => {
+                    if !self.can_be_relieved(leaf, status, guard) {
+                        return Err(IndexError::OutOfPages);
+                    }
+                    Try::Replace
                 }
                 (_, _) if full(leaf, status) => Try::Replace,
                 (_, _) => Self::change_by_slot(
@@ -219,13 +225,17 @@ impl<K: Key, V: Variant> BzTree<K, V> {
     }
 
     /// The append variant's `put`: adds a record without looking for the key.
-    pub(super) fn append(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {
-        let key = K::parse(key)?;
+    pub(super) fn append(&self, bytes: &[u8], payload: u64) -> Result<(), IndexError> {
+        let key = K::parse(bytes)?;
         let payload = words::check(payload)?;
         let hash = hash::<K>(key);
         let guard = &epoch::pin();
         let mut leaf = self.leaf_to_fill(key, guard);
         loop {
+            if Self::is_crowded(leaf) {
+                // A key that it does not have must not come here.
+                return self.write(bytes, payload).map(drop);
+            }
             let status = words::status(leaf.status(), guard);
             if full(leaf, status) {
                 self.replace(key, leaf, guard);

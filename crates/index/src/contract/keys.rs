@@ -66,6 +66,8 @@ pub enum KeyShape {
     SharedPrefix,
     /// Like `SharedPrefix`, but some keys have 64 KiB.
     Huge,
+    /// Like `Nested`, but with runs of equal bytes: what keys share ends anywhere. For tests of its own.
+    Runs,
 }
 
 impl KeyShape {
@@ -96,6 +98,11 @@ impl KeyShape {
                 }
                 key.reverse();
                 key
+            }
+            // Bytes of one value come in multiples of one length, so no two keys become one.
+            Self::Runs => {
+                let run = |byte: &u8| vec![*byte; [7, 3, 1][usize::from(*byte.min(&2))]];
+                Self::Nested.key(n).iter().flat_map(run).collect()
             }
             Self::SharedPrefix => {
                 let mut key = vec![if n.is_multiple_of(2) { b'a' } else { b'b' }; 40];

@@ -199,7 +199,8 @@ pub fn gets_and_inserts_tell_versions(index: &impl PointIndex, shape: KeyShape, 
 }
 
 /// Readers raise a stamp on the leaf of an absent key and check it; inserters insert the key and then
-/// read the stamp. Of each pair at least one must notice the other.
+/// read the stamp. Of each pair at least one must notice the other, whatever others do to the leaves. In
+/// every third round all of that happens one after the other: nothing but the stamps can tell then.
 ///
 /// # Panics
 /// If neither did.
@@ -221,46 +222,55 @@ pub fn no_insert_slips_past_a_successful_check<I: PointIndex>(
         }
         let checked: Vec<AtomicBool> = (0..KEYS).map(|_| AtomicBool::new(false)).collect();
         let read: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
-        let start = Barrier::new(3);
         let stamp = 1_000_000;
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                start.wait();
-                for n in 0..KEYS {
-                    if let Ok(Lookup::Missing(seen)) = tree.get(&shape.key(1000 + n * 7)) {
-                        let held = tree.raise_and_check(seen, stamp + n);
-                        checked[n as usize].store(held, Ordering::Relaxed);
+        let look = || {
+            for n in 0..KEYS {
+                if let Ok(Lookup::Missing(seen)) = tree.get(&shape.key(1000 + n * 7)) {
+                    let held = tree.raise_and_check(seen, stamp + n);
+                    checked[n as usize].store(held, Ordering::Relaxed);
+                }
+            }
+        };
+        let insert = || {
+            for n in 0..KEYS {
+                match tree.insert(&shape.key(1000 + n * 7), n) {
+                    Ok(InsertOutcome::Inserted(done)) => {
+                        let rts = tree.leaf_rts(done.after.leaf);
+                        read[n as usize].store(rts, Ordering::Relaxed);
                     }
+                    // Among the neighbours: not part of the test.
+                    _ => read[n as usize].store(u64::MAX, Ordering::Relaxed),
+                }
+            }
+        };
+        let change_neighbours = || {
+            for n in 0..100 {
+                let key = shape.key(1000 + n);
+                if !n.is_multiple_of(7) {
+                    let change = if round.is_multiple_of(2) {
+                        tree.write(&key, 0)
+                    } else {
+                        tree.delete(&key)
+                    };
+                    change.unwrap_or_else(|error| panic!("{error}"));
+                }
+            }
+        };
+        let all: [&(dyn Fn() + Sync); 3] = [&look, &change_neighbours, &insert];
+        if round.is_multiple_of(3) {
+            all.iter().for_each(|one| one());
+        } else {
+            let start = Barrier::new(all.len());
+            thread::scope(|scope| {
+                for one in all {
+                    let start = &start;
+                    scope.spawn(move || {
+                        start.wait();
+                        one();
+                    });
                 }
             });
-            scope.spawn(|| {
-                start.wait();
-                for n in 0..KEYS {
-                    match tree.insert(&shape.key(1000 + n * 7), n) {
-                        Ok(InsertOutcome::Inserted(done)) => {
-                            let rts = tree.leaf_rts(done.after.leaf);
-                            read[n as usize].store(rts, Ordering::Relaxed);
-                        }
-                        // Among the neighbours: not part of the test.
-                        _ => read[n as usize].store(u64::MAX, Ordering::Relaxed),
-                    }
-                }
-            });
-            scope.spawn(|| {
-                start.wait();
-                for n in 0..100 {
-                    let key = shape.key(1000 + n);
-                    if !n.is_multiple_of(7) {
-                        let change = if round.is_multiple_of(2) {
-                            tree.write(&key, 0)
-                        } else {
-                            tree.delete(&key)
-                        };
-                        change.unwrap_or_else(|error| panic!("{error}"));
-                    }
-                }
-            });
-        });
+        }
         for n in 0..KEYS {
             if checked[n as usize].load(Ordering::Relaxed) {
                 let rts = read[n as usize].load(Ordering::Relaxed);

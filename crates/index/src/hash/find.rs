@@ -23,10 +23,18 @@ use crate::sync::wait;
 struct Changed;
 
 impl<K: HashKey> HashIndex<K> {
-    /// `_pin` was taken before.
+    /// `pin` was taken before.
     #[inline]
-    pub(super) fn look_up(&self, key: K::Ref<'_>, hash: u64, _pin: &K::Pin) -> Lookup {
-        match self.find_at_home(key, hash) {
+    pub(super) fn look_up(&self, key: K::Ref<'_>, hash: u64, pin: &K::Pin) -> Lookup {
+        let (_, line) = self.table.guess(hash);
+        self.look_up_from(line, key, hash, pin)
+    }
+
+    /// The same from the line that was the first to look at a moment ago. It may be that of another bucket
+    /// by now: then the key is not found in it.
+    #[inline(always)]
+    fn look_up_from(&self, line: &Line, key: K::Ref<'_>, hash: u64, _pin: &K::Pin) -> Lookup {
+        match self.find_at_home(line, key, hash) {
             Some(payload) => Lookup::Found(payload),
             None => self.look_further(key, hash),
         }
@@ -35,8 +43,7 @@ impl<K: HashKey> HashIndex<K> {
     /// What is found in the line where it is looked for first, and nobody is writing there: nine look-ups
     /// in ten. The fewer instructions, the more of them fit into the processor while it waits.
     #[inline(always)]
-    fn find_at_home(&self, key: K::Ref<'_>, hash: u64) -> Option<u64> {
-        let (_, line) = self.table.guess(hash);
+    fn find_at_home(&self, line: &Line, key: K::Ref<'_>, hash: u64) -> Option<u64> {
         let before = line.control();
         let payload = self.read_line(line, before.used(), key, hash)?;
         // A bucket that lives has no keys of others, and one that is dead has none at all.
@@ -113,22 +120,22 @@ impl<K: HashKey> HashIndex<K> {
     /// At most [`LANES`] look-ups side by side.
     pub(super) fn get_lanes(&self, keys: &[K::Ref<'_>], out: &mut Vec<Lookup>) {
         let pin = &K::pin();
-        let mut hashes = [0; LANES];
-        for (hash, key) in hashes.iter_mut().zip(keys) {
+        let first = self.table.guess(0).1;
+        let (mut hashes, mut lines) = ([0; LANES], [first; LANES]);
+        for ((hash, line), key) in hashes.iter_mut().zip(&mut lines).zip(keys) {
             *hash = self.hash(*key);
-            let (_, line) = self.table.guess(*hash);
-            prefetch(ptr::from_ref(line).cast());
+            *line = self.table.guess(*hash).1;
+            prefetch(ptr::from_ref(*line).cast());
         }
+        let lanes = hashes.iter().zip(lines).zip(keys);
         if !K::INLINE {
             // Next the boxes of the keys that they are likely to be.
-            for hash in &hashes[..keys.len()] {
-                let (_, line) = self.table.guess(*hash);
+            for ((hash, line), _) in lanes.clone() {
                 for slot in slots(line.control().used()) {
                     K::prefetch(line.word(slot), Some(*hash));
                 }
             }
         }
-        let pairs = hashes.iter().zip(keys);
-        out.extend(pairs.map(|(hash, key)| self.look_up(*key, *hash, pin)));
+        out.extend(lanes.map(|((hash, line), key)| self.look_up_from(line, *key, *hash, pin)));
     }
 }

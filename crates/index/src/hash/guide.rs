@@ -19,10 +19,11 @@
 use std::array;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{self, Ordering};
 
 use super::line::Line;
 use super::lines::Lines;
+use crate::sync::AtomicPtr;
 
 const PART_BITS: u32 = 5;
 const PARTS: usize = 1 << PART_BITS;
@@ -39,7 +40,7 @@ pub(super) struct Guide {
     /// How far a place is shifted to leave its part.
     shift: u32,
     /// Null: the part is in several segments, or its lines are not there yet.
-    origins: [AtomicPtr<Line>; PARTS],
+    origins: [atomic::AtomicPtr<Line>; PARTS],
 }
 
 impl Guide {
@@ -53,7 +54,7 @@ impl Guide {
         Self {
             masks: [2, 1].map(|half| (half << level) - 1),
             shift,
-            origins: array::from_fn(|part| AtomicPtr::new(origin(part))),
+            origins: array::from_fn(|part| atomic::AtomicPtr::new(origin(part))),
         }
     }
 

@@ -101,11 +101,8 @@ fn growing_and_shrinking_side_by_side_lose_nothing() {
             let index = Arc::clone(&index);
             move || index.delete(&gone).unwrap()
         });
-        let other = (1..1_000_u64).map(u64::to_be_bytes);
-        let other = other
-            .filter(|key| *key != kept && *key != gone)
-            .next()
-            .unwrap();
+        let mut other = (1..1_000_u64).map(u64::to_be_bytes);
+        let other = other.find(|key| *key != kept && *key != gone).unwrap();
         index.insert(&other, 3).unwrap();
         writer.join().unwrap();
         assert_eq!(index.get(&kept), Ok(Lookup::Found(1)));

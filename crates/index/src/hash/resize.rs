@@ -200,3 +200,135 @@ impl<K: HashKey> HashIndex<K> {
         table.tidy_after_death(place);
     }
 }
+
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_model {
+    //! Every interleaving of claims to grow and to shrink that reach a bucket in some order: when all have,
+    //! the buckets that live are those that are counted.
+
+    use loom::sync::Arc;
+    use loom::thread;
+    use namiki_platform::model::explore;
+
+    use super::super::{FixedHash, HashConfig};
+    use super::*;
+
+    fn claim(index: &FixedHash, sizes: &[u64]) {
+        for pair in sizes.windows(2) {
+            assert!(index.table.homes.reach(pair[0].max(pair[1]) - 1));
+            assert!(index.table.claim(pair[0], pair[1]));
+        }
+    }
+
+    fn raise(index: &FixedHash, place: u64) {
+        index.raise(place, &index.table.births.read().unwrap());
+    }
+
+    /// Runs `one` beside `other` in a table of one bucket that `before` has changed; then whoever has
+    /// claimed a place of `late` before comes to it.
+    fn explore_beside(
+        before: fn(&FixedHash),
+        one: fn(&FixedHash),
+        other: fn(&FixedHash),
+        late: &'static [u64],
+    ) {
+        explore(2, move || {
+            let index = Arc::new(FixedHash::new(HashConfig {
+                first_bits: 0,
+                keys_per_four_buckets: 4,
+                stripe_bits: 0,
+                batch: 1,
+            }));
+            before(&index);
+            let beside = thread::spawn({
+                let index = Arc::clone(&index);
+                move || one(&index)
+            });
+            other(&index);
+            beside.join().unwrap();
+            late.iter().for_each(|place| raise(&index, *place));
+            let table = &index.table;
+            let size = table.size.load(Ordering::Acquire);
+            for place in 0..4 {
+                let lives =
+                    table.homes.reach(place) && !table.homes.line(place).control().is_dead();
+                assert_eq!(lives, place < size, "{place} of {size}");
+                // No look-up has to walk.
+                let mut first = place;
+                while first >= size {
+                    first = parent(first).0;
+                }
+                assert_eq!(table.guess(1 << 63 | place).0, first, "{place} of {size}");
+            }
+        });
+    }
+
+    /// Who shrinks the table finds the parent dead, which is why the child does not live either; who grew
+    /// it before lets both live, unless it finds the table shrunk.
+    #[test]
+    fn a_bucket_does_not_live_that_is_unwanted_by_now() {
+        explore_beside(
+            |index| claim(index, &[1, 2, 3, 4]),
+            |index| raise(index, 3),
+            |index| {
+                claim(index, &[4, 3]);
+                index.fell(3);
+            },
+            &[1, 2],
+        );
+    }
+
+    #[test]
+    fn a_bucket_does_not_wait_for_a_parent_that_is_unwanted_by_now() {
+        explore_beside(
+            |index| claim(index, &[1, 2, 3, 4]),
+            |index| raise(index, 3),
+            |index| {
+                for size in [4, 3, 2] {
+                    claim(index, &[size, size - 1]);
+                    index.fell(size - 1);
+                }
+            },
+            &[],
+        );
+    }
+
+    #[test]
+    fn a_bucket_does_not_die_that_is_wanted_by_now() {
+        explore_beside(
+            |index| {
+                claim(index, &[1, 2, 3, 4]);
+                (1..4).for_each(|place| raise(index, place));
+                claim(index, &[4, 3]);
+            },
+            |index| index.fell(3),
+            |index| {
+                claim(index, &[3, 4]);
+                raise(index, 3);
+            },
+            &[],
+        );
+    }
+
+    /// Who changes the guide may be overtaken by who changes it back.
+    #[test]
+    fn the_guide_is_that_of_the_last_size() {
+        explore_beside(
+            |index| {
+                claim(index, &[1, 2, 3]);
+                (1..3).for_each(|place| raise(index, place));
+            },
+            |index| {
+                claim(index, &[3, 2]);
+                index.fell(2);
+            },
+            |index| {
+                if index.table.claim(2, 3) {
+                    raise(index, 2);
+                }
+            },
+            &[],
+        );
+    }
+}

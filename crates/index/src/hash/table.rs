@@ -122,9 +122,12 @@ impl Table {
     /// Lets look-ups use the guide for the size that there is when all who change it have ended.
     #[cold]
     fn change_guide(&self) {
+        // Each chooses a guide after changing the size, and looks at the size after choosing: all `SeqCst`.
+        total_order();
         let mut size = self.size.load(Ordering::SeqCst);
         loop {
             self.guides.follow(size, &self.homes);
+            total_order();
             // Who came later, and chose for a later size, may have been overtaken just now.
             let now = self.size.load(Ordering::SeqCst);
             if !Guides::differ(size, now) {

@@ -194,3 +194,95 @@ fn an_insert_into_a_layer_that_is_taken_out_is_not_lost() {
         assert_eq!(tree.len(), 1);
     });
 }
+
+/// An inserter whose key's absence another relied on must see the other's stamp, wherever the
+/// key's place has gone meanwhile. Either of the two is interrupted.
+fn no_insert_slips_past_a_reader(
+    there: &'static [&'static [u8]],
+    write: fn(&VariableMasstree),
+    read: fn(&VariableMasstree),
+) {
+    let check = |tree: &VariableMasstree| {
+        if tree.get(b"reader") == Ok(Lookup::Found(99)) {
+            assert_eq!(tree.get(b"writer"), Ok(Lookup::Found(STAMP)));
+        }
+    };
+    model(1, there, write, read, check);
+    model(1, there, read, write, check);
+}
+
+/// Relies on a key's absence, and says so if that succeeded.
+fn rely_on_absence(tree: &VariableMasstree, key: &[u8]) {
+    if let Ok(Lookup::Missing(seen)) = tree.get(key)
+        && tree.raise_and_check(seen, STAMP)
+    {
+        assert_eq!(tree.update(b"reader", 99), Ok(Some(0)));
+    }
+}
+
+/// Inserts a key, and says what stamp was found where it came.
+fn insert_and_look(tree: &VariableMasstree, key: &[u8]) {
+    let Ok(InsertOutcome::Inserted(done)) = tree.insert(key, 2) else {
+        panic!("it was absent")
+    };
+    let rts = tree.leaf_rts(done.before.leaf);
+    assert_eq!(tree.update(b"writer", rts), Ok(Some(1)));
+}
+
+/// The very key for which the layer is made.
+#[test]
+fn an_insert_that_makes_a_layer_does_not_slip_past_a_reader() {
+    no_insert_slips_past_a_reader(
+        &[b"reader", b"writer", b"aaaaaaaa1"],
+        |tree| insert_and_look(tree, b"aaaaaaaa2"),
+        |tree| rely_on_absence(tree, b"aaaaaaaa2"),
+    );
+}
+
+/// A key that comes into the new layer, whose absence was read in the leaf above.
+#[test]
+fn an_insert_into_a_new_layer_does_not_slip_past_a_reader_of_the_leaf_above() {
+    no_insert_slips_past_a_reader(
+        &[b"reader", b"writer", b"aaaaaaaa1"],
+        |tree| {
+            assert_eq!(tree.write(b"aaaaaaaa2", 2), Ok(None));
+            insert_and_look(tree, b"aaaaaaaa3");
+        },
+        |tree| rely_on_absence(tree, b"aaaaaaaa3"),
+    );
+}
+
+/// The same where the new layer is put above another.
+#[test]
+fn an_insert_into_a_layer_put_between_does_not_slip_past_a_reader_of_the_leaf_above() {
+    no_insert_slips_past_a_reader(
+        &[
+            b"reader",
+            b"writer",
+            b"aaaaaaaabbbbbbbb1",
+            b"aaaaaaaabbbbbbbb2",
+        ],
+        |tree| {
+            assert_eq!(tree.write(b"aaaaaaaac", 2), Ok(None));
+            insert_and_look(tree, b"aaaaaaaad");
+        },
+        |tree| rely_on_absence(tree, b"aaaaaaaad"),
+    );
+}
+
+/// Of two threads each makes a layer for its key, and one of them finds the other's.
+#[test]
+fn two_inserts_make_one_layer() {
+    let read = |tree: &VariableMasstree| {
+        assert_eq!(tree.write(b"aaaaaaaa3", 3), Ok(None));
+    };
+    let write = |tree: &VariableMasstree| {
+        assert_eq!(tree.write(b"aaaaaaaa2", 2), Ok(None));
+    };
+    model(1, &[b"aaaaaaaa1"], write, read, |tree| {
+        for (key, payload) in [(b"aaaaaaaa1", 0), (b"aaaaaaaa2", 2), (b"aaaaaaaa3", 3)] {
+            assert_eq!(tree.get(key), Ok(Lookup::Found(payload)));
+        }
+        assert_eq!((tree.len(), tree.statistics().leaves), (3, 2));
+    });
+}

@@ -37,7 +37,8 @@ mod descend;
 mod get;
 mod interior;
 mod layers;
-#[cfg(all(test, loom))]
+#[cfg(test)]
+#[cfg(loom)]
 mod loom_model;
 mod node;
 mod release;
@@ -207,15 +208,15 @@ impl<K: Slicing> PointIndex for Masstree<K> {
     }
 
     fn statistics(&self) -> Statistics {
-        self.count_all()
+        self.census().statistics
     }
 
     fn memory_bytes(&self) -> usize {
-        self.count_bytes()
+        self.census().bytes
     }
 
     fn len(&self) -> usize {
-        self.count_records()
+        self.census().statistics.records as usize
     }
 }
 

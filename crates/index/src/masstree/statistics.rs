@@ -1,4 +1,4 @@
-//! Walks that count what there is.
+//! The walk that counts what there is.
 
 use crossbeam_epoch::{self as epoch};
 
@@ -6,20 +6,10 @@ use super::Masstree;
 use super::border::Content;
 use super::node::{Kind, NodeRef};
 use super::slices::Slicing;
-use crate::Statistics;
+use crate::census::Census;
 
 /// Leaves visited under one pin, and what lies below the last.
 const LEAVES_PER_PIN: usize = 1024;
-
-/// What a walk finds.
-#[derive(Default)]
-struct Found {
-    records: u64,
-    leaves: u64,
-    inner_nodes: u64,
-    height: u64,
-    bytes: usize,
-}
 
 /// A node still to be visited.
 struct ToVisit<'g, K: Slicing> {
@@ -35,18 +25,22 @@ impl<K: Slicing> Masstree<K> {
     /// Visits every node. A node that is changed meanwhile is read again, one that was taken out is left
     /// out. Pins anew now and then, at a leaf of the first layer: what lies in layers below one leaf is
     /// visited under one pin.
-    fn walk(&self) -> Found {
-        let mut found = Found::default();
-        let mut from = self.walk_some(None, &mut found);
+    pub(super) fn census(&self) -> Census {
+        let mut census = Census {
+            statistics: self.counters.statistics(),
+            bytes: self.table.bytes(),
+        };
+        let mut from = self.walk_some(None, &mut census);
         while from.is_some() {
-            from = self.walk_some(from, &mut found);
+            from = self.walk_some(from, &mut census);
         }
-        found
+        census
     }
 
     /// Visits the nodes from a slice of the first layer on, from left to right. Returns the slice where to
     /// go on.
-    fn walk_some(&self, from: Option<u64>, found: &mut Found) -> Option<u64> {
+    fn walk_some(&self, from: Option<u64>, census: &mut Census) -> Option<u64> {
+        let Census { statistics, bytes } = census;
         let guard = &epoch::pin();
         let mut visited = 0;
         let mut to_visit: Vec<ToVisit<'_, K>> = Vec::new();
@@ -72,8 +66,8 @@ impl<K: Slicing> Masstree<K> {
                         to_visit.push(next);
                         continue;
                     };
-                    found.inner_nodes += u64::from(next.from.is_none());
-                    found.bytes += if next.from.is_none() { node.size() } else { 0 };
+                    statistics.inner_nodes += u64::from(next.from.is_none());
+                    *bytes += if next.from.is_none() { node.size() } else { 0 };
                     // The leftmost is visited next.
                     let children = children.into_iter().enumerate().rev();
                     to_visit.extend(children.map(|(i, child)| ToVisit {
@@ -91,18 +85,18 @@ impl<K: Slicing> Masstree<K> {
                         to_visit.push(next);
                         continue;
                     };
-                    found.leaves += 1;
-                    found.height = found.height.max(depth);
-                    found.bytes += node.size();
+                    statistics.leaves += 1;
+                    statistics.height = statistics.height.max(depth);
+                    *bytes += node.size();
                     for i in 0..snapshot.len {
                         match snapshot.content(i) {
-                            Content::Payload(_) => found.records += 1,
+                            Content::Payload(_) => statistics.records += 1,
                             Content::Suffix(suffix) => {
-                                found.records += 1;
-                                found.bytes += suffix.size();
+                                statistics.records += 1;
+                                *bytes += suffix.size();
                             }
                             Content::Layer(below) => {
-                                found.bytes += below.size();
+                                *bytes += below.size();
                                 let root = self.root(below, guard);
                                 to_visit.extend(root.map(|(node, _)| ToVisit {
                                     node,
@@ -118,24 +112,5 @@ impl<K: Slicing> Masstree<K> {
             }
         }
         None
-    }
-
-    pub(super) fn count_records(&self) -> usize {
-        self.walk().records as usize
-    }
-
-    pub(super) fn count_bytes(&self) -> usize {
-        self.walk().bytes + self.table.bytes()
-    }
-
-    pub(super) fn count_all(&self) -> Statistics {
-        let found = self.walk();
-        Statistics {
-            records: found.records,
-            leaves: found.leaves,
-            inner_nodes: found.inner_nodes,
-            height: found.height,
-            ..self.counters.statistics()
-        }
     }
 }

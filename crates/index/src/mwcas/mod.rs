@@ -139,7 +139,7 @@ impl<'w> Change<'w> {
     /// in memory that is freed through [`defer_twice`], or not while the tree lives; `guard` was pinned
     /// before they were reached.
     pub(crate) fn commit(mut self, guard: &Guard) -> bool {
-        self.entries[..self.len].sort_unstable_by_key(|entry| entry.word);
+        self.entries[..self.len].sort_unstable_by_key(|entry| order(entry.word));
         debug_assert!(
             self.entries[..self.len]
                 .windows(2)
@@ -163,6 +163,20 @@ impl<'w> Change<'w> {
         };
         retire(descriptor, guard);
         succeeded
+    }
+}
+
+/// All changes take their words in one order, so that none waits for one that waits for it.
+#[inline]
+fn order(word: NonNull<AtomicU64>) -> u64 {
+    #[cfg(loom)]
+    {
+        // SAFETY: the words are alive while their change is put together.
+        unsafe { word.as_ref() }.number()
+    }
+    #[cfg(not(loom))]
+    {
+        word.addr().get() as u64
     }
 }
 
@@ -300,10 +314,6 @@ impl Descriptor {
 
 /// Frees a descriptor or attempt when nobody can refer to it any more.
 fn retire<T: 'static>(pointer: NonNull<T>, guard: &Guard) {
-    if cfg!(loom) {
-        // A model's threads share one stack of guards, so nothing would be freed in time.
-        return;
-    }
     // SAFETY: leaked from a box, and nobody refers to it after two periods of grace (W4).
     unsafe { defer_twice(guard, move || drop(Box::from_raw(pointer.as_ptr()))) };
 }
@@ -314,6 +324,10 @@ fn retire<T: 'static>(pointer: NonNull<T>, guard: &Guard) {
 /// `free` may run on any thread and at any later time; what it frees cannot be reached any more by who
 /// pins from now on, except through changes that are under way.
 pub(crate) unsafe fn defer_twice(guard: &Guard, free: impl FnOnce() + 'static) {
+    if cfg!(loom) {
+        // A model's threads share one stack of guards, and the collector one with other models.
+        return;
+    }
     // SAFETY: the caller's promise.
     unsafe {
         guard.defer_unchecked(move || epoch::pin().defer_unchecked(free));

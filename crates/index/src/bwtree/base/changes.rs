@@ -1,8 +1,11 @@
-//! A copy of a base node of inline keys with a few changes: what most consolidations come to.
+//! A copy of a base node with a few changes: what most consolidations come to.
 //!
 //! Where each changed key is in the old node is known from the delta, if its writer looked (`Spot`), or
 //! is searched for once. What lies between two changes is copied as it is, a cache line or what fits of
 //! it at a time, as the places of entries in their blocks move against one another.
+//!
+//! Of variable keys this is done where changes move nothing; otherwise the node is built anew from a list of
+//! its entries, for which no keys need be compared.
 //!
 //! The invariants are those of `base.rs` and `node.rs`.
 #![expect(unsafe_code, reason = "reads and writes the blocks behind the headers")]
@@ -10,39 +13,52 @@
 use std::ops::Range;
 use std::sync::atomic;
 
-use super::Parts;
-use crate::bwtree::node::{BaseHeader, Kind, NodeRef, OwnedNode, Spot};
+use super::{Entry, Parts, build};
+use crate::bwtree::node::{BaseHeader, Header, Kind, NodeRef, OwnedNode, Spot};
 use crate::key::Key;
 use crate::lines::{BLOCK, FILLER};
 
 /// What becomes of one key: its value, or that it goes.
-#[derive(Clone, Copy)]
-pub(in crate::bwtree) struct Fate {
-    pub(in crate::bwtree) head: u64,
+pub(in crate::bwtree) struct Fate<'g, K: Key> {
+    pub(in crate::bwtree) key: K::Ref<'g>,
     pub(in crate::bwtree) value: Option<u64>,
     /// Where the key is in the base node.
     pub(in crate::bwtree) spot: Spot,
 }
 
-impl Fate {
+impl<K: Key> Clone for Fate<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K: Key> Copy for Fate<'_, K> {}
+
+impl<K: Key> Fate<'_, K> {
     /// Of no key.
-    pub(in crate::bwtree) const NONE: Self = Self {
-        head: 0,
-        value: None,
-        spot: Spot::UNKNOWN,
-    };
+    pub(in crate::bwtree) fn none() -> Self {
+        Self {
+            key: K::min(),
+            value: None,
+            spot: Spot::UNKNOWN,
+        }
+    }
+
+    /// Whether the key is there, and stays.
+    fn is_update(&self) -> bool {
+        self.value.is_some() && self.spot.found()
+    }
 }
 
-impl<K: Key> NodeRef<'_, K> {
+impl<'g, K: Key> NodeRef<'g, K> {
     /// Finds out where the keys of `changes`, which ascend, are in this base node, and how many
     /// entries it would have with them.
-    pub(in crate::bwtree) fn len_with(self, changes: &mut [Fate]) -> usize {
+    pub(in crate::bwtree) fn len_with(self, changes: &mut [Fate<'_, K>]) -> usize {
         let mut len = self.len();
         for fate in changes {
             if !fate.spot.is_known() {
-                fate.spot = self.spot_of(fate.head);
+                fate.spot = self.spot_of(fate.key);
             }
-            debug_assert_eq!(fate.spot, self.spot_of(fate.head));
+            debug_assert_eq!(fate.spot, self.spot_of(fate.key));
             match (fate.spot.found(), fate.value.is_some()) {
                 (true, false) => len -= 1,
                 (false, true) => len += 1,
@@ -52,53 +68,99 @@ impl<K: Key> NodeRef<'_, K> {
         len
     }
 
-    /// Where the key with this head is, or where it would be.
-    fn spot_of(self, head: u64) -> Spot {
+    /// Where the key is, or where it would be.
+    fn spot_of(self, key: K::Ref<'_>) -> Spot {
+        if !K::INLINE {
+            let (at, found) = self.place_of(key);
+            return Spot::new(at, found);
+        }
+        let head = K::head(key, 0);
         let at = self.rank_of::<false>(head);
         Spot::new(at, at < self.len() && self.head_at(at) == head)
     }
 
     /// A copy of this base node with `changes`, whose keys ascend. `len` is what `len_with` says of
-    /// them.
+    /// them. `header` has this node's fences.
     pub(in crate::bwtree) fn copy_with(
         self,
         header: &BaseHeader<'_, K>,
-        changes: &[Fate],
+        changes: &[Fate<'g, K>],
         len: usize,
     ) -> OwnedNode<K> {
-        assert!(K::INLINE && self.kind() == Kind::Base);
+        assert_eq!(self.kind(), Kind::Base);
+        if self.level() == 0 && changes.iter().all(Fate::is_update) {
+            return self.copy_with_payloads(header, changes);
+        }
+        if K::INLINE {
+            self.copy_in_runs(header, changes, len)
+        } else {
+            build(header, &self.entries_with(changes, len))
+        }
+    }
+
+    /// A copy of this base leaf with other payloads.
+    fn copy_with_payloads(
+        self,
+        header: &BaseHeader<'_, K>,
+        changes: &[Fate<'g, K>],
+    ) -> OwnedNode<K> {
+        let (len, parts) = (self.len(), self.parts());
+        let mut node = OwnedNode::base(header, len, self.bytes());
+        let to = Target {
+            start: node.start(),
+            parts,
+        };
+        let begin = size_of::<Header<K>>();
+        // SAFETY: both nodes have as many bytes; a leaf does not change (N1), and the copy is ours alone.
+        unsafe {
+            to.start
+                .add(begin)
+                .copy_from_nonoverlapping(self.part(begin), self.bytes() - begin);
+        }
+        self.copy_fences(&mut node);
+        for fate in changes {
+            if let Some(value) = fate.value {
+                assert!(fate.spot.i() < len);
+                to.put_value(fate.spot.i(), value);
+            }
+        }
+        node
+    }
+
+    /// The entries of this base node with `changes`.
+    fn entries_with(self, changes: &[Fate<'g, K>], len: usize) -> Vec<Entry<'g, K>> {
+        let mut entries = Vec::with_capacity(len);
+        let entry = |i| (self.key_at(i), self.value_at(i));
+        let mut from = 0;
+        for fate in changes {
+            let until = fate.spot.i();
+            entries.extend((from..until).map(entry));
+            from = until + usize::from(fate.spot.found());
+            entries.extend(fate.value.map(|value| (fate.key, value)));
+        }
+        entries.extend((from..self.len()).map(entry));
+        entries
+    }
+
+    fn copy_in_runs(
+        self,
+        header: &BaseHeader<'_, K>,
+        changes: &[Fate<'g, K>],
+        len: usize,
+    ) -> OwnedNode<K> {
         let parts = Parts::of::<K>(len);
         let mut node = OwnedNode::base(header, len, parts.strings);
         let to = Target {
             start: node.start(),
             parts,
         };
-        // An update moves nothing.
-        let stays = |fate: &Fate| fate.value.is_some() && fate.spot.found();
-        if self.level() == 0 && changes.iter().all(stays) {
-            // SAFETY: both nodes have `len` entries, so their parts are at the same places; a leaf does
-            // not change (N1), and the copy is ours alone.
-            unsafe {
-                to.start.add(parts.separators).copy_from_nonoverlapping(
-                    self.part(parts.separators),
-                    parts.strings - parts.separators,
-                );
-            }
-            for fate in changes {
-                if let Some(value) = fate.value {
-                    assert!(fate.spot.i() < len);
-                    to.put(fate.spot.i(), fate.head, value);
-                }
-            }
-            return node;
-        }
         let (mut from, mut at) = (0, 0);
         for fate in changes {
             let until = fate.spot.i();
             at = self.copy_run(from..until, &to, at);
             from = until + usize::from(fate.spot.found());
             if let Some(value) = fate.value {
-                to.put(at, fate.head, value);
+                to.put(at, K::head(fate.key, 0), value);
                 at += 1;
             }
         }
@@ -176,6 +238,14 @@ impl Target {
             head_at.write(head);
             value_at.write(value);
         }
+    }
+
+    /// Writes the value of an entry.
+    #[inline]
+    fn put_value(&self, i: usize, value: u64) {
+        let (_, value_at) = self.run(i, 1);
+        // SAFETY: `run` checked that this entry is in the node.
+        unsafe { value_at.write(value) };
     }
 
     /// Fills the last block up and writes the separators.

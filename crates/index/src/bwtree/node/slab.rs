@@ -28,7 +28,9 @@ const _: () = assert!(size_of::<Claims>() == size_of::<AtomicU64>());
 
 /// Bytes of a slot.
 pub(in crate::bwtree) const fn slot_bytes<K: Key>() -> usize {
-    if K::INLINE { LINE } else { 2 * LINE }
+    // One line, but for loom.
+    let header = size_of::<Header<K>>().next_multiple_of(LINE);
+    if K::INLINE { header } else { 2 * LINE }
 }
 
 /// Bytes of claims and marks, in whole lines.

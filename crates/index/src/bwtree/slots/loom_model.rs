@@ -62,6 +62,7 @@ struct At(*mut Node);
 
 // SAFETY: nodes live until the process ends.
 unsafe impl Send for At {}
+// SAFETY: as above.
 unsafe impl Sync for At {}
 
 impl At {

@@ -1,0 +1,381 @@
+//! Whole trees of the smallest sizes, in every variant that goes about it in another way: a thread that
+//! changes the structure beside one that reads or writes. What others do to a change that is half done
+//! is explored by interrupting the thread that makes it (`loom_beside.rs`).
+//!
+//! Hints and the bits that are advice only are not loom's (`hint.rs`), and nothing is freed before the
+//! end of a run (`defer.rs`).
+
+use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
+use crate::PointIndex;
+use crate::key::Fixed8;
+use crate::loom_beside::{
+    beside, both_ways, delete, did_not_slip_past, has, insert, insert_and_look, is_gone, is_there,
+    is_updated, loaded, payload_of, rely_on_absence, update,
+};
+
+type Tree<V> = BwTree<Fixed8, V>;
+
+/// Leaves of two records at most, and consolidation at the second delta. Keys are in full leaves without
+/// deltas.
+fn tree<V: Variant>(keys: &[u64]) -> Tree<V> {
+    let empty = Tree::new(BwConfig {
+        leaf_max: 2,
+        inner_max: 4,
+        leaf_chain_max: 2,
+        inner_chain_max: 2,
+        load_percent: 100,
+    });
+    loaded(empty, keys)
+}
+
+/// The tree has so many leaves and inner nodes.
+fn has_nodes<V: Variant>(tree: &Tree<V>, leaves: u64, inner_nodes: u64) {
+    let statistics = tree.statistics();
+    let nodes = (statistics.leaves, statistics.inner_nodes);
+    assert_eq!(nodes, (leaves, inner_nodes), "{statistics:?}");
+}
+
+/// Puts a delta on the leaf of a key.
+fn touch<V: Variant>(tree: &Tree<V>, key: u64) {
+    let old = tree.update(&key.to_be_bytes(), payload_of(key));
+    assert_eq!(old, Ok(Some(payload_of(key))));
+}
+
+/// The second delta consolidates: by the exchange of the head, or below itself.
+fn a_reader_finds_its_key_while_its_leaf_is_consolidated<V: Variant>() {
+    let make = || {
+        let tree = tree::<V>(&[1, 2]);
+        touch(&tree, 1);
+        tree
+    };
+    beside(
+        2,
+        make,
+        |tree| update(tree, 2),
+        |tree| {
+            is_there(tree, 1);
+            is_gone(tree, 3);
+        },
+        |tree| {
+            is_updated(tree, 2);
+            // One is the load's.
+            assert_eq!(tree.statistics().consolidations, 2);
+        },
+    );
+}
+
+#[test]
+fn a_reader_finds_its_key_while_its_leaf_is_consolidated_in_each_variant() {
+    a_reader_finds_its_key_while_its_leaf_is_consolidated::<Plain>();
+    a_reader_finds_its_key_while_its_leaf_is_consolidated::<InChain>();
+    a_reader_finds_its_key_while_its_leaf_is_consolidated::<OpenBw>();
+}
+
+/// Both consolidate, each perhaps what the other has written.
+fn no_write_to_a_page_is_lost<V: Variant>() {
+    let make = || {
+        let tree = tree::<V>(&[1]);
+        touch(&tree, 1);
+        tree
+    };
+    beside(
+        2,
+        make,
+        |tree| insert(tree, 2),
+        |tree| update(tree, 1),
+        |tree| {
+            is_updated(tree, 1);
+            is_there(tree, 2);
+            assert_eq!(tree.len(), 2);
+        },
+    );
+}
+
+#[test]
+fn no_write_to_a_page_is_lost_in_each_variant() {
+    no_write_to_a_page_is_lost::<Plain>();
+    no_write_to_a_page_is_lost::<InChain>();
+    no_write_to_a_page_is_lost::<OpenBw>();
+}
+
+/// Both find it absent, and one of them present afterwards.
+#[test]
+fn a_key_is_inserted_once() {
+    let once = |tree: &Tree<Plain>| {
+        let inserted = tree.insert(&2_u64.to_be_bytes(), payload_of(2));
+        assert!(inserted.is_ok());
+    };
+    beside(2, || tree(&[1]), once, once, |tree| has(tree, &[1, 2]));
+}
+
+/// Three full leaves below a root.
+fn three_leaves<V: Variant>() -> Tree<V> {
+    let tree = tree(&[10, 11, 20, 21, 30, 31]);
+    has_nodes(&tree, 3, 1);
+    tree
+}
+
+/// Each leaf that is split has a half that the parent does not know yet, which the other thread may come
+/// upon and then finishes the split.
+fn an_insert_outlives_a_split<V: Variant>() {
+    let split = |tree: &Tree<V>| insert(tree, 22);
+    // Into the left half.
+    both_ways(
+        three_leaves,
+        split,
+        |tree| insert(tree, 15),
+        |tree| has(tree, &[10, 11, 15, 20, 21, 22, 30, 31]),
+    );
+    both_ways(
+        three_leaves,
+        split,
+        |tree| insert(tree, 25),
+        |tree| has(tree, &[10, 11, 20, 21, 22, 25, 30, 31]),
+    );
+}
+
+#[test]
+fn an_insert_outlives_a_split_in_each_variant() {
+    an_insert_outlives_a_split::<Plain>();
+    an_insert_outlives_a_split::<SplitHead>();
+    an_insert_outlives_a_split::<Both>();
+    an_insert_outlives_a_split::<OpenBw>();
+}
+
+/// Two leaves below one parent.
+#[test]
+fn two_splits_below_one_parent_are_both_made() {
+    both_ways(
+        three_leaves::<Plain>,
+        |tree| insert(tree, 12),
+        |tree| insert(tree, 32),
+        |tree| {
+            has(tree, &[10, 11, 12, 20, 21, 30, 31, 32]);
+            // The root has got too large.
+            has_nodes(tree, 5, 3);
+        },
+    );
+}
+
+/// Updates go on top of the split delta, or below it, while it is taken off.
+fn no_update_is_lost_while_its_leaf_is_split<V: Variant>() {
+    both_ways(
+        three_leaves::<V>,
+        |tree| insert(tree, 22),
+        |tree| update(tree, 20),
+        |tree| {
+            is_updated(tree, 20);
+            is_there(tree, 22);
+            assert_eq!(tree.len(), 7);
+        },
+    );
+}
+
+#[test]
+fn no_update_is_lost_while_its_leaf_is_split_in_each_variant() {
+    no_update_is_lost_while_its_leaf_is_split::<Plain>();
+    no_update_is_lost_while_its_leaf_is_split::<SplitHead>();
+    no_update_is_lost_while_its_leaf_is_split::<Both>();
+}
+
+fn a_reader_finds_its_keys_while_their_leaf_is_split<V: Variant>() {
+    both_ways(
+        three_leaves::<V>,
+        |tree| insert(tree, 22),
+        |tree| {
+            [20, 21, 30].iter().for_each(|key| is_there(tree, *key));
+            is_gone(tree, 23);
+        },
+        |tree| {
+            has(tree, &[10, 11, 20, 21, 22, 30, 31]);
+            has_nodes(tree, 4, 1);
+        },
+    );
+}
+
+#[test]
+fn a_reader_finds_its_keys_while_their_leaf_is_split_in_each_variant() {
+    a_reader_finds_its_keys_while_their_leaf_is_split::<Plain>();
+    a_reader_finds_its_keys_while_their_leaf_is_split::<SplitHead>();
+}
+
+/// A tree that is one leaf becomes higher while another key comes into either half.
+fn an_insert_outlives_the_growth_of_the_tree<V: Variant>() {
+    both_ways(
+        || tree::<V>(&[10, 20]),
+        |tree| insert(tree, 30),
+        |tree| insert(tree, 5),
+        |tree| {
+            has(tree, &[5, 10, 20, 30]);
+            assert_eq!(tree.statistics().inner_nodes, 1);
+        },
+    );
+}
+
+#[test]
+fn an_insert_outlives_the_growth_of_the_tree_in_each_variant() {
+    an_insert_outlives_the_growth_of_the_tree::<Plain>();
+    an_insert_outlives_the_growth_of_the_tree::<SplitHead>();
+}
+
+/// A root that is an inner page is split while one of its leaves is, whose parent is another then.
+#[test]
+fn a_split_outlives_that_of_its_parent() {
+    both_ways(
+        || {
+            let tree = tree::<Plain>(&[10, 11, 20, 21, 30, 31, 40, 41]);
+            has_nodes(&tree, 4, 1);
+            tree
+        },
+        |tree| insert(tree, 12),
+        |tree| insert(tree, 42),
+        |tree| {
+            has(tree, &[10, 11, 12, 20, 21, 30, 31, 40, 41, 42]);
+            let statistics = tree.statistics();
+            assert_eq!((statistics.leaves, statistics.height), (6, 3));
+        },
+    );
+}
+
+/// Three leaves, of which one has but one record.
+fn sparse<V: Variant>(left: u64) -> Tree<V> {
+    let tree = three_leaves();
+    delete(&tree, left + 1);
+    tree
+}
+
+/// The right page goes, full as it is, while a key comes into it; for the left one is empty.
+fn an_insert_into_the_page_that_goes_outlives_a_merge<V: Variant>() {
+    both_ways(
+        || sparse::<V>(10),
+        |tree| delete(tree, 10),
+        |tree| insert(tree, 22),
+        |tree| has(tree, &[20, 21, 22, 30, 31]),
+    );
+    // The right one is empty.
+    both_ways(
+        || sparse::<V>(20),
+        |tree| delete(tree, 20),
+        |tree| insert(tree, 25),
+        |tree| has(tree, &[10, 11, 25, 30, 31]),
+    );
+}
+
+#[test]
+fn an_insert_into_the_page_that_goes_outlives_a_merge_in_each_variant() {
+    an_insert_into_the_page_that_goes_outlives_a_merge::<Plain>();
+    an_insert_into_the_page_that_goes_outlives_a_merge::<Both>();
+    an_insert_into_the_page_that_goes_outlives_a_merge::<OpenBw>();
+}
+
+fn an_insert_into_the_page_that_stays_outlives_a_merge<V: Variant>() {
+    both_ways(
+        || sparse::<V>(20),
+        |tree| delete(tree, 20),
+        |tree| insert(tree, 12),
+        |tree| has(tree, &[10, 11, 12, 30, 31]),
+    );
+}
+
+#[test]
+fn an_insert_into_the_page_that_stays_outlives_a_merge_in_each_variant() {
+    an_insert_into_the_page_that_stays_outlives_a_merge::<Plain>();
+    an_insert_into_the_page_that_stays_outlives_a_merge::<Both>();
+}
+
+fn a_reader_finds_its_key_while_its_page_is_merged<V: Variant>() {
+    both_ways(
+        || sparse::<V>(10),
+        |tree| delete(tree, 10),
+        |tree| {
+            is_there(tree, 20);
+            is_there(tree, 30);
+            is_gone(tree, 22);
+        },
+        |tree| {
+            has(tree, &[20, 21, 30, 31]);
+            has_nodes(tree, 2, 1);
+        },
+    );
+}
+
+#[test]
+fn a_reader_finds_its_key_while_its_page_is_merged_in_each_variant() {
+    a_reader_finds_its_key_while_its_page_is_merged::<Plain>();
+    a_reader_finds_its_key_while_its_page_is_merged::<OpenBw>();
+}
+
+/// Of the left two pages below a parent, and of the right two.
+#[test]
+fn two_merges_beside_each_other_are_both_made() {
+    let make = || {
+        let tree = tree::<Plain>(&[10, 11, 20, 21, 30, 31, 40, 41]);
+        [11, 31].iter().for_each(|key| delete(&tree, *key));
+        tree
+    };
+    both_ways(
+        make,
+        |tree| delete(tree, 10),
+        |tree| delete(tree, 30),
+        |tree| {
+            has(tree, &[20, 21, 40, 41]);
+            has_nodes(tree, 2, 1);
+        },
+    );
+}
+
+/// The root has but one child left, which takes its place, while that one is split.
+#[test]
+fn a_split_outlives_the_loss_of_a_level() {
+    let make = || {
+        let tree = tree::<Plain>(&[10, 20, 30, 31]);
+        has_nodes(&tree, 2, 1);
+        delete(&tree, 10);
+        tree
+    };
+    both_ways(
+        make,
+        |tree| delete(tree, 20),
+        |tree| insert(tree, 32),
+        |tree| has(tree, &[30, 31, 32]),
+    );
+}
+
+/// The very key whose insertion splits the leaf; and one that comes into the right half, whose absence was
+/// read in the whole.
+fn no_insert_slips_past_a_reader_while_its_leaf_is_split<V: Variant>() {
+    both_ways(
+        three_leaves::<V>,
+        |tree| rely_on_absence(tree, 22),
+        |tree| insert_and_look(tree, 22),
+        did_not_slip_past,
+    );
+    both_ways(
+        three_leaves::<V>,
+        |tree| rely_on_absence(tree, 25),
+        |tree| {
+            insert(tree, 22);
+            insert_and_look(tree, 25);
+        },
+        did_not_slip_past,
+    );
+}
+
+#[test]
+fn no_insert_slips_past_a_reader_while_its_leaf_is_split_in_each_variant() {
+    no_insert_slips_past_a_reader_while_its_leaf_is_split::<Plain>();
+    no_insert_slips_past_a_reader_while_its_leaf_is_split::<SplitHead>();
+}
+
+#[test]
+fn no_insert_slips_past_a_reader_whose_leaf_is_merged_away() {
+    both_ways(
+        || sparse::<Plain>(20),
+        |tree| rely_on_absence(tree, 25),
+        |tree| {
+            delete(tree, 20);
+            insert_and_look(tree, 25);
+        },
+        did_not_slip_past,
+    );
+}
