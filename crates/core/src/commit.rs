@@ -96,7 +96,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     let verdict = if stamp > Stamp::MAX {
         Err(Error::StampsExhausted)
     } else {
-        validate::<P, C>(sets, stamp).map_err(Error::Conflict)
+        validate::<P, C>(sets, stamp, true).map_err(Error::Conflict)
     };
     if let Err(error) = verdict {
         unlock_writes::<P>(sets);
@@ -161,7 +161,7 @@ pub(crate) fn commit_read_only<P: Protocol, R: Release, C: Checks>(
         .map(|read| read.seen.from)
         .max()
         .unwrap_or_default();
-    validate::<P, C>(sets, stamp).map_err(Error::Conflict)?;
+    validate::<P, C>(sets, stamp, false).map_err(Error::Conflict)?;
     let awaits = match &engine.log {
         // What was read was written before now, so its LSN is at most the last one drawn.
         Some(log) if R::EARLY => Awaits::Prefix(None, log.last_drawn()),
@@ -240,12 +240,21 @@ fn stamp_of<P: Protocol>(sets: &Sets, floor: Stamp) -> Stamp {
     reads.chain(writes).fold(floor, Stamp::max)
 }
 
-fn validate<P: Protocol, C: Checks>(sets: &Sets, stamp: Stamp) -> Result<(), Conflict> {
+/// Whether all that was read is valid at `stamp`, the versions of records apart that we have locked to write
+/// them, if we have: those are as they were, see [`own_reads_are_stale`].
+fn validate<P: Protocol, C: Checks>(
+    sets: &Sets,
+    stamp: Stamp,
+    writes_are_locked: bool,
+) -> Result<(), Conflict> {
     if C::VALIDATE_READS {
         for read in &sets.reads {
+            if writes_are_locked && read.is_written {
+                continue;
+            }
             let valid = P::validate::<C>(read.record, read.seen, stamp);
-            // A record that we have locked ourselves fails, and was checked before.
-            if !valid && sets.writes_sorted(read.record).is_none() {
+            let is_ours = || writes_are_locked && sets.writes_sorted(read.record).is_some();
+            if !valid && !is_ours() {
                 return Err(Conflict::ReadChanged);
             }
         }

@@ -137,7 +137,7 @@ pub enum Error {
     /// [`Builder::table_index`](crate::Builder::table_index). The transaction can go on.
     #[error(
         "table {table:?} has a hash index and cannot be scanned; open the database with an ordered index \
-         for it, such as bwtree+hash"
+         for it, such as art+hash"
     )]
     Unordered {
         /// The table's name.

@@ -1,10 +1,10 @@
 //! The records that a transaction has just looked up: what is read is often written next.
 
 use crate::record::RecordRef;
-use crate::space::TableId;
+use crate::space::{FOUND_TOGETHER, TableId};
 
-/// How many are remembered.
-const RECENT: usize = 8;
+/// How many are remembered: as many as are looked up together.
+const RECENT: usize = FOUND_TOGETHER;
 /// Longer keys are not remembered.
 const KEY_BYTES_MAX: usize = 24;
 
@@ -41,12 +41,23 @@ struct Found {
     record: RecordRef,
 }
 
+impl Found {
+    /// Whether it is that of a key of eight bytes, the usual length.
+    #[inline]
+    fn is_word(&self, table: TableId, word: u64) -> bool {
+        self.key.words[0] == word && self.key.len == size_of::<u64>() && self.table == table
+    }
+}
+
 /// The records looked up last, by table and key.
 #[derive(Default)]
 pub(crate) struct Recent {
     found: [Option<Found>; RECENT],
     /// How many were ever noted; each took the place of the one [`RECENT`] before it.
     noted: usize,
+    /// The place after the one that was found last: what is read in some order is mostly written in the
+    /// same.
+    next: usize,
 }
 
 impl Recent {
@@ -54,6 +65,7 @@ impl Recent {
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.noted = 0;
+        self.next = 0;
     }
 
     /// Remembers a record in place of the one that was remembered longest.
@@ -67,17 +79,36 @@ impl Recent {
 
     /// The key's record, if it is remembered.
     #[inline]
-    pub(crate) fn find(&self, table: TableId, key: &[u8]) -> Option<RecordRef> {
-        let known = &self.found[..self.noted.min(RECENT)];
-        if known.is_empty() {
+    pub(crate) fn find(&mut self, table: TableId, key: &[u8]) -> Option<RecordRef> {
+        if self.noted == 0 {
             return None;
         }
+        match key.as_array() {
+            Some(eight) => {
+                let word = u64::from_ne_bytes(*eight);
+                self.find_by(|found| found.is_word(table, word))
+            }
+            None => self.find_any(table, key),
+        }
+    }
+
+    #[inline(never)]
+    fn find_any(&mut self, table: TableId, key: &[u8]) -> Option<RecordRef> {
         let key = ShortKey::of(key)?;
-        known
-            .iter()
-            .flatten()
-            .find(|found| found.key == key && found.table == table)
-            .map(|found| found.record)
+        self.find_by(|found| found.key == key && found.table == table)
+    }
+
+    #[inline]
+    fn find_by(&mut self, is: impl Fn(&Found) -> bool) -> Option<RecordRef> {
+        let known = &self.found[..self.noted.min(RECENT)];
+        let is = |found: &Option<Found>| found.as_ref().is_some_and(&is);
+        let expected = self.next % RECENT;
+        let at = match known.get(expected) {
+            Some(found) if is(found) => expected,
+            _ => known.iter().position(is)?,
+        };
+        self.next = at + 1;
+        known[at].map(|found| found.record)
     }
 }
 
@@ -91,20 +122,47 @@ mod tests {
         let arena = Arena::default();
         let mut recent = Recent::default();
         let table = TableId(1);
-        let keys: Vec<Vec<u8>> = (0..10_usize).map(|i| vec![7; i * 3]).collect();
-        let records: Vec<_> = keys.iter().map(|_| arena.record(8, 0)).collect();
-        for (i, (key, record)) in keys.iter().zip(&records).enumerate() {
+        let of_length = |i: usize| vec![i as u8; 1 + i % 9 * 4];
+        let keys: Vec<Vec<u8>> = (0..5 * RECENT).map(of_length).collect();
+        let mut noted: Vec<(&[u8], RecordRef)> = Vec::new();
+        for key in &keys {
             assert_eq!(recent.find(table, key), None);
-            recent.note(table, key, *record);
-            let remembered = key.len() <= KEY_BYTES_MAX;
-            assert_eq!(recent.find(table, key), remembered.then_some(*record));
-            assert_eq!(recent.find(TableId(2), key), None);
-            if remembered && i >= RECENT {
-                assert_eq!(recent.find(table, &keys[i - RECENT]), None);
-                assert_eq!(recent.find(table, &keys[i - 1]), Some(records[i - 1]));
+            let record = arena.record(8, 0);
+            recent.note(table, key, record);
+            if key.len() <= KEY_BYTES_MAX {
+                noted.push((key, record));
+            } else {
+                assert_eq!(recent.find(table, key), None);
+            }
+            let (forgotten, last) = noted.split_at(noted.len().saturating_sub(RECENT));
+            // In one order and in the other.
+            for (key, record) in last.iter().chain(last.iter().rev()) {
+                assert_eq!(recent.find(table, key), Some(*record));
+                assert_eq!(recent.find(TableId(2), key), None);
+            }
+            for (key, _) in forgotten {
+                assert_eq!(recent.find(table, key), None);
             }
         }
         recent.clear();
         assert!(keys.iter().all(|key| recent.find(table, key).is_none()));
+    }
+
+    #[test]
+    fn keys_that_begin_alike_are_told_apart() {
+        let arena = Arena::default();
+        let mut recent = Recent::default();
+        let table = TableId(1);
+        let keys: [&[u8]; 5] = [b"", b"12345678", b"12345678\0", b"12345678a", b"12345678ab"];
+        let records = keys.map(|key| {
+            let record = arena.record(8, 0);
+            recent.note(table, key, record);
+            record
+        });
+        for (key, record) in keys.iter().zip(records).rev() {
+            assert_eq!(recent.find(table, key), Some(record));
+        }
+        assert_eq!(recent.find(table, b"12345678b"), None);
+        assert_eq!(recent.find(table, b"\0"), None);
     }
 }

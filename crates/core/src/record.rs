@@ -160,6 +160,7 @@ impl RecordRef {
     /// Copies the payload into `out` and returns what it belongs to, or nothing if `unchanged`,
     /// asked after the copy, denies that the word is still the one the caller had loaded (with
     /// `Acquire`, unlocked) before.
+    #[inline]
     pub(crate) fn copy_if(
         self,
         out: &mut Vec<u8>,
@@ -173,9 +174,10 @@ impl RecordRef {
             return self.copy_boxed_if(out, creation, unchanged);
         }
         let len = (meta & LEN_MASK) as usize;
-        let words = len.div_ceil(WORD_BYTES).min(self.capacity());
-        for i in 0..words {
-            out.extend_from_slice(&self.data(i).load(Ordering::Relaxed).to_ne_bytes());
+        // The usual length is at most one word.
+        out.extend_from_slice(&self.data(0).load(Ordering::Relaxed).to_ne_bytes());
+        if len > WORD_BYTES {
+            self.copy_further_words(len.div_ceil(WORD_BYTES).min(self.capacity()), out);
         }
         out.truncate(len);
         // Pairs with the writer's Release fence in `install`: if any load above saw what a writer
@@ -185,6 +187,14 @@ impl RecordRef {
             creation,
             absent: meta & ABSENT != 0,
         })
+    }
+
+    #[inline(never)]
+    fn copy_further_words(self, words: usize, out: &mut Vec<u8>) {
+        out.reserve((words - 1) * WORD_BYTES);
+        for i in 1..words {
+            out.extend_from_slice(&self.data(i).load(Ordering::Relaxed).to_ne_bytes());
+        }
     }
 
     #[cold]

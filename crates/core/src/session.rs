@@ -1,5 +1,6 @@
 //! Running transactions one after the other: retries, waiting, and tickets.
 
+use std::borrow::Borrow;
 use std::time::Duration;
 
 use namiki_platform::WorkerId;
@@ -7,6 +8,7 @@ use namiki_platform::random::Random;
 
 use crate::cc::{Checks, Sound};
 use crate::error::Error;
+use crate::table::{Key, Table};
 use crate::ticket::{self, Ticket};
 use crate::txn::Transaction;
 
@@ -128,6 +130,37 @@ impl Session {
         };
         let ticket = self.transaction.finish::<C>()?;
         Ok((value, ticket))
+    }
+
+    /// Brings what transactions on these keys will look at closer to the processor, see
+    /// [`Transaction::prefetch`]. Worth it for who has several transactions waiting to be run, as a server
+    /// has that was sent a pipeline of statements: a transaction of one key has nothing of its own that
+    /// its cache misses could overlap with, but with those of the next ones they can.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = namiki::Database::open(&dir.path().join("data"))?;
+    /// let counters = db.table::<u64, u64>("counters")?;
+    /// let mut session = db.session()?;
+    /// let received = [3, 1, 4, 1, 5];
+    /// session.prefetch(&counters, received);
+    /// for key in received {
+    ///     session.transact(|tx| {
+    ///         let count = tx.get(&counters, &key)?.unwrap_or(0);
+    ///         tx.put(&counters, &key, &(count + 1))
+    ///     })?;
+    /// }
+    /// # assert_eq!(db.transact(|tx| tx.get(&counters, &1))?, Some(2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prefetch<K: Key + ?Sized, V: ?Sized, B: Borrow<K>>(
+        &mut self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = B>,
+    ) {
+        self.transaction.prefetch(table, keys);
     }
 
     /// Returns when the transaction is durable, and everything it depends on.

@@ -23,6 +23,8 @@ const LINEAR_WRITES: usize = 16;
 pub(crate) struct Read {
     pub(crate) record: RecordRef,
     pub(crate) seen: Seen,
+    /// The transaction is known to write the record too, and so will have its lock.
+    pub(crate) is_written: bool,
 }
 
 /// One leaf in which a gap was read.
@@ -126,6 +128,7 @@ impl Sets {
         &self.bytes[range.start as usize..range.end as usize]
     }
 
+    #[inline]
     fn store(&mut self, bytes: &[u8]) -> Range<u32> {
         let start = self.bytes.len();
         match bytes.as_array::<8>() {
@@ -143,6 +146,7 @@ impl Sets {
     }
 
     /// Takes in a value that is to be written. There is room for it and for its key.
+    #[inline]
     pub(crate) fn stage(&mut self, value: &[u8]) -> Range<u32> {
         self.store(value)
     }
@@ -158,6 +162,7 @@ impl Sets {
     }
 
     /// Puts a write off until its record is needed.
+    #[inline]
     pub(crate) fn put_off(&mut self, space: &Arc<Space>, key: &[u8], value: Range<u32>) {
         let key = self.store(key);
         let space = self.space(space);
@@ -187,7 +192,34 @@ impl Sets {
         !self.marks.is_empty()
     }
 
+    /// Notes a version that was read.
+    #[inline]
+    pub(crate) fn read(&mut self, record: RecordRef, seen: Seen) {
+        self.reads.push(Read {
+            record,
+            seen,
+            is_written: false,
+        });
+    }
+
+    /// The same as [`Sets::write`] of the record that was read last, and is not written yet.
+    #[inline]
+    pub(crate) fn write_what_was_read(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        value: Option<Range<u32>>,
+    ) {
+        let Some(read) = self.reads.last_mut() else {
+            unreachable!("a record has been read");
+        };
+        read.is_written = true;
+        let record = read.record;
+        self.add(record, table, value, |sets| sets.store(key));
+    }
+
     /// Notes that the record will get this value, which was staged, or be deleted.
+    #[inline]
     pub(crate) fn write(
         &mut self,
         record: RecordRef,
@@ -206,13 +238,29 @@ impl Sets {
         value: Option<Range<u32>>,
         key: impl FnOnce(&mut Self) -> Range<u32>,
     ) {
-        if let Some(at) = self.write_of(record) {
-            let old = std::mem::replace(&mut self.writes[at].value, value);
-            if !self.marks.is_empty() {
-                self.undo.push((at, old));
-            }
-            return;
+        match self.write_of(record) {
+            Some(at) => self.rewrite(at, value),
+            None => self.add(record, table, value, key),
         }
+    }
+
+    /// Changes the value that the write at `at` will leave.
+    pub(crate) fn rewrite(&mut self, at: usize, value: Option<Range<u32>>) {
+        let old = std::mem::replace(&mut self.writes[at].value, value);
+        if !self.marks.is_empty() {
+            self.undo.push((at, old));
+        }
+    }
+
+    /// Notes a write of a record that has none.
+    #[inline]
+    fn add(
+        &mut self,
+        record: RecordRef,
+        table: TableId,
+        value: Option<Range<u32>>,
+        key: impl FnOnce(&mut Self) -> Range<u32>,
+    ) {
         let key = key(self);
         let at = self.writes.len();
         self.writes.push(Write {
@@ -278,12 +326,17 @@ impl Sets {
             }
         }
         self.writes.truncate(mark.writes);
+        for read in &mut self.reads {
+            // Its write may be one of those.
+            read.is_written = false;
+        }
         if self.writes.len() <= LINEAR_WRITES {
             self.by_record.clear();
         }
         true
     }
 
+    #[inline]
     fn space(&mut self, space: &Arc<Space>) -> usize {
         let is = |known: &Arc<Space>| Arc::ptr_eq(known, space);
         if self

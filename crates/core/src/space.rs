@@ -25,6 +25,9 @@ use crate::arena::Arena;
 use crate::cc::Protocol;
 use crate::record::RecordRef;
 
+/// Keys that are looked up together.
+pub(crate) const FOUND_TOGETHER: usize = 16;
+
 /// A table's number: what log records call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -14,15 +14,15 @@ use namiki_log::Stream;
 use namiki_platform::{Stamp, WorkerId};
 use smallvec::SmallVec;
 
-use crate::cc::{Checks, Protocol, Sound, TicToc};
+use crate::cc::{Busy, Checks, Protocol, Sound, TicToc};
 use crate::commit::{self, Committed, Early, Normal};
 use crate::engine::{Engine, GroupLocks};
 use crate::epoch::{Count, SlotId};
 use crate::error::{Conflict, Error};
 use crate::recent::Recent;
 use crate::record::{RecordRef, VALUE_BYTES_MAX};
-use crate::sets::{Mark, Pending, Read, Sets};
-use crate::space::{Insertion, Placed, Space, Step};
+use crate::sets::{Mark, Pending, Sets};
+use crate::space::{FOUND_TOGETHER, Insertion, Placed, Space, Step};
 use crate::spec::LockRelease;
 use crate::ticket::{self, Ticket};
 
@@ -30,9 +30,6 @@ use crate::ticket::{self, Ticket};
 /// without, then with giving up the processor in between.
 const READ_SPINS: u32 = 64;
 const READ_YIELDS: u32 = 64;
-
-/// Keys that are looked up together.
-pub(crate) const FOUND_TOGETHER: usize = 16;
 
 /// A running transaction.
 ///
@@ -186,14 +183,27 @@ impl Transaction {
         committed.map(|committed| self.ticket(committed))
     }
 
-    /// Reads the record into `self.value`, waiting for its lock for a while.
+    /// Reads the record into `self.value`, waiting for its lock for a while. Returns whether the key
+    /// is there.
+    #[inline(always)]
     fn read_record(&mut self, record: RecordRef) -> Result<bool, Error> {
+        match TicToc::read(record, &mut self.value) {
+            Ok(seen) => {
+                self.sets.read(record, seen);
+                Ok(!seen.absent)
+            }
+            Err(Busy) => self.read_locked(record),
+        }
+    }
+
+    #[cold]
+    fn read_locked(&mut self, record: RecordRef) -> Result<bool, Error> {
         for attempt in 0..READ_SPINS + READ_YIELDS {
+            self.wait_for_lock(attempt)?;
             if let Ok(seen) = TicToc::read(record, &mut self.value) {
-                self.sets.reads.push(Read { record, seen });
+                self.sets.read(record, seen);
                 return Ok(!seen.absent);
             }
-            self.wait_for_lock(attempt)?;
         }
         self.engine.epochs.count(self.slot, Count::Conflicts);
         self.doomed = Some(Conflict::ReadLocked);
@@ -295,39 +305,79 @@ impl Transaction {
         keys: &[&[u8]],
         mut visit: impl FnMut(Option<&[u8]>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.place_pending();
-        let mut lookups = std::mem::take(&mut self.lookups);
-        let found = space
-            .find_all(keys, &mut lookups)
-            .map_err(|error| Error::from_index(&error, &space.info.name))
-            .and_then(|()| self.read_together(space, keys, &lookups, &mut visit));
-        self.lookups = lookups;
-        found
+        self.find_together(space, keys, |tx, _, key, record| match record {
+            Some(record) => {
+                tx.recent.note(space.info.id, key, record);
+                visit(tx.value_of(record)?)
+            }
+            None => visit(None),
+        })
     }
 
-    fn read_together(
+    /// Does to some keys, at most [`FOUND_TOGETHER`], what [`Transaction::update_bytes`] does to one;
+    /// returns how many there were. Their cache misses overlap as above.
+    pub(crate) fn update_together(
         &mut self,
         space: &Arc<Space>,
         keys: &[&[u8]],
-        lookups: &[Lookup],
-        visit: &mut impl FnMut(Option<&[u8]>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        prefetch_found(lookups);
-        for (key, lookup) in keys.iter().zip(lookups) {
-            match Space::found(*lookup) {
-                Ok(record) => {
-                    self.recent.note(space.info.id, key, record);
-                    visit(self.value_of(record)?)?;
-                }
-                Err(leaf) => {
-                    self.sets.gap(space, leaf);
-                    visit(None)?;
-                }
+        mut change: impl FnMut(usize, &[u8], &mut Vec<u8>) -> Result<(), Error>,
+    ) -> Result<usize, Error> {
+        let mut updated = 0;
+        self.find_together(space, keys, |tx, at, key, record| {
+            if let Some(record) = record {
+                let change = |old: &[u8], new: &mut Vec<u8>| change(at, old, new);
+                updated += usize::from(tx.update_record(space, key, record, change)?);
             }
-        }
-        Ok(())
+            Ok(())
+        })?;
+        Ok(updated)
     }
 
+    /// Asks for what a look-up of some keys, at most [`FOUND_TOGETHER`], will look at, and for their
+    /// records. The misses of the look-ups are waited for, together; those of the records are not.
+    pub(crate) fn prefetch_together(&mut self, space: &Space, keys: &[&[u8]]) {
+        // Who uses a key that the table cannot hold will be told then.
+        if space.find_all(keys, &mut self.lookups).is_ok() {
+            prefetch_found(&self.lookups);
+        }
+    }
+
+    /// Visits some keys, at most [`FOUND_TOGETHER`], each with its place among them and its record; or
+    /// with nothing, the gap noted.
+    #[inline]
+    fn find_together(
+        &mut self,
+        space: &Arc<Space>,
+        keys: &[&[u8]],
+        mut visit: impl FnMut(&mut Self, usize, &[u8], Option<RecordRef>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.place_pending();
+        let mut lookups = std::mem::take(&mut self.lookups);
+        let mut done = space
+            .find_all(keys, &mut lookups)
+            .map_err(|error| Error::from_index(&error, &space.info.name));
+        if done.is_ok() {
+            prefetch_found(&lookups);
+            done = keys
+                .iter()
+                .zip(&lookups)
+                .enumerate()
+                .try_for_each(|(at, (key, lookup))| {
+                    let record = match Space::found(*lookup) {
+                        Ok(record) => Some(record),
+                        Err(leaf) => {
+                            self.sets.gap(space, leaf);
+                            None
+                        }
+                    };
+                    visit(self, at, key, record)
+                });
+        }
+        self.lookups = lookups;
+        done
+    }
+
+    #[inline]
     fn value_of(&mut self, record: RecordRef) -> Result<Option<&[u8]>, Error> {
         if let Some(at) = self.sets.write_of(record) {
             return Ok(self.sets.value(&self.sets.writes[at]));
@@ -364,7 +414,7 @@ impl Transaction {
                 if own_insert(&mut self.sets, &inserted) {
                     // The gap that was read answers no longer for this key: from now on, others
                     // find its record, and change that and not the leaf.
-                    self.sets.reads.push(Read { record, seen });
+                    self.sets.read(record, seen);
                 }
                 record
             }
@@ -458,6 +508,7 @@ impl Transaction {
         self.stage_encoded(space, key)
     }
 
+    #[inline]
     fn stage_encoded(&mut self, space: &Space, key: &[u8]) -> Result<Range<u32>, Error> {
         let bytes = self.encoded.len();
         if bytes > VALUE_BYTES_MAX || !self.sets.room_for(key.len() + bytes) {
@@ -530,18 +581,48 @@ impl Transaction {
         key: &[u8],
         change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        let Some(record) = self.find(space, key)? else {
-            return Ok(false);
-        };
-        let mut encoded = std::mem::take(&mut self.encoded);
-        encoded.clear();
-        match self.value_of(record)? {
-            Some(old) => change(old, &mut encoded)?,
-            None => return Ok(false),
+        match self.find(space, key)? {
+            Some(record) => self.update_record(space, key, record, change),
+            None => Ok(false),
         }
-        self.encoded = encoded;
+    }
+
+    #[inline]
+    fn update_record(
+        &mut self,
+        space: &Space,
+        key: &[u8],
+        record: RecordRef,
+        change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        self.encoded.clear();
+        let written = self.sets.write_of(record);
+        let present = match written {
+            Some(at) => match self.sets.value(&self.sets.writes[at]) {
+                Some(old) => {
+                    change(old, &mut self.encoded)?;
+                    true
+                }
+                None => false,
+            },
+            None => {
+                let present = self.read_record(record)?;
+                if present {
+                    change(&self.value, &mut self.encoded)?;
+                }
+                present
+            }
+        };
+        if !present {
+            return Ok(false);
+        }
         let value = self.stage_encoded(space, key)?;
-        self.sets.write(record, space.info.id, key, Some(value));
+        match written {
+            Some(at) => self.sets.rewrite(at, Some(value)),
+            None => self
+                .sets
+                .write_what_was_read(space.info.id, key, Some(value)),
+        }
         Ok(true)
     }
 

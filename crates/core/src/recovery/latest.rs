@@ -457,7 +457,7 @@ mod tests {
 
     #[test]
     fn threads_that_replay_the_same_keys_leave_the_newest_of_each_in_the_tree() {
-        let indexes = ["bwtree", "hash", "bwtree+hash"].map(|name| name.parse().unwrap());
+        let indexes = ["art", "bwtree", "hash", "art+hash"].map(|name| name.parse().unwrap());
         for (fixed, index) in [false, true]
             .into_iter()
             .flat_map(|fixed| indexes.map(|index| (fixed, index)))

@@ -10,14 +10,13 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::sync::Arc;
 
 use namiki_index::{Direction, ScanRange};
-use smallvec::SmallVec;
 
 pub use key::{Key, KeyBytes};
 pub use value::{Value, ValueBytes};
 
 use crate::error::Error;
-use crate::space::{Space, TableId};
-use crate::txn::{FOUND_TOGETHER, Transaction, Version};
+use crate::space::{FOUND_TOGETHER, Space, TableId};
+use crate::txn::{Transaction, Version};
 
 /// A table that maps keys of type `K`, in order, to values of type `V`.
 ///
@@ -77,12 +76,43 @@ fn encoded<K: Key + ?Sized>(key: &K) -> KeyBytes {
     bytes
 }
 
+#[inline]
 fn decode_value<V: Value + ?Sized>(space: &Space, bytes: &[u8]) -> Result<V::Owned, Error> {
     V::decode(bytes).ok_or_else(|| Error::Undecodable {
         table: space.info.name.clone(),
         expected: V::type_name().into_owned(),
         len_bytes: bytes.len(),
     })
+}
+
+/// Hands on the bytes of some keys at a time, at most [`FOUND_TOGETHER`]. They lie in `bytes`.
+#[inline]
+fn together<K: Key + ?Sized, B: Borrow<K>>(
+    keys: impl IntoIterator<Item = B>,
+    bytes: &mut Vec<u8>,
+    mut visit: impl FnMut(&[&[u8]]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut keys = keys.into_iter();
+    loop {
+        bytes.clear();
+        let (mut ends, mut count) = ([0; FOUND_TOGETHER], 0);
+        for (end, key) in ends.iter_mut().zip(keys.by_ref()) {
+            key.borrow().with_bytes(|key| bytes.extend_from_slice(key));
+            *end = bytes.len();
+            count += 1;
+        }
+        let (mut slices, mut from) = ([&[][..]; FOUND_TOGETHER], 0);
+        for (slice, to) in slices.iter_mut().zip(&ends[..count]) {
+            *slice = &bytes[from..*to];
+            from = *to;
+        }
+        if count > 0 {
+            visit(&slices[..count])?;
+        }
+        if count < FOUND_TOGETHER {
+            return Ok(());
+        }
+    }
 }
 
 /// The table's space, if the table belongs to the transaction's database.
@@ -121,7 +151,7 @@ impl Transaction {
     /// at the same time.
     ///
     /// # Errors
-    /// As [`Transaction::get`]; `out` then has the values before the one that failed.
+    /// As [`Transaction::get`]; `out` then has some of the values before the one that failed.
     pub fn get_many<K: Key + ?Sized, V: Value + ?Sized, B: Borrow<K>>(
         &mut self,
         table: &Table<K, V>,
@@ -130,34 +160,38 @@ impl Transaction {
     ) -> Result<(), Error> {
         out.clear();
         let space = own(self, table)?;
-        let mut keys = keys.into_iter();
         let mut bytes = self.take_key_buffer();
-        let read = loop {
-            bytes.clear();
-            let mut ends = SmallVec::<[usize; FOUND_TOGETHER]>::new();
-            for key in keys.by_ref().take(FOUND_TOGETHER) {
-                key.borrow().with_bytes(|key| bytes.extend_from_slice(key));
-                ends.push(bytes.len());
-            }
-            if ends.is_empty() {
-                break Ok(());
-            }
-            let (mut together, mut from) = ([&[][..]; FOUND_TOGETHER], 0);
-            for (key, to) in together.iter_mut().zip(&ends) {
-                *key = &bytes[from..*to];
-                from = *to;
-            }
-            let read = self.get_together(space, &together[..ends.len()], |value| {
+        let read = together(keys, &mut bytes, |keys| {
+            out.reserve(keys.len());
+            self.get_together(space, keys, |value| {
                 let value = value.map(|bytes| decode_value::<V>(space, bytes));
                 out.push(value.transpose()?);
                 Ok(())
-            });
-            if read.is_err() {
-                break read;
-            }
-        };
+            })
+        });
         self.return_key_buffer(bytes);
         read
+    }
+
+    /// Brings what reading or writing these keys will look at, index and records, closer to the processor. For
+    /// keys that are known before they are used, and used in a way that [`get_many`](Transaction::get_many)
+    /// and [`update_many`](Transaction::update_many) do not cover: what one look-up waits for, the others
+    /// wait for at the same time. Nothing is read as far as the transaction is concerned, and nothing fails: a
+    /// key that the table cannot hold, and some beside it, are passed over.
+    ///
+    /// A few hundred records at a time are as many as a processor keeps close.
+    pub fn prefetch<K: Key + ?Sized, V: ?Sized, B: Borrow<K>>(
+        &mut self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = B>,
+    ) {
+        let mut bytes = self.take_key_buffer();
+        // It never fails.
+        let _ = together(keys, &mut bytes, |keys| {
+            self.prefetch_together(&table.space, keys);
+            Ok(())
+        });
+        self.return_key_buffer(bytes);
     }
 
     /// The value of a key that the transaction is going to write. Under TicToc, which locks only at
@@ -229,6 +263,35 @@ impl Transaction {
                 Ok(())
             })
         })
+    }
+
+    /// Replaces the values of many keys by what `change` makes of them, given each one's place in `keys`;
+    /// returns how many there were. If none fails, the same as an [`update`](Transaction::update) of each in turn, and
+    /// faster: what one look-up waits for, the others wait for at the same time.
+    ///
+    /// # Errors
+    /// As [`Transaction::update`]; of the keys before the one that failed, some are then updated and some are not.
+    /// Who wants to go on rolls back to a [savepoint](Transaction::savepoint) made before.
+    pub fn update_many<K: Key + ?Sized, V: Value + ?Sized, B: Borrow<K>>(
+        &mut self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = B>,
+        mut change: impl FnMut(usize, V::Owned) -> V::Owned,
+    ) -> Result<usize, Error> {
+        let space = own(self, table)?;
+        let mut bytes = self.take_key_buffer();
+        let (mut first, mut updated) = (0, 0);
+        let done = together(keys, &mut bytes, |keys| {
+            updated += self.update_together(space, keys, |at, old, new| {
+                let value = change(first + at, decode_value::<V>(space, old)?);
+                Borrow::<V>::borrow(&value).encode(new);
+                Ok(())
+            })?;
+            first += keys.len();
+            Ok(())
+        });
+        self.return_key_buffer(bytes);
+        done.map(|()| updated)
     }
 
     /// Removes a key; returns whether it was there.
