@@ -1,8 +1,9 @@
 //! `namiki-bench`: measures Namiki and runs the experiments of its papers.
 //!
 //! One module per command; what they share is in `args` (flags), `disks` (which disk; `opening`, how
-//! its log is started), `place` (which folder), `latency`, `run` (threads, stages, repetitions), `report` (the one writer of
-//! results) and `interrupt` (Ctrl-C). Each uses only those before it, and no command another, save
+//! its log is started), `place` (which folder), `keys` (what keys look like),
+//! `latency`, `run` (threads, stages, repetitions), `report` (the one writer of results) and
+//! `interrupt` (Ctrl-C). Each uses only those before it, and no command another, save
 //! that `log` measures the bare device as `device` does, and `compare` has others do what `index` does.
 
 mod args;
@@ -12,6 +13,7 @@ mod disks;
 mod error;
 mod index;
 mod interrupt;
+mod keys;
 mod latency;
 mod log;
 mod opening;

@@ -3,13 +3,11 @@
 //! Nothing here can wait forever: whoever coordinates sees threads that ended early, panicked ones
 //! included, and threads that wait see the end of the run.
 
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use namiki_platform::pin::{self, Cpu};
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::args::{Length, Switch, TimedArgs};
 use crate::error::BenchError;
@@ -299,7 +297,7 @@ pub(crate) fn spawn<'scope, 'env, T: Send + 'scope>(
             scope.spawn(move || {
                 if let Some(cpu) = cpu {
                     // A processor that was taken away meanwhile costs accuracy, not correctness.
-                    let _ = pin::pin_current(cpu);
+                    let _ = pin::pin_current(&[cpu]);
                 }
                 body(thread)
             })
@@ -320,19 +318,12 @@ pub(crate) fn on_processors<T: Send>(
         let thread = scope.spawn(move || {
             if let Some(cpus) = cpus.get(..count) {
                 // As above.
-                let _ = confine(cpus);
+                let _ = pin::pin_current(cpus);
             }
             body()
         });
         thread.join().unwrap_or(Err(BenchError::Panicked))
     })
-}
-
-/// Keeps the calling thread, and all that it will start, on these processors.
-fn confine(cpus: &[Cpu]) -> io::Result<()> {
-    let mut set = CpuSet::new();
-    cpus.iter().for_each(|cpu| set.set(cpu.0));
-    Ok(sched_setaffinity(None, &set)?)
 }
 
 fn processors(count: usize, pin: Switch) -> Vec<Cpu> {

@@ -22,6 +22,10 @@ const TXN: &[&str] = &[
     "records",
     "skew",
     "hot_keys",
+    "pipeline",
+    "key_bytes",
+    "key_space",
+    "key_layout",
     "seconds",
     "committed",
     "aborted",
@@ -61,6 +65,51 @@ fn every_workload_is_run_and_checked() {
             assert_eq!(rows[0]["hot_keys"], hot_keys, "{workload}");
         }
     }
+}
+
+/// Of every workload and index, before and after a recovery.
+#[test]
+fn keys_of_every_look_are_run_and_checked_and_found_again() {
+    let args = ["txn", "--workload", "u10,r10,u5r5,ycsb-a,payment", "--spec"];
+    let more = ["TT(NLR)+PWAL(16)", "--threads", "2", "--verify-recovery"];
+    let indexes = ["--index", "art,blink,hash,art+hash", "--key-space"];
+    for keys in [
+        &["dense,sparse"][..],
+        &[
+            "sparse",
+            "--key-bytes",
+            "32",
+            "--key-layout",
+            "shared-prefix,random-head",
+        ],
+        &["dense", "--key-bytes", "13"],
+    ] {
+        let rows = rows(&[&args[..], &more, &indexes, keys, SMALL].concat());
+        let looks = if keys.len() == 3 { 1 } else { 2 };
+        assert_eq!(rows.len(), 5 * 4 * looks);
+        for row in &rows {
+            assert_keys(row, &[TXN, LOGGED, MACHINE]);
+            assert_eq!(row["committed"], 600);
+        }
+        let index = |row: &Value| row["index"].as_str().unwrap().to_owned();
+        let first: Vec<String> = rows.iter().take(4).map(index).collect();
+        assert_eq!(first, ["art", "blink", "hash", "art+hash"]);
+    }
+}
+
+/// Each look has a table of its own in a folder that is kept.
+#[test]
+fn keys_of_different_looks_live_side_by_side() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let args = ["txn", "--workload", "u10,u5r5", "--dir", text(&data)];
+    let keys = ["--key-space", "dense,sparse", "--key-bytes", "8,16"];
+    for _ in 0..2 {
+        let rows = rows(&[&args[..], &keys, SMALL].concat());
+        assert_eq!(rows.len(), 8);
+    }
+    let size = ["--key-space", "sparse", "--records", "2000"];
+    refused(&[&args[..], &size].concat(), 2, "made with --records 3000");
 }
 
 #[test]
@@ -439,6 +488,11 @@ fn what_makes_no_sense_is_refused_by_name() {
             "TT(XLR)",
         ),
         (&["txn", "--workload", "u1", "--index", "oak"], "bwtree"),
+        (&["txn", "--workload", "u1", "--index", "art,oak"], "hash"),
+        (
+            &["txn", "--workload", "u1", "--key-space", "full"],
+            "--key-space",
+        ),
         (&["txn", "--workload", "u1", "--device", "tape"], "tape"),
         (&["txn", "--workload", "u1", "--threads", "0"], "--threads"),
         (&["txn", "--workload", "u1", "--skew", "nan"], "--skew"),
@@ -511,6 +565,7 @@ fn numbers_out_of_their_range_are_refused_with_flag_and_range() {
         (&txn[..], "--threads", "from 1 to 1024"),
         (&txn, "--records", "from 1 to 2147483648"),
         (&txn, "--value-bytes", "from 8 to 2040"),
+        (&txn, "--key-bytes", "from 8 to 1024"),
         (&txn, "--outstanding", "from 1 to 4294967295"),
         (&txn, "--raw-mb", "from 1 to 16777216"),
         (&txn, "--repeat", "from 1 to 4294967295"),

@@ -68,8 +68,16 @@ fn index(args: &[&str]) -> Vec<Value> {
 #[test]
 fn every_tree_does_all_six_operations_and_is_checked() {
     for more in [&[][..], &["--initial", "700", "--writes", "returning"]] {
-        let args = ["--tree", "all", "--mix", ALL_SIX, "--threads", "1,2"];
+        let trees = "all,art+hash,bwtree+hash";
+        let args = ["--tree", trees, "--mix", ALL_SIX, "--threads", "1,2"];
         for row in index(&[&args[..], more].concat()) {
+            let left_out = row.get("left_out").is_some();
+            assert_eq!(left_out, row["tree"] == "hash", "{row}");
+            if left_out {
+                assert_keys(&row, &[INDEX, MACHINE]);
+                assert!(row.get("mops").is_none(), "{row}");
+                continue;
+            }
             assert_keys(&row, &[INDEX, MEASURED, MACHINE]);
             assert_eq!(row["mix"], ALL_SIX);
             assert_eq!(row["ops"], 5000);
@@ -80,6 +88,31 @@ fn every_tree_does_all_six_operations_and_is_checked() {
             assert!(at("latency_ns.p50") <= at("latency_ns.p999"));
         }
     }
+}
+
+/// The hash table keeps no order, and does everything else.
+#[test]
+fn the_hash_table_does_all_that_needs_no_order() {
+    let mix = "read=30,write=20,insert=20,update=15,delete=15";
+    let every = ["--tree", "hash,art+hash", "--mix", mix, "--mix", "read=100"];
+    let more = ["--threads", "1,2", "--key-bytes", "8,32", "--key-space"];
+    let rest = ["sparse", "--initial", "1500", "--writes", "returning"];
+    let measured = index(&[&every[..], &more, &rest, &["--batch", "1,8"]].concat());
+    assert_eq!(measured.len(), 2 * 2 * 2 * 2 * 2);
+    for row in measured {
+        assert_keys(&row, &[INDEX, MEASURED, MACHINE]);
+        assert_eq!(row["ops"], 5000);
+    }
+    let mixes = ["--mix", "read=100", "--mix", "read=99,scan=1"];
+    let hash = ["index", "--tree", "art,hash"];
+    let said = "--tree hash: it keeps no order, and cannot scan, and there are scans in --mix read=99,scan=1";
+    refused(&[&hash[..], &mixes].concat(), 2, said);
+    let compared = rows(&[&["compare", "index", "--trees", "hash"], &mixes[..], SMALL].concat());
+    let left_out: Vec<_> = compared
+        .iter()
+        .map(|row| row.get("left_out").and_then(Value::as_str))
+        .collect();
+    assert_eq!(left_out, [None, Some("it keeps no order, and cannot scan")]);
 }
 
 #[test]
@@ -189,6 +222,7 @@ fn what_makes_no_sense_is_refused_by_its_name() {
             "no reads in --mix write=100",
         ),
         (&["--tree", "oak"], "bwtree"),
+        (&["--tree", "hash+hash"], "one of the trees with +hash"),
         (&["--threads", "0"], "from 1 to 1024"),
         (&["--ops", "-5"], "from 1 on"),
         (&["--load-order", "reverse"], "sorted"),

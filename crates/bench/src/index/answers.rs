@@ -7,10 +7,10 @@
 
 use super::done::Done;
 use super::facts::Facts;
-use super::keys::Keys;
 use super::mix::Operation;
 use super::operations::Choice;
 use super::trace::Origins;
+use crate::keys::Keys;
 
 /// Is told what the index answers. Does nothing, unless it is overridden.
 pub(crate) trait Witness {

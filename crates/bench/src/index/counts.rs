@@ -80,8 +80,7 @@ impl Counts<'_> {
     /// How many entries scans visit if all keys are there.
     fn visits_expected(&self) -> u64 {
         let keys = self.choice.keys;
-        let mut ascending: Vec<u64> = (0..keys.count).collect();
-        ascending.sort_unstable_by_key(|number| keys.core(*number));
+        let ascending = keys.ascending();
         // Of each key, how many there are from it on.
         let mut from_here = vec![0; ascending.len()];
         for (left, number) in (1..).zip(ascending.iter().rev()) {

@@ -7,13 +7,13 @@ use std::sync::{Mutex, MutexGuard};
 
 use namiki_index::{IndexError, LeafVersion, Lookup, Statistics};
 
-use super::keys::{KeyLayout, KeySpace, Keys};
 use super::measured::Measured;
 use super::operations::Choice;
 use super::row::{Outcome, Results};
 use super::run_one::Plan;
 use crate::args::{Length, Switch};
 use crate::error::BenchError;
+use crate::keys::{KeyLayout, KeySpace, Keys};
 
 /// What goes wrong once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

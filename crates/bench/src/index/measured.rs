@@ -6,8 +6,8 @@
 use std::ops::{Bound, ControlFlow};
 
 use namiki_index::{
-    IndexError, InsertOutcome, Lookup, OrderedIndex, PointIndex, ScanItem, ScanRange, Statistics,
-    Tree,
+    Index, IndexError, InsertOutcome, Lookup, OrderedIndex, Point, PointIndex, ScanItem, ScanRange,
+    Statistics, Tree,
 };
 
 use super::operations::Choice;
@@ -72,44 +72,73 @@ pub(crate) trait Measured: Sync {
     }
 }
 
-/// An index of ours. Point indexes have no scan, and say why.
-pub(crate) trait Ours: PointIndex {
-    /// Why it cannot scan, if it cannot.
-    const NO_SCANS: Option<&'static str>;
+/// Why there are no scans of a hash table.
+pub(crate) const NO_ORDER: &str = "it keeps no order, and cannot scan";
 
-    /// Visits keys in ascending order until `visit` breaks; never called if there are no scans.
+/// An index of ours: a tree, a hash table, or both.
+pub(crate) trait Ours: PointIndex {
+    /// Whether it can visit its keys in order.
+    fn keeps_order(&self) -> bool;
+
+    /// Visits the keys of a range, and fails if there is no order.
     fn visit(
         &self,
-        start: Option<&[u8]>,
-        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+        range: ScanRange<'_>,
+        visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
     ) -> Result<(), IndexError>;
 }
 
 impl Ours for Tree {
-    const NO_SCANS: Option<&'static str> = None;
+    fn keeps_order(&self) -> bool {
+        true
+    }
 
     #[inline]
     fn visit(
         &self,
-        start: Option<&[u8]>,
-        mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+        range: ScanRange<'_>,
+        visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        let start = start.map_or(Bound::Unbounded, Bound::Included);
-        let range = ScanRange::forward(start, Bound::Unbounded);
-        OrderedIndex::scan(self, range, |item| match item {
-            ScanItem::Leaf(_) => ControlFlow::Continue(()),
-            ScanItem::Entry(key, payload) => visit(key, payload),
-        })
+        OrderedIndex::scan(self, range, visit)
+    }
+}
+
+impl Ours for Point {
+    fn keeps_order(&self) -> bool {
+        false
+    }
+
+    fn visit(
+        &self,
+        _range: ScanRange<'_>,
+        _visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        Err(IndexError::Unordered)
+    }
+}
+
+impl Ours for Index {
+    fn keeps_order(&self) -> bool {
+        self.kind().is_ordered()
+    }
+
+    #[inline]
+    fn visit(
+        &self,
+        range: ScanRange<'_>,
+        visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        Self::scan(self, range, visit)
     }
 }
 
 impl<I: Ours> Measured for I {
     fn lacks(&self, choice: &Choice) -> Option<&'static str> {
-        Self::NO_SCANS.filter(|_| choice.scans())
+        (choice.scans() && !self.keeps_order()).then_some(NO_ORDER)
     }
 
     fn is_ordered(&self) -> bool {
-        Self::NO_SCANS.is_none()
+        self.keeps_order()
     }
 
     #[inline]
@@ -130,9 +159,14 @@ impl<I: Ours> Measured for I {
         &self,
         start: Option<&[u8]>,
         _most: u64,
-        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+        mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        self.visit(start, visit)
+        let start = start.map_or(Bound::Unbounded, Bound::Included);
+        let range = ScanRange::forward(start, Bound::Unbounded);
+        self.visit(range, |item| match item {
+            ScanItem::Leaf(_) => ControlFlow::Continue(()),
+            ScanItem::Entry(key, payload) => visit(key, payload),
+        })
     }
 
     #[inline]

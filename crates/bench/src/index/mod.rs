@@ -1,8 +1,8 @@
-//! `index`: the trees alone, without transactions.
+//! `index`: the indexes alone, without transactions.
 //!
-//! The paper's benchmark, with all its parameters. A run loads a tree, warms up, does operations that
+//! The paper's benchmark, with all its parameters. A run loads an index, warms up, does operations that
 //! were drawn before the clock started, does some more with the clock around each for the latencies,
-//! and some whose every answer is examined; and at the end, what is left in the tree must be what the
+//! and some whose every answer is examined; and at the end, what is left in the index must be what the
 //! operations can have left.
 //!
 //! Paper: bwtree §5
@@ -13,7 +13,6 @@ mod done;
 mod facts;
 #[cfg(test)]
 mod faults;
-mod keys;
 mod left;
 mod measured;
 mod memory;
@@ -34,7 +33,7 @@ use clap::{Args, ValueEnum};
 use namiki_platform::arguments::whole;
 use namiki_platform::probe::{Machine, miss_ns};
 
-use self::keys::{CORE_BYTES, KeyLayout, KeySpace, Keys};
+use self::measured::NO_ORDER;
 use self::mix::{Mix, Operation};
 use self::operations::{Choice, KEYS_MAX};
 use self::row::{IndexRow, Outcome};
@@ -42,6 +41,7 @@ use self::run_one::Plan;
 use self::subject::{Subject, Trees, TreesAndPeers};
 use crate::args::{self, Length, Switch, TimedArgs};
 use crate::error::BenchError;
+use crate::keys::{CORE_BYTES, LooksArgs};
 use crate::latency::clock_ns;
 use crate::report::Report;
 use crate::run::in_turns;
@@ -54,10 +54,14 @@ const OPS: u64 = 10_000_000;
 const KEY_BYTES_MAX: u64 = 1 << 16;
 
 const NOTES: &str = "\
-A run loads --initial of the --keys into a new tree, does operations that were drawn before the clock
+A run loads --initial of the --keys into a new index, does operations that were drawn before the clock
 started, does --latency-ops more with the clock around each, and some whose every answer is examined.
-Rates are of the first, latencies of the second. Then nobody is using the tree, and what is left in it
+Rates are of the first, latencies of the second. Then nobody is using the index, and what is left in it
 must be what the operations can have left.
+
+Indexes are the trees, hash, which keeps no order and so does all but scan, and a tree with +hash behind,
+such as art+hash: the tree for scans and a hash table for look-ups, over the same keys. --tree all is
+every tree and hash, which is left out where there are scans: its row says so (key left_out).
 
 Operations, each on one key, chosen by Zipf's law and scattered over all keys:
   read    looks the key up
@@ -81,6 +85,7 @@ yardstick: rates of different hours compare as rate * miss_ns / 151.
 Examples:
   namiki-bench index --mix read=50,write=50 --threads 1,2
   namiki-bench index --tree all --mix read=100 --mix write=100 --skew 0,0.99 --repeat 5
+  namiki-bench index --tree art,hash,art+hash --mix read=100 --mix insert=50,delete=50 --key-space sparse
   namiki-bench index --mix scan=100 --scan-length 100 --key-space dense,sparse
   namiki-bench index --mix read=100 --key-bytes 8,32,128 --key-layout random-head,shared-prefix
   namiki-bench index --mix insert=50,delete=50 --keys 2000000 --initial 1000000 --format json
@@ -105,7 +110,8 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct IndexArgs {
-    /// Tree; several with commas or by repeating the flag, all with `all`
+    /// Tree, hash, or a tree's name with +hash behind; several with commas or by repeating the flag, every
+    /// tree and hash with `all`
     #[arg(long, value_name = "TREE,…", value_delimiter = ',', default_values_t = [Trees::default()])]
     tree: Vec<Trees>,
     #[command(flatten)]
@@ -116,7 +122,7 @@ pub(crate) struct IndexArgs {
 #[derive(Args, Debug)]
 #[command(after_help = COMPARE_NOTES)]
 pub(crate) struct CompareIndexArgs {
-    /// Trees and other indexes; all with `all`
+    /// Trees, hash, a tree's name with +hash behind, and other indexes; all with `all`
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_values_t = TreesAndPeers::defaults())]
     trees: Vec<TreesAndPeers>,
     #[command(flatten)]
@@ -141,24 +147,8 @@ pub(crate) struct WorkloadArgs {
     /// How many of them are loaded before [default: all]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(0..=KEYS_MAX))]
     initial: Option<u64>,
-    /// Where the keys lie among all there could be
-    #[arg(
-        long,
-        value_enum,
-        value_name = "SPACE,…",
-        value_delimiter = ',',
-        default_value = "dense"
-    )]
-    key_space: Vec<KeySpace>,
-    /// Where keys of more than 8 bytes differ
-    #[arg(
-        long,
-        value_enum,
-        value_name = "LAYOUT,…",
-        value_delimiter = ',',
-        default_value = "random-head"
-    )]
-    key_layout: Vec<KeyLayout>,
+    #[command(flatten)]
+    looks: LooksArgs,
     /// Skew of Zipf's law, any from 0 on; 0 is uniform
     #[arg(long, value_name = "S,…", value_delimiter = ',', default_value = "0.0", value_parser = args::skew)]
     skew: Vec<f64>,
@@ -214,6 +204,7 @@ impl LoadOrder {
 
 /// Runs the command.
 pub(crate) fn run(args: &IndexArgs) -> Result<(), BenchError> {
+    args.check()?;
     let subjects = args.tree.iter().flat_map(Trees::subjects).copied();
     args.workload.run(&subjects.collect::<Vec<_>>())
 }
@@ -224,6 +215,25 @@ pub(crate) fn compare(args: &CompareIndexArgs) -> Result<(), BenchError> {
     let subjects: Vec<Subject> = subjects.collect();
     subjects.iter().try_for_each(|subject| subject.check())?;
     args.workload.run(&subjects)
+}
+
+impl IndexArgs {
+    /// Who asks for an index by its name means to see it measured.
+    fn check(&self) -> Result<(), BenchError> {
+        let named = self.tree.iter().filter_map(|trees| match trees.subjects() {
+            [one] => Some(*one),
+            _ => None,
+        });
+        let unordered = named.into_iter().find(|subject| subject.is_unordered());
+        let mut mixes = self.workload.mix.iter();
+        let with_scans = mixes.find(|mix| mix.has(Operation::Scan));
+        match unordered.zip(with_scans) {
+            None => Ok(()),
+            Some((subject, mix)) => Err(BenchError::Usage(format!(
+                "--tree {subject}: {NO_ORDER}, and there are scans in --mix {mix}"
+            ))),
+        }
+    }
 }
 
 impl WorkloadArgs {
@@ -284,14 +294,10 @@ impl WorkloadArgs {
     /// Every combination of what may be given more than once.
     fn choices(&self) -> Result<Vec<Choice>, BenchError> {
         self.check()?;
+        let keys = self.looks.keys(self.keys, &self.key_bytes);
         // Starts as one of everything, and becomes as many as there are of each.
         let mut choices = vec![Choice {
-            keys: Keys {
-                count: self.keys,
-                bytes: CORE_BYTES,
-                space: KeySpace::Dense,
-                layout: KeyLayout::RandomHead,
-            },
+            keys: keys[0],
             initial: self.initial.unwrap_or(self.keys),
             mix: self.mix[0],
             skew: 0.0,
@@ -305,15 +311,7 @@ impl WorkloadArgs {
         each(&mut choices, &self.batch, |choice, batch| {
             choice.batch = u64::from(*batch);
         });
-        each(&mut choices, &self.key_bytes, |choice, bytes| {
-            choice.keys.bytes = *bytes;
-        });
-        each(&mut choices, &self.key_space, |choice, space| {
-            choice.keys.space = *space;
-        });
-        each(&mut choices, &self.key_layout, |choice, layout| {
-            choice.keys.layout = *layout;
-        });
+        each(&mut choices, &keys, |choice, keys| choice.keys = *keys);
         each(&mut choices, &self.skew, |choice, skew| choice.skew = *skew);
         each(&mut choices, &self.threads, |choice, threads| {
             choice.threads = usize::from(threads.get());

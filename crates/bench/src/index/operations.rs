@@ -12,8 +12,8 @@
 use namiki_platform::random::Random;
 use namiki_platform::zipf::{Scatter, Zipf};
 
-use super::keys::Keys;
 use super::mix::{Mix, Operation};
+use crate::keys::Keys;
 use crate::run::share;
 
 /// Bits of a word that hold the number of a key; above is the operation.
@@ -189,7 +189,7 @@ impl Operations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::keys::{KeyLayout, KeySpace};
+    use crate::keys::{KeyLayout, KeySpace};
 
     fn choice(count: u64, skew: f64) -> Choice {
         Choice {

@@ -3,20 +3,20 @@
 use std::fmt;
 use std::str::FromStr;
 
-use namiki_index::{KeyKind, Tree, TreeKind};
+use namiki_index::{Index, IndexKind, KeyKind, Point, Tree, TreeKind};
 
-use super::keys::CORE_BYTES;
 #[cfg(feature = "compare")]
 use super::peers::{CongeeTree, LockedBTreeMap, SccTree, SkipList};
 use super::row::Outcome;
 use super::run_one::Plan;
 use crate::error::BenchError;
+use crate::keys::CORE_BYTES;
 
 /// One of the things that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// A tree of ours.
-    Tree(TreeKind),
+    /// An index of ours: a tree, the hash table, or both together.
+    Ours(IndexKind),
     /// An index of somebody else's.
     Peer(Peer),
 }
@@ -81,16 +81,25 @@ impl Subject {
         }
     }
 
+    /// Whether it is one of ours that keeps no order.
+    pub(crate) const fn is_unordered(self) -> bool {
+        matches!(self, Self::Ours(kind) if !kind.is_ordered())
+    }
+
     /// Runs a plan over a new one.
     pub(crate) fn run(self, plan: &Plan<'_>) -> Result<Outcome, BenchError> {
         let what = self.to_string();
         match self {
-            Self::Tree(kind) => {
+            Self::Ours(kind) => {
                 let keys = match plan.choice.keys.bytes {
                     CORE_BYTES => KeyKind::Fixed8,
                     _ => KeyKind::Variable,
                 };
-                plan.run(&Tree::new(kind, keys), &what)
+                match kind {
+                    IndexKind::Ordered(tree) => plan.run(&Tree::new(tree, keys), &what),
+                    IndexKind::Hash => plan.run(&Point::new(keys), &what),
+                    both => plan.run(&Index::new(both, keys), &what),
+                }
             }
             Self::Peer(peer) => peer.run(plan, &what),
         }
@@ -107,13 +116,13 @@ fn not_built(what: &str) -> BenchError {
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tree(kind) => kind.fmt(f),
+            Self::Ours(kind) => kind.fmt(f),
             Self::Peer(peer) => f.pad(peer.name()),
         }
     }
 }
 
-/// What `--tree` names: trees of ours.
+/// What `--tree` names: indexes of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trees(Vec<Subject>);
 
@@ -130,7 +139,7 @@ impl Trees {
 
 impl Default for Trees {
     fn default() -> Self {
-        Self(vec![Subject::Tree(TreeKind::default())])
+        Self(vec![Subject::Ours(IndexKind::default())])
     }
 }
 
@@ -143,7 +152,7 @@ impl fmt::Display for Trees {
 impl TreesAndPeers {
     /// The default tree and all that it can be compared with.
     pub(crate) fn defaults() -> [Self; 1] {
-        let tree = Subject::Tree(TreeKind::default());
+        let tree = Subject::Ours(IndexKind::default());
         let peers = Peer::ALL.map(Subject::Peer);
         [Self([tree].into_iter().chain(peers).collect())]
     }
@@ -165,8 +174,10 @@ fn list(subjects: &[Subject], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.pad(&names.join(","))
 }
 
-fn trees() -> Vec<Subject> {
-    TreeKind::ALL.iter().copied().map(Subject::Tree).collect()
+/// Every tree, and the hash table.
+fn ours() -> impl Iterator<Item = Subject> {
+    let trees = TreeKind::ALL.iter().copied().map(IndexKind::Ordered);
+    trees.chain([IndexKind::Hash]).map(Subject::Ours)
 }
 
 impl FromStr for Trees {
@@ -174,10 +185,12 @@ impl FromStr for Trees {
 
     fn from_str(name: &str) -> Result<Self, String> {
         if name == "all" {
-            return Ok(Self(trees()));
+            return Ok(Self(ours().collect()));
         }
-        let kind = name.parse().map_err(|error| format!("{error}, all"))?;
-        Ok(Self(vec![Subject::Tree(kind)]))
+        let kind = name
+            .parse()
+            .map_err(|error| format!("{error}, or all of them with all"))?;
+        Ok(Self(vec![Subject::Ours(kind)]))
     }
 }
 
@@ -187,7 +200,7 @@ impl FromStr for TreesAndPeers {
     fn from_str(name: &str) -> Result<Self, String> {
         let peers = Peer::ALL;
         if name == "all" {
-            let all = trees().into_iter().chain(peers.map(Subject::Peer));
+            let all = ours().chain(peers.map(Subject::Peer));
             return Ok(Self(all.collect()));
         }
         if let Some(peer) = peers.into_iter().find(|peer| peer.name() == name) {
@@ -208,23 +221,33 @@ mod tests {
     #[test]
     fn names_stand_for_one_or_for_all() {
         let tree: Trees = "bwtree".parse().unwrap();
-        assert_eq!(tree.subjects(), [Subject::Tree(TreeKind::Bwtree)]);
+        assert_eq!(tree.subjects(), [Subject::Ours(TreeKind::Bwtree.into())]);
+        let hash: Trees = "hash".parse().unwrap();
+        assert_eq!(hash.subjects(), [Subject::Ours(IndexKind::Hash)]);
         let all: Trees = "all".parse().unwrap();
-        assert_eq!(all.subjects().len(), TreeKind::ALL.len());
+        assert_eq!(all.subjects().len(), TreeKind::ALL.len() + 1);
+        let unordered = all
+            .subjects()
+            .iter()
+            .filter(|subject| subject.is_unordered());
+        assert_eq!(unordered.collect::<Vec<_>>(), [&hash.subjects()[0]]);
         assert!("scc".parse::<Trees>().unwrap_err().contains("bwtree"));
         let all: TreesAndPeers = "all".parse().unwrap();
-        assert_eq!(all.subjects().len(), TreeKind::ALL.len() + 4);
-        for subject in all.subjects() {
+        assert_eq!(all.subjects().len(), TreeKind::ALL.len() + 1 + 4);
+        let both: TreesAndPeers = "art+hash".parse().unwrap();
+        for subject in all.subjects().iter().chain(both.subjects()) {
             let again: TreesAndPeers = subject.to_string().parse().unwrap();
             assert_eq!(again.subjects(), [*subject]);
         }
         let said = "oak".parse::<TreesAndPeers>().unwrap_err();
-        assert!(said.contains("oak") && said.contains("bwtree") && said.contains("congee"));
+        for word in ["oak", "bwtree", "hash", "congee"] {
+            assert!(said.contains(word), "{said}");
+        }
         let [defaults] = TreesAndPeers::defaults();
         assert_eq!(
             defaults.to_string(),
-            "bwtree,scc,crossbeam-skiplist,congee,btreemap"
+            "art,scc,crossbeam-skiplist,congee,btreemap"
         );
-        assert_eq!(Trees::default().to_string(), "bwtree");
+        assert_eq!(Trees::default().to_string(), "art");
     }
 }

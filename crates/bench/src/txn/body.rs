@@ -2,22 +2,44 @@
 //!
 //! Paper: tictoc-pwal §4 (U-1, U-10, R-10, U-5/R-5)
 
+use std::borrow::Borrow;
+
 use namiki::{Error, Transaction};
 
+use super::drawn::Drawn;
 use super::payload::Payload;
-use super::workload::{Records, UPDATES};
+use super::workload::{Records, UPDATES, record_of};
 
 /// The largest amount of a payment.
 const AMOUNT_MAX: u64 = 100;
 
 /// What one transaction works on.
-#[derive(Clone, Copy)]
-pub(crate) struct Job<'a> {
-    pub(crate) records: &'a Records,
-    /// The keys of the transaction.
+pub(crate) struct Job<'a, D: Drawn> {
+    pub(crate) records: &'a Records<D::Key>,
+    /// The keys of the transaction, as numbers of records.
     pub(crate) keys: &'a [u32],
+    /// The place of the first in the ring.
+    pub(crate) first: usize,
+    /// The same as the table has them.
+    pub(crate) drawn: &'a D,
     /// What a blind update writes; no two transactions have the same.
     pub(crate) tag: u64,
+}
+
+impl<D: Drawn> Clone for Job<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Drawn> Copy for Job<'_, D> {}
+
+impl<'a, D: Drawn> Job<'a, D> {
+    /// The table's key for the one at a place of the transaction, which is of record `number`.
+    #[inline]
+    fn key(self, at: usize, number: u32) -> D::One<'a> {
+        self.drawn.key(number, self.first + at)
+    }
 }
 
 /// What a transaction has read, in the order of its keys.
@@ -27,8 +49,12 @@ pub(crate) type Values = Vec<Option<Payload>>;
 /// around it is compiled for it.
 pub(crate) trait Body: Copy {
     /// Does it all, or says that it is not to be done. `values` is for what it reads.
-    fn run(self, tx: &mut Transaction, job: Job<'_>, values: &mut Values)
-    -> Result<Outcome, Error>;
+    fn run<D: Drawn>(
+        self,
+        tx: &mut Transaction,
+        job: Job<'_, D>,
+        values: &mut Values,
+    ) -> Result<Outcome, Error>;
 }
 
 /// What a transaction that may commit has come to.
@@ -48,18 +74,18 @@ pub(crate) struct Updates {
 
 impl Body for Updates {
     #[inline]
-    fn run(
+    fn run<D: Drawn>(
         self,
         tx: &mut Transaction,
-        job: Job<'_>,
+        job: Job<'_, D>,
         _values: &mut Values,
     ) -> Result<Outcome, Error> {
         let payload = Payload {
             tag: job.tag,
             bytes: self.value_bytes,
         };
-        for key in job.keys {
-            tx.put(job.records, &u64::from(*key), &payload)?;
+        for (at, number) in job.keys.iter().enumerate() {
+            tx.put(job.records, job.key(at, *number).borrow(), &payload)?;
         }
         Ok(Outcome::Done)
     }
@@ -71,10 +97,10 @@ pub(crate) struct Reads;
 
 impl Body for Reads {
     #[inline]
-    fn run(
+    fn run<D: Drawn>(
         self,
         tx: &mut Transaction,
-        job: Job<'_>,
+        job: Job<'_, D>,
         values: &mut Values,
     ) -> Result<Outcome, Error> {
         read_all(tx, job, values)?;
@@ -88,21 +114,20 @@ pub(crate) struct ReadUpdates;
 
 impl Body for ReadUpdates {
     #[inline]
-    fn run(
+    fn run<D: Drawn>(
         self,
         tx: &mut Transaction,
-        job: Job<'_>,
-        values: &mut Values,
+        job: Job<'_, D>,
+        _values: &mut Values,
     ) -> Result<Outcome, Error> {
-        read_all(tx, job, values)?;
-        for (i, key) in job.keys.iter().enumerate() {
-            // A key that was drawn twice is counted on from the transaction's own write.
-            let last = job.keys[..i].iter().rposition(|earlier| earlier == key);
-            if let Some(mut payload) = values[last.unwrap_or(i)] {
-                payload.tag = payload.tag.wrapping_add(1);
-                values[i] = Some(payload);
-                tx.put(job.records, &u64::from(*key), &payload)?;
-            }
+        let numbers = job.keys.iter().enumerate();
+        let keys = numbers.map(|(at, number)| job.key(at, *number));
+        let updated = tx.update_many(job.records, keys, |_, mut payload| {
+            payload.tag = payload.tag.wrapping_add(1);
+            payload
+        })?;
+        if updated != job.keys.len() {
+            return tx.abort("a record is missing");
         }
         Ok(Outcome::Done)
     }
@@ -116,22 +141,23 @@ pub(crate) struct YcsbOperation {
 
 impl Body for YcsbOperation {
     #[inline]
-    fn run(
+    fn run<D: Drawn>(
         self,
         tx: &mut Transaction,
-        job: Job<'_>,
+        job: Job<'_, D>,
         _values: &mut Values,
     ) -> Result<Outcome, Error> {
         let key = job.keys[0];
         if key & UPDATES == 0 {
-            read(tx, job.records, u64::from(key))?;
+            read(tx, job, 0, key)?;
             return Ok(Outcome::Done);
         }
         let payload = Payload {
             tag: job.tag,
             bytes: self.value_bytes,
         };
-        tx.put(job.records, &u64::from(key & !UPDATES), &payload)?;
+        let key = job.key(0, record_of(key));
+        tx.put(job.records, key.borrow(), &payload)?;
         Ok(Outcome::Done)
     }
 }
@@ -142,23 +168,23 @@ pub(crate) struct Payments;
 
 impl Body for Payments {
     #[inline]
-    fn run(
+    fn run<D: Drawn>(
         self,
         tx: &mut Transaction,
-        job: Job<'_>,
+        job: Job<'_, D>,
         _values: &mut Values,
     ) -> Result<Outcome, Error> {
-        let (from, to) = (u64::from(job.keys[0]), u64::from(job.keys[1]));
-        let amount = amount(job.tag, job.keys[0]);
-        let mut payer = read(tx, job.records, from)?;
+        let (from, to) = (job.keys[0], job.keys[1]);
+        let amount = amount(job.tag, from);
+        let mut payer = read(tx, job, 0, from)?;
         if payer.tag < amount {
             return Ok(Outcome::Refused);
         }
-        let mut payee = read(tx, job.records, to)?;
+        let mut payee = read(tx, job, 1, to)?;
         payer.tag -= amount;
         payee.tag = payee.tag.wrapping_add(amount);
-        tx.put(job.records, &from, &payer)?;
-        tx.put(job.records, &to, &payee)?;
+        tx.put(job.records, job.key(0, from).borrow(), &payer)?;
+        tx.put(job.records, job.key(1, to).borrow(), &payee)?;
         Ok(Outcome::Done)
     }
 }
@@ -169,28 +195,39 @@ pub(crate) fn amount(tag: u64, from: u32) -> u64 {
     1 + tag.wrapping_add(u64::from(from)) % AMOUNT_MAX
 }
 
+/// Reads the record at a place of the transaction.
 #[inline]
-fn read(tx: &mut Transaction, records: &Records, key: u64) -> Result<Payload, Error> {
-    match tx.get(records, &key)? {
+fn read<D: Drawn>(
+    tx: &mut Transaction,
+    job: Job<'_, D>,
+    at: usize,
+    number: u32,
+) -> Result<Payload, Error> {
+    match tx.get(job.records, job.key(at, number).borrow())? {
         Some(payload) => Ok(payload),
-        None => missing(tx, key),
+        None => missing(tx, number),
     }
 }
 
 /// Reads all keys of a transaction, which it knows from the start.
 #[inline]
-fn read_all(tx: &mut Transaction, job: Job<'_>, values: &mut Values) -> Result<(), Error> {
-    let keys = job.keys.iter().map(|key| u64::from(*key));
-    tx.get_many(job.records, keys.clone(), values)?;
-    for (key, value) in keys.zip(&*values) {
+fn read_all<D: Drawn>(
+    tx: &mut Transaction,
+    job: Job<'_, D>,
+    values: &mut Values,
+) -> Result<(), Error> {
+    let numbers = job.keys.iter().enumerate();
+    let keys = numbers.map(|(at, number)| job.key(at, *number));
+    tx.get_many(job.records, keys, values)?;
+    for (number, value) in job.keys.iter().zip(&*values) {
         if value.is_none() {
-            return missing(tx, key);
+            return missing(tx, *number);
         }
     }
     Ok(())
 }
 
 #[cold]
-fn missing<T>(tx: &mut Transaction, key: u64) -> Result<T, Error> {
-    tx.abort(format!("record {key} is missing"))
+fn missing<T>(tx: &mut Transaction, number: u32) -> Result<T, Error> {
+    tx.abort(format!("record {number} is missing"))
 }

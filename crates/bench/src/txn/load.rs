@@ -1,12 +1,16 @@
 //! The records that are there before the clock starts.
 
-use namiki::{Database, RecordFormat, WorkerId};
+use std::borrow::Borrow;
 
+use namiki::{Database, Key, RecordFormat, WorkerId};
+
+use super::drawn::key_of;
 use super::payload::Payload;
 use super::workload::{Records, Workload, untag};
 use crate::args::Switch;
 use crate::error::BenchError;
 use crate::interrupt;
+use crate::keys::Keys;
 use crate::run::{join, share, spawn};
 
 /// Records in one transaction of the load.
@@ -49,24 +53,26 @@ impl Baseline {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) workload: Workload,
-    pub(crate) records: u64,
+    pub(crate) keys: Keys,
     pub(crate) value_bytes: u16,
     pub(crate) record_format: RecordFormat,
 }
 
 impl Load {
     /// Puts the records there that are missing. `fresh` says that all are.
-    pub(crate) fn run(
+    pub(crate) fn run<K: Key + ?Sized>(
         &self,
         db: &Database,
-        table: &Records,
+        table: &Records<K>,
         fresh: bool,
     ) -> Result<Baseline, BenchError> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let found = std::thread::scope(|scope| {
             let threads = spawn(scope, threads, Switch::Off, |thread| {
-                let first: u64 = (0..thread).map(|t| share(self.records, t, threads)).sum();
-                let count = share(self.records, thread, threads);
+                let first: u64 = (0..thread)
+                    .map(|t| share(self.keys.count, t, threads))
+                    .sum();
+                let count = share(self.keys.count, thread, threads);
                 self.load_range(
                     db,
                     table,
@@ -83,34 +89,36 @@ impl Load {
         Ok(Baseline::Found(found.concat()))
     }
 
-    /// Loads a range of keys, and returns what they hold unless all are new.
-    fn load_range(
+    /// Loads a range of records, and returns what they hold unless all are new.
+    fn load_range<K: Key + ?Sized>(
         &self,
         db: &Database,
-        table: &Records,
+        table: &Records<K>,
         fresh: bool,
         worker: WorkerId,
-        keys: std::ops::Range<u64>,
+        numbers: std::ops::Range<u64>,
     ) -> Result<Vec<u64>, BenchError> {
         let mut session = db.session_on(worker)?;
         let mut tags = Vec::new();
         let mut last = None;
-        let mut start = keys.start;
-        while start < keys.end {
+        let mut start = numbers.start;
+        while start < numbers.end {
             interrupt::check()?;
-            let end = keys.end.min(start + self.batch_records());
+            let end = numbers.end.min(start + self.batch_records());
             let (mut batch, ticket) = session.transact_async(|tx| {
                 let mut batch = Vec::new();
-                for key in start..end {
-                    if !fresh && let Some(payload) = tx.get(table, &key)? {
+                for number in start..end {
+                    let key = key_of::<K>(&self.keys, number);
+                    let key = key.borrow();
+                    if !fresh && let Some(payload) = tx.get(table, key)? {
                         batch.push(payload.tag);
                         continue;
                     }
                     let payload = Payload {
-                        tag: self.workload.first_tag(key),
+                        tag: self.workload.first_tag(number),
                         bytes: self.value_bytes,
                     };
-                    tx.put(table, &key, &payload)?;
+                    tx.put(table, key, &payload)?;
                     if !fresh {
                         batch.push(payload.tag);
                     }
@@ -129,7 +137,7 @@ impl Load {
     }
 
     fn batch_records(&self) -> u64 {
-        let change_bytes = u64::from(self.value_bytes) + 16;
+        let change_bytes = u64::from(self.value_bytes) + self.keys.bytes as u64 + 8;
         let log_bytes = match self.record_format {
             RecordFormat::Compact => change_bytes,
             RecordFormat::Fixed(bytes) => (change_bytes + 8).next_multiple_of(bytes.get().into()),

@@ -7,6 +7,7 @@
 
 mod body;
 mod done;
+mod drawn;
 #[cfg(test)]
 mod history;
 mod last_writer;
@@ -33,6 +34,7 @@ use namiki_platform::probe::{Machine, resident_bytes};
 
 use self::body::{Body, Payments, ReadUpdates, Reads, Updates, YcsbOperation};
 use self::done::Done;
+use self::drawn::{Cores, Drawn, Numbers, Strings};
 use self::load::Load;
 use self::payload::VALUE_BYTES_MIN;
 use self::row::TxnRow;
@@ -44,6 +46,7 @@ use crate::args::{self, GroupWait, RecordBytes, Sequencer, TimedArgs};
 use crate::disks::{DeviceChoice, MORE_ROOM, ReadyDisk};
 use crate::error::BenchError;
 use crate::interrupt;
+use crate::keys::{CORE_BYTES, KeySpace, Keys, LooksArgs};
 use crate::place::{Place, RunPlace};
 use crate::report::Report;
 use crate::run::{Total, in_turns, quotient, staged};
@@ -61,6 +64,10 @@ const SAMPLE_EVERY_IN_GROUPS: u32 = 7;
 const SEGMENTS_BYTES: u64 = 256 << 20;
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 const SEGMENT_BYTES_MAX: u64 = 16 << 20;
+/// The longest key: the keys of all threads are made before the clock starts.
+const KEY_BYTES_MAX: u64 = 1024;
+/// Memory for them; who has longer keys has fewer, before they come again.
+const KEYS_BYTES: u64 = 1 << 30;
 /// The longest value for which records have room.
 const VALUE_BYTES_MAX: u16 = 2040;
 
@@ -73,6 +80,10 @@ Workloads, all over one table of --records records chosen by Zipf's law:
   payment       an amount moves between two accounts, unless it would overdraw the first
 
 Protocols: TT(NLR)+PWAL(1), TT(ELR)+PWAL(16), TT(NLR)+PWAL(auto), TT(ELR)+SWAL(16), NOLOG, and so on.
+
+Keys of 8 bytes are the numbers of the records, side by side (dense), or numbers anywhere (sparse). In
+longer keys those 8 bytes come first and the rest differs too (random-head), or come last after the same
+bytes in all (shared-prefix). Whatever they look like, they are made before the clock starts.
 
 A thread does not wait for its commit to be durable: it queues it and goes on, as in the paper, and
 commits count when they are acknowledged. --outstanding 1 waits for each.
@@ -91,6 +102,7 @@ Examples:
   namiki-bench txn --workload u1 --spec NOLOG --threads 1,2
   namiki-bench txn --workload u10 --spec 'TT(NLR)+PWAL(1)' --spec 'TT(ELR)+PWAL(16)' \\
       --device nvm:50ns --threads 2 --repeat 5
+  namiki-bench txn --workload u1,r10 --spec NOLOG --index art,blink,hash --key-space dense,sparse
   namiki-bench txn --workload payment --skew 0.9 --verify-recovery --format json";
 
 /// What `txn` measures.
@@ -103,9 +115,9 @@ pub(crate) struct TxnArgs {
     /// Protocol; may be repeated
     #[arg(long, value_name = "SPEC", value_parser = args::spec, default_value = "TT(NLR)+PWAL(auto)")]
     spec: Vec<Spec>,
-    /// Index of the table: a tree, hash, or a tree's name with +hash behind
-    #[arg(long, value_name = "INDEX", default_value_t = IndexKind::default())]
-    index: IndexKind,
+    /// Index of the table: a tree, hash, or a tree's name with +hash behind; several with commas
+    #[arg(long, value_name = "INDEX,…", value_delimiter = ',', default_values_t = [IndexKind::default()])]
+    index: Vec<IndexKind>,
     #[command(flatten)]
     device: DeviceChoice,
     /// Numbers of threads, each with a session and a log stream of its own
@@ -114,6 +126,11 @@ pub(crate) struct TxnArgs {
     /// Records in the table
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = whole::<u64>(1..=RECORDS_MAX))]
     records: u64,
+    /// Bytes of a key
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "8", value_parser = whole::<usize>(CORE_BYTES as u64..=KEY_BYTES_MAX))]
+    key_bytes: Vec<usize>,
+    #[command(flatten)]
+    looks: LooksArgs,
     /// Bytes of each value
     #[arg(long, value_name = "N", default_value = "8", value_parser = whole::<u16>(VALUE_BYTES_MIN.into()..=VALUE_BYTES_MAX.into()))]
     value_bytes: u16,
@@ -137,6 +154,10 @@ pub(crate) struct TxnArgs {
     /// groups form when somebody waits]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     outstanding: Option<u32>,
+    /// Transactions that a thread has received before it runs the first of them, as a server may: it asks
+    /// for the records of all of them at once. With 1, it knows only the one that it runs
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u16>(1..=1024))]
+    pipeline: u16,
     /// Open the database again after each run and check what was recovered
     #[arg(long)]
     verify_recovery: bool,
@@ -154,6 +175,8 @@ struct Combination {
     workload: Workload,
     spec: Spec,
     threads: NonZeroU16,
+    keys: Keys,
+    index: IndexKind,
 }
 
 /// Runs the command.
@@ -161,18 +184,7 @@ pub(crate) fn run(args: &TxnArgs) -> Result<(), BenchError> {
     args.check()?;
     let place = Place::new(args.dir.as_deref())?;
     let machine = Machine::describe(place.path());
-    let mut combinations = Vec::new();
-    for &workload in &args.workload {
-        for &threads in &args.threads {
-            for &spec in &args.spec {
-                combinations.push(Combination {
-                    workload,
-                    spec,
-                    threads,
-                });
-            }
-        }
-    }
+    let combinations = args.combinations();
     let mut report = Report::new(args.timed.output.format);
     let outcome = in_turns(args.timed.repeat, &combinations, |combination, round| {
         let place = place.for_run()?;
@@ -188,6 +200,27 @@ pub(crate) fn run(args: &TxnArgs) -> Result<(), BenchError> {
 }
 
 impl TxnArgs {
+    /// Every combination of what may be given more than once.
+    fn combinations(&self) -> Vec<Combination> {
+        let mut all = Vec::new();
+        for &workload in &self.workload {
+            for &threads in &self.threads {
+                for keys in self.looks.keys(self.records, &self.key_bytes) {
+                    for &index in &self.index {
+                        all.extend(self.spec.iter().map(|&spec| Combination {
+                            workload,
+                            spec,
+                            threads,
+                            keys,
+                            index,
+                        }));
+                    }
+                }
+            }
+        }
+        all
+    }
+
     fn check(&self) -> Result<(), BenchError> {
         for workload in &self.workload {
             if self.records < workload.records_min() {
@@ -239,10 +272,31 @@ impl TxnArgs {
         machine: &'a Machine,
         round: u32,
     ) -> Result<TxnRow<'a>, BenchError> {
+        match (combination.keys.bytes, combination.keys.space) {
+            (CORE_BYTES, KeySpace::Dense) => {
+                self.run_with::<Numbers>(combination, place, disk, machine, round)
+            }
+            (CORE_BYTES, KeySpace::Sparse) => {
+                self.run_with::<Cores>(combination, place, disk, machine, round)
+            }
+            _ => self.run_with::<Strings>(combination, place, disk, machine, round),
+        }
+    }
+
+    fn run_with<'a, D: Drawn>(
+        &self,
+        combination: Combination,
+        place: &RunPlace,
+        disk: &ReadyDisk,
+        machine: &'a Machine,
+        round: u32,
+    ) -> Result<TxnRow<'a>, BenchError> {
         let Combination {
             workload,
             spec,
             threads,
+            keys,
+            index,
         } = combination;
         let builder = self.builder(combination, disk);
         let db = builder.clone().open(place.path())?;
@@ -251,17 +305,17 @@ impl TxnArgs {
                 records: self.records,
                 value_bytes: self.value_bytes,
             };
-            sizes.check(&db, workload.table())?;
+            sizes.check(&db, &workload.table(&keys))?;
         }
-        let table = self.table(&db, workload)?;
+        let table = self.table::<D>(&db, combination)?;
         let load = Load {
             workload,
-            records: self.records,
+            keys,
             value_bytes: self.value_bytes,
             record_format: self.record_format.0,
         };
         let baseline = load.run(&db, &table, place.is_fresh())?;
-        let measured = self.measure_workload(Loaded {
+        let measured = self.measure_workload::<D>(Loaded {
             combination,
             disk,
             db: &db,
@@ -270,9 +324,9 @@ impl TxnArgs {
         })?;
         let expected = Expected {
             workload,
-            records: self.records,
+            keys,
             value_bytes: self.value_bytes,
-            index: self.index,
+            index,
             baseline: &baseline,
             threads: &measured.threads,
         };
@@ -285,7 +339,8 @@ impl TxnArgs {
                 Err(OpenError::Interrupted) => eprintln!("the recovery was not verified"),
                 opened => {
                     let db = opened?;
-                    expected.check_recovered(&db, &self.table(&db, workload)?, &found)?;
+                    let table = self.table::<D>(&db, combination)?;
+                    expected.check_recovered(&db, &table, &found)?;
                     db.close()?;
                 }
             }
@@ -301,13 +356,17 @@ impl TxnArgs {
         Ok(TxnRow {
             workload: workload.to_string(),
             spec: spec.to_string(),
-            index: self.index.to_string(),
+            index: index.to_string(),
             device: self.device.device.to_string(),
             threads: threads.get(),
             records: self.records,
             value_bytes: self.value_bytes,
             skew: self.skew,
             hot_keys: self.hot_keys.name(),
+            pipeline: self.pipeline,
+            key_bytes: keys.bytes,
+            key_space: keys.space.name(),
+            key_layout: keys.layout.name(),
             seconds: total.seconds,
             committed: total.done,
             aborted: total.aborted,
@@ -333,7 +392,7 @@ impl TxnArgs {
     fn builder(&self, combination: Combination, disk: &ReadyDisk) -> Builder {
         let builder = Database::builder()
             .spec(combination.spec)
-            .index(self.index)
+            .index(combination.index)
             .streams(combination.threads)
             .group_wait_max(self.group_wait_us.0)
             .record_format(self.record_format.0)
@@ -344,8 +403,13 @@ impl TxnArgs {
         disk.apply(builder)
     }
 
-    fn table(&self, db: &Database, workload: Workload) -> Result<Records, BenchError> {
-        Ok(db.table_with_room(workload.table(), usize::from(self.value_bytes))?)
+    fn table<D: Drawn>(
+        &self,
+        db: &Database,
+        combination: Combination,
+    ) -> Result<Records<D::Key>, BenchError> {
+        let name = combination.workload.table(&combination.keys);
+        Ok(db.table_with_room(&name, usize::from(self.value_bytes))?)
     }
 
     fn outstanding_max(&self, spec: Spec) -> usize {
@@ -372,7 +436,7 @@ impl TxnArgs {
         }
     }
 
-    fn measure_workload(&self, loaded: Loaded<'_>) -> Result<Measured, BenchError> {
+    fn measure_workload<D: Drawn>(&self, loaded: Loaded<'_, D>) -> Result<Measured, BenchError> {
         let value_bytes = self.value_bytes;
         match loaded.combination.workload {
             Workload::Update(_) => self.measure(loaded, Updates { value_bytes }),
@@ -384,7 +448,11 @@ impl TxnArgs {
     }
 
     /// Runs the threads through warm-up and the timed stage.
-    fn measure<B: Body + Sync>(&self, loaded: Loaded<'_>, body: B) -> Result<Measured, BenchError> {
+    fn measure<D: Drawn, B: Body + Sync>(
+        &self,
+        loaded: Loaded<'_, D>,
+        body: B,
+    ) -> Result<Measured, BenchError> {
         let Loaded {
             combination,
             disk,
@@ -398,7 +466,7 @@ impl TxnArgs {
             usize::from(combination.threads.get()),
             &self.timed,
             &format!("{} {}", combination.workload, combination.spec),
-            |thread| self.worker(loaded, thread),
+            |thread| self.worker(&loaded, thread),
             |worker, length, stages| worker.stage(body, length, stages),
             || {
                 disk.disk.started();
@@ -416,7 +484,11 @@ impl TxnArgs {
         })
     }
 
-    fn worker<'a>(&self, loaded: Loaded<'a>, thread: usize) -> Result<Worker<'a>, BenchError> {
+    fn worker<'a, D: Drawn>(
+        &self,
+        loaded: &Loaded<'a, D>,
+        thread: usize,
+    ) -> Result<Worker<'a, D>, BenchError> {
         // Drawing the keys of many threads takes a while.
         interrupt::check()?;
         let combination = loaded.combination;
@@ -428,15 +500,18 @@ impl TxnArgs {
             seed: self.timed.seed,
         };
         let workload = combination.workload;
-        let transactions_max = self.timed.ops.unwrap_or(u64::MAX);
+        let bytes = (combination.keys.bytes * workload.keys() * threads) as u64;
+        let transactions_max = self.timed.ops.unwrap_or(u64::MAX).min(KEYS_BYTES / bytes);
         let ring = Ring::new(workload, choice, (thread, threads), transactions_max);
         Ok(Worker {
             threads,
             // The number of threads came from a u16.
             session: loaded.db.session_on(WorkerId(thread as u16))?,
             records: loaded.table,
+            drawn: D::new(&ring, &combination.keys),
             done: Done::new(workload, thread, ring, loaded.next_number),
             outstanding_max: self.outstanding_max(combination.spec),
+            pipeline: self.pipeline.into(),
             sample_every: self.sample_every(combination.spec),
         })
     }
@@ -459,7 +534,7 @@ struct Look {
 }
 
 impl Look {
-    fn now(db: &Database, table: &Records) -> Result<Self, BenchError> {
+    fn now<K: ?Sized>(db: &Database, table: &Records<K>) -> Result<Self, BenchError> {
         Ok(Self {
             log: db.counters().log,
             cpu_ns: process_cpu_ns().map_err(BenchError::system("ask for processor time"))?,
@@ -470,12 +545,11 @@ impl Look {
 }
 
 /// A database that is ready for a run.
-#[derive(Clone, Copy)]
-struct Loaded<'a> {
+struct Loaded<'a, D: Drawn> {
     combination: Combination,
     disk: &'a ReadyDisk,
     db: &'a Database,
-    table: &'a Records,
+    table: &'a Records<D::Key>,
     /// Of the first transaction of each thread.
     next_number: u64,
 }

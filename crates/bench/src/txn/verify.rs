@@ -9,25 +9,28 @@
 //!
 //! What the records hold is kept for the last of these: eight bytes for each.
 
-use std::ops::Range;
+use std::borrow::Borrow;
+use std::ops::Bound;
 
-use namiki::{Database, Error, IndexKind, Transaction};
+use namiki::{Database, Error, IndexKind, Key, Transaction};
 
 use super::done::Done;
+use super::drawn::{key_of, number_of};
 use super::last_writer::{Wrong, first_wrong};
 use super::load::Baseline;
 use super::payload::Payload;
 use super::tally::tally;
 use super::workload::{Records, Workload};
 use crate::error::BenchError;
+use crate::keys::Keys;
 
 /// Records in one transaction of the check.
-const BATCH_RECORDS: u64 = 10_000;
+const BATCH_RECORDS: usize = 10_000;
 
 /// What the transactions of a run should have left.
 pub(crate) struct Expected<'a> {
     pub(crate) workload: Workload,
-    pub(crate) records: u64,
+    pub(crate) keys: Keys,
     pub(crate) value_bytes: u16,
     pub(crate) index: IndexKind,
     pub(crate) baseline: &'a Baseline,
@@ -39,7 +42,11 @@ pub(crate) struct Found(Vec<u64>);
 
 impl Expected<'_> {
     /// Reads the whole table, while nobody writes, and compares it with what the threads did.
-    pub(crate) fn check(&self, db: &Database, table: &Records) -> Result<Found, BenchError> {
+    pub(crate) fn check<K: Key + ?Sized>(
+        &self,
+        db: &Database,
+        table: &Records<K>,
+    ) -> Result<Found, BenchError> {
         let found = self.read(db, table)?;
         match self.workload {
             Workload::Update(_) | Workload::Read(_) | Workload::Ycsb(_) => {
@@ -52,52 +59,78 @@ impl Expected<'_> {
 
     /// Reads the whole table, while nobody writes, and compares it with what was there before the
     /// database was closed.
-    pub(crate) fn check_recovered(
+    pub(crate) fn check_recovered<K: Key + ?Sized>(
         &self,
         db: &Database,
-        table: &Records,
+        table: &Records<K>,
         before: &Found,
     ) -> Result<(), BenchError> {
         let found = self.read(db, table)?;
         same(&before.0, &found, "was recovered as")
     }
 
-    fn read(&self, db: &Database, table: &Records) -> Result<Vec<u64>, BenchError> {
-        let mut tags = Vec::with_capacity(self.records as usize);
+    /// The tag of each record. Beside the records there is nothing in the table.
+    fn read<K: Key + ?Sized>(
+        &self,
+        db: &Database,
+        table: &Records<K>,
+    ) -> Result<Vec<u64>, BenchError> {
+        let ascending = self.keys.ascending();
+        let mut tags = vec![0; ascending.len()];
         let mut start = 0;
-        while start < self.records {
-            let end = self.records.min(start + BATCH_RECORDS);
-            let batch = db.transact(|tx| self.batch(tx, table, start..end))?;
-            if batch.len() as u64 != end - start {
+        while start < ascending.len() {
+            let end = ascending.len().min(start + BATCH_RECORDS);
+            let numbers = &ascending[start..end];
+            // From its first key to the next batch's; before the first of all and after the last, too.
+            let first = numbers.first().filter(|_| start > 0);
+            let range = [first, ascending.get(end)];
+            let batch = db.transact(|tx| self.batch(tx, table, numbers, range))?;
+            if batch.len() != numbers.len() {
                 let count = batch.len();
-                return failed(format!("{count} of the records {start} to {end} are there"));
+                return failed(format!(
+                    "{count} of the records {start} to {end}, in the order of keys, are there"
+                ));
             }
-            for (key, payload) in batch {
+            for ((found, payload), number) in batch.into_iter().zip(numbers) {
+                if found != Some(*number) {
+                    return failed(format!("there is a key of no record beside {number}"));
+                }
                 if payload.bytes != self.value_bytes {
                     let bytes = payload.bytes;
-                    return failed(format!("the value of record {key} has {bytes} bytes"));
+                    return failed(format!("the value of record {number} has {bytes} bytes"));
                 }
-                tags.push(payload.tag);
+                tags[*number as usize] = payload.tag;
             }
             start = end;
         }
         Ok(tags)
     }
 
-    /// The records of some keys, by a scan where the index has an order.
-    fn batch(
+    /// Some records, by a scan where the index has an order.
+    fn batch<K: Key + ?Sized>(
         &self,
         tx: &mut Transaction,
-        table: &Records,
-        keys: Range<u64>,
-    ) -> Result<Vec<(u64, Payload)>, Error> {
+        table: &Records<K>,
+        numbers: &[u64],
+        range: [Option<&u64>; 2],
+    ) -> Result<Vec<(Option<u64>, Payload)>, Error> {
+        let keys = &self.keys;
         if self.index.is_ordered() {
-            return tx.scan(table, keys);
+            let [first, end] = range.map(|number| number.map(|it| key_of::<K>(keys, *it)));
+            let first = first.as_ref().map_or(Bound::Unbounded, |key| {
+                Bound::Included(Borrow::<K>::borrow(key))
+            });
+            let end = end.as_ref().map_or(Bound::Unbounded, |key| {
+                Bound::Excluded(Borrow::<K>::borrow(key))
+            });
+            let found = tx.scan(table, (first, end))?.into_iter();
+            let found = found.map(|(key, payload)| (number_of::<K>(keys, key.borrow()), payload));
+            return Ok(found.collect());
         }
-        let mut found = Vec::with_capacity(BATCH_RECORDS as usize);
-        for key in keys {
-            if let Some(payload) = tx.get(table, &key)? {
-                found.push((key, payload));
+        let mut found = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            if let Some(payload) = tx.get(table, key_of::<K>(keys, *number).borrow())? {
+                found.push((Some(*number), payload));
             }
         }
         Ok(found)
@@ -121,7 +154,7 @@ impl Expected<'_> {
     }
 
     fn check_tally(&self, found: &[u64]) -> Result<(), BenchError> {
-        let before = (0..self.records).map(|key| self.baseline.tag(key));
+        let before = (0..self.keys.count).map(|key| self.baseline.tag(key));
         let expected = tally(self.workload, self.threads, before.collect());
         same(&expected, found, "should be, by what was committed, and is")
     }
@@ -156,6 +189,7 @@ mod tests {
     use super::super::history::{History, RECORDS};
     use super::super::payload::Payload;
     use super::*;
+    use crate::keys::{CORE_BYTES, KeyLayout, KeySpace};
 
     const ALL: [Workload; 3] = [
         Workload::Update(10),
@@ -163,19 +197,37 @@ mod tests {
         Workload::Payment,
     ];
 
-    struct Stored {
+    struct Stored<K: ?Sized = u64> {
         db: Database,
-        records: Records,
+        records: Records<K>,
         index: IndexKind,
+        keys: Keys,
         _dir: tempfile::TempDir,
     }
 
+    const DENSE: Keys = Keys {
+        count: RECORDS,
+        bytes: CORE_BYTES,
+        space: KeySpace::Dense,
+        layout: KeyLayout::SharedPrefix,
+    };
+    const SPARSE: Keys = Keys {
+        space: KeySpace::Sparse,
+        ..DENSE
+    };
+    const LONG: Keys = Keys {
+        bytes: 20,
+        ..SPARSE
+    };
+
     impl Stored {
         fn new(table: &[u64]) -> Self {
-            Self::with_index(table, IndexKind::default())
+            Self::with_index(table, IndexKind::default(), DENSE)
         }
+    }
 
-        fn with_index(table: &[u64], index: IndexKind) -> Self {
+    impl<K: Key + ?Sized> Stored<K> {
+        fn with_index(table: &[u64], index: IndexKind, keys: Keys) -> Self {
             let dir = tempfile::tempdir().unwrap();
             let spec = "TT(NLR)+NOLOG".parse().unwrap();
             let builder = Database::builder().spec(spec).index(index);
@@ -185,6 +237,7 @@ mod tests {
                 db,
                 records,
                 index,
+                keys,
                 _dir: dir,
             };
             for (key, tag) in (0..).zip(table) {
@@ -193,21 +246,28 @@ mod tests {
             stored
         }
 
-        fn put(&self, key: u64, tag: u64, bytes: u16) {
+        fn put(&self, number: u64, tag: u64, bytes: u16) {
             let payload = Payload { tag, bytes };
-            let put = self.db.transact(|tx| tx.put(&self.records, &key, &payload));
-            put.unwrap();
+            let key = key_of::<K>(&self.keys, number);
+            let put = |tx: &mut Transaction| tx.put(&self.records, key.borrow(), &payload);
+            self.db.transact(put).unwrap();
+        }
+
+        fn delete(&self, number: u64) {
+            let key = key_of::<K>(&self.keys, number);
+            let delete = |tx: &mut Transaction| tx.delete(&self.records, key.borrow());
+            self.db.transact(delete).unwrap();
         }
 
         /// What the check of it says.
         fn found(&self, history: &History) -> Result<Found, String> {
-            with_expected(history, self.index, |expected| {
+            with_expected(history, self.index, self.keys, |expected| {
                 explain(expected.check(&self.db, &self.records))
             })
         }
 
         fn recovers(&self, history: &History, before: &Found) -> Result<(), String> {
-            with_expected(history, self.index, |expected| {
+            with_expected(history, self.index, self.keys, |expected| {
                 explain(expected.check_recovered(&self.db, &self.records, before))
             })
         }
@@ -216,11 +276,12 @@ mod tests {
     fn with_expected<T>(
         history: &History,
         index: IndexKind,
+        keys: Keys,
         run: impl FnOnce(Expected<'_>) -> T,
     ) -> T {
         run(Expected {
             workload: history.workload,
-            records: RECORDS,
+            keys,
             value_bytes: 8,
             index,
             baseline: &Baseline::Loaded(history.workload),
@@ -240,9 +301,33 @@ mod tests {
         for workload in ALL {
             let history = History::play(workload, 2, 50);
             for index in [IndexKind::default(), IndexKind::Hash] {
-                let stored = Stored::with_index(&history.table(), index);
-                let before = stored.found(&history).unwrap();
-                stored.recovers(&history, &before).unwrap();
+                honest::<u64>(&history, index, DENSE);
+                honest::<u64>(&history, index, SPARSE);
+                honest::<[u8]>(&history, index, LONG);
+            }
+        }
+    }
+
+    fn honest<K: Key + ?Sized>(history: &History, index: IndexKind, keys: Keys) {
+        let stored = Stored::<K>::with_index(&history.table(), index, keys);
+        let before = stored.found(history).unwrap();
+        stored.recovers(history, &before).unwrap();
+    }
+
+    /// Wherever it is in the order of keys, there is another key, or one is missing.
+    #[test]
+    fn nothing_is_there_beside_the_records_and_all_of_them_are() {
+        let history = History::play(Workload::Update(1), 1, 10);
+        for number in [0, 17, 50, RECORDS - 1] {
+            for beside in [RECORDS, RECORDS + 1, RECORDS + 2, RECORDS + 3] {
+                let stored =
+                    Stored::<[u8]>::with_index(&history.table(), IndexKind::default(), LONG);
+                stored.delete(number);
+                let why = stored.found(&history).err().unwrap();
+                assert!(why.contains("99 of the records 0 to 100"), "{why}");
+                stored.put(beside, 1, 8);
+                let why = stored.found(&history).err().unwrap();
+                assert!(why.contains("a key of no record"), "{why}");
             }
         }
     }
@@ -277,9 +362,7 @@ mod tests {
         stored.put(7, history.table()[7], 9);
         let why = stored.found(&history).err().unwrap();
         assert!(why.contains("record 7 has 9 bytes"), "{why}");
-        let last = RECORDS - 1;
-        let delete = stored.db.transact(|tx| tx.delete(&stored.records, &last));
-        delete.unwrap();
+        stored.delete(RECORDS - 1);
         let why = stored.found(&history).err().unwrap();
         assert!(why.contains("99 of the records 0 to 100"), "{why}");
     }

@@ -13,19 +13,24 @@ use namiki_platform::clock::now_ns;
 
 use super::body::{Body, Job, Outcome};
 use super::done::Done;
-use super::workload::{Records, tag};
+use super::drawn::Drawn;
+use super::workload::{Records, record_of, tag};
 use crate::args::Length;
 use crate::error::BenchError;
 use crate::latency::Latencies;
 use crate::run::{StageResult, Stages, share};
 
 /// A thread and all that belongs to it.
-pub(crate) struct Worker<'a> {
+pub(crate) struct Worker<'a, D: Drawn> {
     pub(crate) threads: usize,
     pub(crate) session: Session,
-    pub(crate) records: &'a Records,
+    pub(crate) records: &'a Records<D::Key>,
+    /// The keys of its ring.
+    pub(crate) drawn: D,
     /// The most commits that wait for their acknowledgement; 0 when there is no log to wait for.
     pub(crate) outstanding_max: usize,
+    /// So many transactions are known before the first of them runs; 1: none but that.
+    pub(crate) pipeline: u64,
     /// One in this many transactions is timed.
     pub(crate) sample_every: u32,
     /// Its transactions so far, of all stages.
@@ -35,7 +40,19 @@ pub(crate) struct Worker<'a> {
 /// Commits in order, each with the time of its start or 0 if it is not timed.
 struct Queue(VecDeque<(Ticket, u64)>);
 
-impl Worker<'_> {
+impl<D: Drawn> Worker<'_, D> {
+    /// Asks for the records of the transactions that were received together with this one.
+    fn look_ahead(&mut self, number: u64) {
+        let received = number..number + self.pipeline;
+        let (ring, drawn) = (&self.done.ring, &self.drawn);
+        let keys = received.flat_map(|number| {
+            let (keys, first) = ring.at(number);
+            let places = keys.iter().zip(first..);
+            places.map(|(key, place)| drawn.key(record_of(*key), place))
+        });
+        self.session.prefetch(self.records, keys);
+    }
+
     /// Runs transactions until told to stop or done, and returns when all are acknowledged.
     pub(crate) fn stage<B: Body>(
         &mut self,
@@ -47,14 +64,14 @@ impl Worker<'_> {
             Length::Time(_) => u64::MAX,
             Length::Operations(total) => share(total, self.done.thread, self.threads),
         };
-        let first = self.done.committed();
+        let before = self.done.committed();
         let attempts = self.session.attempts();
         let mut latencies = Latencies::new();
         let mut queue = Queue(VecDeque::new());
         let mut values = Vec::new();
         let mut until_sample = 1;
         let began = Instant::now();
-        while self.done.committed() - first < end && !stages.must_stop() {
+        while self.done.committed() - before < end && !stages.must_stop() {
             until_sample -= 1;
             let start = if until_sample == 0 {
                 until_sample = self.sample_every;
@@ -63,9 +80,15 @@ impl Worker<'_> {
                 0
             };
             let number = self.done.next_number();
+            if self.pipeline > 1 && number.is_multiple_of(self.pipeline) {
+                self.look_ahead(number);
+            }
+            let (keys, first) = self.done.ring.at(number);
             let job = Job {
                 records: self.records,
-                keys: self.done.ring.keys(number),
+                keys,
+                first,
+                drawn: &self.drawn,
                 tag: tag(self.done.thread, number),
             };
             let ticket = match self
@@ -101,7 +124,7 @@ impl Worker<'_> {
         while !queue.0.is_empty() {
             queue.wait_for_first(&self.session, &mut latencies)?;
         }
-        let committed = self.done.committed() - first;
+        let committed = self.done.committed() - before;
         Ok(StageResult {
             began,
             ended: Instant::now(),

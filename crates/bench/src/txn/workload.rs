@@ -15,9 +15,10 @@ use namiki_platform::random::Random;
 use namiki_platform::zipf::{Scatter, Zipf};
 
 use super::payload::Payload;
+use crate::keys::{CORE_BYTES, KeySpace, Keys};
 
 /// The table of a workload.
-pub(crate) type Records = Table<u64, Payload>;
+pub(crate) type Records<K> = Table<K, Payload>;
 
 /// What an account holds at first.
 pub(crate) const BALANCE: u64 = 1000;
@@ -101,11 +102,16 @@ impl Workload {
         }
     }
 
-    /// The table's name. Balances and tags do not mix.
-    pub(crate) fn table(self) -> &'static str {
-        match self {
+    /// The table's name. Balances and tags do not mix, nor do keys of different looks.
+    pub(crate) fn table(self, keys: &Keys) -> String {
+        let name = match self {
             Self::Payment => "accounts",
             _ => "records",
+        };
+        match (keys.bytes, keys.space) {
+            (CORE_BYTES, KeySpace::Dense) => name.to_owned(),
+            (CORE_BYTES, space) => format!("{name} {}", space.name()),
+            (bytes, space) => format!("{name} {} {bytes} {}", space.name(), keys.layout.name()),
         }
     }
 
@@ -227,8 +233,19 @@ impl Ring {
     /// The keys of transaction `number`.
     #[inline]
     pub(crate) fn keys(&self, number: u64) -> &[u32] {
+        self.at(number).0
+    }
+
+    /// The keys of transaction `number`, and the place of the first.
+    #[inline]
+    pub(crate) fn at(&self, number: u64) -> (&[u32], usize) {
         let at = (number % self.transactions()) as usize * self.per_transaction;
-        &self.keys[at..at + self.per_transaction]
+        (&self.keys[at..at + self.per_transaction], at)
+    }
+
+    /// All keys, place by place.
+    pub(crate) fn all(&self) -> &[u32] {
+        &self.keys
     }
 
     /// The keys that transaction `number` writes blindly.
@@ -236,11 +253,17 @@ impl Ring {
         let keys = self.keys(number).iter();
         let written = move |key: &u32| match workload {
             Workload::Update(_) => Some(*key as usize),
-            Workload::Ycsb(_) if key & UPDATES != 0 => Some((key & !UPDATES) as usize),
+            Workload::Ycsb(_) if key & UPDATES != 0 => Some(record_of(*key) as usize),
             _ => None,
         };
         keys.filter_map(written)
     }
+}
+
+/// The record of a key in a ring.
+#[inline]
+pub(crate) const fn record_of(key: u32) -> u32 {
+    key & !UPDATES
 }
 
 /// The tag of a blind update.
@@ -257,6 +280,7 @@ pub(crate) fn untag(tag: u64) -> Option<(usize, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::KeyLayout;
 
     #[test]
     fn workloads_are_printed_as_they_are_parsed() {
@@ -266,6 +290,32 @@ mod tests {
         }
         assert!("tpcc".parse::<Workload>().unwrap_err().contains("tpcc"));
         assert!("u99".parse::<Workload>().unwrap_err().contains("u10"));
+    }
+
+    /// A folder holds them side by side, and the name of the default is as old as the folders.
+    #[test]
+    fn keys_of_different_looks_have_tables_of_their_own() {
+        let table = |bytes, space, layout| {
+            let keys = Keys {
+                count: 10,
+                bytes,
+                space,
+                layout,
+            };
+            Workload::Read(10).table(&keys)
+        };
+        let (head, prefix) = (KeyLayout::RandomHead, KeyLayout::SharedPrefix);
+        assert_eq!(table(8, KeySpace::Dense, prefix), "records");
+        let names = [
+            table(8, KeySpace::Dense, head),
+            table(8, KeySpace::Sparse, head),
+            table(16, KeySpace::Dense, head),
+            table(16, KeySpace::Sparse, head),
+            table(16, KeySpace::Sparse, prefix),
+            table(32, KeySpace::Sparse, prefix),
+        ];
+        let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len());
     }
 
     #[test]

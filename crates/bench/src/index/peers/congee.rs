@@ -6,9 +6,9 @@ use congee::Congee;
 use namiki_index::IndexError;
 
 use super::{NO_BATCHES, StoredKey};
-use crate::index::keys::CORE_BYTES;
 use crate::index::measured::Measured;
 use crate::index::operations::Choice;
+use crate::keys::CORE_BYTES;
 
 /// Entries of a scan that are fetched at once.
 const FETCHED_MAX: u64 = 1024;

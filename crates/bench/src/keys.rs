@@ -1,4 +1,4 @@
-//! The keys: key number *n* as bytes, and back.
+//! What the keys of a benchmark look like: key number *n* as bytes, and back.
 //!
 //! Eight bytes, the *core*, tell keys apart; they are all of a key of eight bytes. A longer key begins
 //! with its core or ends with it:
@@ -11,7 +11,7 @@
 //!
 //! Paper: bwtree §5.1 b), c)
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
 /// Where the keys lie among all there could be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -65,6 +65,47 @@ pub(crate) struct Keys {
     pub(crate) layout: KeyLayout,
 }
 
+/// What keys look like, however long they are.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LooksArgs {
+    /// Where the keys lie among all there could be
+    #[arg(
+        long,
+        value_enum,
+        value_name = "SPACE,…",
+        value_delimiter = ',',
+        default_value = "dense"
+    )]
+    key_space: Vec<KeySpace>,
+    /// Where keys of more than 8 bytes differ
+    #[arg(
+        long,
+        value_enum,
+        value_name = "LAYOUT,…",
+        value_delimiter = ',',
+        default_value = "random-head"
+    )]
+    key_layout: Vec<KeyLayout>,
+}
+
+impl LooksArgs {
+    /// So many keys of each length in each look, layouts changing fastest.
+    pub(crate) fn keys(&self, count: u64, lengths: &[usize]) -> Vec<Keys> {
+        let mut all = Vec::new();
+        for &bytes in lengths {
+            for &space in &self.key_space {
+                all.extend(self.key_layout.iter().map(|&layout| Keys {
+                    count,
+                    bytes,
+                    space,
+                    layout,
+                }));
+            }
+        }
+        all
+    }
+}
+
 impl Keys {
     /// Appends the bytes of key `number`.
     pub(crate) fn append(&self, number: u64, to: &mut Vec<u8>) {
@@ -100,6 +141,15 @@ impl Keys {
         let mut same = Vec::with_capacity(self.bytes);
         self.append(number, &mut same);
         (same == key).then_some(number)
+    }
+
+    /// The numbers of all keys, in the order of the keys.
+    pub(crate) fn ascending(&self) -> Vec<u64> {
+        let mut numbers: Vec<u64> = (0..self.count).collect();
+        if self.space != KeySpace::Dense {
+            numbers.sort_unstable_by_key(|number| self.core(*number));
+        }
+        numbers
     }
 
     /// Keys are in the order of this.
@@ -185,6 +235,8 @@ mod tests {
             assert_eq!(seen.len() as u64, keys.count);
             let cores: Vec<u64> = seen.iter().map(|(_, core)| *core).collect();
             assert!(cores.is_sorted(), "{keys:?}");
+            let ascending = keys.ascending().into_iter();
+            assert!(ascending.map(|number| keys.core(number)).eq(cores));
         }
     }
 
