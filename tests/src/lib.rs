@@ -4,4 +4,5 @@ pub mod crash;
 pub mod history;
 pub mod kill;
 pub mod numbers;
+pub mod spelling;
 pub mod workload;

@@ -70,64 +70,6 @@ fn a_transaction_reads_its_own_writes() {
 
 /// More keys than are looked up together, present, absent, deleted, written by the transaction, twice.
 #[test]
-fn many_keys_are_read_as_one_after_the_other_would_be() {
-    each_spec(|db, table| {
-        db.transact(|tx| {
-            (0..100)
-                .step_by(2)
-                .try_for_each(|key| tx.put(&table, &key, &1))
-        })
-        .unwrap();
-        db.transact(|tx| tx.delete(&table, &10).map(drop)).unwrap();
-        db.transact(|tx| {
-            tx.put(&table, &4, &7)?;
-            tx.delete(&table, &6)?;
-            tx.put(&table, &9, &8)?;
-            let mut many = vec![Some(5)];
-            let keys: Vec<u64> = (0..60).chain([4, 4, 9]).collect();
-            tx.get_many(&table, &keys, &mut many)?;
-            let mut one_by_one = Vec::new();
-            for key in &keys {
-                one_by_one.push(tx.get(&table, key)?);
-            }
-            assert_eq!(many, one_by_one);
-            assert_eq!(many[3..7], [None, Some(7), None, None]);
-            tx.get_many(&table, [0; 0], &mut many)?;
-            assert!(many.is_empty());
-            Ok(())
-        })
-        .unwrap();
-    });
-}
-
-/// Each of two transactions reads what the other writes, a value or a gap, so one of them must fail.
-#[test]
-fn keys_read_together_are_protected_whether_they_are_there_or_not() {
-    for changed in [2, 3] {
-        each_spec(|db, table| {
-            db.transact(|tx| {
-                (0..40)
-                    .step_by(2)
-                    .try_for_each(|key| tx.put(&table, &key, &1))
-            })
-            .unwrap();
-            let [mut outer, mut inner] = [(); 2].map(|()| db.session().unwrap());
-            let ended = outer.try_transact_async(|tx| {
-                tx.get_many(&table, 0..40, &mut Vec::new())?;
-                let other = inner.try_transact_async(|other| {
-                    other.get_many(&table, [100], &mut Vec::new())?;
-                    other.put(&table, &changed, &2)
-                });
-                assert!(other.is_ok());
-                tx.put(&table, &100, &2)
-            });
-            let error = ended.map(drop).unwrap_err();
-            assert!(matches!(error, Error::Conflict(_)), "{changed}: {error}");
-        });
-    }
-}
-
-#[test]
 fn a_scan_sees_the_transactions_own_writes_in_order_both_ways() {
     each_spec(|db, table| {
         db.transact(|tx| (0..10).try_for_each(|key| tx.put(&table, &(key * 10), &1)))
@@ -206,7 +148,17 @@ fn whatever_comes_between_writes_sees_them_all() {
                     let key = random.below(KEYS);
                     let name = format!("a name that is too long to be remembered {key}");
                     let value = transaction * 1000 + step;
-                    match random.below(16) {
+                    match random.below(18) {
+                        16 => {
+                            let keys = key..key + 20;
+                            let done = tx.update_many(&numbers, keys.clone(), |at, _| {
+                                value as i64 + at as i64
+                            })?;
+                            let there = a.range_mut(keys);
+                            let new = |(k, v): (&u64, &mut i64)| *v = (value + k - key) as i64;
+                            assert_eq!(there.map(new).count(), done);
+                        }
+                        17 => tx.prefetch(&numbers, key..key + 20),
                         0..7 => {
                             tx.put(&numbers, &key, &(value as i64))?;
                             a.insert(key, value as i64);

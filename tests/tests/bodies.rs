@@ -74,6 +74,36 @@ fn a_body_that_fails_because_of_a_row_that_is_there_by_now_is_run_again() {
     }
 }
 
+/// What it would have written itself makes no difference.
+#[test]
+fn a_bodys_failure_is_not_told_if_what_it_has_read_was_never_there_together() {
+    for updates in [false, true] {
+        let db = builder("TT(NLR)+PWAL(1)", &SimDisk::new())
+            .open("/db")
+            .unwrap();
+        let table = two_accounts(&db);
+        let mut session = db.session().unwrap();
+        let ended = session.try_transact_async(|tx| {
+            if updates {
+                tx.update(&table, &X, |old| old + 1)?;
+            } else {
+                tx.get(&table, &X)?;
+                tx.put(&table, &X, &1)?;
+            }
+            db.transact(|tx| {
+                tx.put(&table, &X, &50)?;
+                tx.put(&table, &Y, &50)
+            })?;
+            let y = tx.get(&table, &Y)?;
+            tx.abort::<()>(format!("{y:?}"))
+        });
+        assert!(
+            matches!(ended, Err(Error::Conflict(_))),
+            "{updates}: {ended:?}"
+        );
+    }
+}
+
 #[test]
 fn a_bodys_failure_is_not_told_before_what_it_has_read_is_durable() {
     for spec in ["TT(ELR)+PWAL(16)", "TT(ELR)+SWAL(16)"] {

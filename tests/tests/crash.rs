@@ -11,19 +11,33 @@
     reason = "a test fails by panicking, and prints its seeds"
 )]
 
+use namiki::{IndexKind, TreeKind};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::random::Random;
 use namiki_tests::crash::{
     Acknowledge, Depth, Kind, Setup, Sweep, combinations, round, run_shuffled, sweep,
 };
+use namiki_tests::spelling::Spelling;
 
-fn rounds(kind: Kind, first_seed: u64, depth: Depth) {
+/// Every kind's runs go on where those of the kind before ended, so that together they crash every tree,
+/// with a hash table and without, over both kinds of keys.
+fn rounds(kind: Kind, depth: Depth) {
+    let first_seed = 1 + kind as u64 * combinations().len() as u64;
     let mut swept = Sweep::default();
     for (seed, combination) in (first_seed..).zip(combinations()) {
         let went = round(kind, combination, seed, 40, depth);
         swept += went.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
     println!("{kind:?}, seeds from {first_seed}: {swept:?}");
+    for tree in TreeKind::ALL {
+        let over = [IndexKind::Ordered(*tree), IndexKind::OrderedAndHash(*tree)];
+        let crashed = over.iter().any(|index| swept.has_crashed(*index));
+        assert!(crashed, "{kind:?} never crashed {tree}");
+    }
+    assert!(
+        swept.has_crashed(IndexKind::Hash),
+        "{kind:?}: no hash table"
+    );
     if kind == Kind::Threads {
         // How much there is to crash depends on how the threads were scheduled.
         assert!(swept.images > 0 && swept.acknowledged > 0, "{swept:?}");
@@ -40,7 +54,7 @@ fn rounds(kind: Kind, first_seed: u64, depth: Depth) {
 
 #[test]
 fn every_crash_of_a_run_recovers_what_was_acknowledged_and_nothing_partial() {
-    rounds(Kind::Shuffled, 1, Depth::CI);
+    rounds(Kind::Shuffled, Depth::CI);
 }
 
 #[test]
@@ -51,7 +65,7 @@ fn every_crash_of_a_run_of_many_threads_recovers_what_was_acknowledged() {
         second: 0.01,
         third: 0.0,
     };
-    rounds(Kind::Threads, 10_001, depth);
+    rounds(Kind::Threads, depth);
 }
 
 #[test]
@@ -62,24 +76,27 @@ fn every_crash_after_a_failed_write_recovers_what_was_acknowledged() {
         second: 0.05,
         third: 0.0,
     };
-    rounds(Kind::FailedWrite, 20_001, depth);
+    rounds(Kind::FailedWrite, depth);
 }
 
 /// Runs with a bug until the sweep finds it.
 fn caught(when: Acknowledge, words: &str) {
     for (seed, (spec, shared)) in (1..).zip(combinations().into_iter().cycle().take(48)) {
         let mut random = Random::seeded(seed);
-        let setup = Setup::random(spec, shared, &mut random);
+        let setup = Setup {
+            keys: Spelling::Plain,
+            ..Setup::of_run(seed, spec, shared, &mut random)
+        };
         let disk = SimDisk::new();
         let db = setup.open(&disk).unwrap();
-        let (oracle, failure) = run_shuffled(&db, &disk, 3, 1, 30, when, &mut random);
+        let (oracle, failure) = run_shuffled::<u64>(&db, &disk, 3, 1, 30, when, &mut random);
         assert!(failure.is_none(), "seed {seed}: {failure:?}");
         drop(db);
         let depth = Depth {
             second: 0.0,
             ..Depth::CI
         };
-        if let Err(wrong) = sweep(&disk, setup, &oracle, depth, seed) {
+        if let Err(wrong) = sweep::<u64>(&disk, setup, &oracle, depth, seed) {
             println!("seed {seed}: {wrong}");
             assert!(wrong.contains(words), "{wrong}");
             return;

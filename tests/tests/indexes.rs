@@ -7,14 +7,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use namiki::{Builder, Database, Error, IndexKind, Table};
+use namiki::{Builder, Database, Error, IndexKind, Table, TreeKind};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
 
-const NAMES: [&str; 3] = ["bwtree", "hash", "bwtree+hash"];
-
-fn kinds() -> [IndexKind; 3] {
-    NAMES.map(|name| name.parse().unwrap())
+/// Every tree, the hash table, and both together.
+fn kinds() -> impl Iterator<Item = IndexKind> {
+    let trees = TreeKind::ALL.iter().copied().map(IndexKind::Ordered);
+    trees.chain([
+        IndexKind::Hash,
+        IndexKind::OrderedAndHash(TreeKind::default()),
+    ])
 }
 
 fn builder(disk: &SimDisk) -> Builder {
@@ -35,8 +38,8 @@ fn contents_outlive_the_index() {
     let disk = SimDisk::new();
     let mut random = Random::seeded(3);
     let mut expected = std::collections::BTreeMap::new();
-    for round in 0..9 {
-        let (db, numbers, names) = open(&disk, kinds()[round % 3]);
+    for (round, index) in kinds().chain(kinds()).enumerate() {
+        let (db, numbers, names) = open(&disk, index);
         for key in 0..200_u64 {
             let found = db.transact(|tx| {
                 let name = key.to_string();
@@ -83,7 +86,7 @@ fn a_scan_of_a_table_without_order_is_refused_and_the_transaction_goes_on() {
         tx.put(&others, &1, &2)?;
         let refused = tx.scan(&numbers, ..).unwrap_err();
         assert!(matches!(&refused, Error::Unordered { table } if table == "numbers"));
-        assert!(refused.to_string().contains("bwtree+hash"), "{refused}");
+        assert!(refused.to_string().contains("art+hash"), "{refused}");
         assert!(matches!(
             tx.versions(&numbers, ..),
             Err(Error::Unordered { .. })

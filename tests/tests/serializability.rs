@@ -14,6 +14,7 @@ use namiki::planted::{self, Checks, Sound};
 use namiki::{Database, IndexKind, Session, Spec, TreeKind, WorkerId};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::history::Violation;
+use namiki_tests::spelling::{Numbered, Spelling, Spelt};
 use namiki_tests::workload::{Mix, Numbers, Run, contents, interleaved, nested, threads};
 
 const STREAMS: NonZeroU16 = NonZeroU16::new(3).unwrap();
@@ -63,7 +64,7 @@ fn open_over(index: IndexKind, spec: Spec, disk: &SimDisk, wait: Duration, seed:
         .unwrap()
 }
 
-fn table(db: &Database) -> Numbers {
+fn table<K: Numbered>(db: &Database) -> Numbers<K> {
     db.table("numbers").unwrap()
 }
 
@@ -75,7 +76,7 @@ fn assert_reopens(run: &Run, spec: Spec, disk: &SimDisk, seed: u64) {
     let others = Spec::all_durable();
     let other = others[seed as usize % others.len()];
     let db = open(other, disk, Duration::from_millis(1), seed);
-    let found = contents(&mut db.session().unwrap(), &table(&db)).unwrap();
+    let found = contents(&mut db.session().unwrap(), &table::<u64>(&db)).unwrap();
     assert_eq!(
         found,
         run.contents(),
@@ -95,7 +96,7 @@ fn shuffled_transactions_on_one_thread_are_serializable_under_every_protocol() {
             for mix in [Mix::HOT, Mix::PHANTOMS, Mix::WIDE] {
                 let disk = SimDisk::new();
                 let db = open(spec, &disk, Duration::MAX, seed);
-                let table = table(&db);
+                let table = table::<u64>(&db);
                 let run = interleaved::run(
                     &db,
                     &table,
@@ -139,7 +140,7 @@ fn transactions_on_a_recovered_database_are_serializable() {
                 specs[(seed + life) as usize % specs.len()]
             };
             let db = open(spec, &disk, Duration::MAX, seed + life);
-            let table = table(&db);
+            let table = table::<u64>(&db);
             let run = interleaved::run(&db, &table, Mix::HOT, seed + life, 150, 4).unwrap();
             let context = format!("{spec}, seed {seed}, life {life}");
             run.assert_right(&table, &mut db.session().unwrap(), &context);
@@ -153,7 +154,7 @@ fn transactions_inside_one_another_are_serializable_under_every_protocol() {
         for seed in 1000..1000 + 4 * rounds() {
             let disk = SimDisk::new();
             let db = open(spec, &disk, Duration::MAX, seed);
-            let table = table(&db);
+            let table = table::<u64>(&db);
             let mut sessions = sessions(&db, 4);
             let run = nested::run::<Sound>(&mut sessions, &table, Mix::HOT, seed, 500).unwrap();
             let context = format!("{spec}, seed {seed}");
@@ -170,7 +171,7 @@ fn transactions_of_four_threads_are_serializable_under_every_protocol() {
         for mix in [Mix::HOT, Mix::PHANTOMS] {
             let disk = SimDisk::new().with_yields(seed);
             let db = open(spec, &disk, Duration::from_millis(1), seed);
-            let table = table(&db);
+            let table = table::<u64>(&db);
             let run = threads::run::<Sound>(&db, &table, mix, seed, 1500, 4)
                 .unwrap_or_else(|error| panic!("{spec}, seed {seed}: {error}"));
             let context = format!("{spec}, seed {seed}, {mix:?}");
@@ -197,34 +198,38 @@ fn transactions_over_every_tree_are_serializable() {
     for tree in TreeKind::ALL {
         let mut conflicts = 0;
         for (seed, spec) in (4000..4000 + 8 * rounds()).zip(specs.into_iter().cycle()) {
-            for mix in [Mix::HOT, Mix::PHANTOMS, Mix::WIDE] {
-                let disk = SimDisk::new();
-                let db = open_over(index_of(*tree, seed), spec, &disk, Duration::MAX, seed);
-                let table = table(&db);
-                let transactions = transactions_of(mix);
-                let run = interleaved::run(&db, &table, mix, seed, transactions, 4)
-                    .unwrap_or_else(|error| panic!("{tree}, {spec}, seed {seed}: {error}"));
-                let context = format!("{tree}, {spec}, seed {seed}, {mix:?}");
-                run.assert_right(&table, &mut db.session().unwrap(), &context);
-                assert!(run.committed > 50, "{context}: {} commits", run.committed);
-            }
-            let disk = SimDisk::new().with_yields(seed);
-            let db = open_over(
-                index_of(*tree, seed),
-                spec,
-                &disk,
-                Duration::from_millis(1),
-                seed,
-            );
-            let table = table(&db);
-            let run = threads::run::<Sound>(&db, &table, Mix::PHANTOMS, seed, 1000, 4)
-                .unwrap_or_else(|error| panic!("{tree}, {spec}, seed {seed}: {error}"));
-            let context = format!("{tree}, {spec}, seed {seed}, threads");
-            run.assert_right(&table, &mut db.session().unwrap(), &context);
-            conflicts += run.conflicts;
+            let index = index_of(*tree, seed);
+            // Each kind of keys with every spec and index.
+            conflicts += match Spelling::of(seed / 4) {
+                Spelling::Plain => conflicts_over::<u64>(index, spec, seed),
+                Spelling::Long => conflicts_over::<Spelt>(index, spec, seed),
+            };
         }
         assert!(conflicts > 20, "{tree}: only {conflicts} conflicts");
     }
+}
+
+/// The conflicts of the threads among these runs.
+fn conflicts_over<K: Numbered>(index: IndexKind, spec: Spec, seed: u64) -> u64 {
+    let context = format!("{index} of {}, {spec}, seed {seed}", K::NAME);
+    for mix in [Mix::HOT, Mix::PHANTOMS, Mix::WIDE] {
+        let disk = SimDisk::new();
+        let db = open_over(index, spec, &disk, Duration::MAX, seed);
+        let table = table::<K>(&db);
+        let run = interleaved::run(&db, &table, mix, seed, transactions_of(mix), 4)
+            .unwrap_or_else(|error| panic!("{context}: {error}"));
+        let context = format!("{context}, {mix:?}");
+        run.assert_right(&table, &mut db.session().unwrap(), &context);
+        assert!(run.committed > 50, "{context}: {} commits", run.committed);
+    }
+    let disk = SimDisk::new().with_yields(seed);
+    let db = open_over(index, spec, &disk, Duration::from_millis(1), seed);
+    let table = table::<K>(&db);
+    let run = threads::run::<Sound>(&db, &table, Mix::PHANTOMS, seed, 1000, 4)
+        .unwrap_or_else(|error| panic!("{context}: {error}"));
+    let context = format!("{context}, threads");
+    run.assert_right(&table, &mut db.session().unwrap(), &context);
+    run.conflicts
 }
 
 fn sessions(db: &Database, count: u16) -> Vec<Session> {
@@ -237,7 +242,7 @@ fn sessions(db: &Database, count: u16) -> Vec<Session> {
 fn caught<C: Checks>(spec: &str, mix: Mix) -> Violation {
     for seed in 1..=200 {
         let db = open(spec.parse().unwrap(), &SimDisk::new(), Duration::MAX, seed);
-        let table = table(&db);
+        let table = table::<u64>(&db);
         let mut sessions = sessions(&db, 5);
         let run = nested::run::<C>(&mut sessions, &table, mix, seed, 300).unwrap();
         if let Err(violation) = run.check() {

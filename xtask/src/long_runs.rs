@@ -130,10 +130,15 @@ pub(crate) fn crash(root: &Path, args: &[String]) -> Result<(), String> {
     run(harness(root, "namiki-crash", args))
 }
 
-/// Runs the crash harness with ever new seeds until it fails or the time is over.
+/// Runs the crash harness, or with `trees` as the first argument the indexes, with ever new seeds until that
+/// fails or the time is over.
 pub(crate) fn soak(root: &Path, args: &[String]) -> Result<(), String> {
     let minutes = number_flag(args, "--minutes")?.unwrap_or(60);
-    let args = without_flag(args, "--minutes");
+    let mut args = without_flag(args, "--minutes");
+    let trees = args.first().is_some_and(|arg| arg == "trees");
+    if trees {
+        args.remove(0);
+    }
     let until = Instant::now() + Duration::from_secs(60 * minutes);
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -142,37 +147,79 @@ pub(crate) fn soak(root: &Path, args: &[String]) -> Result<(), String> {
         println!("soak: round {}, seed {seed}", round + 1);
         let mut args = args.clone();
         args.extend(["--seed".to_owned(), seed.to_string()]);
-        crash(root, &args).map_err(|why| {
-            format!(
-                "{why}\nsoak: failed; again with `cargo xtask crash {}`",
-                args.join(" ")
-            )
-        })?;
+        let commands = match trees {
+            true => over_indexes(root, &args),
+            false => vec![harness(root, "namiki-crash", &args)],
+        };
+        for command in commands {
+            run(command)
+                .map_err(|why| format!("{why}\nsoak: failed; the command above repeats it"))?;
+        }
         if Instant::now() >= until {
-            println!(
-                "soak: {} rounds in {minutes} minutes, nothing lost",
-                round + 1
-            );
+            println!("soak: {} rounds in {minutes} minutes, all well", round + 1);
             break;
         }
     }
     Ok(())
 }
 
-/// A program of the suites, built for speed.
-fn harness(root: &Path, program: &str, args: &[String]) -> Command {
+/// The benchmark of the indexes as a test, unless the arguments say otherwise: all six operations over every
+/// tree and over a tree with a hash table beside it, and those that need no order over the hash table, by
+/// twice as many threads as this machine has processors, and a look at whether they can have left what is
+/// there.
+fn over_indexes(root: &Path, args: &[String]) -> Vec<Command> {
+    let ordered = (
+        "all,art+hash",
+        "read=30,scan=1,write=20,insert=15,update=20,delete=14",
+    );
+    let unordered = ("hash", "read=31,write=20,insert=15,update=20,delete=14");
+    // Who names trees or a mix has said it all.
+    let own = has_flag(args, "--tree") || has_flag(args, "--mix");
+    let runs = if own {
+        &[ordered][..]
+    } else {
+        &[ordered, unordered]
+    };
+    let command = |(trees, mix)| operations(root, args, trees, mix);
+    runs.iter().copied().map(command).collect()
+}
+
+/// One run of it.
+fn operations(root: &Path, args: &[String], trees: &str, mix: &str) -> Command {
+    let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+    let mut cargo = program(root, "namiki-bench", "namiki-bench");
+    cargo.arg("index");
+    for (flag, value) in [
+        ("--tree", trees),
+        ("--mix", mix),
+        ("--writes", "returning"),
+        ("--key-space", "sparse"),
+        ("--threads", &threads.to_string()),
+        ("--seconds", "20"),
+        ("--warmup", "0"),
+        ("--latency-ops", "0"),
+        ("--yardstick", "off"),
+    ] {
+        if !has_flag(args, flag) {
+            cargo.args([flag, value]);
+        }
+    }
+    cargo.args(args);
+    cargo
+}
+
+/// A program of the suites.
+fn harness(root: &Path, name: &str, args: &[String]) -> Command {
+    let mut cargo = program(root, "namiki-tests", name);
+    cargo.args(args);
+    cargo
+}
+
+/// A program, built for speed.
+fn program(root: &Path, package: &str, name: &str) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
-        .args([
-            "run",
-            "--release",
-            "-p",
-            "namiki-tests",
-            "--bin",
-            program,
-            "--",
-        ])
-        .args(args)
+        .args(["run", "--release", "-p", package, "--bin", name, "--"])
         .current_dir(root);
     cargo
 }
@@ -281,6 +328,10 @@ fn number_flag(args: &[String], flag: &str) -> Result<Option<u64>, String> {
     value.map(number).transpose()
 }
 
+fn has_flag(args: &[String], flag: &str) -> bool {
+    without_flag(args, flag).len() < args.len()
+}
+
 fn without_flag(args: &[String], flag: &str) -> Vec<String> {
     let mut kept = Vec::new();
     let mut args = args.iter();
@@ -322,6 +373,30 @@ mod tests {
             without_flag(&args("--rounds 3 --minutes=5"), flag),
             args("--rounds 3")
         );
+        assert!(has_flag(&args("--keys 9 --tree=art"), "--tree"));
+        assert!(!has_flag(&args("--keys 9 --trees art"), "--tree"));
+    }
+
+    #[test]
+    fn every_index_is_soaked_unless_the_arguments_name_some() {
+        let said = |text: &str| -> Vec<String> {
+            let commands = over_indexes(Path::new("."), &args(text));
+            commands.iter().map(shown).collect()
+        };
+        let [ordered, unordered] = &said("--keys 9")[..] else {
+            panic!("two runs");
+        };
+        assert!(ordered.contains("--tree all,art+hash --mix read=30,scan=1,"));
+        assert!(unordered.contains("--tree hash --mix read=31,write=20,"));
+        for run in [ordered, unordered] {
+            assert!(run.ends_with("--yardstick off --keys 9"), "{run}");
+        }
+        for (own, kept) in [("--tree art", "scan=1"), ("--mix=read=100", "all,art+hash")] {
+            let [run] = &said(own)[..] else {
+                panic!("one run");
+            };
+            assert!(run.contains(own) && run.contains(kept), "{run}");
+        }
     }
 
     #[test]

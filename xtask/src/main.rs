@@ -32,7 +32,12 @@ Repository chores of Namiki.
                                 ARGS go to `namiki-crash`; try `cargo xtask crash --help`.
     cargo xtask soak [ARGS]     run the crash harness again and again with fresh seeds until it
                                 fails or the time is over. The failing seed is printed.
-        --minutes N               how long (default 60)
+    cargo xtask soak trees [ARGS]
+                                the same with the indexes instead, every tree and the hash table: all
+                                their operations by many threads, and a look at whether they can have
+                                left what is there. ARGS go to `namiki-bench index`; try
+                                `--keys 10000000` or `--key-bytes 64`.
+        --minutes N               how long (default 60); a round that has begun is finished
 
 Every command exits with 0 when all is well. loom and asan build in loom/ and asan/ inside the
 target folder, so they do not throw away your ordinary build.

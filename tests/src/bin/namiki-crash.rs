@@ -69,6 +69,9 @@ fn main() -> ExitCode {
             );
         }
     }
+    for ((index, keys), images) in &all.by_index {
+        println!("{images:9} images of {index}, {keys:?} keys");
+    }
     println!("nothing lost, nothing partial: {all:?}");
     ExitCode::SUCCESS
 }

@@ -9,6 +9,7 @@ use namiki_platform::random::Random;
 
 use super::driver::Acknowledge;
 use super::{Depth, Setup, Sweep, run_shuffled, run_threads, sweep};
+use crate::spelling::{Numbered, Spelling, Spelt};
 
 /// What kind of run is crashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,21 @@ pub fn round(
     depth: Depth,
 ) -> Result<Sweep, String> {
     let mut random = Random::seeded(seed);
-    let mut setup = Setup::random(spec, shared, &mut random);
+    let setup = Setup::of_run(seed, spec, shared, &mut random);
+    match setup.keys {
+        Spelling::Plain => round_of::<u64>(kind, setup, random, seed, transactions, depth),
+        Spelling::Long => round_of::<Spelt>(kind, setup, random, seed, transactions, depth),
+    }
+}
+
+fn round_of<K: Numbered>(
+    kind: Kind,
+    mut setup: Setup,
+    mut random: Random,
+    seed: u64,
+    transactions: u64,
+    depth: Depth,
+) -> Result<Sweep, String> {
     let mut disk = SimDisk::new();
     if kind == Kind::Threads {
         disk = disk.with_yields(seed);
@@ -60,7 +75,7 @@ pub fn round(
         .map_err(|error| failed(error.to_string()))?;
     let oracle = if kind == Kind::Threads {
         let threads = 5;
-        run_threads(&db, &disk, threads, transactions / 4, seed)
+        run_threads::<K>(&db, &disk, threads, transactions / 4, seed)
             .map_err(|error| failed(error.to_string()))?
     } else {
         if kind == Kind::FailedWrite {
@@ -71,12 +86,13 @@ pub fn round(
             });
         }
         let when = Acknowledge::WhenDurable;
-        let (oracle, failure) = run_shuffled(&db, &disk, 3, 1, transactions, when, &mut random);
+        let (oracle, failure) =
+            run_shuffled::<K>(&db, &disk, 3, 1, transactions, when, &mut random);
         match failure {
             Some(failure) if kind == Kind::Shuffled => return Err(failed(failure.to_string())),
             _ => oracle,
         }
     };
     drop(db);
-    sweep(&disk, setup, &oracle, depth, seed).map_err(failed)
+    sweep::<K>(&disk, setup, &oracle, depth, seed).map_err(failed)
 }

@@ -6,9 +6,10 @@ use namiki_platform::random::Random;
 
 use super::oracle::Done;
 use super::{Oracle, Tables};
+use crate::spelling::Numbered;
 
 /// Few, so that transactions depend on each other.
-const KEYS: u64 = 7;
+pub(super) const KEYS: u64 = 7;
 
 /// Why a run stopped early: the disk failed as planned, or something is wrong.
 pub type Failure = Error;
@@ -25,7 +26,7 @@ pub enum Acknowledge {
 }
 
 /// A session, and its commits that are not acknowledged yet.
-struct Worker {
+struct Worker<K> {
     session: Session,
     random: Random,
     waiting: Vec<(u64, Ticket)>,
@@ -33,10 +34,10 @@ struct Worker {
     when: Acknowledge,
     db: Database,
     /// A table made during the run, and its number.
-    extra: Option<(u64, Table<u64, ()>)>,
+    extra: Option<(u64, Table<K, ()>)>,
 }
 
-impl Worker {
+impl<K: Numbered> Worker<K> {
     fn new(db: &Database, number: u16, when: Acknowledge, random: Random) -> Result<Self, Error> {
         Ok(Self {
             when,
@@ -67,7 +68,7 @@ impl Worker {
     }
 
     /// One transaction; conflicts come to nothing.
-    fn transact(&mut self, tables: &Tables, id: u64) -> Result<bool, Error> {
+    fn transact(&mut self, tables: &Tables<K>, id: u64) -> Result<bool, Error> {
         let mut done = Done::default();
         let random = &mut self.random;
         if random.chance(0.04) {
@@ -83,7 +84,7 @@ impl Worker {
                 && !done.writes.is_empty()
             {
                 done.extra = Some(*number);
-                tx.insert(table, &id, &())?;
+                tx.insert(table, &K::from(id), &())?;
             }
             Ok(())
         });
@@ -118,9 +119,14 @@ impl Worker {
     }
 }
 
-fn read(tx: &mut Transaction, tables: &Tables, key: u64, done: &mut Done) -> Result<(), Error> {
+fn read<K: Numbered>(
+    tx: &mut Transaction,
+    tables: &Tables<K>,
+    key: u64,
+    done: &mut Done,
+) -> Result<(), Error> {
     if !done.writes.contains_key(&key) {
-        let version = tx.version(&tables.data, &key)?;
+        let version = tx.version(&tables.data, &K::from(key))?;
         done.reads.push((key, version.stamp.0));
     }
     Ok(())
@@ -128,7 +134,7 @@ fn read(tx: &mut Transaction, tables: &Tables, key: u64, done: &mut Done) -> Res
 
 fn read_only(
     tx: &mut Transaction,
-    tables: &Tables,
+    tables: &Tables<impl Numbered>,
     random: &mut Random,
     done: &mut Done,
 ) -> Result<(), Error> {
@@ -138,9 +144,9 @@ fn read_only(
     Ok(())
 }
 
-fn write(
+fn write<K: Numbered>(
     tx: &mut Transaction,
-    tables: &Tables,
+    tables: &Tables<K>,
     id: u64,
     random: &mut Random,
     done: &mut Done,
@@ -153,7 +159,7 @@ fn write(
         let read_before = done.reads.iter().any(|(read, _)| *read == key);
         if read_before && random.chance(0.2) {
             // A deletion of what is not there leaves no trace, so it must be known.
-            if tx.delete(&tables.data, &key)? {
+            if tx.delete(&tables.data, &K::from(key))? {
                 done.writes.insert(key, None);
             }
             continue;
@@ -166,22 +172,22 @@ fn write(
         let mut value = vec![0; 8 + filler];
         random.fill(&mut value[8..]);
         value[..8].copy_from_slice(&id.to_le_bytes());
-        tx.put(&tables.data, &key, &value[..])?;
+        tx.put(&tables.data, &K::from(key), &value[..])?;
         done.writes.insert(key, Some(value));
     }
     if done.writes.is_empty() {
         return Ok(());
     }
     let writes = done.writes.len() as u64;
-    tx.put(&tables.first, &id, &writes)?;
-    tx.put(&tables.last, &id, &writes)
+    tx.put(&tables.first, &K::from(id), &writes)?;
+    tx.put(&tables.last, &K::from(id), &writes)
 }
 
 /// Runs `transactions` transactions with ids from `first_id` on, on one thread, in an order and on
 /// `sessions` sessions chosen by `random`. Everything that is acknowledged is marked on the disk.
 ///
 /// Returns what was done, and the error that ended the run early, if one did.
-pub fn run_shuffled(
+pub fn run_shuffled<K: Numbered>(
     db: &Database,
     disk: &SimDisk,
     sessions: u16,
@@ -191,7 +197,7 @@ pub fn run_shuffled(
     random: &mut Random,
 ) -> (Oracle, Option<Failure>) {
     let mut workers = Vec::new();
-    let outcome = shuffle(
+    let outcome = shuffle::<K>(
         &mut workers,
         db,
         disk,
@@ -209,8 +215,8 @@ pub fn run_shuffled(
 }
 
 #[expect(clippy::too_many_arguments, reason = "those of its only caller")]
-fn shuffle(
-    workers: &mut Vec<Worker>,
+fn shuffle<K: Numbered>(
+    workers: &mut Vec<Worker<K>>,
     db: &Database,
     disk: &SimDisk,
     sessions: u16,
@@ -219,7 +225,7 @@ fn shuffle(
     when: Acknowledge,
     random: &mut Random,
 ) -> Result<(), Error> {
-    let tables = Tables::of(db)?;
+    let tables = Tables::<K>::of(db)?;
     let flush_percent = random.below(30);
     for number in 0..sessions {
         let of_its_own = Random::seeded(random.next_u64());
@@ -251,14 +257,14 @@ fn shuffle(
 ///
 /// # Errors
 /// Those of the engine that are no conflicts.
-pub fn run_threads(
+pub fn run_threads<K: Numbered>(
     db: &Database,
     disk: &SimDisk,
     threads: u16,
     transactions: u64,
     seed: u64,
 ) -> Result<Oracle, Failure> {
-    let tables = Tables::of(db)?;
+    let tables = Tables::<K>::of(db)?;
     let one = |thread: u16| -> Result<Oracle, Error> {
         let random = Random::stream(seed, u64::from(thread));
         let mut worker = Worker::new(db, thread, Acknowledge::WhenDurable, random)?;

@@ -33,6 +33,8 @@ use namiki::{
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
 
+use crate::spelling::{Numbered, Spelling};
+
 pub use campaign::{Kind, combinations, round};
 pub use driver::{Acknowledge, Failure, run_shuffled, run_threads};
 pub use oracle::{Kept, Oracle};
@@ -63,12 +65,16 @@ pub struct Setup {
     pub epochs: bool,
     /// The index of every table.
     pub index: IndexKind,
+    /// The keys of every table; those of a database stay what they are.
+    pub keys: Spelling,
 }
 
 impl Setup {
-    /// Settings for a first opening; all but `spec` and `shared` are chosen by chance.
+    /// Settings for the first opening of run number `run`. Runs one after the other have every tree and the
+    /// hash table, then the trees with a hash table beside each, then all of it again with the other keys.
+    /// The rest is chosen by chance.
     #[must_use]
-    pub fn random(spec: Spec, shared: bool, random: &mut Random) -> Self {
+    pub fn of_run(run: u64, spec: Spec, shared: bool, random: &mut Random) -> Self {
         // A single log takes one region of a shared device.
         let single = shared && is_single(spec);
         let streams = 1 + random.below(3) as u16;
@@ -81,7 +87,8 @@ impl Setup {
             recovery_threads: 1,
             group_wait_ms: None,
             epochs: random.chance(0.5),
-            index: any_index(random),
+            index: index_of(run),
+            keys: Spelling::of(run / (2 * KINDS)),
         }
     }
 
@@ -112,7 +119,8 @@ impl Setup {
             recovery_threads: 1 + random.below(2) as u16,
             group_wait_ms: None,
             epochs: random.chance(0.5),
-            index: any_index(random),
+            index: index_of(random.below(2 * KINDS)),
+            keys: self.keys,
         }
     }
 
@@ -163,12 +171,15 @@ impl Setup {
     }
 }
 
-/// One that can be scanned, as what was recovered is.
-fn any_index(random: &mut Random) -> IndexKind {
-    let tree = TreeKind::ALL[random.index(TreeKind::ALL.len())];
-    match random.chance(0.7) {
-        true => IndexKind::Ordered(tree),
-        false => IndexKind::OrderedAndHash(tree),
+/// The trees, and the hash table.
+const KINDS: u64 = TreeKind::ALL.len() as u64 + 1;
+
+/// Every index in `2 * KINDS` turns.
+fn index_of(turn: u64) -> IndexKind {
+    match TreeKind::ALL.get((turn % KINDS) as usize) {
+        None => IndexKind::Hash,
+        Some(tree) if (turn / KINDS).is_multiple_of(2) => IndexKind::Ordered(*tree),
+        Some(tree) => IndexKind::OrderedAndHash(*tree),
     }
 }
 
@@ -183,17 +194,16 @@ fn is_single(spec: Spec) -> bool {
 }
 
 /// The tables of these runs.
-#[derive(Clone)]
-pub struct Tables {
+pub struct Tables<K> {
     /// What transactions work on.
-    data: Table<u64, [u8]>,
+    data: Table<K, [u8]>,
     /// Each writes its id and the number of its writes here, before its data,
-    first: Table<u64, u64>,
+    first: Table<K, u64>,
     /// and here, after it.
-    last: Table<u64, u64>,
+    last: Table<K, u64>,
 }
 
-impl Tables {
+impl<K: Numbered> Tables<K> {
     /// The tables of a database, made if they are not there yet.
     ///
     /// # Errors

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use namiki::{Database, Error, Session};
+use namiki::{Database, Error, Session, Table, Transaction, Value};
 
 use super::Tables;
+use super::driver::KEYS;
+use crate::spelling::Numbered;
 
 /// The transactions that a recovery kept.
 pub type Kept = BTreeSet<u64>;
@@ -83,15 +85,16 @@ impl Oracle {
     ///
     /// # Errors
     /// The first thing that is wrong.
-    pub(super) fn verify(
+    pub(super) fn verify<K: Numbered>(
         &self,
         db: &Database,
-        tables: &Tables,
+        tables: &Tables<K>,
         acknowledged: &[u64],
     ) -> Result<(Kept, BTreeMap<u64, u64>), String> {
         let mut session = db.session().map_err(|error| error.to_string())?;
-        let found =
-            Found::read(db, &mut session, tables).map_err(|error| format!("reading: {error}"))?;
+        let ids: Vec<u64> = self.done.keys().copied().collect();
+        let found = Found::read(db, &mut session, tables, &ids)
+            .map_err(|error| format!("reading: {error}"))?;
         if found.first != found.last {
             return Err(format!(
                 "partial transactions: first markers {:?}, last markers {:?}",
@@ -264,34 +267,63 @@ impl Oracle {
 }
 
 impl Found {
-    fn read(db: &Database, session: &mut Session, tables: &Tables) -> Result<Self, Error> {
+    /// All there is, or of tables that cannot be scanned, all of the transactions `ids`.
+    fn read<K: Numbered>(
+        db: &Database,
+        session: &mut Session,
+        tables: &Tables<K>,
+        ids: &[u64],
+    ) -> Result<Self, Error> {
+        let keys: Vec<u64> = (0..KEYS).collect();
         let mut extras = Vec::new();
         for name in db.tables() {
             let number = name.strip_prefix("extra ").and_then(|n| n.parse().ok());
             if let Some(number) = number {
-                extras.push((number, db.table::<u64, ()>(&name)?));
+                extras.push((number, db.table::<K, ()>(&name)?));
             }
         }
         session.transact(|tx| {
             let mut extra = BTreeSet::new();
             for (number, table) in &extras {
-                let rows = tx.scan(table, ..)?;
-                extra.extend(rows.into_iter().map(|(id, ())| (*number, id)));
+                let rows = rows(tx, table, ids)?;
+                extra.extend(rows.into_keys().map(|id| (*number, id)));
             }
-            let first = tx.scan(&tables.first, ..)?;
+            let first = rows(tx, &tables.first, ids)?;
             let mut stamps = BTreeMap::new();
-            for (key, version) in tx.versions(&tables.first, ..)? {
-                if let Ok(key) = key.try_into() {
-                    stamps.insert(u64::from_be_bytes(key), version.stamp.0);
-                }
+            for id in first.keys() {
+                let version = tx.version(&tables.first, &K::from(*id))?;
+                stamps.insert(*id, version.stamp.0);
             }
             Ok(Self {
                 extra,
-                data: tx.scan(&tables.data, ..)?.into_iter().collect(),
+                data: rows(tx, &tables.data, &keys)?,
                 stamps,
-                first: first.into_iter().collect(),
-                last: tx.scan(&tables.last, ..)?.into_iter().collect(),
+                first,
+                last: rows(tx, &tables.last, ids)?,
             })
         })
+    }
+}
+
+/// What a table holds; if it cannot be scanned, of these keys.
+fn rows<K: Numbered, V: Value + ?Sized>(
+    tx: &mut Transaction,
+    table: &Table<K, V>,
+    keys: &[u64],
+) -> Result<BTreeMap<u64, V::Owned>, Error> {
+    match tx.scan(table, ..) {
+        Ok(rows) => {
+            let rows = rows.into_iter().map(|(key, value)| (key.into(), value));
+            Ok(rows.collect())
+        }
+        Err(Error::Unordered { .. }) => {
+            let mut rows = BTreeMap::new();
+            for key in keys {
+                let value = tx.get(table, &K::from(*key))?;
+                rows.extend(value.map(|value| (*key, value)));
+            }
+            Ok(rows)
+        }
+        Err(error) => Err(error),
     }
 }

@@ -1,12 +1,14 @@
 //! Every crash of a run, and what comes after.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use namiki::IndexKind;
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::random::Random;
 
 use super::{Acknowledge, Kept, Oracle, Setup, Tables, run_shuffled};
+use crate::spelling::{Numbered, Spelling};
 
 /// How many crashes to look at.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +41,7 @@ impl Depth {
 }
 
 /// What a sweep looked at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sweep {
     /// Events of the run.
     pub events: u64,
@@ -53,6 +55,17 @@ pub struct Sweep {
     pub cut: u64,
     /// Acknowledgements that were looked for.
     pub acknowledged: u64,
+    /// Images of first crashes, by index and keys of the run.
+    pub by_index: BTreeMap<(String, Spelling), u64>,
+}
+
+impl Sweep {
+    /// Whether a run over this index was crashed.
+    #[must_use]
+    pub fn has_crashed(&self, index: IndexKind) -> bool {
+        let index = index.to_string();
+        self.by_index.keys().any(|(crashed, _)| *crashed == index)
+    }
 }
 
 impl std::ops::AddAssign for Sweep {
@@ -63,6 +76,9 @@ impl std::ops::AddAssign for Sweep {
         self.third += other.third;
         self.cut += other.cut;
         self.acknowledged += other.acknowledged;
+        for (index, images) in other.by_index {
+            *self.by_index.entry(index).or_default() += images;
+        }
     }
 }
 
@@ -78,7 +94,7 @@ struct Before<'a> {
 ///
 /// # Errors
 /// What is wrong with the first image that is.
-pub fn sweep(
+pub fn sweep<K: Numbered>(
     disk: &SimDisk,
     setup: Setup,
     oracle: &Oracle,
@@ -86,10 +102,13 @@ pub fn sweep(
     seed: u64,
 ) -> Result<Sweep, String> {
     let mut random = Random::seeded(seed);
-    sweep_from(disk, setup, oracle, depth, &mut random, None)
+    let mut swept = sweep_from::<K>(disk, setup, oracle, depth, &mut random, None)?;
+    let first = swept.images - swept.second;
+    swept.by_index = BTreeMap::from([((setup.index.to_string(), setup.keys), first)]);
+    Ok(swept)
 }
 
-fn sweep_from(
+fn sweep_from<K: Numbered>(
     disk: &SimDisk,
     setup: Setup,
     oracle: &Oracle,
@@ -121,7 +140,7 @@ fn sweep_from(
                 acknowledged: &acknowledged,
                 before,
             };
-            let went = crash.recover(depth, random).map_err(|wrong| {
+            let went = crash.recover::<K>(depth, random).map_err(|wrong| {
                 let last = match at {
                     0 => "nothing".to_owned(),
                     at => disk.describe(at - 1),
@@ -173,13 +192,13 @@ struct Crash<'a> {
 }
 
 impl Crash<'_> {
-    fn recover(&self, depth: Depth, random: &mut Random) -> Result<Sweep, String> {
+    fn recover<K: Numbered>(&self, depth: Depth, random: &mut Random) -> Result<Sweep, String> {
         let mut swept = Sweep::default();
         let db = self
             .setup
             .open(self.image)
             .map_err(|error| format!("does not open: {}", with_sources(&error)))?;
-        let tables = Tables::of(&db).map_err(|error| error.to_string())?;
+        let tables = Tables::<K>::of(&db).map_err(|error| error.to_string())?;
         let (kept, stamps) = self.oracle.verify(&db, &tables, self.acknowledged)?;
         if let Some(before) = self.before {
             let old: Kept = kept.range(..before.ids_below).copied().collect();
@@ -206,7 +225,7 @@ impl Crash<'_> {
         oracle.retain(&kept, &stamps);
         let crashes = 1 + self.before.map_or(0, |before| before.crashes);
         let ids_below = crashes << 40;
-        let (new, failure) = run_shuffled(
+        let (new, failure) = run_shuffled::<K>(
             &db,
             self.image,
             2,
@@ -238,7 +257,7 @@ impl Crash<'_> {
             second: depth.third,
             third: 0.0,
         };
-        let again = sweep_from(
+        let again = sweep_from::<K>(
             self.image,
             self.setup,
             &oracle,
@@ -257,10 +276,14 @@ impl Crash<'_> {
     }
 }
 
-fn check_stamp(db: &namiki::Database, tables: &Tables, floor: u64) -> Result<(), String> {
+fn check_stamp<K: Numbered>(
+    db: &namiki::Database,
+    tables: &Tables<K>,
+    floor: u64,
+) -> Result<(), String> {
     let mut tx = db.begin().map_err(|error| error.to_string())?;
     let ticket = tx
-        .put(&tables.first, &u64::MAX, &0)
+        .put(&tables.first, &K::from(u64::MAX), &0)
         .and_then(|()| tx.commit_async())
         .map_err(|error| format!("after a recovery: {error}"))?;
     match ticket.stamp().0 > floor {

@@ -7,6 +7,7 @@ use namiki::{Direction, Error, Transaction};
 use namiki_platform::random::Random;
 
 use super::{Numbers, Step};
+use crate::spelling::Numbered;
 
 /// A version and the value that came with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +53,10 @@ impl Attempt {
     ///
     /// # Panics
     /// If the transaction does not see its own writes.
-    pub fn step(
+    pub fn step<K: Numbered>(
         &mut self,
         tx: &mut Transaction,
-        table: &Numbers,
+        table: &Numbers<K>,
         step: Step,
         random: &mut Random,
     ) -> Result<(), Error> {
@@ -63,7 +64,7 @@ impl Attempt {
             Step::Read(key) => self.read(tx, table, key, random).map(drop),
             Step::Put(key) => {
                 let value = self.value();
-                tx.put(table, &key, &value)?;
+                tx.put(table, &K::from(key), &value)?;
                 self.own.insert(key, Some(value));
                 Ok(())
             }
@@ -71,7 +72,7 @@ impl Attempt {
                 let before = self.read(tx, table, key, random)?;
                 let value = self.value();
                 let mut old = None;
-                let updated = tx.update(table, &key, |found| {
+                let updated = tx.update(table, &K::from(key), |found| {
                     old = Some(found);
                     value
                 })?;
@@ -85,10 +86,16 @@ impl Attempt {
                 }
                 Ok(())
             }
+            Step::UpdateMany { from, count } => {
+                if random.chance(0.3) {
+                    tx.prefetch(table, (from..from + count).map(K::from));
+                }
+                self.update_many(tx, table, from, count)
+            }
             Step::Insert(key) => self.insert(tx, table, key, random),
             Step::Delete(key) => {
                 let before = self.read(tx, table, key, random)?;
-                let deleted = tx.delete(table, &key)?;
+                let deleted = tx.delete(table, &K::from(key))?;
                 if self.own.contains_key(&key) {
                     assert_eq!(deleted, before.is_some(), "a deletion sees its own writes");
                 }
@@ -105,7 +112,7 @@ impl Attempt {
             } => self.scan(tx, table, from, to, backward, limit),
             Step::PutAndRollBack(key) => {
                 let savepoint = tx.savepoint();
-                tx.put(table, &key, &u64::MAX)?;
+                tx.put(table, &K::from(key), &u64::MAX)?;
                 tx.rollback_to(&savepoint)?;
                 self.read(tx, table, key, random).map(drop)
             }
@@ -113,23 +120,26 @@ impl Attempt {
     }
 
     /// Reads a key, and notes the version unless it is the transaction's own.
-    fn read(
+    fn read<K: Numbered>(
         &mut self,
         tx: &mut Transaction,
-        table: &Numbers,
+        table: &Numbers<K>,
         key: u64,
         random: &mut Random,
     ) -> Result<Option<u64>, Error> {
         if let Some(own) = self.own.get(&key) {
-            let value = tx.get(table, &key)?;
+            let value = tx.get(table, &K::from(key))?;
             assert_eq!(value, *own, "a transaction sees its own write of {key}");
             return Ok(value);
         }
         let (version, value) = if random.chance(0.5) {
-            let value = tx.get(table, &key)?;
-            (tx.version(table, &key)?, value)
+            let value = tx.get(table, &K::from(key))?;
+            (tx.version(table, &K::from(key))?, value)
         } else {
-            (tx.version(table, &key)?, tx.get(table, &key)?)
+            (
+                tx.version(table, &K::from(key))?,
+                tx.get(table, &K::from(key))?,
+            )
         };
         self.seen.push(Seen {
             key,
@@ -140,10 +150,50 @@ impl Attempt {
         Ok(value)
     }
 
-    fn insert(
+    /// Notes the versions only afterwards: they are those below its own writes.
+    fn update_many<K: Numbered>(
         &mut self,
         tx: &mut Transaction,
-        table: &Numbers,
+        table: &Numbers<K>,
+        from: u64,
+        count: u64,
+    ) -> Result<(), Error> {
+        let keys: Vec<u64> = (from..from + count).chain([from]).collect();
+        let mut found = BTreeMap::new();
+        let mut written = self.own.clone();
+        let mut calls = 0;
+        let spelt = keys.iter().map(|key| K::from(*key));
+        let updated = tx.update_many(table, spelt, |at, old| {
+            let value = self.value();
+            let key = keys[at];
+            let known = written.insert(key, Some(value));
+            if let Some(known) = known {
+                assert_eq!(Some(old), known, "an update sees its own write of {key}");
+            }
+            found.entry(key).or_insert(old);
+            calls += 1;
+            value
+        })?;
+        assert_eq!(updated, calls, "an update tells what it did");
+        for key in from..from + count {
+            if !self.own.contains_key(&key) {
+                let version = tx.version(table, &K::from(key))?;
+                self.seen.push(Seen {
+                    key,
+                    stamp: version.stamp.0,
+                    present: version.present,
+                    value: found.get(&key).copied(),
+                });
+            }
+        }
+        self.own = written;
+        Ok(())
+    }
+
+    fn insert<K: Numbered>(
+        &mut self,
+        tx: &mut Transaction,
+        table: &Numbers<K>,
         key: u64,
         random: &mut Random,
     ) -> Result<(), Error> {
@@ -153,7 +203,7 @@ impl Attempt {
             self.read(tx, table, key, random)?;
         }
         let value = self.value();
-        let inserted = match tx.insert(table, &key, &value) {
+        let inserted = match tx.insert(table, &K::from(key), &value) {
             Ok(()) => true,
             Err(Error::Duplicate { .. }) => false,
             Err(error) => return Err(error),
@@ -162,7 +212,7 @@ impl Attempt {
             assert_eq!(inserted, own.is_none(), "an insertion sees its own writes");
         } else if !looked {
             // Below its own write, if it was one.
-            let version = tx.version(table, &key)?;
+            let version = tx.version(table, &K::from(key))?;
             if inserted {
                 self.seen.push(Seen {
                     key,
@@ -180,10 +230,10 @@ impl Attempt {
         Ok(())
     }
 
-    fn scan(
+    fn scan<K: Numbered>(
         &mut self,
         tx: &mut Transaction,
-        table: &Numbers,
+        table: &Numbers<K>,
         from: u64,
         to: u64,
         backward: bool,
@@ -193,9 +243,10 @@ impl Attempt {
             true => Direction::Backward,
             false => Direction::Forward,
         };
-        let mut found = Vec::new();
-        tx.scan_with(table, from..=to, direction, |key, value| {
-            found.push((key, value));
+        let spelt = |from, to| K::from(from)..=K::from(to);
+        let mut found: Vec<(u64, u64)> = Vec::new();
+        tx.scan_with(table, spelt(from, to), direction, |key, value| {
+            found.push((key.into(), value));
             match found.len() < limit {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
@@ -213,12 +264,9 @@ impl Attempt {
             _ => (from, to),
         };
         let versions: BTreeMap<u64, _> = tx
-            .versions(table, from..=to)?
+            .versions(table, spelt(from, to))?
             .into_iter()
-            .map(|(key, version)| {
-                let key = key.try_into().expect("these tables have keys of 8 bytes");
-                (u64::from_be_bytes(key), version)
-            })
+            .map(|(key, version)| (K::number(&key), version))
             .collect();
         let found: BTreeMap<u64, u64> = found.into_iter().collect();
         for key in from..=to {

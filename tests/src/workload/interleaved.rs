@@ -4,6 +4,7 @@ use namiki::{Conflict, Database, Error, Ticket, Transaction};
 use namiki_platform::random::Random;
 
 use super::{Attempt, Mix, Numbers, Run, Step};
+use crate::spelling::Numbered;
 
 struct Open {
     tx: Transaction,
@@ -18,7 +19,7 @@ struct Open {
 /// Those of the engine that are no conflicts.
 pub fn run(
     db: &Database,
-    table: &Numbers,
+    table: &Numbers<impl Numbered>,
     mix: Mix,
     seed: u64,
     transactions: u64,

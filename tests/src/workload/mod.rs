@@ -25,8 +25,8 @@ use namiki_platform::random::Random;
 pub use attempt::Attempt;
 pub use run::{Run, contents};
 
-/// The table that all of them work on.
-pub type Numbers = namiki::Table<u64, u64>;
+/// The table that all of them work on. However its keys are [spelt](crate::spelling), they are numbers.
+pub type Numbers<K = u64> = namiki::Table<K, u64>;
 
 /// One step of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,13 @@ pub enum Step {
     Put(u64),
     /// Replaces a key's value, if it is there.
     Update(u64),
+    /// Replaces the values of so many keys that follow each other, and of the first once more.
+    UpdateMany {
+        /// The first key.
+        from: u64,
+        /// How many.
+        count: u64,
+    },
     /// Adds a key, if it is not there.
     Insert(u64),
     /// Removes a key, if it is there.
@@ -122,7 +129,12 @@ impl Mix {
         }
         match random.below(9) {
             0 | 1 => Step::Put(key),
-            2 | 3 => Step::Update(key),
+            2 => Step::Update(key),
+            3 => Step::UpdateMany {
+                from: key,
+                // Each key that is missing is a gap that was read, and few of many keys are there.
+                count: if self.keys > 100 { 1 } else { 1 + key % 3 },
+            },
             4 | 5 => Step::Insert(key),
             6 | 7 => Step::Delete(key),
             _ => Step::PutAndRollBack(key),

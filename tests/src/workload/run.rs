@@ -7,6 +7,7 @@ use namiki::{Error, Session, Stamp};
 use super::attempt::Seen;
 use super::{Attempt, Numbers};
 use crate::history::{History, Promise, Proof, Transaction, Violation, check};
+use crate::spelling::Numbered;
 
 /// Everything that committed.
 #[derive(Debug, Default)]
@@ -31,15 +32,17 @@ impl Run {
     ///
     /// # Errors
     /// Those of the engine.
-    pub fn beginning_with(session: &mut Session, table: &Numbers) -> Result<Self, Error> {
+    pub fn beginning_with<K: Numbered>(
+        session: &mut Session,
+        table: &Numbers<K>,
+    ) -> Result<Self, Error> {
         let (versions, values) =
             session.transact(|tx| Ok((tx.versions(table, ..)?, tx.scan(table, ..)?)))?;
-        let values: BTreeMap<u64, u64> = values.into_iter().collect();
+        let values = by_number(values);
         let mut run = Self::default();
         for (bytes, version) in versions {
-            let name = run.history.key(1, &bytes);
-            let key = bytes.try_into().map(u64::from_be_bytes);
-            let key = key.expect("these tables have keys of 8 bytes");
+            let key = K::number(&bytes);
+            let name = run.history.key(1, &key.to_be_bytes());
             run.history.push_initial(name, version.stamp.0);
             let value = values.get(&key).copied();
             run.written.insert((key, version.stamp.0), value);
@@ -140,7 +143,12 @@ impl Run {
     ///
     /// # Panics
     /// With what is wrong, and `context`.
-    pub fn assert_right(&self, table: &Numbers, session: &mut Session, context: &str) -> Proof {
+    pub fn assert_right(
+        &self,
+        table: &Numbers<impl Numbered>,
+        session: &mut Session,
+        context: &str,
+    ) -> Proof {
         let contents =
             contents(session, table).unwrap_or_else(|error| panic!("{context}: {error}"));
         if let Err(wrong) = self.check_contents(&contents) {
@@ -155,7 +163,14 @@ impl Run {
 ///
 /// # Errors
 /// Those of the engine.
-pub fn contents(session: &mut Session, table: &Numbers) -> Result<BTreeMap<u64, u64>, Error> {
-    let all = session.transact(|tx| tx.scan(table, ..))?;
-    Ok(all.into_iter().collect())
+pub fn contents(
+    session: &mut Session,
+    table: &Numbers<impl Numbered>,
+) -> Result<BTreeMap<u64, u64>, Error> {
+    session.transact(|tx| tx.scan(table, ..)).map(by_number)
+}
+
+fn by_number(rows: Vec<(impl Numbered, u64)>) -> BTreeMap<u64, u64> {
+    let named = rows.into_iter().map(|(key, value)| (key.into(), value));
+    named.collect()
 }

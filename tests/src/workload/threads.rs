@@ -8,6 +8,7 @@ use namiki::{Database, Error};
 use namiki_platform::random::Random;
 
 use super::{Attempt, Mix, Numbers, Run};
+use crate::spelling::Numbered;
 
 /// Runs transactions until `transactions` have committed, on `threads` threads.
 ///
@@ -15,7 +16,7 @@ use super::{Attempt, Mix, Numbers, Run};
 /// Those of the engine that are no conflicts.
 pub fn run<C: Checks>(
     db: &Database,
-    table: &Numbers,
+    table: &Numbers<impl Numbered>,
     mix: Mix,
     seed: u64,
     transactions: u64,
