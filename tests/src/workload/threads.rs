@@ -25,6 +25,7 @@ pub fn run<C: Checks>(
     let together = Barrier::new(threads as usize);
     let started = AtomicU64::new(0);
     let committed = AtomicU64::new(0);
+    let steps_done = AtomicU64::new(0);
     let one = |thread: u64| {
         let mut random = Random::stream(seed, thread);
         let mut session = db.session()?;
@@ -37,9 +38,9 @@ pub fn run<C: Checks>(
             let ended = session.try_planted::<C, _>(|tx| {
                 for step in steps {
                     attempt.step(tx, table, step, &mut random)?;
-                    // Few processors: without this, transactions would hardly ever meet.
+                    let done = steps_done.fetch_add(1, Ordering::Relaxed) + 1;
                     if random.chance(0.3) {
-                        std::thread::yield_now();
+                        let_another_step(&steps_done, done);
                     }
                 }
                 Ok(())
@@ -73,4 +74,16 @@ pub fn run<C: Checks>(
         }
         Ok(all)
     })
+}
+
+/// Lets another thread do a step, so that transactions meet on few and busy processors, too.
+///
+/// It gives up in the end: all others may be done, or wait for the log.
+fn let_another_step(steps_done: &AtomicU64, done: u64) {
+    for _ in 0..200 {
+        std::thread::yield_now();
+        if steps_done.load(Ordering::Relaxed) != done {
+            return;
+        }
+    }
 }
