@@ -7,6 +7,8 @@
 //! Where `change` is to be interrupted as well, the two are given in both orders ([`both_ways`]) or the
 //! bound is 2.
 
+use std::cell::Cell;
+
 use loom::sync::Arc;
 use loom::thread;
 use namiki_platform::model::explore;
@@ -101,33 +103,66 @@ pub(crate) fn has(tree: &impl PointIndex, keys: &[u64]) {
     assert_eq!(tree.len(), keys.len());
 }
 
-/// What the thread that relies on an absence, and the one that inserts the key, tell of it.
+/// What the thread that relies on an absence, and the one that inserts the key, tell of it, in the
+/// payloads of these keys, which are there.
 const STAMP: u64 = 7;
 pub(crate) const READER: u64 = 10;
 pub(crate) const WRITER: u64 = 30;
 
-/// Relies on a key's absence, and updates [`READER`], which is there, if that succeeded.
-pub(crate) fn rely_on_absence(tree: &impl PointIndex, key: u64) {
-    if let Ok(Lookup::Missing(seen)) = tree.get(&key.to_be_bytes())
+/// Of the runs of one model, in how many the reader relied on the absence, and in how many not.
+#[derive(Clone, Copy, Default)]
+struct Outcomes {
+    relied: u64,
+    did_not: u64,
+}
+
+thread_local! {
+    /// All threads of a model, and all its runs, are in one thread of the system.
+    static OUTCOMES: Cell<Outcomes> = const { Cell::new(Outcomes { relied: 0, did_not: 0 }) };
+}
+
+/// Runs `read`, which ends with [`rely_on_absence`], beside `insert`, which ends with
+/// [`insert_and_look`], both ways: whoever inserted knows of who relied.
+pub(crate) fn no_insert_slips_past<T: PointIndex + Send + Sync + 'static>(
+    make: impl Fn() -> T + Copy + Send + Sync + 'static,
+    read: fn(&T),
+    insert: fn(&T),
+) {
+    OUTCOMES.set(Outcomes::default());
+    both_ways(make, read, insert, did_not_slip_past);
+    let Outcomes { relied, did_not } = OUTCOMES.get();
+    assert!(relied > 0, "nobody ever relied on the absence");
+    assert!(did_not > 0, "the insert never came before the reader");
+}
+
+/// Relies on a key's absence, and says so if that succeeded.
+pub(crate) fn rely_on_absence(tree: &impl PointIndex, key: &[u8]) {
+    if let Ok(Lookup::Missing(seen)) = tree.get(key)
         && tree.raise_and_check(seen, STAMP)
     {
         update(tree, READER);
     }
 }
 
-/// Inserts a key, and gives [`WRITER`], which is there, the stamp of its leaf as the payload.
-pub(crate) fn insert_and_look(tree: &impl PointIndex, key: u64) {
-    let Ok(InsertOutcome::Inserted(done)) = tree.insert(&key.to_be_bytes(), payload_of(key)) else {
+/// Inserts a key, and says what stamp was found where it came.
+pub(crate) fn insert_and_look(tree: &impl PointIndex, key: &[u8]) {
+    let Ok(InsertOutcome::Inserted(done)) = tree.insert(key, INSERTED) else {
         panic!("it was absent")
     };
     let rts = tree.leaf_rts(done.before.leaf);
     tree.put(&WRITER.to_be_bytes(), rts).unwrap();
 }
 
-/// Whoever inserted knows of who relied.
-pub(crate) fn did_not_slip_past(tree: &impl PointIndex) {
+const INSERTED: u64 = 5;
+
+fn did_not_slip_past(tree: &impl PointIndex) {
+    let mut outcomes = OUTCOMES.get();
     if tree.get(&READER.to_be_bytes()) == Ok(Lookup::Found(UPDATED)) {
+        outcomes.relied += 1;
         let rts = tree.get(&WRITER.to_be_bytes());
         assert_eq!(rts, Ok(Lookup::Found(STAMP)), "an insert slipped past");
+    } else {
+        outcomes.did_not += 1;
     }
+    OUTCOMES.set(outcomes);
 }

@@ -70,6 +70,12 @@ impl Numbers {
         }
     }
 
+    /// Whether a number was there to be taken just now.
+    pub(crate) fn are_left(&self) -> bool {
+        self.free.load(Ordering::Relaxed) as u32 != NONE
+            || self.fresh.load(Ordering::Relaxed) < Self::COUNT
+    }
+
     /// Gives a number back that was taken and is no longer used.
     pub(crate) fn give_back(&self, number: u32) {
         self.next.reach(number, || AtomicU32::new(NONE));
@@ -138,5 +144,19 @@ mod tests {
         });
         let ever = numbers.ever().len();
         assert!(ever < 80_000 / 5, "{ever} numbers for few users");
+    }
+
+    #[test]
+    fn numbers_are_left_if_one_can_be_taken() {
+        let numbers = Numbers::new();
+        assert!(numbers.are_left());
+        assert_eq!(numbers.take(), Some(0));
+        numbers.use_up();
+        assert!(!numbers.are_left());
+        assert_eq!(numbers.take(), None);
+        numbers.give_back(0);
+        assert!(numbers.are_left());
+        assert_eq!(numbers.take(), Some(0));
+        assert!(!numbers.are_left());
     }
 }

@@ -89,13 +89,7 @@ impl Leaves {
 
     /// Whether there is a number now.
     pub(super) fn are_left(&self) -> bool {
-        match self.take() {
-            Some((number, counter)) => {
-                self.give_back(number, counter);
-                true
-            }
-            None => false,
-        }
+        self.numbers.are_left()
     }
 
     /// Leaves no number that was never used.

@@ -1,16 +1,21 @@
 //! Every interleaving of two threads on a tree of production code, with nodes of four entries.
 
-use loom::sync::Arc;
-use loom::thread;
-use namiki_platform::model::explore;
-
 use super::{FixedMasstree, Masstree, MasstreeConfig, Slicing, VariableMasstree};
-use crate::{InsertOutcome, Lookup, PointIndex};
+use crate::loom_beside::{
+    READER, WRITER, beside, insert_and_look, no_insert_slips_past, payload_of, rely_on_absence,
+};
+use crate::{Lookup, PointIndex};
 
-const STAMP: u64 = 7;
+/// A tree in which `there` are present, number `i` with payload `i`.
+fn tree<K: Slicing>(there: &[&[u8]]) -> Masstree<K> {
+    let tree = Masstree::new(MasstreeConfig::tiny());
+    for (payload, key) in (0..).zip(there) {
+        tree.write(key, payload).unwrap();
+    }
+    tree
+}
 
-/// Runs `write` and `read` on a tree in which `there` are present, number `i` with payload `i`, and then
-/// `check`.
+/// Runs `write` beside `read`, which is interrupted anywhere, and then `check`.
 fn model<K: Slicing>(
     preemptions: usize,
     there: &'static [&'static [u8]],
@@ -18,19 +23,7 @@ fn model<K: Slicing>(
     read: fn(&Masstree<K>),
     check: fn(&Masstree<K>),
 ) {
-    explore(preemptions, move || {
-        let tree: Arc<Masstree<K>> = Arc::new(Masstree::new(MasstreeConfig::tiny()));
-        for (payload, key) in (0..).zip(there) {
-            tree.write(key, payload).unwrap();
-        }
-        let writer = thread::spawn({
-            let tree = Arc::clone(&tree);
-            move || write(&tree)
-        });
-        read(&tree);
-        writer.join().unwrap();
-        check(&tree);
-    });
+    beside(preemptions, || tree(there), write, read, check);
 }
 
 const A: [u8; 8] = [10; 8];
@@ -50,34 +43,6 @@ fn a_reader_finds_all_keys_while_their_leaf_is_split() {
         assert_eq!(tree.get(&B), Ok(Lookup::Found(2)));
         assert_eq!(tree.statistics().leaves, 2);
     });
-}
-
-/// The counter that goes with a missing key is that of the entries it was missing among.
-#[test]
-fn an_insert_that_splits_does_not_slip_past_a_reader() {
-    model::<crate::key::Fixed8>(
-        2,
-        &[&A, &C],
-        |tree| {
-            let Ok(InsertOutcome::Inserted(done)) = tree.insert(&B, 2) else {
-                panic!("it was absent")
-            };
-            // What a reader raised before must be seen: remembered in a key's payload.
-            tree.write(&A, tree.leaf_rts(done.after.leaf)).unwrap();
-        },
-        |tree| {
-            if let Ok(Lookup::Missing(seen)) = tree.get(&B)
-                && tree.raise_and_check(seen, STAMP)
-            {
-                tree.write(&C, 99).unwrap();
-            }
-        },
-        |tree| {
-            if tree.get(&C) == Ok(Lookup::Found(99)) {
-                assert_eq!(tree.get(&A), Ok(Lookup::Found(STAMP)));
-            }
-        },
-    );
 }
 
 #[test]
@@ -195,78 +160,60 @@ fn an_insert_into_a_layer_that_is_taken_out_is_not_lost() {
     });
 }
 
-/// An inserter whose key's absence another relied on must see the other's stamp, wherever the
-/// key's place has gone meanwhile. Either of the two is interrupted.
-fn no_insert_slips_past_a_reader(
-    there: &'static [&'static [u8]],
-    write: fn(&VariableMasstree),
-    read: fn(&VariableMasstree),
-) {
-    let check = |tree: &VariableMasstree| {
-        if tree.get(b"reader") == Ok(Lookup::Found(99)) {
-            assert_eq!(tree.get(b"writer"), Ok(Lookup::Found(STAMP)));
-        }
-    };
-    model(1, there, write, read, check);
-    model(1, there, read, write, check);
-}
-
-/// Relies on a key's absence, and says so if that succeeded.
-fn rely_on_absence(tree: &VariableMasstree, key: &[u8]) {
-    if let Ok(Lookup::Missing(seen)) = tree.get(key)
-        && tree.raise_and_check(seen, STAMP)
-    {
-        assert_eq!(tree.update(b"reader", 99), Ok(Some(0)));
+/// The tree with the keys in which the two threads tell what they did.
+fn tree_that_tells<K: Slicing>(there: &[&[u8]]) -> Masstree<K> {
+    let tree = tree(there);
+    for key in [READER, WRITER] {
+        let key = key.to_be_bytes();
+        tree.write(&key, payload_of(u64::from_be_bytes(key)))
+            .unwrap();
     }
+    tree
 }
 
-/// Inserts a key, and says what stamp was found where it came.
-fn insert_and_look(tree: &VariableMasstree, key: &[u8]) {
-    let Ok(InsertOutcome::Inserted(done)) = tree.insert(key, 2) else {
-        panic!("it was absent")
-    };
-    let rts = tree.leaf_rts(done.before.leaf);
-    assert_eq!(tree.update(b"writer", rts), Ok(Some(1)));
+/// The counter that goes with a missing key is that of the entries it was missing among.
+#[test]
+fn an_insert_that_splits_does_not_slip_past_a_reader() {
+    no_insert_slips_past::<FixedMasstree>(
+        || tree_that_tells(&[&[0; 8]]),
+        |tree| rely_on_absence(tree, &20_u64.to_be_bytes()),
+        |tree| insert_and_look(tree, &20_u64.to_be_bytes()),
+    );
 }
 
 /// The very key for which the layer is made.
 #[test]
 fn an_insert_that_makes_a_layer_does_not_slip_past_a_reader() {
-    no_insert_slips_past_a_reader(
-        &[b"reader", b"writer", b"aaaaaaaa1"],
-        |tree| insert_and_look(tree, b"aaaaaaaa2"),
+    no_insert_slips_past::<VariableMasstree>(
+        || tree_that_tells(&[b"aaaaaaaa1"]),
         |tree| rely_on_absence(tree, b"aaaaaaaa2"),
+        |tree| insert_and_look(tree, b"aaaaaaaa2"),
     );
 }
 
 /// A key that comes into the new layer, whose absence was read in the leaf above.
 #[test]
 fn an_insert_into_a_new_layer_does_not_slip_past_a_reader_of_the_leaf_above() {
-    no_insert_slips_past_a_reader(
-        &[b"reader", b"writer", b"aaaaaaaa1"],
+    no_insert_slips_past::<VariableMasstree>(
+        || tree_that_tells(&[b"aaaaaaaa1"]),
+        |tree| rely_on_absence(tree, b"aaaaaaaa3"),
         |tree| {
             assert_eq!(tree.write(b"aaaaaaaa2", 2), Ok(None));
             insert_and_look(tree, b"aaaaaaaa3");
         },
-        |tree| rely_on_absence(tree, b"aaaaaaaa3"),
     );
 }
 
 /// The same where the new layer is put above another.
 #[test]
 fn an_insert_into_a_layer_put_between_does_not_slip_past_a_reader_of_the_leaf_above() {
-    no_insert_slips_past_a_reader(
-        &[
-            b"reader",
-            b"writer",
-            b"aaaaaaaabbbbbbbb1",
-            b"aaaaaaaabbbbbbbb2",
-        ],
+    no_insert_slips_past::<VariableMasstree>(
+        || tree_that_tells(&[b"aaaaaaaabbbbbbbb1", b"aaaaaaaabbbbbbbb2"]),
+        |tree| rely_on_absence(tree, b"aaaaaaaad"),
         |tree| {
             assert_eq!(tree.write(b"aaaaaaaac", 2), Ok(None));
             insert_and_look(tree, b"aaaaaaaad");
         },
-        |tree| rely_on_absence(tree, b"aaaaaaaad"),
     );
 }
 
