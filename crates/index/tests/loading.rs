@@ -2,6 +2,8 @@
 #![cfg(not(loom))]
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use namiki_index::art::ArtConfig;
 use namiki_index::blink::{BlinkConfig, VariableBlinkTree};
@@ -325,4 +327,41 @@ fn takes_a_million_keys(tree: &Tree) {
         ControlFlow::Continue(())
     });
     assert_eq!((scanned, next), (Ok(()), keys));
+}
+
+/// Who counts pages and looks for leaves by their numbers meets those of loads that are given up.
+#[test]
+fn a_tree_is_counted_beside_loads_that_fail() {
+    for (tree, shape) in trees() {
+        let mut keys: Vec<_> = (0..500).map(|n| shape.key(n)).collect();
+        keys.sort();
+        keys.push(keys[0].clone());
+        let loads_left = AtomicU64::new(30);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while loads_left.load(Ordering::Relaxed) > 0 {
+                    let load = tree.bulk_load(keys.iter().map(|key| (key, 1)));
+                    assert_eq!(load, Err(IndexError::NotSorted { position: 500 }));
+                    loads_left.fetch_sub(1, Ordering::Relaxed);
+                }
+            });
+            while loads_left.load(Ordering::Relaxed) > 0 {
+                // Exact only if nobody writes.
+                let statistics = tree.statistics();
+                assert!(statistics.records <= 500, "{statistics:?}");
+                for leaf in 0..100 {
+                    if let Some(version) = tree.current(leaf) {
+                        assert_eq!(version.leaf, leaf);
+                        tree.raise_and_check(version, 1);
+                    }
+                }
+            }
+        });
+        assert_eq!(tree.len(), 0);
+        assert_eq!(
+            tree.bulk_load(keys[..500].iter().map(|key| (key, 1))),
+            Ok(500)
+        );
+        sound(&tree);
+    }
 }

@@ -7,7 +7,7 @@
 //!
 //! Paper: bwtree §4.2.2 (the split that this rides on)
 
-use crossbeam_epoch as epoch;
+use crossbeam_epoch::{self as epoch, Guard};
 
 use super::BwTree;
 use super::base;
@@ -22,28 +22,30 @@ use crate::key::Key;
 /// Keys gathered for one leaf, each in its own bytes.
 type Batch = Vec<(Vec<u8>, u64)>;
 
-/// Pages built so far, given back if the load fails.
+/// The pages of a load, given back if it fails.
 struct Pages<'a, K: Key, V: Variant> {
     tree: &'a BwTree<K, V>,
+    guard: &'a Guard,
     ids: Vec<PageId>,
 }
 
 impl<K: Key, V: Variant> Drop for Pages<'_, K, V> {
     fn drop(&mut self) {
         for id in self.ids.drain(..) {
-            self.tree.mapping.unfill(id);
+            self.tree.mapping.unfill(id, self.guard);
         }
     }
 }
 
 impl<K: Key, V: Variant> Pages<'_, K, V> {
-    fn allocate(&self) -> Result<PageId, IndexError> {
-        self.tree.mapping.allocate().ok_or(IndexError::OutOfPages)
+    fn allocate(&mut self) -> Result<PageId, IndexError> {
+        let id = self.tree.mapping.allocate().ok_or(IndexError::OutOfPages)?;
+        self.ids.push(id);
+        Ok(id)
     }
 
-    fn fill(&mut self, id: PageId, node: OwnedNode<K>) {
+    fn fill(&self, id: PageId, node: OwnedNode<K>) {
         self.tree.mapping.fill(id, node);
-        self.ids.push(id);
     }
 }
 
@@ -67,6 +69,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
 
         let mut pages = Pages {
             tree: self,
+            guard,
             ids: Vec::new(),
         };
         let fill = (self.config.leaf_max * self.config.load_percent / 100).max(1);

@@ -396,7 +396,9 @@ fn page_numbers_are_reused_and_their_versions_go_on<V: Variant>() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     let id = reused.expect("the number comes back");
-    others.into_iter().for_each(|id| tree.mapping.unfill(id));
+    others
+        .into_iter()
+        .for_each(|id| tree.mapping.unfill(id, &epoch::pin()));
     assert!(tree.mapping.first_counter(id) > dead.counter);
     assert!(tree.leaf_rts(dead.leaf) >= 77, "an rts never decreases");
 }
@@ -511,7 +513,9 @@ fn a_tree_without_page_ids_stays_as_it_is<V: Variant>() {
         let tree = BwTree::<Fixed8, V>::new(BwConfig::tiny());
         let spare: Vec<PageId> = (0..left).filter_map(|_| tree.mapping.allocate()).collect();
         tree.mapping.use_up();
-        spare.into_iter().for_each(|id| tree.mapping.unfill(id));
+        spare
+            .into_iter()
+            .for_each(|id| tree.mapping.unfill(id, &epoch::pin()));
         for n in 0..6 {
             tree.insert(&key(n), n).unwrap();
         }
@@ -556,7 +560,7 @@ fn a_tree_without_page_ids_stays_as_it_is<V: Variant>() {
     }
     assert!(shows_change(&tree, page));
     // There is one again.
-    tree.mapping.unfill(other);
+    tree.mapping.unfill(other, &epoch::pin());
     assert!(tree.complete_split(page, split, guard));
     assert!(has_grown(&tree));
     for n in 0..4 {

@@ -128,8 +128,9 @@ impl<K: Key, V: Variant> Mapping<K, V> {
     #[inline]
     pub(super) fn load<'g>(&self, id: PageId, _guard: &'g Guard) -> Option<NodeRef<'g, K>> {
         let head = NonNull::new(self.slot(id)?.load(Ordering::SeqCst))?;
-        // SAFETY: heads in the table are published nodes; this one was there after `_guard` was
-        // pinned, so it will not be freed before the guard is dropped (N2, M2). The load pairs with
+        // SAFETY: heads in the table are whole nodes, of pages of the tree or of those that are to
+        // become such; this one was there after `_guard` was pinned, so it will not be freed before the
+        // guard is dropped (N2, M2). The load pairs with
         // the `SeqCst` swap or store that published it.
         let head = unsafe { NodeRef::new(head) };
         if V::SPLIT_AT_HEAD && head.kind() == Kind::Split {
@@ -300,13 +301,24 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         }
     }
 
-    /// Empties and releases a page that was filled but whose id nobody else has learnt.
-    pub(super) fn unfill(&self, id: PageId) {
-        if let Some(slot) = self.slot(id) {
-            let head = slot.swap(ptr::null_mut(), Ordering::SeqCst);
-            // SAFETY: the id was not handed to anyone, so nobody refers to the chain.
-            unsafe { free_chain(head) };
-            self.release(id);
+    /// Empties and releases a page that has not become part of the tree: none leads to it. Whoever goes by
+    /// numbers, to count pages or to look for a leaf that had this one, may still have loaded its head, so
+    /// it is retired like any other. A page that was never filled goes back at once.
+    pub(super) fn unfill(self: &Arc<Self>, id: PageId, guard: &Guard) {
+        let Some(slot) = self.slot(id) else { return };
+        let head = slot.swap(ptr::null_mut(), Ordering::SeqCst);
+        if head.is_null() {
+            return self.release(id);
+        }
+        let mapping = Arc::clone(self);
+        // SAFETY: the swap took the chain out of the table, and no page leads to it, so no one who pins
+        // from now on can reach it; whoever swaps a head for null retires it, once (M2). Everything the
+        // closure owns may be dropped on any thread.
+        unsafe {
+            defer(guard, move || {
+                free_chain(head);
+                mapping.release(id);
+            });
         }
     }
 

@@ -86,9 +86,9 @@ use crate::{
 /// Sizes that structure changes depend on. May differ at every start; nothing is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BwConfig {
-    /// A leaf with more records than this is split. At least 2.
+    /// A leaf with more records than this is split. At least 2, at most 16,384.
     pub leaf_max: usize,
-    /// An inner page with more children than this is split. At least 4.
+    /// An inner page with more children than this is split. At least 4, at most 16,384.
     pub inner_max: usize,
     /// A writer consolidates a leaf whose chain has reached this many deltas. At least 1. The default is
     /// for trees without slabs; a tree's own default knows its [`Variant`].
@@ -126,8 +126,8 @@ impl BwConfig {
 
     fn checked(self) -> Self {
         Self {
-            leaf_max: self.leaf_max.clamp(2, 1 << 16),
-            inner_max: self.inner_max.clamp(4, 1 << 16),
+            leaf_max: self.leaf_max.clamp(2, 1 << 14),
+            inner_max: self.inner_max.clamp(4, 1 << 14),
             leaf_chain_max: self.leaf_chain_max.max(1),
             inner_chain_max: self.inner_chain_max.max(1),
             load_percent: self.load_percent.clamp(1, 100),

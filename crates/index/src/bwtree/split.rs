@@ -163,7 +163,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         let undo = |right| {
             // Trap "unpublished right node": it goes back together with its page id.
             self.mapping.inherit(right, PageId::NONE);
-            self.mapping.unfill(right);
+            self.mapping.unfill(right, guard);
         };
         let Some(grown) = grown else {
             undo(right);
@@ -173,7 +173,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         let Ok(new) = self.mapping.replace(id, head, delta, guard) else {
             self.counters.add(Event::CasMiss);
             undo(right);
-            self.mapping.unfill(grown);
+            self.mapping.unfill(grown, guard);
             return None;
         };
         self.mapping.take_over_rts(right);
@@ -284,7 +284,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             self.mapping.trim_split(id, split, guard);
         } else if prepared == PageId::NONE {
             self.counters.add(Event::CasMiss);
-            self.mapping.unfill(page);
+            self.mapping.unfill(page, guard);
         }
         true
     }
