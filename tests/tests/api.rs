@@ -68,7 +68,6 @@ fn a_transaction_reads_its_own_writes() {
     });
 }
 
-/// More keys than are looked up together, present, absent, deleted, written by the transaction, twice.
 #[test]
 fn a_scan_sees_the_transactions_own_writes_in_order_both_ways() {
     each_spec(|db, table| {

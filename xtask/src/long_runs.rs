@@ -173,9 +173,12 @@ fn over_indexes(root: &Path, args: &[String]) -> Vec<Command> {
         "read=30,scan=1,write=20,insert=15,update=20,delete=14",
     );
     let unordered = ("hash", "read=31,write=20,insert=15,update=20,delete=14");
-    // Who names trees or a mix has said it all.
-    let own = has_flag(args, "--tree") || has_flag(args, "--mix");
-    let runs = if own {
+    // Who names trees or a mix has said it all; but nothing scans the hash table.
+    let names_hash =
+        (values_of(args, "--tree").flat_map(|trees| trees.split(','))).any(|tree| tree == "hash");
+    let runs = if names_hash {
+        &[unordered][..]
+    } else if has_flag(args, "--tree") || has_flag(args, "--mix") {
         &[ordered][..]
     } else {
         &[ordered, unordered]
@@ -332,6 +335,18 @@ fn has_flag(args: &[String], flag: &str) -> bool {
     without_flag(args, flag).len() < args.len()
 }
 
+/// What a flag is given, each time it is.
+fn values_of<'a>(args: &'a [String], flag: &str) -> impl Iterator<Item = &'a str> {
+    let next = args.iter().skip(1).map(String::as_str).chain([""]);
+    let flag = flag.to_owned();
+    args.iter()
+        .zip(next)
+        .filter_map(move |(arg, next)| match arg.strip_prefix(&flag)? {
+            "" => Some(next),
+            rest => rest.strip_prefix('='),
+        })
+}
+
 fn without_flag(args: &[String], flag: &str) -> Vec<String> {
     let mut kept = Vec::new();
     let mut args = args.iter();
@@ -391,7 +406,12 @@ mod tests {
         for run in [ordered, unordered] {
             assert!(run.ends_with("--yardstick off --keys 9"), "{run}");
         }
-        for (own, kept) in [("--tree art", "scan=1"), ("--mix=read=100", "all,art+hash")] {
+        for (own, kept) in [
+            ("--tree art", "scan=1"),
+            ("--tree art,hash", "read=31,"),
+            ("--tree=hash --keys 9", "read=31,"),
+            ("--mix=read=100", "all,art+hash"),
+        ] {
             let [run] = &said(own)[..] else {
                 panic!("one run");
             };

@@ -24,6 +24,7 @@ pub(crate) fn beside<T: Send + Sync + 'static>(
     work: fn(&T),
     look: fn(&T),
 ) {
+    end_of_run::begin();
     explore(preemptions, move || {
         let tree = Arc::new(make());
         let changer = thread::spawn({

@@ -8,7 +8,7 @@ use std::borrow::Borrow;
 
 use namiki::Key;
 
-use super::workload::{Ring, UPDATES};
+use super::workload::{Ring, record_of};
 use crate::keys::Keys;
 
 /// One implementation for each shape of keys, so that the loop around it is compiled for it.
@@ -109,7 +109,7 @@ pub(crate) fn number_of<K: Key + ?Sized>(keys: &Keys, key: &K) -> Option<u64> {
 impl Ring {
     /// The records whose keys are in it, place by place.
     fn records(&self) -> impl Iterator<Item = u64> {
-        self.all().iter().map(|key| u64::from(key & !UPDATES))
+        self.all().iter().map(|key| u64::from(record_of(*key)))
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
             for number in 0..70 {
                 let (records, first) = ring.at(number);
                 for (place, record) in (first..).zip(records) {
-                    let record = record & !UPDATES;
+                    let record = record_of(*record);
                     let key = drawn.key(record, place);
                     let found = number_of::<D::Key>(&keys, key.borrow());
                     assert_eq!(found, Some(u64::from(record)));

@@ -55,8 +55,9 @@ use crate::run::{Total, in_turns, quotient, staged};
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(256).expect("not 0");
 /// The longest queue of commits that wait for their group.
 const OUTSTANDING_MAX: u32 = 64 << 10;
-/// Beside a transaction in memory, the clock costs too much to be asked each time.
-const SAMPLE_EVERY_IN_MEMORY: u32 = 64;
+/// Beside a transaction in memory, the clock costs too much to be asked each time. Prime to the usual lengths
+/// of pipelines, so that transactions from all over one are timed: the first of each looks ahead for all.
+const SAMPLE_EVERY_IN_MEMORY: u32 = 61;
 /// So it does where many share the wait for a device. Prime to the usual sizes of groups, so that
 /// commits from all over a group are timed.
 const SAMPLE_EVERY_IN_GROUPS: u32 = 7;

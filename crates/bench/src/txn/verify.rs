@@ -69,7 +69,8 @@ impl Expected<'_> {
         same(&before.0, &found, "was recovered as")
     }
 
-    /// The tag of each record. Beside the records there is nothing in the table.
+    /// The tag of each record. Beside the records there is nothing in the table, as far as a scan can tell: of
+    /// an index without an order only the keys of records are looked up.
     fn read<K: Key + ?Sized>(
         &self,
         db: &Database,

@@ -193,7 +193,7 @@ mod tests {
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_model {
-    //! Every interleaving of a reader and of writers of a node that is no more than a latch and two words,
+    //! Every interleaving, with at most two preemptions, of a reader and of writers of a node that is no more than a latch and two words,
     //! which each change makes one more.
 
     use loom::sync::Arc;

@@ -11,7 +11,8 @@
 //!
 //! Values are payloads in a leaf and children in an inner node. The bytes of variable keys follow the
 //! blocks (`base/strings.rs`); `head` is then the eight bytes after a prefix that all keys of the node
-//! share, so that keys with a long common prefix still differ in their heads.
+//! share (all but the first, of an inner node), so that keys with a long common prefix still differ in
+//! their heads.
 //!
 //! # Invariants
 //! - B1. Keys ascend strictly, `low <= key < high`. In an inner node the first key is `low`, so

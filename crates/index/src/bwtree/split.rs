@@ -1,9 +1,10 @@
 //! Splits, and the growth of the tree at its root.
 //!
-//! 1. The right half Q is built and its page filled; nobody knows it yet.
+//! 1. The right half Q is built and its page filled, and if P is the root, a root above the two, too; no
+//!    page leads to either yet.
 //! 2. One compare-and-swap replaces P's chain by *split delta → left half*. Now Q is reached through P,
 //!    and the delta says that the parent does not know yet.
-//! 3. An index-insert delta goes on the parent; or, if P is the root, a new root replaces it.
+//! 3. An index-insert delta goes on the parent; or, if P is the root, the new root takes its place.
 //! 4. The split delta is taken off.
 //!
 //! The paper puts the split delta on the whole base node and leaves the cut to the next

@@ -204,7 +204,7 @@ impl<K: HashKey> HashIndex<K> {
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_model {
-    //! Every interleaving of claims to grow and to shrink that reach a bucket in some order: when all have,
+    //! Every interleaving, with at most two preemptions, of claims to grow and to shrink that reach a bucket in some order: when all have,
     //! the buckets that live are those that are counted.
 
     use loom::sync::Arc;

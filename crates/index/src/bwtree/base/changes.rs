@@ -207,7 +207,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     }
 }
 
-/// A base node of inline keys that is being filled, ours alone (N1).
+/// A base node that is being filled, ours alone (N1).
 struct Target {
     start: *mut u8,
     parts: Parts,
@@ -220,7 +220,7 @@ impl Target {
         assert!(i % BLOCK + some <= BLOCK);
         let (head_at, value_at) = (self.parts.head(i), self.parts.value(i));
         assert!(value_at < self.parts.strings);
-        // SAFETY: within the blocks, see above, which end at `strings`, where the node does too.
+        // SAFETY: within the blocks, see above, which end at `strings`, and the node does not end before.
         unsafe {
             (
                 self.start.add(head_at).cast(),

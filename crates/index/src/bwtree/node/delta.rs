@@ -248,7 +248,7 @@ impl<K: Key> OwnedNode<K> {
     }
 
     /// A split delta over the fresh left half: keys from the half's `high` on are in page `right`.
-    /// `grown` is a root prepared by a bulk load, or `NONE`.
+    /// `grown` is the root that was prepared for the two, or `NONE`.
     pub(in crate::bwtree) fn split<V: Variant>(
         mut left: Self,
         right: PageId,
