@@ -4,7 +4,11 @@
 //! remember it; writes are kept apart until the commit. So a transaction that is dropped, or whose
 //! code panics, has nothing to undo, and one that sits idle holds nobody up.
 //!
-//! This file works on bytes; `table` adds the typed face of it.
+//! This module works on bytes; `table` adds the typed face of it. Keys that are looked up together are in
+//! `together.rs`, and writes that wait to be looked up so in `pending.rs`.
+
+mod pending;
+mod together;
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -12,7 +16,6 @@ use std::sync::Arc;
 use namiki_index::{Lookup, ScanRange};
 use namiki_log::Stream;
 use namiki_platform::{Stamp, WorkerId};
-use smallvec::SmallVec;
 
 use crate::cc::{Busy, Checks, Protocol, Sound, TicToc};
 use crate::commit::{self, Committed, Early, Normal};
@@ -21,8 +24,8 @@ use crate::epoch::{Count, SlotId};
 use crate::error::{Conflict, Error};
 use crate::recent::Recent;
 use crate::record::{RecordRef, VALUE_BYTES_MAX};
-use crate::sets::{Mark, Pending, Sets};
-use crate::space::{FOUND_TOGETHER, Insertion, Placed, Space, Step};
+use crate::sets::{Mark, Sets};
+use crate::space::{Insertion, Placed, Space, Step};
 use crate::spec::LockRelease;
 use crate::ticket::{self, Ticket};
 
@@ -288,95 +291,6 @@ impl Transaction {
         self.value_of(record)
     }
 
-    /// A buffer for the bytes of keys, to be [returned](Self::return_key_buffer).
-    pub(crate) fn take_key_buffer(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.key_bytes)
-    }
-
-    pub(crate) fn return_key_buffer(&mut self, bytes: Vec<u8>) {
-        self.key_bytes = bytes;
-    }
-
-    /// Visits the values of some keys, at most [`FOUND_TOGETHER`], as [`Transaction::get_bytes`] gives
-    /// them. The cache misses of their look-ups overlap, and then those of their records.
-    pub(crate) fn get_together(
-        &mut self,
-        space: &Arc<Space>,
-        keys: &[&[u8]],
-        mut visit: impl FnMut(Option<&[u8]>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        self.find_together(space, keys, |tx, _, key, record| match record {
-            Some(record) => {
-                tx.recent.note(space.info.id, key, record);
-                visit(tx.value_of(record)?)
-            }
-            None => visit(None),
-        })
-    }
-
-    /// Does to some keys, at most [`FOUND_TOGETHER`], what [`Transaction::update_bytes`] does to one;
-    /// returns how many there were. Their cache misses overlap as above.
-    pub(crate) fn update_together(
-        &mut self,
-        space: &Arc<Space>,
-        keys: &[&[u8]],
-        mut change: impl FnMut(usize, &[u8], &mut Vec<u8>) -> Result<(), Error>,
-    ) -> Result<usize, Error> {
-        let mut updated = 0;
-        self.find_together(space, keys, |tx, at, key, record| {
-            if let Some(record) = record {
-                let change = |old: &[u8], new: &mut Vec<u8>| change(at, old, new);
-                updated += usize::from(tx.update_record(space, key, record, change)?);
-            }
-            Ok(())
-        })?;
-        Ok(updated)
-    }
-
-    /// Asks for what a look-up of some keys, at most [`FOUND_TOGETHER`], will look at, and for their
-    /// records. The misses of the look-ups are waited for, together; those of the records are not.
-    pub(crate) fn prefetch_together(&mut self, space: &Space, keys: &[&[u8]]) {
-        // Who uses a key that the table cannot hold will be told then.
-        if space.find_all(keys, &mut self.lookups).is_ok() {
-            prefetch_found(&self.lookups);
-        }
-    }
-
-    /// Visits some keys, at most [`FOUND_TOGETHER`], each with its place among them and its record; or
-    /// with nothing, the gap noted.
-    #[inline]
-    fn find_together(
-        &mut self,
-        space: &Arc<Space>,
-        keys: &[&[u8]],
-        mut visit: impl FnMut(&mut Self, usize, &[u8], Option<RecordRef>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        self.place_pending();
-        let mut lookups = std::mem::take(&mut self.lookups);
-        let mut done = space
-            .find_all(keys, &mut lookups)
-            .map_err(|error| Error::from_index(&error, &space.info.name));
-        if done.is_ok() {
-            prefetch_found(&lookups);
-            done = keys
-                .iter()
-                .zip(&lookups)
-                .enumerate()
-                .try_for_each(|(at, (key, lookup))| {
-                    let record = match Space::found(*lookup) {
-                        Ok(record) => Some(record),
-                        Err(leaf) => {
-                            self.sets.gap(space, leaf);
-                            None
-                        }
-                    };
-                    visit(self, at, key, record)
-                });
-        }
-        self.lookups = lookups;
-        done
-    }
-
     #[inline]
     fn value_of(&mut self, record: RecordRef) -> Result<Option<&[u8]>, Error> {
         if let Some(at) = self.sets.write_of(record) {
@@ -419,80 +333,6 @@ impl Transaction {
                 record
             }
         }
-    }
-
-    /// Looks the records of all writes up that were put off, together: their cache misses overlap.
-    #[inline]
-    pub(crate) fn place_pending(&mut self) {
-        if !self.sets.pending.is_empty() {
-            self.place_all_pending();
-        }
-    }
-
-    #[inline(never)]
-    fn place_all_pending(&mut self) {
-        let mut pending = std::mem::take(&mut self.sets.pending);
-        let placed = match &pending[..] {
-            [write] => self.place_alone(write),
-            _ => pending
-                .chunk_by(|a, b| a.space == b.space)
-                .flat_map(|writes| writes.chunks(FOUND_TOGETHER))
-                .try_for_each(|writes| self.place_together(writes)),
-        };
-        if let Err(error) = placed {
-            unreachable!("`put_bytes` has checked the keys: {error}");
-        }
-        pending.clear();
-        self.sets.pending = pending;
-    }
-
-    fn place_alone(&mut self, write: &Pending) -> Result<(), Error> {
-        let space = self.sets.space_of(write);
-        let record = match space.find(self.sets.key_of(write)) {
-            Ok(Ok(record)) => {
-                // It will be locked after a little more than the processor can look ahead.
-                record.prefetch();
-                record
-            }
-            _ => self.place_absent(write)?,
-        };
-        self.sets.place(write, record);
-        Ok(())
-    }
-
-    /// Places writes to one table.
-    fn place_together(&mut self, writes: &[Pending]) -> Result<(), Error> {
-        let Some(first) = writes.first() else {
-            return Ok(());
-        };
-        let space = self.sets.space_of(first);
-        let keys: SmallVec<[&[u8]; FOUND_TOGETHER]> =
-            writes.iter().map(|write| self.sets.key_of(write)).collect();
-        space
-            .find_all(&keys, &mut self.lookups)
-            .map_err(|error| Error::from_index(&error, &space.info.name))?;
-        drop(keys);
-        // A blind write looks at its record only when it locks it; by then, they have all arrived.
-        prefetch_found(&self.lookups);
-        for (at, write) in writes.iter().enumerate() {
-            let record = match Space::found(self.lookups[at]) {
-                Ok(record) => record,
-                Err(_) => self.place_absent(write)?,
-            };
-            self.sets.place(write, record);
-        }
-        Ok(())
-    }
-
-    /// Makes the record of a write to a key that was not there a moment ago.
-    fn place_absent(&mut self, write: &Pending) -> Result<RecordRef, Error> {
-        let space = self.sets.space_of(write);
-        let placed = space
-            .place_missing(self.sets.key_of(write), TicToc::NEW_LOCKED)
-            .map_err(|error| Error::from_index(&error, &space.info.name))?;
-        Ok(self.placed(placed, |sets, inserted| {
-            sets.own_insert_in(write.space, inserted)
-        }))
     }
 
     /// Takes a value in that is to be written.
@@ -750,14 +590,6 @@ impl Transaction {
     pub(crate) fn worker(&self) -> WorkerId {
         self.worker
     }
-}
-
-/// Asks for the records that were found.
-fn prefetch_found(lookups: &[Lookup]) {
-    lookups
-        .iter()
-        .filter_map(|lookup| Space::found(*lookup).ok())
-        .for_each(RecordRef::prefetch);
 }
 
 impl Drop for Transaction {

@@ -1,0 +1,90 @@
+//! Writes that were put off: blind ones, which need their record at the commit and not before.
+//!
+//! Whatever reads places them first, so that it sees them; so do savepoints, which go by positions in the
+//! write set. Until then they gather, and are looked up together.
+
+use smallvec::SmallVec;
+
+use super::Transaction;
+use super::together::prefetch_found;
+use crate::cc::{Protocol, TicToc};
+use crate::error::Error;
+use crate::record::RecordRef;
+use crate::sets::Pending;
+use crate::space::{FOUND_TOGETHER, Space};
+
+impl Transaction {
+    /// Looks the records of all writes up that were put off, together: their cache misses overlap.
+    #[inline]
+    pub(crate) fn place_pending(&mut self) {
+        if !self.sets.pending.is_empty() {
+            self.place_all_pending();
+        }
+    }
+
+    #[inline(never)]
+    fn place_all_pending(&mut self) {
+        let mut pending = std::mem::take(&mut self.sets.pending);
+        let placed = match &pending[..] {
+            [write] => self.place_alone(write),
+            _ => pending
+                .chunk_by(|a, b| a.space == b.space)
+                .flat_map(|writes| writes.chunks(FOUND_TOGETHER))
+                .try_for_each(|writes| self.place_together(writes)),
+        };
+        if let Err(error) = placed {
+            unreachable!("`put_bytes` has checked the keys: {error}");
+        }
+        pending.clear();
+        self.sets.pending = pending;
+    }
+
+    fn place_alone(&mut self, write: &Pending) -> Result<(), Error> {
+        let space = self.sets.space_of(write);
+        let record = match space.find(self.sets.key_of(write)) {
+            Ok(Ok(record)) => {
+                // It will be locked after a little more than the processor can look ahead.
+                record.prefetch();
+                record
+            }
+            _ => self.place_absent(write)?,
+        };
+        self.sets.place(write, record);
+        Ok(())
+    }
+
+    /// Places writes to one table.
+    fn place_together(&mut self, writes: &[Pending]) -> Result<(), Error> {
+        let Some(first) = writes.first() else {
+            return Ok(());
+        };
+        let space = self.sets.space_of(first);
+        let keys: SmallVec<[&[u8]; FOUND_TOGETHER]> =
+            writes.iter().map(|write| self.sets.key_of(write)).collect();
+        space
+            .find_all(&keys, &mut self.lookups)
+            .map_err(|error| Error::from_index(&error, &space.info.name))?;
+        drop(keys);
+        // A blind write looks at its record only when it locks it; by then, they have all arrived.
+        prefetch_found(&self.lookups);
+        for (at, write) in writes.iter().enumerate() {
+            let record = match Space::found(self.lookups[at]) {
+                Ok(record) => record,
+                Err(_) => self.place_absent(write)?,
+            };
+            self.sets.place(write, record);
+        }
+        Ok(())
+    }
+
+    /// Makes the record of a write to a key that was not there a moment ago.
+    fn place_absent(&mut self, write: &Pending) -> Result<RecordRef, Error> {
+        let space = self.sets.space_of(write);
+        let placed = space
+            .place_missing(self.sets.key_of(write), TicToc::NEW_LOCKED)
+            .map_err(|error| Error::from_index(&error, &space.info.name))?;
+        Ok(self.placed(placed, |sets, inserted| {
+            sets.own_insert_in(write.space, inserted)
+        }))
+    }
+}

@@ -1,0 +1,113 @@
+//! Keys that are looked up together, so that their cache misses overlap.
+//!
+//! A look-up waits for one miss after the other, first those of the index and then that of the record. Of
+//! keys that are known at the same time, the index takes a step for each in turn, and all records are asked
+//! for before the first is looked at.
+
+use std::sync::Arc;
+
+use namiki_index::Lookup;
+
+use super::Transaction;
+use crate::error::Error;
+use crate::record::RecordRef;
+use crate::space::Space;
+
+impl Transaction {
+    /// A buffer for the bytes of keys, to be [returned](Self::return_key_buffer).
+    pub(crate) fn take_key_buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.key_bytes)
+    }
+
+    pub(crate) fn return_key_buffer(&mut self, bytes: Vec<u8>) {
+        self.key_bytes = bytes;
+    }
+
+    /// Visits the values of some keys, at most [`FOUND_TOGETHER`], as [`Transaction::get_bytes`] gives
+    /// them. The cache misses of their look-ups overlap, and then those of their records.
+    pub(crate) fn get_together(
+        &mut self,
+        space: &Arc<Space>,
+        keys: &[&[u8]],
+        mut visit: impl FnMut(Option<&[u8]>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.find_together(space, keys, |tx, _, key, record| match record {
+            Some(record) => {
+                tx.recent.note(space.info.id, key, record);
+                visit(tx.value_of(record)?)
+            }
+            None => visit(None),
+        })
+    }
+
+    /// Does to some keys, at most [`FOUND_TOGETHER`], what [`Transaction::update_bytes`] does to one;
+    /// returns how many there were. Their cache misses overlap as above.
+    pub(crate) fn update_together(
+        &mut self,
+        space: &Arc<Space>,
+        keys: &[&[u8]],
+        mut change: impl FnMut(usize, &[u8], &mut Vec<u8>) -> Result<(), Error>,
+    ) -> Result<usize, Error> {
+        let mut updated = 0;
+        self.find_together(space, keys, |tx, at, key, record| {
+            if let Some(record) = record {
+                let change = |old: &[u8], new: &mut Vec<u8>| change(at, old, new);
+                updated += usize::from(tx.update_record(space, key, record, change)?);
+            }
+            Ok(())
+        })?;
+        Ok(updated)
+    }
+
+    /// Asks for what a look-up of some keys, at most [`FOUND_TOGETHER`], will look at, and for their
+    /// records. The misses of the look-ups are waited for, together; those of the records are not.
+    pub(crate) fn prefetch_together(&mut self, space: &Space, keys: &[&[u8]]) {
+        // Who uses a key that the table cannot hold will be told then.
+        if space.find_all(keys, &mut self.lookups).is_ok() {
+            prefetch_found(&self.lookups);
+        }
+    }
+
+    /// Visits some keys, at most [`FOUND_TOGETHER`], each with its place among them and its record; or
+    /// with nothing, the gap noted.
+    #[inline]
+    fn find_together(
+        &mut self,
+        space: &Arc<Space>,
+        keys: &[&[u8]],
+        mut visit: impl FnMut(&mut Self, usize, &[u8], Option<RecordRef>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.place_pending();
+        let mut lookups = std::mem::take(&mut self.lookups);
+        let mut done = space
+            .find_all(keys, &mut lookups)
+            .map_err(|error| Error::from_index(&error, &space.info.name));
+        if done.is_ok() {
+            prefetch_found(&lookups);
+            done = keys
+                .iter()
+                .zip(&lookups)
+                .enumerate()
+                .try_for_each(|(at, (key, lookup))| {
+                    let record = match Space::found(*lookup) {
+                        Ok(record) => Some(record),
+                        Err(leaf) => {
+                            self.sets.gap(space, leaf);
+                            None
+                        }
+                    };
+                    visit(self, at, key, record)
+                });
+        }
+        self.lookups = lookups;
+        done
+    }
+}
+
+/// Asks for the records that were found.
+pub(super) fn prefetch_found(lookups: &[Lookup]) {
+    lookups
+        .iter()
+        .filter_map(|lookup| Space::found(*lookup).ok())
+        .for_each(RecordRef::prefetch);
+}
