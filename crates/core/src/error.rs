@@ -7,7 +7,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use namiki_index::IndexError;
+use namiki_index::{IndexError, IndexKind};
 use namiki_log::{LogError, ReadError};
 
 /// Why a transaction did not commit, or is not known to have committed.
@@ -75,6 +75,21 @@ pub enum Error {
         expected: String,
         /// The length of the value.
         len_bytes: usize,
+    },
+    /// A table's index has no room for a key that the table never had: it numbers its pages, and has used all
+    /// 2^28 numbers. Keys that the table has can be read and written as before. Deleted ones keep their place
+    /// until the database is opened again; a hash index has room for any number of keys, see
+    /// [`Builder::table_index`](crate::Builder::table_index).
+    ///
+    /// After an insert, or after a put that follows a savepoint, the transaction can go on. Any other
+    /// [`put`](crate::Transaction::put) takes the key unseen: what the transaction does next fails, in the end
+    /// its commit, and nothing is changed.
+    #[error(
+        "table {table:?} has no room for another key: its index has used all of its page numbers"
+    )]
+    TableFull {
+        /// The table's name.
+        table: String,
     },
     /// All that the transaction wrote does not fit into a log buffer. Nothing was changed; make it
     /// smaller, or open the database with a larger `buffer_bytes`.
@@ -216,6 +231,9 @@ impl Error {
             IndexError::Unordered => Self::Unordered {
                 table: table.to_owned(),
             },
+            IndexError::OutOfPages => Self::TableFull {
+                table: table.to_owned(),
+            },
             ref other => unreachable!("records' addresses fit every index: {other}"),
         }
     }
@@ -285,6 +303,18 @@ pub enum OpenError {
         stamp: namiki_platform::Stamp,
         /// What is wrong with it.
         why: String,
+    },
+    /// A table has more keys than its index has room for. Open the database with another index for it: a
+    /// hash index has room for any number, see [`Builder::table_index`](crate::Builder::table_index).
+    #[error(
+        "table {table:?} has more keys than its index, {index}, has room for; open the database with another \
+         index for it, such as hash"
+    )]
+    TableFull {
+        /// The table's name.
+        table: String,
+        /// The index.
+        index: IndexKind,
     },
     /// The new log could not be started.
     #[error("cannot start a log in {dir}")]

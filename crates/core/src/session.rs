@@ -114,9 +114,11 @@ impl Session {
         // no access could begin before the one before had ended all its cache misses. Inside a pin
         // of the whole body, they cost nothing.
         let pinned = crossbeam_epoch::pin();
-        let result = body(&mut self.transaction);
-        if result.is_ok() {
-            self.transaction.place_pending();
+        let mut result = body(&mut self.transaction);
+        if result.is_ok()
+            && let Err(error) = self.transaction.settle()
+        {
+            result = Err(error);
         }
         // What follows may wait for the disk, and nothing is reclaimed while anybody is pinned.
         drop(pinned);

@@ -167,19 +167,22 @@ impl Space {
     /// The same for a key that was not there a moment ago.
     pub(crate) fn place_missing(&self, key: &[u8], locked: u64) -> Result<Placed, IndexError> {
         let fresh = self.arena.record(self.info.inline_bytes, locked);
-        match self.index.add(key, fresh.address())? {
-            Added::Exists(payload) => {
-                // Somebody was faster.
-                // SAFETY: it is absent as it was made, and the index has not taken its address.
-                unsafe { self.arena.take_back(fresh) };
-                Ok(Placed::Found(Self::record(payload)))
+        let found = match self.index.add(key, fresh.address()) {
+            Ok(Added::New { leaf, scanned, rts }) => {
+                return Ok(Placed::New {
+                    record: fresh,
+                    inserted: Insertion { leaf, scanned },
+                    rts,
+                });
             }
-            Added::New { leaf, scanned, rts } => Ok(Placed::New {
-                record: fresh,
-                inserted: Insertion { leaf, scanned },
-                rts,
-            }),
-        }
+            // Somebody was faster.
+            Ok(Added::Exists(payload)) => Ok(Placed::Found(Self::record(payload))),
+            Err(error) => Err(error),
+        };
+        // SAFETY: it is absent as it was made, and the index has neither taken its address nor shown it to
+        // anybody (`Index::add`).
+        unsafe { self.arena.take_back(fresh) };
+        found
     }
 
     /// A record that is not in the index: absent, and older than any version. Replay.
@@ -242,6 +245,16 @@ impl Space {
         self.index.raise_and_check(seen, rts)
     }
 
+    /// Which index the table has.
+    pub(crate) fn index_kind(&self) -> IndexKind {
+        self.index.kind()
+    }
+
+    /// See [`Table::use_up`](crate::Table::use_up).
+    pub(crate) fn use_up(&self) {
+        self.index.use_up();
+    }
+
     /// The bytes of the index and of the records, boxed payloads left out.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.index.memory_bytes() + self.arena.bytes()
@@ -251,5 +264,45 @@ impl Space {
 impl fmt::Debug for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Space({}, {:?})", self.info.id.0, self.info.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::TicToc;
+
+    #[test]
+    fn a_key_that_finds_no_room_leaves_no_record_behind() {
+        for index in ["art", "blink", "masstree", "bztree-append", "art+hash"] {
+            let info = TableInfo {
+                id: TableId(0),
+                name: String::new(),
+                key_type: String::new(),
+                value_type: String::new(),
+                fixed_keys: true,
+                inline_bytes: 8,
+            };
+            let space = Space::new(info, index.parse().unwrap(), Owner::new());
+            space.use_up();
+            let place = |key: u64| space.place(&key.to_be_bytes(), TicToc::NEW_LOCKED);
+            let refused = (0..100_000).find(|key| place(*key).is_err()).unwrap();
+            let take_next = || {
+                let next = space.arena.record(8, 0);
+                // SAFETY: nobody else has known it.
+                unsafe { space.arena.take_back(next) };
+                next
+            };
+            let next = take_next();
+            for _ in 0..3 {
+                let Err(error) = place(refused) else {
+                    panic!("{index} has room after all");
+                };
+                assert_eq!(error, IndexError::OutOfPages, "{index}");
+                assert_eq!(take_next(), next, "{index}");
+            }
+            let found = space.find(&refused.to_be_bytes()).unwrap();
+            assert!(found.is_err(), "{index}");
+        }
     }
 }

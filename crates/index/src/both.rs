@@ -114,14 +114,12 @@ impl Both {
         let InsertOutcome::Inserted(tree) = self.tree.insert(key, payload)? else {
             unreachable!("both parts hold the same keys")
         };
+        // Scans may have shown the payload by now, so nothing may fail any more. Nothing does: the tree has
+        // taken the key, and the table has room for any number of keys.
         let point = match self.point.insert(key, payload) {
             Ok(InsertOutcome::Inserted(point)) => point,
             Ok(InsertOutcome::Exists(_)) => unreachable!("both parts hold the same keys"),
-            Err(error) => {
-                // The table is full: the key is in neither.
-                self.tree.delete(key)?;
-                return Err(error);
-            }
+            Err(error) => unreachable!("the table takes every key that the tree takes: {error}"),
         };
         Ok(BothInserted {
             point,

@@ -177,7 +177,7 @@ impl Index {
     /// Adds a key that is absent, and then reads the rts of what has changed.
     ///
     /// # Errors
-    /// As [`PointIndex::insert`].
+    /// As [`PointIndex::insert`]. Nobody has been shown the payload then.
     pub fn add(&self, key: &[u8], payload: u64) -> Result<Added, IndexError> {
         let (leaf, scanned) = match self {
             Self::OrderedAndHash(both) => match both.add(key, payload)? {
@@ -192,6 +192,17 @@ impl Index {
         let of_scanned = scanned.map_or(0, |scanned| self.leaf_rts(scanned.after.leaf));
         let rts = self.leaf_rts(leaf.after.leaf).max(of_scanned);
         Ok(Added::New { leaf, scanned, rts })
+    }
+
+    /// Leaves its tree no page number that was never used, so that it soon has to refuse new keys with
+    /// [`IndexError::OutOfPages`]: for tests, which cannot wait for 2²⁸ pages. A hash table has no such end.
+    #[doc(hidden)]
+    pub fn use_up(&self) {
+        match self {
+            Self::Ordered(tree) => tree.use_up(),
+            Self::Hash(_) => {}
+            Self::OrderedAndHash(both) => both.tree().use_up(),
+        }
     }
 
     /// Visits the keys of a range: see [`OrderedIndex::scan`].

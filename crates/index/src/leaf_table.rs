@@ -110,8 +110,6 @@ impl LeafTable {
     }
 
     /// Leaves no number that was never used.
-    #[cfg(test)]
-    #[cfg(not(loom))]
     pub(crate) fn use_up(&self) {
         self.numbers.use_up();
     }

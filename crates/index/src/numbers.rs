@@ -30,8 +30,6 @@ impl Numbers {
     }
 
     /// Takes all numbers that were never used.
-    #[cfg(test)]
-    #[cfg(not(loom))]
     pub(crate) fn use_up(&self) {
         self.fresh.store(Self::COUNT, Ordering::Relaxed);
     }

@@ -222,6 +222,13 @@ impl FromStr for KeyKind {
 
 forward_point_index!(Tree, each_tree);
 
+impl Tree {
+    /// Leaves the tree no page number that was never used, so that it soon has to refuse new keys.
+    pub(crate) fn use_up(&self) {
+        each_tree!(self, tree => tree.use_up());
+    }
+}
+
 impl OrderedIndex for Tree {
     fn scan(
         &self,

@@ -333,8 +333,12 @@ impl<'a, K: Kept> Map<'a, K> {
         });
         let filled = space.fill(keys);
         watched?;
-        filled.map_err(|error| {
-            OpenError::Settings(format!("{space:?} cannot hold its keys: {error}"))
+        filled.map_err(|error| match error {
+            IndexError::OutOfPages => OpenError::TableFull {
+                table: space.info.name.clone(),
+                index: space.index_kind(),
+            },
+            other => unreachable!("the keys were checked when they came, and are sorted: {other}"),
         })
     }
 
@@ -409,7 +413,7 @@ mod tests {
     fn space(fixed_keys: bool, index: IndexKind) -> Space {
         let info = TableInfo {
             id: TableId(0),
-            name: String::new(),
+            name: "accounts".to_owned(),
             key_type: String::new(),
             value_type: String::new(),
             fixed_keys,
@@ -520,6 +524,40 @@ mod tests {
                 stamp: Stamp(1),
             };
             Latest::new(&space).load::<TicToc>(&[version]).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_table_whose_index_has_no_room_for_its_keys_is_named() {
+        let keys: Vec<_> = (0..100_000_u64).map(u64::to_be_bytes).collect();
+        for index in [
+            "art",
+            "bwtree",
+            "openbw",
+            "blink",
+            "masstree",
+            "bztree-inplace",
+            "art+hash",
+        ] {
+            let space = space(true, index.parse().unwrap());
+            space.use_up();
+            let latest = Latest::new(&space);
+            for key in &keys {
+                let version = Loaded {
+                    key,
+                    value: Some(&[]),
+                    stamp: Stamp(1),
+                };
+                latest.load::<TicToc>(&[version]).unwrap();
+            }
+            let built = latest.build(2, || Ok(()));
+            let Err(OpenError::TableFull { table, index: full }) = built else {
+                panic!("{index}: {built:?}");
+            };
+            assert_eq!(
+                (table.as_str(), full.to_string().as_str()),
+                ("accounts", index)
+            );
         }
     }
 

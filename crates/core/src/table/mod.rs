@@ -62,6 +62,13 @@ impl<K: ?Sized, V: ?Sized> Table<K, V> {
         self.space.info.id
     }
 
+    /// Leaves the table's tree no page number that was never used, so that it soon has no room for new keys:
+    /// for tests of [`Error::TableFull`], which cannot write so many.
+    #[doc(hidden)]
+    pub fn use_up(&self) {
+        self.space.use_up();
+    }
+
     /// The bytes of its index and records in memory; values that do not fit into their record's
     /// own room are left out.
     #[must_use]
@@ -211,7 +218,8 @@ impl Transaction {
     /// put the same key do not conflict.
     ///
     /// # Errors
-    /// Those that name a bad key or value.
+    /// Those that name a bad key or value. [`Error::TableFull`], most often from what the transaction does
+    /// next, as the key is not looked up before.
     pub fn put<K: Key + ?Sized, V: Value + ?Sized>(
         &mut self,
         table: &Table<K, V>,
@@ -225,8 +233,8 @@ impl Transaction {
     /// Writes a value for a key that is not there.
     ///
     /// # Errors
-    /// [`Error::Duplicate`] if it is there; the transaction can go on. Otherwise as
-    /// [`Transaction::get`] and [`Transaction::put`].
+    /// [`Error::Duplicate`] if it is there, [`Error::TableFull`] if there is no room for it; the transaction
+    /// can go on. Otherwise as [`Transaction::get`] and [`Transaction::put`].
     pub fn insert<K: Key + ?Sized, V: Value + ?Sized>(
         &mut self,
         table: &Table<K, V>,

@@ -52,9 +52,9 @@ pub struct Transaction {
     /// The bytes of keys that are looked up together.
     key_bytes: Vec<u8>,
     recent: Recent,
-    /// A read or write met a conflict: the transaction must not commit, whatever its code makes of
-    /// the error.
-    doomed: Option<Conflict>,
+    /// A call failed with this and left a gap in what the transaction has read or is to write: it must not
+    /// commit, whatever its code makes of the error.
+    doomed: Option<Error>,
     /// Deadlock rule 2, see `wait_for_lock`; only tests turn it off.
     flush_on_read_wait: bool,
 }
@@ -121,7 +121,8 @@ impl Transaction {
 
     /// Notes a place to return to with [`Transaction::rollback_to`].
     pub fn savepoint(&mut self) -> Savepoint {
-        self.place_pending();
+        // If a write could not be placed, whatever comes next tells so.
+        let _ = self.place_pending();
         Savepoint(self.sets.mark())
     }
 
@@ -160,13 +161,21 @@ impl Transaction {
     /// Ends the transaction without a trace. Dropping it does the same.
     pub fn rollback(self) {}
 
+    /// Makes all that is to be written known by its records, unless the transaction must not commit.
+    ///
+    /// # Errors
+    /// What it failed with before; [`Error::TableFull`].
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        match &self.doomed {
+            None => self.place_pending(),
+            Some(error) => Err(error.clone()),
+        }
+    }
+
     /// Commits what is in the sets. Tests plant bugs here, through `C`.
     pub(crate) fn finish<C: Checks>(&mut self) -> Result<Ticket, Error> {
         self.engine.check_open()?;
-        if let Some(conflict) = self.doomed {
-            return Err(Error::Conflict(conflict));
-        }
-        self.place_pending();
+        self.settle()?;
         let engine = &*self.engine;
         let stream = engine.log.as_ref().map(|log| log.stream(self.worker));
         let committed = match engine.spec.release {
@@ -209,8 +218,9 @@ impl Transaction {
             }
         }
         self.engine.epochs.count(self.slot, Count::Conflicts);
-        self.doomed = Some(Conflict::ReadLocked);
-        Err(Error::Conflict(Conflict::ReadLocked))
+        let conflict = Error::Conflict(Conflict::ReadLocked);
+        self.doomed = Some(conflict.clone());
+        Err(conflict)
     }
 
     /// Whether the transaction's own failure may be told: what it has read, and decided by, must
@@ -219,8 +229,8 @@ impl Transaction {
     /// # Errors
     /// [`Error::Conflict`] if not; those of waiting for what was read.
     pub(crate) fn confirm_reads(&self) -> Result<(), Error> {
-        if let Some(conflict) = self.doomed {
-            return Err(Error::Conflict(conflict));
+        if let Some(conflict @ Error::Conflict(_)) = &self.doomed {
+            return Err(conflict.clone());
         }
         let engine = &*self.engine;
         let confirmed = match engine.spec.release {
@@ -263,7 +273,7 @@ impl Transaction {
 
     /// The key's record; or nothing, with the gap noted.
     fn find(&mut self, space: &Arc<Space>, key: &[u8]) -> Result<Option<RecordRef>, Error> {
-        self.place_pending();
+        self.place_pending()?;
         match space
             .find(key)
             .map_err(|error| Error::from_index(&error, &space.info.name))?
@@ -372,6 +382,18 @@ impl Transaction {
         }
     }
 
+    /// The record of a key whose value has just been staged; if it has none and gets none, the value is
+    /// given back.
+    fn place_staged(
+        &mut self,
+        space: &Arc<Space>,
+        key: &[u8],
+        value: &Range<u32>,
+    ) -> Result<RecordRef, Error> {
+        self.place(space, key)
+            .inspect_err(|_| self.sets.unstage(value))
+    }
+
     /// Writes a value, whether the key is there or not, without reading it. Where the key's record
     /// has not just been read, it is looked up later, together with those of other writes.
     pub(crate) fn put_bytes(
@@ -386,7 +408,7 @@ impl Transaction {
         let value = self.stage(space, key, encode)?;
         // A savepoint goes by positions in the write set, so that a write has to have one.
         let record = match self.recent.find(space.info.id, key) {
-            None if self.sets.has_marks() => Some(self.place(space, key)?),
+            None if self.sets.has_marks() => Some(self.place_staged(space, key, &value)?),
             recent => recent,
         };
         match record {
@@ -403,9 +425,9 @@ impl Transaction {
         key: &[u8],
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<bool, Error> {
-        self.place_pending();
+        self.place_pending()?;
         let value = self.stage(space, key, encode)?;
-        let record = self.place(space, key)?;
+        let record = self.place_staged(space, key, &value)?;
         if self.value_of(record)?.is_some() {
             self.sets.unstage(&value);
             return Ok(false);
@@ -487,7 +509,7 @@ impl Transaction {
         range: ScanRange<'_>,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
-        self.place_pending();
+        self.place_pending()?;
         let mut outcome = Ok(());
         let scanned = space.scan(range, |step| {
             let step = match step {
@@ -539,7 +561,7 @@ impl Transaction {
         range: ScanRange<'_>,
         mut visit: impl FnMut(&[u8], Version),
     ) -> Result<(), Error> {
-        self.place_pending();
+        self.place_pending()?;
         let mut outcome = Ok(());
         let scanned = space.scan(range, |step| {
             match step {

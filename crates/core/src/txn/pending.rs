@@ -2,6 +2,10 @@
 //!
 //! Whatever reads places them first, so that it sees them; so do savepoints, which go by positions in the
 //! write set. Until then they gather, and are looked up together.
+//!
+//! One that cannot be placed, because its table has no room for the key, was promised to the transaction's
+//! code already. So it stays here, with all that were to be placed with it: whatever looks for it fails, and
+//! the transaction cannot commit.
 
 use smallvec::SmallVec;
 
@@ -15,15 +19,19 @@ use crate::space::{FOUND_TOGETHER, Space};
 
 impl Transaction {
     /// Looks the records of all writes up that were put off, together: their cache misses overlap.
+    ///
+    /// # Errors
+    /// [`Error::TableFull`]; the transaction cannot commit any more.
     #[inline]
-    pub(crate) fn place_pending(&mut self) {
-        if !self.sets.pending.is_empty() {
-            self.place_all_pending();
+    pub(crate) fn place_pending(&mut self) -> Result<(), Error> {
+        match self.sets.pending.is_empty() {
+            true => Ok(()),
+            false => self.place_all_pending(),
         }
     }
 
     #[inline(never)]
-    fn place_all_pending(&mut self) {
+    fn place_all_pending(&mut self) -> Result<(), Error> {
         let mut pending = std::mem::take(&mut self.sets.pending);
         let placed = match &pending[..] {
             [write] => self.place_alone(write),
@@ -32,11 +40,13 @@ impl Transaction {
                 .flat_map(|writes| writes.chunks(FOUND_TOGETHER))
                 .try_for_each(|writes| self.place_together(writes)),
         };
-        if let Err(error) = placed {
-            unreachable!("`put_bytes` has checked the keys: {error}");
+        match &placed {
+            Ok(()) => pending.clear(),
+            // A conflict that came before is what the transaction fails with.
+            Err(error) => _ = self.doomed.get_or_insert_with(|| error.clone()),
         }
-        pending.clear();
         self.sets.pending = pending;
+        placed
     }
 
     fn place_alone(&mut self, write: &Pending) -> Result<(), Error> {

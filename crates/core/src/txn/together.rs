@@ -77,7 +77,7 @@ impl Transaction {
         keys: &[&[u8]],
         mut visit: impl FnMut(&mut Self, usize, &[u8], Option<RecordRef>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.place_pending();
+        self.place_pending()?;
         let mut lookups = std::mem::take(&mut self.lookups);
         let mut done = space
             .find_all(keys, &mut lookups)

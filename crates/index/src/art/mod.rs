@@ -196,6 +196,11 @@ impl<K: ArtKey> ArtTree<K> {
             counters: Counters::default(),
         }
     }
+
+    /// See [`Tree::use_up`](crate::Tree::use_up).
+    pub(crate) fn use_up(&self) {
+        self.table.use_up();
+    }
 }
 
 impl<K: ArtKey> PointIndex for ArtTree<K> {

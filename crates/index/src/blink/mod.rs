@@ -179,6 +179,11 @@ impl<K: Key> BlinkTree<K> {
             Err(version) => Lookup::Missing(version),
         }
     }
+
+    /// See [`Tree::use_up`](crate::Tree::use_up).
+    pub(crate) fn use_up(&self) {
+        self.table.use_up();
+    }
 }
 
 impl<K: Key> PointIndex for BlinkTree<K> {

@@ -287,8 +287,6 @@ impl<K: Key, V: Variant> Mapping<K, V> {
     }
 
     /// Leaves no page id that was never used.
-    #[cfg(test)]
-    #[cfg(not(loom))]
     pub(super) fn use_up(&self) {
         self.ids.use_up();
     }

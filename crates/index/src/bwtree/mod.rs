@@ -214,6 +214,11 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             counters: Counters::default(),
         }
     }
+
+    /// See [`Tree::use_up`](crate::Tree::use_up).
+    pub(crate) fn use_up(&self) {
+        self.mapping.use_up();
+    }
 }
 
 impl<K: Key, V: Variant> PointIndex for BwTree<K, V> {

@@ -93,8 +93,6 @@ impl Leaves {
     }
 
     /// Leaves no number that was never used.
-    #[cfg(test)]
-    #[cfg(not(loom))]
     pub(super) fn use_up(&self) {
         self.numbers.use_up();
     }

@@ -221,6 +221,11 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             variant: PhantomData,
         }
     }
+
+    /// See [`Tree::use_up`](crate::Tree::use_up).
+    pub(crate) fn use_up(&self) {
+        self.leaves.use_up();
+    }
 }
 
 impl<K: Key, V: Variant> PointIndex for BzTree<K, V> {

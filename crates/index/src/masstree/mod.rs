@@ -173,6 +173,11 @@ impl<K: Slicing> Masstree<K> {
     fn is_top(&self, layer: &Layer) -> bool {
         std::ptr::eq(layer, &raw const self.first)
     }
+
+    /// See [`Tree::use_up`](crate::Tree::use_up).
+    pub(crate) fn use_up(&self) {
+        self.table.use_up();
+    }
 }
 
 impl<K: Slicing> PointIndex for Masstree<K> {
