@@ -5,11 +5,12 @@
     reason = "a test fails by panicking, and prints its specs"
 )]
 
+use std::fmt::Debug;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki::{Database, Error, Spec, Table};
+use namiki::{Conflict, Database, Error, Spec, Table};
 use namiki_platform::disk::{Disk, SimDisk};
 
 /// Every protocol; what a program sees is the same under all of them.
@@ -29,6 +30,13 @@ fn each_spec(check: impl Fn(&Database, Table<u64, i64>)) {
         let table = db.table("numbers").unwrap();
         check(&db, table);
     }
+}
+
+fn assert_conflict<T: Debug>(ended: Result<T, Error>, expected: Conflict) {
+    assert!(
+        matches!(ended, Err(Error::Conflict(conflict)) if conflict == expected),
+        "{ended:?} and not {expected:?}"
+    );
 }
 
 #[test]
@@ -62,10 +70,14 @@ fn many_keys_are_read_as_one_after_the_other_would_be() {
     });
 }
 
+/// A key that is there and one that is not, with what a transaction fails with that has read both when
+/// another one writes them.
+const CHANGED: [(u64, Conflict); 2] = [(2, Conflict::ReadChanged), (3, Conflict::Phantom)];
+
 /// Each of two transactions reads what the other writes, a value or a gap, so one of them must fail.
 #[test]
 fn keys_read_together_are_protected_whether_they_are_there_or_not() {
-    for changed in [2, 3] {
+    for (changed, conflict) in CHANGED {
         each_spec(|db, table| {
             db.transact(|tx| {
                 (0..40)
@@ -81,10 +93,11 @@ fn keys_read_together_are_protected_whether_they_are_there_or_not() {
                     other.put(&table, &changed, &2)
                 });
                 assert!(other.is_ok());
+                // Else its group holds its locks, and those are in the way.
+                inner.flush().unwrap();
                 tx.put(&table, &100, &2)
             });
-            let error = ended.map(drop).unwrap_err();
-            assert!(matches!(error, Error::Conflict(_)), "{changed}: {error}");
+            assert_conflict(ended, conflict);
         });
     }
 }
@@ -134,7 +147,7 @@ fn many_keys_are_updated_as_one_after_the_other_would_be() {
 /// Each of two transactions updates or misses what the other changes, so one of them must fail.
 #[test]
 fn keys_updated_together_are_protected_whether_they_are_there_or_not() {
-    for changed in [2, 3] {
+    for (changed, conflict) in CHANGED {
         each_spec(|db, table| {
             let evens = (0..40).step_by(2);
             db.transact(|tx| evens.clone().try_for_each(|key| tx.put(&table, &key, &1)))
@@ -147,10 +160,11 @@ fn keys_updated_together_are_protected_whether_they_are_there_or_not() {
                     other.put(&table, &changed, &2)
                 });
                 assert!(other.is_ok());
+                // Else its group holds its locks, and those are in the way.
+                inner.flush().unwrap();
                 tx.put(&table, &100, &2)
             });
-            let error = ended.map(drop).unwrap_err();
-            assert!(matches!(error, Error::Conflict(_)), "{changed}: {error}");
+            assert_conflict(ended, conflict);
         });
     }
 }
@@ -174,7 +188,91 @@ fn an_update_that_is_taken_back_has_been_a_read() {
             inner.flush().unwrap();
             tx.put(&table, &2, &5)
         });
-        assert!(matches!(ended, Err(Error::Conflict(_))), "{ended:?}");
+        assert_conflict(ended, Conflict::ReadChanged);
+    });
+}
+
+/// Places in the first sixteen keys, which are looked up together, and in those that follow.
+#[test]
+fn keys_before_one_that_no_table_can_hold_are_read_and_updated() {
+    each_spec(|db, _| {
+        let names: Table<str, i64> = db.table("names").unwrap();
+        let key = |at: usize| format!("{at:03}");
+        let too_long = "x".repeat(1 << 20);
+        // Every third is missing.
+        let there = |at: usize| at % 3 != 2;
+        db.transact(|tx| {
+            let mut present = (0..40).filter(|at| there(*at));
+            present.try_for_each(|at| tx.put(&names, &key(at), &(at as i64)))
+        })
+        .unwrap();
+        for bad in [0, 1, 15, 16, 17, 31, 32, 39] {
+            let mut keys: Vec<String> = (0..40).map(key).collect();
+            keys[bad].clone_from(&too_long);
+            // A second one changes nothing.
+            keys[39].clone_from(&too_long);
+            let mut found = vec![Some(5)];
+            let updated = db
+                .transact(|tx| {
+                    let keys = || keys.iter().map(String::as_str);
+                    let read = tx.get_many(&names, keys(), &mut found);
+                    assert!(is_too_long(&read), "{bad}: {read:?}");
+                    let mut changed = Vec::new();
+                    let updated = tx.update_many(&names, keys(), |at, old| {
+                        changed.push(at);
+                        old + 100
+                    });
+                    assert!(is_too_long(&updated), "{bad}: {updated:?}");
+                    let rows = tx.scan(&names, ..)?;
+                    let new = rows.into_iter().filter(|(_, value)| *value >= 100);
+                    assert!(
+                        new.map(|(key, _)| key)
+                            .eq(changed.iter().map(|at| key(*at)))
+                    );
+                    // So that the next round finds what this one has.
+                    tx.update_many(&names, changed.iter().map(|at| key(*at)), |_, old| {
+                        old - 100
+                    })?;
+                    Ok(changed)
+                })
+                .unwrap();
+            let expected: Vec<usize> = (0..bad).filter(|at| there(*at)).collect();
+            assert_eq!(updated, expected, "{bad}");
+            let expected = (0..bad).map(|at| there(at).then_some(at as i64));
+            assert!(found.iter().copied().eq(expected), "{bad}: {found:?}");
+        }
+    });
+}
+
+fn is_too_long<T>(ended: &Result<T, Error>) -> bool {
+    matches!(ended, Err(Error::KeyTooLong { table, .. }) if table == "names")
+}
+
+/// Who misses a key before the bad one has read its gap, as if it had asked for that key alone.
+#[test]
+fn keys_before_one_that_no_table_can_hold_are_protected() {
+    each_spec(|db, numbers| {
+        let names: Table<str, i64> = db.table("names").unwrap();
+        db.transact(|tx| tx.put(&names, "there", &1)).unwrap();
+        let too_long = "x".repeat(1 << 20);
+        for (changed, conflict) in [
+            ("there", Conflict::ReadChanged),
+            ("missing", Conflict::Phantom),
+        ] {
+            let [mut outer, mut inner] = [(); 2].map(|()| db.session().unwrap());
+            let ended = outer.try_transact_async(|tx| {
+                let read = tx.get_many(&names, ["there", "missing", &too_long], &mut Vec::new());
+                assert!(is_too_long(&read), "{read:?}");
+                let other = inner.try_transact_async(|other| {
+                    other.get(&numbers, &1)?;
+                    other.put(&names, changed, &2)
+                });
+                assert!(other.is_ok());
+                inner.flush().unwrap();
+                tx.put(&numbers, &1, &2)
+            });
+            assert_conflict(ended, conflict);
+        }
     });
 }
 

@@ -158,7 +158,7 @@ impl Transaction {
     /// at the same time.
     ///
     /// # Errors
-    /// As [`Transaction::get`]; `out` then has some of the values before the one that failed.
+    /// As [`Transaction::get`]; `out` then has the values of all keys before the one that failed.
     pub fn get_many<K: Key + ?Sized, V: Value + ?Sized, B: Borrow<K>>(
         &mut self,
         table: &Table<K, V>,
@@ -274,12 +274,12 @@ impl Transaction {
     }
 
     /// Replaces the values of many keys by what `change` makes of them, given each one's place in `keys`;
-    /// returns how many there were. If none fails, the same as an [`update`](Transaction::update) of each in turn, and
-    /// faster: what one look-up waits for, the others wait for at the same time.
+    /// returns how many there were. The same as an [`update`](Transaction::update) of each in turn, and faster:
+    /// what one look-up waits for, the others wait for at the same time.
     ///
     /// # Errors
-    /// As [`Transaction::update`]; of the keys before the one that failed, some are then updated and some are not.
-    /// Who wants to go on rolls back to a [savepoint](Transaction::savepoint) made before.
+    /// As [`Transaction::update`]; the keys before the one that failed are updated then, and those after it are
+    /// not. Who wants neither rolls back to a [savepoint](Transaction::savepoint) made before.
     pub fn update_many<K: Key + ?Sized, V: Value + ?Sized, B: Borrow<K>>(
         &mut self,
         table: &Table<K, V>,

@@ -2,7 +2,8 @@
 //!
 //! A look-up waits for one miss after the other, first those of the index and then that of the record. Of
 //! keys that are known at the same time, the index takes a step for each in turn, and all records are asked
-//! for before the first is looked at.
+//! for before the first is looked at. Each of these calls is for at most
+//! [`FOUND_TOGETHER`](crate::space::FOUND_TOGETHER) keys.
 
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ impl Transaction {
         self.key_bytes = bytes;
     }
 
-    /// Visits the values of some keys, at most [`FOUND_TOGETHER`], as [`Transaction::get_bytes`] gives
-    /// them. The cache misses of their look-ups overlap, and then those of their records.
+    /// Visits the values of some keys, as [`Transaction::get_bytes`] gives them. The cache misses of their
+    /// look-ups overlap, and then those of their records.
     pub(crate) fn get_together(
         &mut self,
         space: &Arc<Space>,
@@ -40,8 +41,8 @@ impl Transaction {
         })
     }
 
-    /// Does to some keys, at most [`FOUND_TOGETHER`], what [`Transaction::update_bytes`] does to one;
-    /// returns how many there were. Their cache misses overlap as above.
+    /// Does to some keys what [`Transaction::update_bytes`] does to one; returns how many there were. Their
+    /// cache misses overlap as above.
     pub(crate) fn update_together(
         &mut self,
         space: &Arc<Space>,
@@ -59,8 +60,8 @@ impl Transaction {
         Ok(updated)
     }
 
-    /// Asks for what a look-up of some keys, at most [`FOUND_TOGETHER`], will look at, and for their
-    /// records. The misses of the look-ups are waited for, together; those of the records are not.
+    /// Asks for what a look-up of some keys will look at, and for their records. The misses of the look-ups
+    /// are waited for, together; those of the records are not.
     pub(crate) fn prefetch_together(&mut self, space: &Space, keys: &[&[u8]]) {
         // Who uses a key that the table cannot hold will be told then.
         if space.find_all(keys, &mut self.lookups).is_ok() {
@@ -68,8 +69,8 @@ impl Transaction {
         }
     }
 
-    /// Visits some keys, at most [`FOUND_TOGETHER`], each with its place among them and its record; or
-    /// with nothing, the gap noted.
+    /// Visits some keys, each with its place among them and its record; or with nothing, the gap noted. The
+    /// error of a key that the table cannot hold comes when those before it were visited.
     #[inline]
     fn find_together(
         &mut self,
@@ -79,28 +80,45 @@ impl Transaction {
     ) -> Result<(), Error> {
         self.place_pending()?;
         let mut lookups = std::mem::take(&mut self.lookups);
-        let mut done = space
-            .find_all(keys, &mut lookups)
-            .map_err(|error| Error::from_index(&error, &space.info.name));
-        if done.is_ok() {
-            prefetch_found(&lookups);
-            done = keys
-                .iter()
-                .zip(&lookups)
-                .enumerate()
-                .try_for_each(|(at, (key, lookup))| {
-                    let record = match Space::found(*lookup) {
-                        Ok(record) => Some(record),
-                        Err(leaf) => {
-                            self.sets.gap(space, leaf);
-                            None
-                        }
-                    };
-                    visit(self, at, key, record)
-                });
-        }
+        let (keys, refused) = match space.find_all(keys, &mut lookups) {
+            Ok(()) => (keys, None),
+            Err(error) => (find_before_bad(space, keys, &mut lookups), Some(error)),
+        };
+        prefetch_found(&lookups);
+        let visited = keys
+            .iter()
+            .zip(&lookups)
+            .enumerate()
+            .try_for_each(|(at, (key, lookup))| {
+                let record = match Space::found(*lookup) {
+                    Ok(record) => Some(record),
+                    Err(leaf) => {
+                        self.sets.gap(space, leaf);
+                        None
+                    }
+                };
+                visit(self, at, key, record)
+            });
         self.lookups = lookups;
-        done
+        match refused {
+            None => visited,
+            Some(error) => visited.and_then(|()| Err(Error::from_index(&error, &space.info.name))),
+        }
+    }
+}
+
+/// Looks up the keys before the first that the table cannot hold, and returns them.
+#[cold]
+fn find_before_bad<'k, 'b>(
+    space: &Space,
+    keys: &'k [&'b [u8]],
+    lookups: &mut Vec<Lookup>,
+) -> &'k [&'b [u8]] {
+    let good = keys.iter().take_while(|key| space.check_key(key).is_ok());
+    let keys = &keys[..good.count()];
+    match space.find_all(keys, lookups) {
+        Ok(()) => keys,
+        Err(error) => unreachable!("the keys have just been checked: {error}"),
     }
 }
 
