@@ -5,6 +5,10 @@
 //! Hints and the bits that are advice only are not loom's (`hint.rs`), and nothing is freed before the
 //! end of a run (`defer.rs`).
 
+use crossbeam_epoch as epoch;
+
+use super::consolidate::{Resize, collect};
+use super::search::At;
 use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
 use crate::PointIndex;
 use crate::key::Fixed8;
@@ -18,10 +22,15 @@ type Tree<V> = BwTree<Fixed8, V>;
 /// Leaves of two records at most, and consolidation at the second delta. Keys are in full leaves without
 /// deltas.
 fn tree<V: Variant>(keys: &[u64]) -> Tree<V> {
+    tree_with_chains(2, keys)
+}
+
+/// The same, with consolidation of a leaf at that many deltas.
+fn tree_with_chains<V: Variant>(leaf_chain_max: u8, keys: &[u64]) -> Tree<V> {
     let empty = Tree::new(BwConfig {
         leaf_max: 2,
         inner_max: 4,
-        leaf_chain_max: 2,
+        leaf_chain_max,
         inner_chain_max: 2,
         load_percent: 100,
     });
@@ -375,4 +384,94 @@ fn no_insert_slips_past_a_reader_whose_leaf_is_merged_away() {
             insert_and_look(tree, &u64::to_be_bytes(25));
         },
     );
+}
+
+/// Splits the leaf of a key as far as the split delta, of which the parent does not know.
+fn split_half<V: Variant>(tree: &Tree<V>, key: u64) {
+    let guard = &epoch::pin();
+    let place = tree.leaf(At(key), guard);
+    let mut entries = Vec::new();
+    collect(place.head, &mut entries);
+    assert!(tree.part(place, &entries, guard).is_some());
+}
+
+/// What anybody does who comes upon the leaf of a key: finishes the change that it shows, and consolidates.
+fn tidy<V: Variant>(tree: &Tree<V>, key: u64) {
+    let guard = &epoch::pin();
+    tree.consolidate(tree.leaf(At(key), guard), Resize::Never, guard);
+}
+
+/// The split is completed, and its right half merged away again, while a helper is about to complete it.
+fn a_late_helper_does_not_bring_back_a_page_that_is_gone<V: Variant>() {
+    let complete_and_merge = |tree: &Tree<V>| {
+        tidy(tree, 20);
+        delete(tree, 21);
+    };
+    beside(
+        1,
+        || {
+            let tree = three_leaves::<V>();
+            split_half(&tree, 20);
+            tree
+        },
+        complete_and_merge,
+        |tree| tidy(tree, 20),
+        |tree| {
+            is_gone(tree, 21);
+            has(tree, &[10, 11, 20, 30, 31]);
+            has_nodes(tree, 3, 1);
+        },
+    );
+    // The same at the root, which comes and goes.
+    beside(
+        1,
+        || {
+            let tree = tree::<V>(&[20, 21]);
+            split_half(&tree, 20);
+            tree
+        },
+        complete_and_merge,
+        |tree| tidy(tree, 20),
+        |tree| {
+            is_gone(tree, 21);
+            has(tree, &[20]);
+            has_nodes(tree, 1, 0);
+            let statistics = tree.statistics();
+            assert_eq!((statistics.root_splits, statistics.root_collapses), (1, 1));
+        },
+    );
+}
+
+#[test]
+fn a_late_helper_does_not_bring_back_a_page_that_is_gone_in_each_variant() {
+    a_late_helper_does_not_bring_back_a_page_that_is_gone::<Plain>();
+    a_late_helper_does_not_bring_back_a_page_that_is_gone::<SplitHead>();
+}
+
+/// Who consolidates has collected the deltas, below a split delta or on top of it, when one more comes.
+fn no_update_is_lost_while_a_half_done_split_is_consolidated<V: Variant>() {
+    both_ways(
+        || {
+            // Nobody consolidates because of the chain's length.
+            let tree = tree_with_chains::<V>(100, &[10, 11, 20, 21, 30, 31]);
+            split_half(&tree, 20);
+            // So the split delta cannot be taken off alone.
+            touch(&tree, 20);
+            tree
+        },
+        |tree| tidy(tree, 20),
+        |tree| update(tree, 20),
+        |tree| {
+            is_updated(tree, 20);
+            is_there(tree, 21);
+            has_nodes(tree, 4, 1);
+        },
+    );
+}
+
+#[test]
+fn no_update_is_lost_while_a_half_done_split_is_consolidated_in_each_variant() {
+    no_update_is_lost_while_a_half_done_split_is_consolidated::<Plain>();
+    no_update_is_lost_while_a_half_done_split_is_consolidated::<SplitHead>();
+    no_update_is_lost_while_a_half_done_split_is_consolidated::<Both>();
 }
