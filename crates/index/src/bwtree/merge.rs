@@ -17,8 +17,10 @@
 //! # Invariants
 //! - G1. A page shows one half-done change at most. So under one parent one merge is under way, L
 //!   and R cannot take part in another, and removal of L while R needs it cannot happen.
-//! - G2. R is frozen by a swap of a state that shows no half-done change, after which state was read
-//!   the announcement was seen in place. So a slow helper cannot remove a page whose merge is over.
+//! - G2. R is frozen by a swap of a state that shows no half-done change, and that was read after the
+//!   announcement was. So a slow helper cannot remove a page whose merge is over: an announcement ends
+//!   only after R was removed (G4), R's slot stays as it is then while the helper is pinned (M4), and a
+//!   state without the removal, if it can still be swapped, was never followed by one (M3).
 //! - G3. The merge delta goes on the page whose right sibling is R. After it no page has, so it goes on
 //!   once. L keeps showing it until the parent knows, so L is not split at K meanwhile.
 //! - G4. The index-delete delta goes on a state that shows the announcement, so it goes on once; who
@@ -163,7 +165,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             return;
         };
         if !right.is_removed() {
-            self.freeze(parent.id, announcement, right_id, right, guard);
+            self.freeze(parent.id, right_id, right, guard);
             return;
         }
         // L, or what was split from it since: the page whose range ends at K.
@@ -197,21 +199,10 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// Step 2: removes R.
-    fn freeze(
-        &self,
-        parent: PageId,
-        announcement: NodeRef<'_, K>,
-        right_id: PageId,
-        right: NodeRef<'_, K>,
-        guard: &Guard,
-    ) {
+    /// Step 2: removes R, whose state was read after the announcement (G2).
+    fn freeze(&self, parent: PageId, right_id: PageId, right: NodeRef<'_, K>, guard: &Guard) {
         if right.smo().is_some() {
             self.clear_change(right_id, right, guard);
-            return;
-        }
-        // G2: in this order.
-        if !self.shows(parent, announcement, guard) {
             return;
         }
         if self
