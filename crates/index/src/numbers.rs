@@ -1,8 +1,9 @@
 //! Small numbers for things that come and go: given out, given back, given out again.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::growing::GrowingArray;
+use crate::sync::{AtomicU32, AtomicU64};
 
 const NONE: u32 = u32::MAX;
 
