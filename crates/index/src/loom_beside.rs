@@ -61,6 +61,11 @@ pub(crate) fn insert(tree: &impl PointIndex, key: u64) {
     assert!(matches!(inserted, Ok(InsertOutcome::Inserted(_))));
 }
 
+/// Gives a key its payload without a look whether it is there.
+pub(crate) fn put(tree: &impl PointIndex, key: u64) {
+    assert_eq!(tree.put(&key.to_be_bytes(), payload_of(key)), Ok(()));
+}
+
 pub(crate) fn delete(tree: &impl PointIndex, key: u64) {
     assert_eq!(tree.delete(&key.to_be_bytes()), Ok(Some(payload_of(key))));
 }

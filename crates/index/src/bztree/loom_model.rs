@@ -9,17 +9,20 @@ use loom::sync::Arc;
 use loom::thread;
 use namiki_platform::model::explore;
 
+use super::leaf::hash;
 use super::leaves::Leaves;
 use super::status::Status;
 use super::words::{self, Value};
+use super::write::show_newest;
 use super::{Append, BzConfig, FixedBzTree, InPlace, Variant};
-use crate::PointIndex;
+use crate::key::Fixed8;
 use crate::loom_beside::{
-    both_ways, delete, has, insert, insert_and_look, is_gone, is_there, is_updated, loaded,
-    no_insert_slips_past, rely_on_absence, update,
+    beside, both_ways, delete, has, insert, insert_and_look, is_gone, is_there, is_updated, loaded,
+    no_insert_slips_past, payload_of, put, rely_on_absence, update,
 };
 use crate::mwcas::{self, Change};
 use crate::sync::AtomicU64;
+use crate::{Lookup, PointIndex};
 
 /// A leaf of one record in place.
 struct Leaf {
@@ -330,12 +333,25 @@ fn a_reader_finds_its_keys_while_their_leaf_is_replaced_in_each_variant() {
 }
 
 fn an_insert_outlives_a_merge<V: Variant>() {
-    // Into the leaf that is empty, and into the one that it is united with.
+    // Into the leaf that is empty, and into the one that it is united with: each of them the right one and
+    // the left one.
     both_ways(
         || sparse::<V>(20),
         |tree| delete(tree, 20),
         |tree| insert(tree, 25),
         |tree| has(tree, &[10, 11, 25, 30, 31]),
+    );
+    both_ways(
+        || sparse::<V>(20),
+        |tree| delete(tree, 20),
+        |tree| insert(tree, 12),
+        |tree| has(tree, &[10, 11, 12, 30, 31]),
+    );
+    both_ways(
+        || sparse::<V>(10),
+        |tree| delete(tree, 10),
+        |tree| insert(tree, 15),
+        |tree| has(tree, &[15, 20, 21, 30, 31]),
     );
     both_ways(
         || sparse::<V>(10),
@@ -360,6 +376,156 @@ fn no_insert_slips_past_a_reader_of_the_leaf_that_was_split() {
         |tree| {
             insert(tree, 22);
             insert_and_look(tree, &u64::to_be_bytes(25));
+        },
+    );
+}
+
+/// A key that comes where a leaf was, into the one that has taken its range over.
+#[test]
+fn no_insert_slips_past_a_reader_of_the_leaf_that_was_merged_away() {
+    no_insert_slips_past(
+        || sparse::<InPlace>(20),
+        |tree| rely_on_absence(tree, &u64::to_be_bytes(25)),
+        |tree| {
+            delete(tree, 20);
+            insert_and_look(tree, &u64::to_be_bytes(25));
+        },
+    );
+}
+
+/// Who adds a record without looking for its key is not asked by its key whether the leaf is frozen.
+#[test]
+fn a_put_outlives_a_split() {
+    both_ways(
+        three_leaves::<Append>,
+        |tree| insert(tree, 22),
+        |tree| put(tree, 25),
+        |tree| has(tree, &[10, 11, 20, 21, 22, 25, 30, 31]),
+    );
+}
+
+/// The last slot is taken for key 25 and written; it is shown while another thread, which finds the leaf
+/// full, replaces it.
+#[test]
+fn a_record_that_is_shown_late_is_copied_or_refused() {
+    both_ways(
+        || {
+            let empty = Tree::<Append>::new(BzConfig {
+                leaf_max: 2,
+                inner_max: 4,
+                slots: 2,
+                load_percent: 50,
+            });
+            let tree = loaded(empty, &[10, 20, 30]);
+            insert(&tree, 21);
+            let guard = &epoch::pin();
+            let leaf = tree.leaf(25, guard);
+            let status = words::status(leaf.status(), guard);
+            assert_eq!((leaf.len(), status.reserved()), (1, 1));
+            let taken = words::advance(leaf.status(), status, status.reserve(), guard);
+            assert_eq!(taken, Ok(()));
+            leaf.slot_fill(1, 25, hash::<Fixed8>(25), payload_of(25));
+            tree
+        },
+        |tree| insert(tree, 22),
+        |tree| {
+            let guard = &epoch::pin();
+            let leaf = tree.leaf(25, guard);
+            let status = words::status(leaf.status(), guard);
+            // What takes the leaf's place has both records in order.
+            let is_first = leaf.len() == 1;
+            let key = (25, hash::<Fixed8>(25));
+            if !is_first || show_newest(leaf, key, 1, status, guard).is_none() {
+                insert(tree, 25);
+            }
+        },
+        |tree| has(tree, &[10, 20, 21, 22, 25, 30]),
+    );
+}
+
+/// Writes key 15, and notes the payload at key 10 if that of another writer was there.
+fn write_after_another(tree: &impl PointIndex, payload: u64) {
+    let before = tree.write(&15_u64.to_be_bytes(), payload);
+    if before.unwrap().is_some() {
+        assert!(matches!(
+            tree.update(&10_u64.to_be_bytes(), payload),
+            Ok(Some(_))
+        ));
+    }
+}
+
+/// Both take a slot of one leaf, and show it in either order.
+fn of_two_writes_the_later_one_stays<V: Variant>() {
+    beside(
+        2,
+        || {
+            let empty = FixedBzTree::<V>::new(BzConfig {
+                leaf_max: 4,
+                inner_max: 4,
+                slots: 4,
+                load_percent: 100,
+            });
+            loaded(empty, &[10, 20])
+        },
+        |tree| write_after_another(tree, 1),
+        |tree| write_after_another(tree, 2),
+        |tree| {
+            let get = |key: u64| tree.get(&key.to_be_bytes());
+            let last = get(15);
+            assert!(matches!(last, Ok(Lookup::Found(1 | 2))), "{last:?}");
+            assert_eq!(get(10), last);
+            // There is no second record of the key.
+            assert!(matches!(tree.delete(&15_u64.to_be_bytes()), Ok(Some(_))));
+            is_gone(tree, 15);
+        },
+    );
+}
+
+#[test]
+fn of_two_writes_the_later_one_stays_in_each_variant() {
+    of_two_writes_the_later_one_stays::<InPlace>();
+    of_two_writes_the_later_one_stays::<Append>();
+}
+
+/// Two inner nodes become one, and that the root, while a leaf below one of them is split, or replaced by
+/// another one.
+#[test]
+fn an_insert_outlives_a_merge_of_inner_nodes() {
+    let make = || {
+        let empty = Tree::<InPlace>::new(BzConfig {
+            leaf_max: 2,
+            inner_max: 4,
+            slots: 1,
+            load_percent: 50,
+        });
+        let tree = loaded(empty, &[10, 20, 30, 40]);
+        insert(&tree, 11);
+        let statistics = tree.statistics();
+        assert_eq!((statistics.leaves, statistics.inner_nodes), (4, 3));
+        tree
+    };
+    both_ways(
+        make,
+        |tree| delete(tree, 40),
+        |tree| insert(tree, 12),
+        |tree| {
+            has(tree, &[10, 11, 12, 20, 30]);
+            let statistics = tree.statistics();
+            assert_eq!((statistics.leaves, statistics.inner_nodes), (4, 1));
+        },
+    );
+    both_ways(
+        make,
+        |tree| delete(tree, 40),
+        |tree| {
+            insert(tree, 21);
+            // In what has taken the leaf's place.
+            update(tree, 20);
+        },
+        |tree| {
+            is_updated(tree, 20);
+            is_there(tree, 21);
+            assert_eq!(tree.len(), 5);
         },
     );
 }

@@ -279,7 +279,7 @@ fn full<K: Key>(leaf: NodeRef<'_, K>, status: Status) -> bool {
 
 /// Shows a record, whatever else its key has in older places. `None`: there is a newer one, or the leaf
 /// can take none.
-fn show_newest<K: Key>(
+pub(super) fn show_newest<K: Key>(
     leaf: NodeRef<'_, K>,
     (key, hash): (K::Ref<'_>, u8),
     slot: usize,
