@@ -183,3 +183,22 @@ fn model_a_root_that_two_take_away_goes_once() {
         &[1, 2, 3, 4, 6],
     );
 }
+
+/// The right one of two leaves is to go into the left one, which is split meanwhile: then it is another leaf
+/// that is left of it.
+#[test]
+fn model_a_merge_goes_into_the_leaf_on_the_left_as_it_is_now() {
+    explore_beside(
+        1,
+        || tree(5, 80, &[1, 2, 3, 4, 6]),
+        |tree| {
+            insert(tree, 5);
+            insert(tree, 0);
+        },
+        |tree| {
+            let guard = &epoch::pin();
+            while matches!(tree.merge_at(0, 6, guard), Merged::Again) {}
+        },
+        &[0, 1, 2, 3, 4, 5, 6],
+    );
+}

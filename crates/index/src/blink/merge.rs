@@ -86,7 +86,9 @@ impl<K: Key> BlinkTree<K> {
         if !self.worthwhile(left, right) {
             return Merged::No;
         }
-        if left.latch().latch().is_dead() || left.right() != Some(right) {
+        left.latch().latch();
+        // Split since; or dead, and its link leads to the left.
+        if left.right() != Some(right) {
             left.latch().unlatch();
             return Merged::Again;
         }
