@@ -39,6 +39,7 @@ fn assert_conflict<T: Debug>(ended: Result<T, Error>, expected: Conflict) {
     );
 }
 
+/// More keys than are looked up together, present, absent, deleted, written by the transaction, twice.
 #[test]
 fn many_keys_are_read_as_one_after_the_other_would_be() {
     each_spec(|db, table| {
