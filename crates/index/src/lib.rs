@@ -41,6 +41,9 @@ mod lines;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_beside;
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_contract;
 pub mod masstree;
 mod memory;
 mod mwcas;

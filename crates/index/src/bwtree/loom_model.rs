@@ -13,8 +13,15 @@ use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
 use crate::PointIndex;
 use crate::key::Fixed8;
 use crate::loom_beside::{
-    beside, both_ways, delete, has, insert, insert_and_look, is_gone, is_there, is_updated, loaded,
-    no_insert_slips_past, payload_of, rely_on_absence, update,
+    beside, both_ways, delete, has, insert, is_gone, is_there, is_updated, loaded, payload_of,
+    update,
+};
+use crate::loom_contract::{
+    a_reader_finds_its_keys_while_their_leaf_is_merged,
+    a_reader_finds_its_keys_while_their_leaf_is_split, an_insert_outlives_a_merge,
+    an_insert_outlives_a_split, no_insert_slips_past_a_reader_whose_leaf_is_merged_away,
+    no_insert_slips_past_a_reader_whose_leaf_is_split, no_update_is_lost_while_its_leaf_is_split,
+    two_splits_below_one_parent_are_both_made,
 };
 
 type Tree<V> = BwTree<Fixed8, V>;
@@ -124,88 +131,30 @@ fn three_leaves<V: Variant>() -> Tree<V> {
     tree
 }
 
-/// Each leaf that is split has a half that the parent does not know yet, which the other thread may come
-/// upon and then finishes the split.
-fn an_insert_outlives_a_split<V: Variant>() {
-    let split = |tree: &Tree<V>| insert(tree, 22);
-    // Into the left half.
-    both_ways(
-        three_leaves,
-        split,
-        |tree| insert(tree, 15),
-        |tree| has(tree, &[10, 11, 15, 20, 21, 22, 30, 31]),
-    );
-    both_ways(
-        three_leaves,
-        split,
-        |tree| insert(tree, 25),
-        |tree| has(tree, &[10, 11, 20, 21, 22, 25, 30, 31]),
-    );
-}
-
 #[test]
 fn an_insert_outlives_a_split_in_each_variant() {
-    an_insert_outlives_a_split::<Plain>();
-    an_insert_outlives_a_split::<SplitHead>();
-    an_insert_outlives_a_split::<Both>();
-    an_insert_outlives_a_split::<OpenBw>();
+    an_insert_outlives_a_split(three_leaves::<Plain>);
+    an_insert_outlives_a_split(three_leaves::<SplitHead>);
+    an_insert_outlives_a_split(three_leaves::<Both>);
+    an_insert_outlives_a_split(three_leaves::<OpenBw>);
 }
 
-/// Two leaves below one parent.
 #[test]
-fn two_splits_below_one_parent_are_both_made() {
-    both_ways(
-        three_leaves::<Plain>,
-        |tree| insert(tree, 12),
-        |tree| insert(tree, 32),
-        |tree| {
-            has(tree, &[10, 11, 12, 20, 21, 30, 31, 32]);
-            // The root has got too large.
-            has_nodes(tree, 5, 3);
-        },
-    );
-}
-
-/// Updates go on top of the split delta, or below it, while it is taken off.
-fn no_update_is_lost_while_its_leaf_is_split<V: Variant>() {
-    both_ways(
-        three_leaves::<V>,
-        |tree| insert(tree, 22),
-        |tree| update(tree, 20),
-        |tree| {
-            is_updated(tree, 20);
-            is_there(tree, 22);
-            assert_eq!(tree.len(), 7);
-        },
-    );
+fn two_splits_below_one_parent_are_both_made_plain() {
+    two_splits_below_one_parent_are_both_made(three_leaves::<Plain>);
 }
 
 #[test]
 fn no_update_is_lost_while_its_leaf_is_split_in_each_variant() {
-    no_update_is_lost_while_its_leaf_is_split::<Plain>();
-    no_update_is_lost_while_its_leaf_is_split::<SplitHead>();
-    no_update_is_lost_while_its_leaf_is_split::<Both>();
-}
-
-fn a_reader_finds_its_keys_while_their_leaf_is_split<V: Variant>() {
-    both_ways(
-        three_leaves::<V>,
-        |tree| insert(tree, 22),
-        |tree| {
-            [20, 21, 30].iter().for_each(|key| is_there(tree, *key));
-            is_gone(tree, 23);
-        },
-        |tree| {
-            has(tree, &[10, 11, 20, 21, 22, 30, 31]);
-            has_nodes(tree, 4, 1);
-        },
-    );
+    no_update_is_lost_while_its_leaf_is_split(three_leaves::<Plain>);
+    no_update_is_lost_while_its_leaf_is_split(three_leaves::<SplitHead>);
+    no_update_is_lost_while_its_leaf_is_split(three_leaves::<Both>);
 }
 
 #[test]
 fn a_reader_finds_its_keys_while_their_leaf_is_split_in_each_variant() {
-    a_reader_finds_its_keys_while_their_leaf_is_split::<Plain>();
-    a_reader_finds_its_keys_while_their_leaf_is_split::<SplitHead>();
+    a_reader_finds_its_keys_while_their_leaf_is_split(three_leaves::<Plain>);
+    a_reader_finds_its_keys_while_their_leaf_is_split(three_leaves::<SplitHead>);
 }
 
 /// A tree that is one leaf becomes higher while another key comes into either half.
@@ -246,72 +195,17 @@ fn a_split_outlives_that_of_its_parent() {
     );
 }
 
-/// Three leaves, of which one has but one record.
-fn sparse<V: Variant>(left: u64) -> Tree<V> {
-    let tree = three_leaves();
-    delete(&tree, left + 1);
-    tree
-}
-
-/// The right page goes, full as it is, while a key comes into it; for the left one is empty.
-fn an_insert_into_the_page_that_goes_outlives_a_merge<V: Variant>() {
-    both_ways(
-        || sparse::<V>(10),
-        |tree| delete(tree, 10),
-        |tree| insert(tree, 22),
-        |tree| has(tree, &[20, 21, 22, 30, 31]),
-    );
-    // The right one is empty.
-    both_ways(
-        || sparse::<V>(20),
-        |tree| delete(tree, 20),
-        |tree| insert(tree, 25),
-        |tree| has(tree, &[10, 11, 25, 30, 31]),
-    );
+#[test]
+fn an_insert_outlives_a_merge_in_each_variant() {
+    an_insert_outlives_a_merge(three_leaves::<Plain>);
+    an_insert_outlives_a_merge(three_leaves::<Both>);
+    an_insert_outlives_a_merge(three_leaves::<OpenBw>);
 }
 
 #[test]
-fn an_insert_into_the_page_that_goes_outlives_a_merge_in_each_variant() {
-    an_insert_into_the_page_that_goes_outlives_a_merge::<Plain>();
-    an_insert_into_the_page_that_goes_outlives_a_merge::<Both>();
-    an_insert_into_the_page_that_goes_outlives_a_merge::<OpenBw>();
-}
-
-fn an_insert_into_the_page_that_stays_outlives_a_merge<V: Variant>() {
-    both_ways(
-        || sparse::<V>(20),
-        |tree| delete(tree, 20),
-        |tree| insert(tree, 12),
-        |tree| has(tree, &[10, 11, 12, 30, 31]),
-    );
-}
-
-#[test]
-fn an_insert_into_the_page_that_stays_outlives_a_merge_in_each_variant() {
-    an_insert_into_the_page_that_stays_outlives_a_merge::<Plain>();
-    an_insert_into_the_page_that_stays_outlives_a_merge::<Both>();
-}
-
-fn a_reader_finds_its_key_while_its_page_is_merged<V: Variant>() {
-    both_ways(
-        || sparse::<V>(10),
-        |tree| delete(tree, 10),
-        |tree| {
-            is_there(tree, 20);
-            is_there(tree, 30);
-            is_gone(tree, 22);
-        },
-        |tree| {
-            has(tree, &[20, 21, 30, 31]);
-            has_nodes(tree, 2, 1);
-        },
-    );
-}
-
-#[test]
-fn a_reader_finds_its_key_while_its_page_is_merged_in_each_variant() {
-    a_reader_finds_its_key_while_its_page_is_merged::<Plain>();
-    a_reader_finds_its_key_while_its_page_is_merged::<OpenBw>();
+fn a_reader_finds_its_keys_while_their_leaf_is_merged_in_each_variant() {
+    a_reader_finds_its_keys_while_their_leaf_is_merged(three_leaves::<Plain>);
+    a_reader_finds_its_keys_while_their_leaf_is_merged(three_leaves::<OpenBw>);
 }
 
 /// Of the left two pages below a parent, and of the right two.
@@ -350,40 +244,15 @@ fn a_split_outlives_the_loss_of_a_level() {
     );
 }
 
-/// The very key whose insertion splits the leaf; and one that comes into the right half, whose absence was
-/// read in the whole.
-fn no_insert_slips_past_a_reader_while_its_leaf_is_split<V: Variant>() {
-    no_insert_slips_past(
-        three_leaves::<V>,
-        |tree| rely_on_absence(tree, &u64::to_be_bytes(22)),
-        |tree| insert_and_look(tree, &u64::to_be_bytes(22)),
-    );
-    no_insert_slips_past(
-        three_leaves::<V>,
-        |tree| rely_on_absence(tree, &u64::to_be_bytes(25)),
-        |tree| {
-            insert(tree, 22);
-            insert_and_look(tree, &u64::to_be_bytes(25));
-        },
-    );
+#[test]
+fn no_insert_slips_past_a_reader_whose_leaf_is_split_in_each_variant() {
+    no_insert_slips_past_a_reader_whose_leaf_is_split(three_leaves::<Plain>);
+    no_insert_slips_past_a_reader_whose_leaf_is_split(three_leaves::<SplitHead>);
 }
 
 #[test]
-fn no_insert_slips_past_a_reader_while_its_leaf_is_split_in_each_variant() {
-    no_insert_slips_past_a_reader_while_its_leaf_is_split::<Plain>();
-    no_insert_slips_past_a_reader_while_its_leaf_is_split::<SplitHead>();
-}
-
-#[test]
-fn no_insert_slips_past_a_reader_whose_leaf_is_merged_away() {
-    no_insert_slips_past(
-        || sparse::<Plain>(20),
-        |tree| rely_on_absence(tree, &u64::to_be_bytes(25)),
-        |tree| {
-            delete(tree, 20);
-            insert_and_look(tree, &u64::to_be_bytes(25));
-        },
-    );
+fn no_insert_slips_past_a_reader_whose_leaf_is_merged_away_plain() {
+    no_insert_slips_past_a_reader_whose_leaf_is_merged_away(three_leaves::<Plain>);
 }
 
 /// Splits the leaf of a key as far as the split delta, of which the parent does not know.

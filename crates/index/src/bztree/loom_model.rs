@@ -17,8 +17,15 @@ use super::write::show_newest;
 use super::{Append, BzConfig, FixedBzTree, InPlace, Variant};
 use crate::key::Fixed8;
 use crate::loom_beside::{
-    beside, both_ways, delete, has, insert, insert_and_look, is_gone, is_there, is_updated, loaded,
-    no_insert_slips_past, payload_of, put, rely_on_absence, update,
+    beside, both_ways, delete, has, insert, is_gone, is_there, is_updated, loaded, payload_of, put,
+    update,
+};
+use crate::loom_contract::{
+    a_reader_finds_its_keys_while_their_leaf_is_merged,
+    a_reader_finds_its_keys_while_their_leaf_is_split, an_insert_outlives_a_merge,
+    an_insert_outlives_a_split, no_insert_slips_past_a_reader_whose_leaf_is_merged_away,
+    no_insert_slips_past_a_reader_whose_leaf_is_split, no_update_is_lost_while_its_leaf_is_split,
+    sparse, two_splits_below_one_parent_are_both_made,
 };
 use crate::mwcas::{self, Change};
 use crate::sync::AtomicU64;
@@ -248,65 +255,33 @@ fn three_leaves<V: Variant>() -> Tree<V> {
     tree
 }
 
-/// The same, of which one leaf has but one record.
-fn sparse<V: Variant>(left: u64) -> Tree<V> {
-    let tree = three_leaves();
-    delete(&tree, left + 1);
-    tree
-}
-
-fn an_insert_outlives_a_split<V: Variant>() {
-    both_ways(
-        three_leaves::<V>,
-        |tree| insert(tree, 22),
-        |tree| insert(tree, 25),
-        |tree| has(tree, &[10, 11, 20, 21, 22, 25, 30, 31]),
-    );
-}
-
 #[test]
 fn an_insert_outlives_a_split_in_each_variant() {
-    an_insert_outlives_a_split::<InPlace>();
-    an_insert_outlives_a_split::<Append>();
+    an_insert_outlives_a_split(three_leaves::<InPlace>);
+    an_insert_outlives_a_split(three_leaves::<Append>);
 }
 
-/// Both change their common parent, which is copied.
 #[test]
-fn two_splits_below_one_parent_are_both_made() {
-    both_ways(
-        three_leaves::<InPlace>,
-        |tree| insert(tree, 12),
-        |tree| insert(tree, 32),
-        |tree| {
-            has(tree, &[10, 11, 12, 20, 21, 30, 31, 32]);
-            assert_eq!(tree.statistics().leaves, 5);
-        },
-    );
-}
-
-fn no_update_is_lost_while_its_leaf_is_split<V: Variant>() {
-    both_ways(
-        three_leaves::<V>,
-        |tree| insert(tree, 22),
-        |tree| update(tree, 20),
-        |tree| {
-            is_updated(tree, 20);
-            is_there(tree, 22);
-            assert_eq!(tree.len(), 7);
-        },
-    );
+fn two_splits_below_one_parent_are_both_made_in_place() {
+    two_splits_below_one_parent_are_both_made(three_leaves::<InPlace>);
 }
 
 #[test]
 fn no_update_is_lost_while_its_leaf_is_split_in_each_variant() {
-    no_update_is_lost_while_its_leaf_is_split::<InPlace>();
-    no_update_is_lost_while_its_leaf_is_split::<Append>();
+    no_update_is_lost_while_its_leaf_is_split(three_leaves::<InPlace>);
+    no_update_is_lost_while_its_leaf_is_split(three_leaves::<Append>);
 }
 
-fn a_reader_finds_its_keys_while_their_leaf_is_replaced<V: Variant>() {
-    // By one leaf, as one of its records is dead, and by two.
+#[test]
+fn a_reader_finds_its_keys_while_their_leaf_is_split_in_each_variant() {
+    a_reader_finds_its_keys_while_their_leaf_is_split(three_leaves::<InPlace>);
+    a_reader_finds_its_keys_while_their_leaf_is_split(three_leaves::<Append>);
+}
+
+/// By one leaf, as one of its records is dead.
+fn a_reader_finds_its_key_while_its_leaf_is_replaced<V: Variant>() {
     both_ways(
-        || sparse::<V>(20),
+        sparse(three_leaves::<V>, 20),
         |tree| insert(tree, 22),
         |tree| {
             is_there(tree, 20);
@@ -314,83 +289,33 @@ fn a_reader_finds_its_keys_while_their_leaf_is_replaced<V: Variant>() {
         },
         |tree| has(tree, &[10, 11, 20, 22, 30, 31]),
     );
-    both_ways(
-        three_leaves::<V>,
-        |tree| insert(tree, 22),
-        |tree| {
-            is_there(tree, 20);
-            is_there(tree, 21);
-            is_gone(tree, 23);
-        },
-        |tree| has(tree, &[10, 11, 20, 21, 22, 30, 31]),
-    );
 }
 
 #[test]
-fn a_reader_finds_its_keys_while_their_leaf_is_replaced_in_each_variant() {
-    a_reader_finds_its_keys_while_their_leaf_is_replaced::<InPlace>();
-    a_reader_finds_its_keys_while_their_leaf_is_replaced::<Append>();
-}
-
-fn an_insert_outlives_a_merge<V: Variant>() {
-    // Into the leaf that is empty, and into the one that it is united with: each of them the right one and
-    // the left one.
-    both_ways(
-        || sparse::<V>(20),
-        |tree| delete(tree, 20),
-        |tree| insert(tree, 25),
-        |tree| has(tree, &[10, 11, 25, 30, 31]),
-    );
-    both_ways(
-        || sparse::<V>(20),
-        |tree| delete(tree, 20),
-        |tree| insert(tree, 12),
-        |tree| has(tree, &[10, 11, 12, 30, 31]),
-    );
-    both_ways(
-        || sparse::<V>(10),
-        |tree| delete(tree, 10),
-        |tree| insert(tree, 15),
-        |tree| has(tree, &[15, 20, 21, 30, 31]),
-    );
-    both_ways(
-        || sparse::<V>(10),
-        |tree| delete(tree, 10),
-        |tree| insert(tree, 22),
-        |tree| has(tree, &[20, 21, 22, 30, 31]),
-    );
+fn a_reader_finds_its_key_while_its_leaf_is_replaced_in_each_variant() {
+    a_reader_finds_its_key_while_its_leaf_is_replaced::<InPlace>();
+    a_reader_finds_its_key_while_its_leaf_is_replaced::<Append>();
 }
 
 #[test]
 fn an_insert_outlives_a_merge_in_each_variant() {
-    an_insert_outlives_a_merge::<InPlace>();
-    an_insert_outlives_a_merge::<Append>();
+    an_insert_outlives_a_merge(three_leaves::<InPlace>);
+    an_insert_outlives_a_merge(three_leaves::<Append>);
 }
 
-/// A key that comes into the right half, whose absence was read in the whole.
 #[test]
-fn no_insert_slips_past_a_reader_of_the_leaf_that_was_split() {
-    no_insert_slips_past(
-        three_leaves::<InPlace>,
-        |tree| rely_on_absence(tree, &u64::to_be_bytes(25)),
-        |tree| {
-            insert(tree, 22);
-            insert_and_look(tree, &u64::to_be_bytes(25));
-        },
-    );
+fn a_reader_finds_its_keys_while_their_leaf_is_merged_in_place() {
+    a_reader_finds_its_keys_while_their_leaf_is_merged(three_leaves::<InPlace>);
 }
 
-/// A key that comes where a leaf was, into the one that has taken its range over.
 #[test]
-fn no_insert_slips_past_a_reader_of_the_leaf_that_was_merged_away() {
-    no_insert_slips_past(
-        || sparse::<InPlace>(20),
-        |tree| rely_on_absence(tree, &u64::to_be_bytes(25)),
-        |tree| {
-            delete(tree, 20);
-            insert_and_look(tree, &u64::to_be_bytes(25));
-        },
-    );
+fn no_insert_slips_past_a_reader_whose_leaf_is_split_in_place() {
+    no_insert_slips_past_a_reader_whose_leaf_is_split(three_leaves::<InPlace>);
+}
+
+#[test]
+fn no_insert_slips_past_a_reader_whose_leaf_is_merged_away_in_place() {
+    no_insert_slips_past_a_reader_whose_leaf_is_merged_away(three_leaves::<InPlace>);
 }
 
 /// Who adds a record without looking for its key is not asked by its key whether the leaf is frozen.
