@@ -317,6 +317,45 @@ fn a_late_helper_does_not_bring_back_a_page_that_is_gone_in_each_variant() {
     a_late_helper_does_not_bring_back_a_page_that_is_gone::<SplitHead>();
 }
 
+/// Who has completed a split takes the trace of that one off, not of another that has begun meanwhile, of
+/// which the parent would never know.
+fn a_late_helper_leaves_the_next_split_alone<V: Variant>() {
+    beside(
+        1,
+        || {
+            let tree = tree_with_chains::<V>(100, &[20, 25, 30, 31]);
+            split_half(&tree, 20);
+            // So the split delta cannot be taken off alone.
+            touch(&tree, 20);
+            tree
+        },
+        |tree| {
+            tidy(tree, 20);
+            insert(tree, 22);
+            split_half(tree, 20);
+            touch(tree, 20);
+        },
+        |tree| {
+            let guard = &epoch::pin();
+            let place = tree.leaf(At(20), guard);
+            tree.clear_change(place.id, place.head, guard);
+        },
+        |tree| {
+            tidy(tree, 20);
+            has(tree, &[20, 22, 25, 30, 31]);
+            let guard = &epoch::pin();
+            let parent = tree.descend(1, At(20), guard);
+            assert_eq!(parent.map(|place| place.head.len()), Some(4));
+        },
+    );
+}
+
+#[test]
+fn a_late_helper_leaves_the_next_split_alone_in_each_variant() {
+    a_late_helper_leaves_the_next_split_alone::<Plain>();
+    a_late_helper_leaves_the_next_split_alone::<SplitHead>();
+}
+
 /// Who consolidates has collected the deltas, below a split delta or on top of it, when one more comes.
 fn no_update_is_lost_while_a_half_done_split_is_consolidated<V: Variant>() {
     both_ways(
