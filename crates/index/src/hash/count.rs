@@ -48,3 +48,32 @@ impl Count {
         sum.max(0) as u64
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::thread;
+
+    /// More threads than there are parts, so that some count in the same one.
+    #[test]
+    fn nothing_is_lost_that_is_counted_in_one_part() {
+        const STEPS: u64 = 200_000;
+        let threads = 2 * SHARDS as u64;
+        let count = Count::new(2);
+        let start = Barrier::new(2 * SHARDS);
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    start.wait();
+                    for step in 0..STEPS {
+                        // Three keys come for one that goes.
+                        count.add(if step % 4 == 3 { -1 } else { 1 });
+                    }
+                });
+            }
+        });
+        assert_eq!(count.sum(), threads * STEPS / 2);
+    }
+}
