@@ -20,16 +20,16 @@
 //!
 //! Paper: tictoc-pwal §3.2, §3.3, Algorithms 2–5
 
-use std::sync::atomic::Ordering;
-
 use namiki_log::{LogError, Stream};
 use namiki_platform::{Lsn, Stamp};
 
+use crate::acquire::acquire;
 use crate::cc::{Checks, Protocol};
 use crate::codec;
 use crate::engine::{Engine, GroupLocks};
 use crate::epoch::SlotId;
 use crate::error::{Conflict, Error};
+use crate::lock::Locked;
 use crate::sets::Sets;
 
 /// How often a lock that is taken is tried again before the commit lets go of all its locks.
@@ -85,7 +85,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
         return commit_read_only::<P, R, C>(engine, sets);
     }
     lock_writes::<P, C>(engine, stream, sets)?;
-    if C::VALIDATE_READS && own_reads_are_stale(sets) {
+    if !P::LOCKS_READS && C::VALIDATE_READS && own_reads_are_stale(sets) {
         unlock_writes::<P>(sets);
         return Err(Error::Conflict(Conflict::ReadChanged));
     }
@@ -108,6 +108,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
         install(sets, stamp);
         publish::<P>(sets, stamp);
         engine.epochs.deregister(slot);
+        forget_locks::<P>(sets);
         return Ok(Committed {
             stamp,
             awaits: Awaits::Nothing,
@@ -124,7 +125,8 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
             publish::<P>(sets, stamp);
         } else {
             for write in &sets.writes {
-                group.hold(write.record, P::published(stamp));
+                P::hand_over(write.record, stream.worker());
+                group.hold::<P>(write.record, stamp);
             }
         }
     });
@@ -137,6 +139,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
         }
     };
     engine.epochs.deregister(slot);
+    forget_locks::<P>(sets);
     if appended.group_is_full {
         stream.begin_flush().map_err(Error::OutcomeUnknown)?;
     }
@@ -176,6 +179,11 @@ fn lock_writes<P: Protocol, C: Checks>(
     sets: &mut Sets,
 ) -> Result<(), Error> {
     sets.sort_writes();
+    if P::LOCKS_READS {
+        return sets.writes.iter().try_for_each(|write| {
+            acquire(engine, stream, &mut sets.locks, write.record, Locked::EXCLUSIVE)
+        });
+    }
     for round in 0.. {
         let Some(failed) = lock_each::<P>(sets) else {
             return Ok(());
@@ -220,7 +228,11 @@ fn lock_each<P: Protocol>(sets: &mut Sets) -> Option<usize> {
     None
 }
 
+/// Takes the locks of a commit back that did not come about. Where reads are locked, the transaction's end does.
 fn unlock_writes<P: Protocol>(sets: &Sets) {
+    if P::LOCKS_READS {
+        return;
+    }
     for write in &sets.writes {
         P::unlock(write.record, write.before);
     }
@@ -236,7 +248,10 @@ fn own_reads_are_stale(sets: &Sets) -> bool {
 
 fn stamp_of<P: Protocol>(sets: &Sets, floor: Stamp) -> Stamp {
     let reads = sets.reads.iter().map(|read| read.seen.from);
-    let writes = sets.writes.iter().map(|write| P::write_floor(write.before));
+    let writes = sets
+        .writes
+        .iter()
+        .map(|write| P::write_floor(write.record, write.before));
     reads.chain(writes).fold(floor, Stamp::max)
 }
 
@@ -261,7 +276,7 @@ fn validate<P: Protocol, C: Checks>(
     }
     if C::VALIDATE_LEAVES {
         for (space, leaf) in sets.gaps() {
-            if !space.extend_leaf(leaf, stamp.0) {
+            if !space.extend_leaf(leaf, P::gap_stamp(stamp)) {
                 return Err(Conflict::Phantom);
             }
         }
@@ -277,11 +292,16 @@ fn install(sets: &Sets, stamp: Stamp) {
 
 fn publish<P: Protocol>(sets: &Sets, stamp: Stamp) {
     for write in &sets.writes {
-        // Release: pairs with the Acquire of whoever reads or locks the version next.
-        write
-            .record
-            .word()
-            .store(P::published(stamp), Ordering::Release);
+        P::publish(write.record, stamp);
+    }
+}
+
+/// The locks of what was written are released, or a group's.
+fn forget_locks<P: Protocol>(sets: &mut Sets) {
+    if P::LOCKS_READS {
+        for write in &sets.writes {
+            sets.locks.forget(write.record, Locked::EXCLUSIVE);
+        }
     }
 }
 

@@ -2,38 +2,59 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use namiki_log::{Held, Log};
+use namiki_platform::Stamp;
 use parking_lot::Mutex;
 
+use crate::cc::Protocol;
 use crate::codec::RecordFormat;
 use crate::epoch::Epochs;
 use crate::error::Error;
 use crate::record::RecordRef;
 use crate::space::{Owner, Space};
-use crate::spec::{LockRelease, Spec};
+use crate::spec::{LockRelease, Spec, WaitPolicy};
 
 /// The locks that a group of commits holds until its flush, under normal lock release: each record
-/// with the word that will publish its new version.
+/// with the stamp of its new version.
 #[derive(Default)]
-pub(crate) struct GroupLocks(Vec<(RecordRef, u64)>);
+pub(crate) struct GroupLocks {
+    locked: Vec<(RecordRef, Stamp)>,
+    /// How the protocol publishes versions and releases the locks.
+    publish: Option<fn(&mut Vec<(RecordRef, Stamp)>)>,
+}
 
 impl GroupLocks {
-    pub(crate) fn hold(&mut self, record: RecordRef, published: u64) {
-        self.0.push((record, published));
+    pub(crate) fn hold<P: Protocol>(&mut self, record: RecordRef, stamp: Stamp) {
+        self.locked.push((record, stamp));
+        self.publish = Some(publish_all::<P>);
+    }
+}
+
+fn publish_all<P: Protocol>(locked: &mut Vec<(RecordRef, Stamp)>) {
+    for (record, stamp) in locked.drain(..) {
+        P::publish(record, stamp);
     }
 }
 
 impl Held for GroupLocks {
     fn release(&mut self) {
-        for (record, published) in self.0.drain(..) {
-            record.word().store(published, Ordering::Release);
+        if let Some(publish) = self.publish {
+            publish(&mut self.locked);
         }
     }
 
     fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.locked.is_empty()
     }
+}
+
+/// How transactions wait for locks, where reads are locked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    pub(crate) policy: WaitPolicy,
+    pub(crate) longest: Duration,
 }
 
 /// What all transactions of an open database share.
@@ -44,6 +65,7 @@ pub(crate) struct Engine {
     pub(crate) epochs: Epochs,
     pub(crate) log: Option<Arc<Log<GroupLocks>>>,
     pub(crate) attempts_max: u32,
+    pub(crate) waits: Waits,
     /// All tables, here so that they outlive whoever holds the engine: transactions, and the log's
     /// groups, which `log` above drops first (record.rs, R1).
     pub(crate) spaces: Mutex<Vec<Arc<Space>>>,
@@ -56,6 +78,7 @@ impl Engine {
         owner: Owner,
         format: RecordFormat,
         attempts_max: u32,
+        waits: Waits,
         epochs: Epochs,
         log: Option<Arc<Log<GroupLocks>>>,
         spaces: Vec<Arc<Space>>,
@@ -67,6 +90,7 @@ impl Engine {
             epochs,
             log,
             attempts_max,
+            waits,
             spaces: Mutex::new(spaces),
             closed: AtomicBool::new(false),
         }

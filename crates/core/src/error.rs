@@ -26,6 +26,14 @@ pub enum Error {
         /// What ended the last attempt.
         last: Conflict,
     },
+    /// A transaction waited for a lock for as long as [`Builder::lock_wait_max`](crate::Builder::lock_wait_max)
+    /// allows. Nothing was changed. Another transaction has the lock, perhaps one that is open and idle: find
+    /// and end it, and run this one again.
+    #[error("waited {waited_ms} ms for a lock that another transaction holds; is one open and idle?")]
+    LockTimeout {
+        /// How long it waited, in milliseconds.
+        waited_ms: u64,
+    },
     /// The transaction's own code asked for its end with
     /// [`Transaction::abort`](crate::Transaction::abort). Nothing was changed.
     #[error("transaction aborted: {0}")]
@@ -205,6 +213,10 @@ pub enum Conflict {
     /// A record that was read has a newer version, or is about to get one.
     #[error("a record it read has changed")]
     ReadChanged,
+    /// It had a lock for which an older transaction waits, and would have had to wait itself (strict two-phase
+    /// locking): one of the two had to give way.
+    #[error("it had to give way to an older transaction")]
+    Wounded,
     /// A key appeared in a range, or in the place of a missing key, that was read.
     #[error("a key appeared where it had read that there was none")]
     Phantom,

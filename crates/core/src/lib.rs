@@ -16,11 +16,12 @@
 //!
 //! # The parts
 //!
-//! Each module uses only those before it: `error, spec, thread, record, arena, cc, space, recent, epoch,
-//! sets, codec, engine, commit, ticket, txn, table, session, manifest, recovery, db, open`.
+//! Each module uses only those before it: `error, spec, thread, record, arena, lock, cc, space, recent,
+//! epoch, sets, codec, engine, acquire, commit, ticket, txn, table, session, manifest, recovery, db, open`.
 //!
 //! Paper: tictoc-pwal, pwal
 
+mod acquire;
 mod arena;
 mod cc;
 mod codec;
@@ -29,6 +30,7 @@ mod db;
 mod engine;
 mod epoch;
 mod error;
+mod lock;
 mod manifest;
 mod open;
 mod recent;
@@ -55,7 +57,9 @@ pub use open::Builder;
 pub use recovery::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
 pub use session::Session;
 pub use space::{TableId, TableInfo};
-pub use spec::{ConcurrencyControl, Group, Layout, LockRelease, Logging, ParseSpecError, Spec};
+pub use spec::{
+    ConcurrencyControl, Group, Layout, LockRelease, Logging, ParseSpecError, Spec, WaitPolicy,
+};
 pub use table::{Key, KeyBytes, Table, Value, ValueBytes};
 pub use ticket::{Acknowledged, Ticket};
 pub use txn::{Savepoint, Transaction, Version};

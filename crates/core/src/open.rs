@@ -29,13 +29,13 @@ use parking_lot::Mutex;
 
 use crate::codec::RecordFormat;
 use crate::db::{Catalogue, Database, Indexes, Shared};
-use crate::engine::Engine;
+use crate::engine::{Engine, Waits};
 use crate::epoch::Epochs;
 use crate::error::OpenError;
 use crate::manifest::Manifest;
 use crate::recovery::{self, OnProgress, RecoverySettings, ReplayOrder};
 use crate::space::{Owner, Space};
-use crate::spec::{Layout, LockRelease, Logging, Spec};
+use crate::spec::{Layout, LockRelease, Logging, Spec, WaitPolicy};
 
 /// How the names of files begin that may lie in a directory whose database was never finished: the
 /// lock, the first manifest while it is written, and the file with which a disk tries direct I/O.
@@ -58,6 +58,7 @@ pub struct Builder {
     shared_device: Option<(PathBuf, u64)>,
     prepare: Prepare,
     attempts_max: u32,
+    waits: Waits,
     epoch_length: Duration,
     recovery: RecoverySettings,
 }
@@ -96,6 +97,10 @@ impl Default for Builder {
             shared_device: None,
             prepare: Prepare::Background,
             attempts_max: 10_000,
+            waits: Waits {
+                policy: WaitPolicy::WoundWait,
+                longest: Duration::from_secs(10),
+            },
             epoch_length: Duration::from_millis(1),
             recovery: RecoverySettings {
                 threads: cores,
@@ -239,6 +244,23 @@ impl Builder {
         self
     }
 
+    /// What a transaction does when it wants a lock that another one has, under strict two-phase locking
+    /// (`S2PL`). Default: it waits, and deadlocks are ruled out by age.
+    #[must_use]
+    pub fn wait_policy(mut self, policy: WaitPolicy) -> Self {
+        self.waits.policy = policy;
+        self
+    }
+
+    /// The longest that a transaction waits for one lock, under strict two-phase locking (`S2PL`), before it
+    /// fails with [`Error::LockTimeout`](crate::Error::LockTimeout): whoever has the lock may have forgotten
+    /// about its transaction. Default: 10 s.
+    #[must_use]
+    pub fn lock_wait_max(mut self, wait: Duration) -> Self {
+        self.waits.longest = wait;
+        self
+    }
+
     /// How many threads recover. Default: one for each processor.
     #[must_use]
     pub fn recovery_threads(mut self, threads: NonZeroU16) -> Self {
@@ -309,7 +331,14 @@ impl Builder {
             .map(|info| Arc::new(Space::new(info.clone(), self.indexes.of(&info.name), owner)))
             .collect();
         let wal_dir = dir.join("wal");
-        let found = recovery::recover(&disk, &wal_dir, &manifest, &spaces, &self.recovery)?;
+        let found = recovery::recover(
+            &disk,
+            &wal_dir,
+            &manifest,
+            &spaces,
+            self.spec.concurrency,
+            &self.recovery,
+        )?;
 
         for (generation, seal) in found.seals {
             let unsealed = manifest
@@ -343,6 +372,7 @@ impl Builder {
             owner,
             self.record_format,
             self.attempts_max,
+            self.waits,
             Epochs::new(floor, self.epoch_length),
             log,
             spaces,

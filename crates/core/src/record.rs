@@ -29,6 +29,7 @@
 )]
 
 use std::fmt;
+use std::hash::Hasher;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -299,6 +300,31 @@ impl RecordRef {
             // SAFETY: R4, and the caller vouches that nobody can reach it any more.
             unsafe { free_box(self.data(0).load(Ordering::Relaxed), meta) };
         }
+    }
+}
+
+/// Spreads the addresses of records: they are multiples of eight and lie close together.
+#[derive(Default)]
+pub(crate) struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_ne_bytes(word));
+        }
+    }
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0 ^ word)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(26);
+    }
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
     }
 }
 

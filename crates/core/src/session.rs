@@ -114,7 +114,9 @@ impl Session {
         // no access could begin before the one before had ended all its cache misses. Inside a pin
         // of the whole body, they cost nothing.
         let pinned = crossbeam_epoch::pin();
-        let mut result = body(&mut self.transaction);
+        let running = Running(&mut self.transaction);
+        let mut result = body(running.0);
+        running.ended();
         if result.is_ok()
             && let Err(error) = self.transaction.settle()
         {
@@ -123,10 +125,14 @@ impl Session {
         // What follows may wait for the disk, and nothing is reclaimed while anybody is pinned.
         drop(pinned);
         let value = match result {
-            Err(Error::Conflict(conflict)) => return Err(Error::Conflict(conflict)),
+            Err(Error::Conflict(conflict)) => {
+                self.transaction.end();
+                return Err(Error::Conflict(conflict));
+            }
             Err(error) => {
-                self.transaction.confirm_reads()?;
-                return Err(error);
+                let confirmed = self.transaction.confirm_reads();
+                self.transaction.end();
+                return Err(confirmed.err().unwrap_or(error));
             }
             Ok(value) => value,
         };
@@ -205,6 +211,21 @@ impl Session {
         let exponent = (attempt - YIELDS).min(10);
         let longest = Duration::from_micros(1 << exponent).min(SLEEP_MAX);
         std::thread::sleep(longest.mul_f64(self.random.unit()));
+    }
+}
+
+/// Lets go of the transaction's locks if its code panics.
+struct Running<'a>(&'a mut Transaction);
+
+impl Running<'_> {
+    fn ended(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

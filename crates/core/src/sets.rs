@@ -4,7 +4,7 @@
 //! running one allocates nothing. Keys and values to be written lie in one byte buffer.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use namiki_index::{Inserted, LeafVersion};
 
 use crate::cc::{Before, Seen};
-use crate::record::RecordRef;
+use crate::lock::Locks;
+use crate::record::{AddressHasher, RecordRef};
 use crate::space::{Insertion, Space, TableId};
 
 /// Up to this many writes are looked for one by one.
@@ -88,6 +89,8 @@ pub(crate) struct Sets {
     marks: Vec<u64>,
     /// Numbers for marks that nobody else has.
     mark_numbers: Range<u64>,
+    /// The locks that the transaction holds, where reads are locked.
+    pub(crate) locks: Locks,
 }
 
 impl Sets {
@@ -103,6 +106,7 @@ impl Sets {
         }
         self.undo.clear();
         self.marks.clear();
+        self.locks.release_all();
     }
 
     /// The position of the record's write.
@@ -415,30 +419,5 @@ impl Sets {
             .binary_search_by_key(&record, |write| write.record)
             .ok()?;
         Some(&self.writes[at])
-    }
-}
-
-/// Spreads addresses: they are multiples of eight and lie close together.
-#[derive(Default)]
-struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_ne_bytes(word));
-        }
-    }
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0 ^ word)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(26);
-    }
-    fn write_usize(&mut self, word: usize) {
-        self.write_u64(word as u64);
     }
 }

@@ -13,16 +13,19 @@
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Bound;
 
 use namiki_index::{
-    Added, Index, IndexError, IndexKind, Inserted, KeyKind, LeafVersion, Lookup, PointIndex,
+    Added, Direction, Index, IndexError, IndexKind, Inserted, KeyKind, LeafVersion, Lookup, PointIndex,
     ScanItem, ScanRange,
 };
 use namiki_platform::Stamp;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::arena::Arena;
 use crate::cc::Protocol;
+use crate::lock::LockWord;
 use crate::record::RecordRef;
 
 /// Keys that are looked up together.
@@ -69,6 +72,8 @@ pub(crate) struct Space {
     pub(crate) owner: Owner,
     index: Index,
     arena: Arena,
+    /// Stands for the end of all keys: the gap below it is that above the last key.
+    end: RecordRef,
 }
 
 /// A version that is replayed.
@@ -101,6 +106,17 @@ pub(crate) struct Insertion {
     pub(crate) scanned: Option<Inserted>,
 }
 
+/// The leaves that were read on the way to a key.
+pub(crate) type Leaves = SmallVec<[LeafVersion; 4]>;
+
+/// What [`Space::next`] found.
+#[derive(Clone, Copy)]
+pub(crate) struct Next {
+    pub(crate) record: RecordRef,
+    /// It is that of the key that the search began with.
+    pub(crate) is_the_key: bool,
+}
+
 /// One step of [`Space::scan`].
 pub(crate) enum Step<'a> {
     /// The entries that follow are those of this leaf.
@@ -116,11 +132,14 @@ impl Space {
         } else {
             KeyKind::Variable
         };
+        let arena = Arena::default();
+        let end = arena.record(0, LockWord::FREE.0);
         Self {
             info,
             owner,
             index: Index::new(index, keys),
-            arena: Arena::default(),
+            arena,
+            end,
         }
     }
 
@@ -205,9 +224,7 @@ impl Space {
             return;
         }
         record.install(version.value, version.stamp);
-        // Release: as when a commit publishes.
-        let published = P::published(version.stamp);
-        record.word().store(published, Ordering::Release);
+        P::publish(record, version.stamp);
     }
 
     /// Whether the table's keys are in an order, so that ranges of them can be scanned.
@@ -237,6 +254,43 @@ impl Space {
             ScanItem::Leaf(version) => visit(Step::Leaf(version)),
             ScanItem::Entry(key, payload) => visit(Step::Entry(key, Self::record(payload))),
         })
+    }
+
+    /// The record of the first key at or above a bound, or the one that stands for the end of all keys; with
+    /// the leaves in which it was looked for. Only of a table in order.
+    pub(crate) fn next(&self, from: Bound<&[u8]>, leaves: &mut Leaves) -> Result<Next, IndexError> {
+        leaves.clear();
+        let mut next = Next {
+            record: self.end,
+            is_the_key: false,
+        };
+        let range = ScanRange {
+            start: from,
+            end: Bound::Unbounded,
+            direction: Direction::Forward,
+        };
+        self.scan(range, |step| match step {
+            Step::Leaf(leaf) => {
+                leaves.push(leaf);
+                ControlFlow::Continue(())
+            }
+            Step::Entry(key, record) => {
+                let is_the_key = matches!(from, Bound::Included(from) if from == key);
+                next = Next { record, is_the_key };
+                ControlFlow::Break(())
+            }
+        })?;
+        Ok(next)
+    }
+
+    /// The record that stands for the end of all keys.
+    pub(crate) fn end(&self) -> RecordRef {
+        self.end
+    }
+
+    /// Whether the leaves still have the keys that they had.
+    pub(crate) fn are_unchanged(&self, leaves: &[LeafVersion]) -> bool {
+        leaves.iter().all(|leaf| self.extend_leaf(*leaf, 0))
     }
 
     /// Raises the leaf's rts to at least `rts`, and then tells whether its keys are still those

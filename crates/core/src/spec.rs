@@ -5,7 +5,7 @@
 //!   │   │   │    └── commits per flush: a number (1 is the papers' "NoGroup"), or auto
 //!   │   │   └─────── log layout: PWAL one stream per worker, SWAL a single one, NOLOG none
 //!   │   └─────────── lock release: NLR after the flush, ELR before it
-//!   └─────────────── concurrency control: TT is TicToc
+//!   └─────────────── concurrency control: TT is TicToc, SILO, S2PL strict two-phase locking
 //! ```
 //!
 //! The same spelling serves command-line flags, plot legends, test names and the manifest.
@@ -25,6 +25,47 @@ pub enum ConcurrencyControl {
     /// TicToc: optimistic, with commit stamps computed from the records touched. Serializable,
     /// but not strictly: see [`Isolation`](crate#isolation).
     TicToc,
+    /// Silo: optimistic, with validation of all that was read. Strictly serializable.
+    Silo,
+    /// Strict two-phase locking: records and gaps are locked before they are read. Strictly serializable.
+    TwoPhase,
+}
+
+impl ConcurrencyControl {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::TicToc, Self::Silo, Self::TwoPhase];
+
+    /// Whether the order of transactions is that of time: who had returned before another began is before it.
+    /// (External consistency.)
+    #[must_use]
+    pub fn is_strict(self) -> bool {
+        match self {
+            Self::TicToc => false,
+            Self::Silo | Self::TwoPhase => true,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::TicToc => "TT",
+            Self::Silo => "SILO",
+            Self::TwoPhase => "S2PL",
+        }
+    }
+}
+
+/// What a transaction does when it wants a lock that another one has, under strict two-phase locking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WaitPolicy {
+    /// It waits, and deadlocks are ruled out by age: an older transaction does not wait for a younger one that
+    /// waits itself, but has it let go of its locks and run again (*wounds* it). Transactions that take their locks
+    /// in the one order of all records, like those that [lock all keys up
+    /// front](crate::Transaction::lock_many), wait for each other without that.
+    #[default]
+    WoundWait,
+    /// It ends with a conflict at once.
+    NoWait,
 }
 
 /// When a commit's locks are released.
@@ -75,23 +116,27 @@ impl Spec {
         },
     };
 
-    /// The combinations of `tictoc-pwal` §4, with groups of 16 for its "Group", and the two more
-    /// that complete the matrix.
+    /// Every concurrency control with the combinations of `tictoc-pwal` §4, with groups of 16 for its "Group",
+    /// and those that complete the matrix.
     #[must_use]
     pub fn all_durable() -> Vec<Self> {
-        [
-            "TT(NLR)+PWAL(1)",
-            "TT(NLR)+PWAL(16)",
-            "TT(ELR)+PWAL(1)",
-            "TT(ELR)+PWAL(16)",
-            "TT(ELR)+SWAL(16)",
-            "TT(NLR)+SWAL(16)",
-            "TT(NLR)+PWAL(auto)",
-            "TT(ELR)+PWAL(auto)",
-        ]
-        .iter()
-        .map(|text| text.parse().expect("these are spelled as this file says"))
-        .collect()
+        let rest = [
+            "(NLR)+PWAL(1)",
+            "(NLR)+PWAL(16)",
+            "(ELR)+PWAL(1)",
+            "(ELR)+PWAL(16)",
+            "(ELR)+SWAL(16)",
+            "(NLR)+SWAL(16)",
+            "(NLR)+PWAL(auto)",
+            "(ELR)+PWAL(auto)",
+        ];
+        let of = |concurrency: ConcurrencyControl| {
+            rest.iter().map(move |rest| {
+                let text = format!("{}{rest}", concurrency.name());
+                text.parse().expect("these are spelled as this file says")
+            })
+        };
+        ConcurrencyControl::ALL.into_iter().flat_map(of).collect()
     }
 }
 
@@ -103,9 +148,7 @@ impl Default for Spec {
 
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let concurrency = match self.concurrency {
-            ConcurrencyControl::TicToc => "TT",
-        };
+        let concurrency = self.concurrency.name();
         let release = match self.release {
             LockRelease::Normal => "NLR",
             LockRelease::Early => "ELR",
@@ -149,10 +192,10 @@ impl FromStr for Spec {
             .ok_or_else(|| fail("it has no '+'"))?;
         let (concurrency, release) =
             named_argument(front).ok_or_else(|| fail("a lock release in brackets is missing"))?;
-        let concurrency = match concurrency.to_ascii_uppercase().as_str() {
-            "TT" => ConcurrencyControl::TicToc,
-            _ => return Err(fail("the concurrency control is not TT")),
-        };
+        let concurrency = ConcurrencyControl::ALL
+            .into_iter()
+            .find(|known| known.name().eq_ignore_ascii_case(concurrency))
+            .ok_or_else(|| fail("the concurrency control is not TT, SILO or S2PL"))?;
         let release = match release.to_ascii_uppercase().as_str() {
             "NLR" => LockRelease::Normal,
             "ELR" => LockRelease::Early,
@@ -220,6 +263,8 @@ mod tests {
             "TT(ELR)+SWAL(16)",
             "TT(NLR)+PWAL(auto)",
             "TT(NLR)+NOLOG",
+            "SILO(ELR)+PWAL(1)",
+            "S2PL(NLR)+SWAL(auto)",
         ] {
             assert_eq!(text.parse::<Spec>().unwrap().to_string(), text);
         }

@@ -15,6 +15,12 @@ pub trait Checks: 'static {
     /// commit stamp lies below the current wts, without asking whether the version it read is the
     /// one before: it commits a write skew.)
     const REQUIRE_CURRENT: bool = true;
+    /// A version that was read and is locked by somebody else is not validated (Silo).
+    const REQUIRE_UNLOCKED: bool = true;
+    /// A record is locked before it is read (strict two-phase locking).
+    const LOCK_READS: bool = true;
+    /// So are gaps.
+    const LOCK_GAPS: bool = true;
     /// A failed lock flushes the group and frees its locks (`tictoc-pwal` §3.2.2, first rule).
     const FLUSH_ON_FAILED_LOCK: bool = true;
     /// Waiting for a locked record while reading flushes the group and frees its locks
@@ -56,6 +62,21 @@ pub mod planted {
         /// An overwritten version is accepted when the stamp lies below the current wts.
         NoPredecessorCheck,
         REQUIRE_CURRENT
+    );
+    bug!(
+        /// Silo takes a version that somebody is about to overwrite for valid.
+        NoLockCheck,
+        REQUIRE_UNLOCKED
+    );
+    bug!(
+        /// Strict two-phase locking does not lock what it reads.
+        NoReadLocks,
+        LOCK_READS
+    );
+    bug!(
+        /// Strict two-phase locking does not lock gaps.
+        NoGapLocks,
+        LOCK_GAPS
     );
     bug!(
         /// A failed lock leaves the group's locks held.

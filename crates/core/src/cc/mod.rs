@@ -4,16 +4,41 @@
 //! read, locked and released, which stamp a commit gets, and whether what was read may stand.
 
 mod checks;
+mod silo;
 mod tictoc;
+mod two_phase;
 mod word;
 
-use namiki_platform::Stamp;
+use namiki_platform::{Stamp, WorkerId};
 
 pub use checks::planted;
 pub(crate) use checks::{Checks, Sound};
+pub(crate) use silo::Silo;
 pub(crate) use tictoc::TicToc;
+pub(crate) use two_phase::TwoPhase;
 
 use crate::record::RecordRef;
+
+/// Does something with the type of a database's protocol.
+macro_rules! with_protocol {
+    ($concurrency:expr, $protocol:ident => $does:expr) => {
+        match $concurrency {
+            $crate::spec::ConcurrencyControl::TicToc => {
+                type $protocol = $crate::cc::TicToc;
+                $does
+            }
+            $crate::spec::ConcurrencyControl::Silo => {
+                type $protocol = $crate::cc::Silo;
+                $does
+            }
+            $crate::spec::ConcurrencyControl::TwoPhase => {
+                type $protocol = $crate::cc::TwoPhase;
+                $does
+            }
+        }
+    };
+}
+pub(crate) use with_protocol;
 
 /// What a read saw of a record's version.
 #[derive(Clone, Copy, Debug)]
@@ -38,11 +63,16 @@ pub(crate) struct Before(pub(crate) u64);
 
 /// A concurrency control over records.
 pub(crate) trait Protocol {
+    /// Whether a record is locked before it is read, and stays so until the transaction ends. Where it is not,
+    /// reads are validated at the commit.
+    const LOCKS_READS: bool = false;
+
     /// The word of a new record that enters the index locked.
     const NEW_LOCKED: u64;
 
-    /// Unlocks such a record. `leaf_rts` is the largest stamp at which anybody has read that the
-    /// key was not there. Returns the version that the record begins with, as if it had been read.
+    /// Unlocks such a record, unless reads are locked, too. `leaf_rts` is the largest stamp at which anybody
+    /// has read that the key was not there. Returns the version that the record begins with, as if it had
+    /// been read.
     fn admit(record: RecordRef, leaf_rts: u64) -> Seen;
 
     /// Copies the payload into `out`. Takes no lock and writes nothing shared.
@@ -54,11 +84,22 @@ pub(crate) trait Protocol {
     /// Releases a lock under which nothing was changed.
     fn unlock(record: RecordRef, before: Before);
 
-    /// The word that publishes a version installed under the lock, and releases it.
+    /// The word of a record with a version of this stamp that nobody locks.
     fn published(stamp: Stamp) -> u64;
 
+    /// Publishes a version that was installed under the lock, and releases it.
+    fn publish(record: RecordRef, stamp: Stamp);
+
+    /// The lock of a record is now that of a group of commits on this stream.
+    fn hand_over(_record: RecordRef, _stream: WorkerId) {}
+
     /// The smallest stamp at which a record locked with `before` may get a new version.
-    fn write_floor(before: Before) -> Stamp;
+    fn write_floor(record: RecordRef, before: Before) -> Stamp;
+
+    /// The rts that a commit at `stamp` leaves in leaves whose gaps it has read.
+    fn gap_stamp(stamp: Stamp) -> u64 {
+        stamp.0
+    }
 
     /// Whether a version that was read, of a record that is not locked by the asker, is valid at
     /// `stamp`, now and for ever.

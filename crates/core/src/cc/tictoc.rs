@@ -104,7 +104,14 @@ impl Protocol for TicToc {
         TsWord::at(stamp.0).0
     }
 
-    fn write_floor(Before(word): Before) -> Stamp {
+    fn publish(record: RecordRef, stamp: Stamp) {
+        // Release: pairs with the Acquire of whoever reads or locks the version next.
+        record
+            .word()
+            .store(Self::published(stamp), Ordering::Release);
+    }
+
+    fn write_floor(_record: RecordRef, Before(word): Before) -> Stamp {
         Stamp(TsWord(word).rts() + 1)
     }
 

@@ -10,22 +10,26 @@ use namiki_platform::{Generation, Stamp};
 use smallvec::SmallVec;
 
 use super::latest::Latest;
-use crate::cc::TicToc;
+use crate::cc::with_protocol;
 use crate::codec::{Change, Changes};
 use crate::error::OpenError;
 use crate::space::{Loaded, Space, TableId};
+use crate::spec::ConcurrencyControl;
 
 /// The tables that are filled.
 pub(super) struct Tables<'a> {
     spaces: &'a [Arc<Space>],
+    /// Whose words the records get.
+    concurrency: ConcurrencyControl,
     /// Of each, made when the log first speaks of it.
     latest: Vec<OnceLock<Latest<'a>>>,
 }
 
 impl<'a> Tables<'a> {
-    pub(super) fn new(spaces: &'a [Arc<Space>]) -> Self {
+    pub(super) fn new(spaces: &'a [Arc<Space>], concurrency: ConcurrencyControl) -> Self {
         Self {
             spaces,
+            concurrency,
             latest: spaces.iter().map(|_| OnceLock::new()).collect(),
         }
     }
@@ -73,9 +77,8 @@ impl<'a> Tables<'a> {
             let why = format!("it changes table {table}, which there is not");
             return Err((first.stamp, why));
         };
-        let loaded = latest
-            .get_or_init(|| Latest::new(space))
-            .load::<TicToc>(run);
+        let latest = latest.get_or_init(|| Latest::new(space));
+        let loaded = with_protocol!(self.concurrency, P => latest.load::<P>(run));
         loaded.map_err(|(stamp, error)| (stamp, error.to_string()))
     }
 

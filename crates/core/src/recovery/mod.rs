@@ -41,6 +41,7 @@ pub use self::report::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder
 use crate::error::OpenError;
 use crate::manifest::Manifest;
 use crate::space::Space;
+use crate::spec::ConcurrencyControl;
 
 /// What recovery found: the report, and the seals of the generations that had none.
 pub(crate) struct Recovered {
@@ -58,10 +59,11 @@ pub(crate) fn recover(
     wal_dir: &Path,
     manifest: &Manifest,
     spaces: &[Arc<Space>],
+    concurrency: ConcurrencyControl,
     settings: &RecoverySettings,
 ) -> Result<Recovered, OpenError> {
     let began = Instant::now();
-    let tables = Tables::new(spaces);
+    let tables = Tables::new(spaces, concurrency);
     let progress = Progress {
         settings,
         bytes_total: bytes_total(&**disk, wal_dir, manifest),

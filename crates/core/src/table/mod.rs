@@ -201,8 +201,10 @@ impl Transaction {
         self.return_key_buffer(bytes);
     }
 
-    /// The value of a key that the transaction is going to write. Under TicToc, which locks only at
-    /// the commit, it is the same as [`Transaction::get`].
+    /// The value of a key that the transaction is going to write. Under strict two-phase locking, the key is
+    /// locked for writing at once: two transactions that both read it before they write would each have to
+    /// wait for the other. Under TicToc and Silo, which lock at the commit only, it is the same as
+    /// [`Transaction::get`].
     ///
     /// # Errors
     /// As [`Transaction::get`].
@@ -211,7 +213,31 @@ impl Transaction {
         table: &Table<K, V>,
         key: &K,
     ) -> Result<Option<V::Owned>, Error> {
-        self.get(table, key)
+        let space = own(self, table)?;
+        match key.with_bytes(|key| self.get_bytes_for_update(space, key))? {
+            Some(bytes) => decode_value::<V>(space, bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Locks keys for reading and writing, whether they are there or not, before the transaction does anything with
+    /// them: for who knows all keys up front, under strict two-phase locking. Everybody locks in the same order, so
+    /// transactions that do only this, once, never give way to each other. Under TicToc and Silo, which lock at
+    /// the commit, nothing happens.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`], and [`Error::TableFull`].
+    ///
+    /// Paper: raft-pwal §2.1 (locks in alphabetical order)
+    pub fn lock_many<K: Key + ?Sized, V: ?Sized, B: Borrow<K>>(
+        &mut self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = B>,
+    ) -> Result<(), Error> {
+        let space = own(self, table)?;
+        let keys: Vec<KeyBytes> = keys.into_iter().map(|key| encoded(key.borrow())).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        self.lock_keys(space, &keys)
     }
 
     /// Writes a value, whether the key is there or not. Nothing is read, so two transactions that

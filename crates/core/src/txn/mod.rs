@@ -5,19 +5,23 @@
 //! code panics, has nothing to undo, and one that sits idle holds nobody up.
 //!
 //! This module works on bytes; `table` adds the typed face of it. Keys that are looked up together are in
-//! `together.rs`, and writes that wait to be looked up so in `pending.rs`.
+//! `together.rs`, writes that wait to be looked up so in `pending.rs`, ranges of keys in `scan.rs`, and keys that
+//! are not there in `gaps.rs`.
 
+mod gaps;
 mod pending;
+mod scan;
 mod together;
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::sync::Arc;
 
-use namiki_index::{Lookup, ScanRange};
+use namiki_index::Lookup;
 use namiki_log::Stream;
 use namiki_platform::{Stamp, WorkerId};
 
-use crate::cc::{Busy, Checks, Protocol, Sound, TicToc};
+use crate::acquire::acquire;
+use crate::cc::{Busy, Checks, Protocol, Silo, Sound, TicToc, TwoPhase, with_protocol};
 use crate::commit::{self, Committed, Early, Normal};
 use crate::engine::{Engine, GroupLocks};
 use crate::epoch::{Count, SlotId};
@@ -25,8 +29,9 @@ use crate::error::{Conflict, Error};
 use crate::recent::Recent;
 use crate::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::sets::{Mark, Sets};
-use crate::space::{Insertion, Placed, Space, Step};
-use crate::spec::LockRelease;
+use crate::lock::Locked;
+use crate::space::{Insertion, Placed, Space};
+use crate::spec::{ConcurrencyControl, LockRelease};
 use crate::ticket::{self, Ticket};
 
 /// How often a reader looks at a locked record again before the conflict is reported: first
@@ -40,6 +45,7 @@ const READ_YIELDS: u32 = 64;
 /// end; [`Database::begin`](crate::Database::begin) gives one away. It is tied to no thread.
 pub struct Transaction {
     engine: Arc<Engine>,
+    concurrency: ConcurrencyControl,
     worker: WorkerId,
     slot: SlotId,
     sets: Sets,
@@ -55,8 +61,26 @@ pub struct Transaction {
     /// A call failed with this and left a gap in what the transaction has read or is to write: it must not
     /// commit, whatever its code makes of the error.
     doomed: Option<Error>,
-    /// Deadlock rule 2, see `wait_for_lock`; only tests turn it off.
+    planted: Planted,
+}
+
+/// What of its reads only tests turn off.
+#[derive(Clone, Copy)]
+struct Planted {
+    /// Deadlock rule 2, see `wait_for_lock`.
     flush_on_read_wait: bool,
+    lock_reads: bool,
+    lock_gaps: bool,
+}
+
+impl Planted {
+    fn of<C: Checks>() -> Self {
+        Self {
+            flush_on_read_wait: C::FLUSH_ON_READ_WAIT,
+            lock_reads: C::LOCK_READS,
+            lock_gaps: C::LOCK_GAPS,
+        }
+    }
 }
 
 /// A place in a transaction to return to, see [`Transaction::savepoint`].
@@ -75,6 +99,7 @@ pub struct Version {
 impl Transaction {
     pub(crate) fn new(engine: Arc<Engine>, worker: WorkerId, slot: SlotId) -> Self {
         Self {
+            concurrency: engine.spec.concurrency,
             engine,
             worker,
             slot,
@@ -85,13 +110,13 @@ impl Transaction {
             key_bytes: Vec::new(),
             recent: Recent::default(),
             doomed: None,
-            flush_on_read_wait: true,
+            planted: Planted::of::<Sound>(),
         }
     }
 
     /// Plants the bug of `C` in the reads of this transaction and of those that reuse it.
     pub(crate) fn plant<C: Checks>(&mut self) {
-        self.flush_on_read_wait = C::FLUSH_ON_READ_WAIT;
+        self.planted = Planted::of::<C>();
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -100,6 +125,11 @@ impl Transaction {
 
     fn stream(&self) -> Option<&Stream<GroupLocks>> {
         self.engine.log.as_ref().map(|log| log.stream(self.worker))
+    }
+
+    /// Whether records are locked before they are read.
+    fn locks_reads(&self) -> bool {
+        self.concurrency == ConcurrencyControl::TwoPhase
     }
 
     /// Makes ready for the next transaction.
@@ -174,18 +204,24 @@ impl Transaction {
 
     /// Commits what is in the sets. Tests plant bugs here, through `C`.
     pub(crate) fn finish<C: Checks>(&mut self) -> Result<Ticket, Error> {
+        let finished = self.try_finish::<C>();
+        self.sets.locks.release_all();
+        if finished.is_ok() {
+            self.sets.locks.start_afresh();
+        }
+        finished
+    }
+
+    fn try_finish<C: Checks>(&mut self) -> Result<Ticket, Error> {
         self.engine.check_open()?;
         self.settle()?;
         let engine = &*self.engine;
         let stream = engine.log.as_ref().map(|log| log.stream(self.worker));
-        let committed = match engine.spec.release {
-            LockRelease::Normal => {
-                commit::commit::<TicToc, Normal, C>(engine, stream, self.slot, &mut self.sets)
-            }
-            LockRelease::Early => {
-                commit::commit::<TicToc, Early, C>(engine, stream, self.slot, &mut self.sets)
-            }
-        };
+        let (slot, sets) = (self.slot, &mut self.sets);
+        let committed = with_protocol!(self.concurrency, P => match engine.spec.release {
+            LockRelease::Normal => commit::commit::<P, Normal, C>(engine, stream, slot, sets),
+            LockRelease::Early => commit::commit::<P, Early, C>(engine, stream, slot, sets),
+        });
         match &committed {
             Ok(_) if self.sets.writes.is_empty() => engine.epochs.count(self.slot, Count::ReadOnly),
             Ok(_) => engine.epochs.count(self.slot, Count::Committed),
@@ -195,32 +231,68 @@ impl Transaction {
         committed.map(|committed| self.ticket(committed))
     }
 
+    /// Lets go of all locks: the transaction has failed, or will not go on.
+    pub(crate) fn end(&mut self) {
+        self.sets.locks.release_all();
+    }
+
     /// Reads the record into `self.value`, waiting for its lock for a while. Returns whether the key
     /// is there.
     #[inline(always)]
-    fn read_record(&mut self, record: RecordRef) -> Result<bool, Error> {
-        match TicToc::read(record, &mut self.value) {
+    fn read_record(&mut self, record: RecordRef, locked: Locked) -> Result<bool, Error> {
+        let read = match self.concurrency {
+            ConcurrencyControl::TicToc => TicToc::read(record, &mut self.value),
+            ConcurrencyControl::Silo => Silo::read(record, &mut self.value),
+            ConcurrencyControl::TwoPhase => {
+                if self.planted.lock_reads {
+                    self.lock(record, locked)?;
+                }
+                TwoPhase::read(record, &mut self.value)
+            }
+        };
+        match read {
             Ok(seen) => {
                 self.sets.read(record, seen);
                 Ok(!seen.absent)
             }
-            Err(Busy) => self.read_locked(record),
+            Err(Busy) => self.read_busy(record),
         }
     }
 
     #[cold]
-    fn read_locked(&mut self, record: RecordRef) -> Result<bool, Error> {
+    fn read_busy(&mut self, record: RecordRef) -> Result<bool, Error> {
         for attempt in 0..READ_SPINS + READ_YIELDS {
             self.wait_for_lock(attempt)?;
-            if let Ok(seen) = TicToc::read(record, &mut self.value) {
+            let read = with_protocol!(self.concurrency, P => P::read(record, &mut self.value));
+            if let Ok(seen) = read {
                 self.sets.read(record, seen);
                 return Ok(!seen.absent);
             }
         }
-        self.engine.epochs.count(self.slot, Count::Conflicts);
-        let conflict = Error::Conflict(Conflict::ReadLocked);
-        self.doomed = Some(conflict.clone());
-        Err(conflict)
+        Err(self.doom(Error::Conflict(Conflict::ReadLocked)))
+    }
+
+    /// Locks a record, or a gap, where that is done before reading.
+    #[inline]
+    fn lock(&mut self, record: RecordRef, wanted: Locked) -> Result<(), Error> {
+        if let Some(doomed) = &self.doomed {
+            // Its locks are gone.
+            return Err(doomed.clone());
+        }
+        let stream = self.engine.log.as_ref().map(|log| log.stream(self.worker));
+        let locked = acquire(&self.engine, stream, &mut self.sets.locks, record, wanted);
+        locked.map_err(|error| self.doom(error))
+    }
+
+    /// The transaction has failed with this, and must not commit, whatever its code makes of the error.
+    #[cold]
+    fn doom(&mut self, error: Error) -> Error {
+        if matches!(error, Error::Conflict(_)) {
+            self.engine.epochs.count(self.slot, Count::Conflicts);
+        }
+        // Nobody need wait for it any more.
+        self.sets.locks.release_all();
+        self.doomed.get_or_insert(error).clone()
     }
 
     /// Whether the transaction's own failure may be told: what it has read, and decided by, must
@@ -233,14 +305,11 @@ impl Transaction {
             return Err(conflict.clone());
         }
         let engine = &*self.engine;
-        let confirmed = match engine.spec.release {
-            LockRelease::Normal => {
-                commit::commit_read_only::<TicToc, Normal, Sound>(engine, &self.sets)?
-            }
-            LockRelease::Early => {
-                commit::commit_read_only::<TicToc, Early, Sound>(engine, &self.sets)?
-            }
-        };
+        let sets = &self.sets;
+        let confirmed = with_protocol!(self.concurrency, P => match engine.spec.release {
+            LockRelease::Normal => commit::commit_read_only::<P, Normal, Sound>(engine, sets)?,
+            LockRelease::Early => commit::commit_read_only::<P, Early, Sound>(engine, sets)?,
+        });
         ticket::wait(engine, &self.ticket(confirmed))
     }
 
@@ -257,7 +326,7 @@ impl Transaction {
     /// that the other's group holds.
     fn wait_for_lock(&self, attempt: u32) -> Result<(), Error> {
         if let Some(stream) = self.stream()
-            && self.flush_on_read_wait
+            && self.planted.flush_on_read_wait
             && stream.has_pending()
         {
             return stream.flush().map_err(Error::LogFailed);
@@ -282,10 +351,7 @@ impl Transaction {
                 self.recent.note(space.info.id, key, record);
                 Ok(Some(record))
             }
-            Err(leaf) => {
-                self.sets.gap(space, leaf);
-                Ok(None)
-            }
+            Err(leaf) => self.missing(space, key, leaf),
         }
     }
 
@@ -298,15 +364,27 @@ impl Transaction {
         let Some(record) = self.find(space, key)? else {
             return Ok(None);
         };
-        self.value_of(record)
+        self.value_of(record, Locked::SHARED)
+    }
+
+    /// The same of a key that is going to be written.
+    pub(crate) fn get_bytes_for_update(
+        &mut self,
+        space: &Arc<Space>,
+        key: &[u8],
+    ) -> Result<Option<&[u8]>, Error> {
+        let Some(record) = self.find(space, key)? else {
+            return Ok(None);
+        };
+        self.value_of(record, Locked::EXCLUSIVE)
     }
 
     #[inline]
-    fn value_of(&mut self, record: RecordRef) -> Result<Option<&[u8]>, Error> {
+    fn value_of(&mut self, record: RecordRef, locked: Locked) -> Result<Option<&[u8]>, Error> {
         if let Some(at) = self.sets.write_of(record) {
             return Ok(self.sets.value(&self.sets.writes[at]));
         }
-        let present = self.read_record(record)?;
+        let present = self.read_record(record, locked)?;
         Ok(present.then_some(&self.value[..]))
     }
 
@@ -315,8 +393,12 @@ impl Transaction {
         if let Some(record) = self.recent.find(space.info.id, key) {
             return Ok(record);
         }
+        if self.locks_reads() {
+            return self.place_in_locked_gap(space, key);
+        }
+        let locked = with_protocol!(self.concurrency, P => P::NEW_LOCKED);
         let placed = space
-            .place(key, TicToc::NEW_LOCKED)
+            .place(key, locked)
             .map_err(|error| Error::from_index(&error, &space.info.name))?;
         Ok(self.placed(placed, |sets, inserted| sets.own_insert(space, inserted)))
     }
@@ -334,7 +416,7 @@ impl Transaction {
                 inserted,
                 rts,
             } => {
-                let seen = TicToc::admit(record, rts);
+                let seen = with_protocol!(self.concurrency, P => P::admit(record, rts));
                 if own_insert(&mut self.sets, &inserted) {
                     // The gap that was read answers no longer for this key: from now on, others
                     // find its record, and change that and not the leaf.
@@ -428,7 +510,7 @@ impl Transaction {
         self.place_pending()?;
         let value = self.stage(space, key, encode)?;
         let record = self.place_staged(space, key, &value)?;
-        if self.value_of(record)?.is_some() {
+        if self.value_of(record, Locked::EXCLUSIVE)?.is_some() {
             self.sets.unstage(&value);
             return Ok(false);
         }
@@ -468,7 +550,7 @@ impl Transaction {
                 None => false,
             },
             None => {
-                let present = self.read_record(record)?;
+                let present = self.read_record(record, Locked::EXCLUSIVE)?;
                 if present {
                     change(&self.value, &mut self.encoded)?;
                 }
@@ -493,42 +575,13 @@ impl Transaction {
         let Some(record) = self.find(space, key)? else {
             return Ok(false);
         };
-        if self.value_of(record)?.is_none() {
+        if self.value_of(record, Locked::EXCLUSIVE)?.is_none() {
             return Ok(false);
         }
         self.encoded.clear();
         self.stage_encoded(space, key)?;
         self.sets.write(record, space.info.id, key, None);
         Ok(true)
-    }
-
-    /// Visits the keys in a range and their values, in order.
-    pub(crate) fn scan_bytes(
-        &mut self,
-        space: &Arc<Space>,
-        range: ScanRange<'_>,
-        mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Error>,
-    ) -> Result<(), Error> {
-        self.place_pending()?;
-        let mut outcome = Ok(());
-        let scanned = space.scan(range, |step| {
-            let step = match step {
-                Step::Leaf(leaf) => {
-                    self.sets.gap(space, leaf);
-                    Ok(ControlFlow::Continue(()))
-                }
-                Step::Entry(key, record) => self.value_of(record).and_then(|value| match value {
-                    Some(value) => visit(key, value),
-                    None => Ok(ControlFlow::Continue(())),
-                }),
-            };
-            step.unwrap_or_else(|error| {
-                outcome = Err(error);
-                ControlFlow::Break(())
-            })
-        });
-        scanned.map_err(|error| Error::from_index(&error, &space.info.name))?;
-        outcome
     }
 
     /// The version of a key that this transaction reads, for histories that are checked for
@@ -545,48 +598,16 @@ impl Transaction {
         let Some(record) = self.find(space, key)? else {
             return Ok(never);
         };
-        let present = self.read_record(record)?;
+        self.version_of(record)
+    }
+
+    fn version_of(&mut self, record: RecordRef) -> Result<Version, Error> {
+        let present = self.read_record(record, Locked::SHARED)?;
         let read = self.sets.reads.last().expect("it has just been read");
         Ok(Version {
             stamp: read.seen.creation,
             present,
         })
-    }
-
-    /// The versions of all keys in a range that were ever written, deleted ones included. They
-    /// count as read.
-    pub(crate) fn versions_bytes(
-        &mut self,
-        space: &Arc<Space>,
-        range: ScanRange<'_>,
-        mut visit: impl FnMut(&[u8], Version),
-    ) -> Result<(), Error> {
-        self.place_pending()?;
-        let mut outcome = Ok(());
-        let scanned = space.scan(range, |step| {
-            match step {
-                Step::Leaf(leaf) => self.sets.gap(space, leaf),
-                Step::Entry(key, record) => match self.read_record(record) {
-                    Ok(present) => {
-                        let read = self.sets.reads.last().expect("it has just been read");
-                        visit(
-                            key,
-                            Version {
-                                stamp: read.seen.creation,
-                                present,
-                            },
-                        );
-                    }
-                    Err(error) => {
-                        outcome = Err(error);
-                        return ControlFlow::Break(());
-                    }
-                },
-            }
-            ControlFlow::Continue(())
-        });
-        scanned.map_err(|error| Error::from_index(&error, &space.info.name))?;
-        outcome
     }
 
     /// Makes the group durable that this worker's commits are in, and frees its locks: what a
@@ -616,6 +637,8 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
+        // While the engine, and so the records, are there.
+        self.end();
         self.engine.epochs.release(self.slot);
     }
 }

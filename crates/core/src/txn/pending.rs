@@ -7,11 +7,13 @@
 //! code already. So it stays here, with all that were to be placed with it: whatever looks for it fails, and
 //! the transaction cannot commit.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::Transaction;
 use super::together::prefetch_found;
-use crate::cc::{Protocol, TicToc};
+use crate::cc::{Protocol, with_protocol};
 use crate::error::Error;
 use crate::record::RecordRef;
 use crate::sets::Pending;
@@ -90,8 +92,14 @@ impl Transaction {
     /// Makes the record of a write to a key that was not there a moment ago.
     fn place_absent(&mut self, write: &Pending) -> Result<RecordRef, Error> {
         let space = self.sets.space_of(write);
+        if self.locks_reads() {
+            let space = Arc::clone(space);
+            let key = SmallVec::<[u8; 64]>::from_slice(self.sets.key_of(write));
+            return self.place_in_locked_gap(&space, &key);
+        }
+        let locked = with_protocol!(self.concurrency, P => P::NEW_LOCKED);
         let placed = space
-            .place_missing(self.sets.key_of(write), TicToc::NEW_LOCKED)
+            .place_missing(self.sets.key_of(write), locked)
             .map_err(|error| Error::from_index(&error, &space.info.name))?;
         Ok(self.placed(placed, |sets, inserted| {
             sets.own_insert_in(write.space, inserted)

@@ -11,6 +11,7 @@ use namiki_index::Lookup;
 
 use super::Transaction;
 use crate::error::Error;
+use crate::lock::Locked;
 use crate::record::RecordRef;
 use crate::space::Space;
 
@@ -35,7 +36,7 @@ impl Transaction {
         self.find_together(space, keys, |tx, _, key, record| match record {
             Some(record) => {
                 tx.recent.note(space.info.id, key, record);
-                visit(tx.value_of(record)?)
+                visit(tx.value_of(record, Locked::SHARED)?)
             }
             None => visit(None),
         })
@@ -92,10 +93,7 @@ impl Transaction {
             .try_for_each(|(at, (key, lookup))| {
                 let record = match Space::found(*lookup) {
                     Ok(record) => Some(record),
-                    Err(leaf) => {
-                        self.sets.gap(space, leaf);
-                        None
-                    }
+                    Err(leaf) => self.missing(space, key, leaf)?,
                 };
                 visit(self, at, key, record)
             });

@@ -1,0 +1,88 @@
+//! The locks of one transaction.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use super::word::Locked;
+use crate::record::{AddressHasher, RecordRef};
+
+/// Up to this many locks are looked for one by one.
+const LINEAR: usize = 16;
+
+/// The locks that a transaction holds.
+#[derive(Default)]
+pub(crate) struct Held {
+    list: Vec<(RecordRef, Locked)>,
+    /// Where each record is in the list, once there are more than [`LINEAR`].
+    by_record: HashMap<RecordRef, usize, BuildHasherDefault<AddressHasher>>,
+    /// Whether a lock was taken of a record before one that was locked already.
+    unordered: bool,
+}
+
+impl Held {
+    fn position(&self, record: RecordRef) -> Option<usize> {
+        match self.list.len() <= LINEAR {
+            true => self.list.iter().position(|(held, _)| *held == record),
+            false => self.by_record.get(&record).copied(),
+        }
+    }
+
+    /// What is held of a record.
+    #[inline]
+    pub(super) fn of(&self, record: RecordRef) -> Locked {
+        self.position(record)
+            .map_or(Locked::default(), |at| self.list[at].1)
+    }
+
+    /// Notes that this is held, too.
+    #[inline]
+    pub(super) fn add(&mut self, record: RecordRef, locked: Locked) {
+        if let Some(at) = self.position(record) {
+            let held = &mut self.list[at].1;
+            *held = held.and(locked);
+            return;
+        }
+        self.unordered |= !self.would_be_ordered(record);
+        let at = self.list.len();
+        self.list.push((record, locked));
+        if at >= LINEAR {
+            self.note_position(record, at);
+        }
+    }
+
+    #[inline(never)]
+    fn note_position(&mut self, record: RecordRef, at: usize) {
+        if at == LINEAR {
+            let all = self.list.iter().enumerate();
+            self.by_record.extend(all.map(|(i, (record, _))| (*record, i)));
+        } else {
+            self.by_record.insert(record, at);
+        }
+    }
+
+    /// Notes that this is not held any more.
+    pub(super) fn remove(&mut self, record: RecordRef, locked: Locked) {
+        if let Some(at) = self.position(record) {
+            let held = &mut self.list[at].1;
+            *held = held.without(locked);
+        }
+    }
+
+    /// Whether all locks would have been taken in the one order of all records with this one as the last.
+    pub(super) fn would_be_ordered(&self, record: RecordRef) -> bool {
+        !self.unordered && self.list.last().is_none_or(|(last, _)| *last < record)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Takes all locks out.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (RecordRef, Locked)> {
+        if !self.by_record.is_empty() {
+            self.by_record.clear();
+        }
+        self.unordered = false;
+        self.list.drain(..).filter(|(_, locked)| !locked.is_nothing())
+    }
+}

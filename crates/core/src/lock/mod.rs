@@ -1,0 +1,164 @@
+//! Locks of records and of the gaps between them, for strict two-phase locking.
+//!
+//! A lock is a word in the record (`word.rs`): taken and released by one atomic operation as long as nobody is
+//! in the way. Who has to wait sleeps (`sleepers.rs`), where deadlocks are ruled out, too.
+//!
+//! Keys that are not there are locked by the gap that they would lie in: it belongs to the record of the next
+//! key, or to the table's last record, which stands for the end of all keys (next-key locking). A key that
+//! comes in divides a gap; nobody relies on either part then, because whoever puts it in holds the gap to
+//! itself. Keys never leave the index while the database is open.
+//!
+//! # Invariants
+//! - K1. A transaction's [`Locks`] are exactly what its record's words count for it, but for those that it has
+//!   handed over to a group of commits.
+//! - K2. A record's word says that somebody sleeps for as long as somebody does.
+//!
+//! Paper: pwal §5.4 (strict two-phase locking), raft-pwal §2.1 (locks in one order)
+
+mod held;
+mod sleepers;
+mod word;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use namiki_platform::WorkerId;
+
+pub(crate) use self::sleepers::Waited;
+pub(crate) use self::word::{LockWord, Locked};
+
+use self::held::Held;
+use self::sleepers::Seniority;
+use crate::record::RecordRef;
+
+/// The locks of one transaction, and its place among those who wait.
+#[derive(Default)]
+pub(crate) struct Locks {
+    held: Held,
+    seniority: Seniority,
+}
+
+impl Locks {
+    /// Takes a lock if nobody is in the way. Returns whether the transaction has it now.
+    #[inline]
+    pub(crate) fn try_acquire(&mut self, record: RecordRef, wanted: Locked) -> bool {
+        let own = self.held.of(record);
+        if own.has(wanted) {
+            return true;
+        }
+        let mut word = LockWord(record.word().load(Ordering::Relaxed));
+        loop {
+            if word.is_fair() {
+                return false;
+            }
+            let Some(granted) = word.granted(wanted, own) else {
+                return false;
+            };
+            // SeqCst, like a leaf's counter: who relies on a gap looks at the counter after this, and who fills
+            // it changes the counter after this. (And Acquire: pairs with the Release of the last holder.)
+            match record.word().compare_exchange_weak(
+                word.0,
+                granted.0,
+                Ordering::SeqCst,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => {
+                    self.held.add(record, wanted);
+                    return true;
+                }
+                Err(now) => word = LockWord(now),
+            }
+        }
+    }
+
+    /// Sleeps until the lock is the transaction's, or something else comes of it. It may take `longest`, and
+    /// ends soon after `may_go_on` says no.
+    #[cold]
+    pub(crate) fn wait(
+        &mut self,
+        record: RecordRef,
+        wanted: Locked,
+        longest: Duration,
+        may_go_on: impl Fn() -> bool,
+    ) -> Waited {
+        let (held, seniority) = (&mut self.held, &mut self.seniority);
+        let waited = sleepers::wait(record, wanted, held, seniority, longest, may_go_on);
+        if waited == Waited::Acquired {
+            self.held.add(record, wanted);
+        }
+        waited
+    }
+
+    /// The stream whose group of commits has the record locked.
+    pub(crate) fn group_on(record: RecordRef) -> Option<WorkerId> {
+        LockWord(record.word().load(Ordering::Relaxed)).group()
+    }
+
+    /// The word for a new record in the gap below `next`, which is to be locked by this transaction; and what
+    /// the transaction then holds of it. Who relies on the gap relies on both parts of it.
+    pub(crate) fn word_of_new(&self, next: Option<RecordRef>) -> (u64, Locked) {
+        let gap = next.is_some_and(|next| self.held.of(next).has(Locked::GAP));
+        let locked = match gap {
+            true => Locked::EXCLUSIVE.and(Locked::GAP),
+            false => Locked::EXCLUSIVE,
+        };
+        let word = LockWord::FREE.granted(locked, Locked::default());
+        (word.unwrap_or(LockWord::NEW).0, locked)
+    }
+
+    /// Notes that a record has come into the index with such a word.
+    pub(crate) fn made(&mut self, record: RecordRef, locked: Locked) {
+        self.held.add(record, locked);
+    }
+
+    /// Gives up one lock.
+    pub(crate) fn release(&mut self, record: RecordRef, locked: Locked) {
+        self.held.remove(record, locked);
+        release(record, locked);
+    }
+
+    /// Notes that a lock is another's now, or released.
+    pub(crate) fn forget(&mut self, record: RecordRef, locked: Locked) {
+        self.held.remove(record, locked);
+    }
+
+    /// Gives up all locks.
+    #[inline]
+    pub(crate) fn release_all(&mut self) {
+        if !self.held.is_empty() {
+            for (record, locked) in self.held.drain() {
+                release(record, locked);
+            }
+        }
+    }
+
+    /// The next transaction is not this one again: whoever waited before it goes first.
+    pub(crate) fn start_afresh(&mut self) {
+        self.seniority = Seniority::default();
+    }
+}
+
+/// Says that the exclusive lock of a record is now that of a group of commits on this stream.
+pub(crate) fn hand_over(record: RecordRef, stream: WorkerId) {
+    let group = LockWord::FREE.held_by_group(stream);
+    // Relaxed: it is a hint for those who wait.
+    record.word().fetch_or(group.0, Ordering::Relaxed);
+}
+
+/// Gives up what a transaction or a group holds of a record.
+#[inline]
+pub(crate) fn release(record: RecordRef, locked: Locked) {
+    let mut word = LockWord(record.word().load(Ordering::Relaxed));
+    // Release: pairs with the Acquire of whoever gets the lock next. SeqCst for a gap, see `try_acquire`.
+    while let Err(now) = record.word().compare_exchange_weak(
+        word.0,
+        word.released(locked).0,
+        Ordering::SeqCst,
+        Ordering::Relaxed,
+    ) {
+        word = LockWord(now);
+    }
+    if word.waits() {
+        sleepers::wake(record);
+    }
+}

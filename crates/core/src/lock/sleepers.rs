@@ -1,0 +1,335 @@
+//! Those who sleep until a record is released, and who of them has to give way.
+//!
+//! Everybody who sleeps is in one list, behind one mutex, with what they wait for and with the locks that they
+//! hold. Nobody comes here without a conflict, and who does is about to give up the processor, which costs far
+//! more than a look through the list.
+//!
+//! # No deadlock
+//! A circle of transactions that wait for each other consists of sleepers only, as whoever runs releases what
+//! they hold in the end. Among sleepers, one may wait for another only if that other has the higher [`Rank`]:
+//! whoever goes to sleep looks at everybody who sleeps, gives way (it is *wounded*) if it holds what a higher
+//! rank waits for, and wounds those of lower rank who hold what it waits for. Both happen under the mutex, and
+//! nobody's locks change while they sleep. So ranks rise along every path of waiting, and no path comes back to
+//! where it began.
+//!
+//! There is one exception, for those who have taken all their locks in the one order of all records, the one
+//! that they wait for the last: they wait for each other whatever their ages, because a circle would have to
+//! descend somewhere. They are a class of their own between the others, so that no path leaves it and returns.
+//!
+//! # No starvation
+//! Ages are kept from one attempt to the next, and who has been wounded [`WOUNDS`] times outranks everybody
+//! who has not. A lock that is released is free for anybody, who may come before those whom it woke, since
+//! handing it to a thread that has no processor yet would keep it locked for as long; but who has slept for
+//! [`FAIR_AFTER`] marks the record *fair*, and from then on it goes to the highest rank among those who wait.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use namiki_platform::WorkerId;
+use parking_lot::Mutex;
+
+use super::held::Held;
+use super::word::{LockWord, Locked};
+use crate::record::RecordRef;
+
+/// After so many wounds a transaction is not wounded by others than those who have had as many.
+const WOUNDS: u32 = 8;
+/// How long one sleeps before nobody may pass them any more.
+const FAIR_AFTER: Duration = Duration::from_millis(1);
+/// How long one sleeps at most before looking again whether the database is still open.
+const LOOK_AFTER: Duration = Duration::from_millis(50);
+
+/// Who has to give way to whom: lower values come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    class: Class,
+    age: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    /// Was wounded too often.
+    Veteran,
+    /// Has taken its locks in order.
+    Ordered,
+    Other,
+}
+
+impl Rank {
+    /// Whether a sleeper of this rank may not wait for one of that.
+    fn wounds(self, other: Self) -> bool {
+        let both_ordered = self.class == Class::Ordered && other.class == Class::Ordered;
+        self < other && !both_ordered
+    }
+}
+
+/// A transaction's place among all that have ever had to wait. It is kept from one attempt to the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seniority {
+    age: Option<u64>,
+    wounds: u32,
+}
+
+impl Seniority {
+    fn rank(&mut self, ordered: bool) -> Rank {
+        // Only who has to wait draws one, so it is no counter that all commits share.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Rank {
+            class: match (self.wounds >= WOUNDS, ordered) {
+                (true, _) => Class::Veteran,
+                (false, true) => Class::Ordered,
+                (false, false) => Class::Other,
+            },
+            age: *self
+                .age
+                .get_or_insert_with(|| NEXT.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+}
+
+struct Sleeper {
+    number: u64,
+    thread: Thread,
+    rank: Rank,
+    record: RecordRef,
+    wanted: Locked,
+    /// What it holds, the record that it waits for included.
+    held: Held,
+    wounded: bool,
+    /// Nobody may come before it any more.
+    impatient: bool,
+}
+
+#[derive(Default)]
+struct Sleepers {
+    list: Vec<Sleeper>,
+    /// How many there ever were.
+    count: u64,
+}
+
+static SLEEPERS: Mutex<Sleepers> = Mutex::new(Sleepers {
+    list: Vec::new(),
+    count: 0,
+});
+
+/// How waiting for a lock ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// The lock is the transaction's.
+    Acquired,
+    /// A group of commits on this stream has it: it comes free with the group's flush.
+    HeldByGroup(WorkerId),
+    /// To let somebody else go on, the transaction has to let go of its locks.
+    Wounded,
+    /// It took too long.
+    TimedOut,
+    /// The one who waits was told to stop.
+    Stopped,
+}
+
+/// Sleeps until `wanted` is granted, or something else comes of it. `held` is what the transaction holds;
+/// what it gets is not noted there.
+pub(super) fn wait(
+    record: RecordRef,
+    wanted: Locked,
+    held: &mut Held,
+    seniority: &mut Seniority,
+    longest: Duration,
+    may_go_on: impl Fn() -> bool,
+) -> Waited {
+    let ordered = held.would_be_ordered(record);
+    let rank = seniority.rank(ordered);
+    let number = match enter(record, wanted, held, rank) {
+        Ok(number) => number,
+        Err(waited) => {
+            if waited == Waited::Wounded {
+                seniority.wounds += 1;
+            }
+            return waited;
+        }
+    };
+    let began = Instant::now();
+    loop {
+        let slept = began.elapsed();
+        let limit = match slept < FAIR_AFTER {
+            true => FAIR_AFTER.saturating_sub(slept),
+            false => LOOK_AFTER,
+        };
+        std::thread::park_timeout(limit.min(longest.saturating_sub(slept)));
+        let ended = match may_go_on() {
+            true => None,
+            false => Some(Waited::Stopped),
+        };
+        let slept = began.elapsed();
+        let mut sleepers = SLEEPERS.lock();
+        let at = sleepers.position(number);
+        let me = &mut sleepers.list[at];
+        me.impatient |= slept >= FAIR_AFTER;
+        let ended = match () {
+            () if me.wounded => Some(Waited::Wounded),
+            () => ended.or_else(|| sleepers.look(at)),
+        };
+        let ended = ended.or((slept >= longest).then_some(Waited::TimedOut));
+        let Some(ended) = ended else {
+            sleepers.mark(record);
+            continue;
+        };
+        *held = sleepers.list.swap_remove(at).held;
+        sleepers.mark(record);
+        if ended != Waited::Acquired {
+            // It may have been woken for what it does not take now.
+            sleepers.wake(record);
+        }
+        if ended == Waited::Wounded {
+            seniority.wounds += 1;
+        }
+        return ended;
+    }
+}
+
+/// Goes to sleep, but for the sleeping itself; or tells why not.
+fn enter(
+    record: RecordRef,
+    wanted: Locked,
+    held: &mut Held,
+    rank: Rank,
+) -> Result<u64, Waited> {
+    let mut sleepers = SLEEPERS.lock();
+    let number = sleepers.count;
+    sleepers.count += 1;
+    sleepers.list.push(Sleeper {
+        number,
+        thread: std::thread::current(),
+        rank,
+        record,
+        wanted,
+        held: std::mem::take(held),
+        wounded: false,
+        impatient: false,
+    });
+    let at = sleepers.list.len() - 1;
+    // First, so that whoever releases the record from now on comes to see.
+    sleepers.mark(record);
+    let ended = match sleepers.look(at) {
+        None if sleepers.give_way(at) => Some(Waited::Wounded),
+        ended => ended,
+    };
+    let Some(ended) = ended else {
+        return Ok(number);
+    };
+    if let Some(me) = sleepers.list.pop() {
+        *held = me.held;
+    }
+    sleepers.mark(record);
+    Err(ended)
+}
+
+impl Sleepers {
+    fn position(&self, number: u64) -> usize {
+        let found = self.list.iter().position(|it| it.number == number);
+        found.expect("only the sleeper itself takes it out")
+    }
+
+    /// Takes the lock for a sleeper if it is free, or tells that a group has it.
+    fn look(&self, at: usize) -> Option<Waited> {
+        let me = &self.list[at];
+        let own = me.held.of(me.record);
+        let mut word = load(me.record);
+        loop {
+            let passed_over = word.is_fair()
+                && self.on(me.record).any(|other| {
+                    other.rank < me.rank && other.wanted.excludes(me.wanted)
+                });
+            let granted = match passed_over {
+                true => None,
+                false => word.granted(me.wanted, own),
+            };
+            let Some(granted) = granted else {
+                return word.group().map(Waited::HeldByGroup);
+            };
+            match exchange(me.record, word, granted) {
+                Ok(()) => return Some(Waited::Acquired),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Whether the sleeper must give way; if not, wounds those who have to give way to it.
+    fn give_way(&mut self, at: usize) -> bool {
+        let (others, me) = self.list.split_at_mut(at);
+        let Some(me) = me.first() else {
+            return false;
+        };
+        let waits_for = |waiter: &Sleeper, holder: &Sleeper| {
+            holder.held.of(waiter.record).excludes(waiter.wanted)
+        };
+        let gives_way = others
+            .iter()
+            .any(|other| !other.wounded && other.rank.wounds(me.rank) && waits_for(other, me));
+        if gives_way {
+            return true;
+        }
+        for other in others {
+            if me.rank.wounds(other.rank) && waits_for(me, other) {
+                other.wounded = true;
+                other.thread.unpark();
+            }
+        }
+        false
+    }
+
+    fn on(&self, record: RecordRef) -> impl Iterator<Item = &Sleeper> {
+        self.list.iter().filter(move |it| it.record == record)
+    }
+
+    /// Says in the record's word whether anybody sleeps.
+    fn mark(&self, record: RecordRef) {
+        let waits = self.on(record).next().is_some();
+        let fair = self.on(record).any(|it| it.impatient);
+        let mut word = load(record);
+        loop {
+            let marked = word.with_sleepers(waits, fair);
+            if marked == word {
+                return;
+            }
+            match exchange(record, word, marked) {
+                Ok(()) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Wakes those who could have the record now, by their rank, up to the first who could not.
+    fn wake(&self, record: RecordRef) {
+        let mut word = load(record);
+        let mut waiting: Vec<&Sleeper> = self.on(record).collect();
+        waiting.sort_unstable_by_key(|it| it.rank);
+        for sleeper in waiting {
+            match word.granted(sleeper.wanted, sleeper.held.of(record)) {
+                Some(granted) => word = granted,
+                None => return,
+            }
+            sleeper.thread.unpark();
+        }
+    }
+}
+
+/// Somebody has released a record that says that somebody sleeps.
+#[cold]
+pub(super) fn wake(record: RecordRef) {
+    SLEEPERS.lock().wake(record);
+}
+
+fn load(record: RecordRef) -> LockWord {
+    LockWord(record.word().load(Ordering::Relaxed))
+}
+
+fn exchange(record: RecordRef, from: LockWord, to: LockWord) -> Result<(), LockWord> {
+    // Acquire: pairs with the Release of whoever had the lock before.
+    record
+        .word()
+        .compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed)
+        .map(drop)
+        .map_err(LockWord)
+}

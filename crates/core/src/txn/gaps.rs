@@ -1,0 +1,243 @@
+//! Keys that are not there, and the gaps that they would lie in.
+//!
+//! Where reads are validated, the leaf's version stands for the gap. Where they are locked, the record of the next
+//! key does: whoever has found a gap empty holds the lock of the gap, and whoever puts a key into it has to have it
+//! alone. A gap is found by looking for the next key, then locked, and then the leaves that were looked at are
+//! asked whether a key has come in meanwhile; from then on none can. (A hash index has no next key: a key
+//! that was looked for gets a record that says that it is not there.)
+//!
+//! Paper: pwal §5.4 (strict two-phase locking)
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use namiki_index::{Direction, LeafVersion, ScanRange};
+use smallvec::SmallVec;
+
+use super::Transaction;
+use crate::error::Error;
+use crate::lock::Locked;
+use crate::record::RecordRef;
+use crate::space::{Leaves, Next, Placed, Space, Step};
+
+/// How a pass over a range ended, or would if there were no more keys.
+enum Pass {
+    /// At the end of the range, or where the visitor broke off.
+    Done,
+    /// With the last key.
+    OutOfKeys,
+    /// A key has come in where there was none.
+    Disturbed,
+}
+
+impl Transaction {
+    /// A key has no record, says a leaf: notes that, or locks the gap. If a record has come in meanwhile, that is
+    /// returned.
+    pub(super) fn missing(
+        &mut self,
+        space: &Arc<Space>,
+        key: &[u8],
+        leaf: LeafVersion,
+    ) -> Result<Option<RecordRef>, Error> {
+        if !self.locks_reads() {
+            self.sets.gap(space, leaf);
+            return Ok(None);
+        }
+        if !space.is_ordered() {
+            return self.place_in_locked_gap(space, key).map(Some);
+        }
+        let mut leaves = Leaves::new();
+        loop {
+            let next = next(space, Bound::Included(key), &mut leaves)?;
+            if next.is_the_key {
+                return Ok(Some(next.record));
+            }
+            self.lock_gap(next.record)?;
+            if space.are_unchanged(&leaves) {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn lock_gap(&mut self, next: RecordRef) -> Result<(), Error> {
+        match self.planted.lock_gaps {
+            true => self.lock(next, Locked::GAP),
+            false => Ok(()),
+        }
+    }
+
+    /// The key's record, made if there is none, in a gap that is the transaction's own while it comes in.
+    pub(super) fn place_in_locked_gap(
+        &mut self,
+        space: &Arc<Space>,
+        key: &[u8],
+    ) -> Result<RecordRef, Error> {
+        let named = |error| Error::from_index(&error, &space.info.name);
+        let mut leaves = Leaves::new();
+        loop {
+            if let Ok(record) = space.find(key).map_err(named)? {
+                return Ok(record);
+            }
+            let mut next = None;
+            if space.is_ordered() {
+                let found = self::next(space, Bound::Included(key), &mut leaves)?;
+                if found.is_the_key {
+                    return Ok(found.record);
+                }
+                self.lock(found.record, Locked::INSERT)?;
+                if !space.are_unchanged(&leaves) {
+                    self.sets.locks.release(found.record, Locked::INSERT);
+                    continue;
+                }
+                next = Some(found.record);
+            }
+            let (word, locked) = self.sets.locks.word_of_new(next);
+            let placed = space.place_missing(key, word);
+            if let Ok(Placed::New { record, .. }) = placed {
+                self.sets.locks.made(record, locked);
+            }
+            if let Some(next) = next {
+                self.sets.locks.release(next, Locked::INSERT);
+            }
+            return match placed.map_err(named)? {
+                Placed::Found(record) | Placed::New { record, .. } => Ok(record),
+            };
+        }
+    }
+
+    /// Locks keys to be written, those that are not there included, in the one order of all records. Nothing where
+    /// reads are not locked.
+    pub(crate) fn lock_keys(&mut self, space: &Arc<Space>, keys: &[&[u8]]) -> Result<(), Error> {
+        self.place_pending()?;
+        if !self.locks_reads() {
+            return Ok(());
+        }
+        let mut records = keys
+            .iter()
+            .map(|key| self.place_in_locked_gap(space, key))
+            .collect::<Result<Vec<_>, _>>()?;
+        records.sort_unstable();
+        records
+            .into_iter()
+            .try_for_each(|record| self.lock(record, Locked::EXCLUSIVE))
+    }
+
+    /// Visits the records in a range, and locks each with the gap below it before; and so that no other can
+    /// come in, the gap above the last.
+    pub(super) fn scan_locking(
+        &mut self,
+        space: &Arc<Space>,
+        range: ScanRange<'_>,
+        mut visit: impl FnMut(&mut Self, &[u8], RecordRef) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
+        let forward = range.direction == Direction::Forward;
+        if !forward {
+            self.lock_gap_above(space, range.end)?;
+        }
+        let mut leaves = Leaves::new();
+        // The key that was visited last.
+        let mut last: Option<SmallVec<[u8; 24]>> = None;
+        loop {
+            let rest = match (&last, forward) {
+                (None, true) => ScanRange { end: Bound::Unbounded, ..range },
+                (None, false) => range,
+                (Some(last), true) => ScanRange {
+                    start: Bound::Excluded(last),
+                    end: Bound::Unbounded,
+                    ..range
+                },
+                (Some(last), false) => ScanRange { end: Bound::Excluded(last), ..range },
+            };
+            leaves.clear();
+            let mut visited = None;
+            let mut pass = Ok(Pass::OutOfKeys);
+            let scanned = space.scan(rest, |step| {
+                let (key, record) = match step {
+                    Step::Leaf(leaf) => {
+                        leaves.push(leaf);
+                        return ControlFlow::Continue(());
+                    }
+                    Step::Entry(key, record) => (key, record),
+                };
+                let inside = !forward || is_below(key, range.end);
+                pass = self.lock_next(space, record, inside, &leaves);
+                if !matches!(pass, Ok(Pass::OutOfKeys)) {
+                    return ControlFlow::Break(());
+                }
+                // Those before it cannot get a key any more that comes before this one.
+                leaves.drain(..leaves.len().saturating_sub(1));
+                visited = Some(SmallVec::from_slice(key));
+                match visit(self, key, record) {
+                    Ok(ControlFlow::Continue(())) => return ControlFlow::Continue(()),
+                    Ok(ControlFlow::Break(())) => pass = Ok(Pass::Done),
+                    Err(error) => pass = Err(error),
+                }
+                ControlFlow::Break(())
+            });
+            scanned.map_err(|error| Error::from_index(&error, &space.info.name))?;
+            match pass? {
+                Pass::Done => return Ok(()),
+                // The gap below the first key, or that above the range, is locked.
+                Pass::OutOfKeys if !forward => return Ok(()),
+                Pass::OutOfKeys => {
+                    self.lock_gap(space.end())?;
+                    if space.are_unchanged(&leaves) {
+                        return Ok(());
+                    }
+                }
+                Pass::Disturbed => {}
+            }
+            last = visited.or(last);
+        }
+    }
+
+    /// Locks the next record of a range with its gap; or of the first beyond the range, the gap. Tells whether the
+    /// pass goes on.
+    fn lock_next(
+        &mut self,
+        space: &Space,
+        record: RecordRef,
+        inside: bool,
+        leaves: &Leaves,
+    ) -> Result<Pass, Error> {
+        match inside && self.planted.lock_gaps {
+            true => self.lock(record, Locked::SHARED_AND_GAP)?,
+            false => self.lock_gap(record)?,
+        }
+        Ok(match (space.are_unchanged(leaves), inside) {
+            (false, _) => Pass::Disturbed,
+            (true, false) => Pass::Done,
+            (true, true) => Pass::OutOfKeys,
+        })
+    }
+
+    /// Locks the gap of the first key above a range.
+    fn lock_gap_above(&mut self, space: &Space, end: Bound<&[u8]>) -> Result<(), Error> {
+        let mut leaves = Leaves::new();
+        loop {
+            let above = match end {
+                Bound::Unbounded => return self.lock_gap(space.end()),
+                Bound::Included(end) => next(space, Bound::Excluded(end), &mut leaves)?,
+                Bound::Excluded(end) => next(space, Bound::Included(end), &mut leaves)?,
+            };
+            self.lock_gap(above.record)?;
+            if space.are_unchanged(&leaves) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn is_below(key: &[u8], end: Bound<&[u8]>) -> bool {
+    match end {
+        Bound::Included(end) => key <= end,
+        Bound::Excluded(end) => key < end,
+        Bound::Unbounded => true,
+    }
+}
+
+fn next(space: &Space, from: Bound<&[u8]>, leaves: &mut Leaves) -> Result<Next, Error> {
+    space
+        .next(from, leaves)
+        .map_err(|error| Error::from_index(&error, &space.info.name))
+}

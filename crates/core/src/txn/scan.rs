@@ -1,0 +1,73 @@
+//! Ranges of keys.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use namiki_index::ScanRange;
+
+use super::{Transaction, Version};
+use crate::error::Error;
+use crate::lock::Locked;
+use crate::record::RecordRef;
+use crate::space::{Space, Step};
+
+impl Transaction {
+    /// Visits the keys in a range and their values, in order.
+    pub(crate) fn scan_bytes(
+        &mut self,
+        space: &Arc<Space>,
+        range: ScanRange<'_>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
+        self.scan_records(space, range, |tx, key, record| {
+            match tx.value_of(record, Locked::SHARED)? {
+                Some(value) => visit(key, value),
+                None => Ok(ControlFlow::Continue(())),
+            }
+        })
+    }
+
+    /// The versions of all keys in a range that were ever written, deleted ones included. They
+    /// count as read.
+    pub(crate) fn versions_bytes(
+        &mut self,
+        space: &Arc<Space>,
+        range: ScanRange<'_>,
+        mut visit: impl FnMut(&[u8], Version),
+    ) -> Result<(), Error> {
+        self.scan_records(space, range, |tx, key, record| {
+            let version = tx.version_of(record)?;
+            visit(key, version);
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// Visits the records in a range, in order. That there are no others is noted, or locked, with it.
+    fn scan_records(
+        &mut self,
+        space: &Arc<Space>,
+        range: ScanRange<'_>,
+        mut visit: impl FnMut(&mut Self, &[u8], RecordRef) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
+        self.place_pending()?;
+        if self.locks_reads() {
+            return self.scan_locking(space, range, visit);
+        }
+        let mut outcome = Ok(());
+        let scanned = space.scan(range, |step| {
+            let step = match step {
+                Step::Leaf(leaf) => {
+                    self.sets.gap(space, leaf);
+                    Ok(ControlFlow::Continue(()))
+                }
+                Step::Entry(key, record) => visit(self, key, record),
+            };
+            step.unwrap_or_else(|error| {
+                outcome = Err(error);
+                ControlFlow::Break(())
+            })
+        });
+        scanned.map_err(|error| Error::from_index(&error, &space.info.name))?;
+        outcome
+    }
+}
