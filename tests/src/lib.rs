@@ -4,5 +4,6 @@ pub mod crash;
 pub mod history;
 pub mod kill;
 pub mod numbers;
+pub mod specs;
 pub mod spelling;
 pub mod workload;

@@ -2,10 +2,11 @@
 //! and a conflict ends the attempt whatever the body says.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use namiki::{Database, Error, Spec, WorkerId};
+use namiki::{Database, Error, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
 use namiki_tests::numbers::{Numbers, builder, keys, numbers};
+use namiki_tests::specs::optimistic;
 
 const X: u64 = 1;
 const Y: u64 = 2;
@@ -23,7 +24,7 @@ fn two_accounts(db: &Database) -> Numbers {
 
 #[test]
 fn a_body_that_fails_because_of_what_never_was_is_run_again() {
-    for spec in Spec::all_durable() {
+    for spec in optimistic() {
         let db = builder(&spec.to_string(), &SimDisk::new())
             .open("/db")
             .unwrap();
@@ -56,7 +57,7 @@ fn a_body_that_fails_because_of_what_never_was_is_run_again() {
 /// The same for a row that was not there: its gap has to stand, too.
 #[test]
 fn a_body_that_fails_because_of_a_row_that_is_there_by_now_is_run_again() {
-    for spec in Spec::all_durable() {
+    for spec in optimistic() {
         let db = builder(&spec.to_string(), &SimDisk::new())
             .open("/db")
             .unwrap();

@@ -12,10 +12,19 @@ use std::time::Duration;
 
 use namiki::{Conflict, Database, Error, Spec, Table};
 use namiki_platform::disk::{Disk, SimDisk};
+use namiki_tests::specs::optimistic;
 
 /// Every protocol; what a program sees is the same under all of them.
 fn each_spec(check: impl Fn(&Database, Table<u64, i64>)) {
-    let mut specs = Spec::all_durable();
+    each_of(Spec::all_durable(), check);
+}
+
+/// Those under which others can change what was read.
+fn each_optimistic(check: impl Fn(&Database, Table<u64, i64>)) {
+    each_of(optimistic(), check);
+}
+
+fn each_of(mut specs: Vec<Spec>, check: impl Fn(&Database, Table<u64, i64>)) {
     specs.push("TT(NLR)+NOLOG".parse().unwrap());
     for spec in specs {
         println!("{spec}");
@@ -79,7 +88,7 @@ const CHANGED: [(u64, Conflict); 2] = [(2, Conflict::ReadChanged), (3, Conflict:
 #[test]
 fn keys_read_together_are_protected_whether_they_are_there_or_not() {
     for (changed, conflict) in CHANGED {
-        each_spec(|db, table| {
+        each_optimistic(|db, table| {
             db.transact(|tx| {
                 (0..40)
                     .step_by(2)
@@ -149,7 +158,7 @@ fn many_keys_are_updated_as_one_after_the_other_would_be() {
 #[test]
 fn keys_updated_together_are_protected_whether_they_are_there_or_not() {
     for (changed, conflict) in CHANGED {
-        each_spec(|db, table| {
+        each_optimistic(|db, table| {
             let evens = (0..40).step_by(2);
             db.transact(|tx| evens.clone().try_for_each(|key| tx.put(&table, &key, &1)))
                 .unwrap();
@@ -172,7 +181,7 @@ fn keys_updated_together_are_protected_whether_they_are_there_or_not() {
 
 #[test]
 fn an_update_that_is_taken_back_has_been_a_read() {
-    each_spec(|db, table| {
+    each_optimistic(|db, table| {
         db.transact(|tx| (0..3).try_for_each(|key| tx.put(&table, &key, &1)))
             .unwrap();
         let [mut outer, mut inner] = [(); 2].map(|()| db.session().unwrap());
@@ -252,7 +261,7 @@ fn is_too_long<T>(ended: &Result<T, Error>) -> bool {
 /// Who misses a key before the bad one has read its gap, as if it had asked for that key alone.
 #[test]
 fn keys_before_one_that_no_table_can_hold_are_protected() {
-    each_spec(|db, numbers| {
+    each_optimistic(|db, numbers| {
         let names: Table<str, i64> = db.table("names").unwrap();
         db.transact(|tx| tx.put(&names, "there", &1)).unwrap();
         let too_long = "x".repeat(1 << 20);

@@ -11,11 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namiki::planted::{self, Checks, Sound};
-use namiki::{Database, IndexKind, Session, Spec, TreeKind, WorkerId};
+use namiki::{Database, IndexKind, Logging, Session, Spec, TreeKind, WaitPolicy, WorkerId};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::history::Violation;
 use namiki_tests::spelling::{Numbered, Spelling, Spelt};
-use namiki_tests::workload::{Mix, Numbers, Run, contents, interleaved, nested, threads};
+use namiki_tests::workload::{
+    Mix, Numbers, Run, contents, interleaved, nested, promise_of, threads,
+};
 
 const STREAMS: NonZeroU16 = NonZeroU16::new(3).unwrap();
 
@@ -26,7 +28,8 @@ fn rounds() -> u64 {
 
 fn all_specs() -> Vec<Spec> {
     let mut specs = Spec::all_durable();
-    specs.push("TT(NLR)+NOLOG".parse().unwrap());
+    let unlogged = ["TT(NLR)+NOLOG", "SILO(NLR)+NOLOG", "S2PL(NLR)+NOLOG"];
+    specs.extend(unlogged.map(|spec| spec.parse::<Spec>().unwrap()));
     specs
 }
 
@@ -53,6 +56,11 @@ fn open_over(index: IndexKind, spec: Spec, disk: &SimDisk, wait: Duration, seed:
             true => Duration::ZERO,
             false => Duration::MAX,
         })
+        // One thread cannot wait for itself.
+        .wait_policy(match wait {
+            Duration::MAX => WaitPolicy::NoWait,
+            _ => WaitPolicy::WoundWait,
+        })
         .streams(STREAMS)
         .disk(disk)
         .group_wait_max(wait)
@@ -70,7 +78,7 @@ fn table<K: Numbered>(db: &Database) -> Numbers<K> {
 
 /// The contents come back when the database is opened again, under another protocol.
 fn assert_reopens(run: &Run, spec: Spec, disk: &SimDisk, seed: u64) {
-    if spec == "TT(NLR)+NOLOG".parse().unwrap() {
+    if spec.logging == Logging::None {
         return;
     }
     let others = Spec::all_durable();
@@ -107,7 +115,12 @@ fn shuffled_transactions_on_one_thread_are_serializable_under_every_protocol() {
                 )
                 .unwrap_or_else(|error| panic!("{spec}, seed {seed}: {error}"));
                 let context = format!("{spec}, seed {seed}, {mix:?}");
-                let proof = run.assert_right(&table, &mut db.session().unwrap(), &context);
+                let proof = run.assert_right(
+                    &table,
+                    &mut db.session().unwrap(),
+                    promise_of(spec),
+                    &context,
+                );
                 assert_eq!(db.counters().conflicts, run.conflicts, "{context}");
                 (committed, conflicts, overwritten) = (
                     committed + run.committed,
@@ -143,7 +156,12 @@ fn transactions_on_a_recovered_database_are_serializable() {
             let table = table::<u64>(&db);
             let run = interleaved::run(&db, &table, Mix::HOT, seed + life, 150, 4).unwrap();
             let context = format!("{spec}, seed {seed}, life {life}");
-            run.assert_right(&table, &mut db.session().unwrap(), &context);
+            run.assert_right(
+                &table,
+                &mut db.session().unwrap(),
+                promise_of(spec),
+                &context,
+            );
         }
     }
 }
@@ -158,7 +176,7 @@ fn transactions_inside_one_another_are_serializable_under_every_protocol() {
             let mut sessions = sessions(&db, 4);
             let run = nested::run::<Sound>(&mut sessions, &table, Mix::HOT, seed, 500).unwrap();
             let context = format!("{spec}, seed {seed}");
-            run.assert_right(&table, &mut sessions[0], &context);
+            run.assert_right(&table, &mut sessions[0], promise_of(spec), &context);
             assert!(run.committed > 100 && run.conflicts > 10, "{context}");
         }
     }
@@ -166,7 +184,9 @@ fn transactions_inside_one_another_are_serializable_under_every_protocol() {
 
 #[test]
 fn transactions_of_four_threads_are_serializable_under_every_protocol() {
-    let specs = all_specs().into_iter().cycle().take(9 * rounds() as usize);
+    let specs = all_specs();
+    let runs_of_all = specs.len() * rounds() as usize;
+    let specs = specs.into_iter().cycle().take(runs_of_all);
     // How often threads meet is the scheduler's choice in each run, so it is asked of all together.
     let (mut conflicts, mut overwritten, mut runs) = (0, 0, 0);
     for (seed, spec) in (2000..).zip(specs) {
@@ -177,7 +197,12 @@ fn transactions_of_four_threads_are_serializable_under_every_protocol() {
             let run = threads::run::<Sound>(&db, &table, mix, seed, 1500, 4)
                 .unwrap_or_else(|error| panic!("{spec}, seed {seed}: {error}"));
             let context = format!("{spec}, seed {seed}, {mix:?}");
-            let proof = run.assert_right(&table, &mut db.session().unwrap(), &context);
+            let proof = run.assert_right(
+                &table,
+                &mut db.session().unwrap(),
+                promise_of(spec),
+                &context,
+            );
             println!(
                 "{context}: {} conflicts, {} overwritten reads",
                 run.conflicts, proof.reads_overwritten
@@ -194,14 +219,21 @@ fn transactions_of_four_threads_are_serializable_under_every_protocol() {
     assert!(overwritten > 500 * runs, "only {overwritten} overwritten");
 }
 
-/// Whatever tree the table's index is: one protocol of each kind of release, shuffled and by threads.
+/// Whatever tree the table's index is: every concurrency control with both kinds of release, shuffled and by threads.
 #[test]
 fn transactions_over_every_tree_are_serializable() {
-    let specs: [Spec; 2] =
-        ["TT(NLR)+PWAL(1)", "TT(ELR)+PWAL(16)"].map(|spec| spec.parse().unwrap());
+    let specs: [Spec; 6] = [
+        "TT(NLR)+PWAL(1)",
+        "SILO(NLR)+PWAL(1)",
+        "S2PL(NLR)+PWAL(16)",
+        "TT(ELR)+PWAL(16)",
+        "SILO(ELR)+PWAL(16)",
+        "S2PL(ELR)+PWAL(1)",
+    ]
+    .map(|spec| spec.parse().unwrap());
     for tree in TreeKind::ALL {
         let mut conflicts = 0;
-        for (seed, spec) in (4000..4000 + 8 * rounds()).zip(specs.into_iter().cycle()) {
+        for (seed, spec) in (4000..4000 + 24 * rounds()).zip(specs.into_iter().cycle()) {
             let index = index_of(*tree, seed);
             // Each kind of keys with every spec and index.
             conflicts += match Spelling::of(seed / 4) {
@@ -223,7 +255,12 @@ fn conflicts_over<K: Numbered>(index: IndexKind, spec: Spec, seed: u64) -> u64 {
         let run = interleaved::run(&db, &table, mix, seed, transactions_of(mix), 4)
             .unwrap_or_else(|error| panic!("{context}: {error}"));
         let context = format!("{context}, {mix:?}");
-        run.assert_right(&table, &mut db.session().unwrap(), &context);
+        run.assert_right(
+            &table,
+            &mut db.session().unwrap(),
+            promise_of(spec),
+            &context,
+        );
         assert!(run.committed > 50, "{context}: {} commits", run.committed);
     }
     let disk = SimDisk::new().with_yields(seed);
@@ -232,7 +269,12 @@ fn conflicts_over<K: Numbered>(index: IndexKind, spec: Spec, seed: u64) -> u64 {
     let run = threads::run::<Sound>(&db, &table, Mix::PHANTOMS, seed, 1000, 4)
         .unwrap_or_else(|error| panic!("{context}: {error}"));
     let context = format!("{context}, threads");
-    run.assert_right(&table, &mut db.session().unwrap(), &context);
+    run.assert_right(
+        &table,
+        &mut db.session().unwrap(),
+        promise_of(spec),
+        &context,
+    );
     run.conflicts
 }
 
@@ -249,7 +291,7 @@ fn caught<C: Checks>(spec: &str, mix: Mix) -> Violation {
         let table = table::<u64>(&db);
         let mut sessions = sessions(&db, 5);
         let run = nested::run::<C>(&mut sessions, &table, mix, seed, 300).unwrap();
-        if let Err(violation) = run.check() {
+        if let Err(violation) = run.check(promise_of(spec.parse().unwrap())) {
             println!("{spec}, seed {seed}: {violation}");
             return violation;
         }
@@ -264,16 +306,38 @@ fn assert_circle(violation: &Violation) {
 
 #[test]
 fn skipped_read_validation_is_caught() {
-    for spec in ["TT(NLR)+NOLOG", "TT(NLR)+PWAL(16)", "TT(ELR)+PWAL(16)"] {
+    for spec in [
+        "TT(NLR)+NOLOG",
+        "TT(NLR)+PWAL(16)",
+        "TT(ELR)+PWAL(16)",
+        "SILO(NLR)+NOLOG",
+    ] {
         assert_circle(&caught::<planted::NoReadValidation>(spec, Mix::HOT));
     }
 }
 
 #[test]
 fn skipped_phantom_check_is_caught() {
-    for spec in ["TT(NLR)+NOLOG", "TT(ELR)+SWAL(16)"] {
+    for spec in ["TT(NLR)+NOLOG", "TT(ELR)+SWAL(16)", "SILO(ELR)+PWAL(1)"] {
         assert_circle(&caught::<planted::NoPhantomCheck>(spec, Mix::PHANTOMS));
     }
+}
+
+#[test]
+fn reads_and_gaps_that_are_not_locked_are_caught() {
+    for spec in ["S2PL(NLR)+NOLOG", "S2PL(ELR)+PWAL(16)"] {
+        assert_circle(&caught::<planted::NoReadLocks>(spec, Mix::HOT));
+        assert_circle(&caught::<planted::NoGapLocks>(spec, Mix::PHANTOMS));
+    }
+}
+
+/// A version that somebody is about to overwrite, whose place in the order is decided, is no longer valid.
+#[test]
+fn a_lock_that_is_overlooked_is_caught() {
+    assert_circle(&caught::<planted::NoLockCheck>(
+        "SILO(NLR)+PWAL(16)",
+        Mix::HOT,
+    ));
 }
 
 /// The bug of a published TicToc with a timestamp history.

@@ -6,9 +6,11 @@
 //!
 //! Paper: pwal §5.4
 
+use std::time::Instant;
+
 use namiki_log::Stream;
 
-use crate::engine::{Engine, GroupLocks};
+use crate::engine::{Engine, GroupLocks, LockCounts};
 use crate::error::{Conflict, Error};
 use crate::lock::{Locked, Locks, Waited};
 use crate::record::RecordRef;
@@ -70,9 +72,17 @@ fn acquire_slowly(
     let longest = engine.waits.longest;
     loop {
         let may_go_on = || engine.check_open().is_ok();
-        match locks.wait(record, wanted, longest, may_go_on) {
+        let began = Instant::now();
+        let waited = locks.wait(record, wanted, longest, may_go_on);
+        let counts = &engine.lock_counts;
+        if !matches!(waited, Waited::HeldByGroup(_)) {
+            LockCounts::add(&counts.waits, 1);
+            LockCounts::add(&counts.waited_ns, began.elapsed().as_nanos() as u64);
+        }
+        match waited {
             Waited::Acquired => return Ok(()),
             Waited::HeldByGroup(worker) => {
+                LockCounts::add(&counts.group_waits, 1);
                 if let Some(log) = &engine.log {
                     log.stream(worker).flush().map_err(Error::LogFailed)?;
                 }
@@ -80,8 +90,12 @@ fn acquire_slowly(
                     return Ok(());
                 }
             }
-            Waited::Wounded => return Err(Error::Conflict(Conflict::Wounded)),
+            Waited::Wounded => {
+                LockCounts::add(&counts.wounds, 1);
+                return Err(Error::Conflict(Conflict::Wounded));
+            }
             Waited::TimedOut => {
+                LockCounts::add(&counts.timeouts, 1);
                 return Err(Error::LockTimeout {
                     waited_ms: longest.as_millis() as u64,
                 });

@@ -181,7 +181,13 @@ fn lock_writes<P: Protocol, C: Checks>(
     sets.sort_writes();
     if P::LOCKS_READS {
         return sets.writes.iter().try_for_each(|write| {
-            acquire(engine, stream, &mut sets.locks, write.record, Locked::EXCLUSIVE)
+            acquire(
+                engine,
+                stream,
+                &mut sets.locks,
+                write.record,
+                Locked::EXCLUSIVE,
+            )
         });
     }
     for round in 0.. {

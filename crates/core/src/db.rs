@@ -13,7 +13,7 @@ use namiki_platform::disk::{DirLock, Disk};
 use namiki_platform::{Epoch, WorkerId};
 use parking_lot::Mutex;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, LockCounters};
 use crate::epoch::Count;
 use crate::error::Error;
 use crate::manifest::Manifest;
@@ -111,6 +111,8 @@ pub struct Counters {
     pub conflicts: u64,
     /// The log's own counters; all zero without a log.
     pub log: LogCounters,
+    /// Waits for locks; all zero unless reads are locked.
+    pub locks: LockCounters,
     /// The current epoch.
     pub epoch: Epoch,
 }
@@ -345,6 +347,7 @@ impl Database {
                 .as_ref()
                 .map(|log| log.counters())
                 .unwrap_or_default(),
+            locks: engine.lock_counts.get(),
             epoch: engine.epochs.current(),
         }
     }

@@ -1,9 +1,10 @@
 //! What all transactions of a database share while it is open.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
 use namiki_log::{Held, Log};
 use namiki_platform::Stamp;
 use parking_lot::Mutex;
@@ -57,6 +58,48 @@ pub(crate) struct Waits {
     pub(crate) longest: Duration,
 }
 
+/// What came of waiting for locks, see [`LockCounters`]. Counted where somebody waits, so all may share it.
+#[derive(Default)]
+pub(crate) struct LockCounts {
+    pub(crate) waits: AtomicU64,
+    pub(crate) group_waits: AtomicU64,
+    pub(crate) wounds: AtomicU64,
+    pub(crate) timeouts: AtomicU64,
+    pub(crate) waited_ns: AtomicU64,
+}
+
+impl LockCounts {
+    pub(crate) fn add(counter: &AtomicU64, n: u64) {
+        counter.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> LockCounters {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        LockCounters {
+            waits: get(&self.waits),
+            group_waits: get(&self.group_waits),
+            wounds: get(&self.wounds),
+            timeouts: get(&self.timeouts),
+            waited_ns: get(&self.waited_ns),
+        }
+    }
+}
+
+/// How transactions waited for each other's locks under strict two-phase locking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LockCounters {
+    /// How often a transaction went to sleep because another one had a lock that it wanted.
+    pub waits: u64,
+    /// How often one waited for a group of commits to be flushed that had it.
+    pub group_waits: u64,
+    /// How often one had to give way to an older one.
+    pub wounds: u64,
+    /// How often one waited for too long.
+    pub timeouts: u64,
+    /// The time of all waits, those for groups left out.
+    pub waited_ns: u64,
+}
+
 /// What all transactions of an open database share.
 pub(crate) struct Engine {
     pub(crate) spec: Spec,
@@ -66,6 +109,7 @@ pub(crate) struct Engine {
     pub(crate) log: Option<Arc<Log<GroupLocks>>>,
     pub(crate) attempts_max: u32,
     pub(crate) waits: Waits,
+    pub(crate) lock_counts: CachePadded<LockCounts>,
     /// All tables, here so that they outlive whoever holds the engine: transactions, and the log's
     /// groups, which `log` above drops first (record.rs, R1).
     pub(crate) spaces: Mutex<Vec<Arc<Space>>>,
@@ -91,6 +135,7 @@ impl Engine {
             log,
             attempts_max,
             waits,
+            lock_counts: CachePadded::default(),
             spaces: Mutex::new(spaces),
             closed: AtomicBool::new(false),
         }

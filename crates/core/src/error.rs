@@ -29,7 +29,9 @@ pub enum Error {
     /// A transaction waited for a lock for as long as [`Builder::lock_wait_max`](crate::Builder::lock_wait_max)
     /// allows. Nothing was changed. Another transaction has the lock, perhaps one that is open and idle: find
     /// and end it, and run this one again.
-    #[error("waited {waited_ms} ms for a lock that another transaction holds; is one open and idle?")]
+    #[error(
+        "waited {waited_ms} ms for a lock that another transaction holds; is one open and idle?"
+    )]
     LockTimeout {
         /// How long it waited, in milliseconds.
         waited_ms: u64,

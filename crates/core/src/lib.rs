@@ -49,6 +49,7 @@ mod txn;
 pub use cc::planted;
 pub use codec::RecordFormat;
 pub use db::{Counters, Database};
+pub use engine::LockCounters;
 pub use error::{Conflict, Error, OpenError};
 pub use namiki_index::{Direction, IndexKind, TreeKind};
 pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, SequencerKind};

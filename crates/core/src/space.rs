@@ -11,13 +11,13 @@
 #![expect(unsafe_code, reason = "turns the index's payloads back into records")]
 
 use std::fmt;
+use std::ops::Bound;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::ops::Bound;
 
 use namiki_index::{
-    Added, Direction, Index, IndexError, IndexKind, Inserted, KeyKind, LeafVersion, Lookup, PointIndex,
-    ScanItem, ScanRange,
+    Added, Direction, Index, IndexError, IndexKind, Inserted, KeyKind, LeafVersion, Lookup,
+    PointIndex, ScanItem, ScanRange,
 };
 use namiki_platform::Stamp;
 use serde::{Deserialize, Serialize};

@@ -2,12 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki::{Direction, Error, Transaction};
 use namiki_platform::random::Random;
 
 use super::{Numbers, Step};
 use crate::spelling::Numbered;
+
+/// An instant after all that were asked for before: who has ended before another begins has smaller ones.
+pub(super) fn instant() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::SeqCst)
+}
 
 /// A version and the value that came with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +33,15 @@ pub struct Attempt {
     /// What it will have written: a value, or a deletion.
     pub(super) own: BTreeMap<u64, Option<u64>>,
     values: u64,
+    pub(super) began: u64,
 }
 
 impl Attempt {
-    /// An attempt that has done nothing. Ids are below 2⁴⁸ and differ.
+    /// An attempt that has done nothing, and begins now. Ids are below 2⁴⁸ and differ.
     #[must_use]
     pub fn new(id: u64) -> Self {
         Self {
+            began: instant(),
             id,
             seen: Vec::new(),
             own: BTreeMap::new(),

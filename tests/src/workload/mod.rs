@@ -20,13 +20,25 @@ pub mod nested;
 mod run;
 pub mod threads;
 
+use namiki::Spec;
 use namiki_platform::random::Random;
+
+use crate::history::Promise;
 
 pub use attempt::Attempt;
 pub use run::{Run, contents};
 
 /// The table that all of them work on. However its keys are [spelt](crate::spelling), they are numbers.
 pub type Numbers<K = u64> = namiki::Table<K, u64>;
+
+/// What histories under a protocol are checked for.
+#[must_use]
+pub fn promise_of(spec: Spec) -> Promise {
+    match spec.concurrency.is_strict() {
+        true => Promise::StrictlySerializable,
+        false => Promise::Serializable,
+    }
+}
 
 /// One step of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

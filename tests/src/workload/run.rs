@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use namiki::{Error, Session, Stamp};
 
-use super::attempt::Seen;
+use super::attempt::{Seen, instant};
 use super::{Attempt, Numbers};
 use crate::history::{History, Promise, Proof, Transaction, Violation, check};
 use crate::spelling::Numbered;
@@ -53,8 +53,14 @@ impl Run {
 
     /// Notes that an attempt committed.
     pub fn committed(&mut self, attempt: Attempt, stamp: Stamp) {
-        let Attempt { id, seen, own, .. } = attempt;
-        let mut transaction = Transaction::new(id, stamp.0);
+        let Attempt {
+            id,
+            seen,
+            own,
+            began,
+            ..
+        } = attempt;
+        let mut transaction = Transaction::new(id, stamp.0).during(began, instant());
         for seen in seen {
             let key = self.history.key(1, &seen.key.to_be_bytes());
             transaction.reads.push((key, seen.stamp));
@@ -105,8 +111,8 @@ impl Run {
     ///
     /// # Errors
     /// The shortest one.
-    pub fn check(&self) -> Result<Proof, Violation> {
-        check(&self.history, Promise::Serializable)
+    pub fn check(&self, promise: Promise) -> Result<Proof, Violation> {
+        check(&self.history, promise)
     }
 
     /// Checks that values are those of their versions, that stamps keep their rules, and that
@@ -147,6 +153,7 @@ impl Run {
         &self,
         table: &Numbers<impl Numbered>,
         session: &mut Session,
+        promise: Promise,
         context: &str,
     ) -> Proof {
         let contents =
@@ -154,7 +161,7 @@ impl Run {
         if let Err(wrong) = self.check_contents(&contents) {
             panic!("{context}: {wrong}");
         }
-        self.check()
+        self.check(promise)
             .unwrap_or_else(|violation| panic!("{context}: {violation}"))
     }
 }

@@ -54,7 +54,8 @@ impl Held {
     fn note_position(&mut self, record: RecordRef, at: usize) {
         if at == LINEAR {
             let all = self.list.iter().enumerate();
-            self.by_record.extend(all.map(|(i, (record, _))| (*record, i)));
+            self.by_record
+                .extend(all.map(|(i, (record, _))| (*record, i)));
         } else {
             self.by_record.insert(record, at);
         }
@@ -83,6 +84,8 @@ impl Held {
             self.by_record.clear();
         }
         self.unordered = false;
-        self.list.drain(..).filter(|(_, locked)| !locked.is_nothing())
+        self.list
+            .drain(..)
+            .filter(|(_, locked)| !locked.is_nothing())
     }
 }

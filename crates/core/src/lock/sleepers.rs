@@ -189,12 +189,7 @@ pub(super) fn wait(
 }
 
 /// Goes to sleep, but for the sleeping itself; or tells why not.
-fn enter(
-    record: RecordRef,
-    wanted: Locked,
-    held: &mut Held,
-    rank: Rank,
-) -> Result<u64, Waited> {
+fn enter(record: RecordRef, wanted: Locked, held: &mut Held, rank: Rank) -> Result<u64, Waited> {
     let mut sleepers = SLEEPERS.lock();
     let number = sleepers.count;
     sleepers.count += 1;
@@ -238,9 +233,9 @@ impl Sleepers {
         let mut word = load(me.record);
         loop {
             let passed_over = word.is_fair()
-                && self.on(me.record).any(|other| {
-                    other.rank < me.rank && other.wanted.excludes(me.wanted)
-                });
+                && self
+                    .on(me.record)
+                    .any(|other| other.rank < me.rank && other.wanted.excludes(me.wanted));
             let granted = match passed_over {
                 true => None,
                 false => word.granted(me.wanted, own),

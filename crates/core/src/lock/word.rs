@@ -62,7 +62,8 @@ impl Locked {
         const WRITES: u8 = Locked::EXCLUSIVE.0 & !Locked::SHARED.0;
         let record = self.0 & WRITES != 0 && other.0 & Locked::SHARED.0 != 0
             || other.0 & WRITES != 0 && self.0 & Locked::SHARED.0 != 0;
-        let gap = self.0 & Locked::INSERT.0 != 0 && other.0 & (Locked::GAP.0 | Locked::INSERT.0) != 0
+        let gap = self.0 & Locked::INSERT.0 != 0
+            && other.0 & (Locked::GAP.0 | Locked::INSERT.0) != 0
             || other.0 & Locked::INSERT.0 != 0 && self.0 & Locked::GAP.0 != 0;
         record || gap
     }
@@ -177,11 +178,18 @@ mod tests {
             for second in ALL {
                 let held = LockWord::FREE.granted(first, Locked::default()).unwrap();
                 let both = held.granted(second, Locked::default());
-                assert_eq!(both.is_none(), first.excludes(second), "{first:?} {second:?}");
+                assert_eq!(
+                    both.is_none(),
+                    first.excludes(second),
+                    "{first:?} {second:?}"
+                );
                 assert_eq!(first.excludes(second), second.excludes(first));
                 if let Some(both) = both {
                     let rest = both.released(first);
-                    assert_eq!(rest, LockWord::FREE.granted(second, Locked::default()).unwrap());
+                    assert_eq!(
+                        rest,
+                        LockWord::FREE.granted(second, Locked::default()).unwrap()
+                    );
                     assert_eq!(rest.released(second), LockWord::FREE);
                 }
             }
@@ -195,23 +203,36 @@ mod tests {
                 let none = Locked::default();
                 let held = LockWord::FREE.granted(first, none).unwrap();
                 let both = held.granted(second, first).unwrap();
-                assert_eq!(both.released(first.and(second)), LockWord::FREE, "{first:?} {second:?}");
+                assert_eq!(
+                    both.released(first.and(second)),
+                    LockWord::FREE,
+                    "{first:?} {second:?}"
+                );
             }
         }
         // But a second reader is in the way of whoever wants to write what both have read.
         let two = LockWord(2);
         assert_eq!(two.granted(Locked::EXCLUSIVE, Locked::SHARED), None);
-        assert_eq!(two.released(Locked::SHARED).granted(Locked::EXCLUSIVE, Locked::SHARED), Some(LockWord::NEW));
+        assert_eq!(
+            two.released(Locked::SHARED)
+                .granted(Locked::EXCLUSIVE, Locked::SHARED),
+            Some(LockWord::NEW)
+        );
     }
 
     #[test]
     fn a_group_keeps_the_lock_until_it_is_released() {
-        let held = LockWord::NEW.with_sleepers(true, false).held_by_group(WorkerId(u16::MAX));
+        let held = LockWord::NEW
+            .with_sleepers(true, false)
+            .held_by_group(WorkerId(u16::MAX));
         assert_eq!(held.group(), Some(WorkerId(u16::MAX)));
         assert_eq!(held.granted(Locked::SHARED, Locked::default()), None);
         let released = held.released(Locked::EXCLUSIVE);
         assert_eq!((released.group(), released.waits()), (None, true));
-        assert_eq!(LockWord::NEW.held_by_group(WorkerId(0)).group(), Some(WorkerId(0)));
+        assert_eq!(
+            LockWord::NEW.held_by_group(WorkerId(0)).group(),
+            Some(WorkerId(0))
+        );
         assert_eq!(released.with_sleepers(false, false), LockWord::FREE);
     }
 }

@@ -139,14 +139,20 @@ impl Transaction {
         let mut last: Option<SmallVec<[u8; 24]>> = None;
         loop {
             let rest = match (&last, forward) {
-                (None, true) => ScanRange { end: Bound::Unbounded, ..range },
+                (None, true) => ScanRange {
+                    end: Bound::Unbounded,
+                    ..range
+                },
                 (None, false) => range,
                 (Some(last), true) => ScanRange {
                     start: Bound::Excluded(last),
                     end: Bound::Unbounded,
                     ..range
                 },
-                (Some(last), false) => ScanRange { end: Bound::Excluded(last), ..range },
+                (Some(last), false) => ScanRange {
+                    end: Bound::Excluded(last),
+                    ..range
+                },
             };
             leaves.clear();
             let mut visited = None;
@@ -159,8 +165,13 @@ impl Transaction {
                     }
                     Step::Entry(key, record) => (key, record),
                 };
-                let inside = !forward || is_below(key, range.end);
-                pass = self.lock_next(space, record, inside, &leaves);
+                let wanted = match () {
+                    () if forward && !is_below(key, range.end) => Locked::GAP,
+                    // Nobody asked for keys below it.
+                    () if range.start == Bound::Included(key) => Locked::SHARED,
+                    () => Locked::SHARED_AND_GAP,
+                };
+                pass = self.lock_next(space, record, wanted, &leaves);
                 if !matches!(pass, Ok(Pass::OutOfKeys)) {
                     return ControlFlow::Break(());
                 }
@@ -191,23 +202,23 @@ impl Transaction {
         }
     }
 
-    /// Locks the next record of a range with its gap; or of the first beyond the range, the gap. Tells whether the
-    /// pass goes on.
+    /// Locks what is wanted of the next record of a range, or of the first beyond it, of which that is the gap only.
+    /// Tells whether the pass goes on.
     fn lock_next(
         &mut self,
         space: &Space,
         record: RecordRef,
-        inside: bool,
+        wanted: Locked,
         leaves: &Leaves,
     ) -> Result<Pass, Error> {
-        match inside && self.planted.lock_gaps {
-            true => self.lock(record, Locked::SHARED_AND_GAP)?,
-            false => self.lock_gap(record)?,
+        match wanted == Locked::SHARED || self.planted.lock_gaps {
+            true => self.lock(record, wanted)?,
+            false => {}
         }
-        Ok(match (space.are_unchanged(leaves), inside) {
-            (false, _) => Pass::Disturbed,
-            (true, false) => Pass::Done,
-            (true, true) => Pass::OutOfKeys,
+        Ok(match space.are_unchanged(leaves) {
+            false => Pass::Disturbed,
+            true if wanted == Locked::GAP => Pass::Done,
+            true => Pass::OutOfKeys,
         })
     }
 

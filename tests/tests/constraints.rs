@@ -1,0 +1,173 @@
+//! Constraints that no single transaction breaks: none is broken by many at once, whatever the concurrency control,
+//! the tree and the number of threads.
+//!
+//! Each transaction looks first and writes only if the constraint would still hold. A write skew or a phantom
+//! would break it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and prints what it met"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use namiki::{ConcurrencyControl, Database, Spec, TreeKind};
+use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::random::Random;
+
+const THREADS: [u64; 4] = [1, 2, 5, 16];
+/// Transactions of a run, of all threads together.
+const TRANSACTIONS: u64 = 240;
+
+/// Releases and groups differ from run to run.
+const RESTS: [&str; 4] = [
+    "(NLR)+PWAL(16)",
+    "(ELR)+PWAL(1)",
+    "(NLR)+NOLOG",
+    "(ELR)+SWAL(16)",
+];
+
+/// Every concurrency control with every tree and number of threads.
+fn each_run(check: impl Fn(&Database, u64, u64)) {
+    let (mut conflicts, mut seed) = (0, 0);
+    for concurrency in ConcurrencyControl::ALL {
+        for tree in TreeKind::ALL {
+            for threads in THREADS {
+                seed += 1;
+                let rest: Spec = format!("TT{}", RESTS[seed as usize % RESTS.len()])
+                    .parse()
+                    .unwrap();
+                let spec = Spec {
+                    concurrency,
+                    ..rest
+                };
+                let disk: Arc<dyn Disk> = Arc::new(SimDisk::new().with_yields(seed));
+                let db = Database::builder()
+                    .spec(spec)
+                    .index(*tree)
+                    .disk(disk)
+                    .open("/db")
+                    .unwrap();
+                check(&db, threads, seed);
+                let counted = db.counters();
+                conflicts += counted.conflicts;
+                assert_eq!(
+                    counted.committed + counted.read_only,
+                    TRANSACTIONS / threads * threads + 2,
+                    "{spec}, {tree}, {threads} threads: and those of the test itself"
+                );
+            }
+        }
+    }
+    println!("{conflicts} conflicts");
+    assert!(conflicts > 0, "the transactions never met");
+}
+
+/// Runs the same on so many threads.
+fn on_threads(threads: u64, seed: u64, one: impl Fn(&mut Random) + Sync) {
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let one = &one;
+            scope.spawn(move || {
+                let mut random = Random::stream(seed, thread);
+                for _ in 0..TRANSACTIONS / threads {
+                    one(&mut random);
+                }
+            });
+        }
+    });
+}
+
+/// Doctors on call: of each pair at least one stays, although each looks only whether the other is there.
+#[test]
+fn a_write_skew_happens_to_nobody() {
+    each_run(|db, threads, seed| {
+        const PAIRS: u64 = 3;
+        let on_call = db.table::<u64, u64>("on call").unwrap();
+        db.transact(|tx| (0..2 * PAIRS).try_for_each(|doctor| tx.put(&on_call, &doctor, &1)))
+            .unwrap();
+        let left = AtomicU64::new(0);
+        on_threads(threads, seed, |random| {
+            let doctor = random.below(2 * PAIRS);
+            let leaves = random.chance(0.6);
+            let done = db
+                .transact(|tx| {
+                    let colleague = tx.get(&on_call, &(doctor ^ 1))?.unwrap_or(0);
+                    std::thread::yield_now();
+                    let stays = !leaves || colleague == 0;
+                    tx.put(&on_call, &doctor, &u64::from(stays))?;
+                    let here = colleague + u64::from(stays);
+                    assert!(here > 0);
+                    Ok(!stays)
+                })
+                .unwrap();
+            left.fetch_add(u64::from(done), Ordering::Relaxed);
+        });
+        let all = db.transact(|tx| tx.scan(&on_call, ..)).unwrap();
+        for pair in all.chunks(2) {
+            assert!(pair[0].1 + pair[1].1 > 0, "{all:?}, {}", db.spec());
+        }
+        assert!(left.into_inner() > 0, "nobody ever left");
+    });
+}
+
+/// Seats of a row: never more than there are, although each counts those that are taken and then takes a new key.
+#[test]
+fn a_phantom_happens_to_nobody() {
+    each_run(|db, threads, seed| {
+        const ROWS: u64 = 8;
+        const SEATS: usize = 5;
+        let taken = db.table::<u64, u64>("taken").unwrap();
+        db.transact(|tx| tx.put(&taken, &u64::MAX, &0)).unwrap();
+        let row = |row: u64| row << 32..(row + 1) << 32;
+        on_threads(threads, seed, |random| {
+            let (of, seat) = (random.below(ROWS), random.below(1 << 32));
+            db.transact(|tx| {
+                let found = tx.scan(&taken, row(of))?.len();
+                std::thread::yield_now();
+                if found < SEATS {
+                    tx.put(&taken, &(of << 32 | seat), &1)?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        });
+        let all = db.transact(|tx| tx.scan(&taken, ..)).unwrap();
+        for of in 0..ROWS {
+            let found = all.iter().filter(|(key, _)| row(of).contains(key)).count();
+            assert!(found <= SEATS, "{found} in row {of}, {}", db.spec());
+        }
+        assert!(
+            all.len() > ROWS as usize,
+            "few seats were taken: {}",
+            all.len()
+        );
+    });
+}
+
+/// A key that was looked for and not found is not there when it is written, either.
+#[test]
+fn a_name_is_given_once() {
+    each_run(|db, threads, seed| {
+        const NAMES: u64 = 60;
+        let owners = db.table::<u64, u64>("owners").unwrap();
+        db.transact(|tx| tx.put(&owners, &u64::MAX, &0)).unwrap();
+        let given = AtomicU64::new(0);
+        on_threads(threads, seed, |random| {
+            let name = random.below(NAMES) * 10;
+            let won = db
+                .transact(|tx| {
+                    if tx.get(&owners, &name)?.is_some() {
+                        return Ok(false);
+                    }
+                    std::thread::yield_now();
+                    tx.put(&owners, &name, &1).map(|()| true)
+                })
+                .unwrap();
+            given.fetch_add(u64::from(won), Ordering::Relaxed);
+        });
+        let all = db.transact(|tx| tx.scan(&owners, ..NAMES * 10)).unwrap();
+        assert_eq!(given.into_inner(), all.len() as u64, "{}", db.spec());
+    });
+}

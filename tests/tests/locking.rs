@@ -1,0 +1,445 @@
+//! Strict two-phase locking: who waits for whom, who gives way, and that everybody gets through.
+//!
+//! Paper: pwal §5.4, raft-pwal §2.1
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and prints what it met"
+)]
+
+use std::num::{NonZeroU16, NonZeroU32};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use namiki::{Builder, Conflict, Database, Direction, Error, Session, Table, WaitPolicy, WorkerId};
+use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::random::Random;
+
+type Numbers = Table<u64, u64>;
+
+const SPECS: [&str; 5] = [
+    "S2PL(NLR)+NOLOG",
+    "S2PL(NLR)+PWAL(1)",
+    "S2PL(NLR)+PWAL(16)",
+    "S2PL(ELR)+PWAL(16)",
+    "S2PL(ELR)+SWAL(16)",
+];
+
+fn builder(spec: &str) -> Builder {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    Database::builder()
+        .spec(spec.parse().unwrap())
+        .streams(NonZeroU16::new(3).unwrap())
+        .group_wait_max(Duration::MAX)
+        .disk(disk)
+}
+
+/// A database with the keys 0, 10, 20, … below 100, all 0.
+fn filled(builder: Builder) -> (Database, Numbers) {
+    let db = builder.open("/db").unwrap();
+    let table = db.table("numbers").unwrap();
+    db.transact(|tx| (0..10).try_for_each(|key| tx.put(&table, &(10 * key), &0)))
+        .unwrap();
+    (db, table)
+}
+
+fn unwaiting(spec: &str) -> (Database, Numbers) {
+    filled(builder(spec).wait_policy(WaitPolicy::NoWait))
+}
+
+/// One attempt of a transaction of another session.
+fn attempt<T>(
+    db: &Database,
+    body: impl FnOnce(&mut namiki::Transaction) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut session = db.session_on(WorkerId(1)).unwrap();
+    let (value, ticket) = session.try_transact_async(body)?;
+    session.wait(&ticket)?;
+    Ok(value)
+}
+
+#[track_caller]
+fn assert_locked<T: std::fmt::Debug>(ended: Result<T, Error>) {
+    let locked =
+        |conflict: &Conflict| matches!(conflict, Conflict::ReadLocked | Conflict::WriteLocked);
+    assert!(
+        matches!(&ended, Err(Error::Conflict(conflict)) if locked(conflict)),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn what_is_read_can_be_read_and_what_is_written_is_alone() {
+    for spec in SPECS {
+        let (db, table) = unwaiting(spec);
+        let mut reader = db.begin().unwrap();
+        assert_eq!(reader.get(&table, &10).unwrap(), Some(0));
+        assert_eq!(attempt(&db, |tx| tx.get(&table, &10)).unwrap(), Some(0));
+        assert_locked(attempt(&db, |tx| tx.put(&table, &10, &1)));
+        assert_locked(attempt(&db, |tx| tx.get_for_update(&table, &10)));
+        assert_locked(attempt(&db, |tx| tx.update(&table, &10, |it| it + 1)));
+        assert_locked(attempt(&db, |tx| tx.delete(&table, &10)));
+        // Its own lock is in nobody's way but others'.
+        assert!(reader.update(&table, &10, |it| it + 1).unwrap());
+        assert_locked(attempt(&db, |tx| tx.get(&table, &10)));
+        attempt(&db, |tx| tx.put(&table, &20, &1)).unwrap();
+        reader.commit().unwrap();
+        assert_eq!(attempt(&db, |tx| tx.get(&table, &10)).unwrap(), Some(1));
+
+        let mut writer = db.begin().unwrap();
+        writer.get_for_update(&table, &30).unwrap();
+        assert_locked(attempt(&db, |tx| tx.get(&table, &30)));
+        drop(writer);
+        attempt(&db, |tx| tx.put(&table, &30, &1)).unwrap();
+    }
+}
+
+#[test]
+fn a_gap_that_was_read_gets_no_key() {
+    let gaps: [(&str, fn(&mut namiki::Transaction, &Numbers)); 5] = [
+        ("a key that is not there", |tx, table| {
+            assert_eq!(tx.get(table, &15).unwrap(), None);
+        }),
+        ("keys of which some are not there", |tx, table| {
+            let mut found = Vec::new();
+            tx.get_many(table, [10, 15, 20_u64], &mut found).unwrap();
+        }),
+        ("a range", |tx, table| {
+            assert_eq!(tx.scan(table, 11..=19).unwrap(), []);
+        }),
+        ("a range backward", |tx, table| {
+            let all = |_, _| std::ops::ControlFlow::Continue(());
+            tx.scan_with(table, 11..=19, Direction::Backward, all)
+                .unwrap();
+        }),
+        ("a range with keys", |tx, table| {
+            assert_eq!(tx.scan(table, 10..18).unwrap(), [(10, 0)]);
+        }),
+    ];
+    for spec in SPECS {
+        for (what, read) in gaps {
+            let (db, table) = unwaiting(spec);
+            let mut reader = db.begin().unwrap();
+            read(&mut reader, &table);
+            assert_locked(attempt(&db, |tx| tx.insert(&table, &15, &1)));
+            assert_locked(attempt(&db, |tx| tx.put(&table, &16, &1)));
+            // Elsewhere they come in.
+            attempt(&db, |tx| tx.insert(&table, &25, &1)).unwrap();
+            attempt(&db, |tx| tx.put(&table, &5, &1)).unwrap();
+            // The reader is in nobody's way but others', and a key of its own divides the gap, not the lock.
+            reader.insert(&table, &15, &2).unwrap();
+            assert_locked(attempt(&db, |tx| tx.put(&table, &14, &1)));
+            assert_locked(attempt(&db, |tx| tx.put(&table, &16, &1)));
+            reader
+                .commit()
+                .unwrap_or_else(|error| panic!("{spec}, {what}: {error}"));
+            attempt(&db, |tx| tx.put(&table, &14, &1)).unwrap();
+            attempt(&db, |tx| tx.put(&table, &16, &1)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_ends_of_a_table_are_gaps_too() {
+    for spec in SPECS {
+        let (db, table) = unwaiting(spec);
+        let mut reader = db.begin().unwrap();
+        assert_eq!(reader.scan(&table, 95..).unwrap(), []);
+        assert_locked(attempt(&db, |tx| tx.put(&table, &u64::MAX, &1)));
+        assert_locked(attempt(&db, |tx| tx.put(&table, &95, &1)));
+        attempt(&db, |tx| tx.put(&table, &85, &1)).unwrap();
+        drop(reader);
+
+        let all = |_, _| std::ops::ControlFlow::Continue(());
+        let mut reader = db.begin().unwrap();
+        reader
+            .scan_with(&table, .., Direction::Backward, all)
+            .unwrap();
+        assert_locked(attempt(&db, |tx| tx.put(&table, &95, &1)));
+        assert_locked(attempt(&db, |tx| tx.put(&table, &1, &1)));
+        drop(reader);
+
+        // A limit ends the lock, too.
+        let mut reader = db.begin().unwrap();
+        let mut left = 2;
+        reader
+            .scan_with(&table, 10.., Direction::Forward, |_, _| {
+                left -= 1;
+                match left {
+                    0 => std::ops::ControlFlow::Break(()),
+                    _ => std::ops::ControlFlow::Continue(()),
+                }
+            })
+            .unwrap();
+        assert_locked(attempt(&db, |tx| tx.put(&table, &15, &1)));
+        attempt(&db, |tx| tx.put(&table, &25, &1)).unwrap();
+    }
+}
+
+/// A hash index has no next key.
+#[test]
+fn a_key_that_is_not_in_a_hash_table_is_locked_by_itself() {
+    for spec in SPECS {
+        let kind: namiki::IndexKind = "hash".parse().unwrap();
+        let (db, table) = filled(builder(spec).wait_policy(WaitPolicy::NoWait).index(kind));
+        let mut reader = db.begin().unwrap();
+        assert_eq!(reader.get(&table, &15).unwrap(), None);
+        assert_locked(attempt(&db, |tx| tx.insert(&table, &15, &1)));
+        attempt(&db, |tx| tx.insert(&table, &16, &1)).unwrap();
+        reader.commit().unwrap();
+        attempt(&db, |tx| tx.insert(&table, &15, &1)).unwrap();
+    }
+}
+
+#[test]
+fn whoever_waits_for_too_long_is_told_so() {
+    for spec in SPECS {
+        let (db, table) = filled(builder(spec).lock_wait_max(Duration::from_millis(20)));
+        let mut idle = db.begin().unwrap();
+        idle.get(&table, &10).unwrap();
+        let waited = db.transact(|tx| tx.put(&table, &10, &1));
+        assert!(
+            matches!(waited, Err(Error::LockTimeout { .. })),
+            "{waited:?}"
+        );
+        // A body that goes on all the same cannot commit.
+        let waited = db.transact(|tx| {
+            drop(tx.get_for_update(&table, &10));
+            tx.put(&table, &20, &1)
+        });
+        assert!(
+            matches!(waited, Err(Error::LockTimeout { .. })),
+            "{waited:?}"
+        );
+        drop(idle);
+        db.transact(|tx| tx.put(&table, &10, &1)).unwrap();
+        assert_eq!(db.transact(|tx| tx.get(&table, &20)).unwrap(), Some(0));
+    }
+}
+
+#[test]
+fn locks_end_with_the_transaction_however_it_ends() {
+    for spec in SPECS {
+        let (db, table) = unwaiting(spec);
+        let is_free = || attempt(&db, |tx| tx.put(&table, &10, &1)).unwrap();
+        let mut session = db.session_on(WorkerId(0)).unwrap();
+        let lock = |tx: &mut namiki::Transaction| tx.get_for_update(&table, &10).map(drop);
+        session.transact(lock).unwrap();
+        is_free();
+        let aborted = session.transact(|tx| lock(tx).and_then(|()| tx.abort::<()>("no")));
+        assert!(matches!(aborted, Err(Error::Aborted(_))));
+        is_free();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            drop(session.transact(|tx| {
+                lock(tx)?;
+                std::panic::resume_unwind(Box::new("on purpose")) as Result<(), Error>
+            }));
+        }));
+        assert!(panicked.is_err());
+        is_free();
+        let mut rolled_back = db.begin().unwrap();
+        lock(&mut rolled_back).unwrap();
+        rolled_back.rollback();
+        is_free();
+        session.transact(lock).unwrap();
+    }
+}
+
+/// Runs the same on threads that begin together, and fails if they do not come to an end.
+fn on_threads(threads: u64, one: impl Fn(u64) + Sync) {
+    let (done, watch) = mpsc::channel::<()>();
+    let together = Barrier::new(threads as usize);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (one, together, done) = (&one, &together, done.clone());
+            scope.spawn(move || {
+                together.wait();
+                one(thread);
+                drop(done);
+            });
+        }
+        drop(done);
+        if watch.recv_timeout(Duration::from_secs(240)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            // Nobody else could end the threads.
+            eprintln!("deadlock: the threads do not come to an end");
+            std::process::abort();
+        }
+    });
+}
+
+/// Keys in orders that differ from transaction to transaction.
+#[test]
+fn locks_in_adversarial_orders_deadlock_nobody() {
+    for (seed, spec) in (1..).zip(SPECS) {
+        for threads in [2, 4, 16] {
+            let (db, table) = filled(builder(spec));
+            on_threads(threads, |thread| {
+                let mut random = Random::stream(seed, thread);
+                let mut session = db.session().unwrap();
+                for _ in 0..400 / threads {
+                    let mut keys = [0, 10, 20, 30, 40_u64];
+                    random.shuffle(&mut keys);
+                    session
+                        .transact_async(|tx| {
+                            for key in &keys[..3] {
+                                // By a shared lock and its upgrade, or at once.
+                                let value = match key % 20 {
+                                    0 => tx.get(&table, key)?,
+                                    _ => tx.get_for_update(&table, key)?,
+                                };
+                                std::thread::yield_now();
+                                tx.put(&table, key, &(value.unwrap() + 1))?;
+                            }
+                            Ok(())
+                        })
+                        .unwrap();
+                }
+                session.flush().unwrap();
+            });
+            let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+            let sum: u64 = all.into_iter().map(|(_, value)| value).sum();
+            assert_eq!(sum, 3 * (400 / threads * threads), "{spec}");
+            println!("{spec}, {threads} threads: {:?}", db.counters().locks);
+        }
+    }
+}
+
+/// Gaps in adversarial orders: ranges are read and keys come into them.
+#[test]
+fn locks_of_gaps_deadlock_nobody() {
+    for (seed, spec) in (1..).zip(SPECS) {
+        let (db, table) = filled(builder(spec));
+        let inserted = AtomicU64::new(0);
+        on_threads(4, |thread| {
+            let mut random = Random::stream(seed, thread);
+            let mut session = db.session().unwrap();
+            for round in 0..60 {
+                let (from, key) = (random.below(100), random.below(100));
+                let new = session
+                    .transact_async(|tx| {
+                        let found = tx.scan(&table, from..from + 20)?.len() as u64;
+                        std::thread::yield_now();
+                        let new = tx.get(&table, &key)?.is_none();
+                        tx.put(&table, &key, &(found + round))?;
+                        Ok(new)
+                    })
+                    .unwrap()
+                    .0;
+                inserted.fetch_add(u64::from(new), Ordering::Relaxed);
+            }
+            session.flush().unwrap();
+        });
+        let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        assert_eq!(all.len() as u64, 10 + inserted.into_inner(), "{spec}");
+    }
+}
+
+/// Paper: raft-pwal §2.1: all keys first, in one order.
+#[test]
+fn transactions_that_lock_all_keys_first_never_give_way() {
+    for (seed, spec) in (1..).zip(SPECS) {
+        let (db, table) = filled(builder(spec));
+        on_threads(8, |thread| {
+            let mut random = Random::stream(seed, thread);
+            let mut session = db.session().unwrap();
+            for _ in 0..50 {
+                let mut keys = [0, 10, 20, 30, 40, 50_u64];
+                random.shuffle(&mut keys);
+                session
+                    .transact_async(|tx| {
+                        tx.lock_many(&table, &keys[..4])?;
+                        std::thread::yield_now();
+                        for key in &keys[..4] {
+                            let value = tx.get(&table, key)?.unwrap();
+                            tx.put(&table, key, &(value + 1))?;
+                        }
+                        Ok(())
+                    })
+                    .unwrap();
+            }
+            session.flush().unwrap();
+        });
+        let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        assert_eq!(all.iter().map(|(_, value)| value).sum::<u64>(), 8 * 50 * 4);
+        let counters = db.counters();
+        assert_eq!(counters.conflicts, 0, "{spec}: {counters:?}");
+    }
+}
+
+/// A long transaction against many short ones that lock the same keys in the opposite order.
+#[test]
+fn an_old_transaction_gets_through() {
+    for spec in SPECS {
+        let (db, table) = filled(builder(spec).attempts_max(NonZeroU32::new(1000).unwrap()));
+        let over = AtomicBool::new(false);
+        on_threads(4, |thread| {
+            let mut session = db.session().unwrap();
+            let increment = |session: &mut Session, keys: &mut dyn Iterator<Item = u64>| {
+                let keys: Vec<u64> = keys.collect();
+                let done = session.transact_async(|tx| {
+                    for key in &keys {
+                        tx.update(&table, key, |it| it + 1)?;
+                        std::thread::yield_now();
+                    }
+                    Ok(())
+                });
+                done.unwrap();
+            };
+            if thread == 0 {
+                for _ in 0..10 {
+                    increment(&mut session, &mut (0..10).map(|key| 10 * key));
+                }
+                over.store(true, Ordering::Relaxed);
+            } else {
+                while !over.load(Ordering::Relaxed) {
+                    increment(&mut session, &mut (8..10).rev().map(|key| 10 * key));
+                }
+            }
+            session.flush().unwrap();
+        });
+        assert_eq!(db.transact(|tx| tx.get(&table, &0)).unwrap(), Some(10));
+    }
+}
+
+/// A group of commits that nobody flushes holds a lock: whoever wants it flushes the group.
+#[test]
+fn a_lock_that_a_group_holds_is_waited_for_at_the_disk() {
+    let (db, table) = filled(builder("S2PL(NLR)+PWAL(1000)"));
+    let mut holder = db.session_on(WorkerId(0)).unwrap();
+    let ((), held) = holder.transact_async(|tx| tx.put(&table, &10, &1)).unwrap();
+    assert!(!db.is_acknowledged(&held), "its group is not full");
+    // On the same stream and on another, to read and to write.
+    for worker in [0, 1] {
+        let mut other = db.session_on(WorkerId(worker)).unwrap();
+        let (found, _) = other.transact_async(|tx| tx.get(&table, &10)).unwrap();
+        assert_eq!(found, Some(1));
+        assert!(db.is_acknowledged(&held));
+        let (_, held) = holder
+            .transact_async(|tx| tx.update(&table, &10, |_| 1))
+            .unwrap();
+        let (_, ticket) = other.transact_async(|tx| tx.put(&table, &10, &1)).unwrap();
+        assert!(db.is_acknowledged(&held));
+        other.flush().unwrap();
+        assert!(db.is_acknowledged(&ticket));
+    }
+}
+
+#[test]
+fn whoever_waits_learns_that_the_database_is_closed() {
+    let (db, table) = filled(builder("S2PL(NLR)+PWAL(1)"));
+    let mut idle = db.begin().unwrap();
+    idle.get(&table, &10).unwrap();
+    on_threads(2, |thread| match thread {
+        0 => {
+            let waited = db.transact(|tx| tx.put(&table, &10, &1));
+            assert!(matches!(waited, Err(Error::Closed)), "{waited:?}");
+        }
+        _ => {
+            // Whether it waits by now or not.
+            std::thread::yield_now();
+            db.close().unwrap();
+        }
+    });
+}
