@@ -9,10 +9,11 @@
 use std::time::Instant;
 
 use namiki_log::Stream;
+use namiki_platform::WorkerId;
 
 use crate::engine::{Engine, GroupLocks, LockCounts};
 use crate::error::{Conflict, Error};
-use crate::lock::{Locked, Locks, Waited};
+use crate::lock::{Locked, Locks, Surroundings, Waited};
 use crate::record::RecordRef;
 use crate::spec::WaitPolicy;
 
@@ -70,37 +71,37 @@ fn acquire_slowly(
         }));
     }
     let longest = engine.waits.longest;
-    loop {
-        let may_go_on = || engine.check_open().is_ok();
-        let began = Instant::now();
-        let waited = locks.wait(record, wanted, longest, may_go_on);
-        let counts = &engine.lock_counts;
-        if !matches!(waited, Waited::HeldByGroup(_)) {
-            LockCounts::add(&counts.waits, 1);
-            LockCounts::add(&counts.waited_ns, began.elapsed().as_nanos() as u64);
+    let counts = &engine.lock_counts;
+    let began = Instant::now();
+    let waited = locks.wait(record, wanted, longest, engine);
+    LockCounts::add(&counts.waits, 1);
+    LockCounts::add(&counts.waited_ns, began.elapsed().as_nanos() as u64);
+    match waited {
+        Waited::Acquired => Ok(()),
+        Waited::Wounded => {
+            LockCounts::add(&counts.wounds, 1);
+            Err(Error::Conflict(Conflict::Wounded))
         }
-        match waited {
-            Waited::Acquired => return Ok(()),
-            Waited::HeldByGroup(worker) => {
-                LockCounts::add(&counts.group_waits, 1);
-                if let Some(log) = &engine.log {
-                    log.stream(worker).flush().map_err(Error::LogFailed)?;
-                }
-                if locks.try_acquire(record, wanted) {
-                    return Ok(());
-                }
-            }
-            Waited::Wounded => {
-                LockCounts::add(&counts.wounds, 1);
-                return Err(Error::Conflict(Conflict::Wounded));
-            }
-            Waited::TimedOut => {
-                LockCounts::add(&counts.timeouts, 1);
-                return Err(Error::LockTimeout {
-                    waited_ms: longest.as_millis() as u64,
-                });
-            }
-            Waited::Stopped => engine.check_open()?,
+        Waited::TimedOut => {
+            LockCounts::add(&counts.timeouts, 1);
+            Err(Error::LockTimeout {
+                waited_ms: longest.as_millis() as u64,
+            })
+        }
+        Waited::Stopped => Err(engine.check_open().err().unwrap_or(Error::Closed)),
+    }
+}
+
+impl Surroundings for Engine {
+    fn may_go_on(&self) -> bool {
+        self.check_open().is_ok()
+    }
+
+    fn flush(&self, stream: WorkerId) {
+        if let Some(log) = &self.log {
+            LockCounts::add(&self.lock_counts.group_waits, 1);
+            // A failure poisons the log, which `may_go_on` sees.
+            let _ = log.stream(stream).flush();
         }
     }
 }

@@ -96,7 +96,7 @@ pub struct LockCounters {
     pub wounds: u64,
     /// How often one waited for too long.
     pub timeouts: u64,
-    /// The time of all waits, those for groups left out.
+    /// The time of all waits.
     pub waited_ns: u64,
 }
 

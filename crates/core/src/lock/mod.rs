@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use namiki_platform::WorkerId;
 
-pub(crate) use self::sleepers::Waited;
+pub(crate) use self::sleepers::{Surroundings, Waited};
 pub(crate) use self::word::{LockWord, Locked};
 
 use self::held::Held;
@@ -71,18 +71,17 @@ impl Locks {
         }
     }
 
-    /// Sleeps until the lock is the transaction's, or something else comes of it. It may take `longest`, and
-    /// ends soon after `may_go_on` says no.
+    /// Sleeps until the lock is the transaction's, or something else comes of it. It may take `longest`.
     #[cold]
     pub(crate) fn wait(
         &mut self,
         record: RecordRef,
         wanted: Locked,
         longest: Duration,
-        may_go_on: impl Fn() -> bool,
+        surroundings: &impl Surroundings,
     ) -> Waited {
         let (held, seniority) = (&mut self.held, &mut self.seniority);
-        let waited = sleepers::wait(record, wanted, held, seniority, longest, may_go_on);
+        let waited = sleepers::wait(record, wanted, held, seniority, longest, surroundings);
         if waited == Waited::Acquired {
             self.held.add(record, wanted);
         }

@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use namiki_platform::WorkerId;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use super::held::Held;
 use super::word::{LockWord, Locked};
@@ -118,14 +119,22 @@ static SLEEPERS: Mutex<Sleepers> = Mutex::new(Sleepers {
 pub(crate) enum Waited {
     /// The lock is the transaction's.
     Acquired,
-    /// A group of commits on this stream has it: it comes free with the group's flush.
-    HeldByGroup(WorkerId),
     /// To let somebody else go on, the transaction has to let go of its locks.
     Wounded,
     /// It took too long.
     TimedOut,
     /// The one who waits was told to stop.
     Stopped,
+}
+
+/// What somebody who sleeps asks of the rest of the database.
+pub(crate) trait Surroundings {
+    /// Whether there is anything left to wait for.
+    fn may_go_on(&self) -> bool;
+
+    /// A group of commits on this stream has the lock that is waited for: returns when it is flushed. A failure
+    /// shows as [`Surroundings::may_go_on`].
+    fn flush(&self, stream: WorkerId);
 }
 
 /// Sleeps until `wanted` is granted, or something else comes of it. `held` is what the transaction holds;
@@ -136,98 +145,96 @@ pub(super) fn wait(
     held: &mut Held,
     seniority: &mut Seniority,
     longest: Duration,
-    may_go_on: impl Fn() -> bool,
+    surroundings: &impl Surroundings,
 ) -> Waited {
     let ordered = held.would_be_ordered(record);
     let rank = seniority.rank(ordered);
-    let number = match enter(record, wanted, held, rank) {
-        Ok(number) => number,
-        Err(waited) => {
-            if waited == Waited::Wounded {
-                seniority.wounds += 1;
-            }
-            return waited;
-        }
+    let mut sleepers = SLEEPERS.lock();
+    let number = sleepers.enter(record, wanted, held, rank);
+    // First, so that whoever releases the record from now on comes to see.
+    sleepers.mark(record);
+    let mut at = sleepers.position(number);
+    let mut seen = match sleepers.look(at) {
+        Seen::Locked(_) if sleepers.give_way(at) => Seen::Ended(Waited::Wounded),
+        seen => seen,
     };
     let began = Instant::now();
     loop {
+        if let Seen::Ended(ended) = seen {
+            *held = sleepers.list.swap_remove(at).held;
+            sleepers.mark(record);
+            if ended != Waited::Acquired {
+                // It may have been woken for what it does not take now.
+                sleepers.wake(record);
+            }
+            if ended == Waited::Wounded {
+                seniority.wounds += 1;
+            }
+            return ended;
+        }
+        sleepers.mark(record);
+        drop(sleepers);
+        match seen {
+            Seen::Locked(Some(group)) => surroundings.flush(group),
+            _ => {
+                let slept = began.elapsed();
+                let limit = match slept < FAIR_AFTER {
+                    true => FAIR_AFTER.saturating_sub(slept),
+                    false => LOOK_AFTER,
+                };
+                std::thread::park_timeout(limit.min(longest.saturating_sub(slept)));
+            }
+        }
+        let may_go_on = surroundings.may_go_on();
         let slept = began.elapsed();
-        let limit = match slept < FAIR_AFTER {
-            true => FAIR_AFTER.saturating_sub(slept),
-            false => LOOK_AFTER,
-        };
-        std::thread::park_timeout(limit.min(longest.saturating_sub(slept)));
-        let ended = match may_go_on() {
-            true => None,
-            false => Some(Waited::Stopped),
-        };
-        let slept = began.elapsed();
-        let mut sleepers = SLEEPERS.lock();
-        let at = sleepers.position(number);
+        sleepers = SLEEPERS.lock();
+        at = sleepers.position(number);
         let me = &mut sleepers.list[at];
         me.impatient |= slept >= FAIR_AFTER;
-        let ended = match () {
-            () if me.wounded => Some(Waited::Wounded),
-            () => ended.or_else(|| sleepers.look(at)),
+        seen = match () {
+            () if me.wounded => Seen::Ended(Waited::Wounded),
+            () if !may_go_on => Seen::Ended(Waited::Stopped),
+            () => sleepers.look(at),
         };
-        let ended = ended.or((slept >= longest).then_some(Waited::TimedOut));
-        let Some(ended) = ended else {
-            sleepers.mark(record);
-            continue;
-        };
-        *held = sleepers.list.swap_remove(at).held;
-        sleepers.mark(record);
-        if ended != Waited::Acquired {
-            // It may have been woken for what it does not take now.
-            sleepers.wake(record);
+        if matches!(seen, Seen::Locked(_)) && slept >= longest {
+            seen = Seen::Ended(Waited::TimedOut);
         }
-        if ended == Waited::Wounded {
-            seniority.wounds += 1;
-        }
-        return ended;
     }
 }
 
-/// Goes to sleep, but for the sleeping itself; or tells why not.
-fn enter(record: RecordRef, wanted: Locked, held: &mut Held, rank: Rank) -> Result<u64, Waited> {
-    let mut sleepers = SLEEPERS.lock();
-    let number = sleepers.count;
-    sleepers.count += 1;
-    sleepers.list.push(Sleeper {
-        number,
-        thread: std::thread::current(),
-        rank,
-        record,
-        wanted,
-        held: std::mem::take(held),
-        wounded: false,
-        impatient: false,
-    });
-    let at = sleepers.list.len() - 1;
-    // First, so that whoever releases the record from now on comes to see.
-    sleepers.mark(record);
-    let ended = match sleepers.look(at) {
-        None if sleepers.give_way(at) => Some(Waited::Wounded),
-        ended => ended,
-    };
-    let Some(ended) = ended else {
-        return Ok(number);
-    };
-    if let Some(me) = sleepers.list.pop() {
-        *held = me.held;
-    }
-    sleepers.mark(record);
-    Err(ended)
+/// What a sleeper sees who looks at what it waits for.
+#[derive(Clone, Copy)]
+enum Seen {
+    Ended(Waited),
+    /// It is locked, perhaps by the group of commits on this stream.
+    Locked(Option<WorkerId>),
 }
 
 impl Sleepers {
+    /// Takes a transaction into the list, with its locks.
+    fn enter(&mut self, record: RecordRef, wanted: Locked, held: &mut Held, rank: Rank) -> u64 {
+        let number = self.count;
+        self.count += 1;
+        self.list.push(Sleeper {
+            number,
+            thread: std::thread::current(),
+            rank,
+            record,
+            wanted,
+            held: std::mem::take(held),
+            wounded: false,
+            impatient: false,
+        });
+        number
+    }
+
     fn position(&self, number: u64) -> usize {
         let found = self.list.iter().position(|it| it.number == number);
         found.expect("only the sleeper itself takes it out")
     }
 
-    /// Takes the lock for a sleeper if it is free, or tells that a group has it.
-    fn look(&self, at: usize) -> Option<Waited> {
+    /// Takes the lock for a sleeper if it is free.
+    fn look(&self, at: usize) -> Seen {
         let me = &self.list[at];
         let own = me.held.of(me.record);
         let mut word = load(me.record);
@@ -241,37 +248,44 @@ impl Sleepers {
                 false => word.granted(me.wanted, own),
             };
             let Some(granted) = granted else {
-                return word.group().map(Waited::HeldByGroup);
+                return Seen::Locked(word.group());
             };
             match exchange(me.record, word, granted) {
-                Ok(()) => return Some(Waited::Acquired),
+                Ok(()) => return Seen::Ended(Waited::Acquired),
                 Err(now) => word = now,
             }
         }
     }
 
-    /// Whether the sleeper must give way; if not, wounds those who have to give way to it.
+    /// Whether the sleeper must give way; if not, wounds those who have to give way to it. Either way nobody may
+    /// take what was given way for in between.
     fn give_way(&mut self, at: usize) -> bool {
-        let (others, me) = self.list.split_at_mut(at);
-        let Some(me) = me.first() else {
-            return false;
-        };
         let waits_for = |waiter: &Sleeper, holder: &Sleeper| {
             holder.held.of(waiter.record).excludes(waiter.wanted)
         };
-        let gives_way = others
-            .iter()
-            .any(|other| !other.wounded && other.rank.wounds(me.rank) && waits_for(other, me));
-        if gives_way {
-            return true;
-        }
-        for other in others {
-            if me.rank.wounds(other.rank) && waits_for(me, other) {
-                other.wounded = true;
-                other.thread.unpark();
+        let mut me = self.list.swap_remove(at);
+        let mut gives_way = SmallVec::<[RecordRef; 4]>::new();
+        for other in &mut self.list {
+            if !other.wounded && other.rank.wounds(me.rank) && waits_for(other, &me) {
+                other.impatient = true;
+                gives_way.push(other.record);
             }
         }
-        false
+        if gives_way.is_empty() {
+            for other in &mut self.list {
+                if me.rank.wounds(other.rank) && waits_for(&me, other) {
+                    other.wounded = true;
+                    other.thread.unpark();
+                    me.impatient = true;
+                }
+            }
+        }
+        // Where it was: it is the last to have come.
+        self.list.push(me);
+        for record in &gives_way {
+            self.mark(*record);
+        }
+        !gives_way.is_empty()
     }
 
     fn on(&self, record: RecordRef) -> impl Iterator<Item = &Sleeper> {
