@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namiki::planted::{self, Checks, Sound};
-use namiki::{Conflict, Database, Error, Session, Stamp, Transaction};
+use namiki::{Conflict, Database, Error, Session, Stamp, Transaction, WaitPolicy};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::history::{self, History, KeyId, Promise, Violation, check};
 
@@ -66,6 +66,8 @@ impl Book {
             .spec(spec.parse().unwrap())
             .group_wait_max(Duration::MAX)
             .epoch_length(epoch_length)
+            // One thread cannot wait for itself.
+            .wait_policy(WaitPolicy::NoWait)
             .disk(disk)
             .open("/db")
             .unwrap();
@@ -100,13 +102,19 @@ impl Book {
         &mut self,
         body: impl FnOnce(&mut Page, &mut Transaction, &Numbers) -> Result<(), Error>,
     ) -> u64 {
+        self.try_commit::<C>(body).unwrap()
+    }
+
+    fn try_commit<C: Checks>(
+        &mut self,
+        body: impl FnOnce(&mut Page, &mut Transaction, &Numbers) -> Result<(), Error>,
+    ) -> Result<u64, Error> {
         let mut page = Page::default();
         let table = self.table.clone();
         let ended = self
             .session()
             .try_planted::<C, _>(|tx| body(&mut page, tx, &table));
-        let ((), ticket) = ended.unwrap();
-        self.push(page, ticket.stamp())
+        ended.map(|((), ticket)| self.push(page, ticket.stamp()))
     }
 
     fn push(&mut self, page: Page, stamp: Stamp) -> u64 {
@@ -194,12 +202,19 @@ fn lost_update<C: Checks>(book: &mut Book) -> Result<u64, Error> {
     )
 }
 
+/// Protocols under which the others go on, and who has read what they changed cannot commit.
+fn optimistic_books() -> impl Iterator<Item = Book> {
+    let specs = ["TT(ELR)+PWAL(1)", "SILO(ELR)+PWAL(1)", "SILO(NLR)+NOLOG"];
+    specs.into_iter().map(|spec| Book::of(spec, Duration::MAX))
+}
+
 #[test]
 fn an_update_is_not_lost() {
-    let mut book = Book::new();
-    let ended = lost_update::<Sound>(&mut book);
-    assert_conflict(&ended, Conflict::ReadChanged);
-    book.assert_serial();
+    for mut book in optimistic_books() {
+        let ended = lost_update::<Sound>(&mut book);
+        assert_conflict(&ended, Conflict::ReadChanged);
+        book.assert_serial();
+    }
 
     let mut book = Book::new();
     lost_update::<planted::NoReadValidation>(&mut book).unwrap();
@@ -224,10 +239,11 @@ fn write_skew<C: Checks>(book: &mut Book, overwrites: u64) -> Result<u64, Error>
 
 #[test]
 fn a_write_skew_is_refused() {
-    let mut book = Book::new();
-    let ended = write_skew::<Sound>(&mut book, 0);
-    assert_conflict(&ended, Conflict::ReadChanged);
-    book.assert_serial();
+    for mut book in optimistic_books() {
+        let ended = write_skew::<Sound>(&mut book, 0);
+        assert_conflict(&ended, Conflict::ReadChanged);
+        book.assert_serial();
+    }
 
     let mut book = Book::new();
     write_skew::<planted::NoReadValidation>(&mut book, 0).unwrap();
@@ -321,20 +337,21 @@ fn an_insertion_below_a_stamp_that_read_the_gap_is_refused() {
 
 #[test]
 fn a_key_that_appears_in_a_range_that_was_read_is_refused() {
-    let mut book = Book::new();
-    let ended = book.around::<Sound>(
-        |page, tx, table| {
-            assert!(tx.versions(table, 4..=6)?.is_empty());
-            page.reads.push((5, 0));
-            Ok(())
-        },
-        |book| {
-            book.commit(|page, tx, table| page.write(tx, table, 5));
-        },
-        |page, tx, table| page.write(tx, table, X),
-    );
-    assert_conflict(&ended, Conflict::Phantom);
-    book.assert_serial();
+    for mut book in optimistic_books() {
+        let ended = book.around::<Sound>(
+            |page, tx, table| {
+                assert!(tx.versions(table, 4..=6)?.is_empty());
+                page.reads.push((5, 0));
+                Ok(())
+            },
+            |book| {
+                book.commit(|page, tx, table| page.write(tx, table, 5));
+            },
+            |page, tx, table| page.write(tx, table, X),
+        );
+        assert_conflict(&ended, Conflict::Phantom);
+        book.assert_serial();
+    }
 }
 
 /// Once a transaction has put a key into a gap that it had read, others find the key's record and
@@ -407,6 +424,46 @@ fn a_reader_is_ordered_by_what_it_read_and_a_writer_above_the_floor() {
     let writer = book.commit(|page, tx, table| page.write(tx, table, X));
     assert!(book.stamp_of(writer) > book.stamp_of(last));
     book.assert_serial();
+}
+
+/// The history that TicToc allows, see below: Silo finds that z has changed.
+#[test]
+fn silo_is_strictly_serializable() {
+    for spec in ["SILO(ELR)+PWAL(1)", "SILO(NLR)+NOLOG"] {
+        let mut book = Book::of(spec, Duration::MAX);
+        book.read_far_ahead(Z, 10);
+        let ended = book.around::<Sound>(
+            |page, tx, table| page.read(tx, table, Z),
+            |book| {
+                book.commit(|page, tx, table| page.write(tx, table, Z));
+                book.commit(|page, tx, table| page.read(tx, table, X));
+            },
+            |page, tx, table| page.write(tx, table, X),
+        );
+        assert_conflict(&ended, Conflict::ReadChanged);
+        book.assert_serial();
+    }
+}
+
+/// The same: under strict two-phase locking T_a cannot overwrite what T_c has read and still holds.
+#[test]
+fn strict_two_phase_locking_is_strictly_serializable() {
+    for spec in ["S2PL(ELR)+PWAL(1)", "S2PL(NLR)+NOLOG"] {
+        let mut book = Book::of(spec, Duration::MAX);
+        book.read_far_ahead(Z, 10);
+        let t_c = book.around::<Sound>(
+            |page, tx, table| page.read(tx, table, Z),
+            |book| {
+                let t_a = book.try_commit::<Sound>(|page, tx, table| page.write(tx, table, Z));
+                assert_conflict(&t_a, Conflict::WriteLocked);
+                book.commit(|page, tx, table| page.read(tx, table, X));
+            },
+            |page, tx, table| page.write(tx, table, X),
+        );
+        t_c.unwrap();
+        book.commit(|page, tx, table| page.write(tx, table, Z));
+        book.assert_serial();
+    }
 }
 
 /// What TicToc does not promise, and why it is never offered where external consistency is: T_c reads

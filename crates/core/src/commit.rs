@@ -119,13 +119,14 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     let encode = |into: &mut [u8], _: Lsn| codec::encode(sets, engine.format, into);
     // The rest happens under the stream's lock: no flush can release a group's locks before the new
     // versions are in place, and where the log flushes under its lock, early release comes before.
+    let mut is_wanted = false;
     let appended = stream.append(stamp, epoch, payload_bytes, encode, |group| {
         install(sets, stamp);
         if R::EARLY {
             publish::<P>(sets, stamp);
         } else {
             for write in &sets.writes {
-                P::hand_over(write.record, stream.worker());
+                is_wanted |= P::hand_over(write.record, stream.worker());
                 group.hold::<P>(write.record, stamp);
             }
         }
@@ -140,7 +141,8 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     };
     engine.epochs.deregister(slot);
     forget_locks::<P>(sets);
-    if appended.group_is_full {
+    // Whoever sleeps for a lock of the group flushes nothing.
+    if appended.group_is_full || is_wanted {
         stream.begin_flush().map_err(Error::OutcomeUnknown)?;
     }
     let awaits = if R::EARLY {

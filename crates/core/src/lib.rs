@@ -7,12 +7,22 @@
 //!
 //! # Isolation
 //!
-//! **TicToc** (`TT`, the only concurrency control so far) promises *serializability*: every history
-//! is equivalent to one in which transactions ran one by one, phantoms included. It does not promise
-//! *strict* serializability: that order need not agree with real time. An example: suppose z was read
-//! at stamp 5. T_c reads z and is about to write w; T_a overwrites z at stamp 6 and returns; then T_b
+//! Every concurrency control promises *serializability*: each history is equivalent to one in which transactions ran
+//! one by one, phantoms included.
+//!
+//! **Silo** (`SILO`) and **strict two-phase locking** (`S2PL`) promise *strict* serializability (external
+//! consistency): that order is the clock's, too. A transaction that begins after another one has returned comes
+//! after it.
+//!
+//! **TicToc** (`TT`, the default) does not promise that: the order need not agree with real time. An example: suppose
+//! z was read at stamp 5. T_c reads z and is about to write w; T_a overwrites z at stamp 6 and returns; then T_b
 //! begins, reads w as it was, and returns; then T_c commits, at stamp 1. The only serial order is
-//! T_b, T_c, T_a, although T_a had returned before T_b began.
+//! T_b, T_c, T_a, although T_a had returned before T_b began. Under Silo, T_c finds that z has changed when it
+//! wants to commit, and runs again. Under strict two-phase locking, T_a waits until T_c has ended.
+//!
+//! TicToc and Silo lock records for the moment of the commit; a transaction that is open holds nobody up, and runs
+//! again if what it has read has changed. Strict two-phase locking locks what a transaction reads, and the gaps
+//! between the keys, until it ends: others wait ([`WaitPolicy`]), so it should not be left open.
 //!
 //! # The parts
 //!

@@ -90,8 +90,11 @@ pub(crate) trait Protocol {
     /// Publishes a version that was installed under the lock, and releases it.
     fn publish(record: RecordRef, stamp: Stamp);
 
-    /// The lock of a record is now that of a group of commits on this stream.
-    fn hand_over(_record: RecordRef, _stream: WorkerId) {}
+    /// The lock of a record is now that of a group of commits on this stream. Returns whether somebody is known to
+    /// wait for it.
+    fn hand_over(_record: RecordRef, _stream: WorkerId) -> bool {
+        false
+    }
 
     /// The smallest stamp at which a record locked with `before` may get a new version.
     fn write_floor(record: RecordRef, before: Before) -> Stamp;

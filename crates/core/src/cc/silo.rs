@@ -17,7 +17,7 @@
 //! it is looked at again: who fills a gap has done so before it locks anything, so either the one who read the
 //! gap sees the counter moved, or the other sees the first one's locks.
 //!
-//! Source: Tu et al., SOSP 2013; Paper: tictoc-pwal §5.1
+//! Paper: tictoc-pwal §5.1 (and Tu et al., SOSP 2013)
 
 use std::sync::atomic::Ordering;
 

@@ -79,8 +79,8 @@ impl Protocol for TwoPhase {
         lock::release(record, Locked::EXCLUSIVE);
     }
 
-    fn hand_over(record: RecordRef, stream: WorkerId) {
-        lock::hand_over(record, stream);
+    fn hand_over(record: RecordRef, stream: WorkerId) -> bool {
+        lock::hand_over(record, stream)
     }
 
     fn write_floor(record: RecordRef, _before: Before) -> Stamp {

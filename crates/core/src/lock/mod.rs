@@ -137,11 +137,13 @@ impl Locks {
     }
 }
 
-/// Says that the exclusive lock of a record is now that of a group of commits on this stream.
-pub(crate) fn hand_over(record: RecordRef, stream: WorkerId) {
+/// Says that the exclusive lock of a record is now that of a group of commits on this stream. Returns whether somebody
+/// sleeps until it is released, who will not have seen that the group has it.
+pub(crate) fn hand_over(record: RecordRef, stream: WorkerId) -> bool {
     let group = LockWord::FREE.held_by_group(stream);
     // Relaxed: it is a hint for those who wait.
-    record.word().fetch_or(group.0, Ordering::Relaxed);
+    let before = record.word().fetch_or(group.0, Ordering::Relaxed);
+    LockWord(before).waits()
 }
 
 /// Gives up what a transaction or a group holds of a record.
