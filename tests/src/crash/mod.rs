@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use namiki::{
     Builder, Database, Error, IndexKind, Layout, Logging, OpenError, Prepare, RecordFormat,
-    ReplayOrder, Spec, Table, TreeKind,
+    ReplayOrder, Spec, Table, TreeKind, WaitPolicy,
 };
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
@@ -142,6 +142,11 @@ impl Setup {
                     .map_or(Duration::MAX, Duration::from_millis),
             )
             .attempts_max(NonZeroU32::MIN)
+            // One thread cannot wait for itself.
+            .wait_policy(match self.group_wait_ms {
+                Some(_) => WaitPolicy::WoundWait,
+                None => WaitPolicy::NoWait,
+            })
             .epoch_length(match self.epochs {
                 true => Duration::ZERO,
                 false => Duration::MAX,
