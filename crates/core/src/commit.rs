@@ -90,6 +90,13 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
         return Err(Error::Conflict(Conflict::ReadChanged));
     }
 
+    if sets.has_adds()
+        && let Err(error) = add_up(engine, sets)
+    {
+        unlock_writes::<P>(sets);
+        return Err(error);
+    }
+
     let (epoch, stamp) = engine
         .epochs
         .register(slot, |floor| stamp_of::<P>(sets, floor));
@@ -244,6 +251,27 @@ fn unlock_writes<P: Protocol>(sets: &Sets) {
     for write in &sets.writes {
         P::unlock(write.record, write.before);
     }
+}
+
+/// Makes the sums of the amounts that are to be added, to records that are locked: whoever wanted the same has
+/// waited for the lock, and nobody has read what could have changed.
+fn add_up(engine: &Engine, sets: &mut Sets) -> Result<(), Error> {
+    if let Some((table, error)) = sets.failed_add() {
+        return Err(engine.not_added(table, error));
+    }
+    let mut value = Vec::new();
+    for at in 0..sets.writes.len() {
+        if !sets.adds_at(at) {
+            continue;
+        }
+        let (record, table) = (sets.writes[at].record, sets.writes[at].table);
+        let absent = record
+            .copy_if(&mut value, |_| true)
+            .is_none_or(|it| it.absent);
+        sets.add_up(at, (!absent).then_some(&value[..]))
+            .map_err(|error| engine.not_added(table, error))?;
+    }
+    Ok(())
 }
 
 /// Whether a record that is both read and written has changed in between. It is locked now, so the

@@ -14,7 +14,8 @@ use crate::codec::RecordFormat;
 use crate::epoch::Epochs;
 use crate::error::Error;
 use crate::record::RecordRef;
-use crate::space::{Owner, Space};
+use crate::sets::AddError;
+use crate::space::{Owner, Space, TableId};
 use crate::spec::{LockRelease, Spec, WaitPolicy};
 
 /// The locks that a group of commits holds until its flush, under normal lock release: each record
@@ -162,6 +163,22 @@ impl Engine {
             log.poll();
         }
         std::thread::yield_now();
+    }
+
+    /// An amount could not be added to a value of this table.
+    #[cold]
+    pub(crate) fn not_added(&self, table: TableId, error: AddError) -> Error {
+        let spaces = self.spaces.lock();
+        let info = &spaces[table.0 as usize].info;
+        let (table, expected) = (info.name.clone(), info.value_type.clone());
+        match error {
+            AddError::Overflow => Error::Overflow { table, expected },
+            AddError::Undecodable(len_bytes) => Error::Undecodable {
+                table,
+                expected,
+                len_bytes,
+            },
+        }
     }
 
     /// From now on, no transaction begins.

@@ -86,6 +86,15 @@ pub enum Error {
         /// The length of the value.
         len_bytes: usize,
     },
+    /// An amount was to be added ([`Transaction::add`](crate::Transaction::add)), and the sum is beyond what the
+    /// table's values can say. Nothing was changed.
+    #[error("adding to a value in table {table:?} goes beyond what {expected} can say")]
+    Overflow {
+        /// The table's name.
+        table: String,
+        /// The type of its values.
+        expected: String,
+    },
     /// A table's index has no room for a key that the table never had: it numbers its pages, and has used all
     /// 2^28 numbers. Keys that the table has can be read and written as before. Deleted ones keep their place
     /// until the database is opened again; a hash index has room for any number of keys, see

@@ -71,7 +71,7 @@ pub use space::{TableId, TableInfo};
 pub use spec::{
     ConcurrencyControl, Group, Layout, LockRelease, Logging, ParseSpecError, Spec, WaitPolicy,
 };
-pub use table::{Key, KeyBytes, Table, Value, ValueBytes};
+pub use table::{Key, KeyBytes, Number, Table, Value, ValueBytes};
 pub use ticket::{Acknowledged, Ticket};
 pub use txn::{Savepoint, Transaction, Version};
 

@@ -36,14 +36,34 @@ struct Gap {
     leaf: LeafVersion,
 }
 
+/// What makes a value of the one that is there, if any, and an amount; or says why it cannot.
+pub(crate) type Add = fn(Option<&[u8]>, &[u8], &mut Vec<u8>) -> Result<(), AddError>;
+
+/// Why an amount could not be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AddError {
+    /// The sum is beyond what the type can say.
+    Overflow,
+    /// The value has this length, which no number of the type has.
+    Undecodable(usize),
+}
+
+/// What a write will leave.
+#[derive(Clone, Debug, Default)]
+struct Left {
+    /// No value: the key is deleted.
+    value: Option<Range<u32>>,
+    /// The value is an amount to be added to the one that is there at the commit.
+    add: Option<Add>,
+}
+
 /// One record to be written.
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
     pub(crate) record: RecordRef,
     pub(crate) table: TableId,
     key: Range<u32>,
-    /// No value: the key is deleted.
-    value: Option<Range<u32>>,
+    left: Left,
     /// The word before the lock, while committing.
     pub(crate) before: Before,
 }
@@ -55,6 +75,7 @@ pub(crate) struct Pending {
     pub(crate) space: usize,
     key: Range<u32>,
     value: Range<u32>,
+    add: Option<Add>,
 }
 
 /// A place in the transaction to which it can return.
@@ -83,8 +104,14 @@ pub(crate) struct Sets {
     bytes: Vec<u8>,
     /// Where each record's write is, once there are more than [`LINEAR_WRITES`].
     by_record: HashMap<RecordRef, usize, BuildHasherDefault<AddressHasher>>,
-    /// Values that were overwritten since the first mark: (write, its earlier value).
-    undo: Vec<(usize, Option<Range<u32>>)>,
+    /// What was overwritten since the first mark: (write, what it would have left).
+    undo: Vec<(usize, Left)>,
+    /// Where a sum is made.
+    sum: Vec<u8>,
+    /// An amount could not be added to another write of the transaction.
+    failed: Option<(TableId, AddError)>,
+    /// Some writes are amounts to be added.
+    adds: bool,
     /// The numbers of the marks that can be returned to, in order.
     marks: Vec<u64>,
     /// Numbers for marks that nobody else has.
@@ -105,6 +132,8 @@ impl Sets {
             self.by_record.clear();
         }
         self.undo.clear();
+        self.failed = None;
+        self.adds = false;
         self.marks.clear();
         self.locks.release_all();
     }
@@ -118,9 +147,40 @@ impl Sets {
         }
     }
 
-    /// The value that a write will leave; nothing if it deletes the key.
+    /// The value that a write will leave; nothing if it deletes the key. (If it is to add an amount: that.)
     pub(crate) fn value(&self, write: &Write) -> Option<&[u8]> {
-        write.value.as_ref().map(|range| self.slice(range))
+        write.left.value.as_ref().map(|range| self.slice(range))
+    }
+
+    /// Whether the write at `at` is to add an amount to what is there at the commit.
+    pub(crate) fn adds_at(&self, at: usize) -> bool {
+        self.writes[at].left.add.is_some()
+    }
+
+    /// Whether any of the writes may be to add an amount.
+    pub(crate) fn has_adds(&self) -> bool {
+        self.adds
+    }
+
+    /// Puts a value in the place of the amount that the write at `at` was to add: the sum with what is there.
+    pub(crate) fn add_up(&mut self, at: usize, present: Option<&[u8]>) -> Result<(), AddError> {
+        let left = &self.writes[at].left;
+        let (Some(add), Some(amount)) = (left.add, &left.value) else {
+            return Ok(());
+        };
+        self.sum.clear();
+        let amount = &self.bytes[amount.start as usize..amount.end as usize];
+        add(present, amount, &mut self.sum)?;
+        let sum = std::mem::take(&mut self.sum);
+        let value = Some(self.store(&sum));
+        self.sum = sum;
+        self.rewrite(at, Left { value, add: None });
+        Ok(())
+    }
+
+    /// Why an amount could not be added to another write of the transaction, and the table.
+    pub(crate) fn failed_add(&self) -> Option<(TableId, AddError)> {
+        self.failed
     }
 
     /// The key of a write.
@@ -167,10 +227,21 @@ impl Sets {
 
     /// Puts a write off until its record is needed.
     #[inline]
-    pub(crate) fn put_off(&mut self, space: &Arc<Space>, key: &[u8], value: Range<u32>) {
+    pub(crate) fn put_off(
+        &mut self,
+        space: &Arc<Space>,
+        key: &[u8],
+        value: Range<u32>,
+        add: Option<Add>,
+    ) {
         let key = self.store(key);
         let space = self.space(space);
-        self.pending.push(Pending { space, key, value });
+        self.pending.push(Pending {
+            space,
+            key,
+            value,
+            add,
+        });
     }
 
     /// The table of a write that was put off.
@@ -186,9 +257,11 @@ impl Sets {
     /// Gives a write that was put off its record.
     pub(crate) fn place(&mut self, pending: &Pending, record: RecordRef) {
         let table = self.space_of(pending).info.id;
-        self.set(record, table, Some(pending.value.clone()), |_| {
-            pending.key.clone()
-        });
+        let value = pending.value.clone();
+        match pending.add {
+            Some(add) => self.set_add(record, table, value, add, |_| pending.key.clone()),
+            None => self.set(record, table, Some(value), |_| pending.key.clone()),
+        }
     }
 
     /// Whether there is a mark that can be returned to.
@@ -219,7 +292,51 @@ impl Sets {
         };
         read.is_written = true;
         let record = read.record;
-        self.add(record, table, value, |sets| sets.store(key));
+        let left = Left { value, add: None };
+        self.insert(record, table, left, |sets| sets.store(key));
+    }
+
+    /// Notes that an amount, which was staged, is to be added to what the record has at the commit.
+    #[inline]
+    pub(crate) fn write_add(
+        &mut self,
+        record: RecordRef,
+        table: TableId,
+        key: &[u8],
+        amount: Range<u32>,
+        add: Add,
+    ) {
+        self.set_add(record, table, amount, add, |sets| sets.store(key));
+    }
+
+    fn set_add(
+        &mut self,
+        record: RecordRef,
+        table: TableId,
+        amount: Range<u32>,
+        add: Add,
+        key: impl FnOnce(&mut Self) -> Range<u32>,
+    ) {
+        self.adds = true;
+        let Some(at) = self.write_of(record) else {
+            let left = Left {
+                value: Some(amount),
+                add: Some(add),
+            };
+            return self.insert(record, table, left, key);
+        };
+        // To another amount, or to the value that the transaction has given the key.
+        let before = &self.writes[at].left;
+        let present = before.value.as_ref().map(|range| self.slice(range));
+        let mut sum = Vec::new();
+        match add(present, self.slice(&amount), &mut sum) {
+            Ok(()) => {
+                let add = before.add;
+                let value = Some(self.store(&sum));
+                self.rewrite(at, Left { value, add });
+            }
+            Err(error) => self.failed = Some((table, error)),
+        }
     }
 
     /// Notes that the record will get this value, which was staged, or be deleted.
@@ -243,14 +360,18 @@ impl Sets {
         key: impl FnOnce(&mut Self) -> Range<u32>,
     ) {
         match self.write_of(record) {
-            Some(at) => self.rewrite(at, value),
-            None => self.add(record, table, value, key),
+            Some(at) => self.set_value(at, value),
+            None => self.insert(record, table, Left { value, add: None }, key),
         }
     }
 
     /// Changes the value that the write at `at` will leave.
-    pub(crate) fn rewrite(&mut self, at: usize, value: Option<Range<u32>>) {
-        let old = std::mem::replace(&mut self.writes[at].value, value);
+    pub(crate) fn set_value(&mut self, at: usize, value: Option<Range<u32>>) {
+        self.rewrite(at, Left { value, add: None });
+    }
+
+    fn rewrite(&mut self, at: usize, left: Left) {
+        let old = std::mem::replace(&mut self.writes[at].left, left);
         if !self.marks.is_empty() {
             self.undo.push((at, old));
         }
@@ -258,11 +379,11 @@ impl Sets {
 
     /// Notes a write of a record that has none.
     #[inline]
-    fn add(
+    fn insert(
         &mut self,
         record: RecordRef,
         table: TableId,
-        value: Option<Range<u32>>,
+        left: Left,
         key: impl FnOnce(&mut Self) -> Range<u32>,
     ) {
         let key = key(self);
@@ -271,7 +392,7 @@ impl Sets {
             record,
             table,
             key,
-            value,
+            left,
             before: Before::default(),
         });
         if at >= LINEAR_WRITES {
@@ -321,8 +442,8 @@ impl Sets {
             return false;
         };
         self.marks.truncate(at + 1);
-        for (at, value) in self.undo.drain(mark.undo..).rev() {
-            self.writes[at].value = value;
+        for (at, left) in self.undo.drain(mark.undo..).rev() {
+            self.writes[at].left = left;
         }
         if self.writes.len() > LINEAR_WRITES {
             for write in &self.writes[mark.writes..] {

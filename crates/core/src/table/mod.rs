@@ -12,7 +12,7 @@ use std::sync::Arc;
 use namiki_index::{Direction, ScanRange};
 
 pub use key::{Key, KeyBytes};
-pub use value::{Value, ValueBytes};
+pub use value::{Number, Value, ValueBytes};
 
 use crate::error::Error;
 use crate::space::{FOUND_TOGETHER, Space, TableId};
@@ -254,6 +254,24 @@ impl Transaction {
     ) -> Result<(), Error> {
         let space = own(self, table)?;
         key.with_bytes(|key| self.put_bytes(space, key, |bytes| value.encode(bytes)))
+    }
+
+    /// Adds an amount to the number that the key has at the commit, or to zero if it is not there then. Nothing is
+    /// read before: two transactions that add to the same key do not conflict, in whatever order they commit. For
+    /// counters and totals that many transactions change and few look at. (A transaction that looks at the key
+    /// itself reads it from then on.)
+    ///
+    /// # Errors
+    /// As [`Transaction::put`]. The commit fails with [`Error::Overflow`] if the sum is beyond what the type can say.
+    pub fn add<K: Key + ?Sized, V: Number>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        amount: V,
+    ) -> Result<(), Error> {
+        let space = own(self, table)?;
+        let encode = |bytes: &mut Vec<u8>| amount.encode(bytes);
+        key.with_bytes(|key| self.add_bytes(space, key, encode, value::add::<V>))
     }
 
     /// Writes a value for a key that is not there.

@@ -2,6 +2,8 @@
 
 use std::borrow::{Borrow, Cow};
 
+use crate::sets::AddError;
+
 /// Where values are encoded.
 pub type ValueBytes = Vec<u8>;
 
@@ -41,6 +43,41 @@ macro_rules! number_value {
     )*};
 }
 number_value!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64);
+
+/// An integer that amounts can be added to, see [`Transaction::add`](crate::Transaction::add).
+pub trait Number: Value<Owned = Self> + Copy {
+    /// Nothing.
+    const ZERO: Self;
+
+    /// The sum, if the type can say it.
+    fn plus(self, amount: Self) -> Option<Self>;
+}
+
+macro_rules! integer {
+    ($($type:ty),*) => {$(
+        impl Number for $type {
+            const ZERO: Self = 0;
+
+            fn plus(self, amount: Self) -> Option<Self> {
+                self.checked_add(amount)
+            }
+        }
+    )*};
+}
+integer!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128);
+
+/// Adds two values as bytes.
+pub(super) fn add<V: Number>(
+    present: Option<&[u8]>,
+    amount: &[u8],
+    sum: &mut ValueBytes,
+) -> Result<(), AddError> {
+    let decode = |bytes: &[u8]| V::decode(bytes).ok_or(AddError::Undecodable(bytes.len()));
+    let present = present.map_or(Ok(V::ZERO), decode)?;
+    let both = present.plus(decode(amount)?).ok_or(AddError::Overflow)?;
+    both.encode(sum);
+    Ok(())
+}
 
 impl Value for bool {
     type Owned = bool;

@@ -29,7 +29,7 @@ use crate::error::{Conflict, Error};
 use crate::lock::Locked;
 use crate::recent::Recent;
 use crate::record::{RecordRef, VALUE_BYTES_MAX};
-use crate::sets::{Mark, Sets};
+use crate::sets::{Add, Mark, Sets};
 use crate::space::{Insertion, Placed, Space};
 use crate::spec::{ConcurrencyControl, LockRelease};
 use crate::ticket::{self, Ticket};
@@ -228,6 +228,11 @@ impl Transaction {
             Err(Error::Conflict(_)) => engine.epochs.count(self.slot, Count::Conflicts),
             Err(_) => {}
         }
+        if let Err(error @ Error::Overflow { .. }) = committed {
+            // What it found may not be durable yet.
+            self.confirm_reads()?;
+            return Err(error);
+        }
         committed.map(|committed| self.ticket(committed))
     }
 
@@ -381,11 +386,32 @@ impl Transaction {
 
     #[inline]
     fn value_of(&mut self, record: RecordRef, locked: Locked) -> Result<Option<&[u8]>, Error> {
-        if let Some(at) = self.sets.write_of(record) {
+        if let Some(at) = self.own_write(record)? {
             return Ok(self.sets.value(&self.sets.writes[at]));
         }
         let present = self.read_record(record, locked)?;
         Ok(present.then_some(&self.value[..]))
+    }
+
+    /// The transaction's write of a record. If it was to add an amount, the record is read now, and it is the sum.
+    #[inline]
+    fn own_write(&mut self, record: RecordRef) -> Result<Option<usize>, Error> {
+        match self.sets.write_of(record) {
+            Some(at) if self.sets.adds_at(at) => self.add_up_now(record, at).map(Some),
+            written => Ok(written),
+        }
+    }
+
+    #[cold]
+    fn add_up_now(&mut self, record: RecordRef, at: usize) -> Result<usize, Error> {
+        let present = self.read_record(record, Locked::EXCLUSIVE)?;
+        let table = self.sets.writes[at].table;
+        let added = self.sets.add_up(at, present.then_some(&self.value[..]));
+        added.map_err(|error| {
+            let error = self.engine.not_added(table, error);
+            self.doom(error)
+        })?;
+        Ok(at)
     }
 
     /// The key's record, made if there is none.
@@ -488,16 +514,44 @@ impl Transaction {
             .check_key(key)
             .map_err(|error| Error::from_index(&error, &space.info.name))?;
         let value = self.stage(space, key, encode)?;
-        // A savepoint goes by positions in the write set, so that a write has to have one.
-        let record = match self.recent.find(space.info.id, key) {
-            None if self.sets.has_marks() => Some(self.place_staged(space, key, &value)?),
-            recent => recent,
-        };
-        match record {
+        match self.record_of_blind(space, key, &value)? {
             Some(record) => self.sets.write(record, space.info.id, key, Some(value)),
-            None => self.sets.put_off(space, key, value),
+            None => self.sets.put_off(space, key, value, None),
         }
         Ok(())
+    }
+
+    /// Adds an amount to the value that the key has at the commit, without reading it before.
+    pub(crate) fn add_bytes(
+        &mut self,
+        space: &Arc<Space>,
+        key: &[u8],
+        encode: impl FnOnce(&mut Vec<u8>),
+        add: Add,
+    ) -> Result<(), Error> {
+        space
+            .check_key(key)
+            .map_err(|error| Error::from_index(&error, &space.info.name))?;
+        let amount = self.stage(space, key, encode)?;
+        match self.record_of_blind(space, key, &amount)? {
+            Some(record) => self.sets.write_add(record, space.info.id, key, amount, add),
+            None => self.sets.put_off(space, key, amount, Some(add)),
+        }
+        Ok(())
+    }
+
+    /// The record of a blind write, if it is known, or needed at once: a savepoint goes by positions in the write
+    /// set, so that a write has to have one.
+    fn record_of_blind(
+        &mut self,
+        space: &Arc<Space>,
+        key: &[u8],
+        staged: &Range<u32>,
+    ) -> Result<Option<RecordRef>, Error> {
+        match self.recent.find(space.info.id, key) {
+            None if self.sets.has_marks() => self.place_staged(space, key, staged).map(Some),
+            recent => Ok(recent),
+        }
     }
 
     /// Writes a value where there is none; returns whether there was none.
@@ -539,8 +593,8 @@ impl Transaction {
         record: RecordRef,
         change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), Error>,
     ) -> Result<bool, Error> {
+        let written = self.own_write(record)?;
         self.encoded.clear();
-        let written = self.sets.write_of(record);
         let present = match written {
             Some(at) => match self.sets.value(&self.sets.writes[at]) {
                 Some(old) => {
@@ -562,7 +616,7 @@ impl Transaction {
         }
         let value = self.stage_encoded(space, key)?;
         match written {
-            Some(at) => self.sets.rewrite(at, Some(value)),
+            Some(at) => self.sets.set_value(at, Some(value)),
             None => self
                 .sets
                 .write_what_was_read(space.info.id, key, Some(value)),
