@@ -2,6 +2,9 @@
 //! and a conflict ends the attempt whatever the body says.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use namiki::{Database, Error, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
@@ -165,5 +168,57 @@ fn a_body_that_swallows_a_conflict_does_not_commit() {
         assert_eq!(rows, [(X, 1), (Y, 0)], "{spec}");
         // The next transaction of the session knows nothing of it.
         other.transact(|tx| tx.put(&table, &Y, &3)).unwrap();
+    }
+}
+
+/// A transaction that reads all rows, while others change one after the other without end: each of its attempts
+/// would come too late, if its turn did not come.
+#[test]
+fn a_long_transaction_gets_through_many_short_ones() {
+    for spec in [
+        "TT(NLR)+NOLOG",
+        "SILO(NLR)+NOLOG",
+        "TT(ELR)+PWAL(16)",
+        "SILO(NLR)+PWAL(1)",
+    ] {
+        const ROWS: u64 = 300;
+        let db = builder(spec, &SimDisk::new())
+            .attempts_max(NonZeroU32::new(2000).unwrap())
+            .open("/db")
+            .unwrap();
+        let table = numbers(&db);
+        db.transact(|tx| (0..ROWS).try_for_each(|row| tx.put(&table, &row, &0)))
+            .unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let (db, table, over) = (&db, &table, &over);
+                scope.spawn(move || {
+                    let mut row = thread;
+                    while !over.load(Ordering::Relaxed) {
+                        row = (row + 1) % ROWS;
+                        db.transact(|tx| tx.update(table, &row, |it| it + 1))
+                            .unwrap();
+                    }
+                });
+            }
+            for _ in 0..3 {
+                let summed = db.transact(|tx| {
+                    let mut sum = 0;
+                    for row in 0..ROWS {
+                        sum += tx.get(&table, &row)?.unwrap();
+                        if row % 50 == 0 {
+                            // So that the others come in between on few processors, too.
+                            std::thread::yield_now();
+                        }
+                    }
+                    tx.put(&table, &u64::MAX, &sum)
+                });
+                let ended = summed.map_err(|error| format!("{spec}: {error}"));
+                over.store(ended.is_err(), Ordering::Relaxed);
+                ended.unwrap();
+            }
+            over.store(true, Ordering::Relaxed);
+        });
     }
 }

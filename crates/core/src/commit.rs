@@ -84,6 +84,9 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     if sets.writes.is_empty() {
         return commit_read_only::<P, R, C>(engine, sets);
     }
+    if !sets.has_turn {
+        engine.turn.wait();
+    }
     lock_writes::<P, C>(engine, stream, sets)?;
     if !P::LOCKS_READS && C::VALIDATE_READS && own_reads_are_stale(sets) {
         unlock_writes::<P>(sets);

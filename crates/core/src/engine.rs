@@ -17,6 +17,7 @@ use crate::record::RecordRef;
 use crate::sets::AddError;
 use crate::space::{Owner, Space, TableId};
 use crate::spec::{LockRelease, Spec, WaitPolicy};
+use crate::turn::Turn;
 
 /// The locks that a group of commits holds until its flush, under normal lock release: each record
 /// with the stamp of its new version.
@@ -111,6 +112,7 @@ pub(crate) struct Engine {
     pub(crate) attempts_max: u32,
     pub(crate) waits: Waits,
     pub(crate) lock_counts: CachePadded<LockCounts>,
+    pub(crate) turn: Turn,
     /// All tables, here so that they outlive whoever holds the engine: transactions, and the log's
     /// groups, which `log` above drops first (record.rs, R1).
     pub(crate) spaces: Mutex<Vec<Arc<Space>>>,
@@ -137,6 +139,7 @@ impl Engine {
             attempts_max,
             waits,
             lock_counts: CachePadded::default(),
+            turn: Turn::default(),
             spaces: Mutex::new(spaces),
             closed: AtomicBool::new(false),
         }

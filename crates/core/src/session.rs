@@ -18,6 +18,9 @@ const YIELDS: u32 = 8;
 /// The longest sleep between two attempts.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
+/// After so many conflicts in a row, a transaction asks for its turn (`turn.rs`).
+const TURN_AFTER: u32 = 64;
+
 /// Runs transactions on one log stream.
 ///
 /// [`Database::transact`](crate::Database::transact) takes a session from a pool each time; a thread
@@ -75,19 +78,24 @@ impl Session {
     ) -> Result<(T, Ticket), Error> {
         let attempts_max = self.transaction.engine().attempts_max;
         let mut attempt = 1;
-        loop {
+        let done = loop {
             match self.try_transact_async(&mut body) {
                 Err(Error::Conflict(last)) if attempt >= attempts_max => {
-                    return Err(Error::TooManyConflicts {
+                    break Err(Error::TooManyConflicts {
                         attempts: attempt,
                         last,
                     });
                 }
                 Err(Error::Conflict(_)) => self.back_off(attempt),
-                done => return done,
+                done => break done,
             }
             attempt += 1;
-        }
+            if attempt > TURN_AFTER {
+                self.transaction.take_turn();
+            }
+        };
+        self.transaction.end_turn();
+        done
     }
 
     /// Runs a transaction once, and returns without waiting for it to be durable.

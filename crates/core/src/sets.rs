@@ -112,6 +112,8 @@ pub(crate) struct Sets {
     failed: Option<(TableId, AddError)>,
     /// Some writes are amounts to be added.
     adds: bool,
+    /// It is this transaction's turn, and of those that run in its place.
+    pub(crate) has_turn: bool,
     /// The numbers of the marks that can be returned to, in order.
     marks: Vec<u64>,
     /// Numbers for marks that nobody else has.

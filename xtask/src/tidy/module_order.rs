@@ -12,8 +12,8 @@ const SOURCE: &str = "crates/core/src/";
 /// The modules of core. A new one is put where its imports allow.
 const ORDER: &[&str] = &[
     "error", "spec", "thread", "record", "arena", "lock", "cc", "space", "recent", "epoch", "sets",
-    "codec", "engine", "acquire", "commit", "ticket", "txn", "table", "session", "manifest",
-    "recovery", "db", "open",
+    "codec", "turn", "engine", "acquire", "commit", "ticket", "txn", "table", "session",
+    "manifest", "recovery", "db", "open",
 ];
 
 /// The file that lists the order, for the advice.

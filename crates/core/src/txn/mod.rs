@@ -236,6 +236,21 @@ impl Transaction {
         committed.map(|committed| self.ticket(committed))
     }
 
+    /// Takes the turn for this transaction and those that run in its place, if it does not have it and nobody else
+    /// does. Where reads are locked, those who wait have their own order.
+    pub(crate) fn take_turn(&mut self) {
+        if !self.locks_reads() && !self.sets.has_turn {
+            self.sets.has_turn = self.engine.turn.take();
+        }
+    }
+
+    /// Gives the turn back.
+    pub(crate) fn end_turn(&mut self) {
+        if std::mem::take(&mut self.sets.has_turn) {
+            self.engine.turn.end();
+        }
+    }
+
     /// Lets go of all locks: the transaction has failed, or will not go on.
     pub(crate) fn end(&mut self) {
         self.sets.locks.release_all();
@@ -693,6 +708,7 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         // While the engine, and so the records, are there.
         self.end();
+        self.end_turn();
         self.engine.epochs.release(self.slot);
     }
 }
