@@ -14,6 +14,7 @@ use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 use namiki_platform::random::Random;
 
 use crate::args::{Length, TimedArgs};
+use crate::disks::ReadyDisk;
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::latency::Latencies;
@@ -46,7 +47,15 @@ pub(crate) enum Ground<'a> {
     Device(&'a Path),
 }
 
-impl Ground<'_> {
+impl<'a> Ground<'a> {
+    /// Where a log on this disk writes: the device that its streams share, or else `folder`.
+    pub(crate) fn of(disk: &'a ReadyDisk, folder: &'a Path) -> Self {
+        match &disk.shared {
+            Some((path, _)) => Self::Device(path),
+            None => Self::Folder(folder),
+        }
+    }
+
     fn path(&self) -> &Path {
         match self {
             Self::Folder(path) | Self::Device(path) => path,
@@ -92,6 +101,9 @@ struct Worker {
 }
 
 impl Probe {
+    /// Length of the files that a log's device is measured with.
+    pub(crate) const FILE_BYTES: u64 = 16 << 20;
+
     /// Makes the files, if there are to be any, and runs.
     pub(crate) fn run(
         &self,

@@ -42,8 +42,6 @@ const COMPACT_PAYLOAD_BYTES: usize = 20;
 const FRAME_ROOM_BYTES: usize = 4096;
 const BUFFER_BYTES_MIN: usize = 256 << 10;
 const IDENTITY: u128 = 0x6e61_6d69_6b69_2d62_656e_6368;
-/// Length of the files that the device is measured with.
-const PROBE_FILE_BYTES: u64 = 16 << 20;
 /// The longest segment, in MiB.
 const SEGMENT_MB_MAX: u64 = 1024;
 /// Length of a segment in MiB, if nothing else is asked for. A change of segments is a few writes to
@@ -377,15 +375,12 @@ impl LogArgs {
         } = logged.counters;
         let flush_bytes = (frame_bytes / flushes.max(1)).max(1).next_multiple_of(512) as u32;
         let probe_dir = place.scratch()?;
-        let ground = match &ready.shared {
-            Some((path, _)) => Ground::Device(path),
-            None => Ground::Folder(probe_dir.path()),
-        };
+        let ground = Ground::of(&ready, probe_dir.path());
         let probe = Probe {
             access: combination.layout.access(),
             bytes: flush_bytes,
             threads,
-            file_bytes: PROBE_FILE_BYTES,
+            file_bytes: Probe::FILE_BYTES,
             work_us: 0,
         };
         // As long as the log was measured, which may have been until the device was full.
