@@ -22,6 +22,8 @@ use crate::opening::OpeningDisk;
 /// What to do about a shared device on which a log has no room.
 pub(crate) const MORE_ROOM: &str =
     "give the streams more room: raise --raw-mb, name a larger --device, or lower";
+/// Length of a file that `raw:PATH` creates, in MiB, if nobody says.
+const RAW_MB: u64 = 1024;
 /// Heads of a region that a new log must not find.
 const REGION_HEAD_BYTES: usize = 8192;
 /// Regions start at multiples of this.
@@ -35,7 +37,7 @@ pub(crate) struct DeviceChoice {
     #[arg(long, value_name = "DEVICE", default_value = "file")]
     pub(crate) device: Device,
     /// Length of a file that raw:PATH creates
-    #[arg(long, value_name = "MB", default_value = "1024", value_parser = whole::<u64>(1..=1 << 24))]
+    #[arg(long, value_name = "MB", default_value_t = RAW_MB, value_parser = whole::<u64>(1..=1 << 24))]
     pub(crate) raw_mb: u64,
     /// Let raw:PATH write over the block device PATH
     #[arg(long)]
@@ -119,6 +121,15 @@ pub(crate) struct ReadyDisk {
 }
 
 impl DeviceChoice {
+    /// A device with the rest as it is if nobody says.
+    pub(crate) fn of(device: Device) -> Self {
+        Self {
+            device,
+            raw_mb: RAW_MB,
+            overwrite_device: false,
+        }
+    }
+
     /// Opens the disk for files in `dir`. With `fresh`, no log is to be found on a shared device.
     pub(crate) fn open(
         &self,

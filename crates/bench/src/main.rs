@@ -4,13 +4,15 @@
 //! its log is started), `place` (which folder), `keys` (what keys look like),
 //! `latency`, `run` (threads, stages, repetitions), `report` (the one writer of results) and
 //! `interrupt` (Ctrl-C). Each uses only those before it, and no command another, save
-//! that `log` measures the bare device as `device` does, and `compare` has others do what `index` does.
+//! that `log` measures the bare device as `device` does, `compare` has others do what `index` does, and
+//! `figure` has its points run by `txn` and `device`.
 
 mod args;
 mod compare;
 mod device;
 mod disks;
 mod error;
+mod figure;
 mod index;
 mod interrupt;
 mod keys;
@@ -48,7 +50,9 @@ Examples:
   namiki-bench index --tree all --mix read=50,write=50 --threads 1,2 --repeat 5
   namiki-bench device --bytes 512,8192 --writers 1,2,4 --mode direct
   namiki-bench log --streams 1,4,16 --layout parallel --group 16
-  namiki-bench recover --log-mb 256 --threads 1,2";
+  namiki-bench recover --log-mb 256 --threads 1,2
+  namiki-bench figure tictoc-pwal 7 --out figures
+  namiki-bench report --out figures --repeat 5";
 
 #[derive(Subcommand)]
 enum Command {
@@ -64,6 +68,10 @@ enum Command {
     Recover(recover::RecoverArgs),
     /// What the device can take: the limit everything durable is measured against.
     Device(device::DeviceArgs),
+    /// An experiment of a paper: its figure, and which of the paper's claims hold here.
+    Figure(figure::FigureArgs),
+    /// All figures of all papers, and one page over them.
+    Report(figure::ReportArgs),
 }
 
 impl Program {
@@ -90,6 +98,8 @@ fn main() -> ExitCode {
         Command::Log(args) => log::run(&args),
         Command::Recover(args) => recover::run(&args),
         Command::Device(args) => device::run(&args),
+        Command::Figure(args) => figure::run(&args),
+        Command::Report(args) => figure::report(&args),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -48,6 +48,14 @@ impl Place {
         Scratch::new(&std::env::temp_dir()).map(Self::Fresh)
     }
 
+    /// Makes a folder of our own inside the one that is given, or in the system's temporary folder.
+    pub(crate) fn fresh_in(given: Option<&Path>) -> Result<Self, BenchError> {
+        match Self::new(given)? {
+            Self::Given(parent) => Scratch::new(&parent).map(Self::Fresh),
+            fresh => Ok(fresh),
+        }
+    }
+
     /// The folder's path.
     pub(crate) fn path(&self) -> &Path {
         match self {

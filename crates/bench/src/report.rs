@@ -203,7 +203,7 @@ pub(crate) fn median(mut numbers: Vec<f64>) -> Option<f64> {
 }
 
 /// Four digits that count, thousands apart.
-fn number_text(number: f64) -> String {
+pub(crate) fn number_text(number: f64) -> String {
     let size = number.abs();
     let decimals = match size {
         s if s >= 100.0 || s == 0.0 => 0,

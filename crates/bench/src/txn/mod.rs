@@ -13,6 +13,7 @@ mod history;
 mod last_writer;
 mod load;
 mod payload;
+mod point;
 mod row;
 mod sizes;
 mod tally;
@@ -37,11 +38,13 @@ use self::done::Done;
 use self::drawn::{Cores, Drawn, Numbers, Strings};
 use self::load::Load;
 use self::payload::VALUE_BYTES_MIN;
-use self::row::TxnRow;
+pub(crate) use self::point::{Point, Setup};
+pub(crate) use self::row::TxnRow;
 use self::sizes::Sizes;
 use self::verify::{Expected, check_count};
 use self::worker::Worker;
-use self::workload::{Choice, HotKeys, RECORDS_MAX, Records, Ring, Workload};
+pub(crate) use self::workload::Workload;
+use self::workload::{Choice, HotKeys, RECORDS_MAX, Records, Ring};
 use crate::args::{self, GroupWait, RecordBytes, Sequencer, TimedArgs};
 use crate::disks::{DeviceChoice, MORE_ROOM, ReadyDisk};
 use crate::error::BenchError;
@@ -188,13 +191,7 @@ pub(crate) fn run(args: &TxnArgs) -> Result<(), BenchError> {
     let combinations = args.combinations();
     let mut report = Report::new(args.timed.output.format);
     let outcome = in_turns(args.timed.repeat, &combinations, |combination, round| {
-        let place = place.for_run()?;
-        let threads = combination.threads.get();
-        let disk = args.device.open(place.path(), threads, place.is_fresh())?;
-        let row = args
-            .run_one(*combination, &place, &disk, &machine, round)
-            .map_err(|error| args.advise(disk.disk.explain(error)))?;
-        report.row(&row)
+        report.row(&args.run_at(*combination, &place, &machine, round)?)
     });
     report.finish()?;
     outcome
@@ -263,6 +260,21 @@ impl TxnArgs {
             _ => return error,
         };
         BenchError::Usage(format!("{}; {advice}", error.with_causes()))
+    }
+
+    /// One run in a folder and on a disk of its own, loaded before and checked after.
+    fn run_at<'a>(
+        &self,
+        combination: Combination,
+        place: &Place,
+        machine: &'a Machine,
+        round: u32,
+    ) -> Result<TxnRow<'a>, BenchError> {
+        let place = place.for_run()?;
+        let threads = combination.threads.get();
+        let disk = self.device.open(place.path(), threads, place.is_fresh())?;
+        self.run_one(combination, &place, &disk, machine, round)
+            .map_err(|error| self.advise(disk.disk.explain(error)))
     }
 
     fn run_one<'a>(
@@ -375,6 +387,7 @@ impl TxnArgs {
             abort_rate: quotient(total.aborted as f64, (total.done + total.aborted) as f64),
             latency_us: total.latencies.summary(),
             flushes: logs.then(|| after.log.flushes - before.log.flushes),
+            launched: logs.then(|| after.log.launched - before.log.launched),
             wal_bytes: logs.then(|| after.log.frame_bytes - before.log.frame_bytes),
             cas_misses: counts.then(|| after.log.cas_misses - before.log.cas_misses),
             rss_bytes: after.rss_bytes,

@@ -1,0 +1,87 @@
+//! All figures that can be made.
+
+mod pwal;
+mod tictoc_pwal;
+
+use super::model::Figure;
+
+/// Every figure, paper by paper and in order.
+pub(crate) fn figures() -> impl Iterator<Item = &'static Figure> {
+    tictoc_pwal::FIGURES.iter().chain(pwal::FIGURES)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::claim::Statement;
+    use super::super::model::{Across, Work};
+    use super::*;
+    use crate::args;
+    use crate::disks::Device;
+
+    /// A slip of the pen in a name would show up only on the machine that can test the claim.
+    #[test]
+    fn claims_speak_of_lines_that_there_are() {
+        for figure in figures() {
+            let names = figure.line_names();
+            let distinct: BTreeSet<_> = names.iter().collect();
+            assert_eq!(distinct.len(), names.len(), "{}", figure.slug());
+            let known = |lines: &[&str]| lines.iter().all(|line| names.contains(line));
+            for claim in figure.claims {
+                assert!(!claim.statements.is_empty(), "{}", claim.english);
+                for &statement in claim.statements {
+                    let all_known = match statement {
+                        Statement::Highest { lines, .. } | Statement::Lowest { lines, .. } => {
+                            known(lines)
+                        }
+                        Statement::Order { highest_first, .. }
+                        | Statement::OrderEverywhere { highest_first } => known(highest_first),
+                        Statement::Rises { line, .. }
+                        | Statement::Falls { line, .. }
+                        | Statement::Grows { line, .. }
+                        | Statement::Plateau { line, .. }
+                        | Statement::DropsAfter { line, .. }
+                        | Statement::Crosses { line, .. } => known(&[line]),
+                        Statement::Ratio { upper, lower, .. }
+                        | Statement::RatioOfPeaks { upper, lower, .. } => known(&[upper, lower]),
+                        Statement::RatiosShrink { pairs, .. } => {
+                            pairs.iter().all(|(upper, lower)| known(&[upper, lower]))
+                        }
+                        Statement::GainsOrder { most_first, .. } => known(most_first),
+                    };
+                    assert!(all_known, "{}: {statement:?}", figure.slug());
+                }
+            }
+            if let Across::Kinds { kinds, bars, .. } = figure.across {
+                for (name, lines) in bars {
+                    assert!(known(lines) && lines.len() == kinds.len(), "{name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn specs_and_devices_are_spelled_as_on_the_command_line() {
+        for figure in figures() {
+            assert!(figure.experiment.device.parse::<Device>().is_ok());
+            for line in figure.lines {
+                if let Work::Transactions { spec, .. } = line.work {
+                    assert!(args::spec(spec).is_ok(), "{spec}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn figures_have_numbers_of_their_own_and_experiments_names() {
+        let slugs: BTreeSet<String> = figures().map(Figure::slug).collect();
+        assert_eq!(slugs.len(), figures().count());
+        for one in figures() {
+            for other in figures() {
+                let same = std::ptr::eq(one.experiment, other.experiment);
+                assert_eq!(one.experiment.name == other.experiment.name, same);
+            }
+        }
+    }
+}

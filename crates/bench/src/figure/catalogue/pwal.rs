@@ -1,0 +1,359 @@
+//! The figures of `pwal` that measure: a log per worker against a single one, sizes of groups, and three
+//! kinds of transactions.
+//!
+//! A run is 100,000 transactions, each log record has 512 bytes, and groups are of 16. Most threads wait
+//! for the device, so more of them than there are cores make sense.
+//!
+//! Paper: pwal §6.1, figures 6 and 7; §6.2, figure 8; §6.3, figures 9 to 11
+
+use std::num::NonZeroU16;
+
+use namiki::RecordFormat;
+
+use super::super::claim::{At, Claim, Statement};
+use super::super::model::{Across, Experiment, Figure, Line, Measure, Threads, Transactions, Work};
+use super::super::row::Count;
+use crate::args::{RecordBytes, Sequencer};
+use crate::txn::Workload;
+
+const PAPER: &str = "pwal";
+
+/// What stands for the paper's transaction manager with its log per worker, and with a single log.
+/// There it is strict two-phase locking.
+const P_WAL_SPEC: &str = "TT(ELR)+PWAL(16)";
+const WAL_SPEC: &str = "TT(ELR)+SWAL(16)";
+/// The same with groups of other sizes.
+const GROUPS: [&str; 5] = [
+    "TT(ELR)+PWAL(1)",
+    "TT(ELR)+PWAL(2)",
+    "TT(ELR)+PWAL(4)",
+    "TT(ELR)+PWAL(8)",
+    P_WAL_SPEC,
+];
+
+const GROUP: u32 = 16;
+const RECORD_BYTES: NonZeroU16 = NonZeroU16::new(512).expect("not 0");
+/// BEGIN, UPDATE, END.
+const RECORDS_OF_UPDATE: u32 = 3;
+const THREADS: &[u16] = &[1, 2, 4, 8, 16];
+/// As many as figure 10 looks at.
+const THREADS_OF_KINDS: u16 = 8;
+
+const fn experiment(name: &'static str) -> Experiment {
+    Experiment {
+        name,
+        device: "file",
+        threads: Threads::Waiting(THREADS),
+        transactions: Transactions::InAll(100_000),
+        record_bytes: RecordBytes(RecordFormat::Fixed(RECORD_BYTES)),
+        sequencer: Sequencer::Cas,
+    }
+}
+
+static LAYOUTS: Experiment = experiment("pwal WAL and P-WAL");
+static SIZES: Experiment = experiment("pwal sizes of groups");
+static KINDS: Experiment = experiment("pwal kinds of transactions");
+
+const P_WAL: &str = "P-WAL";
+const WAL: &str = "WAL";
+const WRITES: &str = "log writes only";
+
+const fn line(name: &'static str, workload: Workload, spec: &'static str) -> Line {
+    Line {
+        name,
+        work: Work::Transactions { workload, spec },
+    }
+}
+
+const U1: Workload = Workload::Update(1);
+const THREE: &[Line] = &[
+    line(P_WAL, U1, P_WAL_SPEC),
+    line(WAL, U1, WAL_SPEC),
+    Line {
+        name: WRITES,
+        work: Work::LogWrites {
+            bytes: RECORD_BYTES.get() as u32 * RECORDS_OF_UPDATE * GROUP,
+            transactions: GROUP as u64,
+        },
+    },
+];
+
+const GROUP_1: &str = "groups of 1";
+const GROUP_2: &str = "groups of 2";
+const GROUP_4: &str = "groups of 4";
+const GROUP_8: &str = "groups of 8";
+const GROUP_16: &str = "groups of 16";
+
+const P_R10: &str = "P-WAL, READ 10";
+const P_U5R5: &str = "P-WAL, READ 5 UPDATE 5";
+const P_U10: &str = "P-WAL, UPDATE 10";
+const W_R10: &str = "WAL, READ 10";
+const W_U5R5: &str = "WAL, READ 5 UPDATE 5";
+const W_U10: &str = "WAL, UPDATE 10";
+
+const SIX: &[Line] = &[
+    line(P_R10, Workload::Read(10), P_WAL_SPEC),
+    line(P_U5R5, Workload::ReadUpdate(5), P_WAL_SPEC),
+    line(P_U10, Workload::Update(10), P_WAL_SPEC),
+    line(W_R10, Workload::Read(10), WAL_SPEC),
+    line(W_U5R5, Workload::ReadUpdate(5), WAL_SPEC),
+    line(W_U10, Workload::Update(10), WAL_SPEC),
+];
+const THREE_KINDS: &[Line] = &[
+    line(P_R10, Workload::Read(10), P_WAL_SPEC),
+    line(P_U5R5, Workload::ReadUpdate(5), P_WAL_SPEC),
+    line(P_U10, Workload::Update(10), P_WAL_SPEC),
+];
+
+const PROTOCOL: &str = "The paper's transactions lock in two phases and log as ARIES does. Here they \
+    run under TicToc with early lock release.";
+const READS_LOG_NOTHING: &str = "In the paper, a transaction that only reads logs a BEGIN and an END. Here it \
+    logs nothing and waits for no device.";
+const ONE_LSN: &str = "In the paper, every log record draws a log sequence number. Here a transaction draws \
+    one for all of its records.";
+const AHEAD: &str = "A thread runs on while its group waits, as in the paper: commits count when they are \
+    acknowledged.";
+
+const WRITING: &[Count] = &[Count::Flushes, Count::WalBytes, Count::CpuUsPerTransaction];
+
+pub(super) static FIGURES: &[Figure] = &[
+    Figure {
+        paper: PAPER,
+        number: 6,
+        section: "6.1.2",
+        title: "WAL and P-WAL: time for 100,000 U-1 transactions",
+        experiment: &LAYOUTS,
+        lines: THREE,
+        across: Across::Threads,
+        value: Measure::Seconds,
+        claims: &[
+            Claim {
+                section: "6.1.2",
+                sentence: "ログの書き込みのみを行うプログラムが ioDrive 一台の性能の上限",
+                english: "a program that only writes the log is the device's limit: P-WAL takes longer, and WAL the longest",
+                cores_min: 1,
+                statements: &[Statement::Order {
+                    highest_first: &[WAL, P_WAL, WRITES],
+                    at: At::Threads(16),
+                }],
+                beside: WRITING,
+            },
+            Claim {
+                section: "6.1.2",
+                sentence: "同じログサイズの書き込みのみを行うプログラムと P-WAL の性能差",
+                english: "P-WAL takes longer than the writes alone, whatever the number of threads",
+                cores_min: 1,
+                statements: &[Statement::OrderEverywhere {
+                    highest_first: &[P_WAL, WRITES],
+                }],
+                beside: WRITING,
+            },
+        ],
+        notes: &[PROTOCOL, AHEAD],
+    },
+    Figure {
+        paper: PAPER,
+        number: 7,
+        section: "6.1.2",
+        title: "WAL and P-WAL: throughput of U-1",
+        experiment: &LAYOUTS,
+        lines: THREE,
+        across: Across::Threads,
+        value: Measure::Tps,
+        claims: &[
+            Claim {
+                section: "6.1.2",
+                sentence: "従来WALではスレッド数が 1 から 2 になった時に、僅かな性能向上が見られる",
+                english: "WAL gains a little from 1 thread to 2",
+                cores_min: 1,
+                statements: &[Statement::Grows {
+                    line: WAL,
+                    from: At::Threads(1),
+                    to: At::Threads(2),
+                }],
+                beside: WRITING,
+            },
+            Claim {
+                section: "6.1.2",
+                sentence: "全体的な傾向としてはスレッド数が多くなるほど性能が低下している",
+                english: "from there on, WAL falls with more threads",
+                cores_min: 1,
+                statements: &[Statement::Falls {
+                    line: WAL,
+                    from: At::Threads(2),
+                }],
+                beside: WRITING,
+            },
+            Claim {
+                section: "6.1.2",
+                sentence: "P-WALでは、スレッド数の増加に伴って性能向上が見られる",
+                english: "P-WAL rises with the threads",
+                cores_min: 1,
+                statements: &[Statement::Rises {
+                    line: P_WAL,
+                    up_to: At::Most,
+                }],
+                beside: WRITING,
+            },
+            Claim {
+                section: "6.1.2",
+                sentence: "スレッド数が 16 の時…3.23倍の性能向上が達成された",
+                english: "at 16 threads, P-WAL is 3.23 times as fast as WAL",
+                cores_min: 1,
+                statements: &[Statement::Ratio {
+                    upper: P_WAL,
+                    lower: WAL,
+                    at: At::Threads(16),
+                    at_least: 3.23,
+                }],
+                beside: WRITING,
+            },
+            Claim {
+                section: "6.1.2",
+                sentence: "使用したマシンのコア数 8 を超えても性能が向上している",
+                english: "P-WAL still rises with more threads than there are cores: others wait for the device",
+                cores_min: 1,
+                statements: &[Statement::Grows {
+                    line: P_WAL,
+                    from: At::Cores,
+                    to: At::Most,
+                }],
+                beside: WRITING,
+            },
+        ],
+        notes: &[PROTOCOL, AHEAD],
+    },
+    Figure {
+        paper: PAPER,
+        number: 8,
+        section: "6.2.2",
+        title: "Sizes of groups: throughput of U-1 under P-WAL",
+        experiment: &SIZES,
+        lines: &[
+            line(GROUP_1, U1, GROUPS[0]),
+            line(GROUP_2, U1, GROUPS[1]),
+            line(GROUP_4, U1, GROUPS[2]),
+            line(GROUP_8, U1, GROUPS[3]),
+            line(GROUP_16, U1, GROUPS[4]),
+        ],
+        across: Across::Threads,
+        value: Measure::Tps,
+        claims: &[Claim {
+            section: "6.2.2",
+            sentence: "スレッド数に関わらず、グループ数の増加に伴って性能が向上している",
+            english: "whatever the number of threads, larger groups are faster",
+            cores_min: 1,
+            statements: &[Statement::OrderEverywhere {
+                highest_first: &[GROUP_16, GROUP_8, GROUP_4, GROUP_2, GROUP_1],
+            }],
+            beside: WRITING,
+        }],
+        notes: &[PROTOCOL, AHEAD],
+    },
+    Figure {
+        paper: PAPER,
+        number: 9,
+        section: "6.3.2",
+        title: "Three kinds of transactions: throughput",
+        experiment: &KINDS,
+        lines: SIX,
+        across: Across::Threads,
+        value: Measure::Tps,
+        // What the paper says of these curves, it says of those at 8 threads: figure 10.
+        claims: &[],
+        notes: &[PROTOCOL, READS_LOG_NOTHING],
+    },
+    Figure {
+        paper: PAPER,
+        number: 10,
+        section: "6.3.2",
+        title: "Three kinds of transactions: P-WAL and WAL",
+        experiment: &KINDS,
+        lines: SIX,
+        across: Across::Kinds {
+            threads: THREADS_OF_KINDS,
+            kinds: &["READ 10", "READ 5 UPDATE 5", "UPDATE 10"],
+            bars: &[
+                (P_WAL, &[P_R10, P_U5R5, P_U10]),
+                (WAL, &[W_R10, W_U5R5, W_U10]),
+            ],
+        },
+        value: Measure::Tps,
+        claims: &[
+            Claim {
+                section: "6.3.2",
+                sentence: "READ10 回のトランザクションでは 2.95 倍…性能が向上した",
+                english: "of 10 reads, P-WAL runs 2.95 times as many as WAL",
+                cores_min: 1,
+                statements: &[Statement::Ratio {
+                    upper: P_R10,
+                    lower: W_R10,
+                    at: At::Threads(THREADS_OF_KINDS),
+                    at_least: 2.95,
+                }],
+                beside: WRITING,
+            },
+            Claim {
+                section: "6.3.2",
+                sentence: "READ5回&UPDATE5回のトランザクションでは 2.06倍…性能が向上した",
+                english: "of 5 reads and 5 updates, P-WAL runs 2.06 times as many as WAL",
+                cores_min: 1,
+                statements: &[Statement::Ratio {
+                    upper: P_U5R5,
+                    lower: W_U5R5,
+                    at: At::Threads(THREADS_OF_KINDS),
+                    at_least: 2.06,
+                }],
+                beside: WRITING,
+            },
+            Claim {
+                section: "6.3.2",
+                sentence: "UPDATE10回のトランザクションでは 1.93倍性能が向上した",
+                english: "of 10 updates, P-WAL runs 1.93 times as many as WAL",
+                cores_min: 1,
+                statements: &[Statement::Ratio {
+                    upper: P_U10,
+                    lower: W_U10,
+                    at: At::Threads(THREADS_OF_KINDS),
+                    at_least: 1.93,
+                }],
+                beside: WRITING,
+            },
+            Claim {
+                section: "6.3.2",
+                sentence: "UPDATEの比率が多くなるにつれ、性能向上率が小さくなっている",
+                english: "the more updates, the less P-WAL gains",
+                cores_min: 1,
+                statements: &[Statement::RatiosShrink {
+                    pairs: &[(P_R10, W_R10), (P_U5R5, W_U5R5), (P_U10, W_U10)],
+                    at: At::Threads(THREADS_OF_KINDS),
+                }],
+                beside: &[Count::CasMisses, Count::WalBytes],
+            },
+        ],
+        notes: &[PROTOCOL, READS_LOG_NOTHING],
+    },
+    Figure {
+        paper: PAPER,
+        number: 11,
+        section: "6.3.2",
+        title: "Three kinds of transactions: failed compare-and-swaps of P-WAL",
+        experiment: &KINDS,
+        lines: THREE_KINDS,
+        across: Across::Threads,
+        value: Measure::CasMisses,
+        claims: &[Claim {
+            section: "6.3.2",
+            sentence: "UPDATEの比率が多いトランザクションほど、スレッド数を増加させたときに CASのミス回数の増加率が高い",
+            english: "the more updates, the faster failed CAS grow with the threads",
+            cores_min: 2,
+            statements: &[Statement::GainsOrder {
+                most_first: &[P_U10, P_U5R5, P_R10],
+                from: At::Fewest,
+                to: At::Most,
+            }],
+            beside: &[Count::CasMisses],
+        }],
+        notes: &[PROTOCOL, ONE_LSN, READS_LOG_NOTHING],
+    },
+];

@@ -1,0 +1,672 @@
+//! The figures of `tictoc-pwal` that measure: TicToc alone, and four ways to log its commits, on many
+//! cores and on very many.
+//!
+//! The paper's "Group" is a group of 16, its "NoGroup" one of 1, and its device memory that pauses for
+//! 50 ns. It does not say how many records there are; here there are as many as `txn` has.
+//!
+//! Paper: tictoc-pwal §2.1.3, figure 3; §4.1, figures 6 to 9; §4.2, figures 10 to 13
+
+use namiki::RecordFormat;
+
+use super::super::claim::{At, Claim, Statement};
+use super::super::model::{Across, Experiment, Figure, Line, Measure, Threads, Transactions, Work};
+use super::super::row::Count;
+use crate::args::{RecordBytes, Sequencer};
+use crate::txn::Workload;
+
+const PAPER: &str = "tictoc-pwal";
+const NVM: &str = "nvm:50ns";
+
+/// The paper's names for a group of 16, and of 1.
+const NLR_NO_GROUP: &str = "TT(NLR)+PWAL(1)";
+const NLR_GROUP: &str = "TT(NLR)+PWAL(16)";
+const ELR_NO_GROUP: &str = "TT(ELR)+PWAL(1)";
+const ELR_GROUP: &str = "TT(ELR)+PWAL(16)";
+const SINGLE: &str = "TT(ELR)+SWAL(16)";
+
+/// Cores of the machines that it was measured on: 24, and 64 with four threads each.
+const MULTI: u16 = 24;
+const MANY: u16 = 64;
+const MANY_THREADS: u16 = 256;
+
+const fn line(workload: Workload, spec: &'static str) -> Line {
+    Line {
+        name: spec,
+        work: Work::Transactions { workload, spec },
+    }
+}
+
+const fn four(workload: Workload) -> [Line; 4] {
+    [
+        line(workload, NLR_NO_GROUP),
+        line(workload, NLR_GROUP),
+        line(workload, ELR_NO_GROUP),
+        line(workload, ELR_GROUP),
+    ]
+}
+
+const U1: Workload = Workload::Update(1);
+const FOUR_U1: &[Line] = &four(U1);
+const FIVE_U1: &[Line] = &[
+    line(U1, NLR_NO_GROUP),
+    line(U1, NLR_GROUP),
+    line(U1, ELR_NO_GROUP),
+    line(U1, ELR_GROUP),
+    line(U1, SINGLE),
+];
+const FOUR_U10: &[Line] = &four(Workload::Update(10));
+const FOUR_U5R5: &[Line] = &four(Workload::ReadUpdate(5));
+
+const fn experiment(name: &'static str, also: &'static [u16], per_thread: u64) -> Experiment {
+    Experiment {
+        name,
+        device: NVM,
+        threads: Threads::Cores { also },
+        transactions: Transactions::PerThread(per_thread),
+        record_bytes: RecordBytes(RecordFormat::Compact),
+        sequencer: Sequencer::FetchAdd,
+    }
+}
+
+const ON_MULTI: &[u16] = &[MULTI];
+const ON_MANY: &[u16] = &[10, MANY, 150];
+/// On both sides of where the paper's curve breaks.
+const AROUND_BREAKS: &[u16] = &[64, 72, 128, 136, 192, 200];
+
+static ALONE: Experiment = experiment("tictoc-pwal without a log", AROUND_BREAKS, 1_000_000);
+static MULTI_U1: Experiment = experiment("tictoc-pwal multicore U-1", ON_MULTI, 2_000_000);
+static MULTI_U10: Experiment = experiment("tictoc-pwal multicore U-10", ON_MULTI, 2_000_000);
+static MULTI_U5R5: Experiment = experiment("tictoc-pwal multicore U-5/R-5", ON_MULTI, 2_000_000);
+static MANY_U1: Experiment = experiment("tictoc-pwal many-core U-1", ON_MANY, 1_000_000);
+static MANY_U10: Experiment = experiment("tictoc-pwal many-core U-10", ON_MANY, 1_000_000);
+static MANY_U5R5: Experiment = experiment("tictoc-pwal many-core U-5/R-5", ON_MANY, 1_000_000);
+
+const SAME_ON_ANY: &str = "The paper has this figure once for a machine of 24 cores and once for one of 64 \
+    (256 threads); here both are made on the machine at hand.";
+const RECORDS: &str = "The paper does not say how many records there are. Here there are a million, \
+    drawn uniformly, unless --records says otherwise.";
+const NOTES: &[&str] = &[SAME_ON_ANY, RECORDS];
+
+const CONTENTION: &[Count] = &[Count::Aborted, Count::Flushes, Count::CpuUsPerTransaction];
+
+pub(super) static FIGURES: &[Figure] = &[
+    Figure {
+        paper: PAPER,
+        number: 3,
+        section: "2.1.3",
+        title: "TicToc without a log, R-10 and U-5/R-5",
+        experiment: &ALONE,
+        lines: &[
+            Line {
+                name: "R-10",
+                work: Work::Transactions {
+                    workload: Workload::Read(10),
+                    spec: "NOLOG",
+                },
+            },
+            Line {
+                name: "U-5/R-5",
+                work: Work::Transactions {
+                    workload: Workload::ReadUpdate(5),
+                    spec: "NOLOG",
+                },
+            },
+        ],
+        across: Across::Threads,
+        value: Measure::Tps,
+        claims: &[
+            Claim {
+                section: "2.1.3",
+                sentence: "TicToc がメニーコア環境でスケールアップすることを観測した",
+                english: "TicToc scales up with the threads",
+                cores_min: 2,
+                statements: &[
+                    Statement::Rises {
+                        line: "R-10",
+                        up_to: At::Cores,
+                    },
+                    Statement::Rises {
+                        line: "U-5/R-5",
+                        up_to: At::Cores,
+                    },
+                ],
+                beside: &[Count::Aborted, Count::CpuUsPerTransaction],
+            },
+            Claim {
+                section: "1.3",
+                sentence: "ログ先行書き込みが無い場合、TicToc の性能は 256 スレッドまでスケラアップした",
+                english: "without a log, TicToc scales up to 256 threads",
+                cores_min: MANY_THREADS,
+                statements: &[
+                    Statement::Grows {
+                        line: "R-10",
+                        from: At::Threads(128),
+                        to: At::Threads(256),
+                    },
+                    Statement::Grows {
+                        line: "U-5/R-5",
+                        from: At::Threads(128),
+                        to: At::Threads(256),
+                    },
+                ],
+                beside: &[Count::Aborted],
+            },
+            Claim {
+                section: "2.1.3",
+                sentence: "R-10 ワークロードにおいてワーカー数が 64, 128, 192 を超えると急激に性能が低下している",
+                english: "R-10 drops sharply past 64, 128 and 192 workers",
+                cores_min: MANY_THREADS,
+                statements: &[Statement::DropsAfter {
+                    line: "R-10",
+                    threads: &[64, 128, 192],
+                }],
+                beside: &[Count::CpuUsPerTransaction],
+            },
+        ],
+        notes: &[RECORDS],
+    },
+    Figure {
+        paper: PAPER,
+        number: 6,
+        section: "4.1.2",
+        title: "U-1 on a multicore machine",
+        experiment: &MULTI_U1,
+        lines: FIVE_U1,
+        across: Across::Threads,
+        value: Measure::Tps,
+        claims: &[
+            Claim {
+                section: "4.1.2",
+                sentence: "ELR は約 1000 万 tps を上限に、ワーカー スレッドを増加させてもスループットが上昇しない",
+                english: "ELR does not rise with more threads, past some 10 million tps",
+                cores_min: MULTI,
+                statements: &[
+                    Statement::Plateau {
+                        line: ELR_NO_GROUP,
+                        from: 8,
+                    },
+                    Statement::Plateau {
+                        line: ELR_GROUP,
+                        from: 8,
+                    },
+                ],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.1.2",
+                sentence: "NLR はスケールしていることが観察される",
+                english: "NLR scales",
+                cores_min: 2,
+                statements: &[
+                    Statement::Rises {
+                        line: NLR_NO_GROUP,
+                        up_to: At::Cores,
+                    },
+                    Statement::Rises {
+                        line: NLR_GROUP,
+                        up_to: At::Cores,
+                    },
+                ],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.1.2",
+                sentence: "グループコミットを行わない場合に比べてスループットが高まっている",
+                english: "under NLR, groups raise the throughput",
+                cores_min: 2,
+                statements: &[Statement::Order {
+                    highest_first: &[NLR_GROUP, NLR_NO_GROUP],
+                    at: At::Cores,
+                }],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.1.2",
+                sentence: "TT (ELR) + SWAL は他の提案手法に比べて性能が悪い",
+                english: "a single log is slower than all the others",
+                cores_min: 2,
+                statements: &[Statement::Lowest {
+                    lines: &[SINGLE],
+                    at: At::Cores,
+                }],
+                beside: CONTENTION,
+            },
+        ],
+        notes: NOTES,
+    },
+    Figure {
+        paper: PAPER,
+        number: 7,
+        section: "4.1.3",
+        title: "U-10 on a multicore machine",
+        experiment: &MULTI_U10,
+        lines: FOUR_U10,
+        across: Across::Threads,
+        value: Measure::Tps,
+        claims: &[
+            Claim {
+                section: "4.1.3",
+                sentence: "ELR, NLR とともにスレッド数増加と共にスケールしている",
+                english: "ELR and NLR both scale with the threads",
+                cores_min: 2,
+                statements: &[
+                    Statement::Rises {
+                        line: NLR_NO_GROUP,
+                        up_to: At::Cores,
+                    },
+                    Statement::Rises {
+                        line: NLR_GROUP,
+                        up_to: At::Cores,
+                    },
+                    Statement::Rises {
+                        line: ELR_NO_GROUP,
+                        up_to: At::Cores,
+                    },
+                    Statement::Rises {
+                        line: ELR_GROUP,
+                        up_to: At::Cores,
+                    },
+                ],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.1.3",
+                sentence: "TT (NLR) + PWAL (Group) の性能が最も悪い",
+                english: "NLR with groups is the slowest: it holds its locks the longest",
+                cores_min: 2,
+                statements: &[Statement::Lowest {
+                    lines: &[NLR_GROUP],
+                    at: At::Cores,
+                }],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.1.3",
+                sentence: "TT (ELR) + PWAL (Group) の性能が最も良い",
+                english: "ELR with groups is the fastest: it holds its locks the shortest",
+                cores_min: 2,
+                statements: &[Statement::Highest {
+                    lines: &[ELR_GROUP],
+                    at: At::Cores,
+                }],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.1.3",
+                sentence: "TT (ELR) + PWAL (Group) は TT (ELR) + PWAL (NoGroup) よりも高いスループットを示した",
+                english: "under ELR, groups raise the throughput: they write less often",
+                cores_min: 2,
+                statements: &[Statement::Order {
+                    highest_first: &[ELR_GROUP, ELR_NO_GROUP],
+                    at: At::Cores,
+                }],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "1.3",
+                sentence: "マルチコア環境においては ELR とグループコミットが TicToc の性能を改善する",
+                english: "on a multicore machine, ELR and groups make TicToc faster",
+                cores_min: 2,
+                statements: &[Statement::Order {
+                    highest_first: &[ELR_GROUP, NLR_NO_GROUP],
+                    at: At::Cores,
+                }],
+                beside: CONTENTION,
+            },
+        ],
+        notes: NOTES,
+    },
+    Figure {
+        paper: PAPER,
+        number: 8,
+        section: "4.1.4",
+        title: "U-5/R-5 on a multicore machine",
+        experiment: &MULTI_U5R5,
+        lines: FOUR_U5R5,
+        across: Across::Threads,
+        value: Measure::Tps,
+        claims: &[
+            Claim {
+                section: "4.1.4",
+                sentence: "はじめは TT (ELR) + PWAL (Group) が他の手法に比べて性能が高い",
+                english: "with few threads, ELR with groups is the fastest",
+                cores_min: 1,
+                statements: &[Statement::Highest {
+                    lines: &[ELR_GROUP],
+                    at: At::Fewest,
+                }],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.1.4",
+                sentence: "24 スレッドでは TT (NLR) + PWAL (NoGroup) が他の手法と比べて最も性能が高くなっている",
+                english: "at 24 threads, NLR without groups has become the fastest",
+                cores_min: MULTI,
+                statements: &[Statement::Crosses {
+                    line: NLR_NO_GROUP,
+                    at: At::Threads(MULTI),
+                }],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.1.4",
+                sentence: "このワークロードでも 1000 万 tps に近づくと徐々に性能が劣化している",
+                english: "here, too, ELR stops rising as it nears 10 million tps",
+                cores_min: MULTI,
+                statements: &[
+                    Statement::Plateau {
+                        line: ELR_NO_GROUP,
+                        from: 16,
+                    },
+                    Statement::Plateau {
+                        line: ELR_GROUP,
+                        from: 16,
+                    },
+                ],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.1.4",
+                sentence: "NLR は…ワーカースレッド数増加と共にスケールし",
+                english: "NLR scales with the threads",
+                cores_min: 2,
+                statements: &[
+                    Statement::Rises {
+                        line: NLR_NO_GROUP,
+                        up_to: At::Cores,
+                    },
+                    Statement::Rises {
+                        line: NLR_GROUP,
+                        up_to: At::Cores,
+                    },
+                ],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.1.4",
+                sentence: "TT (NLR) + PWAL (Group) は TT (NLR) + PWAL (NoGroup) に比べてスループットが低い",
+                english: "under NLR, groups lower the throughput",
+                cores_min: 2,
+                statements: &[Statement::Order {
+                    highest_first: &[NLR_NO_GROUP, NLR_GROUP],
+                    at: At::Cores,
+                }],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.1.4",
+                sentence: "24 スレッド時に…スループットは NLR の方が高い",
+                english: "at 24 threads, NLR is faster than ELR, though it aborts more",
+                cores_min: MULTI,
+                statements: &[Statement::Order {
+                    highest_first: &[NLR_NO_GROUP, ELR_NO_GROUP],
+                    at: At::Threads(MULTI),
+                }],
+                beside: CONTENTION,
+            },
+        ],
+        notes: NOTES,
+    },
+    Figure {
+        paper: PAPER,
+        number: 9,
+        section: "4.1.4",
+        title: "U-5/R-5 on a multicore machine: aborts",
+        experiment: &MULTI_U5R5,
+        lines: FOUR_U5R5,
+        across: Across::Threads,
+        value: Measure::AbortPercent,
+        claims: &[
+            Claim {
+                section: "4.1.4",
+                sentence: "TT (NLR) + PWAL (Group) のアボート率が TT (NLR) + PWAL (NoGroup) のアボート率に比べて高い",
+                english: "under NLR, groups raise the rate of aborts",
+                cores_min: 2,
+                statements: &[Statement::Order {
+                    highest_first: &[NLR_GROUP, NLR_NO_GROUP],
+                    at: At::Cores,
+                }],
+                beside: &[Count::Aborted],
+            },
+            Claim {
+                section: "4.1.4",
+                sentence: "24 スレッド時に、ELR が NLR に対してアボート率が低くなっている",
+                english: "at 24 threads, ELR aborts less than NLR",
+                cores_min: MULTI,
+                statements: &[
+                    Statement::Order {
+                        highest_first: &[NLR_NO_GROUP, ELR_NO_GROUP],
+                        at: At::Threads(MULTI),
+                    },
+                    Statement::Order {
+                        highest_first: &[NLR_GROUP, ELR_GROUP],
+                        at: At::Threads(MULTI),
+                    },
+                ],
+                beside: &[Count::Aborted],
+            },
+        ],
+        notes: NOTES,
+    },
+    Figure {
+        paper: PAPER,
+        number: 10,
+        section: "4.2.2",
+        title: "U-1 on a many-core machine",
+        experiment: &MANY_U1,
+        lines: FOUR_U1,
+        across: Across::Threads,
+        value: Measure::Tps,
+        claims: &[
+            Claim {
+                section: "4.2.2",
+                sentence: "TT (NLR) + PWAL (NoGroup) の性能が最も良い",
+                english: "NLR without groups is the fastest",
+                cores_min: MANY,
+                statements: &[Statement::Highest {
+                    lines: &[NLR_NO_GROUP],
+                    at: At::Cores,
+                }],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.2.2",
+                sentence: "TT (NLR) + PWAL (NoGroup) のピーク性能は TT (ELR) + PWAL (Group) と比べて 9.0 倍",
+                english: "at its peak, NLR without groups is 9.0 times as fast as ELR with groups",
+                cores_min: MANY,
+                statements: &[Statement::RatioOfPeaks {
+                    upper: NLR_NO_GROUP,
+                    lower: ELR_GROUP,
+                    at_least: 9.0,
+                }],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.2.2",
+                sentence: "TT (ELR) + PWAL (NoGroup) および TT (ELR) + PWAL (Group) が最も低い性能",
+                english: "ELR is the slowest, with groups or without",
+                cores_min: MANY,
+                statements: &[Statement::Lowest {
+                    lines: &[ELR_NO_GROUP, ELR_GROUP],
+                    at: At::Cores,
+                }],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.2.2",
+                sentence: "10 スレッド以降でスループットが横ばいになっている",
+                english: "from 10 threads on, ELR is flat",
+                cores_min: MANY,
+                statements: &[
+                    Statement::Plateau {
+                        line: ELR_NO_GROUP,
+                        from: 10,
+                    },
+                    Statement::Plateau {
+                        line: ELR_GROUP,
+                        from: 10,
+                    },
+                ],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.2.2",
+                sentence: "TT (NLR) + PWAL (NoGroup) は TT (NLR) + PWAL (Group) に比べて 1.8 倍のスループット",
+                english: "under NLR, without groups it is 1.8 times as fast as with them",
+                cores_min: MANY,
+                statements: &[Statement::Ratio {
+                    upper: NLR_NO_GROUP,
+                    lower: NLR_GROUP,
+                    at: At::Cores,
+                    at_least: 1.8,
+                }],
+                beside: CONTENTION,
+            },
+        ],
+        notes: NOTES,
+    },
+    Figure {
+        paper: PAPER,
+        number: 11,
+        section: "4.2.3",
+        title: "U-10 on a many-core machine",
+        experiment: &MANY_U10,
+        lines: FOUR_U10,
+        across: Across::Threads,
+        value: Measure::Tps,
+        claims: &[
+            Claim {
+                section: "4.2.3",
+                sentence: "TT (NLR) + PWAL (Group) の性能が最も悪い",
+                english: "NLR with groups is the slowest",
+                cores_min: MANY,
+                statements: &[Statement::Lowest {
+                    lines: &[NLR_GROUP],
+                    at: At::Cores,
+                }],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.2.3",
+                sentence: "TT (ELR) + PWAL (NoGroup) および TT (ELR) + PWAL (Group) は 150 スレッド以降でスケールアップが観測されない",
+                english: "from 150 threads on, ELR does not scale",
+                cores_min: MANY_THREADS,
+                statements: &[
+                    Statement::Plateau {
+                        line: ELR_NO_GROUP,
+                        from: 150,
+                    },
+                    Statement::Plateau {
+                        line: ELR_GROUP,
+                        from: 150,
+                    },
+                ],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.2.3",
+                sentence: "TT (NLR) + PWAL (NoGroup) の性能が最も良い",
+                english: "NLR without groups is the fastest",
+                cores_min: MANY,
+                statements: &[Statement::Highest {
+                    lines: &[NLR_NO_GROUP],
+                    at: At::Cores,
+                }],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "1.3",
+                sentence: "ELR とグループコミットの適用が TicToc の性能を劣化させる",
+                english: "on a many-core machine, ELR and groups make TicToc slower",
+                cores_min: MANY,
+                statements: &[Statement::Order {
+                    highest_first: &[NLR_NO_GROUP, ELR_GROUP],
+                    at: At::Cores,
+                }],
+                beside: CONTENTION,
+            },
+        ],
+        notes: NOTES,
+    },
+    Figure {
+        paper: PAPER,
+        number: 12,
+        section: "4.2.4",
+        title: "U-5/R-5 on a many-core machine",
+        experiment: &MANY_U5R5,
+        lines: FOUR_U5R5,
+        across: Across::Threads,
+        value: Measure::Tps,
+        claims: &[
+            Claim {
+                section: "4.2.4",
+                sentence: "スレッド数が増加するにしたがって TT (NLR) + PWAL (NoGroup) の性能が他の手法を上回る",
+                english: "as threads are added, NLR without groups overtakes the others",
+                cores_min: MANY,
+                statements: &[Statement::Crosses {
+                    line: NLR_NO_GROUP,
+                    at: At::Cores,
+                }],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.2.4",
+                sentence: "TT (NLR) + PWAL (NoGroup) は TT (ELR) + PWAL (Group) に比べて 1.3 倍のスループット",
+                english: "NLR without groups is 1.3 times as fast as ELR with groups",
+                cores_min: MANY,
+                statements: &[Statement::Ratio {
+                    upper: NLR_NO_GROUP,
+                    lower: ELR_GROUP,
+                    at: At::Cores,
+                    at_least: 1.3,
+                }],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "4.2.4",
+                sentence: "TT (NLR) + PWAL (Group) の性能が最も悪い",
+                english: "NLR with groups is the slowest",
+                cores_min: MANY,
+                statements: &[Statement::Lowest {
+                    lines: &[NLR_GROUP],
+                    at: At::Cores,
+                }],
+                beside: CONTENTION,
+            },
+            Claim {
+                section: "6",
+                sentence: "3 種類のワークロードすべてにおいて、ELRとグループコミットを用いない手法が最高性能を示した",
+                english: "in all three workloads (figures 10 to 12), NLR without groups is the fastest",
+                cores_min: MANY,
+                statements: &[Statement::Highest {
+                    lines: &[NLR_NO_GROUP],
+                    at: At::Cores,
+                }],
+                beside: CONTENTION,
+            },
+        ],
+        notes: NOTES,
+    },
+    Figure {
+        paper: PAPER,
+        number: 13,
+        section: "4.2.4",
+        title: "U-5/R-5 on a many-core machine: aborts",
+        experiment: &MANY_U5R5,
+        lines: FOUR_U5R5,
+        across: Across::Threads,
+        value: Measure::AbortPercent,
+        claims: &[Claim {
+            section: "4.2.4",
+            sentence: "他の手法に比べてこの手法 (TT (NLR) + PWAL (Group)) のアボート率が高い",
+            english: "NLR with groups aborts more than the others",
+            cores_min: MANY,
+            statements: &[Statement::Highest {
+                lines: &[NLR_GROUP],
+                at: At::Cores,
+            }],
+            beside: &[Count::Aborted],
+        }],
+        notes: NOTES,
+    },
+];

@@ -1,0 +1,361 @@
+//! What came out of a figure: its points, its chart and its claims, for standard output and for files.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use namiki_platform::probe::Machine;
+use serde::Serialize;
+
+use super::claim::{At, Claim};
+use super::judge::{Judged, Verdict, judge};
+use super::model::{Across, Figure};
+use super::points::{Points, Spread, short};
+use super::row::{Count, RunRow};
+use super::svg::{Chart, Places, Series};
+use crate::report::median;
+
+/// How the runs were made, for whoever makes them again.
+#[derive(Clone, Debug)]
+pub(crate) struct Circumstances {
+    pub(crate) machine: Machine,
+    pub(crate) device: String,
+    /// As in "1000 transactions".
+    pub(crate) length: String,
+    pub(crate) repeat: u32,
+    pub(crate) command: String,
+}
+
+/// A figure that was measured.
+pub(crate) struct Outcome {
+    pub(crate) figure: &'static Figure,
+    pub(crate) circumstances: Circumstances,
+    pub(crate) judged: Vec<(&'static Claim, Judged)>,
+    points: Points,
+    runs: Vec<RunRow>,
+}
+
+/// Medians of what was counted, by name.
+type Counts = BTreeMap<&'static str, f64>;
+
+/// A point for a program to read.
+#[derive(Debug, Serialize)]
+pub(crate) struct PointRow<'a> {
+    kind: &'static str,
+    paper: &'static str,
+    figure: u16,
+    line: &'static str,
+    threads: u16,
+    measure: &'static str,
+    median: f64,
+    low: f64,
+    high: f64,
+    runs: usize,
+    counts: Counts,
+    machine: &'a Machine,
+}
+
+/// A claim for a program to read.
+#[derive(Debug, Serialize)]
+pub(crate) struct ClaimRow<'a> {
+    kind: &'static str,
+    paper: &'static str,
+    figure: u16,
+    section: &'static str,
+    sentence: &'static str,
+    english: &'static str,
+    verdict: Verdict,
+    /// What decided, or what is missing.
+    found: &'a str,
+    within_spread: bool,
+    cores_min: u16,
+    /// For each line, what may say why.
+    beside: BTreeMap<&'static str, Counts>,
+    machine: &'a Machine,
+}
+
+/// A figure for a program to read.
+#[derive(Debug, Serialize)]
+pub(crate) struct FigureDocument<'a> {
+    paper: &'static str,
+    figure: u16,
+    section: &'static str,
+    title: &'static str,
+    command: &'a str,
+    device: &'a str,
+    length: &'a str,
+    repeat: u32,
+    machine: &'a Machine,
+    notes: &'static [&'static str],
+    points: Vec<PointRow<'a>>,
+    claims: Vec<ClaimRow<'a>>,
+}
+
+impl Outcome {
+    /// Judges a figure by the runs of its experiment.
+    pub(crate) fn of(
+        figure: &'static Figure,
+        circumstances: Circumstances,
+        runs: &[RunRow],
+    ) -> Self {
+        let lines = figure.line_names();
+        let of_lines = runs.iter().filter(|run| lines.contains(&run.line));
+        let runs: Vec<RunRow> = of_lines.cloned().collect();
+        let mut values: BTreeMap<(u16, &'static str), Vec<f64>> = BTreeMap::new();
+        for run in &runs {
+            if let Some(value) = figure.value.of(run) {
+                values
+                    .entry((run.threads, run.line))
+                    .or_default()
+                    .push(value);
+            }
+        }
+        let spreads = values.into_iter().filter_map(|((threads, line), values)| {
+            Spread::of(values).map(|spread| (line, threads, spread))
+        });
+        let points = Points::new(circumstances.machine.cores, lines, spreads.collect());
+        let claims = figure.claims.iter();
+        Self {
+            judged: claims.map(|claim| (claim, judge(claim, &points))).collect(),
+            figure,
+            circumstances,
+            points,
+            runs,
+        }
+    }
+
+    /// Its points, line by line.
+    pub(crate) fn point_rows(&self) -> Vec<PointRow<'_>> {
+        let mut rows = Vec::new();
+        for &line in self.points.lines() {
+            for threads in self.points.threads() {
+                let Some(spread) = self.points.get(line, threads) else {
+                    continue;
+                };
+                rows.push(PointRow {
+                    kind: "point",
+                    paper: self.figure.paper,
+                    figure: self.figure.number,
+                    line,
+                    threads,
+                    measure: self.figure.value.key(),
+                    median: spread.median,
+                    low: spread.low,
+                    high: spread.high,
+                    runs: spread.runs,
+                    counts: self.counts(line, threads, Count::ALL),
+                    machine: &self.circumstances.machine,
+                });
+            }
+        }
+        rows
+    }
+
+    /// Its claims, in the order of the paper.
+    pub(crate) fn claim_rows(&self) -> Vec<ClaimRow<'_>> {
+        let rows = self.judged.iter().map(|(claim, judged)| ClaimRow {
+            kind: "claim",
+            paper: self.figure.paper,
+            figure: self.figure.number,
+            section: claim.section,
+            sentence: claim.sentence,
+            english: claim.english,
+            verdict: judged.verdict,
+            found: &judged.found,
+            within_spread: judged.within_spread,
+            cores_min: claim.cores_min,
+            beside: self.beside(claim, judged).into_iter().collect(),
+            machine: &self.circumstances.machine,
+        });
+        rows.collect()
+    }
+
+    /// All of it.
+    pub(crate) fn document(&self) -> FigureDocument<'_> {
+        FigureDocument {
+            paper: self.figure.paper,
+            figure: self.figure.number,
+            section: self.figure.section,
+            title: self.figure.title,
+            command: &self.circumstances.command,
+            device: &self.circumstances.device,
+            length: &self.circumstances.length,
+            repeat: self.circumstances.repeat,
+            machine: &self.circumstances.machine,
+            notes: self.figure.notes,
+            points: self.point_rows(),
+            claims: self.claim_rows(),
+        }
+    }
+
+    /// Its claims for people.
+    pub(crate) fn text(&self) -> String {
+        let figure = self.figure;
+        let mut text = format!(
+            "\n{} figure {} (§{}): {}\n",
+            figure.paper, figure.number, figure.section, figure.title
+        );
+        if figure.claims.is_empty() {
+            text.push_str("  the paper states no result by this figure alone\n");
+        }
+        for (claim, judged) in &self.judged {
+            let Claim {
+                section,
+                sentence,
+                english,
+                ..
+            } = claim;
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "\n  §{section} 「{sentence}」");
+            let _ = writeln!(text, "    {english}");
+            let _ = writeln!(text, "    {}", verdict_text(judged));
+            if judged.verdict != Verdict::DoesNotHold {
+                continue;
+            }
+            for (line, counts) in self.beside(claim, judged) {
+                let _ = writeln!(text, "      {line}: {}", counts_text(&counts));
+            }
+        }
+        for note in figure.notes {
+            let _ = writeln!(text, "  note: {note}");
+        }
+        text
+    }
+
+    /// What was counted beside a claim that was tested, line by line.
+    pub(crate) fn beside(&self, claim: &Claim, judged: &Judged) -> Vec<(&'static str, Counts)> {
+        if judged.verdict == Verdict::NotTestable {
+            return Vec::new();
+        }
+        let measured = self.points.threads();
+        let at = claim.statements.first().map_or(At::Most, |one| one.at());
+        let threads = match at {
+            At::Threads(threads) => Some(threads),
+            At::Fewest => measured.first().copied(),
+            At::Most => measured.last().copied(),
+            At::Cores => {
+                let mut up_to_cores = measured.iter().rev();
+                let cores = self.points.cores();
+                up_to_cores.find(|threads| **threads <= cores).copied()
+            }
+        };
+        let lines = self.points.lines().iter();
+        let counts = lines.map(|&line| {
+            let counts = threads.map(|threads| self.counts(line, threads, claim.beside));
+            (line, counts.unwrap_or_default())
+        });
+        counts.filter(|(_, counts)| !counts.is_empty()).collect()
+    }
+
+    fn counts(&self, line: &str, threads: u16, which: &[Count]) -> Counts {
+        let counts = which.iter().filter_map(|count| {
+            let runs = self.runs.iter();
+            let runs = runs.filter(|run| run.line == line && run.threads == threads);
+            let counted = median(runs.filter_map(|run| count.of(run)).collect())?;
+            Some((count.name(), counted))
+        });
+        counts.collect()
+    }
+
+    /// Its chart.
+    pub(crate) fn chart(&self) -> Chart {
+        let figure = self.figure;
+        let Circumstances {
+            machine,
+            device,
+            length,
+            repeat,
+            ..
+        } = &self.circumstances;
+        let spread = match repeat {
+            1 => "one run of each".to_owned(),
+            repeat => format!("medians of {repeat} runs; whiskers from the lowest to the highest"),
+        };
+        let (places, series, x_label) = match figure.across {
+            Across::Threads => self.curves(),
+            Across::Kinds {
+                threads,
+                kinds,
+                bars,
+            } => self.bars(threads, kinds, bars),
+        };
+        Chart {
+            title: format!(
+                "{} figure {}: {}",
+                figure.paper, figure.number, figure.title
+            ),
+            subtitles: vec![
+                format!("{device}, {length}, {spread}"),
+                format!("{} cores, {}", machine.cores, machine.cpu),
+            ],
+            x_label,
+            y_label: figure.value.label().to_owned(),
+            places,
+            series,
+        }
+    }
+
+    fn curves(&self) -> (Places, Vec<Series>, String) {
+        let threads = self.points.threads();
+        let series = self.points.lines().iter().map(|&line| Series {
+            name: line.to_owned(),
+            points: threads
+                .iter()
+                .map(|threads| self.points.get(line, *threads))
+                .collect(),
+        });
+        let numbers = threads.iter().map(|threads| f64::from(*threads)).collect();
+        (
+            Places::Numbers(numbers),
+            series.collect(),
+            "threads".to_owned(),
+        )
+    }
+
+    fn bars(
+        &self,
+        threads: u16,
+        kinds: &[&str],
+        bars: &[(&'static str, &[&str])],
+    ) -> (Places, Vec<Series>, String) {
+        let measured = self.points.threads();
+        let threads = match measured.contains(&threads) {
+            true => threads,
+            // Better than nothing, and the axis says so.
+            false => measured.last().copied().unwrap_or(threads),
+        };
+        let series = bars.iter().map(|(name, lines)| Series {
+            name: (*name).to_owned(),
+            points: lines
+                .iter()
+                .map(|line| self.points.get(line, threads))
+                .collect(),
+        });
+        let names = kinds.iter().map(ToString::to_string).collect();
+        (
+            Places::Names(names),
+            series.collect(),
+            format!("transactions, {threads} threads"),
+        )
+    }
+}
+
+/// A verdict with what led to it.
+pub(crate) fn verdict_text(judged: &Judged) -> String {
+    let text = judged.verdict.text();
+    if judged.verdict == Verdict::NotTestable {
+        return format!("{text} ({})", judged.found);
+    }
+    let spread = match judged.within_spread {
+        true => " (by less than the runs differ)",
+        false => "",
+    };
+    format!("{text}{spread}: {}", judged.found)
+}
+
+/// Counts in words.
+pub(crate) fn counts_text(counts: &Counts) -> String {
+    let texts = counts
+        .iter()
+        .map(|(name, count)| format!("{name} {}", short(*count)));
+    texts.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,115 @@
+//! What a figure's runs came to: for each line and number of threads the median, and how far apart the
+//! runs lie. Claims are judged by these, and charts drawn.
+
+use crate::report::{median, number_text};
+
+/// The runs of one point.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) low: f64,
+    pub(crate) median: f64,
+    pub(crate) high: f64,
+    pub(crate) runs: usize,
+}
+
+impl Spread {
+    /// Nothing of no runs.
+    pub(crate) fn of(numbers: Vec<f64>) -> Option<Self> {
+        let runs = numbers.len();
+        let low = numbers.iter().copied().min_by(f64::total_cmp)?;
+        let high = numbers.iter().copied().max_by(f64::total_cmp)?;
+        let median = median(numbers)?;
+        Some(Self {
+            low,
+            median,
+            high,
+            runs,
+        })
+    }
+
+    /// Whether some run of one lies among the runs of the other, so that more runs might order the
+    /// medians otherwise.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+}
+
+/// All points of a figure.
+#[derive(Clone, Debug)]
+pub(crate) struct Points {
+    cores: u16,
+    lines: Vec<&'static str>,
+    points: Vec<(&'static str, u16, Spread)>,
+}
+
+impl Points {
+    /// The points of these lines on a machine with so many cores.
+    pub(crate) fn new(
+        cores: usize,
+        lines: Vec<&'static str>,
+        points: Vec<(&'static str, u16, Spread)>,
+    ) -> Self {
+        Self {
+            cores: u16::try_from(cores).unwrap_or(u16::MAX),
+            lines,
+            points,
+        }
+    }
+
+    /// Processors here.
+    pub(crate) fn cores(&self) -> u16 {
+        self.cores
+    }
+
+    /// All lines, measured or not.
+    pub(crate) fn lines(&self) -> &[&'static str] {
+        &self.lines
+    }
+
+    /// Numbers of threads that were measured, fewest first.
+    pub(crate) fn threads(&self) -> Vec<u16> {
+        let mut threads: Vec<u16> = self.points.iter().map(|(_, threads, _)| *threads).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        threads
+    }
+
+    /// The runs of a line with so many threads.
+    pub(crate) fn get(&self, line: &str, threads: u16) -> Option<Spread> {
+        let mut points = self.points.iter();
+        let found = points.find(|(of, at, _)| *of == line && *at == threads);
+        found.map(|(_, _, spread)| *spread)
+    }
+}
+
+/// A number for people, however small.
+pub(crate) fn short(number: f64) -> String {
+    if number != 0.0 && number.abs() < 0.001 {
+        return format!("{number:.1e}");
+    }
+    number_text(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_the_median_and_the_runs_on_both_sides() {
+        assert_eq!(Spread::of(vec![]), None);
+        let spread = Spread::of(vec![3.0, 1.0, 2.0]).unwrap();
+        assert_eq!((spread.low, spread.median, spread.high), (1.0, 2.0, 3.0));
+        assert_eq!(spread.runs, 3);
+        let far = Spread::of(vec![3.5, 4.0]).unwrap();
+        assert!(!spread.overlaps(&far) && !far.overlaps(&spread));
+        let near = Spread::of(vec![2.5, 9.0]).unwrap();
+        assert!(spread.overlaps(&near) && near.overlaps(&spread));
+    }
+
+    #[test]
+    fn small_numbers_are_not_zero() {
+        assert_eq!(short(0.0), "0");
+        assert_eq!(short(0.000_012), "1.2e-5");
+        assert_eq!(short(1234.5), "1,234");
+    }
+}
