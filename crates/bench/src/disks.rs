@@ -22,8 +22,6 @@ use crate::opening::OpeningDisk;
 /// What to do about a shared device on which a log has no room.
 pub(crate) const MORE_ROOM: &str =
     "give the streams more room: raise --raw-mb, name a larger --device, or lower";
-/// Length of a file that `raw:PATH` creates, in MiB, if nobody says.
-const RAW_MB: u64 = 1024;
 /// Heads of a region that a new log must not find.
 const REGION_HEAD_BYTES: usize = 8192;
 /// Regions start at multiples of this.
@@ -36,8 +34,15 @@ pub(crate) struct DeviceChoice {
     /// pauses), null (forgets)
     #[arg(long, value_name = "DEVICE", default_value = "file")]
     pub(crate) device: Device,
+    #[command(flatten)]
+    pub(crate) shared: SharedArgs,
+}
+
+/// What becomes of `raw:PATH`.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct SharedArgs {
     /// Length of a file that raw:PATH creates
-    #[arg(long, value_name = "MB", default_value_t = RAW_MB, value_parser = whole::<u64>(1..=1 << 24))]
+    #[arg(long, value_name = "MB", default_value = "1024", value_parser = whole::<u64>(1..=1 << 24))]
     pub(crate) raw_mb: u64,
     /// Let raw:PATH write over the block device PATH
     #[arg(long)]
@@ -121,15 +126,6 @@ pub(crate) struct ReadyDisk {
 }
 
 impl DeviceChoice {
-    /// A device with the rest as it is if nobody says.
-    pub(crate) fn of(device: Device) -> Self {
-        Self {
-            device,
-            raw_mb: RAW_MB,
-            overwrite_device: false,
-        }
-    }
-
     /// Opens the disk for files in `dir`. With `fresh`, no log is to be found on a shared device.
     pub(crate) fn open(
         &self,
@@ -181,7 +177,7 @@ impl DeviceChoice {
             |bytes: u64| bytes / u64::from(streams) / REGION_ALIGN_BYTES * REGION_ALIGN_BYTES;
         let kind = match std::fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(region(self.raw_mb << 20));
+                return Ok(region(self.shared.raw_mb << 20));
             }
             other => other
                 .map_err(BenchError::file("look at", path))?
@@ -198,7 +194,7 @@ impl DeviceChoice {
         if !kind.is_block_device() {
             return usage("exists and is no block device; name a new file, or give --dir to go on");
         }
-        if !self.overwrite_device {
+        if !self.shared.overwrite_device {
             return usage("is a block device; --overwrite-device lets the log write over it");
         }
         if is_mounted(path) {

@@ -4,17 +4,19 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use namiki_platform::arguments::whole;
+use namiki_platform::disk::Disk;
 use namiki_platform::probe::Machine;
 
 use super::model::{Across, Experiment, Figure, Threads, Work};
 use super::row::RunRow;
 use crate::args::{self, OutputArgs, Switch, TimedArgs};
 use crate::device::{Access, Ground, Probe};
-use crate::disks::{Device, DeviceChoice};
+use crate::disks::{Device, DeviceChoice, SharedArgs};
 use crate::error::BenchError;
 use crate::place::Place;
 use crate::txn::{self, Setup, TxnRow};
@@ -53,6 +55,8 @@ pub(crate) struct RunArgs {
     /// Where logs go, as for txn [default: what the experiment has, nvm:50ns or file]
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<Device>,
+    #[command(flatten)]
+    pub(crate) shared: SharedArgs,
     /// Folder on the disk to measure. Each run uses a folder of its own inside, which is removed after
     /// it; nothing else there is touched [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
@@ -83,10 +87,19 @@ impl RunArgs {
         add("records", self.records.map(|records| records.to_string()));
         add("seed", Some(self.seed.to_string()));
         add("device", self.device.as_ref().map(ToString::to_string));
+        if matches!(self.device, Some(Device::Raw(_))) {
+            add("raw-mb", Some(self.shared.raw_mb.to_string()));
+        }
         let dir = self.dir.as_ref().map(|dir| dir.display().to_string());
         add("dir", dir);
-        if self.quick {
-            flags.push_str(" --quick");
+        for (flag, given) in [
+            ("--overwrite-device", self.shared.overwrite_device),
+            ("--quick", self.quick),
+        ] {
+            if given {
+                flags.push(' ');
+                flags.push_str(flag);
+            }
         }
         flags
     }
@@ -166,7 +179,10 @@ impl RunArgs {
     }
 
     fn job(&self, experiment: &Experiment, work: Work, threads: u16) -> Result<Job, BenchError> {
-        let device = DeviceChoice::of(self.device(experiment)?);
+        let device = DeviceChoice {
+            device: self.device(experiment)?,
+            shared: self.shared,
+        };
         let transactions = match self.quick {
             true => QUICK_TRANSACTIONS,
             false => experiment.transactions.in_all(threads),
@@ -294,7 +310,7 @@ impl Writes {
             file_bytes: Probe::FILE_BYTES,
             work_us: 0,
         };
-        let disk: std::sync::Arc<dyn namiki_platform::disk::Disk> = ready.disk.clone();
+        let disk: Arc<dyn Disk> = ready.disk.clone();
         let probed = probe.run(&disk, Ground::of(&ready, dir.path()), &self.timed)?;
         let total = probed.total;
         let tps = total.rate(total.done * self.transactions);
@@ -313,5 +329,77 @@ impl Writes {
             pause_ns: ready.pause_ns,
             ..RunRow::default()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches;
+
+    use super::super::catalogue::figures;
+    use super::*;
+
+    fn args(flags: &[&str]) -> RunArgs {
+        let command = RunArgs::augment_args(clap::Command::new("figure"));
+        let matches = command.try_get_matches_from([&["figure"], flags].concat());
+        RunArgs::from_arg_matches(&matches.unwrap()).unwrap()
+    }
+
+    fn figure(paper: &str, number: u16) -> &'static Figure {
+        let mut all = figures();
+        all.find(|figure| figure.paper == paper && figure.number == number)
+            .unwrap()
+    }
+
+    fn threads(flags: &[&str], figures: &[&Figure], cores: usize) -> Vec<u16> {
+        args(flags).threads(figures[0].experiment, figures, cores)
+    }
+
+    #[test]
+    fn threads_go_to_twice_the_cores_with_those_the_paper_names() {
+        let many = [figure("tictoc-pwal", 10)];
+        for (cores, expected) in [
+            (1, &[1, 2][..]),
+            (2, &[1, 2, 4]),
+            (3, &[1, 2, 3, 6]),
+            (24, &[1, 2, 4, 8, 10, 16, 24, 48]),
+            (64, &[1, 2, 4, 8, 10, 16, 32, 64, 128]),
+        ] {
+            assert_eq!(threads(&[], &many, cores), expected, "{cores} cores");
+        }
+        assert_eq!(threads(&["--threads", "4,1"], &many, 64), [1, 4]);
+        assert_eq!(threads(&["--quick"], &many, 64), [1, 2]);
+    }
+
+    #[test]
+    fn threads_that_wait_do_not_need_cores_and_bars_need_one_number() {
+        let (lines, bars) = (figure("pwal", 9), figure("pwal", 10));
+        assert_eq!(threads(&[], &[lines], 2), [1, 2, 4, 8, 16]);
+        assert_eq!(threads(&[], &[bars], 2), [8]);
+        assert_eq!(threads(&[], &[lines, bars], 2), [1, 2, 4, 8, 16]);
+    }
+
+    /// Figures that share an experiment share its runs, and each point is run once a round.
+    #[test]
+    fn points_are_each_line_at_each_number_of_threads() {
+        let both = [figure("pwal", 9), figure("pwal", 11)];
+        let points = args(&[]).points(both[0].experiment, &both, 2).unwrap();
+        assert_eq!(points.len(), 6 * 5);
+        let first: Vec<u16> = points[..7].iter().map(|point| point.threads).collect();
+        assert_eq!(first, [1, 1, 1, 1, 1, 1, 2]);
+        let alone = args(&[]).points(both[0].experiment, &both[1..], 2).unwrap();
+        assert_eq!(alone.len(), 3 * 5);
+    }
+
+    #[test]
+    fn flags_are_shown_as_they_were_given() {
+        assert_eq!(args(&[]).flags(), " --seed 42");
+        let given = "--threads 1,3 --seconds 0.5 --repeat 2 --records 10 --seed 7 \
+                     --device raw:/dev/log --raw-mb 64 --dir /data --overwrite-device --quick";
+        let flags: Vec<&str> = given.split_whitespace().collect();
+        assert_eq!(
+            args(&flags).flags().split_whitespace().collect::<Vec<_>>(),
+            flags
+        );
     }
 }

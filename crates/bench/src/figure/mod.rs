@@ -15,7 +15,6 @@ mod points;
 mod row;
 mod svg;
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -122,23 +121,15 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), BenchError> {
     );
     let mut outcomes: Vec<Outcome> = Vec::new();
     let total = catalogue::figures().count();
-    let mut by_experiment: BTreeMap<usize, Vec<&'static Figure>> = BTreeMap::new();
-    for (place, figure) in catalogue::figures().enumerate() {
-        let same =
-            catalogue::figures().position(|one| std::ptr::eq(one.experiment, figure.experiment));
-        by_experiment
-            .entry(same.unwrap_or(place))
-            .or_default()
-            .push(figure);
-    }
-    for figures in by_experiment.values() {
-        let Some(first) = figures.first() else {
+    for figure in catalogue::figures() {
+        let same_runs = |other: &Figure| std::ptr::eq(other.experiment, figure.experiment);
+        if outcomes.iter().any(|outcome| same_runs(outcome.figure)) {
             continue;
-        };
-        outcomes.extend(making.make(first.experiment, figures)?);
-        outcomes.sort_by_key(|outcome| {
-            catalogue::figures().position(|figure| std::ptr::eq(figure, outcome.figure))
-        });
+        }
+        let figures: Vec<&Figure> = catalogue::figures()
+            .filter(|other| same_runs(other))
+            .collect();
+        outcomes.extend(making.make(figure.experiment, &figures)?);
         // After each experiment, so that there is a page whatever becomes of the rest.
         let page = page::page(&outcomes, total - outcomes.len(), &command);
         std::fs::write(&path, page).map_err(BenchError::file("write", &path))?;
@@ -210,10 +201,14 @@ impl<'a> Making<'a> {
         let mut rows: Vec<RunRow> = Vec::new();
         let repeat = self.args.repeat();
         let outcome = in_turns(repeat, &points, |point, round| {
-            let (line, threads, device) = (point.line, point.threads, experiment.name);
-            let at = rows.len() + 1;
-            let total = points.len() * repeat as usize;
-            eprintln!("{device}, {at} of {total}: {line}, {threads} threads");
+            eprintln!(
+                "{}, run {} of {}: {}, {} threads",
+                experiment.name,
+                rows.len() + 1,
+                points.len() * repeat as usize,
+                point.line,
+                point.threads
+            );
             let row = point.run(&self.place, &self.machine, round)?;
             for (lines, file) in &mut files {
                 if lines.contains(&row.line) {

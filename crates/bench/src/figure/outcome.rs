@@ -226,18 +226,8 @@ impl Outcome {
         if judged.verdict == Verdict::NotTestable {
             return Vec::new();
         }
-        let measured = self.points.threads();
-        let at = claim.statements.first().map_or(At::Most, |one| one.at());
-        let threads = match at {
-            At::Threads(threads) => Some(threads),
-            At::Fewest => measured.first().copied(),
-            At::Most => measured.last().copied(),
-            At::Cores => {
-                let mut up_to_cores = measured.iter().rev();
-                let cores = self.points.cores();
-                up_to_cores.find(|threads| **threads <= cores).copied()
-            }
-        };
+        let decides = claim.statements.first();
+        let threads = decides.and_then(|one| self.points.threads_at(one.at()));
         let lines = self.points.lines().iter();
         let counts = lines.map(|&line| {
             let counts = threads.map(|threads| self.counts(line, threads, claim.beside));
@@ -317,12 +307,10 @@ impl Outcome {
         kinds: &[&str],
         bars: &[(&'static str, &[&str])],
     ) -> (Places, Vec<Series>, String) {
-        let measured = self.points.threads();
-        let threads = match measured.contains(&threads) {
-            true => threads,
-            // Better than nothing, and the axis says so.
-            false => measured.last().copied().unwrap_or(threads),
-        };
+        // Others are better than none, and the axis says which.
+        let asked = self.points.threads_at(At::Threads(threads));
+        let measured = asked.or(self.points.threads_at(At::Most));
+        let threads = measured.unwrap_or(threads);
         let series = bars.iter().map(|(name, lines)| Series {
             name: (*name).to_owned(),
             points: lines

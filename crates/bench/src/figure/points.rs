@@ -1,6 +1,7 @@
 //! What a figure's runs came to: for each line and number of threads the median, and how far apart the
 //! runs lie. Claims are judged by these, and charts drawn.
 
+use super::claim::At;
 use crate::report::{median, number_text};
 
 /// The runs of one point.
@@ -74,6 +75,20 @@ impl Points {
         threads
     }
 
+    /// The number of threads that is meant, if it was measured.
+    pub(crate) fn threads_at(&self, at: At) -> Option<u16> {
+        let measured = self.threads();
+        match at {
+            At::Threads(threads) => measured.contains(&threads).then_some(threads),
+            At::Fewest => measured.first().copied(),
+            At::Cores => {
+                let mut most_first = measured.into_iter().rev();
+                most_first.find(|threads| *threads <= self.cores)
+            }
+            At::Most => measured.last().copied(),
+        }
+    }
+
     /// The runs of a line with so many threads.
     pub(crate) fn get(&self, line: &str, threads: u16) -> Option<Spread> {
         let mut points = self.points.iter();
@@ -104,6 +119,24 @@ mod tests {
         assert!(!spread.overlaps(&far) && !far.overlaps(&spread));
         let near = Spread::of(vec![2.5, 9.0]).unwrap();
         assert!(spread.overlaps(&near) && near.overlaps(&spread));
+    }
+
+    #[test]
+    fn threads_are_those_that_were_measured() {
+        let point = |threads| ("line", threads, Spread::of(vec![1.0]).unwrap());
+        let points = Points::new(6, vec!["line"], vec![point(8), point(4), point(1)]);
+        assert_eq!(points.threads(), [1, 4, 8]);
+        for (at, threads) in [
+            (At::Threads(8), Some(8)),
+            (At::Threads(6), None),
+            (At::Fewest, Some(1)),
+            (At::Cores, Some(4)),
+            (At::Most, Some(8)),
+        ] {
+            assert_eq!(points.threads_at(at), threads, "{at:?}");
+        }
+        let beyond = Points::new(6, vec!["line"], vec![point(8)]);
+        assert_eq!(beyond.threads_at(At::Cores), None);
     }
 
     #[test]

@@ -81,6 +81,31 @@ static MANY_U1: Experiment = experiment("tictoc-pwal many-core U-1", ON_MANY, 1_
 static MANY_U10: Experiment = experiment("tictoc-pwal many-core U-10", ON_MANY, 1_000_000);
 static MANY_U5R5: Experiment = experiment("tictoc-pwal many-core U-5/R-5", ON_MANY, 1_000_000);
 
+/// The paper's sentences without a number of threads are tested with as many as there are cores.
+const fn highest(lines: &'static [&'static str]) -> Statement {
+    let at = At::Cores;
+    Statement::Highest { lines, at }
+}
+
+const fn lowest(lines: &'static [&'static str]) -> Statement {
+    let at = At::Cores;
+    Statement::Lowest { lines, at }
+}
+
+const fn order(highest_first: &'static [&'static str]) -> Statement {
+    let at = At::Cores;
+    Statement::Order { highest_first, at }
+}
+
+const fn rises(line: &'static str) -> Statement {
+    let up_to = At::Cores;
+    Statement::Rises { line, up_to }
+}
+
+const fn flat(line: &'static str, from: u16) -> Statement {
+    Statement::Plateau { line, from }
+}
+
 const SAME_ON_ANY: &str = "The paper has this figure once for a machine of 24 cores and once for one of 64 \
     (256 threads); here both are made on the machine at hand.";
 const RECORDS: &str = "The paper does not say how many records there are. Here there are a million, \
@@ -120,16 +145,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "TicToc がメニーコア環境でスケールアップすることを観測した",
                 english: "TicToc scales up with the threads",
                 cores_min: 2,
-                statements: &[
-                    Statement::Rises {
-                        line: "R-10",
-                        up_to: At::Cores,
-                    },
-                    Statement::Rises {
-                        line: "U-5/R-5",
-                        up_to: At::Cores,
-                    },
-                ],
+                statements: &[rises("R-10"), rises("U-5/R-5")],
                 beside: &[Count::Aborted, Count::CpuUsPerTransaction],
             },
             Claim {
@@ -180,16 +196,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "ELR は約 1000 万 tps を上限に、ワーカー スレッドを増加させてもスループットが上昇しない",
                 english: "ELR does not rise with more threads, past some 10 million tps",
                 cores_min: MULTI,
-                statements: &[
-                    Statement::Plateau {
-                        line: ELR_NO_GROUP,
-                        from: 8,
-                    },
-                    Statement::Plateau {
-                        line: ELR_GROUP,
-                        from: 8,
-                    },
-                ],
+                statements: &[flat(ELR_NO_GROUP, 8), flat(ELR_GROUP, 8)],
                 beside: CONTENTION,
             },
             Claim {
@@ -197,16 +204,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "NLR はスケールしていることが観察される",
                 english: "NLR scales",
                 cores_min: 2,
-                statements: &[
-                    Statement::Rises {
-                        line: NLR_NO_GROUP,
-                        up_to: At::Cores,
-                    },
-                    Statement::Rises {
-                        line: NLR_GROUP,
-                        up_to: At::Cores,
-                    },
-                ],
+                statements: &[rises(NLR_NO_GROUP), rises(NLR_GROUP)],
                 beside: CONTENTION,
             },
             Claim {
@@ -214,10 +212,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "グループコミットを行わない場合に比べてスループットが高まっている",
                 english: "under NLR, groups raise the throughput",
                 cores_min: 2,
-                statements: &[Statement::Order {
-                    highest_first: &[NLR_GROUP, NLR_NO_GROUP],
-                    at: At::Cores,
-                }],
+                statements: &[order(&[NLR_GROUP, NLR_NO_GROUP])],
                 beside: CONTENTION,
             },
             Claim {
@@ -225,10 +220,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "TT (ELR) + SWAL は他の提案手法に比べて性能が悪い",
                 english: "a single log is slower than all the others",
                 cores_min: 2,
-                statements: &[Statement::Lowest {
-                    lines: &[SINGLE],
-                    at: At::Cores,
-                }],
+                statements: &[lowest(&[SINGLE])],
                 beside: CONTENTION,
             },
         ],
@@ -250,22 +242,10 @@ pub(super) static FIGURES: &[Figure] = &[
                 english: "ELR and NLR both scale with the threads",
                 cores_min: 2,
                 statements: &[
-                    Statement::Rises {
-                        line: NLR_NO_GROUP,
-                        up_to: At::Cores,
-                    },
-                    Statement::Rises {
-                        line: NLR_GROUP,
-                        up_to: At::Cores,
-                    },
-                    Statement::Rises {
-                        line: ELR_NO_GROUP,
-                        up_to: At::Cores,
-                    },
-                    Statement::Rises {
-                        line: ELR_GROUP,
-                        up_to: At::Cores,
-                    },
+                    rises(NLR_NO_GROUP),
+                    rises(NLR_GROUP),
+                    rises(ELR_NO_GROUP),
+                    rises(ELR_GROUP),
                 ],
                 beside: CONTENTION,
             },
@@ -274,10 +254,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "TT (NLR) + PWAL (Group) の性能が最も悪い",
                 english: "NLR with groups is the slowest: it holds its locks the longest",
                 cores_min: 2,
-                statements: &[Statement::Lowest {
-                    lines: &[NLR_GROUP],
-                    at: At::Cores,
-                }],
+                statements: &[lowest(&[NLR_GROUP])],
                 beside: CONTENTION,
             },
             Claim {
@@ -285,10 +262,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "TT (ELR) + PWAL (Group) の性能が最も良い",
                 english: "ELR with groups is the fastest: it holds its locks the shortest",
                 cores_min: 2,
-                statements: &[Statement::Highest {
-                    lines: &[ELR_GROUP],
-                    at: At::Cores,
-                }],
+                statements: &[highest(&[ELR_GROUP])],
                 beside: CONTENTION,
             },
             Claim {
@@ -296,10 +270,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "TT (ELR) + PWAL (Group) は TT (ELR) + PWAL (NoGroup) よりも高いスループットを示した",
                 english: "under ELR, groups raise the throughput: they write less often",
                 cores_min: 2,
-                statements: &[Statement::Order {
-                    highest_first: &[ELR_GROUP, ELR_NO_GROUP],
-                    at: At::Cores,
-                }],
+                statements: &[order(&[ELR_GROUP, ELR_NO_GROUP])],
                 beside: CONTENTION,
             },
             Claim {
@@ -307,10 +278,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "マルチコア環境においては ELR とグループコミットが TicToc の性能を改善する",
                 english: "on a multicore machine, ELR and groups make TicToc faster",
                 cores_min: 2,
-                statements: &[Statement::Order {
-                    highest_first: &[ELR_GROUP, NLR_NO_GROUP],
-                    at: At::Cores,
-                }],
+                statements: &[order(&[ELR_GROUP, NLR_NO_GROUP])],
                 beside: CONTENTION,
             },
         ],
@@ -353,16 +321,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "このワークロードでも 1000 万 tps に近づくと徐々に性能が劣化している",
                 english: "here, too, ELR stops rising as it nears 10 million tps",
                 cores_min: MULTI,
-                statements: &[
-                    Statement::Plateau {
-                        line: ELR_NO_GROUP,
-                        from: 16,
-                    },
-                    Statement::Plateau {
-                        line: ELR_GROUP,
-                        from: 16,
-                    },
-                ],
+                statements: &[flat(ELR_NO_GROUP, 16), flat(ELR_GROUP, 16)],
                 beside: CONTENTION,
             },
             Claim {
@@ -370,16 +329,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "NLR は…ワーカースレッド数増加と共にスケールし",
                 english: "NLR scales with the threads",
                 cores_min: 2,
-                statements: &[
-                    Statement::Rises {
-                        line: NLR_NO_GROUP,
-                        up_to: At::Cores,
-                    },
-                    Statement::Rises {
-                        line: NLR_GROUP,
-                        up_to: At::Cores,
-                    },
-                ],
+                statements: &[rises(NLR_NO_GROUP), rises(NLR_GROUP)],
                 beside: CONTENTION,
             },
             Claim {
@@ -387,10 +337,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "TT (NLR) + PWAL (Group) は TT (NLR) + PWAL (NoGroup) に比べてスループットが低い",
                 english: "under NLR, groups lower the throughput",
                 cores_min: 2,
-                statements: &[Statement::Order {
-                    highest_first: &[NLR_NO_GROUP, NLR_GROUP],
-                    at: At::Cores,
-                }],
+                statements: &[order(&[NLR_NO_GROUP, NLR_GROUP])],
                 beside: CONTENTION,
             },
             Claim {
@@ -422,10 +369,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "TT (NLR) + PWAL (Group) のアボート率が TT (NLR) + PWAL (NoGroup) のアボート率に比べて高い",
                 english: "under NLR, groups raise the rate of aborts",
                 cores_min: 2,
-                statements: &[Statement::Order {
-                    highest_first: &[NLR_GROUP, NLR_NO_GROUP],
-                    at: At::Cores,
-                }],
+                statements: &[order(&[NLR_GROUP, NLR_NO_GROUP])],
                 beside: &[Count::Aborted],
             },
             Claim {
@@ -463,10 +407,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "TT (NLR) + PWAL (NoGroup) の性能が最も良い",
                 english: "NLR without groups is the fastest",
                 cores_min: MANY,
-                statements: &[Statement::Highest {
-                    lines: &[NLR_NO_GROUP],
-                    at: At::Cores,
-                }],
+                statements: &[highest(&[NLR_NO_GROUP])],
                 beside: CONTENTION,
             },
             Claim {
@@ -486,10 +427,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "TT (ELR) + PWAL (NoGroup) および TT (ELR) + PWAL (Group) が最も低い性能",
                 english: "ELR is the slowest, with groups or without",
                 cores_min: MANY,
-                statements: &[Statement::Lowest {
-                    lines: &[ELR_NO_GROUP, ELR_GROUP],
-                    at: At::Cores,
-                }],
+                statements: &[lowest(&[ELR_NO_GROUP, ELR_GROUP])],
                 beside: CONTENTION,
             },
             Claim {
@@ -497,16 +435,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "10 スレッド以降でスループットが横ばいになっている",
                 english: "from 10 threads on, ELR is flat",
                 cores_min: MANY,
-                statements: &[
-                    Statement::Plateau {
-                        line: ELR_NO_GROUP,
-                        from: 10,
-                    },
-                    Statement::Plateau {
-                        line: ELR_GROUP,
-                        from: 10,
-                    },
-                ],
+                statements: &[flat(ELR_NO_GROUP, 10), flat(ELR_GROUP, 10)],
                 beside: CONTENTION,
             },
             Claim {
@@ -540,10 +469,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "TT (NLR) + PWAL (Group) の性能が最も悪い",
                 english: "NLR with groups is the slowest",
                 cores_min: MANY,
-                statements: &[Statement::Lowest {
-                    lines: &[NLR_GROUP],
-                    at: At::Cores,
-                }],
+                statements: &[lowest(&[NLR_GROUP])],
                 beside: CONTENTION,
             },
             Claim {
@@ -551,16 +477,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "TT (ELR) + PWAL (NoGroup) および TT (ELR) + PWAL (Group) は 150 スレッド以降でスケールアップが観測されない",
                 english: "from 150 threads on, ELR does not scale",
                 cores_min: MANY_THREADS,
-                statements: &[
-                    Statement::Plateau {
-                        line: ELR_NO_GROUP,
-                        from: 150,
-                    },
-                    Statement::Plateau {
-                        line: ELR_GROUP,
-                        from: 150,
-                    },
-                ],
+                statements: &[flat(ELR_NO_GROUP, 150), flat(ELR_GROUP, 150)],
                 beside: CONTENTION,
             },
             Claim {
@@ -568,10 +485,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "TT (NLR) + PWAL (NoGroup) の性能が最も良い",
                 english: "NLR without groups is the fastest",
                 cores_min: MANY,
-                statements: &[Statement::Highest {
-                    lines: &[NLR_NO_GROUP],
-                    at: At::Cores,
-                }],
+                statements: &[highest(&[NLR_NO_GROUP])],
                 beside: CONTENTION,
             },
             Claim {
@@ -579,10 +493,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "ELR とグループコミットの適用が TicToc の性能を劣化させる",
                 english: "on a many-core machine, ELR and groups make TicToc slower",
                 cores_min: MANY,
-                statements: &[Statement::Order {
-                    highest_first: &[NLR_NO_GROUP, ELR_GROUP],
-                    at: At::Cores,
-                }],
+                statements: &[order(&[NLR_NO_GROUP, ELR_GROUP])],
                 beside: CONTENTION,
             },
         ],
@@ -627,10 +538,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "TT (NLR) + PWAL (Group) の性能が最も悪い",
                 english: "NLR with groups is the slowest",
                 cores_min: MANY,
-                statements: &[Statement::Lowest {
-                    lines: &[NLR_GROUP],
-                    at: At::Cores,
-                }],
+                statements: &[lowest(&[NLR_GROUP])],
                 beside: CONTENTION,
             },
             Claim {
@@ -638,10 +546,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 sentence: "3 種類のワークロードすべてにおいて、ELRとグループコミットを用いない手法が最高性能を示した",
                 english: "in all three workloads (figures 10 to 12), NLR without groups is the fastest",
                 cores_min: MANY,
-                statements: &[Statement::Highest {
-                    lines: &[NLR_NO_GROUP],
-                    at: At::Cores,
-                }],
+                statements: &[highest(&[NLR_NO_GROUP])],
                 beside: CONTENTION,
             },
         ],
@@ -661,10 +566,7 @@ pub(super) static FIGURES: &[Figure] = &[
             sentence: "他の手法に比べてこの手法 (TT (NLR) + PWAL (Group)) のアボート率が高い",
             english: "NLR with groups aborts more than the others",
             cores_min: MANY,
-            statements: &[Statement::Highest {
-                lines: &[NLR_GROUP],
-                at: At::Cores,
-            }],
+            statements: &[highest(&[NLR_GROUP])],
             beside: &[Count::Aborted],
         }],
         notes: NOTES,

@@ -1,0 +1,397 @@
+//! Every statement holds, fails and is not testable where it should be.
+
+use super::*;
+
+const UP: &str = "up";
+const FLAT_LINE: &str = "flat";
+const DOWN: &str = "down";
+
+/// Two runs of each point, a hundredth apart.
+fn near(number: f64) -> Spread {
+    Spread::of(vec![number * 0.995, number * 1.005]).unwrap()
+}
+
+/// On 4 cores: one line rises, one is flat, one falls; 8 threads are more than there are cores.
+fn points() -> Points {
+    let mut points = Vec::new();
+    for (threads, up, flat, down) in [
+        (1, 10.0, 20.0, 40.0),
+        (2, 20.0, 21.0, 30.0),
+        (4, 45.0, 20.5, 15.0),
+        (8, 30.0, 19.0, 12.0),
+    ] {
+        points.push((UP, threads, near(up)));
+        points.push((FLAT_LINE, threads, near(flat)));
+        points.push((DOWN, threads, near(down)));
+    }
+    Points::new(4, vec![UP, FLAT_LINE, DOWN], points)
+}
+
+fn claim(cores_min: u16, statements: &'static [Statement]) -> Claim {
+    Claim {
+        section: "1",
+        sentence: "…",
+        english: "…",
+        cores_min,
+        statements,
+        beside: &[],
+    }
+}
+
+/// Both hold and fail where they should, by more than the runs differ.
+#[track_caller]
+fn decided(holds: &'static [Statement], fails: &'static [Statement]) {
+    let points = points();
+    for (statements, expected) in [(holds, Verdict::Holds), (fails, Verdict::DoesNotHold)] {
+        for at in 0..statements.len() {
+            let judged = judge(&claim(4, &statements[at..=at]), &points);
+            assert_eq!(judged.verdict, expected, "{:?}: {judged:?}", statements[at]);
+            assert!(!judged.found.is_empty());
+            let judged = judge(&claim(5, &statements[at..=at]), &points);
+            assert_eq!(judged.verdict, Verdict::NotTestable);
+            assert_eq!(judged.found, "needs >= 5 cores");
+        }
+    }
+    // One that fails is enough.
+    let both: &'static [Statement] = Box::leak(Box::new([holds[0], fails[0]]));
+    assert_eq!(
+        judge(&claim(1, both), &points).verdict,
+        Verdict::DoesNotHold
+    );
+}
+
+#[test]
+fn the_highest_is_above_every_other() {
+    decided(
+        &[
+            Statement::Highest {
+                lines: &[UP],
+                at: At::Cores,
+            },
+            Statement::Highest {
+                lines: &[UP, FLAT_LINE],
+                at: At::Most,
+            },
+            Statement::Highest {
+                lines: &[DOWN],
+                at: At::Fewest,
+            },
+        ],
+        &[
+            Statement::Highest {
+                lines: &[UP],
+                at: At::Fewest,
+            },
+            Statement::Highest {
+                lines: &[UP, DOWN],
+                at: At::Cores,
+            },
+        ],
+    );
+}
+
+#[test]
+fn the_lowest_is_below_every_other() {
+    decided(
+        &[
+            Statement::Lowest {
+                lines: &[DOWN],
+                at: At::Cores,
+            },
+            Statement::Lowest {
+                lines: &[UP, FLAT_LINE],
+                at: At::Fewest,
+            },
+        ],
+        &[
+            Statement::Lowest {
+                lines: &[FLAT_LINE],
+                at: At::Cores,
+            },
+            Statement::Lowest {
+                lines: &[UP, FLAT_LINE],
+                at: At::Threads(4),
+            },
+        ],
+    );
+}
+
+#[test]
+fn an_order_is_one_above_the_next() {
+    decided(
+        &[
+            Statement::Order {
+                highest_first: &[UP, FLAT_LINE, DOWN],
+                at: At::Cores,
+            },
+            Statement::Order {
+                highest_first: &[DOWN, UP],
+                at: At::Threads(1),
+            },
+            Statement::OrderEverywhere {
+                highest_first: &[FLAT_LINE],
+            },
+        ],
+        &[
+            Statement::Order {
+                highest_first: &[UP, DOWN, FLAT_LINE],
+                at: At::Cores,
+            },
+            Statement::OrderEverywhere {
+                highest_first: &[UP, DOWN],
+            },
+        ],
+    );
+}
+
+#[test]
+fn rising_is_at_every_step_and_growing_from_end_to_end() {
+    decided(
+        &[
+            Statement::Rises {
+                line: UP,
+                up_to: At::Cores,
+            },
+            Statement::Grows {
+                line: UP,
+                from: At::Fewest,
+                to: At::Most,
+            },
+            Statement::Grows {
+                line: FLAT_LINE,
+                from: At::Threads(1),
+                to: At::Threads(2),
+            },
+        ],
+        &[
+            Statement::Rises {
+                line: UP,
+                up_to: At::Most,
+            },
+            Statement::Rises {
+                line: DOWN,
+                up_to: At::Threads(2),
+            },
+            Statement::Grows {
+                line: UP,
+                from: At::Cores,
+                to: At::Most,
+            },
+        ],
+    );
+}
+
+#[test]
+fn falling_is_to_the_end_and_a_drop_is_at_the_next_step() {
+    decided(
+        &[
+            Statement::Falls {
+                line: DOWN,
+                from: At::Threads(2),
+            },
+            Statement::Falls {
+                line: UP,
+                from: At::Cores,
+            },
+            Statement::DropsAfter {
+                line: DOWN,
+                threads: &[1, 2],
+            },
+            Statement::DropsAfter {
+                line: FLAT_LINE,
+                threads: &[2],
+            },
+        ],
+        &[
+            Statement::Falls {
+                line: UP,
+                from: At::Threads(2),
+            },
+            Statement::DropsAfter {
+                line: FLAT_LINE,
+                threads: &[1, 2],
+            },
+        ],
+    );
+}
+
+#[test]
+fn a_plateau_rises_by_a_tenth_at_most() {
+    decided(
+        &[
+            Statement::Plateau {
+                line: FLAT_LINE,
+                from: 1,
+            },
+            Statement::Plateau {
+                line: DOWN,
+                from: 1,
+            },
+        ],
+        &[Statement::Plateau { line: UP, from: 2 }],
+    );
+}
+
+#[test]
+fn ratios_are_at_least_as_claimed() {
+    decided(
+        &[
+            Statement::Ratio {
+                upper: UP,
+                lower: DOWN,
+                at: At::Threads(8),
+                at_least: 2.4,
+            },
+            Statement::RatioOfPeaks {
+                upper: UP,
+                lower: FLAT_LINE,
+                at_least: 2.1,
+            },
+            Statement::RatiosShrink {
+                pairs: &[(UP, DOWN), (UP, FLAT_LINE), (UP, UP)],
+                at: At::Cores,
+            },
+        ],
+        &[
+            Statement::Ratio {
+                upper: UP,
+                lower: DOWN,
+                at: At::Threads(8),
+                at_least: 2.6,
+            },
+            Statement::RatioOfPeaks {
+                upper: UP,
+                lower: DOWN,
+                at_least: 1.2,
+            },
+            Statement::RatiosShrink {
+                pairs: &[(UP, FLAT_LINE), (UP, DOWN)],
+                at: At::Cores,
+            },
+        ],
+    );
+}
+
+#[test]
+fn who_crosses_was_not_the_highest_before() {
+    decided(
+        &[Statement::Crosses {
+            line: UP,
+            at: At::Cores,
+        }],
+        &[
+            Statement::Crosses {
+                line: DOWN,
+                at: At::Threads(2),
+            },
+            Statement::Crosses {
+                line: UP,
+                at: At::Threads(2),
+            },
+        ],
+    );
+}
+
+#[test]
+fn gains_are_from_one_number_of_threads_to_the_other() {
+    decided(
+        &[Statement::GainsOrder {
+            most_first: &[UP, FLAT_LINE, DOWN],
+            from: At::Fewest,
+            to: At::Most,
+        }],
+        &[Statement::GainsOrder {
+            most_first: &[DOWN, UP],
+            from: At::Threads(2),
+            to: At::Cores,
+        }],
+    );
+}
+
+#[test]
+fn what_was_not_measured_decides_nothing() {
+    let all = points();
+    for (statement, needs) in [
+        (
+            Statement::Highest {
+                lines: &[UP],
+                at: At::Threads(24),
+            },
+            "needs --threads 24",
+        ),
+        (
+            Statement::Plateau { line: UP, from: 5 },
+            "at more than one of 5 to 4",
+        ),
+        (
+            Statement::Ratio {
+                upper: UP,
+                lower: "other",
+                at: At::Most,
+                at_least: 1.0,
+            },
+            "needs other at --threads 8",
+        ),
+    ] {
+        let statements: &'static [Statement] = Box::leak(Box::new([statement]));
+        let judged = judge(&claim(1, statements), &all);
+        assert_eq!(judged.verdict, Verdict::NotTestable);
+        assert!(judged.found.contains(needs), "{judged:?}");
+    }
+    let alone = Points::new(4, vec![UP], vec![(UP, 8, near(1.0))]);
+    let rises = claim(
+        1,
+        &[Statement::Rises {
+            line: UP,
+            up_to: At::Cores,
+        }],
+    );
+    assert_eq!(judge(&rises, &alone).found, "needs --threads 4");
+    let grows = claim(
+        1,
+        &[Statement::Grows {
+            line: UP,
+            from: At::Most,
+            to: At::Most,
+        }],
+    );
+    assert_eq!(judge(&grows, &alone).verdict, Verdict::NotTestable);
+}
+
+/// A claim that holds is in doubt if any of its comparisons is; one that fails, only if nothing
+/// clear speaks against it.
+#[test]
+fn runs_that_overlap_are_named() {
+    let wide = |low, high| Spread::of(vec![low, high]).unwrap();
+    let one = vec![(UP, 1, wide(9.0, 13.0)), (FLAT_LINE, 1, wide(8.0, 12.0))];
+    let points = Points::new(1, vec![UP, FLAT_LINE], one);
+    let order = |highest_first| Statement::Order {
+        highest_first,
+        at: At::Fewest,
+    };
+    for (highest_first, verdict) in [
+        (&[UP, FLAT_LINE], Verdict::Holds),
+        (&[FLAT_LINE, UP], Verdict::DoesNotHold),
+    ] {
+        let statements: &'static [Statement] = Box::leak(Box::new([order(highest_first)]));
+        let judged = judge(&claim(1, statements), &points);
+        assert_eq!((judged.verdict, judged.within_spread), (verdict, true));
+    }
+    let clear = claim(
+        1,
+        &[Statement::Highest {
+            lines: &[UP],
+            at: At::Cores,
+        }],
+    );
+    assert!(!judge(&clear, &self::points()).within_spread);
+    let mixed = vec![
+        (UP, 1, wide(9.0, 13.0)),
+        (FLAT_LINE, 1, wide(9.5, 14.0)),
+        (DOWN, 1, wide(90.0, 91.0)),
+    ];
+    let mixed = Points::new(1, vec![UP, FLAT_LINE, DOWN], mixed);
+    let judged = judge(&clear, &mixed);
+    assert_eq!(judged.verdict, Verdict::DoesNotHold);
+    assert!(!judged.within_spread, "it is clearly below one of them");
+}
