@@ -106,11 +106,20 @@ impl RunArgs {
 
     /// How long a run is, in words.
     pub(crate) fn length_text(&self, experiment: &Experiment) -> String {
-        match self.seconds {
+        let length = match self.seconds {
             Some(length) => format!("{} s a run", length.as_secs_f64()),
             None if self.quick => format!("{QUICK_TRANSACTIONS} transactions"),
             None => experiment.transactions.text(),
+        };
+        match self.records() {
+            Some(records) => format!("{length}, {records} records"),
+            None => length,
         }
+    }
+
+    /// Records in the table, if not as many as `txn` has.
+    fn records(&self) -> Option<u64> {
+        self.records.or(self.quick.then_some(QUICK_RECORDS))
     }
 
     /// The device that is measured.
@@ -209,7 +218,7 @@ impl RunArgs {
                     workload,
                     spec: args::spec(spec).map_err(BenchError::Usage)?,
                     threads: NonZeroU16::new(threads).unwrap_or(NonZeroU16::MIN),
-                    records: self.records.or(self.quick.then_some(QUICK_RECORDS)),
+                    records: self.records(),
                     record_format: experiment.record_bytes,
                     sequencer: experiment.sequencer,
                     device,
@@ -397,6 +406,9 @@ mod tests {
         let given = "--threads 1,3 --seconds 0.5 --repeat 2 --records 10 --seed 7 \
                      --device raw:/dev/log --raw-mb 64 --dir /data --overwrite-device --quick";
         let flags: Vec<&str> = given.split_whitespace().collect();
+        let length = |flags| args(flags).length_text(figure("pwal", 7).experiment);
+        assert_eq!(length(&flags[..]), "0.5 s a run, 10 records");
+        assert_eq!(length(&[]), "100000 transactions");
         assert_eq!(
             args(&flags).flags().split_whitespace().collect::<Vec<_>>(),
             flags

@@ -230,7 +230,9 @@ impl Outcome {
         let threads = decides.and_then(|one| self.points.threads_at(one.at()));
         let lines = self.points.lines().iter();
         let counts = lines.map(|&line| {
-            let counts = threads.map(|threads| self.counts(line, threads, claim.beside));
+            // Counts say something beside how much was done.
+            let which = [&[Count::Committed], claim.beside].concat();
+            let counts = threads.map(|threads| self.counts(line, threads, &which));
             (line, counts.unwrap_or_default())
         });
         counts.filter(|(_, counts)| !counts.is_empty()).collect()

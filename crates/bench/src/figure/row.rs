@@ -101,6 +101,7 @@ impl Row for RunRow {
 /// What is counted beside what a figure shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
+    Committed,
     Aborted,
     Flushes,
     Launched,
@@ -112,6 +113,7 @@ pub(crate) enum Count {
 impl Count {
     /// All that there are.
     pub(crate) const ALL: &[Self] = &[
+        Self::Committed,
         Self::Aborted,
         Self::Flushes,
         Self::Launched,
@@ -123,6 +125,7 @@ impl Count {
     /// The column's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Committed => "committed",
             Self::Aborted => "aborted",
             Self::Flushes => "flushes",
             Self::Launched => "launched",
@@ -135,6 +138,7 @@ impl Count {
     /// As a run has it.
     pub(crate) fn of(self, run: &RunRow) -> Option<f64> {
         let count = match self {
+            Self::Committed => Some(run.committed),
             Self::Aborted => run.aborted,
             Self::Flushes => run.flushes,
             Self::Launched => run.launched,

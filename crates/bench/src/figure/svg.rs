@@ -36,7 +36,7 @@ pub(crate) struct Series {
     pub(crate) points: Vec<Option<Spread>>,
 }
 
-const WIDTH: f64 = 800.0;
+const WIDTH: f64 = 830.0;
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 570.0;
 const PLOT_HEIGHT: f64 = 300.0;
@@ -129,8 +129,8 @@ fn step(highest: f64) -> f64 {
 /// Ticks in thousands or millions, all with the digits that their distance needs.
 fn tick(value: f64, step: f64, most: f64) -> String {
     let (unit, name) = match most {
-        most if most >= 2e6 => (1e6, " M"),
-        most if most >= 2e3 => (1e3, " k"),
+        most if most > 1e6 => (1e6, " M"),
+        most if most > 1e3 => (1e3, " k"),
         _ => (1.0, ""),
     };
     let decimals = (-(step / unit).log10() - 1e-9).ceil().max(0.0) as usize;
@@ -147,7 +147,7 @@ impl Drawing {
     fn new(chart: &Chart) -> Self {
         let highest = chart.highest();
         let step = step(highest);
-        let top = 44.0 + chart.subtitles.len() as f64 * LINE_HEIGHT;
+        let top = 54.0 + chart.subtitles.len() as f64 * LINE_HEIGHT;
         let bottom = top + PLOT_HEIGHT;
         Self {
             text: String::new(),

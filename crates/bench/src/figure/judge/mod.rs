@@ -111,8 +111,24 @@ fn stretch(
     Ok(found)
 }
 
-fn ratio(upper: Spread, lower: Spread) -> f64 {
-    upper.median / lower.median
+/// How many times the one is as high as the other, from the least that its runs allow to the most.
+fn ratio(upper: Spread, lower: Spread) -> Spread {
+    Spread {
+        low: upper.low / lower.high,
+        median: upper.median / lower.median,
+        high: upper.high / lower.low,
+        runs: upper.runs.min(lower.runs),
+    }
+}
+
+/// By how much a line rises, from the least that its runs allow to the most.
+fn gain(first: Spread, last: Spread) -> Spread {
+    Spread {
+        low: last.low - first.high,
+        median: last.median - first.median,
+        high: last.high - first.low,
+        runs: first.runs.min(last.runs),
+    }
 }
 
 fn along(line: &str, stretch: &[(u16, Spread)]) -> String {
@@ -225,14 +241,14 @@ impl Evidence {
                 let threads = threads_at(at, points)?;
                 let mut ratios = Vec::with_capacity(pairs.len());
                 for &(upper, lower) in pairs {
-                    let high = point(upper, threads, points)?;
-                    let ratio = ratio(high, point(lower, threads, points)?);
-                    self.texts
-                        .push(format!("{upper} is {} times {lower}", short(ratio)));
+                    let above = point(upper, threads, points)?;
+                    let ratio = ratio(above, point(lower, threads, points)?);
+                    let times = short(ratio.median);
+                    self.texts.push(format!("{upper} is {times} times {lower}"));
                     ratios.push(ratio);
                 }
                 for step in ratios.windows(2) {
-                    self.compare(step[1] < step[0], false);
+                    self.above(step[0], step[1]);
                 }
                 Ok(())
             }
@@ -247,14 +263,12 @@ impl Evidence {
                 }
                 let mut gains = Vec::with_capacity(most_first.len());
                 for &line in most_first {
-                    let ends = stretch(line, (from, to), points)?;
-                    let (first, last) = (ends[0].1, ends[ends.len() - 1].1);
-                    gains.push(last.median - first.median);
-                    self.texts
-                        .push(along(line, &[ends[0], ends[ends.len() - 1]]));
+                    let (first, last) = (point(line, from, points)?, point(line, to, points)?);
+                    gains.push(gain(first, last));
+                    self.texts.push(along(line, &[(from, first), (to, last)]));
                 }
                 for step in gains.windows(2) {
-                    self.compare(step[0] > step[1], false);
+                    self.above(step[0], step[1]);
                 }
                 Ok(())
             }
@@ -321,14 +335,13 @@ impl Evidence {
 
     fn multiple(&mut self, upper: (&str, Spread), lower: (&str, Spread), at_least: f64) {
         let found = ratio(upper.1, lower.1);
-        let widest = upper.1.high / lower.1.low;
-        let narrowest = upper.1.low / lower.1.high;
-        self.compare(found >= at_least, (narrowest..=widest).contains(&at_least));
+        let overlap = (found.low..=found.high).contains(&at_least);
+        self.compare(found.median >= at_least, overlap && found.runs > 1);
         self.texts.push(format!(
             "{} {} is {} times {} {}, where {at_least} is claimed",
             upper.0,
             short(upper.1.median),
-            short(found),
+            short(found.median),
             lower.0,
             short(lower.1.median)
         ));
