@@ -460,7 +460,9 @@ fn the_device_is_measured_in_every_mode() {
 
 #[test]
 fn every_command_teaches_its_use() {
-    for command in ["txn", "index", "log", "recover", "device"] {
+    for command in [
+        "txn", "index", "log", "recover", "device", "figure", "report",
+    ] {
         let output = run(&[command, "--help"]);
         assert!(output.status.success());
         let help = String::from_utf8(output.stdout).unwrap();

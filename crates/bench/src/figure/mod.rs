@@ -48,6 +48,14 @@ Examples:
   namiki-bench figure tictoc-pwal 7 --out figures
   namiki-bench figure pwal 7 --out figures --threads 1,2,4,8,16,32 --seconds 3 --repeat 5 --dir /data";
 
+const REPORT_NOTES: &str = "\
+Runs every experiment once, and writes index.html, one page over all figures, beside the files that figure
+writes. The page is there after the first experiment and grows with each.
+
+Examples:
+  namiki-bench report --out figures
+  namiki-bench report --out figures --seconds 1 --repeat 5 --dir /data";
+
 /// Which figure, and how.
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
@@ -70,9 +78,7 @@ pub(crate) struct FigureArgs {
 
 /// How to make all figures.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Writes index.html, one page over all figures, beside the files that figure writes."
-)]
+#[command(after_help = REPORT_NOTES)]
 pub(crate) struct ReportArgs {
     /// Folder for the results; made if there is none
     #[arg(long, value_name = "DIR")]
