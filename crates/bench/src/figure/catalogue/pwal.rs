@@ -20,14 +20,14 @@ const PAPER: &str = "pwal";
 
 /// What stands for the paper's transaction manager with its log per worker, and with a single log.
 /// There it is strict two-phase locking.
-const P_WAL_SPEC: &str = "TT(ELR)+PWAL(16)";
-const WAL_SPEC: &str = "TT(ELR)+SWAL(16)";
+const P_WAL_SPEC: &str = "S2PL(ELR)+PWAL(16)";
+const WAL_SPEC: &str = "S2PL(ELR)+SWAL(16)";
 /// The same with groups of other sizes.
 const GROUPS: [&str; 5] = [
-    "TT(ELR)+PWAL(1)",
-    "TT(ELR)+PWAL(2)",
-    "TT(ELR)+PWAL(4)",
-    "TT(ELR)+PWAL(8)",
+    "S2PL(ELR)+PWAL(1)",
+    "S2PL(ELR)+PWAL(2)",
+    "S2PL(ELR)+PWAL(4)",
+    "S2PL(ELR)+PWAL(8)",
     P_WAL_SPEC,
 ];
 
@@ -105,8 +105,8 @@ const THREE_KINDS: &[Line] = &[
     line(P_U10, Workload::Update(10), P_WAL_SPEC),
 ];
 
-const PROTOCOL: &str = "The paper's transactions lock in two phases and log as ARIES does. Here they \
-    run under TicToc with early lock release.";
+const PROTOCOL: &str = "The paper's transactions lock in two phases, as here, and log as ARIES does: here \
+    they log what they have changed when they commit.";
 const READS_LOG_NOTHING: &str = "In the paper, a transaction that only reads logs a BEGIN and an END. Here it \
     logs nothing and waits for no device.";
 const ONE_LSN: &str = "In the paper, every log record draws a log sequence number. Here a transaction draws \
