@@ -21,6 +21,7 @@ pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Dur
     let tick = (group_wait_max / 2).clamp(TICK_MIN, TICK_MAX);
     let door = &streams.shared.flusher;
     let mut seen = vec![None; streams.list.len()];
+    let mut seen_proven = None;
     let mut idle_rounds = 0;
     // However it ends, tasks no longer have anybody who flushes for them.
     let _leaving = Leaving(streams);
@@ -41,6 +42,19 @@ pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Dur
                 *seen = Some(hardened);
             }
         }
+        if let Some(epochs) = &streams.shared.epochs {
+            // The same for epochs: a whole tick without progress.
+            let unproven = epochs.unproven();
+            let proven = unproven.map(|_| epochs.proven());
+            busy = busy || unproven.is_some();
+            match unproven {
+                Some(last) if proven == seen_proven => {
+                    drop(streams.prove(epochs, last, 0));
+                    seen_proven = None;
+                }
+                _ => seen_proven = proven,
+            }
+        }
         if streams.shared.poison.get().is_some() {
             // It may have been set on behalf of another stream.
             wake_tasks(streams);
@@ -58,7 +72,7 @@ pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Dur
             }
         } else {
             door.fall_asleep();
-            while !*stop && !streams.list.iter().any(|stream| stream.has_pending()) {
+            while !*stop && !has_work(streams) {
                 stop = door.bell.wait(stop);
             }
             door.wake_up();
@@ -70,9 +84,18 @@ pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Dur
     }
 }
 
+fn has_work<H: Held>(streams: &Streams<H>) -> bool {
+    let epochs = streams.shared.epochs.as_ref();
+    streams.list.iter().any(|stream| stream.has_pending())
+        || epochs.is_some_and(|epochs| epochs.unproven().is_some())
+}
+
 fn wake_tasks<H: Held>(streams: &Streams<H>) {
     for stream in &streams.list {
         stream.watchers.wake();
+    }
+    if let Some(epochs) = &streams.shared.epochs {
+        epochs.watchers.wake();
     }
 }
 

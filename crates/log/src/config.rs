@@ -2,11 +2,13 @@
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use namiki_platform::{Generation, Lsn};
 use serde::{Deserialize, Serialize};
 
+use crate::epochs::EpochSource;
 use crate::error::LogError;
 use crate::format;
 use crate::info::{CutRule, GenerationInfo};
@@ -135,6 +137,9 @@ pub struct LogConfig {
     pub launch_from: Option<NonZeroU32>,
     /// Where LSNs come from.
     pub sequencer: SequencerKind,
+    /// Where the epochs come from, if commits are acknowledged by them ([`CutRule::Epoch`]); no LSNs are
+    /// drawn then.
+    pub epochs: Option<Arc<dyn EpochSource>>,
     /// Length of a buffer (a stream has two), and so of the longest frame; rounded up to 4 KiB.
     pub buffer_bytes: usize,
     /// Where frames go.
@@ -163,6 +168,7 @@ impl LogConfig {
             group_wait_max: Duration::from_millis(1),
             launch_from: None,
             sequencer: SequencerKind::None,
+            epochs: None,
             buffer_bytes: 256 << 10,
             placement: Placement::Segments {
                 segment_bytes: 64 << 20,
@@ -211,6 +217,15 @@ impl LogConfig {
         }
     }
 
+    /// The room that a stream keeps behind the frame it fills for one without records, which may be
+    /// needed to prove that frame's epoch.
+    pub(crate) fn mark_room(&self) -> usize {
+        match self.epochs {
+            Some(_) => format::BLOCK_BYTES_MAX,
+            None => 0,
+        }
+    }
+
     /// Buffer length in use.
     pub(crate) fn buffer_len(&self) -> usize {
         self.buffer_bytes
@@ -239,10 +254,12 @@ impl LogConfig {
         if bytes % block != 0 {
             return invalid(format!("{name} is {bytes}, not a multiple of {block}"));
         }
-        if bytes < buffer + headers {
+        let mark = self.mark_room() as u64;
+        if bytes < buffer + headers + mark {
             return invalid(format!(
-                "{name} is {bytes}, too small for a frame of buffer_bytes ({buffer}) and {headers} \
-                 bytes of headers"
+                "{name} is {bytes}, too small for a frame of buffer_bytes ({buffer}) and {} bytes of \
+                 headers",
+                headers + mark
             ));
         }
         if let Placement::Shared { region_bytes, .. } = self.placement
@@ -254,6 +271,9 @@ impl LogConfig {
                 "region_bytes is {region_bytes}, and {} such regions are longer than any device",
                 self.stream_count()
             ));
+        }
+        if self.epochs.is_some() && self.sequencer.draws() {
+            return invalid("sequencer draws numbers, and epochs need none".to_owned());
         }
         if self.first_lsn == Lsn(0) {
             return invalid("first_lsn is 0, which means that none was drawn".to_owned());

@@ -1,6 +1,6 @@
 //! What the manifest keeps about a generation of the log, and what a reader needs to read it.
 
-use namiki_platform::{Generation, Lsn, Stamp};
+use namiki_platform::{Epoch, Generation, Lsn, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Layout, Placement, Retain};
@@ -17,6 +17,9 @@ pub enum CutRule {
     ///
     /// Paper: pwal §4.3
     Lsn,
+    /// Those of the epochs through which every stream was hardened, and what is independent of later
+    /// ones. Replay is in the order of stamps.
+    Epoch,
 }
 
 /// One generation of a log.
@@ -48,6 +51,10 @@ pub struct Seal {
     pub last_sequences: Vec<u64>,
     /// The last LSN that counts: under [`CutRule::Lsn`] records above it are cut off.
     pub last_lsn: Lsn,
+    /// The last epoch that counts: under [`CutRule::Epoch`] records of later ones are cut off, unless
+    /// they are independent.
+    #[serde(default)]
+    pub durable_epoch: Epoch,
     /// The largest stamp in the generation, in what was cut off too. Stamps restart above it.
     pub max_stamp: Stamp,
 }

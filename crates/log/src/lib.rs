@@ -3,17 +3,23 @@
 //! A commit is *pre-committed* once [`Stream::append`] has put it into its stream's buffer, and
 //! *hardened* once the frame that carries it is on disk. Under normal lock release hardened is
 //! acknowledged; under early release a commit is acknowledged when the log's [horizon]
-//! passes its LSN, that is when everything it can depend on is hardened too.
+//! passes its LSN, or when its epoch is [proven], that is when everything it can depend on is hardened
+//! too.
 //!
 //! The log does not know what a commit contains: payloads are bytes, and what a group holds until
 //! it is hardened is the caller's [`Held`].
 //!
 //! [horizon]: Log::horizon
+//! [proven]: Log::is_proven
 //!
 //! Paper: pwal §4, tictoc-pwal §3
 
 mod background;
 mod config;
+mod epochs;
+#[cfg(test)]
+#[cfg(loom)]
+mod epochs_model;
 mod error;
 mod format;
 mod horizon;
@@ -23,6 +29,7 @@ mod log;
 #[cfg(loom)]
 mod model;
 mod place;
+mod prove;
 mod read;
 mod sequencer;
 mod shared;
@@ -31,13 +38,14 @@ mod sync;
 mod watch;
 
 pub use config::{Group, Held, Layout, LogConfig, Placement, Prepare, Retain, SequencerKind};
+pub use epochs::EpochSource;
 pub use error::LogError;
 pub use format::frame::{FrameHeader, LogRecord, RECORD_HEADER_BYTES};
 pub use info::{CutRule, GenerationInfo, Seal};
 pub use log::{Log, LogCounters};
 pub use read::{
-    Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, harden_tail,
-    merge_by_stamp, merge_sorted,
+    Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, durable_epoch,
+    harden_tail, merge_by_stamp, merge_sorted,
 };
 pub use stream::{Appended, Stream, Ticket};
 pub use watch::Watch;

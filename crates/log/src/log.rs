@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::disk::{AlignedBuf, Disk};
-use namiki_platform::{Lsn, Stamp, WorkerId};
+use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 
 use crate::background;
 use crate::config::{Held, LogConfig, Placement, Prepare};
+use crate::epochs::EpochHorizon;
 use crate::error::LogError;
 use crate::horizon::Horizon;
 use crate::info::Seal;
@@ -19,7 +20,7 @@ use crate::place::{Place, RegionPlace, SegmentMaker, SegmentPlace, open_shared};
 use crate::shared::{Doorbell, Poison, Requests, Shared};
 use crate::stream::{Stream, Ticket};
 use crate::sync::Mutex;
-use crate::watch::Watch;
+use crate::watch::{Watch, Watchers};
 
 /// What the log's threads share with its handle.
 pub(crate) struct Streams<H: Held> {
@@ -77,6 +78,7 @@ impl<H: Held> Log<H> {
         let shared = Arc::new(Shared {
             generation: config.generation,
             horizon: Horizon::new(config.sequencer, config.first_lsn, count),
+            epochs: (config.epochs.clone()).map(|source| EpochHorizon::new(source, count)),
             poison: Poison::new(),
             prepare: config.prepare,
             launch_from: config.launches_from(),
@@ -321,14 +323,118 @@ impl<H: Held> Log<H> {
         }
     }
 
+    /// Through this epoch every commit is hardened in all streams, as somebody has found out. It never
+    /// goes back. [`Epoch`] 0 where commits are not released by epochs.
+    #[must_use]
+    pub fn hardened_epoch(&self) -> Epoch {
+        let epochs = self.streams.shared.epochs.as_ref();
+        epochs.map_or(Epoch(0), EpochHorizon::hardened)
+    }
+
+    /// [`Log::hardened_epoch`] after a look at the streams; if nothing is pending in any of them, the
+    /// current epoch is closed first. So one who commits and waits alone finds everything hardened.
+    #[must_use]
+    pub fn hardened_epoch_now(&self) -> Epoch {
+        let Some(epochs) = &self.streams.shared.epochs else {
+            return Epoch(0);
+        };
+        if !epochs.is_idle() {
+            return epochs.hardened();
+        }
+        epochs.source.close(epochs.source.current());
+        epochs.scan()
+    }
+
+    /// Through this epoch every commit may be acknowledged: all of them are hardened, and what is on the
+    /// disk says so. It never goes back. [`Epoch`] 0 where commits are not released by epochs.
+    #[must_use]
+    pub fn proven_epoch(&self) -> Epoch {
+        let epochs = self.streams.shared.epochs.as_ref();
+        epochs.map_or(Epoch(0), EpochHorizon::proven)
+    }
+
+    /// Whether commits of `epoch`, and those who have read them, may be acknowledged. One load.
+    #[must_use]
+    pub fn is_proven(&self, epoch: Epoch) -> bool {
+        self.proven_epoch() >= epoch
+    }
+
+    /// Returns when `epoch` is proven; an epoch that is still to come counts as the current one. `ticket`
+    /// is the commit that waits, if it is one, and its group is waited for first. Then streams that lag
+    /// are flushed, and if what is on the disk does not prove the epoch, a frame that does is written.
+    ///
+    /// # Errors
+    /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`] and
+    /// [`LogError::DiskFull`] if there is no room for that frame: the outcome is unknown then.
+    pub fn wait_proven(&self, ticket: Option<Ticket>, epoch: Epoch) -> Result<(), LogError> {
+        let Some(epochs) = &self.streams.shared.epochs else {
+            return self.streams.shared.poison.check();
+        };
+        let epoch = epoch.min(epochs.source.current());
+        if epochs.proves(epoch) {
+            return Ok(());
+        }
+        let mut home = 0;
+        if let Some(ticket) = ticket {
+            // Before the group's frame departs, so that it may prove its own epoch.
+            epochs.close_if_due(epoch);
+            self.stream(ticket.worker).wait_hardened(ticket)?;
+            home = usize::from(ticket.worker.0);
+        }
+        self.streams.prove(epochs, epoch, home)
+    }
+
+    /// As [`Log::wait_proven`] for a task: see [`Log::poll_hardened`].
+    ///
+    /// # Errors
+    /// As [`Log::wait_proven`].
+    pub fn poll_proven(
+        &self,
+        ticket: Option<Ticket>,
+        epoch: Epoch,
+        waker: &Waker,
+        watch: &mut Watch,
+    ) -> Poll<Result<(), LogError>> {
+        let shared = &*self.streams.shared;
+        let Some(epochs) = &shared.epochs else {
+            return Poll::Ready(shared.poison.check());
+        };
+        if !shared.has_flusher {
+            return Poll::Ready(self.wait_proven(ticket, epoch));
+        }
+        let epoch = epoch.min(epochs.source.current());
+        let ended = || match epochs.proves(epoch) {
+            true => Some(Ok(())),
+            false => shared.poison.get().map(Err),
+        };
+        ended()
+            .or_else(|| {
+                // From now on the flusher sees to it.
+                epochs.want(epoch);
+                shared.wake_flusher();
+                self.poll();
+                self.enter(self.streams.list.len(), waker, watch);
+                ended()
+            })
+            .map_or(Poll::Pending, Poll::Ready)
+    }
+
     /// The task waits no longer.
     pub fn leave(&self, watch: &mut Watch) {
         if let Some((index, key)) = watch.0.take() {
-            self.streams.list[index].watchers.leave(key);
+            self.watchers(index).leave(key);
         }
     }
 
-    /// Enters a task in the list of one stream, and of no other.
+    /// Those who wait for a stream, or behind the last one, for an epoch.
+    fn watchers(&self, index: usize) -> &Watchers {
+        match (self.streams.list.get(index), &self.streams.shared.epochs) {
+            (None, Some(epochs)) => &epochs.watchers,
+            _ => &self.streams.list[index].watchers,
+        }
+    }
+
+    /// Enters a task in the list of one stream, or of those who wait for an epoch, and in no other.
     fn enter(&self, index: usize, waker: &Waker, watch: &mut Watch) {
         let old = match watch.0 {
             Some((at, key)) if at == index => Some(key),
@@ -337,7 +443,7 @@ impl<H: Held> Log<H> {
                 None
             }
         };
-        let key = self.streams.list[index].watchers.enter(waker, old);
+        let key = self.watchers(index).enter(waker, old);
         watch.0 = Some((index, key));
     }
 
@@ -398,9 +504,12 @@ impl<H: Held> Log<H> {
     /// # Errors
     /// The error that poisoned the log; the threads are stopped all the same.
     pub fn close(&self) -> Result<Seal, LogError> {
-        let mut result = Ok(());
+        let mut result = self.prove_the_rest();
         for stream in &self.streams.list {
             result = result.and(stream.close());
+        }
+        if let (Ok(()), Some(epochs)) = (&result, &self.streams.shared.epochs) {
+            epochs.end();
         }
         self.stop_threads();
         result?;
@@ -412,6 +521,9 @@ impl<H: Held> Log<H> {
                 true => self.last_drawn(),
                 false => Lsn(0),
             },
+            // All of them: whatever is in the streams was hardened.
+            durable_epoch: (self.streams.shared.epochs.as_ref())
+                .map_or(Epoch(0), |epochs| epochs.source.current()),
             max_stamp: Stamp(0),
         };
         for stream in &self.streams.list {
@@ -420,6 +532,23 @@ impl<H: Held> Log<H> {
             seal.max_stamp = seal.max_stamp.max(max_stamp);
         }
         Ok(seal)
+    }
+
+    /// Refuses further commits and proves the epochs of those that were accepted: what is acknowledged
+    /// after this has to survive although the seal may never be written.
+    fn prove_the_rest(&self) -> Result<(), LogError> {
+        let Some(epochs) = &self.streams.shared.epochs else {
+            return Ok(());
+        };
+        for stream in &self.streams.list {
+            stream.refuse();
+        }
+        let Some(last) = epochs.unproven() else {
+            return Ok(());
+        };
+        // Without room for it, nobody can be told any more: as if the device had failed.
+        let proven = self.streams.prove(epochs, last, 0);
+        proven.map_err(|error| self.streams.shared.poison.set(error))
     }
 
     fn stop_threads(&self) {

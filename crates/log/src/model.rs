@@ -17,15 +17,16 @@ use namiki_platform::disk::{AlignedBuf, DirLock, Disk, DiskFile, FileEntry, Pend
 use namiki_platform::model::{AtomicBool, AtomicU64, explore};
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
-use crate::format::frame::{FRAME_HEADER_BYTES, peek, record};
+use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, peek, record};
 use crate::horizon::{Horizon, IDLE};
 use crate::shared::Doorbell;
 use crate::watch::Watchers;
 use crate::{Group, Layout, Log, LogConfig, LogError, Placement, Prepare, SequencerKind, Ticket};
 
-/// Keeps the LSNs that are durable.
-struct ModelDisk {
+/// Keeps the LSNs that are durable, and the frames' headers.
+pub(crate) struct ModelDisk {
     durable: Arc<StdMutex<Vec<u64>>>,
+    frames: Arc<StdMutex<Vec<FrameHeader>>>,
     steps: Arc<AtomicU64>,
     fails: bool,
 }
@@ -37,9 +38,10 @@ impl std::fmt::Debug for ModelDisk {
 }
 
 impl ModelDisk {
-    fn new(fails: bool) -> Self {
+    pub(crate) fn new(fails: bool) -> Self {
         Self {
             durable: Arc::default(),
+            frames: Arc::default(),
             steps: Arc::new(AtomicU64::new(0)),
             fails,
         }
@@ -48,12 +50,19 @@ impl ModelDisk {
     fn file(&self) -> Arc<dyn DiskFile> {
         Arc::new(Self {
             durable: Arc::clone(&self.durable),
+            frames: Arc::clone(&self.frames),
             steps: Arc::clone(&self.steps),
             fails: self.fails,
         })
     }
 
-    fn holds(&self, lsn: u64) -> bool {
+    /// What the durable frames say of themselves.
+    pub(crate) fn frames(&self) -> Vec<FrameHeader> {
+        self.steps.load(Ordering::Relaxed);
+        self.frames.lock().unwrap().clone()
+    }
+
+    pub(crate) fn holds(&self, lsn: u64) -> bool {
         self.steps.load(Ordering::Relaxed);
         self.durable.lock().unwrap().contains(&lsn)
     }
@@ -69,6 +78,7 @@ impl DiskFile for ModelDisk {
         if self.fails {
             return Err(io::ErrorKind::Other.into());
         }
+        self.frames.lock().unwrap().push(header);
         let mut rest = &bytes[FRAME_HEADER_BYTES..header.length as usize];
         while let Some((record, bytes)) = record(rest) {
             self.durable.lock().unwrap().push(record.lsn.0);
@@ -525,9 +535,27 @@ fn a_sleeping_flusher_is_woken_by_work() {
 }
 
 /// A task, reduced to what it waits for.
-struct Task {
+pub(crate) struct Task {
     woken: loom::sync::Mutex<bool>,
     bell: loom::sync::Condvar,
+}
+
+impl Task {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            woken: loom::sync::Mutex::new(false),
+            bell: loom::sync::Condvar::new(),
+        })
+    }
+
+    /// Until it is woken.
+    pub(crate) fn sleep(&self) {
+        let mut woken = self.woken.lock().unwrap();
+        while !*woken {
+            woken = self.bell.wait(woken).unwrap();
+        }
+        *woken = false;
+    }
 }
 
 impl std::task::Wake for Task {
@@ -552,10 +580,7 @@ fn a_task_that_watches_is_woken_when_what_it_waits_for_comes_about() {
                 }
             })
         };
-        let task = Arc::new(Task {
-            woken: loom::sync::Mutex::new(false),
-            bell: loom::sync::Condvar::new(),
-        });
+        let task = Task::new();
         let waker = Arc::clone(&task).into();
         let mut key = None;
         loop {
@@ -563,11 +588,7 @@ fn a_task_that_watches_is_woken_when_what_it_waits_for_comes_about() {
             if hardened.load(Ordering::Acquire) == 2 {
                 break;
             }
-            let mut woken = task.woken.lock().unwrap();
-            while !*woken {
-                woken = task.bell.wait(woken).unwrap();
-            }
-            *woken = false;
+            task.sleep();
         }
         other.join().unwrap();
     });

@@ -7,6 +7,7 @@ use crossbeam_utils::CachePadded;
 use namiki_platform::{Generation, WorkerId};
 
 use crate::config::Prepare;
+use crate::epochs::EpochHorizon;
 use crate::error::LogError;
 use crate::horizon::Horizon;
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, fence};
@@ -14,6 +15,8 @@ use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, fence};
 pub(crate) struct Shared {
     pub(crate) generation: Generation,
     pub(crate) horizon: Horizon,
+    /// Where commits are released by epochs.
+    pub(crate) epochs: Option<EpochHorizon>,
     pub(crate) poison: Poison,
     pub(crate) prepare: Prepare,
     /// From how many commits on a full group is launched; nothing if none ever is.

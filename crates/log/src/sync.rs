@@ -10,6 +10,15 @@ mod real {
 
     pub(crate) use parking_lot::{Mutex, MutexGuard};
 
+    /// Waits a little for another thread, longer in later rounds.
+    pub(crate) fn pause(round: u32) {
+        match round {
+            0..64 => std::hint::spin_loop(),
+            64..256 => std::thread::yield_now(),
+            _ => std::thread::sleep(std::time::Duration::from_micros(50)),
+        }
+    }
+
     #[derive(Default)]
     pub(crate) struct Condvar(parking_lot::Condvar);
 
@@ -46,6 +55,11 @@ mod model {
     pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::{Ordering, fence};
     pub(crate) use namiki_platform::model::{AtomicBool, AtomicU64};
+
+    /// Lets another thread run.
+    pub(crate) fn pause(_round: u32) {
+        loom::thread::yield_now();
+    }
 
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 

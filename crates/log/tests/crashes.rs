@@ -13,7 +13,7 @@ use namiki_log::{Group, Layout, Log, LogConfig, Merge, Placement, Seal, Sequence
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Fault, Loss, SimDisk, Step};
 use namiki_platform::random::Random;
-use namiki_platform::{Generation, Lsn, Stamp, WorkerId};
+use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
 /// Threads that commit at random places; each commit is marked once it is covered. Returns the
 /// event from which on the generation may be announced.
@@ -288,6 +288,7 @@ fn a_failed_write_that_comes_to_light_later_changes_nothing() {
             first.seal = Some(Seal {
                 last_sequences: vec![found as u64],
                 last_lsn: Lsn(found as u64),
+                durable_epoch: Epoch(0),
                 max_stamp: Stamp(8),
             });
             let from = sim.events();
@@ -332,6 +333,7 @@ fn a_failed_write_that_comes_to_light_later_changes_nothing() {
                     second.seal = Some(Seal {
                         last_sequences: vec![kept as u64],
                         last_lsn: Lsn(kept as u64),
+                        durable_epoch: Epoch(0),
                         max_stamp: Stamp(8),
                     });
                     assert_eq!(payloads(&disk, &second, 0).len(), kept);

@@ -13,7 +13,7 @@ use common::*;
 use namiki_log::{GenerationInfo, Log, LogConfig, ReadError, Retain, Seal};
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Loss, SimDisk};
-use namiki_platform::{Generation, Lsn, Stamp, WorkerId};
+use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
 const W: WorkerId = WorkerId(0);
 
@@ -117,6 +117,7 @@ fn damage_before_the_last_frame_names_file_and_byte() {
     sealed.seal = Some(Seal {
         last_sequences: vec![40],
         last_lsn: Lsn(40),
+        durable_epoch: Epoch(0),
         max_stamp: Stamp(39),
     });
     assert_eq!(damaged(&image, &sealed), (segment(3), 512 + 9 * 1024));
@@ -149,6 +150,7 @@ fn a_missing_segment_between_others_is_damage() {
     info.seal = Some(Seal {
         last_sequences: vec![40],
         last_lsn: Lsn(40),
+        durable_epoch: Epoch(0),
         max_stamp: Stamp(39),
     });
     damaged(&sim, &info);
@@ -257,6 +259,7 @@ fn a_seal_cuts_off_later_frames_for_ever() {
             info.seal = Some(Seal {
                 last_sequences: vec![kept],
                 last_lsn: Lsn(kept),
+                durable_epoch: Epoch(0),
                 max_stamp: Stamp(40),
             });
             assert_eq!(payloads(&disk, &info, 0).len() as u64, kept);
@@ -270,6 +273,7 @@ fn a_seal_cuts_off_later_frames_for_ever() {
         info.seal = Some(Seal {
             last_sequences: vec![39],
             last_lsn: Lsn(39),
+            durable_epoch: Epoch(0),
             max_stamp: Stamp(40),
         });
         assert_eq!(payloads(&disk, &info, 0).len(), 39);
@@ -333,6 +337,7 @@ fn a_crash_between_body_and_header_loses_only_the_unacknowledged() {
             sealed.seal = Some(Seal {
                 last_sequences: vec![found],
                 last_lsn: Lsn(found),
+                durable_epoch: Epoch(0),
                 max_stamp: Stamp(found),
             });
             assert_eq!(payloads(&disk, &sealed, 0).len() as u64, found);
@@ -410,6 +415,7 @@ fn sealed_and_not(info: &GenerationInfo) -> [GenerationInfo; 2] {
     sealed.seal = Some(Seal {
         last_sequences: vec![0; usize::from(info.streams)],
         last_lsn: Lsn(0),
+        durable_epoch: Epoch(0),
         max_stamp: Stamp(0),
     });
     [info.clone(), sealed]
@@ -446,6 +452,7 @@ fn a_missing_file_is_said_to_be_missing() {
     info.seal = Some(Seal {
         last_sequences: vec![40],
         last_lsn: Lsn(40),
+        durable_epoch: Epoch(0),
         max_stamp: Stamp(39),
     });
     assert_eq!(
@@ -541,6 +548,7 @@ fn what_was_written_in_other_blocks_is_read_and_hardened_and_sealed_or_refused()
                 info.seal = Some(Seal {
                     last_sequences: vec![0, frames],
                     last_lsn: Lsn(frames),
+                    durable_epoch: Epoch(0),
                     max_stamp: Stamp(frames),
                 });
                 assert_eq!(read(&moved, &info, 1).unwrap().0, records);
@@ -615,6 +623,7 @@ fn the_manifest_part_of_a_generation_survives_serialisation() {
     info.seal = Some(Seal {
         last_sequences: vec![1, 2, 3],
         last_lsn: Lsn(9),
+        durable_epoch: Epoch(0),
         max_stamp: Stamp(8),
     });
     let text = serde_json::to_string(&info).unwrap();

@@ -6,17 +6,20 @@
 //!   8  length                          4   header and records, without the padding
 //!  12  record count                    4
 //!  16  sequence number                 8   per stream and generation, from 1
-//!  24  first LSN                       8   0 if none are drawn
-//!  32  last LSN                        8
+//!  24  first LSN                       8   0 if none are drawn; by epochs: the epoch it closes
+//!  32  last LSN                        8   0 if none are drawn
 //!  40  largest stamp                   8
 //!  48  largest epoch                   8
-//!  56  horizon                         8   a hardened LSN prefix known when this was written
+//!  56  horizon                         8   a hardened LSN prefix known when this was written; by
+//!                                          epochs: one through which all was hardened
 //!  64  generation                      4
 //!  68  worker                          2
 //!  70  0                               2
 //!  72  records: { payload length 4 | flags 4 (0) | stamp 8 | LSN 8 | payload } ...
 //!      zeros up to the next block boundary
 //! ```
+//! Where commits are released by epochs, a record has `epoch << 1 | independent` in the place of its
+//! LSN.
 //!
 //! # Invariants
 //! - F1. The checksum covers the database's identity and the place the frame was written to, so a
@@ -43,7 +46,7 @@ pub struct FrameHeader {
     pub records: u32,
     /// Its number in the stream, from 1.
     pub sequence: u64,
-    /// LSN of its first record; 0 if none are drawn.
+    /// LSN of its first record; 0 if none are drawn. By epochs: see [`FrameHeader::closed_epoch`].
     pub first_lsn: Lsn,
     /// LSN of its last record.
     pub last_lsn: Lsn,
@@ -51,12 +54,28 @@ pub struct FrameHeader {
     pub max_stamp: Stamp,
     /// The largest epoch among its records.
     pub epoch: Epoch,
-    /// Every LSN below this was hardened before the frame was written.
+    /// Every LSN below this was hardened before the frame was written. By epochs: see
+    /// [`FrameHeader::hardened_epoch`].
     pub horizon: Lsn,
     /// The generation that wrote it.
     pub generation: Generation,
     /// The stream that wrote it.
     pub worker: WorkerId,
+}
+
+impl FrameHeader {
+    /// By epochs: no record of this epoch or one before follows the frame in its stream.
+    #[must_use]
+    pub fn closed_epoch(&self) -> Epoch {
+        Epoch(self.first_lsn.0)
+    }
+
+    /// By epochs: all of this epoch and those before was hardened before the frame was written, in every
+    /// stream.
+    #[must_use]
+    pub fn hardened_epoch(&self) -> Epoch {
+        Epoch(self.horizon.0)
+    }
 }
 
 /// What the checksum ends with: whose log this is, and where the frame stands in it.
@@ -173,10 +192,36 @@ pub(crate) fn put_record(record: &mut [u8], payload_bytes: usize, stamp: Stamp, 
 pub struct LogRecord<'a> {
     /// When it committed, logically.
     pub stamp: Stamp,
-    /// Its place in the order of all streams; 0 if none are drawn.
+    /// Its place in the order of all streams; 0 if none are drawn. By epochs: see [`LogRecord::epoch`].
     pub lsn: Lsn,
     /// What the writer encoded.
     pub payload: &'a [u8],
+}
+
+impl LogRecord<'_> {
+    /// By epochs: the one it was committed in.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        Epoch(self.lsn.0 >> 1)
+    }
+
+    /// By epochs: whether all it has read was hardened in every stream before it was committed. It
+    /// counts although its epoch may be cut off.
+    #[must_use]
+    pub fn is_independent(&self) -> bool {
+        self.lsn.0 & 1 == 1
+    }
+
+    /// By epochs: whether it counts where those through `durable` do.
+    #[must_use]
+    pub fn counts_through(&self, durable: Epoch) -> bool {
+        self.is_independent() || self.epoch() <= durable
+    }
+}
+
+/// What stands in a record for its LSN where commits are released by epochs.
+pub(crate) fn epoch_word(epoch: Epoch, is_independent: bool) -> Lsn {
+    Lsn(epoch.0 << 1 | u64::from(is_independent))
 }
 
 /// The record at the start of `bytes`, and how many bytes it takes.

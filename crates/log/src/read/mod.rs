@@ -30,4 +30,4 @@ pub use error::ReadError;
 pub use harden::harden_tail;
 pub use merge::{Merge, MergeEnd};
 pub use runs::{SortedRun, merge_by_stamp, merge_sorted};
-pub use stream::{Frame, StreamEnd, StreamReader};
+pub use stream::{Frame, StreamEnd, StreamReader, durable_epoch};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_platform::disk::Disk;
-use namiki_platform::{Lsn, Stamp, WorkerId};
+use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 
 use super::ReadError;
 use super::harden::Tail;
@@ -16,7 +16,7 @@ use crate::format::frame::{
     FRAME_HEADER_BYTES, FrameHeader, LogRecord, Salt, is_sound, peek, record,
 };
 use crate::format::segment::{file_name, stream_dir};
-use crate::info::GenerationInfo;
+use crate::info::{CutRule, GenerationInfo};
 
 /// Reads one stream of one generation from its first frame to its end.
 pub struct StreamReader {
@@ -55,11 +55,24 @@ pub struct StreamEnd {
     pub max_stamp: Stamp,
     /// The largest horizon that a frame recorded: every LSN below was hardened.
     pub horizon: Lsn,
+    /// Where commits are released by epochs: what its frames have closed.
+    pub closed_epoch: Epoch,
     /// Something that is no frame follows where the next frame would be: a flush was interrupted
     /// there, or a segment was recycled.
     pub torn: bool,
     /// Where the last frame is, for [`harden_tail`](super::harden_tail).
     pub(super) tail: Tail,
+}
+
+/// The last epoch through which every stream was hardened, as their ends tell it: what all of them have
+/// closed, or what some frame says. Of one generation, released by epochs.
+pub fn durable_epoch<'a>(ends: impl IntoIterator<Item = &'a StreamEnd>) -> Epoch {
+    let ends = ends.into_iter();
+    let (closed, hardened) = ends.fold((None, Epoch(0)), |(closed, hardened), end| {
+        let closed = closed.map_or(end.closed_epoch, |it: Epoch| it.min(end.closed_epoch));
+        (Some(closed), hardened.max(Epoch(end.horizon.0)))
+    });
+    hardened.max(closed.unwrap_or_default())
 }
 
 /// One flush's worth of commits.
@@ -228,6 +241,9 @@ impl StreamReader {
         end.last_lsn = end.last_lsn.max(header.last_lsn);
         end.max_stamp = end.max_stamp.max(header.max_stamp);
         end.horizon = end.horizon.max(header.horizon);
+        if self.info.cut == CutRule::Epoch {
+            end.closed_epoch = end.closed_epoch.max(header.closed_epoch());
+        }
     }
 
     /// No frame where one could be: is this the end, or is something missing?

@@ -8,7 +8,7 @@ use super::state::State;
 use super::{Stream, Ticket};
 use crate::config::{Group, Held, Layout};
 use crate::error::LogError;
-use crate::format::frame::{FRAME_HEADER_BYTES, RECORD_HEADER_BYTES, put_record};
+use crate::format::frame::{FRAME_HEADER_BYTES, RECORD_HEADER_BYTES, epoch_word, put_record};
 use crate::place::Place;
 use crate::sync::{MutexGuard, Ordering};
 
@@ -36,7 +36,8 @@ impl<H: Held> Stream<H> {
         self.buffer_bytes - FRAME_HEADER_BYTES - RECORD_HEADER_BYTES
     }
 
-    /// Appends one commit and returns once it is in the buffer, *not* on disk.
+    /// Appends one commit and returns once it is in the buffer, *not* on disk. Where commits are released
+    /// by epochs, it depends on others of its epoch: see [`Stream::append_independent`].
     ///
     /// Under the stream's lock, in this order: make room, which may wait for a flush or lead one;
     /// publish a lower bound and draw an LSN, if any are drawn; `encode` fills the payload, exactly
@@ -61,6 +62,38 @@ impl<H: Held> Stream<H> {
         encode: impl FnOnce(&mut [u8], Lsn),
         hold: impl FnOnce(&mut H),
     ) -> Result<Appended, LogError> {
+        self.append_as(false, stamp, epoch, payload_bytes, encode, hold)
+    }
+
+    /// [`Stream::append`] of a commit that has read nothing of an epoch beyond
+    /// [`Log::hardened_epoch`](crate::Log::hardened_epoch), as the caller has seen that. It may be
+    /// acknowledged when it is hardened, whatever becomes of its epoch: its frame proves what it has read.
+    ///
+    /// # Errors
+    /// As [`Stream::append`].
+    ///
+    /// # Panics
+    /// As [`Stream::append`].
+    pub fn append_independent(
+        &self,
+        stamp: Stamp,
+        epoch: Epoch,
+        payload_bytes: usize,
+        encode: impl FnOnce(&mut [u8], Lsn),
+        hold: impl FnOnce(&mut H),
+    ) -> Result<Appended, LogError> {
+        self.append_as(true, stamp, epoch, payload_bytes, encode, hold)
+    }
+
+    fn append_as(
+        &self,
+        is_independent: bool,
+        stamp: Stamp,
+        epoch: Epoch,
+        payload_bytes: usize,
+        encode: impl FnOnce(&mut [u8], Lsn),
+        hold: impl FnOnce(&mut H),
+    ) -> Result<Appended, LogError> {
         let bytes_max = self.payload_bytes_max();
         if payload_bytes > bytes_max {
             return Err(LogError::CommitTooLarge {
@@ -69,7 +102,7 @@ impl<H: Held> Stream<H> {
             });
         }
         let need = RECORD_HEADER_BYTES + payload_bytes;
-        let _waking = self.watchers.at_the_end();
+        let _waking = self.waking();
         let mut guard = self.state.lock();
         loop {
             // First, because it lets go of the lock: what is asked below holds until the end.
@@ -79,7 +112,7 @@ impl<H: Held> Stream<H> {
                 return Err(LogError::Closed);
             }
             let end = guard.filling.used + need;
-            if end <= self.buffer_bytes && guard.place.fits(end) {
+            if end <= self.buffer_bytes && guard.place.fits(end + self.mark_room) {
                 break;
             }
             guard = self.make_room(guard, end)?;
@@ -94,7 +127,11 @@ impl<H: Held> Stream<H> {
         }
         let filling = &mut state.filling;
         let record = &mut filling.buf[filling.used..filling.used + need];
-        put_record(record, payload_bytes, stamp, lsn);
+        let word = match &self.shared.epochs {
+            Some(_) => epoch_word(epoch, is_independent),
+            None => lsn,
+        };
+        put_record(record, payload_bytes, stamp, word);
         encode(&mut record[RECORD_HEADER_BYTES..], lsn);
         hold(&mut filling.held);
         filling.used += need;
@@ -108,6 +145,10 @@ impl<H: Held> Stream<H> {
         filling.last_lsn = lsn;
         filling.max_stamp = filling.max_stamp.max(stamp);
         filling.epoch = filling.epoch.max(epoch);
+        if let Some(epochs) = &self.shared.epochs {
+            filling.epoch_min = filling.epoch_min.min(epoch.0);
+            epochs.appended(self.index, epoch, is_independent);
+        }
         state.appended += 1;
         // Release pairs with the acquires in `has_pending`.
         self.appended.store(state.appended, Ordering::Release);
@@ -143,7 +184,7 @@ impl<H: Held> Stream<H> {
 
     /// Makes room for a frame that is `end` bytes long with the commit at hand, or at least gets
     /// closer to it: the caller looks again.
-    fn make_room<'a>(
+    pub(super) fn make_room<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
         end: usize,

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use namiki_platform::Lsn;
 use namiki_platform::disk::PendingWrite;
+use namiki_platform::{Epoch, Lsn};
 
 use super::Stream;
 use super::state::{Filling, State};
@@ -27,6 +27,10 @@ struct Flight<H> {
     frame: Filling<H>,
     padded: usize,
     sequence: u64,
+    /// What it closes, where commits are released by epochs.
+    closed: Epoch,
+    /// What was hardened before it is written: LSNs below this, or epochs through it.
+    horizon: Lsn,
     wants_spare: bool,
     departed: Instant,
 }
@@ -48,7 +52,7 @@ impl<H: Held> Stream<H> {
         if !self.has_pending() {
             return self.shared.poison.check();
         }
-        let _waking = self.watchers.at_the_end();
+        let _waking = self.waking();
         let state = self.state.lock();
         let through = state.appended;
         self.harden_through(state, through)
@@ -67,7 +71,7 @@ impl<H: Held> Stream<H> {
     ///
     /// [`LogConfig::launch_from`]: crate::LogConfig::launch_from
     pub fn begin_flush(&self) -> Result<(), LogError> {
-        let _waking = self.watchers.at_the_end();
+        let _waking = self.waking();
         let mut state = self.state.lock();
         let through = state.appended;
         while state.hardened < through && state.in_flight < Some(through) {
@@ -92,7 +96,7 @@ impl<H: Held> Stream<H> {
         if self.shared.launch_from.is_none() || !self.has_pending() {
             return Ok(());
         }
-        let _waking = self.watchers.at_the_end();
+        let _waking = self.waking();
         match self.state.try_lock() {
             Some(state) => self.land_if_complete(state).map(drop),
             None => Ok(()),
@@ -246,6 +250,8 @@ impl<H: Held> Stream<H> {
             frame,
             padded,
             sequence: state.sequence,
+            closed: self.finished_epoch(),
+            horizon: Lsn(0),
             wants_spare,
             departed: Instant::now(),
         };
@@ -257,20 +263,25 @@ impl<H: Held> Stream<H> {
         if flight.wants_spare {
             self.shared.request_segment(self.index);
         }
-        let horizon = match self.shared.horizon.sequencer.draws() {
-            true => self.shared.horizon.scan(),
-            false => Lsn(0),
+        flight.horizon = match &self.shared.epochs {
+            Some(epochs) => Lsn(epochs.scan().0),
+            None if self.shared.horizon.sequencer.draws() => self.shared.horizon.scan(),
+            None => Lsn(0),
+        };
+        let first_lsn = match &self.shared.epochs {
+            Some(_) => Lsn(flight.closed.0),
+            None => flight.frame.first_lsn,
         };
         let frame = &mut flight.frame;
         let header = FrameHeader {
             length: frame.used as u32,
             records: frame.records,
             sequence: flight.sequence,
-            first_lsn: frame.first_lsn,
+            first_lsn,
             last_lsn: frame.last_lsn,
             max_stamp: frame.max_stamp,
             epoch: frame.epoch,
-            horizon,
+            horizon: flight.horizon,
             generation: self.shared.generation,
             worker: self.worker,
         };
@@ -304,6 +315,8 @@ impl<H: Held> Stream<H> {
         let Flight {
             mut frame,
             padded,
+            closed,
+            horizon,
             departed,
             ..
         } = flight;
@@ -321,7 +334,7 @@ impl<H: Held> Stream<H> {
             state.other = Some(frame);
             self.wake_everybody();
             let error = self.shared.poison.set(error);
-            self.watchers.announce();
+            self.announce_end();
             return Err(error);
         }
         state.counters.flushes += 1;
@@ -342,6 +355,10 @@ impl<H: Held> Stream<H> {
             self.shared
                 .horizon
                 .hardened_below(self.index, state.filling.mark());
+        }
+        if let Some(epochs) = &self.shared.epochs {
+            let pending = state.filling.epoch_min;
+            epochs.landed(self.index, pending, closed, Epoch(horizon.0));
         }
         // S3.
         let (this, next) = ((flight & 1) as usize, ((flight + 1) & 1) as usize);
@@ -372,6 +389,6 @@ impl<H: Held> Drop for Landing<'_, H> {
         // The lock makes sure that who saw no poison is waiting by now.
         self.stream.state.lock().in_flight = None;
         self.stream.wake_everybody();
-        self.stream.watchers.announce();
+        self.stream.announce_end();
     }
 }

@@ -31,6 +31,7 @@
 
 mod append;
 mod flush;
+mod mark;
 mod state;
 mod wait;
 
@@ -45,7 +46,7 @@ use crate::error::LogError;
 use crate::place::{Place, SegmentMaker};
 use crate::shared::Shared;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
-use crate::watch::Watchers;
+use crate::watch::{Waking, Watchers};
 use state::State;
 
 pub use append::Appended;
@@ -71,6 +72,8 @@ pub struct Stream<H: Held> {
     group: Group,
     group_wait_max: Duration,
     buffer_bytes: usize,
+    /// Kept free behind the frame that fills.
+    mark_room: usize,
     maker: Option<SegmentMaker>,
     /// Commits that are in a buffer or beyond.
     appended: AtomicU64,
@@ -106,6 +109,7 @@ impl<H: Held> Stream<H> {
             group: config.group,
             group_wait_max: config.group_wait_max,
             buffer_bytes,
+            mark_room: config.mark_room(),
             maker,
             appended: AtomicU64::new(0),
             hardened: AtomicU64::new(0),
@@ -158,10 +162,33 @@ impl<H: Held> Stream<H> {
         self.state.lock().counters
     }
 
+    /// When this is dropped, the tasks are woken for whom a call on this stream has announced something.
+    /// See [`Watchers::at_the_end`].
+    fn waking(&self) -> [Option<Waking<'_>>; 2] {
+        let epochs = self.shared.epochs.as_ref();
+        [
+            Some(self.watchers.at_the_end()),
+            epochs.map(|epochs| epochs.watchers.at_the_end()),
+        ]
+    }
+
+    /// The log has failed, or the stream is closed: tasks that wait for it have to look.
+    fn announce_end(&self) {
+        self.watchers.announce();
+        if let Some(epochs) = &self.shared.epochs {
+            epochs.watchers.announce();
+        }
+    }
+
     /// The last frame that is hardened, and the largest stamp ever appended.
     pub(crate) fn end(&self) -> (u64, namiki_platform::Stamp) {
         let state = self.state.lock();
         (state.sequence, state.max_stamp)
+    }
+
+    /// Refuses commits from now on.
+    pub(crate) fn refuse(&self) {
+        self.state.lock().closed = true;
     }
 
     /// Refuses commits from now on, and hardens those that were accepted. On return, whatever it
@@ -169,10 +196,11 @@ impl<H: Held> Stream<H> {
     /// where an old write could still have landed.
     pub(crate) fn close(&self) -> Result<(), LogError> {
         // Those of another stream's failure, too.
-        self.watchers.announce();
-        let _waking = self.watchers.at_the_end();
+        self.announce_end();
+        let _waking = self.waking();
         let mut state = self.state.lock();
         state.closed = true;
+        state.ended = true;
         let through = state.appended;
         let result = self.harden_through(state, through);
         let mut state = self.state.lock();

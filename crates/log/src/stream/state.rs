@@ -24,6 +24,8 @@ pub(super) struct Filling<H> {
     pub(super) last_lsn: Lsn,
     pub(super) max_stamp: Stamp,
     pub(super) epoch: Epoch,
+    /// The smallest epoch; [`IDLE`] without records.
+    pub(super) epoch_min: u64,
     pub(super) held: H,
 }
 
@@ -39,6 +41,7 @@ impl<H: Held> Filling<H> {
             last_lsn: Lsn(0),
             max_stamp: Stamp(0),
             epoch: Epoch(0),
+            epoch_min: IDLE,
             held: H::default(),
         }
     }
@@ -51,6 +54,7 @@ impl<H: Held> Filling<H> {
         self.last_lsn = Lsn(0);
         self.max_stamp = Stamp(0);
         self.epoch = Epoch(0);
+        self.epoch_min = IDLE;
     }
 
     /// The mark of a stream that has hardened everything else.
@@ -90,7 +94,10 @@ pub(super) struct State<H> {
     /// Sequence of the last frame begun.
     pub(super) sequence: u64,
     pub(super) max_stamp: Stamp,
+    /// No commit is accepted any more.
     pub(super) closed: bool,
+    /// No frame is begun any more.
+    pub(super) ended: bool,
     pub(super) place: Place,
     pub(super) counters: StreamCounters,
 }
@@ -109,6 +116,7 @@ impl<H: Held> State<H> {
             sequence: 0,
             max_stamp: Stamp(0),
             closed: false,
+            ended: false,
             place,
             counters: StreamCounters::default(),
         }

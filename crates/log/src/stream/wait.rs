@@ -26,7 +26,7 @@ impl<H: Held> Stream<H> {
         if self.is_hardened(ticket) {
             return Ok(());
         }
-        let _waking = self.watchers.at_the_end();
+        let _waking = self.waking();
         let patience = match self.group {
             Group::Count(n) if n.get() > 1 && self.group_wait_max != Duration::MAX => {
                 Instant::now().checked_add(self.group_wait_max)
@@ -81,7 +81,7 @@ impl<H: Held> Stream<H> {
 
     /// Hardens whatever the stream has drawn at or below `lsn`.
     pub(crate) fn harden_lsn(&self, lsn: Lsn) -> Result<(), LogError> {
-        let _waking = self.watchers.at_the_end();
+        let _waking = self.waking();
         // Under the lock nobody is between draw and buffer.
         let state = self.state.lock();
         let through = if state.filling.records > 0 && state.filling.first_lsn <= lsn {

@@ -1,0 +1,230 @@
+//! The epoch horizon: through which epoch every stream is hardened, and whether the disk can say so.
+//!
+//! Under release by epochs no LSN is drawn. Each commit belongs to an epoch, which its writer takes
+//! from an [`EpochSource`]; it may be acknowledged when every commit of its epoch and of those before
+//! is hardened, and when recovery would find that out.
+//!
+//! ```text
+//!   finished E     every commit of E or before is in a buffer, or beyond    (the source knows)
+//!   hardened T     min(E, every stream's oldest pending epoch - 1)          (the marks know)
+//!   proven   D     the largest of  min over all streams of what its frames have closed,
+//!                                  the T that any durable frame carries     (the disk knows)
+//! ```
+//! A frame closes e if no record of e or before can follow it in its stream; so where all streams are
+//! busy, the frames that carry an epoch also prove it. A stream that rests writes nothing, and its last
+//! frame is ancient; then somebody who waits writes a frame without records on a stream of their own,
+//! the *mark*, for the T that it carries.
+//!
+//! # Invariants
+//! - E1. A stream's mark changes only under that stream's lock.
+//! - E2. A mark is lowered to a commit's epoch before the commit's registration ends, and raised past it
+//!   only after its frame is durable.
+//! - E3. The source is asked for E before the marks are read. Who sees a commit's registration ended sees
+//!   the mark that it lowered, or a later one; so T is never too high.
+//! - E4. What a frame closes is the E read under its stream's lock when the frame departs: whoever had
+//!   registered in E or before has appended, so his record is in this frame or in one before.
+//! - E5. D is raised only by what a durable frame says. It never goes back, nor does T.
+//!
+//! Design: release by epochs needs evidence on the disk before it acknowledges; see decision 0023.
+
+use std::sync::Arc;
+
+use crossbeam_utils::CachePadded;
+use namiki_platform::Epoch;
+
+use crate::horizon::IDLE;
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, fence};
+use crate::watch::Watchers;
+
+/// Gives epochs to those who commit, and knows which are over.
+pub trait EpochSource: std::fmt::Debug + Send + Sync {
+    /// The epoch in which a commit that begins now is registered.
+    fn current(&self) -> Epoch;
+
+    /// The largest epoch that is closed and in which, as in all before, nobody is registered any more:
+    /// whoever was has appended his commit, and the caller sees what he did, or will never append it.
+    /// Takes no lock, and does not touch the log.
+    fn finished(&self) -> Epoch;
+
+    /// Closes this epoch if it is the current one, so that commits register in the next. As
+    /// [`EpochSource::finished`], this takes no lock.
+    fn close(&self, epoch: Epoch);
+}
+
+/// What is known of a stream.
+struct Mark {
+    /// The smallest epoch of its records that are not hardened, or [`IDLE`].
+    pending: AtomicU64,
+    /// What its durable frames have closed.
+    closed: AtomicU64,
+    /// The largest epoch of its records that are not independent.
+    dependent: AtomicU64,
+}
+
+/// See the module.
+pub(crate) struct EpochHorizon {
+    pub(crate) source: Arc<dyn EpochSource>,
+    marks: Box<[CachePadded<Mark>]>,
+    /// A T that somebody computed.
+    hardened: CachePadded<AtomicU64>,
+    /// D.
+    proven: CachePadded<AtomicU64>,
+    /// The largest epoch that a task waits for, or did.
+    wanted: AtomicU64,
+    /// Whether somebody is proving an epoch.
+    is_led: Mutex<bool>,
+    /// Where those wait who would do so, too.
+    followers: Condvar,
+    /// Tasks that wait for an epoch.
+    pub(crate) watchers: Watchers,
+}
+
+impl EpochHorizon {
+    pub(crate) fn new(source: Arc<dyn EpochSource>, streams: usize) -> Self {
+        let mark = || Mark {
+            pending: AtomicU64::new(IDLE),
+            closed: AtomicU64::new(0),
+            dependent: AtomicU64::new(0),
+        };
+        Self {
+            source,
+            marks: (0..streams).map(|_| CachePadded::new(mark())).collect(),
+            hardened: CachePadded::new(AtomicU64::new(0)),
+            proven: CachePadded::new(AtomicU64::new(0)),
+            wanted: AtomicU64::new(0),
+            is_led: Mutex::new(false),
+            followers: Condvar::default(),
+            watchers: Watchers::new(),
+        }
+    }
+
+    /// A record goes into the stream's buffer, under the stream's lock.
+    pub(crate) fn appended(&self, stream: usize, epoch: Epoch, is_independent: bool) {
+        let mark = &self.marks[stream];
+        // Relaxed: only the stream's lock holder writes (E1). Records of a stream need not be in the
+        // order of their epochs.
+        if epoch.0 < mark.pending.load(Ordering::Relaxed) {
+            // Pairs with the end of the registration (E2, E3).
+            mark.pending.store(epoch.0, Ordering::Release);
+        }
+        if !is_independent && epoch.0 > mark.dependent.load(Ordering::Relaxed) {
+            mark.dependent.store(epoch.0, Ordering::Release);
+        }
+    }
+
+    /// Computes T.
+    pub(crate) fn scan(&self) -> Epoch {
+        // E3.
+        let mut lowest = self.source.finished().0;
+        for mark in &self.marks {
+            lowest = lowest.min(mark.pending.load(Ordering::Acquire).saturating_sub(1));
+        }
+        // Release passes on what the acquires saw.
+        let known = self.hardened.fetch_max(lowest, Ordering::AcqRel);
+        Epoch(known.max(lowest))
+    }
+
+    /// A T that was computed before. One load.
+    pub(crate) fn hardened(&self) -> Epoch {
+        Epoch(self.hardened.load(Ordering::Acquire))
+    }
+
+    /// Whether a stream holds a record of `epoch` or before that is not hardened.
+    pub(crate) fn lags(&self, stream: usize, epoch: Epoch) -> bool {
+        self.marks[stream].pending.load(Ordering::Acquire) <= epoch.0
+    }
+
+    /// Whether nothing at all is pending, as far as one can see.
+    pub(crate) fn is_idle(&self) -> bool {
+        let pending = |mark: &CachePadded<Mark>| mark.pending.load(Ordering::Acquire);
+        self.marks.iter().all(|mark| pending(mark) == IDLE)
+    }
+
+    /// A frame is durable that closed and carried these; `pending` is the smallest epoch of what is left
+    /// in the stream. Under the stream's lock.
+    pub(crate) fn landed(&self, stream: usize, pending: u64, closed: Epoch, carried: Epoch) {
+        let mark = &self.marks[stream];
+        // What an earlier frame has closed stays closed.
+        let closed = closed.0.max(mark.closed.load(Ordering::Relaxed));
+        mark.closed.store(closed, Ordering::Release);
+        mark.pending.store(pending, Ordering::Release);
+        // Of two who land at once, one sees what the other has closed.
+        fence(Ordering::SeqCst);
+        let closed = |mark: &CachePadded<Mark>| mark.closed.load(Ordering::Acquire);
+        let by_all = self.marks.iter().map(closed).min().unwrap_or(0);
+        self.prove(by_all.max(carried.0));
+    }
+
+    /// The disk says that everything through this epoch is hardened (E5).
+    fn prove(&self, epoch: u64) {
+        if self.proven.fetch_max(epoch, Ordering::AcqRel) < epoch {
+            self.watchers.announce();
+        }
+    }
+
+    /// D.
+    pub(crate) fn proven(&self) -> Epoch {
+        Epoch(self.proven.load(Ordering::Acquire))
+    }
+
+    /// Whether commits of this epoch may be acknowledged. One load.
+    pub(crate) fn proves(&self, epoch: Epoch) -> bool {
+        self.proven() >= epoch
+    }
+
+    /// A task waits for this epoch.
+    pub(crate) fn want(&self, epoch: Epoch) {
+        self.wanted.fetch_max(epoch.0, Ordering::AcqRel);
+    }
+
+    /// The largest epoch that ought to be proven and is not. Independent records need none.
+    pub(crate) fn unproven(&self) -> Option<Epoch> {
+        let dependent = |mark: &CachePadded<Mark>| mark.dependent.load(Ordering::Acquire);
+        let last = self.marks.iter().map(dependent).max().unwrap_or(0);
+        let last = Epoch(last.max(self.wanted.load(Ordering::Acquire)));
+        (!self.proves(last)).then_some(last)
+    }
+
+    /// Closes the epoch that somebody waits for if it is the next to be proven. Before that a new one
+    /// would gain nothing, as epochs are proven one after the other: so they are as long as a device takes.
+    pub(crate) fn close_if_due(&self, epoch: Epoch) {
+        if self.source.current() == epoch && self.proven().0 + 1 >= epoch.0 {
+            self.source.close(epoch);
+        }
+    }
+
+    /// What to prove next for one who waits for `epoch`; it is closed then.
+    pub(crate) fn next_to_prove(&self, epoch: Epoch) -> Epoch {
+        self.close_if_due(epoch);
+        let closed = Epoch(self.source.current().0.saturating_sub(1));
+        epoch.min(closed)
+    }
+
+    /// Becomes the one who proves. Otherwise waits until that one has finished, and returns nothing.
+    pub(crate) fn lead(&self) -> Option<Leading<'_>> {
+        let mut is_led = self.is_led.lock();
+        if *is_led {
+            drop(self.followers.wait(is_led));
+            return None;
+        }
+        *is_led = true;
+        Some(Leading(self))
+    }
+
+    /// The streams are closed, and everything that a commit depended on is proven: nothing is left to
+    /// wait for.
+    pub(crate) fn end(&self) {
+        let _waking = self.watchers.at_the_end();
+        self.prove(self.source.current().0);
+    }
+}
+
+/// Lets another one prove when it is dropped, and lets everybody look.
+pub(crate) struct Leading<'a>(&'a EpochHorizon);
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        *self.0.is_led.lock() = false;
+        self.0.followers.notify_all();
+    }
+}

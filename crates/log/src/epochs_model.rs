@@ -1,0 +1,261 @@
+//! Release by epochs under a model checker: see `model.rs`.
+
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use loom::thread;
+use namiki_platform::model::{AtomicU64, explore};
+use namiki_platform::{Epoch, Generation, Stamp, WorkerId};
+
+use crate::epochs::{EpochHorizon, EpochSource};
+use crate::format::frame::{FrameHeader, epoch_word};
+use crate::horizon::IDLE;
+use crate::model::{ModelDisk, Task};
+use crate::sync::fence;
+use crate::{Group, Log, LogConfig, Placement, Prepare, Ticket};
+
+const STREAMS: usize = 2;
+
+/// Epochs as the engine gives them out, with a slot for each stream.
+#[derive(Debug)]
+struct ModelEpochs {
+    current: AtomicU64,
+    registered: [AtomicU64; STREAMS],
+}
+
+impl ModelEpochs {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            current: AtomicU64::new(1),
+            registered: [0, 0].map(AtomicU64::new),
+        })
+    }
+
+    fn register(&self, slot: usize) -> Epoch {
+        loop {
+            let epoch = self.current.load(Ordering::SeqCst);
+            self.registered[slot].store(epoch, Ordering::Release);
+            // The checker knows no order of all SeqCst accesses but that of fences.
+            fence(Ordering::SeqCst);
+            if self.current.load(Ordering::SeqCst) == epoch {
+                return Epoch(epoch);
+            }
+        }
+    }
+
+    fn deregister(&self, slot: usize) {
+        self.registered[slot].store(0, Ordering::Release);
+    }
+}
+
+impl EpochSource for ModelEpochs {
+    fn current(&self) -> Epoch {
+        Epoch(self.current.load(Ordering::SeqCst))
+    }
+
+    fn finished(&self) -> Epoch {
+        let mut oldest = self.current.load(Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        for slot in &self.registered {
+            match slot.load(Ordering::Acquire) {
+                0 => {}
+                epoch => oldest = oldest.min(epoch),
+            }
+        }
+        Epoch(oldest - 1)
+    }
+
+    fn close(&self, Epoch(epoch): Epoch) {
+        let (old, new) = (Ordering::SeqCst, Ordering::SeqCst);
+        let _ = self.current.compare_exchange(epoch, epoch + 1, old, new);
+    }
+}
+
+/// The same behind a lock, which the checker follows more easily in a whole log, where somebody waits for
+/// an epoch to be finished.
+#[derive(Debug)]
+struct LockedEpochs(loom::sync::Mutex<(u64, [u64; STREAMS])>);
+
+impl LockedEpochs {
+    fn register(&self, slot: usize) -> Epoch {
+        let mut state = self.0.lock().unwrap();
+        state.1[slot] = state.0;
+        Epoch(state.0)
+    }
+
+    fn deregister(&self, slot: usize) {
+        self.0.lock().unwrap().1[slot] = 0;
+    }
+}
+
+impl EpochSource for LockedEpochs {
+    fn current(&self) -> Epoch {
+        Epoch(self.0.lock().unwrap().0)
+    }
+
+    fn finished(&self) -> Epoch {
+        let state = self.0.lock().unwrap();
+        let registered = state.1.iter().filter(|epoch| **epoch != 0);
+        Epoch(registered.fold(state.0, |oldest, epoch| oldest.min(*epoch)) - 1)
+    }
+
+    fn close(&self, Epoch(epoch): Epoch) {
+        let mut state = self.0.lock().unwrap();
+        if state.0 == epoch {
+            state.0 += 1;
+        }
+    }
+}
+
+/// What recovery would take for the last epoch that is hardened everywhere.
+fn proven_by(frames: &[FrameHeader]) -> Epoch {
+    let of = |worker| {
+        frames
+            .iter()
+            .filter(move |it| it.worker == WorkerId(worker))
+    };
+    let closed = |worker| of(worker).map(FrameHeader::closed_epoch).max();
+    let by_all = (0..STREAMS as u16).map(|worker| closed(worker).unwrap_or_default());
+    let carried = frames.iter().map(FrameHeader::hardened_epoch).max();
+    by_all.min().max(carried).unwrap_or_default()
+}
+
+/// The marks alone, with streams reduced to what is durable of them.
+#[test]
+fn no_epoch_is_hardened_or_proven_before_its_records_are_durable() {
+    explore(2, || {
+        let source = ModelEpochs::new();
+        let horizon = Arc::new(EpochHorizon::new(source.clone(), STREAMS));
+        let durable = Arc::new([0, 1].map(|_| AtomicU64::new(0)));
+        let writers = [0, 1].map(|stream| {
+            let (source, horizon) = (Arc::clone(&source), Arc::clone(&horizon));
+            let durable = Arc::clone(&durable);
+            thread::spawn(move || {
+                // One thread per stream, so its lock is left out.
+                let epoch = source.register(stream);
+                horizon.appended(stream, epoch, false);
+                source.deregister(stream);
+                let closed = source.finished();
+                durable[stream].store(1, Ordering::Relaxed);
+                horizon.landed(stream, IDLE, closed, Epoch(0));
+                epoch
+            })
+        });
+        source.close(Epoch(1));
+        let hardened = horizon.scan();
+        let then = [0, 1].map(|stream| durable[stream].load(Ordering::Relaxed));
+        let proven = horizon.proven();
+        let later = [0, 1].map(|stream| durable[stream].load(Ordering::Relaxed));
+        for (stream, writer) in writers.into_iter().enumerate() {
+            let epoch = writer.join().unwrap();
+            assert!(epoch > hardened || then[stream] == 1, "{hardened} hardened");
+            assert!(epoch > proven || later[stream] == 1, "{proven} proven");
+        }
+        source.close(Epoch(2));
+        assert!(horizon.scan() >= Epoch(1));
+    });
+}
+
+struct World {
+    disk: Arc<ModelDisk>,
+    source: Arc<LockedEpochs>,
+    log: Arc<Log<()>>,
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        let disk = Arc::new(ModelDisk::new(false));
+        let source = Arc::new(LockedEpochs(loom::sync::Mutex::new((1, [0; STREAMS]))));
+        let config = LogConfig {
+            streams: NonZeroU16::new(STREAMS as u16).unwrap(),
+            group: Group::Auto,
+            group_wait_max: Duration::MAX,
+            epochs: Some(source.clone()),
+            buffer_bytes: 4096,
+            placement: Placement::Segments {
+                segment_bytes: 4 * 4096,
+            },
+            prepare: Prepare::Inline,
+            ..LogConfig::new(7, Generation(1))
+        };
+        let log = Log::create(disk.clone(), &PathBuf::from("/wal"), config).unwrap();
+        Arc::new(Self { disk, source, log })
+    }
+
+    fn commit(&self, worker: u16) -> (Ticket, Epoch) {
+        let epoch = self.source.register(worker.into());
+        let stream = self.log.stream(WorkerId(worker));
+        let appended = stream.append(Stamp(1), epoch, 8, |_, _| {}, |()| {});
+        self.source.deregister(worker.into());
+        (appended.unwrap().ticket, epoch)
+    }
+
+    /// Commits, waits, and looks at what a crash would leave.
+    fn commit_and_wait(&self, worker: u16) {
+        let (ticket, epoch) = self.commit(worker);
+        self.log.wait_proven(Some(ticket), epoch).unwrap();
+        assert!(self.disk.holds(epoch_word(epoch, false).0));
+        assert!(proven_by(&self.disk.frames()) >= epoch, "{epoch}");
+    }
+}
+
+#[test]
+fn whoever_waits_for_an_epoch_finds_it_proven_on_the_disk() {
+    explore(2, || {
+        let world = World::new();
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.commit_and_wait(1))
+        };
+        world.commit_and_wait(0);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_stream_that_rests_is_flushed_for_one_who_waits() {
+    explore(2, || {
+        let world = World::new();
+        let other = {
+            let world = Arc::clone(&world);
+            // Appends and never flushes.
+            thread::spawn(move || world.commit(1).1)
+        };
+        world.commit_and_wait(0);
+        let proven = world.log.proven_epoch();
+        assert!(proven_by(&world.disk.frames()) >= proven);
+        let (held, frames) = (world.disk.holds(epoch_word(Epoch(1), false).0), proven);
+        let epoch = other.join().unwrap();
+        assert!(epoch > frames || held);
+    });
+}
+
+#[test]
+fn a_task_is_woken_by_the_later_of_two_streams_that_prove_its_epoch() {
+    explore(3, || {
+        let horizon = Arc::new(EpochHorizon::new(ModelEpochs::new(), STREAMS));
+        let others = [0, 1].map(|stream| {
+            let horizon = Arc::clone(&horizon);
+            thread::spawn(move || {
+                let _waking = horizon.watchers.at_the_end();
+                horizon.landed(stream, IDLE, Epoch(1), Epoch(0));
+            })
+        });
+        let task = Task::new();
+        let waker = Arc::clone(&task).into();
+        let mut key = None;
+        loop {
+            key = Some(horizon.watchers.enter(&waker, key));
+            if horizon.proves(Epoch(1)) {
+                break;
+            }
+            task.sleep();
+        }
+        for other in others {
+            other.join().unwrap();
+        }
+    });
+}

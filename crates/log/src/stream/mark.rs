@@ -1,0 +1,54 @@
+//! Hardening epochs, and the frame without records that proves one.
+
+use namiki_platform::Epoch;
+
+use super::Stream;
+use crate::config::Held;
+use crate::epochs::EpochHorizon;
+use crate::error::LogError;
+
+impl<H: Held> Stream<H> {
+    /// What a frame closes that departs now. Under the stream's lock (E4 of `epochs.rs`).
+    pub(super) fn finished_epoch(&self) -> Epoch {
+        let epochs = self.shared.epochs.as_ref();
+        epochs.map_or(Epoch(0), |epochs| epochs.source.finished())
+    }
+
+    /// Hardens what the stream holds of `epoch` and before. Nobody is registered there any more.
+    pub(crate) fn harden_epoch(&self, epoch: Epoch) -> Result<(), LogError> {
+        let _waking = self.waking();
+        let state = self.state.lock();
+        let through = if state.filling.epoch_min <= epoch.0 {
+            state.appended
+        } else {
+            state.in_flight.unwrap_or(0)
+        };
+        self.harden_through(state, through)
+    }
+
+    /// Writes a frame, without records if need be, so that `epoch` is proven; everything of that epoch
+    /// and of those before is hardened in all streams. Does nothing if it is proven meanwhile.
+    ///
+    /// # Errors
+    /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`] and
+    /// [`LogError::DiskFull`], after which another stream may have room.
+    pub(crate) fn mark_epoch(&self, epochs: &EpochHorizon, epoch: Epoch) -> Result<(), LogError> {
+        let _waking = self.waking();
+        let mut state = self.state.lock();
+        loop {
+            if epochs.proves(epoch) {
+                return Ok(());
+            }
+            self.check_poison()?;
+            if state.ended {
+                return Err(LogError::Closed);
+            }
+            let end = state.filling.used;
+            state = match state.in_flight {
+                Some(through) => self.attend(state, through)?,
+                None if state.place.fits(end) => self.lead(state)?,
+                None => self.make_room(state, end)?,
+            };
+        }
+    }
+}
