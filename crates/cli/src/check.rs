@@ -6,13 +6,14 @@
 //! that none is missing that was durable. What follows the last frame of a log that was not closed
 //! is a torn tail, and no damage, exactly if no later frame follows it (`namiki_log`, reading).
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use namiki::files::{Changes, Manifest};
-use namiki::{Lsn, OpenError, ReadError, Stamp, TableId, WorkerId};
-use namiki_log::{CutRule, Frame, GenerationInfo, StreamEnd};
+use namiki::{Epoch, Lsn, OpenError, ReadError, Stamp, TableId, WorkerId};
+use namiki_log::{CutRule, Frame, GenerationInfo, StreamEnd, durable_epoch};
 
 use crate::directory::Directory;
 use crate::failure::Failure;
@@ -179,13 +180,16 @@ fn generation(
     let mut lsns = LsnSet::default();
     let mut horizon = Lsn(0);
     let mut max_stamp = Stamp(0);
+    let (mut ends, mut epochs) = (Vec::new(), BTreeMap::new());
     for worker in (0..info.streams).map(WorkerId) {
         let mut stream = Stream {
             manifest,
             info,
             worker,
             lsns: &mut lsns,
+            epochs: &mut epochs,
             last_lsn: Lsn(0),
+            closed: Epoch(0),
             changes: 0,
         };
         let mut reader = directory.stream(manifest, info, worker)?;
@@ -203,6 +207,7 @@ fn generation(
         sum.commits += end.records;
         sum.changes += stream.changes;
         horizon = horizon.max(end.horizon);
+        ends.push(end);
         max_stamp = max_stamp.max(end.max_stamp);
         lines.push(stream_line(worker, end, stream.changes));
     }
@@ -217,8 +222,10 @@ fn generation(
             ),
         });
     }
-    if info.cut == CutRule::Lsn {
-        lines.push(check_gaps(info, &lsns, horizon)?);
+    match info.cut {
+        CutRule::Stamp => {}
+        CutRule::Lsn => lines.push(check_gaps(info, &lsns, horizon)?),
+        CutRule::Epoch => lines.push(epochs_line(info, &ends, &epochs)),
     }
     Ok(lines)
 }
@@ -236,6 +243,29 @@ fn stream_line(worker: WorkerId, end: StreamEnd, changes: u64) -> String {
             ""
         },
     )
+}
+
+/// What there is to say about the epochs of a generation.
+fn epochs_line(
+    info: &GenerationInfo,
+    ends: &[StreamEnd],
+    dependent: &BTreeMap<Epoch, u64>,
+) -> String {
+    let durable = match &info.seal {
+        Some(seal) => seal.durable_epoch,
+        None => durable_epoch(ends),
+    };
+    let beyond: u64 = dependent
+        .range(durable.next()..)
+        .map(|(_, count)| count)
+        .sum();
+    match beyond {
+        0 => format!("  durable through {durable}"),
+        cut_off => format!(
+            "  durable through {durable}; {} of later epochs, never acknowledged, do not count",
+            counted(cut_off, "commit")
+        ),
+    }
 }
 
 /// Whether all log sequence numbers are there that have to be, and what to say about the others.
@@ -282,7 +312,11 @@ struct Stream<'a> {
     info: &'a GenerationInfo,
     worker: WorkerId,
     lsns: &'a mut LsnSet,
+    /// How many commits of each epoch are not independent.
+    epochs: &'a mut BTreeMap<Epoch, u64>,
     last_lsn: Lsn,
+    /// What its frames have closed.
+    closed: Epoch,
     changes: u64,
 }
 
@@ -313,6 +347,15 @@ impl Stream<'_> {
                     });
                 }
             }
+            if self.info.cut == CutRule::Epoch {
+                let epoch = record.epoch();
+                if epoch <= self.closed || epoch > frame.header.epoch {
+                    return Err(nonsense(format!("it holds a commit of {epoch}")));
+                }
+                if !record.is_independent() {
+                    *self.epochs.entry(epoch).or_default() += 1;
+                }
+            }
             for change in Changes::new(record.payload) {
                 let change = change.map_err(|error| {
                     nonsense(format!(
@@ -335,6 +378,9 @@ impl Stream<'_> {
                 self.changes += 1;
             }
         }
+        if self.info.cut == CutRule::Epoch {
+            self.closed = self.closed.max(frame.header.closed_epoch());
+        }
         Ok(())
     }
 }
@@ -342,7 +388,7 @@ impl Stream<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use namiki::{Epoch, Generation, Spec, TableInfo};
+    use namiki::{Generation, Spec, TableInfo};
     use namiki_log::{Group, Log, LogConfig, Seal, SequencerKind, StreamReader};
     use namiki_platform::disk::SyncedDisk;
     use std::sync::Arc;
@@ -355,6 +401,7 @@ mod tests {
             seal: last_lsn.map(|last| Seal {
                 last_sequences: vec![1],
                 last_lsn: Lsn(last),
+                durable_epoch: Epoch(0),
                 max_stamp: Stamp(9),
             }),
             ..config.generation_info(CutRule::Lsn)
@@ -440,7 +487,9 @@ mod tests {
             info: &info,
             worker: WorkerId(0),
             lsns: &mut lsns,
+            epochs: &mut BTreeMap::new(),
             last_lsn: Lsn(0),
+            closed: Epoch(0),
             changes: 0,
         };
         let mut reader = StreamReader::open(disk, dir.path(), 7, &info, WorkerId(0))?;

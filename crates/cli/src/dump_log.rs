@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use namiki::files::{Change, Changes, Manifest};
-use namiki::{Generation, TableId, WorkerId};
+use namiki::{Epoch, Generation, TableId, WorkerId};
 use namiki_log::{CutRule, Frame, FrameHeader, GenerationInfo, LogRecord};
 use namiki_platform::arguments::whole;
 use serde::Serialize;
@@ -163,18 +163,32 @@ enum Line<'a> {
         frame: u64,
         commits: u32,
         bytes: u32,
-        first_lsn: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        first_lsn: Option<u64>,
         last_lsn: u64,
+        /// Where commits are released by epochs: the one it closes.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        closed_epoch: Option<u64>,
+        /// And the one through which everything was durable.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hardened_epoch: Option<u64>,
         max_stamp: u64,
         epoch: u64,
-        horizon: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        horizon: Option<u64>,
     },
     Commit {
         generation: u32,
         stream: u16,
         frame: u64,
         stamp: u64,
-        lsn: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        lsn: Option<u64>,
+        /// Where commits are released by epochs.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        epoch: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        independent: Option<bool>,
         /// False of a commit that recovery has cut off.
         counts: bool,
         bytes: usize,
@@ -216,31 +230,36 @@ impl<'a, W: Write> Dump<'a, W> {
 
     fn frame(&mut self, info: &GenerationInfo, frame: &Frame<'_>) -> Result<(), Failure> {
         let header = frame.header;
-        let numbered = info.cut == CutRule::Lsn;
+        let by_epochs = info.cut == CutRule::Epoch;
+        let lsns = |value: u64| (!by_epochs).then_some(value);
+        let epochs = |value: Epoch| by_epochs.then_some(value.0);
         self.line(
-            || frame_text(&header, numbered),
+            || frame_text(&header, info.cut),
             &Line::Frame {
                 generation: header.generation.0,
                 stream: header.worker.0,
                 frame: header.sequence,
                 commits: header.records,
                 bytes: header.length,
-                first_lsn: header.first_lsn.0,
+                first_lsn: lsns(header.first_lsn.0),
                 last_lsn: header.last_lsn.0,
+                closed_epoch: epochs(header.closed_epoch()),
+                hardened_epoch: epochs(header.hardened_epoch()),
                 max_stamp: header.max_stamp.0,
                 epoch: header.epoch.0,
-                horizon: header.horizon.0,
+                horizon: lsns(header.horizon.0),
             },
         )?;
         for record in frame.records() {
             if self.left == 0 {
                 return Ok(());
             }
-            let counts = match &info.seal {
-                Some(seal) if numbered => record.lsn <= seal.last_lsn,
-                _ => true,
+            let counts = match (&info.seal, info.cut) {
+                (Some(seal), CutRule::Lsn) => record.lsn <= seal.last_lsn,
+                (Some(seal), CutRule::Epoch) => record.counts_through(seal.durable_epoch),
+                (Some(_), CutRule::Stamp) | (None, _) => true,
             };
-            self.commit(&header, &record, counts)?;
+            self.commit(&header, &record, info.cut, counts)?;
         }
         Ok(())
     }
@@ -249,6 +268,7 @@ impl<'a, W: Write> Dump<'a, W> {
         &mut self,
         header: &FrameHeader,
         record: &LogRecord<'_>,
+        cut: CutRule,
         counts: bool,
     ) -> Result<(), Failure> {
         let changes: Vec<ShownChange<'a>> = Changes::new(record.payload)
@@ -268,13 +288,15 @@ impl<'a, W: Write> Dump<'a, W> {
             stream: header.worker.0,
             frame: header.sequence,
             stamp: record.stamp.0,
-            lsn: record.lsn.0,
+            lsn: (cut != CutRule::Epoch).then_some(record.lsn.0),
+            epoch: (cut == CutRule::Epoch).then_some(record.epoch().0),
+            independent: (cut == CutRule::Epoch).then_some(record.is_independent()),
             counts,
             bytes: record.payload.len(),
             changes: &changes,
         };
         let shown = self.changes;
-        self.line(|| commit_text(record, counts, &changes, shown), &json)
+        self.line(|| commit_text(record, cut, counts, &changes, shown), &json)
     }
 
     fn shown(&self, change: &Change<'_>) -> Result<ShownChange<'a>, String> {
@@ -317,7 +339,7 @@ impl<'a, W: Write> Dump<'a, W> {
     }
 }
 
-fn frame_text(header: &FrameHeader, numbered: bool) -> String {
+fn frame_text(header: &FrameHeader, cut: CutRule) -> String {
     let mut text = format!(
         "frame {} of {} in {}: {}, {} bytes, stamps up to {}, {}",
         header.sequence,
@@ -328,7 +350,11 @@ fn frame_text(header: &FrameHeader, numbered: bool) -> String {
         header.max_stamp.0,
         header.epoch,
     );
-    if numbered {
+    if cut == CutRule::Epoch {
+        let (closed, hardened) = (header.closed_epoch(), header.hardened_epoch());
+        text.push_str(&format!(", closes {closed}, durable through {hardened}"));
+    }
+    if cut == CutRule::Lsn {
         let (first, last) = (header.first_lsn.0, header.last_lsn.0);
         let horizon = header.horizon.0;
         text.push_str(&format!(
@@ -340,12 +366,19 @@ fn frame_text(header: &FrameHeader, numbered: bool) -> String {
 
 fn commit_text(
     record: &LogRecord<'_>,
+    cut: CutRule,
     counts: bool,
     changes: &[ShownChange<'_>],
     shown: usize,
 ) -> String {
     let mut text = format!("  {}", record.stamp);
-    if record.lsn.0 != 0 {
+    if cut == CutRule::Epoch {
+        let independent = match record.is_independent() {
+            true => ", independent",
+            false => "",
+        };
+        text.push_str(&format!(" {}{independent}", record.epoch()));
+    } else if record.lsn.0 != 0 {
         text.push_str(&format!(" {}", record.lsn));
     }
     if !counts {

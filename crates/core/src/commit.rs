@@ -18,10 +18,13 @@
 //! A commit that has no writes is not logged. Under early release it may have read what is not
 //! durable yet, so it too waits for everything logged so far.
 //!
+//! Release by epochs ([`EpochEarly`]) is early release without the LSN: a commit waits for its epoch,
+//! unless it is *independent*, that is has read nothing that is not durable (`durably.rs`).
+//!
 //! Paper: tictoc-pwal §3.2, §3.3, Algorithms 2–5
 
 use namiki_log::{LogError, Stream};
-use namiki_platform::{Lsn, Stamp};
+use namiki_platform::{Epoch, Lsn, Stamp};
 
 use crate::acquire::acquire;
 use crate::cc::{Checks, Protocol};
@@ -41,18 +44,29 @@ const ROUNDS: u32 = 16;
 pub(crate) trait Release {
     /// Before the commit is durable.
     const EARLY: bool;
+    /// Acknowledged by epochs.
+    const BY_EPOCH: bool;
 }
 
 /// NLR: after the commit is durable.
 pub(crate) enum Normal {}
 impl Release for Normal {
     const EARLY: bool = false;
+    const BY_EPOCH: bool = false;
 }
 
 /// ELR: when the commit is in the log's buffer.
 pub(crate) enum Early {}
 impl Release for Early {
     const EARLY: bool = true;
+    const BY_EPOCH: bool = false;
+}
+
+/// EPOCH: when the commit is in the log's buffer; no LSN is drawn.
+pub(crate) enum EpochEarly {}
+impl Release for EpochEarly {
+    const EARLY: bool = true;
+    const BY_EPOCH: bool = true;
 }
 
 /// What a commit has to wait for until it may be acknowledged.
@@ -64,6 +78,8 @@ pub(crate) enum Awaits {
     Group(namiki_log::Ticket),
     /// Every log sequence number up to this one; and first, if it is logged, its own group's flush.
     Prefix(Option<namiki_log::Ticket>, Lsn),
+    /// Everything of this epoch and before; and first, if it is logged, its own group's flush.
+    Epoch(Option<namiki_log::Ticket>, Epoch),
 }
 
 /// A commit that went through.
@@ -84,6 +100,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     if sets.writes.is_empty() {
         return commit_read_only::<P, R, C>(engine, sets);
     }
+    let is_independent = R::BY_EPOCH && engine.has_read_durably(sets);
     if !sets.has_turn {
         engine.turn.wait();
     }
@@ -130,7 +147,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     // The rest happens under the stream's lock: no flush can release a group's locks before the new
     // versions are in place, and where the log flushes under its lock, early release comes before.
     let mut is_wanted = false;
-    let appended = stream.append(stamp, epoch, payload_bytes, encode, |group| {
+    let hold = |group: &mut GroupLocks| {
         install(sets, stamp);
         if R::EARLY {
             publish::<P>(sets, stamp);
@@ -140,7 +157,11 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
                 group.hold::<P>(write.record, stamp);
             }
         }
-    });
+    };
+    let appended = match is_independent {
+        true => stream.append_independent(stamp, epoch, payload_bytes, encode, hold),
+        false => stream.append(stamp, epoch, payload_bytes, encode, hold),
+    };
     let appended = match appended {
         Ok(appended) => appended,
         Err(error) => {
@@ -155,7 +176,9 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     if appended.group_is_full || is_wanted {
         stream.begin_flush().map_err(Error::OutcomeUnknown)?;
     }
-    let awaits = if R::EARLY {
+    let awaits = if R::BY_EPOCH && !is_independent {
+        Awaits::Epoch(Some(appended.ticket), epoch)
+    } else if R::EARLY && !R::BY_EPOCH {
         Awaits::Prefix(Some(appended.ticket), appended.ticket.lsn)
     } else {
         Awaits::Group(appended.ticket)
@@ -178,6 +201,7 @@ pub(crate) fn commit_read_only<P: Protocol, R: Release, C: Checks>(
         .unwrap_or_default();
     validate::<P, C>(sets, stamp, false).map_err(Error::Conflict)?;
     let awaits = match &engine.log {
+        Some(log) if R::BY_EPOCH => engine.awaits_what_was_read(log, sets),
         // What was read was written before now, so its LSN is at most the last one drawn.
         Some(log) if R::EARLY => Awaits::Prefix(None, log.last_drawn()),
         _ => Awaits::Nothing,

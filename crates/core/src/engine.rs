@@ -107,7 +107,8 @@ pub(crate) struct Engine {
     pub(crate) spec: Spec,
     pub(crate) owner: Owner,
     pub(crate) format: RecordFormat,
-    pub(crate) epochs: Epochs,
+    /// The log asks them, too, under release by epochs.
+    pub(crate) epochs: Arc<Epochs>,
     pub(crate) log: Option<Arc<Log<GroupLocks>>>,
     pub(crate) attempts_max: u32,
     pub(crate) waits: Waits,
@@ -126,7 +127,7 @@ impl Engine {
         format: RecordFormat,
         attempts_max: u32,
         waits: Waits,
-        epochs: Epochs,
+        epochs: Arc<Epochs>,
         log: Option<Arc<Log<GroupLocks>>>,
         spaces: Vec<Arc<Space>>,
     ) -> Self {

@@ -19,13 +19,20 @@
 //! floor does so, rather than wait for a thread that may not have a processor. Workers that commit
 //! close epochs by the way, those that are old enough; when nobody commits, none passes.
 //!
-//! Design: epochs also tell when a stamp is *stable* (no committer at or below it is registered).
+//! An epoch is **finished** when it is closed and nobody is registered in it or before. Whoever asks reads
+//! the epoch first, and of each slot the stamp before the epoch: the swap of a stamp by one who stayed
+//! registered comes before the closing in the order of all `SeqCst` accesses, so it is seen, and with it
+//! the slot's epoch that was stored before it. A slot's epoch is always stored with `Release`: who sees
+//! it, or the 0 of the end, sees the commits that came before.
+//!
+//! Design: what is finished is what a log can prove durable; see decision 0023.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
+use namiki_log::EpochSource;
 use namiki_platform::counters::Counter;
 use namiki_platform::{Epoch, Stamp};
 use parking_lot::Mutex;
@@ -36,6 +43,8 @@ const BLOCKS: usize = 1024;
 /// The floor's word keeps this many low bits of its epoch beside the 48 bits of the stamp.
 const EPOCH_BITS: u32 = 16;
 const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
+/// The floors of so many epochs are remembered.
+const FLOORS: usize = 1024;
 /// How much a committer counts between two looks at the clock.
 const COUNTS_PER_CLOCK: u64 = 64;
 
@@ -72,6 +81,16 @@ pub(crate) struct Epochs {
     /// `floor << 16 | epoch & 0xffff`, so that one load gives a pair that belongs together.
     floor: CachePadded<AtomicU64>,
     blocks: [OnceLock<Block>; BLOCKS],
+    /// How many of them are made. SeqCst, so that whoever closes an epoch sees the slots of all who are
+    /// registered in it.
+    blocks_made: AtomicUsize,
+    /// An epoch that was found finished.
+    finished: CachePadded<AtomicU64>,
+    /// The floor of epoch e in the word e modulo their number, as in `floor`. What is left of an older
+    /// epoch, or comes late from one, is lower.
+    floors: Box<[AtomicU64]>,
+    /// The floor of the first epoch.
+    first_floor: Stamp,
     /// How long an epoch lasts at least.
     length_min: Duration,
     /// When the current epoch began.
@@ -89,6 +108,10 @@ impl Epochs {
             current: CachePadded::new(AtomicU64::new(1)),
             floor: CachePadded::new(AtomicU64::new(floor.0 << EPOCH_BITS | 1)),
             blocks: [const { OnceLock::new() }; BLOCKS],
+            blocks_made: AtomicUsize::new(0),
+            finished: CachePadded::new(AtomicU64::new(0)),
+            floors: (0..FLOORS).map(|_| AtomicU64::new(0)).collect(),
+            first_floor: floor,
             length_min,
             began: CachePadded::new(Mutex::new(Instant::now())),
         }
@@ -104,6 +127,7 @@ impl Epochs {
         for (b, block) in self.blocks.iter().enumerate() {
             let slots =
                 block.get_or_init(|| (0..BLOCK_SLOTS).map(|_| CachePadded::default()).collect());
+            self.blocks_made.fetch_max(b + 1, Ordering::SeqCst);
             for (i, slot) in slots.iter().enumerate() {
                 if !slot.taken.load(Ordering::Relaxed) && !slot.taken.swap(true, Ordering::AcqRel) {
                     return Some(SlotId(b * BLOCK_SLOTS + i));
@@ -134,7 +158,7 @@ impl Epochs {
                 continue;
             }
             let stamp = stamp_above(Stamp(floor >> EPOCH_BITS));
-            slot.epoch.store(epoch, Ordering::Relaxed);
+            slot.epoch.store(epoch, Ordering::Release);
             // Only the owner stores, so nobody else can have made the maximum larger. A stamp beyond
             // the last one will not commit, and would not fit into a floor's word.
             let published = stamp.min(Stamp::MAX).0;
@@ -155,15 +179,7 @@ impl Epochs {
 
     /// Closes the current epoch and opens the next.
     pub(crate) fn advance(&self) {
-        let epoch = self.current.load(Ordering::SeqCst);
-        let floor = self.floor.load(Ordering::SeqCst);
-        if floor & EPOCH_MASK == epoch & EPOCH_MASK {
-            // At most one floor is ever missing: the epoch moves only when its own is published.
-            let _ =
-                self.current
-                    .compare_exchange(epoch, epoch + 1, Ordering::SeqCst, Ordering::SeqCst);
-        }
-        self.finish_advance();
+        self.close(Epoch(self.current.load(Ordering::SeqCst)));
     }
 
     /// Publishes the floor of the current epoch if it is missing.
@@ -188,6 +204,19 @@ impl Epochs {
             Ordering::SeqCst,
             Ordering::SeqCst,
         );
+        let word = self.floor.load(Ordering::SeqCst);
+        let index = (word & EPOCH_MASK) as usize % FLOORS;
+        self.floors[index].store(word, Ordering::Release);
+    }
+
+    /// Every version with a creation stamp below this was written in `epoch` or before, or before the
+    /// database was opened. If the floor is forgotten, or not known yet, not all such versions are.
+    pub(crate) fn floor_after(&self, Epoch(epoch): Epoch) -> Stamp {
+        let word = self.floors[(epoch + 1) as usize % FLOORS].load(Ordering::Acquire);
+        match word & EPOCH_MASK == (epoch + 1) & EPOCH_MASK {
+            true => Stamp(word >> EPOCH_BITS).max(self.first_floor),
+            false => self.first_floor,
+        }
     }
 
     /// Counts one more for this committer, and closes the current epoch if it is old enough, which is
@@ -219,7 +248,7 @@ impl Epochs {
     }
 
     fn slots(&self) -> impl Iterator<Item = &Slot> {
-        self.blocks
+        self.blocks[..self.blocks_made.load(Ordering::SeqCst)]
             .iter()
             .map_while(|block| block.get())
             .flatten()
@@ -231,19 +260,59 @@ impl Epochs {
         Epoch(self.current.load(Ordering::Relaxed))
     }
 
-    /// The largest S such that every commit at or below it is finished: floor(e+1) - 1 for the
-    /// latest e with no committer registered in it or before. (`epoch` of a slot is stored before the
-    /// swap of its stamp, not in the order of all SeqCst accesses: whoever builds on this beyond tests
-    /// has to see to that.)
+    /// The largest S known such that every commit at or below it is finished: floor(e+1) - 1 for the latest
+    /// e that is.
     #[cfg(test)]
-    fn stable(&self) -> Option<Stamp> {
-        let floor = self.floor.load(Ordering::SeqCst);
+    fn stable(&self) -> Stamp {
+        Stamp(self.floor_after(self.finished()).0 - 1)
+    }
+}
+
+impl EpochSource for Epochs {
+    fn current(&self) -> Epoch {
+        Epoch(self.current.load(Ordering::SeqCst))
+    }
+
+    fn finished(&self) -> Epoch {
         let epoch = self.current.load(Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        let busy = self.slots().map(|slot| slot.epoch.load(Ordering::SeqCst));
-        let oldest = busy.filter(|epoch| *epoch != 0).min().unwrap_or(epoch);
-        (floor & EPOCH_MASK == epoch & EPOCH_MASK && oldest == epoch)
-            .then(|| Stamp((floor >> EPOCH_BITS) - 1))
+        // Acquire: what whoever found it out has seen.
+        let known = self.finished.load(Ordering::Acquire);
+        if known + 1 == epoch {
+            return Epoch(known);
+        }
+        let busy = self.slots().filter_map(|slot| {
+            // Before the epoch, see the module. The value does not matter.
+            slot.stamp.load(Ordering::SeqCst);
+            match slot.epoch.load(Ordering::Acquire) {
+                0 => None,
+                registered => Some(registered),
+            }
+        });
+        let finished = busy.fold(epoch, u64::min) - 1;
+        Epoch(
+            self.finished
+                .fetch_max(finished, Ordering::AcqRel)
+                .max(finished),
+        )
+    }
+
+    fn close(&self, Epoch(epoch): Epoch) {
+        let floor = self.floor.load(Ordering::SeqCst);
+        if floor & EPOCH_MASK == epoch & EPOCH_MASK {
+            // At most one floor is ever missing: the epoch moves only when its own is published.
+            let _ =
+                self.current
+                    .compare_exchange(epoch, epoch + 1, Ordering::SeqCst, Ordering::SeqCst);
+        }
+        self.finish_advance();
+    }
+}
+
+impl std::fmt::Debug for Epochs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Epochs")
+            .field("current", &self.current)
+            .finish_non_exhaustive()
     }
 }
 
@@ -320,8 +389,8 @@ mod tests {
         let slot = epochs.acquire().unwrap();
         let (_, stamp) = epochs.register(slot, |floor| Stamp(floor.0 + 9));
         epochs.advance();
-        assert_eq!(epochs.stable(), None);
+        assert!(epochs.stable() < stamp);
         epochs.deregister(slot);
-        assert_eq!(epochs.stable(), Some(stamp));
+        assert_eq!(epochs.stable(), stamp);
     }
 }

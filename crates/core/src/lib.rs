@@ -37,6 +37,7 @@ mod cc;
 mod codec;
 mod commit;
 mod db;
+mod durably;
 mod engine;
 mod epoch;
 mod error;

@@ -186,7 +186,8 @@ impl Builder {
 
     /// How long an epoch lasts at least, while transactions end. Default: 1 ms. For tests: with
     /// `Duration::ZERO` nearly every transaction that ends closes one, and with `Duration::MAX` none
-    /// does; so on one thread nothing depends on the clock.
+    /// does; so on one thread nothing depends on the clock. Under [`LockRelease::EpochEarly`], whoever waits
+    /// for an epoch closes it whatever this says.
     #[must_use]
     pub fn epoch_length(mut self, length: Duration) -> Self {
         self.epoch_length = length;
@@ -352,8 +353,10 @@ impl Builder {
         manifest
             .generations
             .retain(|generation| !holds_nothing(generation));
+        let floor = Stamp(found.report.max_stamp.0 + 1).min(Stamp::MAX);
+        let epochs = Arc::new(Epochs::new(floor, self.epoch_length));
         let mut log = None;
-        if let Some((config, cut)) = self.log_config(&manifest, found.next_lsn)? {
+        if let Some((config, cut)) = self.log_config(&manifest, found.next_lsn, &epochs)? {
             manifest.generations.push(config.generation_info(cut));
             manifest.next_generation = config.generation.next();
             let started = Log::create(Arc::clone(&disk), &wal_dir, config);
@@ -366,14 +369,13 @@ impl Builder {
         manifest.closed = false;
         write(&manifest, &*disk, dir)?;
 
-        let floor = Stamp(found.report.max_stamp.0 + 1).min(Stamp::MAX);
         let engine = Engine::new(
             self.spec,
             owner,
             self.record_format,
             self.attempts_max,
             self.waits,
-            Epochs::new(floor, self.epoch_length),
+            epochs,
             log,
             spaces,
         );
@@ -403,11 +405,8 @@ impl Builder {
                 RecordFormat::FIXED_BYTES_MIN
             ));
         }
-        if self.spec.release == LockRelease::Early && self.spec.logging == Logging::None {
-            return refuse(format!(
-                "{} makes no sense: without a log, locks have nothing to be released earlier than",
-                self.spec
-            ));
+        if let Some(why) = self.spec.contradiction() {
+            return refuse(format!("{} makes no sense: {why}", self.spec));
         }
         if self.sequencer == SequencerKind::None {
             return refuse(
@@ -468,12 +467,14 @@ impl Builder {
         &self,
         manifest: &Manifest,
         next_lsn: namiki_platform::Lsn,
+        epochs: &Arc<Epochs>,
     ) -> Result<Option<(LogConfig, CutRule)>, OpenError> {
         let Logging::Log { layout, group } = self.spec.logging else {
             return Ok(None);
         };
         let (sequencer, cut) = match (self.spec.release, layout) {
             (LockRelease::Normal, Layout::PerWorker) => (SequencerKind::None, CutRule::Stamp),
+            (LockRelease::EpochEarly, Layout::PerWorker) => (SequencerKind::None, CutRule::Epoch),
             _ => (self.sequencer, CutRule::Lsn),
         };
         let cores = std::thread::available_parallelism().map_or(NonZeroU16::MIN, |cores| {
@@ -486,6 +487,10 @@ impl Builder {
             group_wait_max: self.group_wait_max,
             launch_from: self.launch_from,
             sequencer,
+            epochs: match cut {
+                CutRule::Epoch => Some(Arc::clone(epochs) as _),
+                CutRule::Stamp | CutRule::Lsn => None,
+            },
             buffer_bytes: self.buffer_bytes,
             placement: match &self.shared_device {
                 Some((path, region_bytes)) => Placement::Shared {

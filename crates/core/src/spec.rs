@@ -4,7 +4,8 @@
 //!   TT(ELR)+PWAL(16)
 //!   │   │   │    └── commits per flush: a number (1 is the papers' "NoGroup"), or auto
 //!   │   │   └─────── log layout: PWAL one stream per worker, SWAL a single one, NOLOG none
-//!   │   └─────────── lock release: NLR after the flush, ELR before it
+//!   │   └─────────── lock release: NLR after the flush, ELR before it, EPOCH before it and
+//!   │                    without log sequence numbers
 //!   └─────────────── concurrency control: TT is TicToc, SILO, S2PL strict two-phase locking
 //! ```
 //!
@@ -77,6 +78,10 @@ pub enum LockRelease {
     /// As soon as its log record is in the buffer (ELR). A commit is acknowledged when every
     /// earlier log sequence number is durable too.
     Early,
+    /// As soon as its log record is in the buffer (EPOCH). No log sequence number is drawn: a commit is
+    /// acknowledged when everything of its epoch and of those before is durable too, or, if it has read
+    /// nothing that is not durable, with its own group.
+    EpochEarly,
 }
 
 /// Where commits are logged.
@@ -116,6 +121,24 @@ impl Spec {
         },
     };
 
+    /// Why lock release and log do not go together, if they do not.
+    #[must_use]
+    pub fn contradiction(&self) -> Option<&'static str> {
+        let layout = match self.logging {
+            Logging::None => None,
+            Logging::Log { layout, .. } => Some(layout),
+        };
+        match (self.release, layout) {
+            (LockRelease::Early | LockRelease::EpochEarly, None) => {
+                Some("without a log, locks have nothing to be released earlier than")
+            }
+            (LockRelease::EpochEarly, Some(Layout::Single)) => Some(
+                "a single stream needs no epochs, as it is in order by itself: ELR gives the same",
+            ),
+            _ => None,
+        }
+    }
+
     /// Every concurrency control with the combinations of `tictoc-pwal` §4, with groups of 16 for its "Group",
     /// and those that complete the matrix.
     #[must_use]
@@ -129,6 +152,9 @@ impl Spec {
             "(NLR)+SWAL(16)",
             "(NLR)+PWAL(auto)",
             "(ELR)+PWAL(auto)",
+            "(EPOCH)+PWAL(1)",
+            "(EPOCH)+PWAL(16)",
+            "(EPOCH)+PWAL(auto)",
         ];
         let of = |concurrency: ConcurrencyControl| {
             rest.iter().map(move |rest| {
@@ -152,6 +178,7 @@ impl fmt::Display for Spec {
         let release = match self.release {
             LockRelease::Normal => "NLR",
             LockRelease::Early => "ELR",
+            LockRelease::EpochEarly => "EPOCH",
         };
         write!(f, "{concurrency}({release})+")?;
         match self.logging {
@@ -199,14 +226,10 @@ impl FromStr for Spec {
         let release = match release.to_ascii_uppercase().as_str() {
             "NLR" => LockRelease::Normal,
             "ELR" => LockRelease::Early,
-            _ => return Err(fail("the lock release is neither NLR nor ELR")),
+            "EPOCH" => LockRelease::EpochEarly,
+            _ => return Err(fail("the lock release is not NLR, ELR or EPOCH")),
         };
         let logging = if back.eq_ignore_ascii_case("NOLOG") {
-            if release == LockRelease::Early {
-                return Err(fail(
-                    "without a log, locks have nothing to be released earlier than",
-                ));
-            }
             Logging::None
         } else {
             let (layout, group) = named_argument(back)
@@ -225,11 +248,12 @@ impl FromStr for Spec {
             };
             Logging::Log { layout, group }
         };
-        Ok(Self {
+        let spec = Self {
             concurrency,
             release,
             logging,
-        })
+        };
+        spec.contradiction().map_or(Ok(spec), |why| Err(fail(why)))
     }
 }
 
@@ -265,6 +289,7 @@ mod tests {
             "TT(NLR)+NOLOG",
             "SILO(ELR)+PWAL(1)",
             "S2PL(NLR)+SWAL(auto)",
+            "TT(EPOCH)+PWAL(auto)",
         ] {
             assert_eq!(text.parse::<Spec>().unwrap().to_string(), text);
         }
@@ -287,6 +312,9 @@ mod tests {
             ("TT(NLR)+PWAL", "group"),
             ("TT(NLR)+XWAL(1)", "layout"),
             ("TT(ELR)+NOLOG", "nothing to be released"),
+            ("TT(EPOCH)+NOLOG", "nothing to be released"),
+            ("TT(EPOCH)+SWAL(16)", "a single stream needs no epochs"),
+            ("TT(XLR)+PWAL(1)", "not NLR, ELR or EPOCH"),
         ] {
             let error = text.parse::<Spec>().unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

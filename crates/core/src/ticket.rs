@@ -69,6 +69,7 @@ impl Future for Acknowledged {
             Awaits::Nothing => Poll::Ready(Ok(())),
             Awaits::Group(group) => log.poll_hardened(group, waker, &mut this.watch),
             Awaits::Prefix(_, lsn) => log.poll_covered(lsn, waker, &mut this.watch),
+            Awaits::Epoch(group, epoch) => log.poll_proven(group, epoch, waker, &mut this.watch),
         };
         polled.map_err(Error::OutcomeUnknown)
     }
@@ -106,6 +107,7 @@ pub(crate) fn wait(engine: &Engine, ticket: &Ticket) -> Result<(), Error> {
                 log.stream(group.worker).wait_hardened(group)
             })
             .and_then(|()| log.wait_covered(lsn)),
+        Awaits::Epoch(group, epoch) => log.wait_proven(group, epoch),
     };
     waited.map_err(Error::OutcomeUnknown)
 }
@@ -120,6 +122,7 @@ pub(crate) fn is_acknowledged(engine: &Engine, ticket: &Ticket) -> bool {
         Awaits::Nothing => true,
         Awaits::Group(group) => log.stream(group.worker).is_hardened(group),
         Awaits::Prefix(_, lsn) => log.is_covered(lsn),
+        Awaits::Epoch(_, epoch) => log.is_proven(epoch),
     };
     acknowledged() || {
         // It may have been written while nobody looked. If the log has failed, it was not.
@@ -127,6 +130,7 @@ pub(crate) fn is_acknowledged(engine: &Engine, ticket: &Ticket) -> bool {
             Awaits::Nothing => {}
             Awaits::Group(group) => drop(log.stream(group.worker).poll()),
             Awaits::Prefix(_, lsn) => log.poll_below(lsn),
+            Awaits::Epoch(..) => log.poll(),
         }
         acknowledged()
     }

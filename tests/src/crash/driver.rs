@@ -1,6 +1,6 @@
 //! Runs whose events are to be crashed at.
 
-use namiki::{Database, Error, Session, Table, Ticket, Transaction, WorkerId};
+use namiki::{Database, Error, LockRelease, Session, Table, Ticket, Transaction, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::random::Random;
 
@@ -69,7 +69,11 @@ impl<K: Numbered> Worker<K> {
 
     /// One transaction; conflicts come to nothing.
     fn transact(&mut self, tables: &Tables<K>, id: u64) -> Result<bool, Error> {
-        let mut done = Done::default();
+        let release = self.db.spec().release;
+        let mut done = Done {
+            by_epochs: release == LockRelease::EpochEarly,
+            ..Done::default()
+        };
         let random = &mut self.random;
         if random.chance(0.04) {
             self.extra = Some((id, self.db.table(&format!("extra {id}"))?));

@@ -2,11 +2,14 @@
 //!
 //! Paper: tictoc-pwal §3.4, pwal §4.3, Algorithm 4
 
-use namiki_log::{CutRule, GenerationInfo, Merge, SortedRun, StreamReader, merge_by_stamp};
-use namiki_platform::{Lsn, WorkerId};
+use namiki_log::{
+    CutRule, GenerationInfo, LogRecord, Merge, SortedRun, StreamReader, durable_epoch,
+    merge_by_stamp,
+};
+use namiki_platform::{Epoch, WorkerId};
 use smallvec::SmallVec;
 
-use super::{Outcome, Replay, outcome};
+use super::{Last, Outcome, Replay, outcome};
 use crate::error::OpenError;
 
 /// Commits whose changes are looked up together.
@@ -16,12 +19,13 @@ impl Replay<'_, '_> {
     /// Replays a generation in the papers' order.
     pub(super) fn in_order(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
         match info.cut {
-            CutRule::Stamp => self.in_stamp_order(info),
+            CutRule::Stamp | CutRule::Epoch => self.in_stamp_order(info),
             CutRule::Lsn => self.in_lsn_order(info),
         }
     }
 
-    /// Sorts each stream by stamp, and merges the streams (`tictoc-pwal` §3.4).
+    /// Sorts each stream by stamp, and merges the streams (`tictoc-pwal` §3.4). What does not count is known
+    /// before the first is replayed.
     fn in_stamp_order(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
         let (mut runs, mut ends) = (Vec::new(), Vec::new());
         for reader in self.open_all(info)? {
@@ -30,7 +34,20 @@ impl Replay<'_, '_> {
             runs.push(run);
             ends.push(end);
         }
-        let mut commits = merge_by_stamp(&runs).map(|it| (it.stamp, it.payload));
+        let epoch = match (info.cut, &info.seal) {
+            (CutRule::Epoch, Some(seal)) => seal.durable_epoch,
+            (CutRule::Epoch, None) => durable_epoch(&ends),
+            (CutRule::Stamp | CutRule::Lsn, _) => Epoch(0),
+        };
+        let mut dropped = 0;
+        let counts = |record: &LogRecord<'_>| {
+            let counts = info.cut != CutRule::Epoch || record.counts_through(epoch);
+            dropped += u64::from(!counts);
+            counts
+        };
+        let mut commits = merge_by_stamp(&runs)
+            .filter(counts)
+            .map(|it| (it.stamp, it.payload));
         loop {
             let together: SmallVec<[_; TOGETHER]> = commits.by_ref().take(TOGETHER).collect();
             if together.is_empty() {
@@ -40,7 +57,12 @@ impl Replay<'_, '_> {
             self.tables.apply(info.generation, together)?;
             self.advance(0, count)?;
         }
-        Ok(outcome(info, Lsn(0), 0, ends))
+        drop(commits);
+        let last = Last {
+            epoch,
+            ..Last::default()
+        };
+        Ok(outcome(info, last, dropped, ends))
     }
 
     /// Merges the streams by log sequence number, up to the first that is missing (`pwal`
@@ -54,7 +76,11 @@ impl Replay<'_, '_> {
             self.advance(commit.payload.len() as u64, 1)?;
         }
         let end = merge.finish_with::<OpenError>(|bytes| self.advance(bytes, 0))?;
-        Ok(outcome(info, end.last_lsn, end.dropped, end.streams))
+        let last = Last {
+            lsn: end.last_lsn,
+            ..Last::default()
+        };
+        Ok(outcome(info, last, end.dropped, end.streams))
     }
 
     fn open_all(&self, info: &GenerationInfo) -> Result<Vec<StreamReader>, OpenError> {

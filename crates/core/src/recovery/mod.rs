@@ -2,7 +2,8 @@
 //!
 //! Every generation of the log says by itself which of its commits count (its [`CutRule`]): under
 //! normal lock release all that are whole; under early release those below the first log sequence
-//! number that is missing, because a later one may depend on it. A generation that recovery has
+//! number that is missing, because a later one may depend on it; under release by epochs those of the
+//! epochs that were durable everywhere, and independent ones. A generation that recovery has
 //! read is **sealed** in the manifest before anything new is written, so what was cut off can never
 //! come back, and the stamps of the next generation begin above every stamp in it, cut off or not.
 //!
@@ -32,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use namiki_log::{GenerationInfo, Placement, Seal, StreamEnd, StreamReader, harden_tail};
 use namiki_platform::disk::Disk;
-use namiki_platform::{Generation, Lsn, Stamp, WorkerId};
+use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 use parking_lot::Mutex;
 
 use self::apply::Tables;
@@ -229,21 +230,29 @@ fn on_threads(
     })
 }
 
+/// The last that counts of a generation: by the rule of its cut, one of the two or neither.
+#[derive(Clone, Copy, Default)]
+struct Last {
+    lsn: Lsn,
+    epoch: Epoch,
+}
+
 fn outcome(
     info: &GenerationInfo,
-    last_lsn: Lsn,
+    last: Last,
     dropped: u64,
     ends: impl IntoIterator<Item = StreamEnd>,
 ) -> Outcome {
     let mut outcome = Outcome {
         seal: Seal {
             last_sequences: Vec::new(),
-            last_lsn,
+            last_lsn: last.lsn,
+            durable_epoch: last.epoch,
             // A sealed generation may have had frames beyond its seal, which we do not see.
             max_stamp: info.seal.as_ref().map_or(Stamp(0), |seal| seal.max_stamp),
         },
         ends: Vec::new(),
-        largest_lsn: last_lsn,
+        largest_lsn: last.lsn,
         dropped,
         torn: 0,
     };

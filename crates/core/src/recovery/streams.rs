@@ -1,21 +1,49 @@
 //! Replay in no order: streams side by side, of each key the version with the highest stamp.
 //!
-//! Where the cut is not known yet, frames help: each says up to which log sequence number everything
-//! was durable when it was written, and only what lies above the highest of these has to wait.
+//! Where the cut is not known yet, frames help: each says up to which log sequence number, or epoch,
+//! everything was durable when it was written, and only what lies above the highest of these has to wait.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use namiki_log::{CutRule, GenerationInfo, LogRecord, StreamEnd};
-use namiki_platform::{Lsn, Stamp, WorkerId};
+use namiki_log::{CutRule, FrameHeader, GenerationInfo, LogRecord, Seal, StreamEnd, durable_epoch};
+use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 use parking_lot::Mutex;
 
-use super::{Outcome, Replay, on_threads, outcome};
+use super::{Last, Outcome, Replay, on_threads, outcome};
 use crate::error::OpenError;
+
+/// Where a commit stands: it counts exactly if that is below the cut.
+fn place(cut: CutRule, record: &LogRecord<'_>) -> u64 {
+    match cut {
+        CutRule::Stamp => 0,
+        CutRule::Lsn => record.lsn.0,
+        CutRule::Epoch if record.is_independent() => 0,
+        CutRule::Epoch => record.epoch().0,
+    }
+}
+
+/// The cut of a sealed generation: the first place that does not count.
+fn sealed_cut(cut: CutRule, seal: &Seal) -> u64 {
+    match cut {
+        CutRule::Stamp => u64::MAX,
+        CutRule::Lsn => seal.last_lsn.next().0,
+        CutRule::Epoch => seal.durable_epoch.0 + 1,
+    }
+}
+
+/// Everything below this counts, as a frame says.
+fn safe_by(cut: CutRule, header: &FrameHeader) -> u64 {
+    match cut {
+        CutRule::Stamp => u64::MAX,
+        CutRule::Lsn => header.horizon.0,
+        CutRule::Epoch => header.hardened_epoch().0 + 1,
+    }
+}
 
 /// A commit that waits for the cut to be known.
 struct Waiting {
-    lsn: Lsn,
+    place: u64,
     stamp: Stamp,
     payload: Box<[u8]>,
 }
@@ -34,7 +62,11 @@ struct StreamOutcome {
 impl Replay<'_, '_> {
     /// Replays a generation's streams in parallel.
     pub(super) fn in_no_order(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
-        let safe_below = AtomicU64::new(info.first_lsn.0);
+        let safe_below = AtomicU64::new(match info.cut {
+            CutRule::Stamp | CutRule::Lsn => info.first_lsn.0,
+            // Epochs begin anew in each generation.
+            CutRule::Epoch => 1,
+        });
         let next = AtomicU64::new(0);
         let streams = Mutex::new(Vec::new());
         let run = || -> Result<(), OpenError> {
@@ -58,19 +90,20 @@ impl Replay<'_, '_> {
 
         let mut dropped = streams.iter().map(|stream| stream.dropped).sum();
         let mut replayed = streams.iter().map(|stream| stream.replayed).sum();
-        let last_lsn = match (info.cut, &info.seal) {
-            (CutRule::Stamp, _) => Lsn(0),
-            (CutRule::Lsn, Some(seal)) => seal.last_lsn,
+        let cut = match (info.cut, &info.seal) {
+            (CutRule::Stamp, _) => u64::MAX,
+            (cut, Some(seal)) => sealed_cut(cut, seal),
             (CutRule::Lsn, None) => {
                 let waiting = streams.iter().flat_map(|stream| &stream.waiting);
-                last_without_gap(
-                    Lsn(safe_below.into_inner()),
-                    waiting.map(|commit| commit.lsn),
-                )
+                let found = waiting.map(|commit| Lsn(commit.place));
+                last_without_gap(Lsn(safe_below.into_inner()), found)
+                    .next()
+                    .0
             }
+            (CutRule::Epoch, None) => durable_epoch(streams.iter().map(|it| &it.end)).0 + 1,
         };
         for commit in streams.iter().flat_map(|stream| &stream.waiting) {
-            if commit.lsn > last_lsn {
+            if commit.place >= cut {
                 dropped += 1;
                 continue;
             }
@@ -79,8 +112,19 @@ impl Replay<'_, '_> {
             self.advance(0, 1)?;
             replayed += 1;
         }
+        let last = match info.cut {
+            CutRule::Stamp => Last::default(),
+            CutRule::Lsn => Last {
+                lsn: Lsn(cut - 1),
+                ..Last::default()
+            },
+            CutRule::Epoch => Last {
+                epoch: Epoch(cut - 1),
+                ..Last::default()
+            },
+        };
         if info.cut == CutRule::Lsn {
-            let expected = last_lsn.0 + 1 - info.first_lsn.0;
+            let expected = cut - info.first_lsn.0;
             if replayed != expected {
                 let generation = info.generation;
                 return Err(OpenError::MissingCommits {
@@ -92,7 +136,7 @@ impl Replay<'_, '_> {
         }
         Ok(outcome(
             info,
-            last_lsn,
+            last,
             dropped,
             streams.iter().map(|stream| stream.end),
         ))
@@ -106,14 +150,19 @@ impl Replay<'_, '_> {
         safe_below: &AtomicU64,
     ) -> Result<StreamOutcome, OpenError> {
         let mut reader = self.open(info, worker)?;
+        let sealed = (info.seal.as_ref()).map(|seal| sealed_cut(info.cut, seal));
         let mut waiting = VecDeque::<Waiting>::new();
         let (mut dropped, mut replayed_in_all) = (0, 0);
         while let Some(frame) = reader.next_frame().map_err(OpenError::Log)? {
             let header = frame.header;
-            // Every LSN below the horizon was durable before this frame was written.
-            let safe = safe_below.fetch_max(header.horizon.0, Ordering::Relaxed);
-            let safe = Lsn(safe.max(header.horizon.0));
-            let due = waiting.partition_point(|commit| commit.lsn < safe);
+            // Everything below was durable before this frame was written.
+            let by_this = safe_by(info.cut, &header);
+            let safe = safe_below
+                .fetch_max(by_this, Ordering::Relaxed)
+                .max(by_this);
+            // In the order of LSNs these are all; epochs need not be in order.
+            let due = waiting.iter().take_while(|commit| commit.place < safe);
+            let due = due.count();
             let mut replayed = due as u64;
             if due > 0 {
                 let due: Vec<_> = waiting.drain(..due).collect();
@@ -121,29 +170,23 @@ impl Replay<'_, '_> {
                 self.tables.apply(info.generation, due)?;
             }
             let counts = frame.records().filter_map(|record| {
-                let LogRecord {
-                    stamp,
-                    lsn,
-                    payload,
-                    ..
-                } = record;
-                match (info.cut, &info.seal) {
-                    (CutRule::Stamp, _) => {}
-                    (CutRule::Lsn, Some(seal)) if lsn <= seal.last_lsn => {}
-                    (CutRule::Lsn, Some(_)) => {
+                let place = place(info.cut, &record);
+                let LogRecord { stamp, payload, .. } = record;
+                match sealed {
+                    Some(cut) if place >= cut => {
                         dropped += 1;
                         return None;
                     }
-                    (CutRule::Lsn, None) if lsn < safe => {}
-                    (CutRule::Lsn, None) => {
+                    None if place >= safe => {
                         let payload = payload.into();
                         waiting.push_back(Waiting {
-                            lsn,
+                            place,
                             stamp,
                             payload,
                         });
                         return None;
                     }
+                    _ => {}
                 }
                 replayed += 1;
                 Some((stamp, payload))

@@ -22,7 +22,7 @@ use namiki_platform::{Stamp, WorkerId};
 
 use crate::acquire::acquire;
 use crate::cc::{Busy, Checks, Protocol, Silo, Sound, TicToc, TwoPhase, with_protocol};
-use crate::commit::{self, Committed, Early, Normal};
+use crate::commit::{self, Committed, Early, EpochEarly, Normal};
 use crate::engine::{Engine, GroupLocks};
 use crate::epoch::{Count, SlotId};
 use crate::error::{Conflict, Error};
@@ -221,6 +221,7 @@ impl Transaction {
         let committed = with_protocol!(self.concurrency, P => match engine.spec.release {
             LockRelease::Normal => commit::commit::<P, Normal, C>(engine, stream, slot, sets),
             LockRelease::Early => commit::commit::<P, Early, C>(engine, stream, slot, sets),
+            LockRelease::EpochEarly => commit::commit::<P, EpochEarly, C>(engine, stream, slot, sets),
         });
         match &committed {
             Ok(_) if self.sets.writes.is_empty() => engine.epochs.count(self.slot, Count::ReadOnly),
@@ -329,6 +330,7 @@ impl Transaction {
         let confirmed = with_protocol!(self.concurrency, P => match engine.spec.release {
             LockRelease::Normal => commit::commit_read_only::<P, Normal, Sound>(engine, sets)?,
             LockRelease::Early => commit::commit_read_only::<P, Early, Sound>(engine, sets)?,
+            LockRelease::EpochEarly => commit::commit_read_only::<P, EpochEarly, Sound>(engine, sets)?,
         });
         ticket::wait(engine, &self.ticket(confirmed))
     }

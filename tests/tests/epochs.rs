@@ -1,0 +1,222 @@
+//! Release by epochs: what is acknowledged when, and what a crash leaves of it.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use namiki::{Database, ReplayOrder, Session, Spec, Ticket, WorkerId};
+use namiki_platform::disk::SimDisk;
+use namiki_platform::disk::sim::Loss;
+use namiki_tests::numbers::{BOTH_ORDERS, Numbers, builder, keys, numbers};
+
+fn specs() -> impl Iterator<Item = Spec> {
+    let texts = ["PWAL(1)", "PWAL(16)", "PWAL(auto)"];
+    texts
+        .map(|log| format!("TT(EPOCH)+{log}").parse().unwrap())
+        .into_iter()
+}
+
+/// Three streams, and no thread but the test's: nothing is written unasked.
+fn open(spec: &str, disk: &SimDisk, order: ReplayOrder) -> Database {
+    let settings = builder(spec, disk).streams(NonZeroU16::new(3).unwrap());
+    let settings = settings.epoch_length(Duration::MAX).replay_order(order);
+    settings.open("/db").unwrap()
+}
+
+fn sessions(db: &Database) -> [Session; 3] {
+    [0, 1, 2].map(|worker| db.session_on(WorkerId(worker)).unwrap())
+}
+
+/// Writes without having read.
+fn put(session: &mut Session, table: &Numbers, key: u64) -> Ticket {
+    let put = session.transact_async(|tx| tx.put(table, &key, &1));
+    put.unwrap().1
+}
+
+/// Reads one key, which is there, and writes another.
+fn derive(session: &mut Session, table: &Numbers, from: u64, key: u64) -> Ticket {
+    let derived = session.transact_async(|tx| {
+        let value = tx.get(table, &from)?.unwrap();
+        tx.put(table, &key, &(value + 1))
+    });
+    derived.unwrap().1
+}
+
+/// Everything that was not durable is lost.
+fn crash(disk: &SimDisk) -> SimDisk {
+    disk.crash_image(disk.events(), Loss::All)
+}
+
+#[test]
+fn what_has_read_a_version_that_is_lost_is_cut_off_and_stays_so() {
+    for order in BOTH_ORDERS {
+        let disk = SimDisk::new();
+        let db = open("TT(EPOCH)+PWAL(16)", &disk, order);
+        let table = numbers(&db);
+        let [mut writer, mut reader, _] = sessions(&db);
+        put(&mut writer, &table, 1);
+        let depends = derive(&mut reader, &table, 1, 2);
+        let independent = put(&mut reader, &table, 3);
+        let depends_too = derive(&mut reader, &table, 2, 4);
+        reader.flush().unwrap();
+        assert!(db.is_acknowledged(&independent));
+        assert!(!db.is_acknowledged(&depends) && !db.is_acknowledged(&depends_too));
+
+        let mut disk = crash(&disk);
+        for round in 0..3 {
+            let db = open("TT(EPOCH)+PWAL(16)", &disk, order);
+            let report = db.recovery();
+            assert_eq!(report.dropped, 2, "{order:?}, {report:?}");
+            let mut expected = vec![3];
+            expected.extend(10..10 + round);
+            assert_eq!(keys(&db), expected, "{order:?}");
+            // Epochs begin anew, and go beyond those that were cut off.
+            let table = numbers(&db);
+            let [mut writer, mut reader, _] = sessions(&db);
+            let put = put(&mut writer, &table, 10 + round);
+            assert!(put.stamp() > depends_too.stamp());
+            for _ in 0..5 {
+                reader.transact(|tx| tx.get(&table, &(10 + round))).unwrap();
+                writer.transact(|tx| tx.put(&table, &3, &5)).unwrap();
+            }
+            disk = crash(&disk);
+        }
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_beside_a_stream_that_rests() {
+    for (order, spec) in BOTH_ORDERS
+        .into_iter()
+        .flat_map(|it| specs().map(move |spec| (it, spec)))
+    {
+        let disk = SimDisk::new();
+        let db = open(&spec.to_string(), &disk, order);
+        let table = numbers(&db);
+        let [mut writer, mut reader, mut resting] = sessions(&db);
+        // The last frame of this stream, for the rest of its life.
+        let rests = put(&mut resting, &table, 100);
+        resting.wait(&rests).unwrap();
+        for round in 0..4 {
+            put(&mut writer, &table, 2 * round);
+            let depends = derive(&mut reader, &table, 2 * round, 2 * round + 1);
+            // In groups of one, what it has read is durable by now.
+            let at_once = spec.to_string() == "TT(EPOCH)+PWAL(1)";
+            assert_eq!(db.is_acknowledged(&depends), at_once, "{spec}");
+            reader.wait(&depends).unwrap();
+            assert!(db.is_acknowledged(&depends));
+            let after = open(&spec.to_string(), &crash(&disk), order);
+            let expected: Vec<_> = (0..2 * round + 2).chain([100]).collect();
+            assert_eq!(keys(&after), expected, "{spec}, {order:?}");
+            assert_eq!(after.recovery().dropped, 0);
+        }
+    }
+}
+
+#[test]
+fn what_was_not_waited_for_is_never_half_there() {
+    // At every event of a run: who reads is there only with what was read.
+    for order in BOTH_ORDERS {
+        let disk = SimDisk::new();
+        let db = open("TT(EPOCH)+PWAL(1)", &disk, order);
+        let table = numbers(&db);
+        let [mut writer, mut reader, mut third] = sessions(&db);
+        let from = disk.events();
+        for round in 0..6 {
+            put(&mut writer, &table, 3 * round);
+            derive(&mut reader, &table, 3 * round, 3 * round + 1);
+            let last = derive(&mut third, &table, 3 * round + 1, 3 * round + 2);
+            if round % 2 == 1 {
+                db.wait(&last).unwrap();
+            }
+        }
+        for at in from..=disk.events() {
+            let after = open("TT(EPOCH)+PWAL(1)", &disk.crash_image(at, Loss::All), order);
+            let there = keys(&after);
+            for key in &there {
+                let needs = (key / 3 * 3)..*key;
+                assert!(
+                    needs.clone().all(|it| there.contains(&it)),
+                    "{key} without {needs:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_transaction_that_only_reads_waits_for_what_it_has_read() {
+    for spec in specs() {
+        let disk = SimDisk::new();
+        let db = open(&spec.to_string(), &disk, ReplayOrder::HighestStamp);
+        let table = numbers(&db);
+        let [mut writer, mut reader, _] = sessions(&db);
+        put(&mut writer, &table, 1);
+        let (found, read) = reader.transact_async(|tx| tx.get(&table, &1)).unwrap();
+        assert_eq!(found, Some(1));
+        assert!(!db.is_acknowledged(&read), "{spec}");
+        reader.wait(&read).unwrap();
+        let after = open(&spec.to_string(), &crash(&disk), ReplayOrder::HighestStamp);
+        assert_eq!(keys(&after), [1], "{spec}");
+
+        // What is known to be durable is not waited for, and costs no write.
+        let writes = db.counters().log.flushes;
+        let (_, again) = reader.transact_async(|tx| tx.get(&table, &1)).unwrap();
+        assert!(db.is_acknowledged(&again), "{spec}");
+        reader.transact(|tx| tx.get(&table, &2)).unwrap();
+        assert_eq!(db.counters().log.flushes, writes, "{spec}");
+
+        // Nor may a failure be told that rests on what could be lost.
+        put(&mut writer, &table, 5);
+        let failed = reader.transact(|tx| match tx.get(&table, &5)? {
+            Some(_) => tx.abort::<()>("it is there"),
+            None => Ok(()),
+        });
+        failed.unwrap_err();
+        let after = open(&spec.to_string(), &crash(&disk), ReplayOrder::HighestStamp);
+        assert_eq!(keys(&after), [1, 5], "{spec}");
+    }
+}
+
+#[test]
+fn one_who_commits_alone_needs_one_write_for_each_commit() {
+    for spec in specs() {
+        let disk = SimDisk::new();
+        let db = open(&spec.to_string(), &disk, ReplayOrder::HighestStamp);
+        let table = numbers(&db);
+        let [mut session, ..] = sessions(&db);
+        session.transact(|tx| tx.put(&table, &1, &0)).unwrap();
+        let before = db.counters().log.flushes;
+        for _ in 0..20 {
+            session
+                .transact(|tx| tx.update(&table, &1, |value| value + 1))
+                .unwrap();
+        }
+        assert_eq!(db.counters().log.flushes - before, 20, "{spec}");
+        let after = open(&spec.to_string(), &crash(&disk), ReplayOrder::HighestStamp);
+        let value = after.transact(|tx| tx.get(&numbers(&after), &1)).unwrap();
+        assert_eq!(value, Some(20), "{spec}");
+    }
+}
+
+#[test]
+fn closing_acknowledges_what_was_accepted() {
+    for spec in specs() {
+        let disk = SimDisk::new();
+        let db = open(&spec.to_string(), &disk, ReplayOrder::Merge);
+        let table = numbers(&db);
+        let [mut writer, mut reader, mut third] = sessions(&db);
+        put(&mut writer, &table, 1);
+        let depends = derive(&mut reader, &table, 1, 2);
+        let read = third.transact_async(|tx| tx.get(&table, &2)).unwrap().1;
+        drop([writer, reader, third]);
+        db.close().unwrap();
+        for ticket in [depends, read] {
+            assert!(db.is_acknowledged(&ticket), "{spec}");
+            db.wait(&ticket).unwrap();
+        }
+        let db = open("TT(ELR)+PWAL(1)", &disk, ReplayOrder::Merge);
+        assert_eq!(keys(&db), [1, 2], "{spec}");
+        assert_eq!(db.recovery().dropped, 0);
+    }
+}
