@@ -201,7 +201,8 @@ pub(crate) fn commit_read_only<P: Protocol, R: Release, C: Checks>(
         .unwrap_or_default();
     validate::<P, C>(sets, stamp, false).map_err(Error::Conflict)?;
     let awaits = match &engine.log {
-        Some(log) if R::BY_EPOCH => engine.awaits_what_was_read(log, sets),
+        Some(log) if R::BY_EPOCH => (engine.epoch_to_await(log, sets))
+            .map_or(Awaits::Nothing, |epoch| Awaits::Epoch(None, epoch)),
         // What was read was written before now, so its LSN is at most the last one drawn.
         Some(log) if R::EARLY => Awaits::Prefix(None, log.last_drawn()),
         _ => Awaits::Nothing,

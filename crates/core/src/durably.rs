@@ -9,7 +9,6 @@
 use namiki_log::Log;
 use namiki_platform::{Epoch, Stamp};
 
-use crate::commit::Awaits;
 use crate::engine::{Engine, GroupLocks};
 use crate::sets::Sets;
 
@@ -25,19 +24,19 @@ impl Engine {
         is_below(log.hardened_epoch()) || is_below(log.hardened_epoch_now())
     }
 
-    /// What a transaction that only reads waits for. It leaves no frame that could say what is hardened, so
-    /// that has to be proven.
-    pub(crate) fn awaits_what_was_read(&self, log: &Log<GroupLocks>, sets: &Sets) -> Awaits {
-        let proven = log.proven_epoch();
-        match largest_read(sets) {
-            Some(largest) if largest >= self.epochs.floor_after(proven) => {
-                // Whoever wrote what was read had registered before.
-                let current = self.epochs.current();
-                let before = Epoch(current.0 - 1);
-                let is_older = largest < self.epochs.floor_after(before);
-                Awaits::Epoch(None, if is_older { before } else { current })
-            }
-            _ => Awaits::Nothing,
+    /// The epoch that a transaction that only reads waits for, if all it has read is not proven yet: it
+    /// leaves no frame that could say what is hardened.
+    pub(crate) fn epoch_to_await(&self, log: &Log<GroupLocks>, sets: &Sets) -> Option<Epoch> {
+        let largest = largest_read(sets)?;
+        if largest < self.epochs.floor_after(log.proven_epoch()) {
+            return None;
+        }
+        // Whoever wrote what was read had registered before.
+        let current = self.epochs.current();
+        let before = Epoch(current.0 - 1);
+        match largest < self.epochs.floor_after(before) {
+            true => Some(before),
+            false => Some(current),
         }
     }
 }

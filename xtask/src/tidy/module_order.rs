@@ -12,7 +12,7 @@ const SOURCE: &str = "crates/core/src/";
 /// The modules of core. A new one is put where its imports allow.
 const ORDER: &[&str] = &[
     "error", "spec", "thread", "record", "arena", "lock", "cc", "space", "recent", "epoch", "sets",
-    "codec", "turn", "engine", "acquire", "commit", "ticket", "txn", "table", "session",
+    "codec", "turn", "engine", "durably", "acquire", "commit", "ticket", "txn", "table", "session",
     "manifest", "recovery", "db", "open",
 ];
 
