@@ -100,7 +100,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     if sets.writes.is_empty() {
         return commit_read_only::<P, R, C>(engine, sets);
     }
-    let is_independent = R::BY_EPOCH && engine.has_read_durably(sets);
+    let mut is_independent = R::BY_EPOCH && engine.has_read_durably(sets);
     if !sets.has_turn {
         engine.turn.wait();
     }
@@ -110,11 +110,13 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
         return Err(Error::Conflict(Conflict::ReadChanged));
     }
 
-    if sets.has_adds()
-        && let Err(error) = add_up(engine, sets)
-    {
-        unlock_writes::<P>(sets);
-        return Err(error);
+    if sets.has_adds() {
+        if let Err(error) = add_up(engine, sets) {
+            unlock_writes::<P>(sets);
+            return Err(error);
+        }
+        // What was added to has been read.
+        is_independent = R::BY_EPOCH && engine.has_read_durably(sets);
     }
 
     let (epoch, stamp) = engine
@@ -293,10 +295,11 @@ fn add_up(engine: &Engine, sets: &mut Sets) -> Result<(), Error> {
             continue;
         }
         let (record, table) = (sets.writes[at].record, sets.writes[at].table);
-        let absent = record
-            .copy_if(&mut value, |_| true)
-            .is_none_or(|it| it.absent);
-        sets.add_up(at, (!absent).then_some(&value[..]))
+        let Some(present) = record.copy_if(&mut value, |_| true) else {
+            unreachable!("the record is locked, so nobody changes it");
+        };
+        sets.has_read_locked(record, present);
+        sets.add_up(at, (!present.absent).then_some(&value[..]))
             .map_err(|error| engine.not_added(table, error))?;
     }
     Ok(())

@@ -27,7 +27,7 @@
 //! # The parts
 //!
 //! Each module uses only those before it: `error, spec, thread, record, arena, lock, cc, space, recent,
-//! epoch, sets, codec, turn, engine, acquire, commit, ticket, txn, table, session, manifest, recovery, db, open`.
+//! epoch, sets, codec, turn, engine, durably, acquire, commit, ticket, txn, table, session, manifest, recovery, db, open`.
 //!
 //! Paper: tictoc-pwal, pwal
 

@@ -13,7 +13,7 @@ use namiki_index::{Inserted, LeafVersion};
 
 use crate::cc::{Before, Seen};
 use crate::lock::Locks;
-use crate::record::{AddressHasher, RecordRef};
+use crate::record::{AddressHasher, RecordRef, Snapshot};
 use crate::space::{Insertion, Space, TableId};
 
 /// Up to this many writes are looked for one by one.
@@ -278,6 +278,21 @@ impl Sets {
             record,
             seen,
             is_written: false,
+        });
+    }
+
+    /// Notes a version that was read under the commit's lock.
+    pub(crate) fn has_read_locked(&mut self, record: RecordRef, version: Snapshot) {
+        let seen = Seen {
+            creation: version.creation,
+            absent: version.absent,
+            from: version.creation,
+            until: version.creation,
+        };
+        self.reads.push(Read {
+            record,
+            seen,
+            is_written: true,
         });
     }
 
