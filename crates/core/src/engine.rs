@@ -60,6 +60,15 @@ pub(crate) struct Waits {
     pub(crate) longest: Duration,
 }
 
+/// How a database runs its transactions.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) spec: Spec,
+    pub(crate) format: RecordFormat,
+    pub(crate) attempts_max: u32,
+    pub(crate) waits: Waits,
+}
+
 /// What came of waiting for locks, see [`LockCounters`]. Counted where somebody waits, so all may share it.
 #[derive(Default)]
 pub(crate) struct LockCounts {
@@ -122,15 +131,18 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(
-        spec: Spec,
+        settings: Settings,
         owner: Owner,
-        format: RecordFormat,
-        attempts_max: u32,
-        waits: Waits,
         epochs: Arc<Epochs>,
         log: Option<Arc<Log<GroupLocks>>>,
         spaces: Vec<Arc<Space>>,
     ) -> Self {
+        let Settings {
+            spec,
+            format,
+            attempts_max,
+            waits,
+        } = settings;
         Self {
             spec,
             owner,

@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 
 use crate::codec::RecordFormat;
 use crate::db::{Catalogue, Database, Indexes, Shared};
-use crate::engine::{Engine, Waits};
+use crate::engine::{Engine, Settings, Waits};
 use crate::epoch::Epochs;
 use crate::error::OpenError;
 use crate::manifest::Manifest;
@@ -369,16 +369,13 @@ impl Builder {
         manifest.closed = false;
         write(&manifest, &*disk, dir)?;
 
-        let engine = Engine::new(
-            self.spec,
-            owner,
-            self.record_format,
-            self.attempts_max,
-            self.waits,
-            epochs,
-            log,
-            spaces,
-        );
+        let settings = Settings {
+            spec: self.spec,
+            format: self.record_format,
+            attempts_max: self.attempts_max,
+            waits: self.waits,
+        };
+        let engine = Engine::new(settings, owner, epochs, log, spaces);
         Ok(Database::from_shared(Shared {
             engine: Arc::new(engine),
             disk,

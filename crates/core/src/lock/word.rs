@@ -87,7 +87,7 @@ impl LockWord {
                 if word & EXCLUSIVE != 0 || word & READERS != mine {
                     return None;
                 }
-                word = word - mine | EXCLUSIVE;
+                word = (word - mine) | EXCLUSIVE;
             }
         } else if wanted.has(Locked::SHARED) && !own.has(Locked::SHARED) {
             if word & EXCLUSIVE != 0 {

@@ -211,9 +211,8 @@ impl Transaction {
         wanted: Locked,
         leaves: &Leaves,
     ) -> Result<Pass, Error> {
-        match wanted == Locked::SHARED || self.planted.lock_gaps {
-            true => self.lock(record, wanted)?,
-            false => {}
+        if wanted == Locked::SHARED || self.planted.lock_gaps {
+            self.lock(record, wanted)?;
         }
         Ok(match space.are_unchanged(leaves) {
             false => Pass::Disturbed,
