@@ -85,6 +85,27 @@ fn a_transaction_sees_what_it_has_added() {
     });
 }
 
+/// The sum is made while the insertion's own value is at hand.
+#[test]
+fn an_insertion_that_meets_an_amount_leaves_the_sum() {
+    each_spec(|db, table| {
+        for then in [false, true] {
+            db.transact(|tx| {
+                tx.add(table, &3, 9)?;
+                let inserted = tx.insert(table, &3, &0);
+                assert!(matches!(inserted, Err(Error::Duplicate { .. })));
+                match then {
+                    true => tx.put(table, &7, &77),
+                    false => Ok(()),
+                }
+            })
+            .unwrap();
+        }
+        let all = db.transact(|tx| tx.scan(table, ..)).unwrap();
+        assert_eq!(all, [(3, 18), (7, 77)]);
+    });
+}
+
 #[test]
 fn what_was_added_is_taken_back_with_its_savepoint() {
     each_spec(|db, table| {

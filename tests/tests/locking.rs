@@ -403,6 +403,42 @@ fn an_old_transaction_gets_through() {
     }
 }
 
+/// Who has locked another record first and comes to a hot one last is the only one not in order.
+#[test]
+fn a_transaction_out_of_order_gets_a_hot_key() {
+    for spec in ["S2PL(NLR)+NOLOG", "S2PL(ELR)+PWAL(16)"] {
+        // The records of keys that come in one by one lie in no known order: both are tried.
+        for [cold, hot] in [[0, 90], [90, 0]] {
+            let (db, table) = filled(builder(spec));
+            let over = AtomicBool::new(false);
+            on_threads(4, |thread| {
+                let mut session = db.session().unwrap();
+                if thread > 0 {
+                    while !over.load(Ordering::Relaxed) {
+                        let update = session.transact_async(|tx| {
+                            tx.update(&table, &hot, |it| it + 1)?;
+                            std::thread::yield_now();
+                            Ok(())
+                        });
+                        update.unwrap();
+                    }
+                } else {
+                    for _ in 0..5 {
+                        let update = session.transact_async(|tx| {
+                            tx.update(&table, &cold, |it| it + 1)?;
+                            tx.update(&table, &hot, |it| it + 1)
+                        });
+                        update.unwrap();
+                    }
+                    over.store(true, Ordering::Relaxed);
+                }
+                session.flush().unwrap();
+            });
+            assert_eq!(db.transact(|tx| tx.get(&table, &cold)).unwrap(), Some(5));
+        }
+    }
+}
+
 /// A group of commits that nobody flushes holds a lock: whoever wants it flushes the group.
 #[test]
 fn a_lock_that_a_group_holds_is_waited_for_at_the_disk() {

@@ -15,7 +15,7 @@ use crate::engine::{Engine, GroupLocks, LockCounts};
 use crate::error::{Conflict, Error};
 use crate::lock::{Locked, Locks, Surroundings, Waited};
 use crate::record::RecordRef;
-use crate::spec::WaitPolicy;
+use crate::spec::{LockRelease, WaitPolicy};
 
 /// How often a lock is tried again before the transaction goes to sleep: most are held for a moment only.
 const SPINS: u32 = 128;
@@ -56,7 +56,9 @@ fn acquire_slowly(
         }
         std::hint::spin_loop();
     }
+    // Under early release, groups hold no locks.
     if let Some(stream) = stream
+        && engine.spec.release == LockRelease::Normal
         && stream.has_pending()
     {
         stream.flush().map_err(Error::LogFailed)?;

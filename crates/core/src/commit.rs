@@ -174,8 +174,12 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     };
     engine.epochs.deregister(slot);
     forget_locks::<P>(sets);
-    // Whoever sleeps for a lock of the group flushes nothing.
-    if appended.group_is_full || is_wanted {
+    // Those of what was only read need not wait for the device.
+    sets.locks.release_all();
+    if is_wanted {
+        // Whoever sleeps for a lock of the group flushes nothing.
+        stream.flush().map_err(Error::OutcomeUnknown)?;
+    } else if appended.group_is_full {
         stream.begin_flush().map_err(Error::OutcomeUnknown)?;
     }
     let awaits = if R::BY_EPOCH && !is_independent {

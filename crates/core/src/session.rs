@@ -20,6 +20,10 @@ const SLEEP_MAX: Duration = Duration::from_millis(1);
 
 /// After so many conflicts in a row, a transaction asks for its turn (`turn.rs`).
 const TURN_AFTER: u32 = 64;
+/// After so many, the turn ends.
+const TURN_ENDS: u32 = 96;
+/// And so again.
+const TURN_EVERY: u32 = 256;
 
 /// Runs transactions on one log stream.
 ///
@@ -90,11 +94,15 @@ impl Session {
                 done => break done,
             }
             attempt += 1;
-            if attempt > TURN_AFTER {
-                self.transaction.take_turn();
+            // Not for ever: if it does not help, the others go on for a while.
+            match attempt % TURN_EVERY {
+                TURN_AFTER => self.transaction.take_turn(),
+                TURN_ENDS => self.transaction.end_turn(),
+                _ => {}
             }
         };
         self.transaction.end_turn();
+        self.transaction.start_afresh();
         done
     }
 
@@ -222,7 +230,7 @@ impl Session {
     }
 }
 
-/// Lets go of the transaction's locks if its code panics.
+/// Lets go of the transaction's locks and its turn if its code panics.
 struct Running<'a>(&'a mut Transaction);
 
 impl Running<'_> {
@@ -234,6 +242,7 @@ impl Running<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.end();
+        self.0.end_turn();
     }
 }
 

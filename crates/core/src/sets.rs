@@ -217,9 +217,11 @@ impl Sets {
         self.store(value)
     }
 
-    /// Gives the bytes of the value that was staged last back.
+    /// Gives the bytes of a value that was staged back, if nothing was stored behind it (a sum may have been).
     pub(crate) fn unstage(&mut self, value: &Range<u32>) {
-        self.bytes.truncate(value.start as usize);
+        if self.bytes.len() == value.end as usize {
+            self.bytes.truncate(value.start as usize);
+        }
     }
 
     /// How many bytes of keys and values the set holds.

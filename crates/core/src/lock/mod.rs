@@ -102,7 +102,7 @@ impl Locks {
             false => Locked::EXCLUSIVE,
         };
         let word = LockWord::FREE.granted(locked, Locked::default());
-        (word.unwrap_or(LockWord::NEW).0, locked)
+        (word.expect("nobody has locked what is new").0, locked)
     }
 
     /// Notes that a record has come into the index with such a word.

@@ -20,7 +20,8 @@
 //! Ages are kept from one attempt to the next, and who has been wounded [`WOUNDS`] times outranks everybody
 //! who has not. A lock that is released is free for anybody, who may come before those whom it woke, since
 //! handing it to a thread that has no processor yet would keep it locked for as long; but who has slept for
-//! [`FAIR_AFTER`] marks the record *fair*, and from then on it goes to the highest rank among those who wait.
+//! [`FAIR_AFTER`] marks the record *fair*, and from then on it goes to the highest rank among those who wait; and
+//! who has slept for [`VETERAN_AFTER`] outranks all who have not.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Thread;
@@ -38,6 +39,8 @@ use crate::record::RecordRef;
 const WOUNDS: u32 = 8;
 /// How long one sleeps before nobody may pass them any more.
 const FAIR_AFTER: Duration = Duration::from_millis(1);
+/// How long one sleeps before outranking everybody who has not.
+const VETERAN_AFTER: Duration = Duration::from_millis(10);
 /// How long one sleeps at most before looking again whether the database is still open.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
@@ -178,10 +181,10 @@ pub(super) fn wait(
             Seen::Locked(Some(group)) => surroundings.flush(group),
             _ => {
                 let slept = began.elapsed();
-                let limit = match slept < FAIR_AFTER {
-                    true => FAIR_AFTER.saturating_sub(slept),
-                    false => LOOK_AFTER,
-                };
+                let next = [FAIR_AFTER, VETERAN_AFTER]
+                    .into_iter()
+                    .find(|at| *at > slept);
+                let limit = next.map_or(LOOK_AFTER, |at| at - slept);
                 std::thread::park_timeout(limit.min(longest.saturating_sub(slept)));
             }
         }
@@ -191,6 +194,11 @@ pub(super) fn wait(
         at = sleepers.position(number);
         let me = &mut sleepers.list[at];
         me.impatient |= slept >= FAIR_AFTER;
+        if slept >= VETERAN_AFTER && me.rank.class != Class::Veteran {
+            seniority.wounds = seniority.wounds.max(WOUNDS);
+            sleepers.promote(at);
+        }
+        let me = &sleepers.list[at];
         seen = match () {
             () if me.wounded => Seen::Ended(Waited::Wounded),
             () if !may_go_on => Seen::Ended(Waited::Stopped),
@@ -288,6 +296,19 @@ impl Sleepers {
         !gives_way.is_empty()
     }
 
+    /// Who has slept for long outranks everybody who has not, and wounds those of them who hold what it waits for.
+    fn promote(&mut self, at: usize) {
+        let (record, wanted) = (self.list[at].record, self.list[at].wanted);
+        self.list[at].rank.class = Class::Veteran;
+        let rank = self.list[at].rank;
+        for other in &mut self.list {
+            if rank.wounds(other.rank) && other.held.of(record).excludes(wanted) {
+                other.wounded = true;
+                other.thread.unpark();
+            }
+        }
+    }
+
     fn on(&self, record: RecordRef) -> impl Iterator<Item = &Sleeper> {
         self.list.iter().filter(move |it| it.record == record)
     }
@@ -309,17 +330,22 @@ impl Sleepers {
         }
     }
 
-    /// Wakes those who could have the record now, by their rank, up to the first who could not.
+    /// Wakes those who could have what they want of the record now, by their rank, but for those who exclude somebody
+    /// before them who could not.
     fn wake(&self, record: RecordRef) {
         let mut word = load(record);
         let mut waiting: Vec<&Sleeper> = self.on(record).collect();
         waiting.sort_unstable_by_key(|it| it.rank);
+        let mut before = Locked::default();
         for sleeper in waiting {
+            let free = !before.excludes(sleeper.wanted);
             match word.granted(sleeper.wanted, sleeper.held.of(record)) {
-                Some(granted) => word = granted,
-                None => return,
+                Some(granted) if free => {
+                    word = granted;
+                    sleeper.thread.unpark();
+                }
+                _ => before = before.and(sleeper.wanted),
             }
-            sleeper.thread.unpark();
         }
     }
 }

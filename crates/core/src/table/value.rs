@@ -45,7 +45,7 @@ macro_rules! number_value {
 number_value!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64);
 
 /// An integer that amounts can be added to, see [`Transaction::add`](crate::Transaction::add).
-pub trait Number: Value<Owned = Self> + Copy {
+pub trait Number: Value<Owned = Self> + Copy + sealed::Sealed {
     /// Nothing.
     const ZERO: Self;
 
@@ -53,8 +53,15 @@ pub trait Number: Value<Owned = Self> + Copy {
     fn plus(self, amount: Self) -> Option<Self>;
 }
 
+/// Sums are made while records are locked, so no other code than this may run then.
+mod sealed {
+    pub trait Sealed {}
+}
+
 macro_rules! integer {
     ($($type:ty),*) => {$(
+        impl sealed::Sealed for $type {}
+
         impl Number for $type {
             const ZERO: Self = 0;
 

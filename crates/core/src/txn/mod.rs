@@ -21,7 +21,7 @@ use namiki_log::Stream;
 use namiki_platform::{Stamp, WorkerId};
 
 use crate::acquire::acquire;
-use crate::cc::{Busy, Checks, Protocol, Silo, Sound, TicToc, TwoPhase, with_protocol};
+use crate::cc::{Busy, Checks, Protocol, Seen, Silo, Sound, TicToc, TwoPhase, with_protocol};
 use crate::commit::{self, Committed, Early, EpochEarly, Normal};
 use crate::engine::{Engine, GroupLocks};
 use crate::epoch::{Count, SlotId};
@@ -207,11 +207,12 @@ impl Transaction {
         let finished = self.try_finish::<C>();
         self.sets.locks.release_all();
         if finished.is_ok() {
-            self.sets.locks.start_afresh();
+            self.start_afresh();
         }
         finished
     }
 
+    #[inline(always)]
     fn try_finish<C: Checks>(&mut self) -> Result<Ticket, Error> {
         self.engine.check_open()?;
         self.settle()?;
@@ -229,7 +230,7 @@ impl Transaction {
             Err(Error::Conflict(_)) => engine.epochs.count(self.slot, Count::Conflicts),
             Err(_) => {}
         }
-        if let Err(error @ Error::Overflow { .. }) = committed {
+        if let Err(error @ (Error::Overflow { .. } | Error::Undecodable { .. })) = committed {
             // What it found may not be durable yet.
             self.confirm_reads()?;
             return Err(error);
@@ -243,6 +244,11 @@ impl Transaction {
         if !self.locks_reads() && !self.sets.has_turn {
             self.sets.has_turn = self.engine.turn.take();
         }
+    }
+
+    /// What runs next is not this transaction again: it has not waited for anything yet.
+    pub(crate) fn start_afresh(&mut self) {
+        self.sets.locks.start_afresh();
     }
 
     /// Gives the turn back.
@@ -261,6 +267,16 @@ impl Transaction {
     /// is there.
     #[inline(always)]
     fn read_record(&mut self, record: RecordRef, locked: Locked) -> Result<bool, Error> {
+        // Only this one here, so that callers stay small.
+        if self.concurrency != ConcurrencyControl::TicToc {
+            return self.read_otherwise(record, locked);
+        }
+        let read = TicToc::read(record, &mut self.value);
+        self.has_read(record, read)
+    }
+
+    #[inline(never)]
+    fn read_otherwise(&mut self, record: RecordRef, locked: Locked) -> Result<bool, Error> {
         let read = match self.concurrency {
             ConcurrencyControl::TicToc => TicToc::read(record, &mut self.value),
             ConcurrencyControl::Silo => Silo::read(record, &mut self.value),
@@ -271,6 +287,11 @@ impl Transaction {
                 TwoPhase::read(record, &mut self.value)
             }
         };
+        self.has_read(record, read)
+    }
+
+    #[inline(always)]
+    fn has_read(&mut self, record: RecordRef, read: Result<Seen, Busy>) -> Result<bool, Error> {
         match read {
             Ok(seen) => {
                 self.sets.read(record, seen);
@@ -411,7 +432,7 @@ impl Transaction {
     }
 
     /// The transaction's write of a record. If it was to add an amount, the record is read now, and it is the sum.
-    #[inline]
+    #[inline(always)]
     fn own_write(&mut self, record: RecordRef) -> Result<Option<usize>, Error> {
         match self.sets.write_of(record) {
             Some(at) if self.sets.adds_at(at) => self.add_up_now(record, at).map(Some),
@@ -559,6 +580,7 @@ impl Transaction {
 
     /// The record of a blind write, if it is known, or needed at once: a savepoint goes by positions in the write
     /// set, so that a write has to have one.
+    #[inline(always)]
     fn record_of_blind(
         &mut self,
         space: &Arc<Space>,
