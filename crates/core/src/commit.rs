@@ -174,8 +174,10 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     };
     engine.epochs.deregister(slot);
     forget_locks::<P>(sets);
-    // Those of what was only read need not wait for the device.
-    sets.locks.release_all();
+    if P::LOCKS_READS {
+        // Those of what was only read need not wait for the device.
+        sets.locks.release_all();
+    }
     if is_wanted {
         // Whoever sleeps for a lock of the group flushes nothing.
         stream.flush().map_err(Error::OutcomeUnknown)?;

@@ -122,12 +122,17 @@ impl Locks {
     }
 
     /// Gives up all locks.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release_all(&mut self) {
         if !self.held.is_empty() {
-            for (record, locked) in self.held.drain() {
-                release(record, locked);
-            }
+            self.release_each();
+        }
+    }
+
+    #[inline(never)]
+    fn release_each(&mut self) {
+        for (record, locked) in self.held.drain() {
+            release(record, locked);
         }
     }
 

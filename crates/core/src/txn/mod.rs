@@ -204,6 +204,15 @@ impl Transaction {
 
     /// Commits what is in the sets. Tests plant bugs here, through `C`.
     pub(crate) fn finish<C: Checks>(&mut self) -> Result<Ticket, Error> {
+        match self.locks_reads() {
+            false => self.try_finish::<C>(),
+            true => self.finish_locked::<C>(),
+        }
+    }
+
+    /// The same where there are locks to be released, however it ends.
+    #[inline(never)]
+    fn finish_locked<C: Checks>(&mut self) -> Result<Ticket, Error> {
         let finished = self.try_finish::<C>();
         self.sets.locks.release_all();
         if finished.is_ok() {
@@ -212,7 +221,6 @@ impl Transaction {
         finished
     }
 
-    #[inline(always)]
     fn try_finish<C: Checks>(&mut self) -> Result<Ticket, Error> {
         self.engine.check_open()?;
         self.settle()?;
