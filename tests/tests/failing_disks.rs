@@ -127,8 +127,8 @@ fn after_a_failed_write_the_outcome_is_unknown_and_nothing_more_is_acknowledged(
         // What a reader would see may be lost.
         let error = db.transact(|tx| tx.get(&table, &5)).unwrap_err();
         assert!(matches!(error, Error::LogFailed(_)), "{spec}: {error:?}");
-        open.put(&table, &7, &7).unwrap();
-        let error = open.commit().unwrap_err();
+        let written = open.put(&table, &7, &7);
+        let error = written.and_then(|()| open.commit()).unwrap_err();
         assert!(matches!(error, Error::LogFailed(_)), "{spec}: {error:?}");
         assert!(matches!(db.begin(), Err(Error::LogFailed(_))));
         let error = db.close().unwrap_err();

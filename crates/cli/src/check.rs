@@ -11,9 +11,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use namiki::files::{Changes, Manifest};
+use namiki::files::{Changes, Manifest, Operation};
 use namiki::{Epoch, Lsn, OpenError, ReadError, Stamp, TableId, WorkerId};
-use namiki_log::{CutRule, Frame, GenerationInfo, StreamEnd, durable_epoch};
+use namiki_log::{CutRule, Frame, GenerationInfo, Records, StreamEnd, durable_epoch};
 
 use crate::directory::Directory;
 use crate::failure::Failure;
@@ -190,6 +190,7 @@ fn generation(
             epochs: &mut epochs,
             last_lsn: Lsn(0),
             closed: Epoch(0),
+            commits: 0,
             changes: 0,
         };
         let mut reader = directory.stream(manifest, info, worker)?;
@@ -204,12 +205,12 @@ fn generation(
             });
         }
         let end = reader.end();
-        sum.commits += end.records;
+        sum.commits += stream.commits;
         sum.changes += stream.changes;
         horizon = horizon.max(end.horizon);
         ends.push(end);
         max_stamp = max_stamp.max(end.max_stamp);
-        lines.push(stream_line(worker, end, stream.changes));
+        lines.push(stream_line(worker, end, stream.commits, stream.changes));
     }
     if let Some(seal) = &info.seal
         && max_stamp > seal.max_stamp
@@ -230,11 +231,11 @@ fn generation(
     Ok(lines)
 }
 
-fn stream_line(worker: WorkerId, end: StreamEnd, changes: u64) -> String {
+fn stream_line(worker: WorkerId, end: StreamEnd, commits: u64, changes: u64) -> String {
     format!(
         "  {worker}: {}, {}, {}, {}{}",
         counted(end.frames, "frame"),
-        counted(end.records, "commit"),
+        counted(commits, "commit"),
         counted(changes, "change"),
         bytes(end.bytes),
         if end.torn {
@@ -291,11 +292,15 @@ fn check_gaps(info: &GenerationInfo, lsns: &LsnSet, horizon: Lsn) -> Result<Stri
         }
         None => Lsn(missing.0 - 1),
     };
+    let records = match info.records {
+        Records::Commits => "commit",
+        Records::Operations => "operation",
+    };
     let beyond = match lsns.count_from(last.next()) {
         0 => String::new(),
         cut_off => format!(
             "; {} beyond a gap, never acknowledged, do not count",
-            counted(cut_off, "commit")
+            counted(cut_off, records)
         ),
     };
     Ok(if last < info.first_lsn {
@@ -317,18 +322,20 @@ struct Stream<'a> {
     last_lsn: Lsn,
     /// What its frames have closed.
     closed: Epoch,
+    commits: u64,
     changes: u64,
 }
 
 impl Stream<'_> {
     fn frame(&mut self, frame: &Frame<'_>) -> Result<(), Failure> {
+        let (generation, worker) = (self.info.generation, self.worker);
         let nonsense = |why: String| Failure::FrameNonsense {
-            generation: self.info.generation,
-            worker: self.worker,
+            generation,
+            worker,
             sequence: frame.header.sequence,
             why,
         };
-        let numbered = self.info.cut == CutRule::Lsn;
+        let numbered = self.info.cut == CutRule::Lsn || self.info.records == Records::Operations;
         for record in frame.records() {
             let stamp = record.stamp;
             if stamp > frame.header.max_stamp || stamp > Stamp::MAX {
@@ -356,30 +363,57 @@ impl Stream<'_> {
                     *self.epochs.entry(epoch).or_default() += 1;
                 }
             }
-            for change in Changes::new(record.payload) {
-                let change = change.map_err(|error| {
-                    nonsense(format!(
-                        "the commit with {stamp} cannot be decoded: {error}"
-                    ))
-                })?;
-                let TableId(number) = change.table;
-                let Some(table) = self.manifest.tables.get(number as usize) else {
-                    return Err(nonsense(format!(
-                        "the commit with {stamp} changes table {number}, which there is not"
-                    )));
-                };
-                if table.fixed_keys && change.key.len() != 8 {
-                    return Err(nonsense(format!(
-                        "the commit with {stamp} has a key of {} bytes for table {:?}, not of 8",
-                        change.key.len(),
-                        table.name
-                    )));
-                }
-                self.changes += 1;
-            }
+            let counted = match self.info.records {
+                Records::Commits => self
+                    .count_commit(record.payload)
+                    .map_err(|why| format!("the commit with {stamp} {why}")),
+                Records::Operations => self
+                    .count_operation(record.payload)
+                    .map_err(|why| format!("the operation with {} {why}", record.lsn)),
+            };
+            counted.map_err(nonsense)?;
         }
         if self.info.cut == CutRule::Epoch {
             self.closed = self.closed.max(frame.header.closed_epoch());
+        }
+        Ok(())
+    }
+}
+
+impl Stream<'_> {
+    fn count_commit(&mut self, payload: &[u8]) -> Result<(), String> {
+        for change in Changes::new(payload) {
+            let change = change.map_err(|error| format!("cannot be decoded: {error}"))?;
+            self.check_key(change.table, change.key)?;
+            self.changes += 1;
+        }
+        self.commits += 1;
+        Ok(())
+    }
+
+    fn count_operation(&mut self, payload: &[u8]) -> Result<(), String> {
+        let operation = Operation::decode(payload);
+        match operation.map_err(|error| format!("cannot be decoded: {error}"))? {
+            Operation::Update { table, key, .. } | Operation::Compensation { table, key, .. } => {
+                self.check_key(table, key)?;
+                self.changes += 1;
+            }
+            Operation::End { .. } => self.commits += 1,
+            Operation::Begin | Operation::Abort { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn check_key(&self, TableId(number): TableId, key: &[u8]) -> Result<(), String> {
+        let Some(table) = self.manifest.tables.get(number as usize) else {
+            return Err(format!("changes table {number}, which there is not"));
+        };
+        if table.fixed_keys && key.len() != 8 {
+            return Err(format!(
+                "has a key of {} bytes for table {:?}, not of 8",
+                key.len(),
+                table.name
+            ));
         }
         Ok(())
     }
@@ -389,7 +423,7 @@ impl Stream<'_> {
 mod tests {
     use super::*;
     use namiki::{Generation, Spec, TableInfo};
-    use namiki_log::{Group, Log, LogConfig, Seal, SequencerKind, StreamReader};
+    use namiki_log::{Entry, Group, Log, LogConfig, Seal, SequencerKind, StreamReader};
     use namiki_platform::disk::SyncedDisk;
     use std::sync::Arc;
     use std::time::Duration;
@@ -462,7 +496,14 @@ mod tests {
             let fill = |into: &mut [u8], _| into.copy_from_slice(payload);
             let stream = log.stream(WorkerId(0));
             let _ = stream
-                .append(Stamp(5), Epoch(1), payload.len(), fill, |()| {})
+                .append(
+                    Entry::Commit,
+                    Stamp(5),
+                    Epoch(1),
+                    payload.len(),
+                    fill,
+                    |()| {},
+                )
                 .unwrap();
         }
         log.close().unwrap();
@@ -490,6 +531,7 @@ mod tests {
             epochs: &mut BTreeMap::new(),
             last_lsn: Lsn(0),
             closed: Epoch(0),
+            commits: 0,
             changes: 0,
         };
         let mut reader = StreamReader::open(disk, dir.path(), 7, &info, WorkerId(0))?;

@@ -1,12 +1,12 @@
-//! `namiki dump-log`: a log as text, a line for each frame and each commit.
+//! `namiki dump-log`: a log as text, a line for each frame and each commit or operation.
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use namiki::files::{Change, Changes, Manifest};
-use namiki::{Epoch, Generation, TableId, WorkerId};
-use namiki_log::{CutRule, Frame, FrameHeader, GenerationInfo, LogRecord};
+use namiki::files::{Change, Changes, Image, Manifest, Operation};
+use namiki::{Epoch, Generation, Lsn, TableId, TableInfo, WorkerId};
+use namiki_log::{CutRule, Frame, FrameHeader, GenerationInfo, LogRecord, Records};
 use namiki_platform::arguments::whole;
 use serde::Serialize;
 
@@ -16,11 +16,12 @@ use crate::text::{counted, grouped, hex};
 use crate::{interrupt, show};
 
 const HELP: &str = "\
-Frames come generation by generation and stream by stream, each followed by its commits. Stream n is the
-log of worker n. Keys and values are shown by the types that their table has in the manifest, and in hexadecimal where the type
+Frames come generation by generation and stream by stream, each followed by its commits or, where operations are
+logged one by one (+ARIES), by those. Stream n is the log of worker n. Keys and values are shown by the types that their table has in the manifest, and in hexadecimal where the type
 is a program's own. Nothing in the directory is changed. A database that is in use cannot be dumped.
 
-With --format json, each line is an object whose \"kind\" is \"frame\", \"commit\" or \"end\" (of a stream).
+With --format json, each line is an object whose \"kind\" is \"frame\", \"commit\", \"operation\" or \"end\" (of a
+stream).
 
 Examples:
   namiki dump-log /data/shop | head
@@ -161,7 +162,11 @@ enum Line<'a> {
         generation: u32,
         stream: u16,
         frame: u64,
-        commits: u32,
+        /// Or operations.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        commits: Option<u32>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        operations: Option<u32>,
         bytes: u32,
         #[serde(skip_serializing_if = "Option::is_none")]
         first_lsn: Option<u64>,
@@ -194,11 +199,46 @@ enum Line<'a> {
         bytes: usize,
         changes: &'a [ShownChange<'a>],
     },
+    Operation {
+        generation: u32,
+        stream: u16,
+        frame: u64,
+        lsn: u64,
+        /// The transaction: the LSN of its beginning.
+        xid: u64,
+        op: &'static str,
+        /// Of an end.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stamp: Option<u64>,
+        /// False of one that recovery has cut off.
+        counts: bool,
+        bytes: usize,
+        #[serde(flatten)]
+        change: Option<ShownImages<'a>>,
+    },
     End {
         generation: u32,
         stream: u16,
         torn: bool,
     },
+}
+
+/// What an operation changed.
+#[derive(Serialize)]
+struct ShownImages<'a> {
+    /// The LSN of the operation to be undone after this one; 0 for none.
+    undo_next: u64,
+    table: &'a str,
+    key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<String>,
+    key_hex: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before_hex: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after_hex: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -233,13 +273,15 @@ impl<'a, W: Write> Dump<'a, W> {
         let by_epochs = info.cut == CutRule::Epoch;
         let lsns = |value: u64| (!by_epochs).then_some(value);
         let epochs = |value: Epoch| by_epochs.then_some(value.0);
+        let holds = |records: Records| (info.records == records).then_some(header.records);
         self.line(
-            || frame_text(&header, info.cut),
+            || frame_text(&header, info),
             &Line::Frame {
                 generation: header.generation.0,
                 stream: header.worker.0,
                 frame: header.sequence,
-                commits: header.records,
+                commits: holds(Records::Commits),
+                operations: holds(Records::Operations),
                 bytes: header.length,
                 first_lsn: lsns(header.first_lsn.0),
                 last_lsn: header.last_lsn.0,
@@ -259,7 +301,10 @@ impl<'a, W: Write> Dump<'a, W> {
                 (Some(seal), CutRule::Epoch) => record.counts_through(seal.durable_epoch),
                 (Some(_), CutRule::Stamp) | (None, _) => true,
             };
-            self.commit(&header, &record, info.cut, counts)?;
+            match info.records {
+                Records::Commits => self.commit(&header, &record, info.cut, counts)?,
+                Records::Operations => self.operation(&header, &record, counts)?,
+            }
         }
         Ok(())
     }
@@ -299,13 +344,92 @@ impl<'a, W: Write> Dump<'a, W> {
         self.line(|| commit_text(record, cut, counts, &changes, shown), &json)
     }
 
-    fn shown(&self, change: &Change<'_>) -> Result<ShownChange<'a>, String> {
-        let TableId(number) = change.table;
+    fn operation(
+        &mut self,
+        header: &FrameHeader,
+        record: &LogRecord<'_>,
+        counts: bool,
+    ) -> Result<(), Failure> {
+        let lsn = record.lsn;
+        let nonsense = |why: String| Failure::FrameNonsense {
+            generation: header.generation,
+            worker: header.worker,
+            sequence: header.sequence,
+            why: format!("the operation with {lsn}: {why}"),
+        };
+        let operation =
+            Operation::decode(record.payload).map_err(|error| nonsense(error.to_string()))?;
+        let (op, xid, change) = match operation {
+            Operation::Begin => ("begin", lsn, None),
+            Operation::End { xid } => ("end", xid, None),
+            Operation::Abort { xid } => ("abort", xid, None),
+            Operation::Update {
+                xid,
+                undo_next,
+                table,
+                key,
+                before,
+                after,
+            } => {
+                let images = self.shown_images(undo_next, table, key, before, after);
+                ("update", xid, Some(images.map_err(nonsense)?))
+            }
+            Operation::Compensation {
+                xid,
+                undo_next,
+                table,
+                key,
+                after,
+            } => {
+                let images = self.shown_images(undo_next, table, key, None, after);
+                ("compensation", xid, Some(images.map_err(nonsense)?))
+            }
+        };
+        let text = operation_text(record, op, xid, counts, change.as_ref());
+        let json = Line::Operation {
+            generation: header.generation.0,
+            stream: header.worker.0,
+            frame: header.sequence,
+            lsn: lsn.0,
+            xid: xid.0,
+            op,
+            stamp: (op == "end").then_some(record.stamp.0),
+            counts,
+            bytes: record.payload.len(),
+            change,
+        };
+        self.line(|| text, &json)
+    }
+
+    fn shown_images(
+        &self,
+        undo_next: Lsn,
+        table: TableId,
+        key: &[u8],
+        before: Image<'_>,
+        after: Image<'_>,
+    ) -> Result<ShownImages<'a>, String> {
+        let table = self.table(table)?;
+        Ok(ShownImages {
+            undo_next: undo_next.0,
+            table: &table.name,
+            key: show::key(table, key),
+            before: before.map(|value| show::value(table, value)),
+            after: after.map(|value| show::value(table, value)),
+            key_hex: hex(key),
+            before_hex: before.map(hex),
+            after_hex: after.map(hex),
+        })
+    }
+
+    fn table(&self, TableId(number): TableId) -> Result<&'a TableInfo, String> {
         let manifest = self.manifest;
-        let table = manifest
-            .tables
-            .get(number as usize)
-            .ok_or_else(|| format!("it changes table {number}, which there is not"))?;
+        let table = manifest.tables.get(number as usize);
+        table.ok_or_else(|| format!("it changes table {number}, which there is not"))
+    }
+
+    fn shown(&self, change: &Change<'_>) -> Result<ShownChange<'a>, String> {
+        let table = self.table(change.table)?;
         Ok(ShownChange {
             op: match change.value {
                 Some(_) => "put",
@@ -339,13 +463,18 @@ impl<'a, W: Write> Dump<'a, W> {
     }
 }
 
-fn frame_text(header: &FrameHeader, cut: CutRule) -> String {
+fn frame_text(header: &FrameHeader, info: &GenerationInfo) -> String {
+    let cut = info.cut;
+    let records = match info.records {
+        Records::Commits => "commit",
+        Records::Operations => "operation",
+    };
     let mut text = format!(
         "frame {} of {} in {}: {}, {} bytes, stamps up to {}, {}",
         header.sequence,
         header.worker,
         header.generation,
-        counted(u64::from(header.records), "commit"),
+        counted(u64::from(header.records), records),
         header.length,
         header.max_stamp.0,
         header.epoch,
@@ -395,6 +524,37 @@ fn commit_text(
     if changes.len() > shown {
         let more = (changes.len() - shown) as u64;
         text.push_str(&format!(" … and {} more", grouped(more)));
+    }
+    text
+}
+
+fn operation_text(
+    record: &LogRecord<'_>,
+    op: &str,
+    xid: Lsn,
+    counts: bool,
+    change: Option<&ShownImages<'_>>,
+) -> String {
+    let cut_off = match counts {
+        true => "",
+        false => " (cut off by recovery)",
+    };
+    let mut text = format!("  {}{cut_off}: {op} of {xid}", record.lsn);
+    if op == "end" {
+        text.push_str(&format!(" at {}", record.stamp));
+    }
+    if let Some(change) = change {
+        text.push_str(&format!(": {}[{}]", change.table, change.key));
+        let there = |image: &Option<String>| image.clone().unwrap_or_else(|| "nothing".to_owned());
+        if op == "update" {
+            text.push_str(&format!(" = {}, was", there(&change.after)));
+            text.push_str(&format!(" {}", there(&change.before)));
+        } else {
+            text.push_str(&format!(" = {}", there(&change.after)));
+        }
+        if change.undo_next != 0 {
+            text.push_str(&format!("; before it, lsn {}", change.undo_next));
+        }
     }
     text
 }

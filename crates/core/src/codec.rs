@@ -11,34 +11,14 @@
 //!
 //! Paper: pwal §6.1.1 (512-byte records)
 
-use std::num::NonZeroU16;
-
 use namiki_log::RECORD_HEADER_BYTES;
-use serde::{Deserialize, Serialize};
 
+use crate::format::{DecodeError, PADDING, Reader, RecordFormat, Writer, slot_bytes, varint_bytes};
 use crate::sets::Sets;
 use crate::space::TableId;
 
-const PADDING: u8 = 0;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
-const PADDING_HEADER_BYTES: usize = 5;
-
-/// How many bytes a commit takes in the log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RecordFormat {
-    /// As few as possible.
-    #[default]
-    Compact,
-    /// The paper's: BEGIN, one record for each change, and END, of this many bytes each (at least
-    /// 64), for its experiments.
-    Fixed(NonZeroU16),
-}
-
-impl RecordFormat {
-    /// The smallest size of a fixed record.
-    pub const FIXED_BYTES_MIN: u16 = 64;
-}
 
 /// One change of one key, as read back from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +52,7 @@ pub(crate) fn encoded_bytes(sets: &Sets, format: RecordFormat) -> usize {
 
 /// Writes the transaction's changes into exactly [`encoded_bytes`] bytes.
 pub(crate) fn encode(sets: &Sets, format: RecordFormat, into: &mut [u8]) {
-    let mut out = Cursor { into, at: 0 };
+    let mut out = Writer::new(into);
     let fixed = match format {
         RecordFormat::Compact => None,
         RecordFormat::Fixed(size) => Some(usize::from(size.get())),
@@ -82,7 +62,7 @@ pub(crate) fn encode(sets: &Sets, format: RecordFormat, into: &mut [u8]) {
     }
     for write in &sets.writes {
         let (key, value) = (sets.key(write), sets.value(write));
-        let start = out.at;
+        let start = out.len();
         out.byte(if value.is_some() { PUT } else { DELETE });
         out.varint(u64::from(write.table.0));
         out.varint(key.len() as u64);
@@ -92,25 +72,14 @@ pub(crate) fn encode(sets: &Sets, format: RecordFormat, into: &mut [u8]) {
         out.put(key);
         out.put(value.unwrap_or_default());
         if let Some(size) = fixed {
-            let used = out.at - start;
+            let used = out.len() - start;
             out.padding(slot_bytes(used, size) - used);
         }
     }
     if let Some(size) = fixed {
         out.padding(size);
     }
-    debug_assert_eq!(out.at, out.into.len());
-}
-
-/// A change's own bytes, rounded up to whole records. What remains is either nothing or enough for
-/// a padding's header.
-fn slot_bytes(bytes: usize, size: usize) -> usize {
-    let whole = bytes.next_multiple_of(size);
-    if whole == bytes || whole - bytes >= PADDING_HEADER_BYTES {
-        whole
-    } else {
-        whole + size
-    }
+    out.end();
 }
 
 fn change_bytes(table: TableId, key: usize, value: Option<usize>) -> usize {
@@ -118,128 +87,39 @@ fn change_bytes(table: TableId, key: usize, value: Option<usize>) -> usize {
     1 + lengths + key + value.map_or(0, |value| varint_bytes(value as u64) + value)
 }
 
-fn varint_bytes(n: u64) -> usize {
-    ((64 - (n | 1).leading_zeros()) as usize).div_ceil(7)
-}
-
-struct Cursor<'a> {
-    into: &'a mut [u8],
-    at: usize,
-}
-
-impl Cursor<'_> {
-    fn put(&mut self, bytes: &[u8]) {
-        let into = &mut self.into[self.at..self.at + bytes.len()];
-        match bytes.as_array::<8>() {
-            // The usual length, and a copy without a call.
-            Some(word) => into.copy_from_slice(word),
-            None => into.copy_from_slice(bytes),
-        }
-        self.at += bytes.len();
-    }
-
-    fn byte(&mut self, byte: u8) {
-        self.into[self.at] = byte;
-        self.at += 1;
-    }
-
-    fn varint(&mut self, mut n: u64) {
-        while n >= 0x80 {
-            self.byte(n as u8 | 0x80);
-            n >>= 7;
-        }
-        self.byte(n as u8);
-    }
-
-    fn padding(&mut self, bytes: usize) {
-        if bytes == 0 {
-            return;
-        }
-        let skipped = bytes - PADDING_HEADER_BYTES;
-        self.byte(PADDING);
-        self.put(&(skipped as u32).to_le_bytes());
-        self.into[self.at..self.at + skipped].fill(0);
-        self.at += skipped;
-    }
-}
-
-/// Why a commit's bytes make no sense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    /// They end in the middle of a change.
-    #[error("it ends in the middle of a change")]
-    Truncated,
-    /// A change of no known kind.
-    #[error("it holds a change of the unknown kind {0}")]
-    UnknownKind(u8),
-}
-
 /// The changes in a commit's bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Changes<'a> {
-    rest: &'a [u8],
+    from: Reader<'a>,
 }
 
 impl<'a> Changes<'a> {
     /// The changes in the payload of a log record.
     #[must_use]
     pub fn new(payload: &'a [u8]) -> Self {
-        Self { rest: payload }
-    }
-
-    fn take(&mut self, bytes: usize) -> Result<&'a [u8], DecodeError> {
-        let (taken, rest) = self
-            .rest
-            .split_at_checked(bytes)
-            .ok_or(DecodeError::Truncated)?;
-        self.rest = rest;
-        Ok(taken)
-    }
-
-    fn varint(&mut self) -> Result<u64, DecodeError> {
-        let mut n = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.take(1)?[0];
-            n |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(n);
-            }
+        Self {
+            from: Reader::new(payload),
         }
-        Err(DecodeError::Truncated)
-    }
-
-    fn length(&mut self) -> Result<usize, DecodeError> {
-        usize::try_from(self.varint()?).map_err(|_| DecodeError::Truncated)
     }
 
     fn change(&mut self) -> Result<Option<Change<'a>>, DecodeError> {
+        let from = &mut self.from;
         loop {
-            let Some(&kind) = self.rest.first() else {
+            if from.is_empty() {
                 return Ok(None);
-            };
-            self.take(1)?;
-            match kind {
-                PADDING => {
-                    let length = self.take(4)?;
-                    let length = u32::from_le_bytes(length.try_into().expect("four bytes"));
-                    self.take(length as usize)?;
-                }
-                PUT | DELETE => {
-                    let table =
-                        u32::try_from(self.varint()?).map_err(|_| DecodeError::Truncated)?;
-                    let key_bytes = self.length()?;
-                    let value_bytes = if kind == PUT {
-                        Some(self.length()?)
-                    } else {
-                        None
+            }
+            match from.byte()? {
+                PADDING => from.padding()?,
+                kind @ (PUT | DELETE) => {
+                    let table = TableId(from.number()?);
+                    let key_bytes = from.length()?;
+                    let value_bytes = match kind {
+                        PUT => Some(from.length()?),
+                        _ => None,
                     };
-                    let key = self.take(key_bytes)?;
-                    let value = value_bytes.map(|bytes| self.take(bytes)).transpose()?;
-                    return Ok(Some(Change {
-                        table: TableId(table),
-                        key,
-                        value,
-                    }));
+                    let key = from.take(key_bytes)?;
+                    let value = value_bytes.map(|bytes| from.take(bytes)).transpose()?;
+                    return Ok(Some(Change { table, key, value }));
                 }
                 unknown => return Err(DecodeError::UnknownKind(unknown)),
             }
@@ -253,7 +133,7 @@ impl<'a> Iterator for Changes<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let change = self.change().transpose();
         if matches!(change, Some(Err(_))) {
-            self.rest = &[];
+            self.from = Reader::new(&[]);
         }
         change
     }
@@ -261,6 +141,8 @@ impl<'a> Iterator for Changes<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU16;
+
     use super::*;
     use crate::arena::Arena;
 

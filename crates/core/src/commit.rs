@@ -23,7 +23,7 @@
 //!
 //! Paper: tictoc-pwal §3.2, §3.3, Algorithms 2–5
 
-use namiki_log::{LogError, Stream};
+use namiki_log::{Entry, LogError, Stream};
 use namiki_platform::{Epoch, Lsn, Stamp};
 
 use crate::acquire::acquire;
@@ -34,6 +34,7 @@ use crate::epoch::SlotId;
 use crate::error::{Conflict, Error};
 use crate::lock::Locked;
 use crate::sets::Sets;
+use crate::spec::LockRelease;
 
 /// How often a lock that is taken is tried again before the commit lets go of all its locks.
 const SPINS: u32 = 64;
@@ -101,8 +102,8 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
         return commit_read_only::<P, R, C>(engine, sets);
     }
     let mut is_independent = R::BY_EPOCH && engine.has_read_durably(sets);
-    if !sets.has_turn {
-        engine.turn.wait();
+    if !sets.has_turn && engine.turn.is_taken() {
+        wait_for_turn(engine, stream)?;
     }
     lock_writes::<P, C>(engine, stream, sets)?;
     if !P::LOCKS_READS && C::VALIDATE_READS && own_reads_are_stale(sets) {
@@ -144,8 +145,16 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
         });
     };
 
-    let payload_bytes = codec::encoded_bytes(sets, engine.format);
-    let encode = |into: &mut [u8], _: Lsn| codec::encode(sets, engine.format, into);
+    // Where operations are logged, the changes are in the log, and in the records.
+    let end = sets.undo_list.end();
+    let payload_bytes = match &end {
+        None => codec::encoded_bytes(sets, engine.format),
+        Some(end) => end.encoded_bytes(engine.format),
+    };
+    let encode = |into: &mut [u8], _: Lsn| match &end {
+        None => codec::encode(sets, engine.format, into),
+        Some(end) => end.encode(into),
+    };
     // The rest happens under the stream's lock: no flush can release a group's locks before the new
     // versions are in place, and where the log flushes under its lock, early release comes before.
     let mut is_wanted = false;
@@ -160,10 +169,11 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
             }
         }
     };
-    let appended = match is_independent {
-        true => stream.append_independent(stamp, epoch, payload_bytes, encode, hold),
-        false => stream.append(stamp, epoch, payload_bytes, encode, hold),
+    let entry = match is_independent {
+        true => Entry::Independent,
+        false => Entry::Commit,
     };
+    let appended = stream.append(entry, stamp, epoch, payload_bytes, encode, hold);
     let appended = match appended {
         Ok(appended) => appended,
         Err(error) => {
@@ -173,6 +183,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
         }
     };
     engine.epochs.deregister(slot);
+    sets.undo_list.clear();
     forget_locks::<P>(sets);
     if P::LOCKS_READS {
         // Those of what was only read need not wait for the device.
@@ -216,6 +227,19 @@ pub(crate) fn commit_read_only<P: Protocol, R: Release, C: Checks>(
         _ => Awaits::Nothing,
     };
     Ok(Committed { stamp, awaits })
+}
+
+/// Waits while somebody else has the turn, with no group that holds locks they may want.
+#[cold]
+fn wait_for_turn(engine: &Engine, stream: Option<&Stream<GroupLocks>>) -> Result<(), Error> {
+    if let Some(stream) = stream
+        && engine.spec.release == LockRelease::Normal
+        && stream.has_pending()
+    {
+        stream.flush().map_err(Error::LogFailed)?;
+    }
+    engine.turn.wait();
+    Ok(())
 }
 
 fn lock_writes<P: Protocol, C: Checks>(
@@ -292,9 +316,6 @@ fn unlock_writes<P: Protocol>(sets: &Sets) {
 /// Makes the sums of the amounts that are to be added, to records that are locked: whoever wanted the same has
 /// waited for the lock, and nobody has read what could have changed.
 fn add_up(engine: &Engine, sets: &mut Sets) -> Result<(), Error> {
-    if let Some((table, error)) = sets.failed_add() {
-        return Err(engine.not_added(table, error));
-    }
     let mut value = Vec::new();
     for at in 0..sets.writes.len() {
         if !sets.adds_at(at) {
@@ -358,6 +379,11 @@ fn validate<P: Protocol, C: Checks>(
 }
 
 fn install(sets: &Sets, stamp: Stamp) {
+    if sets.undo_list.end().is_some() {
+        // The values are there.
+        sets.writes.iter().for_each(|it| it.record.restamp(stamp));
+        return;
+    }
     for write in &sets.writes {
         write.record.install(sets.value(write), stamp);
     }
@@ -379,7 +405,7 @@ fn forget_locks<P: Protocol>(sets: &mut Sets) {
 }
 
 /// An append that failed left nothing behind.
-fn not_appended(error: LogError) -> Error {
+pub(crate) fn not_appended(error: LogError) -> Error {
     match error {
         LogError::CommitTooLarge { bytes, bytes_max } => Error::TransactionTooLarge {
             len_bytes: bytes,

@@ -10,9 +10,9 @@ use namiki_platform::Stamp;
 use parking_lot::Mutex;
 
 use crate::cc::Protocol;
-use crate::codec::RecordFormat;
 use crate::epoch::Epochs;
 use crate::error::Error;
+use crate::format::RecordFormat;
 use crate::record::RecordRef;
 use crate::sets::AddError;
 use crate::space::{Owner, Space, TableId};
@@ -192,7 +192,7 @@ impl Engine {
             AddError::Undecodable(len_bytes) => Error::Undecodable {
                 table,
                 expected,
-                len_bytes,
+                len_bytes: len_bytes as usize,
             },
         }
     }

@@ -327,6 +327,17 @@ pub enum OpenError {
         /// What is wrong with it.
         why: String,
     },
+    /// A log record of an operation is whole but does not follow from those before it: a bug, or a log that is not
+    /// this database's.
+    #[error("the operation with {lsn} in {generation} of the log cannot be replayed: {why}")]
+    BrokenTransaction {
+        /// The log's generation.
+        generation: namiki_platform::Generation,
+        /// The operation.
+        lsn: namiki_platform::Lsn,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A table has more keys than its index has room for. Open the database with another index for it: a
     /// hash index has room for any number, see [`Builder::table_index`](crate::Builder::table_index).
     #[error(

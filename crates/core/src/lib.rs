@@ -27,7 +27,7 @@
 //! # The parts
 //!
 //! Each module uses only those before it: `error, spec, thread, record, arena, lock, cc, space, recent,
-//! epoch, sets, codec, turn, engine, durably, acquire, commit, ticket, txn, table, session, manifest, recovery, db, open`.
+//! epoch, format, operation, undo, sets, codec, turn, engine, durably, acquire, commit, ticket, txn, table, session, manifest, recovery, db, open`.
 //!
 //! Paper: tictoc-pwal, pwal
 
@@ -41,9 +41,11 @@ mod durably;
 mod engine;
 mod epoch;
 mod error;
+mod format;
 mod lock;
 mod manifest;
 mod open;
+mod operation;
 mod recent;
 mod record;
 mod recovery;
@@ -56,13 +58,14 @@ mod thread;
 mod ticket;
 mod turn;
 mod txn;
+mod undo;
 
 #[doc(hidden)]
 pub use cc::planted;
-pub use codec::RecordFormat;
 pub use db::{Counters, Database};
 pub use engine::LockCounters;
 pub use error::{Conflict, Error, OpenError};
+pub use format::RecordFormat;
 pub use namiki_index::{Direction, IndexKind, TreeKind};
 pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, SequencerKind};
 pub use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
@@ -71,7 +74,8 @@ pub use recovery::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
 pub use session::Session;
 pub use space::{TableId, TableInfo};
 pub use spec::{
-    ConcurrencyControl, Group, Layout, LockRelease, Logging, ParseSpecError, Spec, WaitPolicy,
+    ConcurrencyControl, Group, Layout, LockRelease, LogStyle, Logging, ParseSpecError, Spec,
+    WaitPolicy,
 };
 pub use table::{Key, KeyBytes, Number, Table, Value, ValueBytes};
 pub use ticket::{Acknowledged, Ticket};
@@ -79,6 +83,8 @@ pub use txn::{Savepoint, Transaction, Version};
 
 /// The files of a database, for programs that look into them without opening it.
 pub mod files {
-    pub use crate::codec::{Change, Changes, DecodeError};
+    pub use crate::codec::{Change, Changes};
+    pub use crate::format::DecodeError;
     pub use crate::manifest::{FORMAT, Manifest};
+    pub use crate::operation::{Image, Operation};
 }

@@ -21,21 +21,21 @@ use std::time::Duration;
 
 use namiki_index::IndexKind;
 use namiki_log::{
-    CutRule, GenerationInfo, Log, LogConfig, Placement, Prepare, Retain, SequencerKind,
+    CutRule, GenerationInfo, Log, LogConfig, Placement, Prepare, Records, Retain, SequencerKind,
 };
 use namiki_platform::Stamp;
 use namiki_platform::disk::{DirLock, Disk, open_best};
 use parking_lot::Mutex;
 
-use crate::codec::RecordFormat;
 use crate::db::{Catalogue, Database, Indexes, Shared};
 use crate::engine::{Engine, Settings, Waits};
 use crate::epoch::Epochs;
 use crate::error::OpenError;
+use crate::format::RecordFormat;
 use crate::manifest::Manifest;
 use crate::recovery::{self, OnProgress, RecoverySettings, ReplayOrder};
 use crate::space::{Owner, Space};
-use crate::spec::{Layout, LockRelease, Logging, Spec, WaitPolicy};
+use crate::spec::{Layout, LockRelease, LogStyle, Logging, Spec, WaitPolicy};
 
 /// How the names of files begin that may lie in a directory whose database was never finished: the
 /// lock, the first manifest while it is written, and the file with which a disk tries direct I/O.
@@ -208,8 +208,8 @@ impl Builder {
         self
     }
 
-    /// The length of a stream's log buffer, which bounds what one transaction can write. Default:
-    /// 256 KiB.
+    /// The length of a stream's log buffer, which bounds what one transaction can write; where operations are
+    /// logged ([`LogStyle::Operations`]), what one change can. Default: 256 KiB.
     #[must_use]
     pub fn buffer_bytes(mut self, bytes: usize) -> Self {
         self.buffer_bytes = bytes;
@@ -356,8 +356,8 @@ impl Builder {
         let floor = Stamp(found.report.max_stamp.0 + 1).min(Stamp::MAX);
         let epochs = Arc::new(Epochs::new(floor, self.epoch_length));
         let mut log = None;
-        if let Some((config, cut)) = self.log_config(&manifest, found.next_lsn, &epochs)? {
-            manifest.generations.push(config.generation_info(cut));
+        if let Some((config, info)) = self.log_config(&manifest, found.next_lsn, &epochs)? {
+            manifest.generations.push(info);
             manifest.next_generation = config.generation.next();
             let started = Log::create(Arc::clone(&disk), &wal_dir, config);
             log = Some(started.map_err(|source| OpenError::StartLog {
@@ -465,14 +465,27 @@ impl Builder {
         manifest: &Manifest,
         next_lsn: namiki_platform::Lsn,
         epochs: &Arc<Epochs>,
-    ) -> Result<Option<(LogConfig, CutRule)>, OpenError> {
-        let Logging::Log { layout, group } = self.spec.logging else {
+    ) -> Result<Option<(LogConfig, GenerationInfo)>, OpenError> {
+        let Logging::Log {
+            layout,
+            group,
+            style,
+        } = self.spec.logging
+        else {
             return Ok(None);
         };
-        let (sequencer, cut) = match (self.spec.release, layout) {
-            (LockRelease::Normal, Layout::PerWorker) => (SequencerKind::None, CutRule::Stamp),
-            (LockRelease::EpochEarly, Layout::PerWorker) => (SequencerKind::None, CutRule::Epoch),
-            _ => (self.sequencer, CutRule::Lsn),
+        let cut = match (self.spec.release, layout) {
+            (LockRelease::Normal, Layout::PerWorker) => CutRule::Stamp,
+            (LockRelease::EpochEarly, Layout::PerWorker) => CutRule::Epoch,
+            _ => CutRule::Lsn,
+        };
+        let sequencer = match (cut, style) {
+            (CutRule::Stamp | CutRule::Epoch, LogStyle::Redo) => SequencerKind::None,
+            (CutRule::Lsn, _) | (_, LogStyle::Operations) => self.sequencer,
+        };
+        let records = match style {
+            LogStyle::Redo => Records::Commits,
+            LogStyle::Operations => Records::Operations,
         };
         let cores = std::thread::available_parallelism().map_or(NonZeroU16::MIN, |cores| {
             NonZeroU16::try_from(cores.get() as u16).unwrap_or(NonZeroU16::MIN)
@@ -508,7 +521,11 @@ impl Builder {
             first_lsn: next_lsn,
             identity: manifest.identity(),
         };
-        Ok(Some((config, cut)))
+        let info = GenerationInfo {
+            records,
+            ..config.generation_info(cut)
+        };
+        Ok(Some((config, info)))
     }
 }
 

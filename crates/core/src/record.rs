@@ -261,6 +261,13 @@ impl RecordRef {
         }
     }
 
+    /// Makes the payload that is there the version of a commit. The caller holds the record's lock (R3).
+    pub(crate) fn restamp(self, creation: Stamp) {
+        // As in `install`.
+        fence(Ordering::Release);
+        self.header().creation.store(creation.0, Ordering::Relaxed);
+    }
+
     /// Stores a payload that fits.
     #[inline]
     fn store_words(self, value: &[u8]) {

@@ -128,8 +128,9 @@ impl Session {
         self.transaction.plant::<C>();
         // Each access to an index pins the thread against reclamation, which costs a memory fence:
         // no access could begin before the one before had ended all its cache misses. Inside a pin
-        // of the whole body, they cost nothing.
-        let pinned = crossbeam_epoch::pin();
+        // of the whole body, they cost nothing. But one that waits for locks may sleep for long, and nothing is
+        // reclaimed while anybody is pinned.
+        let pinned = (!self.transaction.locks_reads()).then(crossbeam_epoch::pin);
         let running = Running(&mut self.transaction);
         let mut result = body(running.0);
         running.ended();
@@ -138,7 +139,7 @@ impl Session {
         {
             result = Err(error);
         }
-        // What follows may wait for the disk, and nothing is reclaimed while anybody is pinned.
+        // What follows may wait for the disk.
         drop(pinned);
         let value = match result {
             Err(Error::Conflict(conflict)) => {

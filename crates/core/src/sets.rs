@@ -10,11 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_index::{Inserted, LeafVersion};
+use namiki_log::{Held, LogError};
 
 use crate::cc::{Before, Seen};
 use crate::lock::Locks;
+use crate::operation::OperationLog;
 use crate::record::{AddressHasher, RecordRef, Snapshot};
 use crate::space::{Insertion, Space, TableId};
+use crate::undo::UndoList;
 
 /// Up to this many writes are looked for one by one.
 const LINEAR_WRITES: usize = 16;
@@ -45,16 +48,37 @@ pub(crate) enum AddError {
     /// The sum is beyond what the type can say.
     Overflow,
     /// The value has this length, which no number of the type has.
-    Undecodable(usize),
+    Undecodable(u32),
 }
 
+/// Position in [`Sets::adders`]: a pointer would make every write longer.
+#[derive(Clone, Copy, Debug)]
+struct Adder(u16);
+
 /// What a write will leave.
-#[derive(Clone, Debug, Default)]
-struct Left {
-    /// No value: the key is deleted.
-    value: Option<Range<u32>>,
-    /// The value is an amount to be added to the one that is there at the commit.
-    add: Option<Add>,
+#[derive(Clone, Debug)]
+enum Left {
+    /// The key deleted.
+    Nothing,
+    Value(Range<u32>),
+    /// The sum of this amount and what is there at the commit.
+    Sum(Range<u32>, Adder),
+    /// Nothing that could be committed: an amount could not be added to what the transaction had written.
+    Failed(AddError),
+}
+
+impl Left {
+    fn value_or_nothing(value: Option<Range<u32>>) -> Self {
+        value.map_or(Self::Nothing, Self::Value)
+    }
+
+    /// The value, or the amount.
+    fn range(&self) -> Option<&Range<u32>> {
+        match self {
+            Self::Nothing | Self::Failed(_) => None,
+            Self::Value(range) | Self::Sum(range, _) => Some(range),
+        }
+    }
 }
 
 /// One record to be written.
@@ -72,10 +96,9 @@ pub(crate) struct Write {
 #[derive(Debug)]
 pub(crate) struct Pending {
     /// Position in [`Sets::spaces`].
-    pub(crate) space: usize,
+    pub(crate) space: u32,
     key: Range<u32>,
-    value: Range<u32>,
-    add: Option<Add>,
+    left: Left,
 }
 
 /// A place in the transaction to which it can return.
@@ -85,6 +108,8 @@ pub(crate) struct Mark {
     number: u64,
     writes: usize,
     undo: usize,
+    /// How many changes there were to be undone, where records are changed before the commit.
+    pub(crate) changes: usize,
 }
 
 /// What a running transaction remembers.
@@ -106,10 +131,10 @@ pub(crate) struct Sets {
     by_record: HashMap<RecordRef, usize, BuildHasherDefault<AddressHasher>>,
     /// What was overwritten since the first mark: (write, what it would have left).
     undo: Vec<(usize, Left)>,
+    /// How amounts were ever added to each other: few ways, one for each type of numbers. They stay.
+    adders: Vec<Add>,
     /// Where a sum is made.
     sum: Vec<u8>,
-    /// An amount could not be added to another write of the transaction.
-    failed: Option<(TableId, AddError)>,
     /// Some writes are amounts to be added.
     adds: bool,
     /// It is this transaction's turn, and of those that run in its place.
@@ -120,6 +145,8 @@ pub(crate) struct Sets {
     mark_numbers: Range<u64>,
     /// The locks that the transaction holds, where reads are locked.
     pub(crate) locks: Locks,
+    /// What has been changed, where records are changed before the commit.
+    pub(crate) undo_list: UndoList,
 }
 
 impl Sets {
@@ -134,9 +161,9 @@ impl Sets {
             self.by_record.clear();
         }
         self.undo.clear();
-        self.failed = None;
         self.adds = false;
         self.marks.clear();
+        debug_assert!(self.undo_list.end().is_none(), "it has ended");
         self.locks.release_all();
     }
 
@@ -151,12 +178,12 @@ impl Sets {
 
     /// The value that a write will leave; nothing if it deletes the key. (If it is to add an amount: that.)
     pub(crate) fn value(&self, write: &Write) -> Option<&[u8]> {
-        write.left.value.as_ref().map(|range| self.slice(range))
+        write.left.range().map(|range| self.slice(range))
     }
 
-    /// Whether the write at `at` is to add an amount to what is there at the commit.
+    /// Whether the write at `at` is to add an amount to what is there at the commit, or cannot.
     pub(crate) fn adds_at(&self, at: usize) -> bool {
-        self.writes[at].left.add.is_some()
+        matches!(self.writes[at].left, Left::Sum(..) | Left::Failed(_))
     }
 
     /// Whether any of the writes may be to add an amount.
@@ -166,23 +193,19 @@ impl Sets {
 
     /// Puts a value in the place of the amount that the write at `at` was to add: the sum with what is there.
     pub(crate) fn add_up(&mut self, at: usize, present: Option<&[u8]>) -> Result<(), AddError> {
-        let left = &self.writes[at].left;
-        let (Some(add), Some(amount)) = (left.add, &left.value) else {
-            return Ok(());
+        let (amount, adder) = match &self.writes[at].left {
+            Left::Sum(amount, adder) => (amount, adder),
+            Left::Failed(error) => return Err(*error),
+            Left::Nothing | Left::Value(_) => return Ok(()),
         };
-        self.sum.clear();
         let amount = &self.bytes[amount.start as usize..amount.end as usize];
-        add(present, amount, &mut self.sum)?;
+        self.sum.clear();
+        self.adders[usize::from(adder.0)](present, amount, &mut self.sum)?;
         let sum = std::mem::take(&mut self.sum);
-        let value = Some(self.store(&sum));
+        let value = self.store(&sum);
         self.sum = sum;
-        self.rewrite(at, Left { value, add: None });
+        self.rewrite(at, Left::Value(value));
         Ok(())
-    }
-
-    /// Why an amount could not be added to another write of the transaction, and the table.
-    pub(crate) fn failed_add(&self) -> Option<(TableId, AddError)> {
-        self.failed
     }
 
     /// The key of a write.
@@ -238,19 +261,30 @@ impl Sets {
         value: Range<u32>,
         add: Option<Add>,
     ) {
+        let left = match add {
+            None => Left::Value(value),
+            Some(add) => Left::Sum(value, self.adder(add)),
+        };
         let key = self.store(key);
-        let space = self.space(space);
-        self.pending.push(Pending {
-            space,
-            key,
-            value,
-            add,
+        let space = self.space(space) as u32;
+        self.pending.push(Pending { space, key, left });
+    }
+
+    #[cold]
+    fn adder(&mut self, add: Add) -> Adder {
+        // Two functions may have the same address only if they do the same.
+        let known = (self.adders.iter()).position(|known| std::ptr::fn_addr_eq(*known, add));
+        let at = known.unwrap_or_else(|| {
+            self.adders.push(add);
+            self.adders.len() - 1
         });
+        // There are ten types of numbers.
+        Adder(at as u16)
     }
 
     /// The table of a write that was put off.
     pub(crate) fn space_of(&self, pending: &Pending) -> &Arc<Space> {
-        &self.spaces[pending.space]
+        &self.spaces[pending.space as usize]
     }
 
     /// The key of a write that was put off.
@@ -261,10 +295,10 @@ impl Sets {
     /// Gives a write that was put off its record.
     pub(crate) fn place(&mut self, pending: &Pending, record: RecordRef) {
         let table = self.space_of(pending).info.id;
-        let value = pending.value.clone();
-        match pending.add {
-            Some(add) => self.set_add(record, table, value, add, |_| pending.key.clone()),
-            None => self.set(record, table, Some(value), |_| pending.key.clone()),
+        let key = |_: &mut Self| pending.key.clone();
+        match pending.left.clone() {
+            Left::Sum(amount, adder) => self.set_sum(record, table, amount, adder, key),
+            left => self.set(record, table, left, key),
         }
     }
 
@@ -311,7 +345,7 @@ impl Sets {
         };
         read.is_written = true;
         let record = read.record;
-        let left = Left { value, add: None };
+        let left = Left::value_or_nothing(value);
         self.insert(record, table, left, |sets| sets.store(key));
     }
 
@@ -325,37 +359,34 @@ impl Sets {
         amount: Range<u32>,
         add: Add,
     ) {
-        self.set_add(record, table, amount, add, |sets| sets.store(key));
+        let adder = self.adder(add);
+        self.set_sum(record, table, amount, adder, |sets| sets.store(key));
     }
 
-    fn set_add(
+    fn set_sum(
         &mut self,
         record: RecordRef,
         table: TableId,
         amount: Range<u32>,
-        add: Add,
+        adder: Adder,
         key: impl FnOnce(&mut Self) -> Range<u32>,
     ) {
         self.adds = true;
         let Some(at) = self.write_of(record) else {
-            let left = Left {
-                value: Some(amount),
-                add: Some(add),
-            };
-            return self.insert(record, table, left, key);
+            return self.insert(record, table, Left::Sum(amount, adder), key);
         };
         // To another amount, or to the value that the transaction has given the key.
-        let before = &self.writes[at].left;
-        let present = before.value.as_ref().map(|range| self.slice(range));
+        let before = self.writes[at].left.clone();
+        let present = before.range().map(|range| self.slice(range));
         let mut sum = Vec::new();
-        match add(present, self.slice(&amount), &mut sum) {
-            Ok(()) => {
-                let add = before.add;
-                let value = Some(self.store(&sum));
-                self.rewrite(at, Left { value, add });
-            }
-            Err(error) => self.failed = Some((table, error)),
-        }
+        let added = self.adders[usize::from(adder.0)](present, self.slice(&amount), &mut sum);
+        let left = match (added, before) {
+            (_, failed @ Left::Failed(_)) => failed,
+            (Err(error), _) => Left::Failed(error),
+            (Ok(()), Left::Sum(_, adder)) => Left::Sum(self.store(&sum), adder),
+            (Ok(()), Left::Nothing | Left::Value(_)) => Left::Value(self.store(&sum)),
+        };
+        self.rewrite(at, left);
     }
 
     /// Notes that the record will get this value, which was staged, or be deleted.
@@ -367,7 +398,8 @@ impl Sets {
         key: &[u8],
         value: Option<Range<u32>>,
     ) {
-        self.set(record, table, value, |sets| sets.store(key));
+        let left = Left::value_or_nothing(value);
+        self.set(record, table, left, |sets| sets.store(key));
     }
 
     #[inline]
@@ -375,18 +407,33 @@ impl Sets {
         &mut self,
         record: RecordRef,
         table: TableId,
-        value: Option<Range<u32>>,
+        left: Left,
         key: impl FnOnce(&mut Self) -> Range<u32>,
     ) {
         match self.write_of(record) {
-            Some(at) => self.set_value(at, value),
-            None => self.insert(record, table, Left { value, add: None }, key),
+            Some(at) => self.rewrite(at, left),
+            None => self.insert(record, table, left, key),
         }
     }
 
     /// Changes the value that the write at `at` will leave.
     pub(crate) fn set_value(&mut self, at: usize, value: Option<Range<u32>>) {
-        self.rewrite(at, Left { value, add: None });
+        self.rewrite(at, Left::value_or_nothing(value));
+    }
+
+    /// Gives the record of the write at `at`, which is locked, the value that the write will leave.
+    ///
+    /// # Errors
+    /// What the log says; nothing is changed then.
+    pub(crate) fn change_in_place<H: Held>(
+        &mut self,
+        log: &OperationLog<'_, H>,
+        at: usize,
+    ) -> Result<(), LogError> {
+        let slice = |range: &Range<u32>| &self.bytes[range.start as usize..range.end as usize];
+        let write = &self.writes[at];
+        let (key, after) = (slice(&write.key), write.left.range().map(slice));
+        (self.undo_list).change(log, write.record, write.table, key, after)
     }
 
     fn rewrite(&mut self, at: usize, left: Left) {
@@ -438,6 +485,7 @@ impl Sets {
             number,
             writes: self.writes.len(),
             undo: self.undo.len(),
+            changes: self.undo_list.len(),
         }
     }
 

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::arena::Arena;
-use crate::cc::Protocol;
+use crate::cc::{Before, Protocol};
 use crate::lock::LockWord;
 use crate::record::RecordRef;
 
@@ -212,19 +212,27 @@ impl Space {
 
     /// Gives a record the version unless it has a newer one: replay.
     pub(crate) fn load<P: Protocol>(record: RecordRef, version: &Loaded<'_>) {
-        // Other threads replay other streams. Nobody holds a lock for long.
-        let before = loop {
-            if let Ok(before) = P::try_lock(record) {
-                break before;
-            }
-            std::hint::spin_loop();
-        };
+        let before = lock::<P>(record);
         if record.creation() >= version.stamp {
             P::unlock(record, before);
             return;
         }
         record.install(version.value, version.stamp);
         P::publish(record, version.stamp);
+    }
+
+    /// Gives a record a value and leaves it its version's stamp: replay.
+    pub(crate) fn overwrite<P: Protocol>(record: RecordRef, value: Option<&[u8]>) {
+        let before = lock::<P>(record);
+        record.install(value, record.creation());
+        P::unlock(record, before);
+    }
+
+    /// Makes what a record holds the version of `stamp`: replay.
+    pub(crate) fn stamp<P: Protocol>(record: RecordRef, stamp: Stamp) {
+        lock::<P>(record);
+        record.restamp(stamp);
+        P::publish(record, stamp);
     }
 
     /// Whether the table's keys are in an order, so that ranges of them can be scanned.
@@ -318,6 +326,16 @@ impl Space {
 impl fmt::Debug for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Space({}, {:?})", self.info.id.0, self.info.name)
+    }
+}
+
+/// Locks a record that is replayed. Other threads replay other streams; nobody holds a lock for long.
+fn lock<P: Protocol>(record: RecordRef) -> Before {
+    loop {
+        if let Ok(before) = P::try_lock(record) {
+            return before;
+        }
+        std::hint::spin_loop();
     }
 }
 

@@ -1,17 +1,18 @@
 //! How a database runs its transactions, as one value with one spelling.
 //!
 //! ```text
-//!   TT(ELR)+PWAL(16)
-//!   │   │   │    └── commits per flush: a number (1 is the papers' "NoGroup"), or auto
-//!   │   │   └─────── log layout: PWAL one stream per worker, SWAL a single one, NOLOG none
-//!   │   └─────────── lock release: NLR after the flush, ELR before it, EPOCH before it and
-//!   │                    without log sequence numbers
-//!   └─────────────── concurrency control: TT is TicToc, SILO, S2PL strict two-phase locking
+//!   S2PL(ELR)+PWAL(16)+ARIES
+//!   │    │   │    │    └── logging style: each operation by itself; without it, commits
+//!   │    │   │    └─────── commits per flush: a number (1 is the papers' "NoGroup"), or auto
+//!   │    │   └──────────── log layout: PWAL one stream per worker, SWAL a single one, NOLOG none
+//!   │    └──────────────── lock release: NLR after the flush, ELR before it, EPOCH before it and
+//!   │                          without log sequence numbers
+//!   └───────────────────── concurrency control: TT is TicToc, SILO, S2PL strict two-phase locking
 //! ```
 //!
 //! The same spelling serves command-line flags, plot legends, test names and the manifest.
 //!
-//! Paper: tictoc-pwal §3.3
+//! Paper: tictoc-pwal §3.3, pwal §5
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -84,6 +85,19 @@ pub enum LockRelease {
     EpochEarly,
 }
 
+/// What is logged of a transaction, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LogStyle {
+    /// Its changes, at the commit, in one piece. Nothing of a transaction that does not commit is ever logged.
+    #[default]
+    Redo,
+    /// Each operation when it is done, with what was there before (ARIES). Records change in place, under the
+    /// transaction's locks; the log may reach the disk before the commit does, and a transaction may be longer than
+    /// the log's buffer. What a transaction has done is undone from its log, at a rollback and after a crash.
+    Operations,
+}
+
 /// Where commits are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Logging {
@@ -95,10 +109,12 @@ pub enum Logging {
         layout: Layout,
         /// How many commits share a flush.
         group: Group,
+        /// What is logged of a transaction.
+        style: LogStyle,
     },
 }
 
-/// The protocol of a database: concurrency control, lock release, log layout and group.
+/// The protocol of a database: concurrency control, lock release, log layout, group and logging style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// Which transactions may run at the same time.
@@ -118,16 +134,38 @@ impl Spec {
         logging: Logging::Log {
             layout: Layout::PerWorker,
             group: Group::Auto,
+            style: LogStyle::Redo,
         },
     };
 
-    /// Why lock release and log do not go together, if they do not.
+    /// What is logged of a transaction; nothing without a log.
+    #[must_use]
+    pub fn style(&self) -> Option<LogStyle> {
+        match self.logging {
+            Logging::None => None,
+            Logging::Log { style, .. } => Some(style),
+        }
+    }
+
+    /// Why the parts do not go together, if they do not.
     #[must_use]
     pub fn contradiction(&self) -> Option<&'static str> {
         let layout = match self.logging {
             Logging::None => None,
             Logging::Log { layout, .. } => Some(layout),
         };
+        if self.style() == Some(LogStyle::Operations) {
+            if self.concurrency != ConcurrencyControl::TwoPhase {
+                return Some(
+                    "ARIES changes records before the commit, and only the locks of S2PL keep others from them",
+                );
+            }
+            if self.release == LockRelease::EpochEarly {
+                return Some(
+                    "ARIES goes by log sequence numbers, and EPOCH draws none: ELR gives the same",
+                );
+            }
+        }
         match (self.release, layout) {
             (LockRelease::Early | LockRelease::EpochEarly, None) => {
                 Some("without a log, locks have nothing to be released earlier than")
@@ -157,12 +195,15 @@ impl Spec {
             "(EPOCH)+PWAL(auto)",
         ];
         let of = |concurrency: ConcurrencyControl| {
-            rest.iter().map(move |rest| {
-                let text = format!("{}{rest}", concurrency.name());
-                text.parse().expect("these are spelled as this file says")
-            })
+            let text = move |rest| format!("{}{rest}", concurrency.name());
+            rest.iter().map(text)
         };
-        ConcurrencyControl::ALL.into_iter().flat_map(of).collect()
+        let redo = ConcurrencyControl::ALL.into_iter().flat_map(of);
+        let operations = (rest.iter().filter(|rest| !rest.contains("EPOCH")))
+            .map(|rest| format!("S2PL{rest}+ARIES"));
+        redo.chain(operations)
+            .map(|text| text.parse().expect("these are spelled as this file says"))
+            .collect()
     }
 }
 
@@ -183,7 +224,11 @@ impl fmt::Display for Spec {
         write!(f, "{concurrency}({release})+")?;
         match self.logging {
             Logging::None => f.write_str("NOLOG"),
-            Logging::Log { layout, group } => {
+            Logging::Log {
+                layout,
+                group,
+                style,
+            } => {
                 f.write_str(match layout {
                     Layout::PerWorker => "PWAL",
                     Layout::Single => "SWAL",
@@ -191,7 +236,11 @@ impl fmt::Display for Spec {
                 match group {
                     Group::Auto => f.write_str("(auto)"),
                     Group::Count(n) => write!(f, "({n})"),
-                }
+                }?;
+                f.write_str(match style {
+                    LogStyle::Redo => "",
+                    LogStyle::Operations => "+ARIES",
+                })
             }
         }
     }
@@ -229,7 +278,17 @@ impl FromStr for Spec {
             "EPOCH" => LockRelease::EpochEarly,
             _ => return Err(fail("the lock release is not NLR, ELR or EPOCH")),
         };
+        let (back, style) = match back.split_once('+') {
+            None => (back, LogStyle::Redo),
+            Some((back, style)) if style.eq_ignore_ascii_case("ARIES") => {
+                (back, LogStyle::Operations)
+            }
+            Some(_) => return Err(fail("the logging style is not ARIES")),
+        };
         let logging = if back.eq_ignore_ascii_case("NOLOG") {
+            if style == LogStyle::Operations {
+                return Err(fail("ARIES says what a log holds, and there is none"));
+            }
             Logging::None
         } else {
             let (layout, group) = named_argument(back)
@@ -246,7 +305,11 @@ impl FromStr for Spec {
                     fail("the group is neither auto nor a number from 1 to 4294967295")
                 })?),
             };
-            Logging::Log { layout, group }
+            Logging::Log {
+                layout,
+                group,
+                style,
+            }
         };
         let spec = Self {
             concurrency,
@@ -290,6 +353,8 @@ mod tests {
             "SILO(ELR)+PWAL(1)",
             "S2PL(NLR)+SWAL(auto)",
             "TT(EPOCH)+PWAL(auto)",
+            "S2PL(NLR)+PWAL(auto)+ARIES",
+            "S2PL(ELR)+SWAL(1)+ARIES",
         ] {
             assert_eq!(text.parse::<Spec>().unwrap().to_string(), text);
         }
@@ -315,6 +380,10 @@ mod tests {
             ("TT(EPOCH)+NOLOG", "nothing to be released"),
             ("TT(EPOCH)+SWAL(16)", "a single stream needs no epochs"),
             ("TT(XLR)+PWAL(1)", "not NLR, ELR or EPOCH"),
+            ("S2PL(NLR)+PWAL(1)+REDO", "logging style"),
+            ("S2PL(NLR)+NOLOG+ARIES", "there is none"),
+            ("TT(NLR)+PWAL(1)+ARIES", "only the locks of S2PL"),
+            ("S2PL(EPOCH)+PWAL(1)+ARIES", "EPOCH draws none"),
         ] {
             let error = text.parse::<Spec>().unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

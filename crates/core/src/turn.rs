@@ -34,17 +34,15 @@ impl Turn {
         self.taken.store(false, Ordering::Relaxed);
     }
 
-    /// Waits while somebody else has the turn.
+    /// Whether somebody has the turn.
     #[inline]
-    pub(crate) fn wait(&self) {
+    pub(crate) fn is_taken(&self) -> bool {
         // Relaxed: nothing depends on it but who goes first.
-        if self.taken.load(Ordering::Relaxed) {
-            self.wait_for_its_end();
-        }
+        self.taken.load(Ordering::Relaxed)
     }
 
-    #[cold]
-    fn wait_for_its_end(&self) {
+    /// Waits until nobody has the turn any more.
+    pub(crate) fn wait(&self) {
         let began = Instant::now();
         for round in 0.. {
             if round < YIELDS {
@@ -52,7 +50,7 @@ impl Turn {
             } else {
                 std::thread::sleep(SLEEP);
             }
-            if !self.taken.load(Ordering::Relaxed) || began.elapsed() > WAIT_MAX {
+            if !self.is_taken() || began.elapsed() > WAIT_MAX {
                 return;
             }
         }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::epochs::EpochSource;
 use crate::error::LogError;
 use crate::format;
-use crate::info::{CutRule, GenerationInfo};
+use crate::info::{CutRule, GenerationInfo, Records};
 
 /// What a group of commits holds until it is hardened: under normal lock release, record locks.
 pub trait Held: Default + Send + 'static {
@@ -200,6 +200,7 @@ impl LogConfig {
             placement: self.placement.clone(),
             retain: self.retain,
             cut,
+            records: Records::default(),
             first_lsn: self.first_lsn,
             seal: None,
         }

@@ -15,7 +15,7 @@ use crate::format::frame::{FrameHeader, epoch_word};
 use crate::horizon::IDLE;
 use crate::model::{ModelDisk, Task};
 use crate::sync::fence;
-use crate::{Group, Log, LogConfig, Placement, Prepare, Ticket};
+use crate::{Entry, Group, Log, LogConfig, Placement, Prepare, Ticket};
 
 const STREAMS: usize = 2;
 
@@ -188,7 +188,7 @@ impl World {
     fn commit(&self, worker: u16) -> (Ticket, Epoch) {
         let epoch = self.source.register(worker.into());
         let stream = self.log.stream(WorkerId(worker));
-        let appended = stream.append(Stamp(1), epoch, 8, |_, _| {}, |()| {});
+        let appended = stream.append(Entry::Commit, Stamp(1), epoch, 8, |_, _| {}, |()| {});
         self.source.deregister(worker.into());
         (appended.unwrap().ticket, epoch)
     }

@@ -22,6 +22,18 @@ pub enum CutRule {
     Epoch,
 }
 
+/// What the records of a generation are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Records {
+    /// Whole commits.
+    #[default]
+    Commits,
+    /// Parts of transactions and their ends. Replay is in the order of LSNs, whatever the cut.
+    ///
+    /// Paper: pwal §5
+    Operations,
+}
+
 /// One generation of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GenerationInfo {
@@ -37,6 +49,9 @@ pub struct GenerationInfo {
     pub retain: Retain,
     /// Which of its commits count.
     pub cut: CutRule,
+    /// What its records are.
+    #[serde(default)]
+    pub records: Records,
     /// The first LSN it could draw.
     pub first_lsn: Lsn,
     /// Where it ends. Set when it was closed, or when recovery has read it; from then on nothing

@@ -41,11 +41,11 @@ pub use config::{Group, Held, Layout, LogConfig, Placement, Prepare, Retain, Seq
 pub use epochs::EpochSource;
 pub use error::LogError;
 pub use format::frame::{FrameHeader, LogRecord, RECORD_HEADER_BYTES};
-pub use info::{CutRule, GenerationInfo, Seal};
+pub use info::{CutRule, GenerationInfo, Records, Seal};
 pub use log::{Log, LogCounters};
 pub use read::{
     Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, durable_epoch,
     harden_tail, merge_by_stamp, merge_sorted,
 };
-pub use stream::{Appended, Stream, Ticket};
+pub use stream::{Appended, Entry, Stream, Ticket};
 pub use watch::Watch;

@@ -21,7 +21,9 @@ use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, peek, record};
 use crate::horizon::{Horizon, IDLE};
 use crate::shared::Doorbell;
 use crate::watch::Watchers;
-use crate::{Group, Layout, Log, LogConfig, LogError, Placement, Prepare, SequencerKind, Ticket};
+use crate::{
+    Entry, Group, Layout, Log, LogConfig, LogError, Placement, Prepare, SequencerKind, Ticket,
+};
 
 /// Keeps the LSNs that are durable, and the frames' headers.
 pub(crate) struct ModelDisk {
@@ -200,7 +202,8 @@ impl World {
 
     fn append(&self, worker: u16, bytes: usize) -> Result<Ticket, LogError> {
         let stream = self.log.stream(WorkerId(worker));
-        let appended = stream.append(Stamp(1), Epoch(1), bytes, |_, _| {}, |()| {})?;
+        let appended =
+            stream.append(Entry::Commit, Stamp(1), Epoch(1), bytes, |_, _| {}, |()| {})?;
         Ok(appended.ticket)
     }
 
@@ -359,7 +362,7 @@ fn everyone_who_waits_for_a_launched_flight_is_woken() {
 fn launch_and_wait(world: &World) {
     let stream = world.log.stream(WorkerId(0));
     let appended = stream
-        .append(Stamp(1), Epoch(1), 8, |_, _| {}, |()| {})
+        .append(Entry::Commit, Stamp(1), Epoch(1), 8, |_, _| {}, |()| {})
         .unwrap();
     if appended.group_is_full {
         stream.begin_flush().unwrap();

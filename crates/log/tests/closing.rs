@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use common::hooked::{HookedDisk, Step};
 use common::*;
-use namiki_log::{Layout, Log, LogError, Placement, Ticket};
+use namiki_log::{Entry, Layout, Log, LogError, Placement, Ticket};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::{Lsn, WorkerId};
 
@@ -227,6 +227,7 @@ fn a_panic_of_the_caller_under_the_single_log_is_not_waited_for() {
     let panicking = AssertUnwindSafe(|| {
         let encode = |_: &mut [u8], _: Lsn| panic!("a bug in the caller");
         drop(log.stream(W).append(
+            Entry::Commit,
             namiki_platform::Stamp(1),
             namiki_platform::Epoch(1),
             1,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::*;
-use namiki_log::{Held, Layout, Log, LogError, Placement};
+use namiki_log::{Entry, Held, Layout, Log, LogError, Placement};
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Fault, SimDisk, Step};
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
@@ -49,7 +49,7 @@ fn a_poisoned_log_acknowledges_nothing_and_releases_nothing() {
         let append = |worker| {
             let stream = log.stream(WorkerId(worker));
             let hold = |held: &mut Locks| held.0 += 1;
-            stream.append(Stamp(1), Epoch(1), 1, |_, _| {}, hold)
+            stream.append(Entry::Commit, Stamp(1), Epoch(1), 1, |_, _| {}, hold)
         };
         let first = append(0).unwrap().ticket;
         log.stream(W).wait_hardened(first).unwrap();
@@ -153,7 +153,14 @@ fn an_oversized_commit_is_refused_with_nothing_drawn() {
     let called = |_: &mut [u8], _| panic!("nothing may be encoded");
     let error = log
         .stream(W)
-        .append(Stamp(1), Epoch(1), bytes_max + 1, called, |()| {})
+        .append(
+            Entry::Commit,
+            Stamp(1),
+            Epoch(1),
+            bytes_max + 1,
+            called,
+            |()| {},
+        )
         .unwrap_err();
     assert!(matches!(
         error,
@@ -191,7 +198,10 @@ fn a_panic_between_draw_and_buffer_poisons_the_log() {
     let log: Arc<Log<()>> = create(&disk, config(1));
     let panicking = AssertUnwindSafe(|| {
         let encode = |_: &mut [u8], _: Lsn| panic!("a bug in the caller");
-        drop(log.stream(W).append(Stamp(1), Epoch(1), 1, encode, |()| {}));
+        drop(
+            log.stream(W)
+                .append(Entry::Commit, Stamp(1), Epoch(1), 1, encode, |()| {}),
+        );
     });
     assert!(std::panic::catch_unwind(panicking).is_err());
     assert!(matches!(

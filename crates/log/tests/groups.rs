@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
-use namiki_log::{Group, Held, Layout, Log, SequencerKind};
+use namiki_log::{Entry, Group, Held, Layout, Log, SequencerKind};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 
@@ -203,7 +203,7 @@ fn an_lsn_that_is_drawn_and_not_yet_buffered_is_never_jumped() {
         assert_eq!(log.horizon(), Lsn(1));
         assert!(!log.is_covered(ticket.lsn));
     };
-    let appended = stream.append(Stamp(1), Epoch(1), 1, encode, |()| {});
+    let appended = stream.append(Entry::Commit, Stamp(1), Epoch(1), 1, encode, |()| {});
     stream.wait_hardened(appended.unwrap().ticket).unwrap();
     assert_eq!(log.horizon(), Lsn(3));
 }
@@ -254,9 +254,14 @@ fn what_a_group_holds_is_released_once_and_only_when_it_is_hardened() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let log: Arc<Log<Locks>> = create(&disk, config(1));
     let append = || {
-        let appended = log
-            .stream(W)
-            .append(Stamp(1), Epoch(1), 1, |_, _| {}, |held| held.0 += 1);
+        let appended = log.stream(W).append(
+            Entry::Commit,
+            Stamp(1),
+            Epoch(1),
+            1,
+            |_, _| {},
+            |held| held.0 += 1,
+        );
         appended.unwrap().ticket
     };
     append();

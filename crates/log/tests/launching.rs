@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use common::hooked::{HookedDisk, Step};
 use common::*;
-use namiki_log::{Held, Layout, Log, LogConfig, LogError, Placement};
+use namiki_log::{Entry, Held, Layout, Log, LogConfig, LogError, Placement};
 use namiki_platform::disk::sim::{Loss, SimDisk};
 use namiki_platform::disk::{AlignedBuf, Disk, open_best};
 use namiki_platform::{Epoch, Stamp, WorkerId};
@@ -54,7 +54,7 @@ fn what_was_launched_is_hardened_and_released_when_somebody_comes_to_see() {
     let stream = log.stream(W);
     let append = || {
         let hold = |held: &mut Locks| held.0 += 1;
-        let appended = stream.append(Stamp(1), Epoch(1), 1, |_, _| {}, hold);
+        let appended = stream.append(Entry::Commit, Stamp(1), Epoch(1), 1, |_, _| {}, hold);
         appended.unwrap().ticket
     };
     // Makes the first segment ready.
@@ -401,7 +401,7 @@ fn nothing_is_appended_to_a_log_that_was_closed_meanwhile() {
         let log: Arc<Log<Slow>> = create(&disk, config.clone());
         let stream = log.stream(W);
         let hold = |held: &mut Slow| held.0 = true;
-        drop(stream.append(Stamp(1), Epoch(1), 1, |_, _| {}, hold));
+        drop(stream.append(Entry::Commit, Stamp(1), Epoch(1), 1, |_, _| {}, hold));
         stream.begin_flush().unwrap();
         // Finds the flight complete and lands it; meanwhile the log is closed.
         let late = {

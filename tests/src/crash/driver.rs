@@ -1,6 +1,8 @@
 //! Runs whose events are to be crashed at.
 
-use namiki::{Database, Error, LockRelease, Session, Table, Ticket, Transaction, WorkerId};
+use namiki::{
+    Database, Error, LockRelease, LogStyle, Session, Table, Ticket, Transaction, WorkerId,
+};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::random::Random;
 
@@ -28,6 +30,10 @@ pub enum Acknowledge {
 /// A session, and its commits that are not acknowledged yet.
 struct Worker<K> {
     session: Session,
+    /// On the same stream: flushes it in the middle of a transaction.
+    flusher: Session,
+    /// Has written, and never commits.
+    open: Option<Transaction>,
     random: Random,
     waiting: Vec<(u64, Ticket)>,
     oracle: Oracle,
@@ -44,6 +50,8 @@ impl<K: Numbered> Worker<K> {
             db: db.clone(),
             extra: None,
             session: db.session_on(WorkerId(number))?,
+            flusher: db.session_on(WorkerId(number))?,
+            open: None,
             random,
             waiting: Vec::new(),
             oracle: Oracle::default(),
@@ -78,12 +86,21 @@ impl<K: Numbered> Worker<K> {
         if random.chance(0.04) {
             self.extra = Some((id, self.db.table(&format!("extra {id}"))?));
         }
-        let extra = &self.extra;
+        // Now nobody waits for oneself.
+        self.open = None;
+        let (extra, flusher) = (&self.extra, &self.flusher);
+        let operations = self.db.spec().style() == Some(LogStyle::Operations);
         let ended = self.session.try_transact_async(|tx| {
             if random.chance(0.15) {
                 return read_only(tx, tables, random, &mut done);
             }
-            write(tx, tables, id, random, &mut done)?;
+            if random.chance(0.1) {
+                return give_up(tx, tables, random, flusher);
+            }
+            if operations && random.chance(0.05) {
+                write_much(tx, tables, random)?;
+            }
+            write(tx, tables, id, random, flusher, &mut done)?;
             if let Some((number, table)) = extra
                 && !done.writes.is_empty()
             {
@@ -99,7 +116,7 @@ impl<K: Numbered> Worker<K> {
                 self.waiting.push((id, ticket));
                 Ok(true)
             }
-            Err(Error::Conflict(_)) => Ok(false),
+            Err(Error::Conflict(_) | Error::Aborted(_)) => Ok(false),
             Err(error) => {
                 if matches!(error, Error::OutcomeUnknown(_)) {
                     self.oracle.push(id, done);
@@ -109,8 +126,8 @@ impl<K: Numbered> Worker<K> {
         }
     }
 
-    /// Sometimes a flush, sometimes a wait.
-    fn idle(&mut self, percent: u64) -> Result<(), Error> {
+    /// Sometimes a flush, sometimes a wait, sometimes a transaction that is left open.
+    fn idle(&mut self, tables: &Tables<K>, percent: u64) -> Result<(), Error> {
         if self.random.below(100) < percent {
             self.session.flush()?;
         }
@@ -118,6 +135,9 @@ impl<K: Numbered> Worker<K> {
             && let Some((_, ticket)) = self.waiting.last()
         {
             self.session.wait(ticket)?;
+        }
+        if self.random.chance(0.05) {
+            self.open = leave_open(&self.db, tables, &mut self.random)?;
         }
         Ok(())
     }
@@ -153,9 +173,17 @@ fn write<K: Numbered>(
     tables: &Tables<K>,
     id: u64,
     random: &mut Random,
+    flusher: &Session,
     done: &mut Done,
 ) -> Result<(), Error> {
     for _ in 0..1 + random.below(3) {
+        if random.chance(0.1) {
+            let savepoint = tx.savepoint();
+            scribble(tx, tables, random)?;
+            flush_sometimes(flusher, random)?;
+            tx.rollback_to(&savepoint)?;
+        }
+        flush_sometimes(flusher, random)?;
         let key = random.below(KEYS);
         if random.chance(0.6) {
             read(tx, tables, key, done)?;
@@ -185,6 +213,81 @@ fn write<K: Numbered>(
     let writes = done.writes.len() as u64;
     tx.put(&tables.first, &K::from(id), &writes)?;
     tx.put(&tables.last, &K::from(id), &writes)
+}
+
+/// Where operations are logged, what a transaction has done so far reaches the disk.
+fn flush_sometimes(flusher: &Session, random: &mut Random) -> Result<(), Error> {
+    match random.chance(0.1) {
+        true => flusher.flush(),
+        false => Ok(()),
+    }
+}
+
+/// Writes what must never be seen.
+fn scribble<K: Numbered>(
+    tx: &mut Transaction,
+    tables: &Tables<K>,
+    random: &mut Random,
+) -> Result<(), Error> {
+    for _ in 0..1 + random.below(3) {
+        let key = K::from(random.below(KEYS));
+        if random.chance(0.2) {
+            tx.delete(&tables.data, &key)?;
+        } else {
+            let scribbled = vec![0xee; random.index(60)];
+            tx.put(&tables.data, &key, &scribbled[..])?;
+        }
+    }
+    tx.put(&tables.first, &K::from(u64::MAX - 1), &u64::MAX)
+}
+
+/// A transaction that is rolled back, perhaps in the middle of it first.
+fn give_up<K: Numbered>(
+    tx: &mut Transaction,
+    tables: &Tables<K>,
+    random: &mut Random,
+    flusher: &Session,
+) -> Result<(), Error> {
+    scribble(tx, tables, random)?;
+    if random.chance(0.5) {
+        let savepoint = tx.savepoint();
+        scribble(tx, tables, random)?;
+        flush_sometimes(flusher, random)?;
+        tx.rollback_to(&savepoint)?;
+        scribble(tx, tables, random)?;
+    }
+    if random.chance(0.5) {
+        flusher.flush()?;
+    }
+    tx.abort("as planned")
+}
+
+/// A transaction that is still open at whatever comes next; nothing if somebody is in its way.
+fn leave_open<K: Numbered>(
+    db: &Database,
+    tables: &Tables<K>,
+    random: &mut Random,
+) -> Result<Option<Transaction>, Error> {
+    let mut tx = db.begin()?;
+    match scribble(&mut tx, tables, random) {
+        Ok(()) => Ok(Some(tx)),
+        Err(Error::Conflict(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes one key again and again, more than a log buffer holds, and takes it back.
+fn write_much<K: Numbered>(
+    tx: &mut Transaction,
+    tables: &Tables<K>,
+    random: &mut Random,
+) -> Result<(), Error> {
+    let savepoint = tx.savepoint();
+    let key = K::from(random.below(KEYS));
+    for n in 0..10 + random.below(10) {
+        tx.put(&tables.data, &key, &[n as u8; 1000][..])?;
+    }
+    tx.rollback_to(&savepoint)
 }
 
 /// Runs `transactions` transactions with ids from `first_id` on, on one thread, in an order and on
@@ -241,7 +344,7 @@ fn shuffle<K: Numbered>(
         // Somebody else's group may hold the lock, and nobody else runs.
         let to_flush = random.index(workers.len());
         let percent = if committed { flush_percent } else { 60 };
-        workers[to_flush].idle(percent)?;
+        workers[to_flush].idle(&tables, percent)?;
         for worker in workers.iter_mut() {
             worker.poll(disk);
         }
@@ -275,7 +378,7 @@ pub fn run_threads<K: Numbered>(
         let first_id = 1 + u64::from(thread) * 100_000;
         for id in first_id..first_id + transactions {
             let committed = worker.transact(&tables, id)?;
-            worker.idle(if committed { 10 } else { 50 })?;
+            worker.idle(&tables, if committed { 10 } else { 50 })?;
             worker.poll(disk);
             if worker.random.chance(0.3) {
                 std::thread::yield_now();

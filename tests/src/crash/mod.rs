@@ -42,7 +42,7 @@ pub use sweep::{Depth, Sweep, sweep};
 
 const DIR: &str = "/db";
 const SHARED: &str = "/db/shared-log";
-const REGION_BYTES: u64 = 256 << 10;
+const REGION_BYTES: u64 = 512 << 10;
 
 /// How a database on a simulated disk is opened.
 #[derive(Clone, Copy, Debug)]

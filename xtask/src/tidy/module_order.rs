@@ -11,9 +11,34 @@ const SOURCE: &str = "crates/core/src/";
 
 /// The modules of core. A new one is put where its imports allow.
 const ORDER: &[&str] = &[
-    "error", "spec", "thread", "record", "arena", "lock", "cc", "space", "recent", "epoch", "sets",
-    "codec", "turn", "engine", "durably", "acquire", "commit", "ticket", "txn", "table", "session",
-    "manifest", "recovery", "db", "open",
+    "error",
+    "spec",
+    "thread",
+    "record",
+    "arena",
+    "lock",
+    "cc",
+    "space",
+    "recent",
+    "epoch",
+    "format",
+    "operation",
+    "undo",
+    "sets",
+    "codec",
+    "turn",
+    "engine",
+    "durably",
+    "acquire",
+    "commit",
+    "ticket",
+    "txn",
+    "table",
+    "session",
+    "manifest",
+    "recovery",
+    "db",
+    "open",
 ];
 
 /// The file that lists the order, for the advice.

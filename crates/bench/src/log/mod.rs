@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use namiki::{Epoch, Generation, LogError, RecordFormat, Stamp, WorkerId};
 use namiki_log::{
-    CutRule, Group, Layout, Log, LogConfig, LogCounters, Placement, RECORD_HEADER_BYTES, Retain,
-    Seal,
+    CutRule, Entry, Group, Layout, Log, LogConfig, LogCounters, Placement, RECORD_HEADER_BYTES,
+    Retain, Seal,
 };
 use namiki_platform::arguments::whole;
 use namiki_platform::disk::Disk;
@@ -491,7 +491,14 @@ impl Worker {
                 into.copy_from_slice(payload);
                 into[..check::MARK_BYTES].copy_from_slice(&mark);
             };
-            let appended = stream.append(Stamp(number), Epoch(1), payload.len(), encode, |_| {});
+            let appended = stream.append(
+                Entry::Commit,
+                Stamp(number),
+                Epoch(1),
+                payload.len(),
+                encode,
+                |_| {},
+            );
             let appended = match appended {
                 Err(LogError::RegionFull { .. })
                     if matches!(length, Length::Time(_))

@@ -83,8 +83,9 @@ Workloads, all over one table of --records records chosen by Zipf's law:
   ycsb-a -b -c  one operation a transaction: a read, or in 50 %, 5 %, 0 % of them a blind update
   payment       an amount moves between two accounts, unless it would overdraw the first
 
-Protocols: TT, SILO or S2PL, each with (NLR) or (ELR), and +PWAL(n), +PWAL(auto), +SWAL(n) or +NOLOG: for
-example TT(NLR)+PWAL(1), SILO(ELR)+PWAL(16), S2PL(NLR)+PWAL(auto), TT(ELR)+SWAL(16).
+Protocols: TT, SILO or S2PL, each with (NLR), (ELR) or (EPOCH), and +PWAL(n), +PWAL(auto), +SWAL(n) or +NOLOG; S2PL
+also logs operations, with +ARIES behind: for example TT(NLR)+PWAL(1), SILO(ELR)+PWAL(16), TT(EPOCH)+PWAL(auto),
+TT(ELR)+SWAL(16), S2PL(NLR)+PWAL(16)+ARIES.
 
 Keys of 8 bytes are the numbers of the records, side by side (dense), or numbers anywhere (sparse). In
 longer keys those 8 bytes come first and the rest differs too (random-head), or come last after the same

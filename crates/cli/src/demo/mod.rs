@@ -72,7 +72,7 @@ pub(crate) struct DemoArguments {
     /// How many threads pay. Default: one for each processor
     #[arg(long, value_parser = whole::<NonZeroU16>(1..=THREADS_MAX.into()))]
     threads: Option<NonZeroU16>,
-    /// How the database runs its transactions: TT ( NLR | ELR ) + PWAL(n|auto) | SWAL(n|auto)
+    /// How the database runs its transactions: TT|SILO|S2PL ( NLR|ELR|EPOCH ) + PWAL|SWAL ( n|auto ); S2PL also with +ARIES
     #[arg(long, default_value_t = Spec::DEFAULT, value_parser = durable_spec)]
     spec: Spec,
 }

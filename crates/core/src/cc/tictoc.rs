@@ -53,7 +53,7 @@ impl Protocol for TicToc {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(record: RecordRef, out: &mut Vec<u8>) -> Result<Seen, Busy> {
         loop {
             // Acquire: pairs with the Release that published this version, so that its payload,

@@ -67,6 +67,13 @@ impl Held {
             let held = &mut self.list[at].1;
             *held = held.without(locked);
         }
+        // As if it had never been held, so that it does not matter for the order.
+        while let Some((record, _)) = self.list.pop_if(|(_, locked)| locked.is_nothing()) {
+            if !self.by_record.is_empty() {
+                self.by_record.remove(&record);
+            }
+        }
+        self.unordered &= !self.list.is_empty();
     }
 
     /// Whether all locks would have been taken in the one order of all records with this one as the last.

@@ -177,6 +177,7 @@ pub(super) fn wait(
         }
         sleepers.mark(record);
         drop(sleepers);
+        let asleep = Asleep { number, held };
         match seen {
             Seen::Locked(Some(group)) => surroundings.flush(group),
             _ => {
@@ -189,6 +190,7 @@ pub(super) fn wait(
             }
         }
         let may_go_on = surroundings.may_go_on();
+        std::mem::forget(asleep);
         let slept = began.elapsed();
         sleepers = SLEEPERS.lock();
         at = sleepers.position(number);
@@ -207,6 +209,23 @@ pub(super) fn wait(
         if matches!(seen, Seen::Locked(_)) && slept >= longest {
             seen = Seen::Ended(Waited::TimedOut);
         }
+    }
+}
+
+/// Takes the sleeper out of the list if a disk panics in a flush, and gives its locks back to whoever releases them.
+struct Asleep<'a> {
+    number: u64,
+    held: &'a mut Held,
+}
+
+impl Drop for Asleep<'_> {
+    fn drop(&mut self) {
+        let mut sleepers = SLEEPERS.lock();
+        let at = sleepers.position(self.number);
+        let Sleeper { record, held, .. } = sleepers.list.swap_remove(at);
+        *self.held = held;
+        sleepers.mark(record);
+        sleepers.wake(record);
     }
 }
 

@@ -13,6 +13,7 @@ use super::latest::Latest;
 use crate::cc::with_protocol;
 use crate::codec::{Change, Changes};
 use crate::error::OpenError;
+use crate::record::RecordRef;
 use crate::space::{Loaded, Space, TableId};
 use crate::spec::ConcurrencyControl;
 
@@ -65,19 +66,39 @@ impl<'a> Tables<'a> {
             .map_err(|(stamp, why)| undecodable(stamp, why))
     }
 
+    /// The record of a key, made if it has none; or why it cannot have one.
+    pub(super) fn record(&self, table: TableId, key: &[u8]) -> Result<RecordRef, String> {
+        let latest = (self.latest(table))
+            .ok_or_else(|| format!("it changes table {}, which there is not", table.0))?;
+        let record = with_protocol!(self.concurrency, P => latest.record::<P>(key));
+        record.map_err(|error| error.to_string())
+    }
+
+    /// Gives a record a value, whichever version it has.
+    pub(super) fn overwrite(&self, record: RecordRef, value: Option<&[u8]>) {
+        with_protocol!(self.concurrency, P => Space::overwrite::<P>(record, value));
+    }
+
+    /// Makes what a record holds the version of `stamp`.
+    pub(super) fn stamp(&self, record: RecordRef, stamp: Stamp) {
+        with_protocol!(self.concurrency, P => Space::stamp::<P>(record, stamp));
+    }
+
+    fn latest(&self, TableId(table): TableId) -> Option<&Latest<'a>> {
+        let space = self.spaces.get(table as usize)?;
+        let latest = self.latest.get(table as usize)?;
+        Some(latest.get_or_init(|| Latest::new(space)))
+    }
+
     /// Loads changes of one table; or tells which commit cannot be loaded, and why.
-    fn load(&self, TableId(table): TableId, run: &[Loaded<'_>]) -> Result<(), (Stamp, String)> {
+    fn load(&self, table: TableId, run: &[Loaded<'_>]) -> Result<(), (Stamp, String)> {
         let Some(first) = run.first() else {
             return Ok(());
         };
-        let (Some(space), Some(latest)) = (
-            self.spaces.get(table as usize),
-            self.latest.get(table as usize),
-        ) else {
-            let why = format!("it changes table {table}, which there is not");
+        let Some(latest) = self.latest(table) else {
+            let why = format!("it changes table {}, which there is not", table.0);
             return Err((first.stamp, why));
         };
-        let latest = latest.get_or_init(|| Latest::new(space));
         let loaded = with_protocol!(self.concurrency, P => latest.load::<P>(run));
         loaded.map_err(|(stamp, error)| (stamp, error.to_string()))
     }

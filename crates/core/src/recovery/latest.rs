@@ -80,6 +80,14 @@ impl<'a> Latest<'a> {
         }
     }
 
+    /// The record of a key, made if it has none. It may be left without a value.
+    pub(super) fn record<P: Protocol>(&self, key: &[u8]) -> Result<RecordRef, IndexError> {
+        match self {
+            Self::Fixed8(map) => map.record::<P>(key),
+            Self::Variable(map) => map.record::<P>(key),
+        }
+    }
+
     /// Builds the table's tree, on so many threads. `watch` is called now and then; its error is
     /// returned, and the tree is of no use then.
     pub(super) fn build(
@@ -298,6 +306,13 @@ impl<'a, K: Kept> Map<'a, K> {
             }
         }
         Ok(())
+    }
+
+    fn record<P: Protocol>(&self, key: &[u8]) -> Result<RecordRef, IndexError> {
+        self.deletes.store(true, Ordering::Relaxed);
+        let hash = hash_of(self.seed, key);
+        let make = || self.make::<P>(hash, key);
+        self.shard(hash).record(self.seed, hash, key, make)
     }
 
     fn make<P: Protocol>(&self, hash: u64, key: &[u8]) -> Result<(K, RecordRef), IndexError> {

@@ -83,7 +83,7 @@ impl Replay<'_, '_> {
         Ok(outcome(info, last, end.dropped, end.streams))
     }
 
-    fn open_all(&self, info: &GenerationInfo) -> Result<Vec<StreamReader>, OpenError> {
+    pub(super) fn open_all(&self, info: &GenerationInfo) -> Result<Vec<StreamReader>, OpenError> {
         (0..info.streams)
             .map(|worker| self.open(info, WorkerId(worker)))
             .collect()

@@ -14,12 +14,15 @@
 //!   version with the highest stamp wins, whoever comes first. Streams are replayed in parallel, and
 //!   nothing is sorted.
 //!
+//! Where operations are logged one by one, neither will do, and there is one way: `aries.rs`.
+//!
 //! Deleted keys stay as absent records until all is replayed, or a late insert would resurrect them.
 //! The tables' trees are built at the end, in one piece.
 //!
-//! Paper: tictoc-pwal §3.4, pwal §4.3
+//! Paper: tictoc-pwal §3.4, pwal §4.3, §5.6
 
 mod apply;
+mod aries;
 mod latest;
 mod merge;
 mod report;
@@ -31,7 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use namiki_log::{GenerationInfo, Placement, Seal, StreamEnd, StreamReader, harden_tail};
+use namiki_log::{GenerationInfo, Placement, Records, Seal, StreamEnd, StreamReader, harden_tail};
 use namiki_platform::disk::Disk;
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 use parking_lot::Mutex;
@@ -88,11 +91,13 @@ pub(crate) fn recover(
     let mut seals = Vec::new();
     let mut next_lsn = Lsn(1);
     for generation in &manifest.generations {
-        let outcome = match settings.order {
-            ReplayOrder::HighestStamp => replay.in_no_order(generation)?,
-            ReplayOrder::Merge => replay.in_order(generation)?,
+        let outcome = match (generation.records, settings.order) {
+            (Records::Operations, _) => replay.operations(generation)?,
+            (Records::Commits, ReplayOrder::HighestStamp) => replay.in_no_order(generation)?,
+            (Records::Commits, ReplayOrder::Merge) => replay.in_order(generation)?,
         };
         report.dropped += outcome.dropped;
+        report.undone += outcome.undone;
         report.torn += outcome.torn;
         report.max_stamp = report.max_stamp.max(outcome.seal.max_stamp);
         next_lsn = next_lsn
@@ -158,6 +163,8 @@ struct Outcome {
     ends: Vec<StreamEnd>,
     largest_lsn: Lsn,
     dropped: u64,
+    /// Transactions whose changes were undone.
+    undone: u64,
     torn: u32,
 }
 
@@ -254,6 +261,7 @@ fn outcome(
         ends: Vec::new(),
         largest_lsn: last.lsn,
         dropped,
+        undone: 0,
         torn: 0,
     };
     for end in ends {

@@ -22,8 +22,10 @@ pub struct RecoveryReport {
     /// Commits that were replayed.
     pub replayed: u64,
     /// Commits that were whole in the log but not acknowledged, and depended on some that were
-    /// lost: cut off.
+    /// lost: cut off. (Where operations are logged one by one: records of the log.)
     pub dropped: u64,
+    /// Transactions that had neither committed nor been rolled back, and whose changes were undone.
+    pub undone: u64,
     /// Bytes of log that were read.
     pub bytes: u64,
     /// Streams that ended in a torn frame.

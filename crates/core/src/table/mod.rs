@@ -15,6 +15,7 @@ pub use key::{Key, KeyBytes};
 pub use value::{Number, Value, ValueBytes};
 
 use crate::error::Error;
+use crate::lock::Locked;
 use crate::space::{FOUND_TOGETHER, Space, TableId};
 use crate::txn::{Transaction, Version};
 
@@ -146,8 +147,18 @@ impl Transaction {
         table: &Table<K, V>,
         key: &K,
     ) -> Result<Option<V::Owned>, Error> {
+        self.get_locked(table, key, Locked::SHARED)
+    }
+
+    #[inline]
+    fn get_locked<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        locked: Locked,
+    ) -> Result<Option<V::Owned>, Error> {
         let space = own(self, table)?;
-        match key.with_bytes(|key| self.get_bytes(space, key))? {
+        match key.with_bytes(|key| self.get_bytes(space, key, locked))? {
             Some(bytes) => decode_value::<V>(space, bytes).map(Some),
             None => Ok(None),
         }
@@ -213,11 +224,7 @@ impl Transaction {
         table: &Table<K, V>,
         key: &K,
     ) -> Result<Option<V::Owned>, Error> {
-        let space = own(self, table)?;
-        match key.with_bytes(|key| self.get_bytes_for_update(space, key))? {
-            Some(bytes) => decode_value::<V>(space, bytes).map(Some),
-            None => Ok(None),
-        }
+        self.get_locked(table, key, Locked::EXCLUSIVE)
     }
 
     /// Locks keys for reading and writing, whether they are there or not, before the transaction does anything with
@@ -245,7 +252,8 @@ impl Transaction {
     ///
     /// # Errors
     /// Those that name a bad key or value. [`Error::TableFull`], most often from what the transaction does
-    /// next, as the key is not looked up before.
+    /// next, as the key is not looked up before. Under [`LogStyle::Operations`](crate::LogStyle::Operations), which
+    /// locks, logs and changes the key at once, those of locks and log.
     pub fn put<K: Key + ?Sized, V: Value + ?Sized>(
         &mut self,
         table: &Table<K, V>,
@@ -259,7 +267,8 @@ impl Transaction {
     /// Adds an amount to the number that the key has at the commit, or to zero if it is not there then. Nothing is
     /// read before: two transactions that add to the same key do not conflict, in whatever order they commit. For
     /// counters and totals that many transactions change and few look at. (A transaction that looks at the key
-    /// itself reads it from then on.)
+    /// itself reads it from then on. Under normal lock release, one waits for the group of the other, as for any
+    /// key that both write; under [`LogStyle::Operations`](crate::LogStyle::Operations), until the other has ended.)
     ///
     /// # Errors
     /// As [`Transaction::put`]. The commit fails with [`Error::Overflow`] if the sum is beyond what the type can say.

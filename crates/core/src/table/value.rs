@@ -79,7 +79,8 @@ pub(super) fn add<V: Number>(
     amount: &[u8],
     sum: &mut ValueBytes,
 ) -> Result<(), AddError> {
-    let decode = |bytes: &[u8]| V::decode(bytes).ok_or(AddError::Undecodable(bytes.len()));
+    // A value has at most 2³⁰ bytes.
+    let decode = |bytes: &[u8]| V::decode(bytes).ok_or(AddError::Undecodable(bytes.len() as u32));
     let present = present.map_or(Ok(V::ZERO), decode)?;
     let both = present.plus(decode(amount)?).ok_or(AddError::Overflow)?;
     both.encode(sum);

@@ -28,6 +28,16 @@ enum Pass {
     OutOfKeys,
     /// A key has come in where there was none.
     Disturbed,
+    /// At a lock that somebody else has: it is waited for when the index is left, which nothing is reclaimed of
+    /// meanwhile.
+    Locked(RecordRef, Locked),
+}
+
+/// A key's record.
+pub(super) struct PlacedInGap {
+    pub(super) record: RecordRef,
+    /// It has just been made, and is locked exclusively.
+    pub(super) is_new: bool,
 }
 
 impl Transaction {
@@ -44,7 +54,8 @@ impl Transaction {
             return Ok(None);
         }
         if !space.is_ordered() {
-            return self.place_in_locked_gap(space, key).map(Some);
+            let placed = self.place_in_locked_gap(space, key)?;
+            return Ok(Some(placed.record));
         }
         let mut leaves = Leaves::new();
         loop {
@@ -71,25 +82,29 @@ impl Transaction {
         &mut self,
         space: &Arc<Space>,
         key: &[u8],
-    ) -> Result<RecordRef, Error> {
+    ) -> Result<PlacedInGap, Error> {
+        let found = |record| PlacedInGap {
+            record,
+            is_new: false,
+        };
         let named = |error| Error::from_index(&error, &space.info.name);
         let mut leaves = Leaves::new();
         loop {
             if let Ok(record) = space.find(key).map_err(named)? {
-                return Ok(record);
+                return Ok(found(record));
             }
             let mut next = None;
             if space.is_ordered() {
-                let found = self::next(space, Bound::Included(key), &mut leaves)?;
-                if found.is_the_key {
-                    return Ok(found.record);
+                let above = self::next(space, Bound::Included(key), &mut leaves)?;
+                if above.is_the_key {
+                    return Ok(found(above.record));
                 }
-                self.lock(found.record, Locked::INSERT)?;
+                self.lock(above.record, Locked::INSERT)?;
                 if !space.are_unchanged(&leaves) {
-                    self.sets.locks.release(found.record, Locked::INSERT);
+                    self.sets.locks.release(above.record, Locked::INSERT);
                     continue;
                 }
-                next = Some(found.record);
+                next = Some(above.record);
             }
             let (word, locked) = self.sets.locks.word_of_new(next);
             let placed = space.place_missing(key, word);
@@ -100,7 +115,11 @@ impl Transaction {
                 self.sets.locks.release(next, Locked::INSERT);
             }
             return match placed.map_err(named)? {
-                Placed::Found(record) | Placed::New { record, .. } => Ok(record),
+                Placed::Found(record) => Ok(found(record)),
+                Placed::New { record, .. } => Ok(PlacedInGap {
+                    record,
+                    is_new: true,
+                }),
             };
         }
     }
@@ -112,10 +131,15 @@ impl Transaction {
         if !self.locks_reads() {
             return Ok(());
         }
-        let mut records = keys
-            .iter()
-            .map(|key| self.place_in_locked_gap(space, key))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut records = Vec::with_capacity(keys.len());
+        for key in keys {
+            let placed = self.place_in_locked_gap(space, key)?;
+            if placed.is_new {
+                // It gets its place in the order, too.
+                self.sets.locks.release(placed.record, Locked::EXCLUSIVE);
+            }
+            records.push(placed.record);
+        }
         records.sort_unstable();
         records
             .into_iter()
@@ -197,6 +221,7 @@ impl Transaction {
                     }
                 }
                 Pass::Disturbed => {}
+                Pass::Locked(record, wanted) => self.lock(record, wanted)?,
             }
             last = visited.or(last);
         }
@@ -211,8 +236,8 @@ impl Transaction {
         wanted: Locked,
         leaves: &Leaves,
     ) -> Result<Pass, Error> {
-        if wanted == Locked::SHARED || self.planted.lock_gaps {
-            self.lock(record, wanted)?;
+        if (wanted == Locked::SHARED || self.planted.lock_gaps) && !self.try_lock(record, wanted)? {
+            return Ok(Pass::Locked(record, wanted));
         }
         Ok(match space.are_unchanged(leaves) {
             false => Pass::Disturbed,

@@ -1,14 +1,16 @@
 //! A transaction: reads, writes, savepoints, and its end.
 //!
-//! Nothing is locked while a transaction's own code runs. Reads copy the current version and
-//! remember it; writes are kept apart until the commit. So a transaction that is dropped, or whose
-//! code panics, has nothing to undo, and one that sits idle holds nobody up.
+//! Under optimistic concurrency control, nothing is locked while a transaction's own code runs. Reads copy the
+//! current version and remember it; writes are kept apart until the commit. So a transaction that is dropped, or
+//! whose code panics, has nothing to undo, and one that sits idle holds nobody up. Under strict two-phase locking,
+//! reads lock first. Where operations are logged one by one, writes are made at once, too (`in_place.rs`).
 //!
 //! This module works on bytes; `table` adds the typed face of it. Keys that are looked up together are in
 //! `together.rs`, writes that wait to be looked up so in `pending.rs`, ranges of keys in `scan.rs`, and keys that
 //! are not there in `gaps.rs`.
 
 mod gaps;
+mod in_place;
 mod pending;
 mod scan;
 mod together;
@@ -21,7 +23,7 @@ use namiki_log::Stream;
 use namiki_platform::{Stamp, WorkerId};
 
 use crate::acquire::acquire;
-use crate::cc::{Busy, Checks, Protocol, Seen, Silo, Sound, TicToc, TwoPhase, with_protocol};
+use crate::cc::{Busy, Checks, Protocol, Seen, Sound, TicToc, with_protocol};
 use crate::commit::{self, Committed, Early, EpochEarly, Normal};
 use crate::engine::{Engine, GroupLocks};
 use crate::epoch::{Count, SlotId};
@@ -31,7 +33,7 @@ use crate::recent::Recent;
 use crate::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::sets::{Add, Mark, Sets};
 use crate::space::{Insertion, Placed, Space};
-use crate::spec::{ConcurrencyControl, LockRelease};
+use crate::spec::{ConcurrencyControl, LockRelease, LogStyle};
 use crate::ticket::{self, Ticket};
 
 /// How often a reader looks at a locked record again before the conflict is reported: first
@@ -58,6 +60,8 @@ pub struct Transaction {
     /// The bytes of keys that are looked up together.
     key_bytes: Vec<u8>,
     recent: Recent,
+    /// Records are changed before the commit.
+    in_place: bool,
     /// A call failed with this and left a gap in what the transaction has read or is to write: it must not
     /// commit, whatever its code makes of the error.
     doomed: Option<Error>,
@@ -100,6 +104,7 @@ impl Transaction {
     pub(crate) fn new(engine: Arc<Engine>, worker: WorkerId, slot: SlotId) -> Self {
         Self {
             concurrency: engine.spec.concurrency,
+            in_place: engine.spec.style() == Some(LogStyle::Operations),
             engine,
             worker,
             slot,
@@ -128,8 +133,8 @@ impl Transaction {
     }
 
     /// Whether records are locked before they are read.
-    fn locks_reads(&self) -> bool {
-        self.concurrency == ConcurrencyControl::TwoPhase
+    pub(crate) fn locks_reads(&self) -> bool {
+        with_protocol!(self.concurrency, P => P::LOCKS_READS)
     }
 
     /// Makes ready for the next transaction.
@@ -161,10 +166,11 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::StaleSavepoint`] if the savepoint is not this transaction's, or was taken back
-    /// itself. Nothing is taken back then, and the transaction can go on.
+    /// itself. Nothing is taken back then, and the transaction can go on. Under
+    /// [`LogStyle::Operations`], those of the log; the transaction cannot commit then.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<(), Error> {
         match self.sets.return_to(savepoint.0) {
-            true => Ok(()),
+            true => self.undo_to(savepoint.0.changes),
             false => Err(Error::StaleSavepoint),
         }
     }
@@ -214,7 +220,7 @@ impl Transaction {
     #[inline(never)]
     fn finish_locked<C: Checks>(&mut self) -> Result<Ticket, Error> {
         let finished = self.try_finish::<C>();
-        self.sets.locks.release_all();
+        self.end();
         if finished.is_ok() {
             self.start_afresh();
         }
@@ -266,8 +272,9 @@ impl Transaction {
         }
     }
 
-    /// Lets go of all locks: the transaction has failed, or will not go on.
+    /// Undoes what has not been committed, and lets go of all locks: the transaction has ended, or will not go on.
     pub(crate) fn end(&mut self) {
+        self.roll_back_changes();
         self.sets.locks.release_all();
     }
 
@@ -285,16 +292,10 @@ impl Transaction {
 
     #[inline(never)]
     fn read_otherwise(&mut self, record: RecordRef, locked: Locked) -> Result<bool, Error> {
-        let read = match self.concurrency {
-            ConcurrencyControl::TicToc => TicToc::read(record, &mut self.value),
-            ConcurrencyControl::Silo => Silo::read(record, &mut self.value),
-            ConcurrencyControl::TwoPhase => {
-                if self.planted.lock_reads {
-                    self.lock(record, locked)?;
-                }
-                TwoPhase::read(record, &mut self.value)
-            }
-        };
+        if self.locks_reads() && self.planted.lock_reads {
+            self.lock(record, locked)?;
+        }
+        let read = with_protocol!(self.concurrency, P => P::read(record, &mut self.value));
         self.has_read(record, read)
     }
 
@@ -334,6 +335,14 @@ impl Transaction {
         locked.map_err(|error| self.doom(error))
     }
 
+    /// The same if nobody else has it; returns whether the transaction has it now.
+    fn try_lock(&mut self, record: RecordRef, wanted: Locked) -> Result<bool, Error> {
+        match &self.doomed {
+            Some(doomed) => Err(doomed.clone()),
+            None => Ok(self.sets.locks.try_acquire(record, wanted)),
+        }
+    }
+
     /// The transaction has failed with this, and must not commit, whatever its code makes of the error.
     #[cold]
     fn doom(&mut self, error: Error) -> Error {
@@ -341,7 +350,7 @@ impl Transaction {
             self.engine.epochs.count(self.slot, Count::Conflicts);
         }
         // Nobody need wait for it any more.
-        self.sets.locks.release_all();
+        self.end();
         self.doomed.get_or_insert(error).clone()
     }
 
@@ -406,31 +415,21 @@ impl Transaction {
         }
     }
 
-    /// The key's value as this transaction sees it, its own writes included.
+    /// The key's value as this transaction sees it, its own writes included. `locked` is what is locked of its record,
+    /// where reads are.
     pub(crate) fn get_bytes(
         &mut self,
         space: &Arc<Space>,
         key: &[u8],
+        locked: Locked,
     ) -> Result<Option<&[u8]>, Error> {
-        let Some(record) = self.find(space, key)? else {
-            return Ok(None);
-        };
-        self.value_of(record, Locked::SHARED)
+        match self.find(space, key)? {
+            Some(record) => self.value_of(record, locked),
+            None => Ok(None),
+        }
     }
 
-    /// The same of a key that is going to be written.
-    pub(crate) fn get_bytes_for_update(
-        &mut self,
-        space: &Arc<Space>,
-        key: &[u8],
-    ) -> Result<Option<&[u8]>, Error> {
-        let Some(record) = self.find(space, key)? else {
-            return Ok(None);
-        };
-        self.value_of(record, Locked::EXCLUSIVE)
-    }
-
-    #[inline]
+    #[inline(always)]
     fn value_of(&mut self, record: RecordRef, locked: Locked) -> Result<Option<&[u8]>, Error> {
         if let Some(at) = self.own_write(record)? {
             return Ok(self.sets.value(&self.sets.writes[at]));
@@ -466,7 +465,7 @@ impl Transaction {
             return Ok(record);
         }
         if self.locks_reads() {
-            return self.place_in_locked_gap(space, key);
+            return Ok(self.place_in_locked_gap(space, key)?.record);
         }
         let locked = with_protocol!(self.concurrency, P => P::NEW_LOCKED);
         let placed = space
@@ -515,7 +514,8 @@ impl Transaction {
     #[inline]
     fn stage_encoded(&mut self, space: &Space, key: &[u8]) -> Result<Range<u32>, Error> {
         let bytes = self.encoded.len();
-        if bytes > VALUE_BYTES_MAX || !self.sets.room_for(key.len() + bytes) {
+        // An amount that is added gets a sum as well.
+        if bytes > VALUE_BYTES_MAX || !self.sets.room_for(key.len() + 2 * bytes) {
             return Err(self.does_not_fit(space, key, bytes));
         }
         Ok(self.sets.stage(&self.encoded))
@@ -561,10 +561,15 @@ impl Transaction {
             .map_err(|error| Error::from_index(&error, &space.info.name))?;
         let value = self.stage(space, key, encode)?;
         match self.record_of_blind(space, key, &value)? {
-            Some(record) => self.sets.write(record, space.info.id, key, Some(value)),
-            None => self.sets.put_off(space, key, value, None),
+            Some(record) => {
+                self.sets.write(record, space.info.id, key, Some(value));
+                self.perform(record)
+            }
+            None => {
+                self.sets.put_off(space, key, value, None);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Adds an amount to the value that the key has at the commit, without reading it before.
@@ -580,14 +585,19 @@ impl Transaction {
             .map_err(|error| Error::from_index(&error, &space.info.name))?;
         let amount = self.stage(space, key, encode)?;
         match self.record_of_blind(space, key, &amount)? {
-            Some(record) => self.sets.write_add(record, space.info.id, key, amount, add),
-            None => self.sets.put_off(space, key, amount, Some(add)),
+            Some(record) => {
+                self.sets.write_add(record, space.info.id, key, amount, add);
+                self.perform(record)
+            }
+            None => {
+                self.sets.put_off(space, key, amount, Some(add));
+                Ok(())
+            }
         }
-        Ok(())
     }
 
-    /// The record of a blind write, if it is known, or needed at once: a savepoint goes by positions in the write
-    /// set, so that a write has to have one.
+    /// The record of a blind write, if it is known, or needed at once: because it is changed at once, or because a
+    /// savepoint goes by positions in the write set, so that a write has to have one.
     #[inline(always)]
     fn record_of_blind(
         &mut self,
@@ -596,7 +606,9 @@ impl Transaction {
         staged: &Range<u32>,
     ) -> Result<Option<RecordRef>, Error> {
         match self.recent.find(space.info.id, key) {
-            None if self.sets.has_marks() => self.place_staged(space, key, staged).map(Some),
+            None if self.in_place || self.sets.has_marks() => {
+                self.place_staged(space, key, staged).map(Some)
+            }
             recent => Ok(recent),
         }
     }
@@ -616,6 +628,7 @@ impl Transaction {
             return Ok(false);
         }
         self.sets.write(record, space.info.id, key, Some(value));
+        self.perform(record)?;
         Ok(true)
     }
 
@@ -668,6 +681,7 @@ impl Transaction {
                 .sets
                 .write_what_was_read(space.info.id, key, Some(value)),
         }
+        self.perform(record)?;
         Ok(true)
     }
 
@@ -682,6 +696,7 @@ impl Transaction {
         self.encoded.clear();
         self.stage_encoded(space, key)?;
         self.sets.write(record, space.info.id, key, None);
+        self.perform(record)?;
         Ok(true)
     }
 
@@ -704,6 +719,8 @@ impl Transaction {
 
     fn version_of(&mut self, record: RecordRef) -> Result<Version, Error> {
         let present = self.read_record(record, Locked::SHARED)?;
+        // The version is that of the last commit, whatever the transaction has made of it since.
+        let present = self.sets.undo_list.was_present(record).unwrap_or(present);
         let read = self.sets.reads.last().expect("it has just been read");
         Ok(Version {
             stamp: read.seen.creation,

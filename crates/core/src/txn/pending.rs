@@ -95,14 +95,14 @@ impl Transaction {
         if self.locks_reads() {
             let space = Arc::clone(space);
             let key = SmallVec::<[u8; 64]>::from_slice(self.sets.key_of(write));
-            return self.place_in_locked_gap(&space, &key);
+            return Ok(self.place_in_locked_gap(&space, &key)?.record);
         }
         let locked = with_protocol!(self.concurrency, P => P::NEW_LOCKED);
         let placed = space
             .place_missing(self.sets.key_of(write), locked)
             .map_err(|error| Error::from_index(&error, &space.info.name))?;
         Ok(self.placed(placed, |sets, inserted| {
-            sets.own_insert_in(write.space, inserted)
+            sets.own_insert_in(write.space as usize, inserted)
         }))
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Each stream is in the order of its LSNs, so the smallest of the streams' next records is next of
 //! all. Under early lock release a commit may depend on any with a smaller LSN; so, from the first
-//! LSN that must be there, the merge stops at the first that is missing.
+//! LSN that must be there, the merge stops at the first that is missing. Under normal release it depends on
+//! nothing that is not hardened, and a missing LSN means nothing.
 //!
 //! Paper: pwal §4.3.3, Algorithm 4
 
@@ -18,6 +19,8 @@ pub struct Merge {
     /// From this LSN on none may be missing; moves up with the merge.
     expected: Lsn,
     last: Option<Lsn>,
+    /// Some may be missing.
+    gaps: bool,
     /// The stream to read on from, and the LSN up to which it is alone.
     run: Option<(usize, u64)>,
     stopped: bool,
@@ -38,7 +41,7 @@ struct Head {
 /// What a merge came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeEnd {
-    /// The last LSN that counts: every one up to it was there.
+    /// The last LSN that counts: every one up to it was there, unless some may be missing.
     pub last_lsn: Lsn,
     /// Records given out.
     pub records: u64,
@@ -77,6 +80,16 @@ impl Merge {
     /// sealed generation, is where it ends.
     #[must_use]
     pub fn by_lsn(streams: Vec<StreamReader>, first: Lsn, last: Option<Lsn>) -> Self {
+        Self::new(streams, first, last, false)
+    }
+
+    /// Merges all that is in `streams`, of one generation, whichever LSNs are missing.
+    #[must_use]
+    pub fn by_lsn_with_gaps(streams: Vec<StreamReader>) -> Self {
+        Self::new(streams, Lsn(1), None, true)
+    }
+
+    fn new(streams: Vec<StreamReader>, first: Lsn, last: Option<Lsn>, gaps: bool) -> Self {
         let heads = streams.into_iter().map(|reader| Head {
             reader,
             frame: None,
@@ -87,6 +100,7 @@ impl Merge {
             heads: heads.collect(),
             expected: first,
             last,
+            gaps,
             run: None,
             stopped: false,
             records: 0,
@@ -138,13 +152,12 @@ impl Merge {
             }
         };
         let lsn = self.heads.get(selected).map_or(u64::MAX, |head| head.lsn);
-        if lsn == u64::MAX || lsn > self.expected.0 || self.last.is_some_and(|last| lsn > last.0) {
+        let is_beyond = lsn > self.expected.0 && !self.gaps;
+        if lsn == u64::MAX || is_beyond || self.last.is_some_and(|last| lsn > last.0) {
             self.run = None;
             return Ok(None);
         }
-        if lsn == self.expected.0 {
-            self.expected = self.expected.next();
-        }
+        self.expected = self.expected.max(Lsn(lsn).next());
         self.records += 1;
         Ok(Some(selected))
     }
@@ -216,7 +229,7 @@ impl Merge {
             end.streams.push(stream);
         }
         end.dropped = all - self.records;
-        if horizon > self.expected {
+        if horizon > self.expected && !self.gaps {
             let lsn = self.expected;
             return Err(E::from(ReadError::HardenedMissing { lsn, horizon }));
         }

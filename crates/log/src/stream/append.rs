@@ -1,4 +1,4 @@
-//! Appending a commit.
+//! Appending to a stream: whole commits, or the parts of one.
 //!
 //! Paper: pwal §4.2.3, Algorithm 2
 
@@ -16,7 +16,21 @@ use crate::sync::{MutexGuard, Ordering};
 /// for several sums to run side by side.
 const DIGEST_BYTES: usize = 16 << 10;
 
-/// A commit is in the buffer. It is not durable yet.
+/// What is appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A commit, or the end of one whose parts were appended before. Where commits are released by epochs, it
+    /// depends on others of its epoch.
+    Commit,
+    /// A commit that has read nothing of an epoch beyond [`Log::hardened_epoch`](crate::Log::hardened_epoch), as
+    /// the caller has seen that. It may be acknowledged when it is hardened, whatever becomes of its epoch: its
+    /// frame proves what it has read.
+    Independent,
+    /// Something else: it counts in no group.
+    Part,
+}
+
+/// An entry is in the buffer. It is not durable yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a full group has to be flushed by whoever filled it"]
 pub struct Appended {
@@ -36,8 +50,7 @@ impl<H: Held> Stream<H> {
         self.buffer_bytes - FRAME_HEADER_BYTES - RECORD_HEADER_BYTES
     }
 
-    /// Appends one commit and returns once it is in the buffer, *not* on disk. Where commits are released
-    /// by epochs, it depends on others of its epoch: see [`Stream::append_independent`].
+    /// Appends one entry and returns once it is in the buffer, *not* on disk.
     ///
     /// Under the stream's lock, in this order: make room, which may wait for a flush or lead one;
     /// publish a lower bound and draw an LSN, if any are drawn; `encode` fills the payload, exactly
@@ -56,38 +69,7 @@ impl<H: Held> Stream<H> {
     /// lost.
     pub fn append(
         &self,
-        stamp: Stamp,
-        epoch: Epoch,
-        payload_bytes: usize,
-        encode: impl FnOnce(&mut [u8], Lsn),
-        hold: impl FnOnce(&mut H),
-    ) -> Result<Appended, LogError> {
-        self.append_as(false, stamp, epoch, payload_bytes, encode, hold)
-    }
-
-    /// [`Stream::append`] of a commit that has read nothing of an epoch beyond
-    /// [`Log::hardened_epoch`](crate::Log::hardened_epoch), as the caller has seen that. It may be
-    /// acknowledged when it is hardened, whatever becomes of its epoch: its frame proves what it has read.
-    ///
-    /// # Errors
-    /// As [`Stream::append`].
-    ///
-    /// # Panics
-    /// As [`Stream::append`].
-    pub fn append_independent(
-        &self,
-        stamp: Stamp,
-        epoch: Epoch,
-        payload_bytes: usize,
-        encode: impl FnOnce(&mut [u8], Lsn),
-        hold: impl FnOnce(&mut H),
-    ) -> Result<Appended, LogError> {
-        self.append_as(true, stamp, epoch, payload_bytes, encode, hold)
-    }
-
-    fn append_as(
-        &self,
-        is_independent: bool,
+        entry: Entry,
         stamp: Stamp,
         epoch: Epoch,
         payload_bytes: usize,
@@ -127,6 +109,7 @@ impl<H: Held> Stream<H> {
         }
         let filling = &mut state.filling;
         let record = &mut filling.buf[filling.used..filling.used + need];
+        let is_independent = entry == Entry::Independent;
         let word = match &self.shared.epochs {
             Some(_) => epoch_word(epoch, is_independent),
             None => lsn,
@@ -142,6 +125,8 @@ impl<H: Held> Stream<H> {
             filling.first_lsn = lsn;
         }
         filling.records += 1;
+        let is_commit = entry != Entry::Part;
+        filling.commits += u32::from(is_commit);
         filling.last_lsn = lsn;
         filling.max_stamp = filling.max_stamp.max(stamp);
         filling.epoch = filling.epoch.max(epoch);
@@ -159,7 +144,7 @@ impl<H: Held> Stream<H> {
                 lsn,
             },
             group_is_full: match self.group {
-                Group::Count(n) => filling.records == n.get(),
+                Group::Count(n) => is_commit && filling.commits == n.get(),
                 Group::Auto => false,
             },
         };

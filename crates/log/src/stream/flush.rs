@@ -77,7 +77,7 @@ impl<H: Held> Stream<H> {
         while state.hardened < through && state.in_flight < Some(through) {
             self.check_poison()?;
             let launch_from = self.shared.launch_from.map(NonZeroU32::get);
-            let launches = launch_from.is_some_and(|size| state.filling.records >= size);
+            let launches = launch_from.is_some_and(|size| state.filling.commits >= size);
             state = match state.in_flight {
                 None if launches => self.launch(state)?,
                 None => self.lead(state)?,
@@ -339,7 +339,7 @@ impl<H: Held> Stream<H> {
         }
         state.counters.flushes += 1;
         state.counters.frame_bytes += padded as u64;
-        state.counters.commits += u64::from(frame.records);
+        state.counters.commits += u64::from(frame.commits);
         state.counters.flush_ns += departed.elapsed().as_nanos() as u64;
         frame.clear();
         if state.filling.records == 0 {

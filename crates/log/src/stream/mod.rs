@@ -12,7 +12,7 @@
 //! until somebody comes who needs it to have landed.
 //!
 //! # Invariants
-//! - S1. Commit numbers, LSNs and frame sequences of a stream increase in the same order, because
+//! - S1. Numbers, LSNs and frame sequences of a stream increase in the same order, because
 //!   all three are given out under its lock.
 //! - S2. `hardened` is raised only after the frame is durable and what its group held is released.
 //! - S3. Whoever waits for flight `f` waits on a condition variable of `f`'s parity. The end of `f`
@@ -20,7 +20,7 @@
 //!   a flight, and nobody is woken for nothing but the next leader's rivals. A flight that is left
 //!   alone wakes everybody, because whoever waits for it or for one behind it has to land it now; and
 //!   nobody begins to wait while one is alone. Whoever finds the log poisoned wakes everybody, too.
-//! - S4. Between the draw of an LSN and the count of its commit nothing can fail. A panic there, or
+//! - S4. Between the draw of an LSN and the count of its entry nothing can fail. A panic there, or
 //!   in a flight, poisons the log.
 //! - S5. When a stream is closed no flight is under way, and none begins: nothing is pending, or
 //!   the log is poisoned.
@@ -49,15 +49,15 @@ use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::watch::{Waking, Watchers};
 use state::State;
 
-pub use append::Appended;
+pub use append::{Appended, Entry};
 pub(crate) use state::StreamCounters;
 
-/// A commit's place in its stream, to ask later whether it is hardened.
+/// An entry's place in its stream, to ask later whether it is hardened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// The stream.
     pub worker: WorkerId,
-    /// It is the n-th commit of the stream, from 1.
+    /// It is the n-th entry of the stream, from 1.
     pub number: u64,
     /// Its LSN; 0 if none are drawn.
     pub lsn: Lsn,
@@ -75,9 +75,9 @@ pub struct Stream<H: Held> {
     /// Kept free behind the frame that fills.
     mark_room: usize,
     maker: Option<SegmentMaker>,
-    /// Commits that are in a buffer or beyond.
+    /// Entries that are in a buffer or beyond.
     appended: AtomicU64,
-    /// Commits that are hardened (S2).
+    /// Entries that are hardened (S2).
     hardened: AtomicU64,
     state: Mutex<State<H>>,
     /// Where those wait who need a flight to end, or to lead one (by the flight's parity, S3).

@@ -20,6 +20,8 @@ pub(super) struct Filling<H> {
     /// Of the records, as far as they are summed.
     pub(super) digest: Digest,
     pub(super) records: u32,
+    /// Those that are a commit, or the end of one.
+    pub(super) commits: u32,
     pub(super) first_lsn: Lsn,
     pub(super) last_lsn: Lsn,
     pub(super) max_stamp: Stamp,
@@ -37,6 +39,7 @@ impl<H: Held> Filling<H> {
             used: FRAME_HEADER_BYTES,
             digest: Digest::NONE,
             records: 0,
+            commits: 0,
             first_lsn: Lsn(0),
             last_lsn: Lsn(0),
             max_stamp: Stamp(0),
@@ -50,6 +53,7 @@ impl<H: Held> Filling<H> {
         self.used = FRAME_HEADER_BYTES;
         self.digest = Digest::NONE;
         self.records = 0;
+        self.commits = 0;
         self.first_lsn = Lsn(0);
         self.last_lsn = Lsn(0);
         self.max_stamp = Stamp(0);

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namiki_log::{
-    CutRule, GenerationInfo, Group, Held, Log, LogConfig, LogError, Placement, Prepare, ReadError,
-    SequencerKind, Stream, StreamEnd, StreamReader, Ticket,
+    CutRule, Entry, GenerationInfo, Group, Held, Log, LogConfig, LogError, Placement, Prepare,
+    ReadError, SequencerKind, Stream, StreamEnd, StreamReader, Ticket,
 };
 use namiki_platform::disk::Disk;
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
@@ -61,6 +61,7 @@ pub(crate) fn put<H: Held>(
     payload: &[u8],
 ) -> Result<(Ticket, bool), LogError> {
     let appended = stream.append(
+        Entry::Commit,
         Stamp(stamp),
         Epoch(1),
         payload.len(),

@@ -1,0 +1,425 @@
+//! Operation logging: records change before the commit, and everything that does not commit is undone, at once
+//! or by the next recovery.
+//!
+//! Paper: pwal §5.3, §5.5, §5.6
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use namiki::files::{Manifest, Operation};
+use namiki::{
+    Builder, Database, Error, LogStyle, Lsn, RecordFormat, Session, Spec, Table, TreeKind, WorkerId,
+};
+use namiki_log::StreamReader;
+use namiki_platform::disk::sim::Loss;
+use namiki_platform::disk::{Disk, SimDisk};
+use namiki_tests::numbers::builder;
+
+type Texts = Table<u64, str>;
+
+fn specs() -> Vec<Spec> {
+    let all = Spec::all_durable().into_iter();
+    all.filter(|spec| spec.style() == Some(LogStyle::Operations))
+        .collect()
+}
+
+/// Two streams with buffers of 4 KiB, and no thread but the test's: nothing is written unasked.
+fn settings(spec: Spec, disk: &SimDisk) -> Builder {
+    builder(&spec.to_string(), disk)
+        .streams(NonZeroU16::new(2).unwrap())
+        .buffer_bytes(4096)
+}
+
+fn open(spec: Spec, disk: &SimDisk) -> (Database, Texts) {
+    let db = settings(spec, disk).open("/db").unwrap();
+    let table = db.table("texts").unwrap();
+    (db, table)
+}
+
+/// A database in which the keys 0 to 9 say "old", durably.
+fn filled(spec: Spec) -> (SimDisk, Database, Texts) {
+    let disk = SimDisk::new();
+    let (db, table) = open(spec, &disk);
+    db.transact(|tx| (0..10).try_for_each(|key| tx.put(&table, &key, "old")))
+        .unwrap();
+    (disk, db, table)
+}
+
+fn contents(db: &Database) -> BTreeMap<u64, String> {
+    let table: Texts = db.table("texts").unwrap();
+    db.transact(|tx| Ok(tx.scan(&table, ..)?.into_iter().collect()))
+        .unwrap()
+}
+
+fn all_old() -> BTreeMap<u64, String> {
+    (0..10).map(|key| (key, "old".to_owned())).collect()
+}
+
+/// What a crash leaves, opened under every protocol in turn, one after the other's crash.
+fn survives(disk: &SimDisk, loss: Loss, expected: &BTreeMap<u64, String>) {
+    let mut disk = disk.crash_image(disk.events(), loss);
+    for spec in Spec::all_durable() {
+        let db = settings(spec, &disk).open("/db").unwrap();
+        assert_eq!(contents(&db), *expected, "reopened with {spec}");
+        disk = disk.crash_image(disk.events(), Loss::All);
+    }
+}
+
+/// Changes of every kind.
+fn scribble(tx: &mut namiki::Transaction, table: &Texts) -> Result<(), Error> {
+    tx.put(table, &0, "new")?;
+    tx.put(table, &0, "newer")?;
+    assert!(tx.delete(table, &1)?);
+    tx.insert(table, &1, "again")?;
+    assert!(tx.update(table, &2, |old| format!("{old}er"))?);
+    tx.insert(table, &100, &"long ".repeat(300))?;
+    tx.put(table, &3, &"longer ".repeat(300))?;
+    assert!(tx.delete(table, &4)?);
+    assert_eq!(tx.get(table, &0)?.as_deref(), Some("newer"));
+    assert_eq!(tx.get(table, &4)?, None);
+    Ok(())
+}
+
+#[test]
+fn what_is_rolled_back_leaves_nothing_however_it_ends() {
+    for spec in specs() {
+        let (disk, db, table) = filled(spec);
+        let mut tx = db.begin().unwrap();
+        scribble(&mut tx, &table).unwrap();
+        tx.rollback();
+        assert_eq!(contents(&db), all_old(), "{spec}");
+
+        let aborted = db.transact(|tx| {
+            scribble(tx, &table)?;
+            tx.abort::<()>("enough")
+        });
+        assert!(matches!(aborted, Err(Error::Aborted(_))));
+        assert_eq!(contents(&db), all_old(), "{spec}");
+
+        let panicked = AssertUnwindSafe(|| {
+            db.transact(|tx| {
+                scribble(tx, &table).unwrap();
+                if true {
+                    panic!("a bug in the caller");
+                }
+                Ok(())
+            })
+        });
+        catch_unwind(panicked).unwrap_err();
+        assert_eq!(contents(&db), all_old(), "{spec}");
+
+        drop((db, table));
+        survives(&disk, Loss::None, &all_old());
+    }
+}
+
+#[test]
+fn a_savepoint_takes_back_what_came_after_it() {
+    for spec in specs() {
+        let (disk, db, table) = filled(spec);
+        db.transact(|tx| {
+            tx.put(&table, &0, "kept")?;
+            let outer = tx.savepoint();
+            scribble(tx, &table)?;
+            let inner = tx.savepoint();
+            tx.put(&table, &5, "lost")?;
+            tx.rollback_to(&inner)?;
+            assert_eq!(tx.get(&table, &5)?.as_deref(), Some("old"));
+            assert_eq!(tx.get(&table, &0)?.as_deref(), Some("newer"));
+            tx.rollback_to(&outer)?;
+            assert_eq!(tx.get(&table, &0)?.as_deref(), Some("kept"));
+            assert_eq!(tx.get(&table, &1)?.as_deref(), Some("old"));
+            tx.put(&table, &6, "kept")?;
+            tx.rollback_to(&outer)?;
+            tx.put(&table, &7, "kept")
+        })
+        .unwrap();
+        let mut expected = all_old();
+        expected.insert(0, "kept".to_owned());
+        expected.insert(7, "kept".to_owned());
+        assert_eq!(contents(&db), expected, "{spec}");
+        drop((db, table));
+        survives(&disk, Loss::All, &expected);
+    }
+}
+
+#[test]
+fn a_transaction_ten_times_the_buffer_commits_and_another_is_rolled_back() {
+    let long = |n: u64| format!("{n:0100}").repeat(10);
+    for spec in specs() {
+        let (disk, db, table) = filled(spec);
+        let flushes = db.counters().log.flushes;
+        db.transact(|tx| (0..50).try_for_each(|key| tx.put(&table, &key, &long(key))))
+            .unwrap();
+        let written = db.counters().log.flushes - flushes;
+        assert!(written >= 10, "{spec}: {written} flushes");
+        let expected: BTreeMap<_, _> = (0..50).map(|key| (key, long(key))).collect();
+        assert_eq!(contents(&db), expected, "{spec}");
+
+        let mut tx = db.begin().unwrap();
+        for key in 0..100 {
+            tx.put(&table, &key, &long(key + 1)).unwrap();
+        }
+        // Most of it is on the disk, and is undone by recovery.
+        let crashed = disk.crash_image(disk.events(), Loss::All);
+        survives(&crashed, Loss::All, &expected);
+        tx.rollback();
+        assert_eq!(contents(&db), expected, "{spec}");
+        drop((db, table));
+        survives(&disk, Loss::None, &expected);
+    }
+}
+
+#[test]
+fn where_commits_are_logged_in_one_piece_they_fit_into_the_buffer_or_are_refused() {
+    let disk = SimDisk::new();
+    let (db, table) = open("S2PL(NLR)+PWAL(1)".parse().unwrap(), &disk);
+    let long = "x".repeat(1000);
+    let refused = db.transact(|tx| (0..50).try_for_each(|key| tx.put(&table, &key, &long)));
+    assert!(matches!(refused, Err(Error::TransactionTooLarge { .. })));
+}
+
+/// A change that no buffer holds.
+#[test]
+fn a_value_longer_than_the_buffer_is_refused_and_the_transaction_undone() {
+    for spec in specs() {
+        let (disk, db, table) = filled(spec);
+        let refused = db.transact(|tx| {
+            tx.put(&table, &0, "new")?;
+            let refused = tx.put(&table, &1, &"x".repeat(5000));
+            assert!(matches!(refused, Err(Error::TransactionTooLarge { .. })));
+            // It cannot commit any more, whatever its code makes of the error.
+            Ok(())
+        });
+        assert!(
+            matches!(refused, Err(Error::TransactionTooLarge { .. })),
+            "{refused:?}"
+        );
+        assert_eq!(contents(&db), all_old(), "{spec}");
+        drop((db, table));
+        survives(&disk, Loss::None, &all_old());
+    }
+}
+
+#[test]
+fn amounts_are_added_at_once_and_taken_back() {
+    for spec in specs() {
+        let disk = SimDisk::new();
+        let db = settings(spec, &disk).open("/db").unwrap();
+        let sums: Table<u64, u64> = db.table("sums").unwrap();
+        db.transact(|tx| {
+            tx.add(&sums, &1, 5)?;
+            tx.add(&sums, &1, 6)?;
+            let savepoint = tx.savepoint();
+            tx.add(&sums, &1, 100)?;
+            tx.rollback_to(&savepoint)?;
+            tx.add(&sums, &2, 7)
+        })
+        .unwrap();
+        let full = db.transact(|tx| {
+            tx.add(&sums, &2, 1)?;
+            tx.add(&sums, &1, u64::MAX)
+        });
+        assert!(matches!(full, Err(Error::Overflow { .. })), "{full:?}");
+        let read = |db: &Database| {
+            let sums: Table<u64, u64> = db.table("sums").unwrap();
+            db.transact(|tx| Ok([tx.get(&sums, &1)?, tx.get(&sums, &2)?]))
+                .unwrap()
+        };
+        assert_eq!(read(&db), [Some(11), Some(7)], "{spec}");
+        drop(db);
+        let crashed = disk.crash_image(disk.events(), Loss::All);
+        assert_eq!(
+            read(&settings(spec, &crashed).open("/db").unwrap()),
+            [Some(11), Some(7)]
+        );
+    }
+}
+
+fn sessions(db: &Database) -> [Session; 2] {
+    [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap())
+}
+
+/// What the log has of a transaction is on the disk, but not that it was rolled back; and another one has committed
+/// on the same key since, or has not.
+#[test]
+fn a_rollback_that_the_log_has_lost_undoes_nothing_that_came_after_it() {
+    for spec in specs() {
+        for commits in [true, false] {
+            let (disk, db, table) = filled(spec);
+            let [mut first, mut second] = sessions(&db);
+            let aborted = first.try_transact_async(|tx| {
+                tx.put(&table, &0, "lost")?;
+                tx.put(&table, &1, "lost")?;
+                let flusher = db.session_on(WorkerId(0))?;
+                flusher.flush()?;
+                tx.abort::<()>("enough")
+            });
+            assert!(matches!(aborted, Err(Error::Aborted(_))));
+            let mut expected = all_old();
+            if commits {
+                second.transact(|tx| tx.put(&table, &0, "won")).unwrap();
+                expected.insert(0, "won".to_owned());
+            } else {
+                let aborted = second.try_transact_async(|tx| {
+                    tx.put(&table, &0, "open")?;
+                    db.session_on(WorkerId(1))?.flush()?;
+                    let crashed = disk.crash_image(disk.events(), Loss::All);
+                    survives(&crashed, Loss::All, &expected);
+                    tx.abort::<()>("enough")
+                });
+                assert!(matches!(aborted, Err(Error::Aborted(_))), "{aborted:?}");
+            }
+            survives(&disk, Loss::All, &expected);
+        }
+    }
+}
+
+/// The operations of all streams by their LSN, with the lengths of their log records.
+fn logged(disk: &SimDisk) -> BTreeMap<Lsn, (String, usize)> {
+    let manifest = Manifest::read(disk, Path::new("/db")).unwrap().unwrap();
+    let mut found = BTreeMap::new();
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let info = manifest.generations.last().unwrap();
+    for worker in (0..info.streams).map(WorkerId) {
+        let (disk, wal) = (Arc::clone(&disk), Path::new("/db/wal"));
+        let mut stream = StreamReader::open(disk, wal, manifest.identity(), info, worker).unwrap();
+        while let Some(frame) = stream.next_frame().unwrap() {
+            for record in frame.records() {
+                let operation = Operation::decode(record.payload).unwrap();
+                let text = |image: Option<&[u8]>| {
+                    image.map_or("-".to_owned(), |it| {
+                        String::from_utf8_lossy(it).into_owned()
+                    })
+                };
+                let told = match operation {
+                    Operation::Begin => "BEGIN".to_owned(),
+                    Operation::Update {
+                        xid,
+                        undo_next,
+                        before,
+                        after,
+                        ..
+                    } => format!(
+                        "UPDATE of {} after {}: {} to {}",
+                        xid.0,
+                        undo_next.0,
+                        text(before),
+                        text(after)
+                    ),
+                    Operation::Compensation {
+                        xid,
+                        undo_next,
+                        after,
+                        ..
+                    } => format!("CLR of {}, next {}: {}", xid.0, undo_next.0, text(after)),
+                    Operation::End { xid } => format!("END of {}", xid.0),
+                    Operation::Abort { xid } => format!("ABORT of {}", xid.0),
+                };
+                let bytes = namiki_log::RECORD_HEADER_BYTES + record.payload.len();
+                found.insert(record.lsn, (told, bytes));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_log_tells_the_story_of_a_transaction_in_the_papers_records() {
+    let disk = SimDisk::new();
+    let spec: Spec = "S2PL(NLR)+PWAL(2)+ARIES".parse().unwrap();
+    let format = RecordFormat::Fixed(NonZeroU16::new(512).unwrap());
+    let db = settings(spec, &disk)
+        .buffer_bytes(8 << 10)
+        .record_format(format)
+        .open("/db")
+        .unwrap();
+    let table: Texts = db.table("texts").unwrap();
+    let mut session = db.session_on(WorkerId(0)).unwrap();
+    let flushes = || db.counters().log.flushes;
+    let (_, first) = session
+        .transact_async(|tx| {
+            tx.put(&table, &1, "a")?;
+            let savepoint = tx.savepoint();
+            tx.put(&table, &1, "b")?;
+            tx.delete(&table, &1)?;
+            tx.rollback_to(&savepoint)?;
+            tx.put(&table, &1, "c")
+        })
+        .unwrap();
+    // A reader logs nothing, and neither that nor a rollback counts in a group.
+    session.transact_async(|tx| tx.get(&table, &2)).unwrap();
+    session
+        .transact_async(|tx| {
+            tx.put(&table, &3, "d")?;
+            tx.abort::<()>("enough")
+        })
+        .unwrap_err();
+    assert_eq!(flushes(), 0);
+    assert!(!session.is_acknowledged(&first));
+    session
+        .transact_async(|tx| tx.put(&table, &2, "e"))
+        .unwrap();
+    assert!(session.is_acknowledged(&first));
+    assert_eq!(flushes(), 1);
+
+    let expected = [
+        "BEGIN",
+        "UPDATE of 1 after 0: - to a",
+        "UPDATE of 1 after 2: a to b",
+        "UPDATE of 1 after 3: b to -",
+        "CLR of 1, next 3: b",
+        "CLR of 1, next 2: a",
+        "UPDATE of 1 after 2: a to c",
+        "END of 1",
+        "BEGIN",
+        "UPDATE of 9 after 0: - to d",
+        "CLR of 9, next 0: -",
+        "ABORT of 9",
+        "BEGIN",
+        "UPDATE of 13 after 0: - to e",
+        "END of 13",
+    ];
+    let logged = logged(&disk);
+    let told: Vec<_> = logged.values().map(|(told, _)| told.as_str()).collect();
+    assert_eq!(told, expected);
+    assert!(logged.values().all(|(_, bytes)| *bytes == 512));
+    let lsns: Vec<_> = logged.keys().map(|lsn| lsn.0).collect();
+    assert_eq!(lsns, (1..=15).collect::<Vec<_>>());
+}
+
+#[test]
+fn losers_are_counted_and_stay_losers() {
+    for spec in specs() {
+        let (disk, db, table) = filled(spec);
+        let mut tx = db.begin().unwrap();
+        scribble(&mut tx, &table).unwrap();
+        for worker in 0..2 {
+            if let Ok(session) = db.session_on(WorkerId(worker)) {
+                session.flush().unwrap();
+            }
+        }
+        let mut disk = disk.crash_image(disk.events(), Loss::All);
+        for round in 0..3 {
+            let db = settings(spec, &disk)
+                .index(TreeKind::default())
+                .open("/db")
+                .unwrap();
+            assert_eq!(db.recovery().undone, 1, "{spec}, round {round}");
+            assert_eq!(db.recovery().replayed, 1 + round, "{spec}");
+            assert_eq!(contents(&db)[&1], "old");
+            let table: Texts = db.table("texts").unwrap();
+            // The records that it had changed go on, with stamps above those before.
+            let before = db.transact(|tx| tx.version(&table, &0)).unwrap();
+            db.transact(|tx| tx.put(&table, &0, "new")).unwrap();
+            let after = db.transact(|tx| tx.version(&table, &0)).unwrap();
+            assert!(before.stamp < after.stamp, "{spec}");
+            disk = disk.crash_image(disk.events(), Loss::All);
+        }
+        drop(tx);
+    }
+}
