@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use namiki::files::{Manifest, Operation};
 use namiki::{
-    Builder, Database, Error, LogStyle, Lsn, RecordFormat, Session, Spec, Table, TreeKind, WorkerId,
+    Builder, Database, Error, LogStyle, Lsn, RecordFormat, Session, Spec, Table, TreeKind,
+    WaitPolicy, WorkerId,
 };
 use namiki_log::StreamReader;
 use namiki_platform::disk::sim::Loss;
@@ -421,5 +422,40 @@ fn losers_are_counted_and_stay_losers() {
             disk = disk.crash_image(disk.events(), Loss::All);
         }
         drop(tx);
+    }
+}
+
+/// The moment at which its locks go is when it meets somebody else's, not when its code notices.
+#[test]
+fn a_transaction_that_has_failed_is_undone_before_its_locks_go() {
+    for spec in specs() {
+        let disk = SimDisk::new();
+        let db = settings(spec, &disk)
+            .wait_policy(WaitPolicy::NoWait)
+            .open("/db")
+            .unwrap();
+        let table: Texts = db.table("texts").unwrap();
+        db.transact(|tx| (0..10).try_for_each(|key| tx.put(&table, &key, "old")))
+            .unwrap();
+        let mut holder = db.begin().unwrap();
+        holder.put(&table, &1, "held").unwrap();
+        let [mut first, mut second] = sessions(&db);
+        let failed = first.try_transact_async(|tx| {
+            tx.put(&table, &0, "lost")?;
+            let refused = tx.put(&table, &1, "lost");
+            assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+            second.try_transact_async(|tx| {
+                assert_eq!(tx.get(&table, &0)?.as_deref(), Some("old"), "{spec}");
+                tx.put(&table, &0, "won")
+            })?;
+            second.flush()
+        });
+        assert!(matches!(failed, Err(Error::Conflict(_))), "{failed:?}");
+        holder.rollback();
+        let mut expected = all_old();
+        expected.insert(0, "won".to_owned());
+        assert_eq!(contents(&db), expected, "{spec}");
+        drop((first, second));
+        survives(&disk, Loss::None, &expected);
     }
 }

@@ -13,6 +13,7 @@ use namiki_platform::disk::{DirLock, Disk};
 use namiki_platform::{Epoch, WorkerId};
 use parking_lot::Mutex;
 
+use crate::choose::Choice;
 use crate::engine::{Engine, LockCounters};
 use crate::epoch::Count;
 use crate::error::Error;
@@ -70,6 +71,7 @@ pub(crate) struct Shared {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
     pub(crate) indexes: Indexes,
+    pub(crate) choice: Option<Choice>,
     pub(crate) recovery: RecoveryReport,
     pub(crate) catalogue: Mutex<Catalogue>,
     pub(crate) pools: [CachePadded<Mutex<Vec<Session>>>; POOLS],
@@ -320,6 +322,12 @@ impl Database {
     #[must_use]
     pub fn spec(&self) -> Spec {
         self.shared.engine.spec
+    }
+
+    /// What was chosen for the database and why, if it was opened with [`Protocol::Auto`](crate::Protocol::Auto).
+    #[must_use]
+    pub fn choice(&self) -> Option<&Choice> {
+        self.shared.choice.as_ref()
     }
 
     /// Where the database is.

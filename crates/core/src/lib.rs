@@ -26,7 +26,7 @@
 //!
 //! # The parts
 //!
-//! Each module uses only those before it: `error, spec, thread, record, arena, lock, cc, space, recent,
+//! Each module uses only those before it: `error, spec, choose, thread, record, arena, lock, cc, space, recent,
 //! epoch, format, operation, undo, sets, codec, turn, engine, durably, acquire, commit, ticket, txn, table, session, manifest, recovery, db, open`.
 //!
 //! Paper: tictoc-pwal, pwal
@@ -34,6 +34,7 @@
 mod acquire;
 mod arena;
 mod cc;
+mod choose;
 mod codec;
 mod commit;
 mod db;
@@ -62,12 +63,14 @@ mod undo;
 
 #[doc(hidden)]
 pub use cc::planted;
+pub use choose::{Choice, Isolation, Protocol};
 pub use db::{Counters, Database};
 pub use engine::LockCounters;
 pub use error::{Conflict, Error, OpenError};
 pub use format::RecordFormat;
 pub use namiki_index::{Direction, IndexKind, TreeKind};
 pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, SequencerKind};
+pub use namiki_platform::disk::DeviceProfile;
 pub use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 pub use open::Builder;
 pub use recovery::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};

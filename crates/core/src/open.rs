@@ -24,9 +24,10 @@ use namiki_log::{
     CutRule, GenerationInfo, Log, LogConfig, Placement, Prepare, Records, Retain, SequencerKind,
 };
 use namiki_platform::Stamp;
-use namiki_platform::disk::{DirLock, Disk, open_best};
+use namiki_platform::disk::{DeviceProfile, DirLock, Disk, PROFILE_FILES, open_best};
 use parking_lot::Mutex;
 
+use crate::choose::{Choice, Protocol};
 use crate::db::{Catalogue, Database, Indexes, Shared};
 use crate::engine::{Engine, Settings, Waits};
 use crate::epoch::Epochs;
@@ -38,13 +39,25 @@ use crate::space::{Owner, Space};
 use crate::spec::{Layout, LockRelease, LogStyle, Logging, Spec, WaitPolicy};
 
 /// How the names of files begin that may lie in a directory whose database was never finished: the
-/// lock, the first manifest while it is written, and the file with which a disk tries direct I/O.
-const LEFT_BY_INTERRUPTED_CREATION: [&str; 3] = ["LOCK", "MANIFEST", "direct-io-probe"];
+/// lock, the first manifest while it is written, and the files with which a disk tries direct I/O and is measured.
+const LEFT_BY_INTERRUPTED_CREATION: [&str; 4] =
+    ["LOCK", "MANIFEST", "direct-io-probe", PROFILE_FILES];
+
+/// Unless something else is set or chosen.
+const EPOCH_LENGTH: Duration = Duration::from_millis(1);
+
+/// What a database is opened with, some of it perhaps chosen.
+struct Chosen {
+    spec: Spec,
+    streams: NonZeroU16,
+    epoch_length: Duration,
+    choice: Option<Choice>,
+}
 
 /// How a database is to be opened. The defaults suit an embedded program.
 #[derive(Clone)]
 pub struct Builder {
-    spec: Spec,
+    protocol: Protocol,
     disk: Option<Arc<dyn Disk>>,
     create: bool,
     indexes: Indexes,
@@ -59,7 +72,8 @@ pub struct Builder {
     prepare: Prepare,
     attempts_max: u32,
     waits: Waits,
-    epoch_length: Duration,
+    /// Default: 1 ms, or what was chosen.
+    epoch_length: Option<Duration>,
     recovery: RecoverySettings,
 }
 
@@ -83,7 +97,7 @@ impl Default for Builder {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            spec: Spec::DEFAULT,
+            protocol: Protocol::Spec(Spec::DEFAULT),
             disk: None,
             create: true,
             indexes: Indexes::default(),
@@ -101,7 +115,7 @@ impl Default for Builder {
                 policy: WaitPolicy::WoundWait,
                 longest: Duration::from_secs(10),
             },
-            epoch_length: Duration::from_millis(1),
+            epoch_length: None,
             recovery: RecoverySettings {
                 threads: cores,
                 order: ReplayOrder::HighestStamp,
@@ -115,8 +129,27 @@ impl Default for Builder {
 impl Builder {
     /// The protocol. Default: [`Spec::DEFAULT`]. It may differ from one opening to the next.
     #[must_use]
-    pub fn spec(mut self, spec: Spec) -> Self {
-        self.spec = spec;
+    pub fn spec(self, spec: Spec) -> Self {
+        self.protocol(spec)
+    }
+
+    /// The protocol, or that it is to be chosen: by a short measurement of the device at every opening, for which
+    /// a few small files are written and removed. [`Database::choice`] tells what was chosen. Log streams and epochs
+    /// are chosen too, unless they are set here.
+    ///
+    /// ```
+    /// use namiki::{Database, Isolation, Protocol};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let auto = Protocol::Auto(Isolation::StrictlySerializable);
+    /// let db = Database::builder().protocol(auto).open(dir.path().join("data"))?;
+    /// assert!(db.spec().concurrency.is_strict());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn protocol(mut self, protocol: impl Into<Protocol>) -> Self {
+        self.protocol = protocol.into();
         self
     }
 
@@ -190,7 +223,7 @@ impl Builder {
     /// for an epoch closes it whatever this says.
     #[must_use]
     pub fn epoch_length(mut self, length: Duration) -> Self {
-        self.epoch_length = length;
+        self.epoch_length = Some(length);
         self
     }
 
@@ -314,11 +347,16 @@ impl Builder {
             return Err(refused);
         }
         let lock = lock(&*disk, dir)?;
-        let mut manifest = match Manifest::read(&*disk, dir)? {
+        let present = Manifest::read(&*disk, dir)?;
+        if present.is_none() {
+            self.may_create(&*disk, dir)?;
+        }
+        let chosen = self.chosen(&*disk, dir).map_err(device)?;
+        let spec = chosen.spec;
+        let mut manifest = match present {
             Some(manifest) => manifest,
             None => {
-                self.may_create(&*disk, dir)?;
-                let manifest = Manifest::new(new_identity(), self.spec);
+                let manifest = Manifest::new(new_identity(), spec);
                 // The identity is known before anything carries it.
                 write(&manifest, &*disk, dir)?;
                 manifest
@@ -337,7 +375,7 @@ impl Builder {
             &wal_dir,
             &manifest,
             &spaces,
-            self.spec.concurrency,
+            spec.concurrency,
             &self.recovery,
         )?;
 
@@ -354,9 +392,10 @@ impl Builder {
             .generations
             .retain(|generation| !holds_nothing(generation));
         let floor = Stamp(found.report.max_stamp.0 + 1).min(Stamp::MAX);
-        let epochs = Arc::new(Epochs::new(floor, self.epoch_length));
+        let epochs = Arc::new(Epochs::new(floor, chosen.epoch_length));
         let mut log = None;
-        if let Some((config, info)) = self.log_config(&manifest, found.next_lsn, &epochs)? {
+        let next_lsn = found.next_lsn;
+        if let Some((config, info)) = self.log_config(&chosen, &manifest, next_lsn, &epochs)? {
             manifest.generations.push(info);
             manifest.next_generation = config.generation.next();
             let started = Log::create(Arc::clone(&disk), &wal_dir, config);
@@ -365,12 +404,12 @@ impl Builder {
                 source,
             })?);
         }
-        manifest.spec = self.spec;
+        manifest.spec = spec;
         manifest.closed = false;
         write(&manifest, &*disk, dir)?;
 
         let settings = Settings {
-            spec: self.spec,
+            spec,
             format: self.record_format,
             attempts_max: self.attempts_max,
             waits: self.waits,
@@ -381,6 +420,7 @@ impl Builder {
             disk,
             dir: dir.to_owned(),
             indexes: self.indexes,
+            choice: chosen.choice,
             recovery: found.report,
             catalogue: Mutex::new(Catalogue {
                 manifest,
@@ -402,8 +442,10 @@ impl Builder {
                 RecordFormat::FIXED_BYTES_MIN
             ));
         }
-        if let Some(why) = self.spec.contradiction() {
-            return refuse(format!("{} makes no sense: {why}", self.spec));
+        if let Protocol::Spec(spec) = self.protocol
+            && let Some(why) = spec.contradiction()
+        {
+            return refuse(format!("{spec} makes no sense: {why}"));
         }
         if self.sequencer == SequencerKind::None {
             return refuse(
@@ -460,8 +502,33 @@ impl Builder {
         Ok(())
     }
 
+    /// What is not left open.
+    fn chosen(&self, disk: &dyn Disk, dir: &Path) -> io::Result<Chosen> {
+        let cores = Choice::cores();
+        let choice = match self.protocol {
+            Protocol::Spec(_) => None,
+            Protocol::Auto(isolation) => {
+                let device = DeviceProfile::measure(disk, dir, Choice::writers(cores))?;
+                Some(Choice::of(isolation, device, cores))
+            }
+        };
+        let spec = match (self.protocol, choice) {
+            (Protocol::Spec(spec), _) => spec,
+            (Protocol::Auto(_), choice) => choice.map_or(Spec::DEFAULT, |choice| choice.spec),
+        };
+        let streams = choice.map_or(cores, |choice| choice.streams);
+        let epochs = choice.map_or(EPOCH_LENGTH, |choice| choice.epoch_length);
+        Ok(Chosen {
+            spec,
+            streams: self.streams.unwrap_or(streams),
+            epoch_length: self.epoch_length.unwrap_or(epochs),
+            choice,
+        })
+    }
+
     fn log_config(
         &self,
+        chosen: &Chosen,
         manifest: &Manifest,
         next_lsn: namiki_platform::Lsn,
         epochs: &Arc<Epochs>,
@@ -470,11 +537,11 @@ impl Builder {
             layout,
             group,
             style,
-        } = self.spec.logging
+        } = chosen.spec.logging
         else {
             return Ok(None);
         };
-        let cut = match (self.spec.release, layout) {
+        let cut = match (chosen.spec.release, layout) {
             (LockRelease::Normal, Layout::PerWorker) => CutRule::Stamp,
             (LockRelease::EpochEarly, Layout::PerWorker) => CutRule::Epoch,
             _ => CutRule::Lsn,
@@ -487,12 +554,9 @@ impl Builder {
             LogStyle::Redo => Records::Commits,
             LogStyle::Operations => Records::Operations,
         };
-        let cores = std::thread::available_parallelism().map_or(NonZeroU16::MIN, |cores| {
-            NonZeroU16::try_from(cores.get() as u16).unwrap_or(NonZeroU16::MIN)
-        });
         let config = LogConfig {
             layout,
-            streams: self.streams.unwrap_or(cores),
+            streams: chosen.streams,
             group,
             group_wait_max: self.group_wait_max,
             launch_from: self.launch_from,
@@ -572,7 +636,7 @@ fn new_identity() -> u128 {
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Builder")
-            .field("spec", &self.spec)
+            .field("protocol", &self.protocol)
             .finish_non_exhaustive()
     }
 }

@@ -13,6 +13,7 @@ const SOURCE: &str = "crates/core/src/";
 const ORDER: &[&str] = &[
     "error",
     "spec",
+    "choose",
     "thread",
     "record",
     "arena",

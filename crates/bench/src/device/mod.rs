@@ -3,6 +3,7 @@
 //! The limit against which everything durable is measured, and, in mode `memory`, the yardstick by
 //! which speeds of different hours compare.
 
+mod choice;
 mod probe;
 
 use std::num::NonZeroU16;
@@ -29,6 +30,7 @@ Modes:
   fdatasync  the same through the page cache, each write followed by fdatasync
   mutexed    as direct, but one file and one mutex: the writers take turns
   read       random reads with O_DIRECT; --depth threads read at a time
+  profile    what Protocol::Auto measures when a database is opened, and what it chooses
   memory     median nanoseconds of a load that misses: the yardstick (key miss_ns). Rates of
              different hours compare as rate * miss_ns / 151
 
@@ -43,6 +45,7 @@ Examples:
   namiki-bench device --mode direct,mutexed --bytes 8192 --writers 16 --repeat 5
   namiki-bench device --mode read --bytes 4096 --depth 1,32,128
   namiki-bench device --bytes 6144 --writers 4 --work-us 60
+  namiki-bench device --mode profile --repeat 5
   namiki-bench device --mode memory";
 
 /// What `device` measures.
@@ -92,6 +95,8 @@ enum Mode {
     Mutexed,
     /// Direct reads.
     Read,
+    /// As the engine measures it to choose its protocol.
+    Profile,
     /// Loads that miss.
     Memory,
 }
@@ -184,6 +189,7 @@ impl Mode {
             Self::Fdatasync => "fdatasync",
             Self::Mutexed => "mutexed",
             Self::Read => "read",
+            Self::Profile => "profile",
             Self::Memory => "memory",
         }
     }
@@ -210,9 +216,11 @@ impl Mode {
 
 /// Runs the command.
 pub(crate) fn run(args: &DeviceArgs) -> Result<(), BenchError> {
-    if args.mode.contains(&Mode::Memory) && args.mode.len() > 1 {
-        let why = "--mode memory measures no device; run it by itself";
-        return Err(BenchError::Usage(why.to_owned()));
+    for (mode, name) in [(Mode::Memory, "memory"), (Mode::Profile, "profile")] {
+        if args.mode.contains(&mode) && args.mode.len() > 1 {
+            let why = format!("--mode {name} has columns of its own; run it by itself");
+            return Err(BenchError::Usage(why));
+        }
     }
     let place = Place::new(args.dir.as_deref())?;
     let machine = Machine::describe(place.path());
@@ -224,6 +232,9 @@ pub(crate) fn run(args: &DeviceArgs) -> Result<(), BenchError> {
         args.timed.repeat,
         &args.combinations(),
         |combination, round| {
+            if combination.mode == Mode::Profile {
+                return report.row(&choice::row(&place, &machine, round)?);
+            }
             if combination.mode == Mode::Memory {
                 let miss_ns = miss_ns().map_err(BenchError::system("measure memory"))?;
                 let machine = &machine;
@@ -246,7 +257,7 @@ impl DeviceArgs {
         let mut combinations = Vec::new();
         for &mode in &self.mode {
             let (bytes, threads): (&[u32], _) = match mode {
-                Mode::Memory => (&[0], &[NonZeroU16::MIN][..]),
+                Mode::Memory | Mode::Profile => (&[0], &[NonZeroU16::MIN][..]),
                 Mode::Read => (&self.bytes, &self.depth[..]),
                 _ => (&self.bytes, &self.writers[..]),
             };

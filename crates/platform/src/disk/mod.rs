@@ -9,6 +9,7 @@ mod delayed;
 mod direct;
 mod files;
 mod null;
+mod profile;
 mod ring;
 pub mod sim;
 mod synced;
@@ -22,6 +23,7 @@ pub use aligned::AlignedBuf;
 pub use delayed::DelayedDisk;
 pub use direct::{DirectDisk, WriteMode, open_best};
 pub use null::NullDisk;
+pub use profile::{DeviceProfile, PROFILE_FILES};
 pub use sim::SimDisk;
 pub use synced::SyncedDisk;
 
