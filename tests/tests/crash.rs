@@ -2,7 +2,7 @@
 //! is seen, for every protocol and both layouts of the log.
 //!
 //! What is left out here, `cargo xtask crash` and `cargo xtask soak` do: more than one seed for each
-//! protocol and layout, runs of more than 40 transactions, and at each event more than 8 random
+//! protocol and layout, runs of more than 30 transactions, and at each event more than 8 random
 //! subsets of what was pending (4 for threads and failed writes, at every second event or so). Few
 //! images are crashed a second or a third time.
 #![allow(
@@ -25,7 +25,7 @@ fn rounds(kind: Kind, depth: Depth) {
     let first_seed = 1 + kind as u64 * combinations().len() as u64;
     let mut swept = Sweep::default();
     for (seed, combination) in (first_seed..).zip(combinations()) {
-        let went = round(kind, combination, seed, 40, depth);
+        let went = round(kind, combination, seed, 30, depth);
         swept += went.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
     println!("{kind:?}, seeds from {first_seed}: {swept:?}");
