@@ -459,3 +459,56 @@ fn a_transaction_that_has_failed_is_undone_before_its_locks_go() {
         survives(&disk, Loss::None, &expected);
     }
 }
+
+/// On a device that is nearly full, some compensations have room and some have none.
+#[test]
+fn a_rollback_whose_compensations_have_no_room_leaves_a_log_that_opens() {
+    let long = "x".repeat(3000);
+    for spec in specs() {
+        let mut cut = 0;
+        for filler in 0..30 {
+            for before_savepoint in [true, false] {
+                let disk = SimDisk::new();
+                let settings = settings(spec, &disk)
+                    .streams(NonZeroU16::MIN)
+                    .shared_device("/db/log", 16 << 10);
+                let db = settings.open("/db").unwrap();
+                let table: Texts = db.table("texts").unwrap();
+                let fill = (0..filler).try_for_each(|n| {
+                    db.transact(|tx| tx.put(&table, &(1000 + n), &"y".repeat(300)))
+                });
+                let filled = fill.and_then(|()| db.transact(|tx| tx.put(&table, &1, &long)));
+                if filled.is_err() {
+                    continue;
+                }
+                let mut expected = contents(&db);
+                let mut tx = db.begin().unwrap();
+                let mut taken_back = Ok(());
+                if !before_savepoint || tx.put(&table, &0, "new").is_ok() {
+                    let savepoint = tx.savepoint();
+                    if tx.put(&table, &1, "new").is_ok() {
+                        taken_back = tx.rollback_to(&savepoint);
+                    }
+                }
+                if taken_back.is_err() {
+                    cut += 1;
+                    assert!(tx.commit().is_err(), "{spec}: it cannot commit");
+                } else {
+                    drop(tx);
+                }
+                assert_eq!(contents(&db), expected, "{spec}, {filler}");
+                // Whoever comes next, if there is room, is not undone with it.
+                if db.transact(|tx| tx.put(&table, &1, "won")).is_ok() {
+                    expected.insert(1, "won".to_owned());
+                }
+                drop((db, table));
+                for loss in [Loss::None, Loss::All] {
+                    let crashed = disk.crash_image(disk.events(), loss);
+                    let (db, _) = open(spec, &crashed);
+                    assert_eq!(contents(&db), expected, "{spec}, {filler}, {loss:?}");
+                }
+            }
+        }
+        assert!(cut > 0, "{spec}: there was always room");
+    }
+}

@@ -60,6 +60,7 @@ fn acquire_slowly(
     if let Some(stream) = stream
         && engine.spec.release == LockRelease::Normal
         && stream.has_pending()
+        && stream.may_hold()
     {
         stream.flush().map_err(Error::LogFailed)?;
         if locks.try_acquire(record, wanted) {

@@ -138,7 +138,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
         install(sets, stamp);
         publish::<P>(sets, stamp);
         engine.epochs.deregister(slot);
-        forget_locks::<P>(sets);
+        forget_what_is_logged::<P>(sets);
         return Ok(Committed {
             stamp,
             awaits: Awaits::Nothing,
@@ -160,6 +160,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     let mut is_wanted = false;
     let hold = |group: &mut GroupLocks| {
         install(sets, stamp);
+        sets.is_logged.set(true);
         if R::EARLY {
             publish::<P>(sets, stamp);
         } else {
@@ -183,8 +184,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
         }
     };
     engine.epochs.deregister(slot);
-    sets.undo_list.clear();
-    forget_locks::<P>(sets);
+    forget_what_is_logged::<P>(sets);
     if P::LOCKS_READS {
         // Those of what was only read need not wait for the device.
         sets.locks.release_all();
@@ -395,9 +395,11 @@ fn publish<P: Protocol>(sets: &Sets, stamp: Stamp) {
     }
 }
 
-/// The locks of what was written are released, or a group's.
-fn forget_locks<P: Protocol>(sets: &mut Sets) {
+/// The locks of what was written are released, or a group's, and nothing of it is to be undone.
+pub(crate) fn forget_what_is_logged<P: Protocol>(sets: &mut Sets) {
+    sets.is_logged.set(false);
     if P::LOCKS_READS {
+        sets.undo_list.clear();
         for write in &sets.writes {
             sets.locks.forget(write.record, Locked::EXCLUSIVE);
         }

@@ -288,7 +288,9 @@ impl Database {
         Ok(Transaction::new(Arc::clone(engine), worker, slot))
     }
 
-    /// Whether the transaction is durable, and everything it depends on.
+    /// Whether the transaction is durable, and everything it depends on. This flushes nothing: where no thread does
+    /// either ([`Builder::group_wait_max`](crate::Builder::group_wait_max) of `Duration::MAX`), somebody has to wait or
+    /// to flush, under early release that of every stream.
     #[must_use]
     pub fn is_acknowledged(&self, ticket: &Ticket) -> bool {
         ticket::is_acknowledged(&self.shared.engine, ticket)

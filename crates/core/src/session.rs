@@ -124,37 +124,10 @@ impl Session {
         body: impl FnOnce(&mut Transaction) -> Result<T, Error>,
     ) -> Result<(T, Ticket), Error> {
         self.attempts += 1;
-        self.transaction.restart()?;
-        self.transaction.plant::<C>();
-        // Each access to an index pins the thread against reclamation, which costs a memory fence:
-        // no access could begin before the one before had ended all its cache misses. Inside a pin
-        // of the whole body, they cost nothing. But one that waits for locks may sleep for long, and nothing is
-        // reclaimed while anybody is pinned.
-        let pinned = (!self.transaction.locks_reads()).then(crossbeam_epoch::pin);
         let running = Running(&mut self.transaction);
-        let mut result = body(running.0);
+        let done = attempt::<C, T>(running.0, body);
         running.ended();
-        if result.is_ok()
-            && let Err(error) = self.transaction.settle()
-        {
-            result = Err(error);
-        }
-        // What follows may wait for the disk.
-        drop(pinned);
-        let value = match result {
-            Err(Error::Conflict(conflict)) => {
-                self.transaction.end();
-                return Err(Error::Conflict(conflict));
-            }
-            Err(error) => {
-                let confirmed = self.transaction.confirm_reads();
-                self.transaction.end();
-                return Err(confirmed.err().unwrap_or(error));
-            }
-            Ok(value) => value,
-        };
-        let ticket = self.transaction.finish::<C>()?;
-        Ok((value, ticket))
+        done
     }
 
     /// Brings what transactions on these keys will look at closer to the processor, see
@@ -231,7 +204,44 @@ impl Session {
     }
 }
 
-/// Lets go of the transaction's locks and its turn if its code panics.
+/// Runs a transaction once.
+#[inline]
+fn attempt<C: Checks, T>(
+    transaction: &mut Transaction,
+    body: impl FnOnce(&mut Transaction) -> Result<T, Error>,
+) -> Result<(T, Ticket), Error> {
+    transaction.restart()?;
+    transaction.plant::<C>();
+    // Each access to an index pins the thread against reclamation, which costs a memory fence:
+    // no access could begin before the one before had ended all its cache misses. Inside a pin
+    // of the whole body, they cost nothing. But one that waits for locks may sleep for long, and nothing is
+    // reclaimed while anybody is pinned.
+    let pinned = (!transaction.locks_reads()).then(crossbeam_epoch::pin);
+    let mut result = body(transaction);
+    if result.is_ok()
+        && let Err(error) = transaction.settle()
+    {
+        result = Err(error);
+    }
+    // What follows may wait for the disk.
+    drop(pinned);
+    let value = match result {
+        Err(Error::Conflict(conflict)) => {
+            transaction.end();
+            return Err(Error::Conflict(conflict));
+        }
+        Err(error) => {
+            let confirmed = transaction.confirm_reads();
+            transaction.end();
+            return Err(confirmed.err().unwrap_or(error));
+        }
+        Ok(value) => value,
+    };
+    let ticket = transaction.finish::<C>()?;
+    Ok((value, ticket))
+}
+
+/// Undoes the transaction and lets go of its locks and its turn if its code panics, or a disk does at its commit.
 struct Running<'a>(&'a mut Transaction);
 
 impl Running<'_> {

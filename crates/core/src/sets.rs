@@ -3,6 +3,7 @@
 //! All of it is private to the transaction and is kept from one transaction to the next, so that
 //! running one allocates nothing. Keys and values to be written lie in one byte buffer.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::ops::Range;
@@ -147,6 +148,9 @@ pub(crate) struct Sets {
     pub(crate) locks: Locks,
     /// What has been changed, where records are changed before the commit.
     pub(crate) undo_list: UndoList,
+    /// The commit is in the log's buffer: what it wrote is not the transaction's any more, neither to be undone nor
+    /// to be unlocked. For the case that a disk panics in the flush behind it.
+    pub(crate) is_logged: Cell<bool>,
 }
 
 impl Sets {

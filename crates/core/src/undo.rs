@@ -42,6 +42,9 @@ pub(crate) struct UndoList {
     bytes: Vec<u8>,
     /// The payload that was read last.
     value: Vec<u8>,
+    /// An undone change could not be logged. What came after it would not follow from the log, so nothing more is
+    /// logged: recovery takes the transaction for one that was running.
+    is_cut: bool,
 }
 
 impl UndoList {
@@ -58,6 +61,7 @@ impl UndoList {
     /// The transaction has committed.
     pub(crate) fn clear(&mut self) {
         self.xid = None;
+        self.is_cut = false;
         self.steps.clear();
         self.bytes.clear();
     }
@@ -139,6 +143,8 @@ impl UndoList {
                 break;
             };
             let after = step.before.map(|range| &self.bytes[range]);
+            // First, in case that a disk panics in a flush that makes room for the compensation.
+            step.record.install(after, step.record.creation());
             let compensation = Operation::Compensation {
                 xid,
                 undo_next: self.last(),
@@ -146,10 +152,12 @@ impl UndoList {
                 key: &self.bytes[step.key.clone()],
                 after,
             };
-            if logged.is_ok() {
-                logged = log.append(&compensation).map(drop);
+            if !self.is_cut
+                && let Err(error) = log.append(&compensation)
+            {
+                self.is_cut = true;
+                logged = Err(error);
             }
-            step.record.install(after, step.record.creation());
             self.bytes.truncate(step.key.start);
         }
         logged
@@ -157,9 +165,9 @@ impl UndoList {
 
     /// Undoes everything: the transaction has failed. The list is empty then.
     pub(crate) fn roll_back<H: Held>(&mut self, log: &OperationLog<'_, H>) {
-        let undone = self.undo_to(log, 0);
-        if let (Ok(()), Some(xid)) = (undone, self.xid) {
-            // If it cannot be logged, recovery finds the same (U3).
+        // If it cannot be logged, recovery finds the same (U3).
+        let _ = self.undo_to(log, 0);
+        if let (false, Some(xid)) = (self.is_cut, self.xid) {
             let _ = log.append(&Operation::Abort { xid });
         }
         self.clear();

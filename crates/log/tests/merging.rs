@@ -203,6 +203,17 @@ fn below_the_first_lsn_that_must_be_there_gaps_are_allowed() {
 }
 
 #[test]
+fn where_gaps_mean_nothing_all_that_is_there_is_merged() {
+    let disk = with_a_gap();
+    let info = info(&config(3));
+    let readers = (0..3).map(|worker| reader(&disk, &info, worker).unwrap());
+    let mut merge = Merge::by_lsn_with_gaps(readers.collect());
+    assert_eq!(lsns(&mut merge), [1, 2, 3, 4, 5, 6, 8, 9]);
+    let end = merge.finish().unwrap();
+    assert_eq!((end.last_lsn, end.records, end.dropped), (Lsn(9), 8, 0));
+}
+
+#[test]
 fn a_missing_lsn_below_a_recorded_horizon_is_an_error() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let log: Arc<Log<()>> = create(&disk, config(2));

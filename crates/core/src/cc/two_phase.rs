@@ -6,8 +6,9 @@
 //! two-phase locking is strictly serializable. Nothing is validated, and phantoms are kept out by the locks of
 //! gaps.
 //!
-//! Writes are kept apart until the commit, as in the other protocols. What is read to be written, by an update or
-//! a `get_for_update`, is locked exclusively at once; blind writes are locked at the commit, in one order.
+//! Writes are kept apart until the commit, as in the other protocols, unless operations are logged one by one. What
+//! is read to be written, by an update or a `get_for_update`, is locked exclusively at once; blind writes are
+//! locked at the commit, in one order.
 //!
 //! ```text
 //!   stamp = max( stamp + 1 of every version overwritten,  stamp of every version read,  floor )

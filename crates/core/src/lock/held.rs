@@ -15,8 +15,8 @@ pub(crate) struct Held {
     list: Vec<(RecordRef, Locked)>,
     /// Where each record is in the list, once there are more than [`LINEAR`].
     by_record: HashMap<RecordRef, usize, BuildHasherDefault<AddressHasher>>,
-    /// Whether a lock was taken of a record before one that was locked already.
-    unordered: bool,
+    /// So many of the first locks were taken in the one order of all records.
+    ordered: usize,
 }
 
 impl Held {
@@ -42,7 +42,7 @@ impl Held {
             *held = held.and(locked);
             return;
         }
-        self.unordered |= !self.would_be_ordered(record);
+        self.ordered += usize::from(self.would_be_ordered(record));
         let at = self.list.len();
         self.list.push((record, locked));
         if at >= LINEAR {
@@ -73,12 +73,13 @@ impl Held {
                 self.by_record.remove(&record);
             }
         }
-        self.unordered &= !self.list.is_empty();
+        self.ordered = self.ordered.min(self.list.len());
     }
 
     /// Whether all locks would have been taken in the one order of all records with this one as the last.
     pub(super) fn would_be_ordered(&self, record: RecordRef) -> bool {
-        !self.unordered && self.list.last().is_none_or(|(last, _)| *last < record)
+        let last = self.list.last();
+        self.ordered == self.list.len() && last.is_none_or(|(last, _)| *last < record)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -90,7 +91,7 @@ impl Held {
         if !self.by_record.is_empty() {
             self.by_record.clear();
         }
-        self.unordered = false;
+        self.ordered = 0;
         self.list
             .drain(..)
             .filter(|(_, locked)| !locked.is_nothing())

@@ -191,3 +191,135 @@ impl TransactionTable<'_, '_> {
 fn last(steps: &[Step]) -> Lsn {
     steps.last().map_or(Lsn(0), |step| step.lsn)
 }
+
+#[cfg(test)]
+mod tests {
+    use namiki_index::{IndexKind, TreeKind};
+    use namiki_platform::Stamp;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::format::RecordFormat;
+    use crate::space::{Owner, Space, TableInfo};
+    use crate::spec::ConcurrencyControl;
+
+    const TABLE: TableId = TableId(0);
+
+    /// Replays operations with the LSNs from 1 on, until one is refused.
+    fn replay(operations: &[Operation<'_>]) -> Result<u64, OpenError> {
+        let info = TableInfo {
+            id: TABLE,
+            name: "t".to_owned(),
+            key_type: String::new(),
+            value_type: String::new(),
+            fixed_keys: false,
+            inline_bytes: 8,
+        };
+        let index = IndexKind::Ordered(TreeKind::default());
+        let spaces = [Arc::new(Space::new(info, index, Owner::new()))];
+        let tables = Tables::new(&spaces, ConcurrencyControl::TwoPhase);
+        let mut table = TransactionTable {
+            tables: &tables,
+            generation: Generation(1),
+            live: HashMap::new(),
+            owners: HashMap::default(),
+        };
+        for (lsn, operation) in (1..).map(Lsn).zip(operations) {
+            let mut payload = vec![0; operation.encoded_bytes(RecordFormat::Compact)];
+            operation.encode(&mut payload);
+            let stamp = Stamp(lsn.0);
+            table.redo(&LogRecord {
+                stamp,
+                lsn,
+                payload: &payload,
+            })?;
+        }
+        Ok(table.undo())
+    }
+
+    fn update(xid: u64, undo_next: u64) -> Operation<'static> {
+        Operation::Update {
+            xid: Lsn(xid),
+            undo_next: Lsn(undo_next),
+            table: TABLE,
+            key: b"k",
+            before: None,
+            after: Some(b"v"),
+        }
+    }
+
+    fn compensation(xid: u64, undo_next: u64) -> Operation<'static> {
+        Operation::Compensation {
+            xid: Lsn(xid),
+            undo_next: Lsn(undo_next),
+            table: TABLE,
+            key: b"k",
+            after: None,
+        }
+    }
+
+    #[test]
+    fn operations_that_follow_from_each_other_are_replayed() {
+        use Operation::{Abort, Begin, End};
+        let (end, abort) = (End { xid: Lsn(1) }, Abort { xid: Lsn(1) });
+        let told: [(&[Operation<'_>], u64); 6] = [
+            (&[], 0),
+            (&[Begin], 1),
+            (&[Begin, update(1, 0), update(1, 2), end], 0),
+            (
+                &[Begin, update(1, 0), compensation(1, 0), update(1, 0), end],
+                0,
+            ),
+            (
+                &[
+                    Begin,
+                    update(1, 0),
+                    update(1, 2),
+                    compensation(1, 2),
+                    compensation(1, 0),
+                    abort,
+                ],
+                0,
+            ),
+            (&[Begin, update(1, 0), update(1, 2), compensation(1, 2)], 1),
+        ];
+        for (operations, losers) in told {
+            assert_eq!(replay(operations).unwrap(), losers, "{operations:?}");
+        }
+    }
+
+    #[test]
+    fn operations_that_do_not_are_refused_with_a_reason() {
+        use Operation::{Abort, Begin, End};
+        let (end, abort) = (End { xid: Lsn(1) }, Abort { xid: Lsn(1) });
+        let elsewhere = Operation::Update {
+            xid: Lsn(1),
+            undo_next: Lsn(0),
+            table: TableId(7),
+            key: b"k",
+            before: None,
+            after: None,
+        };
+        let refused: [(&[Operation<'_>], &str); 9] = [
+            (&[update(1, 0)], "has not begun"),
+            (&[end], "has not begun"),
+            (&[abort], "has not begun"),
+            (&[Begin, end, update(1, 0)], "has not begun"),
+            (&[Begin, update(1, 9)], "it follows"),
+            (&[Begin, update(1, 0), update(1, 0)], "it follows"),
+            (&[Begin, compensation(1, 0)], "undone next"),
+            (
+                &[Begin, update(1, 0), update(1, 2), compensation(1, 0)],
+                "undone next",
+            ),
+            (&[Begin, elsewhere], "table 7"),
+        ];
+        for (operations, why) in refused {
+            let error = replay(operations).unwrap_err();
+            assert!(matches!(error, OpenError::BrokenTransaction { .. }));
+            assert!(error.to_string().contains(why), "{operations:?}: {error}");
+        }
+        let unfinished = replay(&[Begin, update(1, 0), abort]).unwrap_err();
+        assert!(unfinished.to_string().contains("is not undone"));
+    }
+}

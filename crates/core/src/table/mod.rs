@@ -271,7 +271,9 @@ impl Transaction {
     /// key that both write; under [`LogStyle::Operations`](crate::LogStyle::Operations), until the other has ended.)
     ///
     /// # Errors
-    /// As [`Transaction::put`]. The commit fails with [`Error::Overflow`] if the sum is beyond what the type can say.
+    /// As [`Transaction::put`]. The commit fails with [`Error::Overflow`] if the sum is beyond what the type can say; so
+    /// it does if that of two amounts is which the transaction adds to the same key. (Under
+    /// [`LogStyle::Operations`](crate::LogStyle::Operations) this call fails, and the transaction with it.)
     pub fn add<K: Key + ?Sized, V: Number>(
         &mut self,
         table: &Table<K, V>,

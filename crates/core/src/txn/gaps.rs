@@ -195,6 +195,13 @@ impl Transaction {
                     () if range.start == Bound::Included(key) => Locked::SHARED,
                     () => Locked::SHARED_AND_GAP,
                 };
+                let wanted = match self.sets.write_of(record) {
+                    // Who looks at an amount that is to be added has it added.
+                    Some(at) if wanted != Locked::GAP && self.sets.adds_at(at) => {
+                        wanted.and(Locked::EXCLUSIVE)
+                    }
+                    _ => wanted,
+                };
                 pass = self.lock_next(space, record, wanted, &leaves);
                 if !matches!(pass, Ok(Pass::OutOfKeys)) {
                     return ControlFlow::Break(());
@@ -236,7 +243,7 @@ impl Transaction {
         wanted: Locked,
         leaves: &Leaves,
     ) -> Result<Pass, Error> {
-        if (wanted == Locked::SHARED || self.planted.lock_gaps) && !self.try_lock(record, wanted)? {
+        if (!wanted.has(Locked::GAP) || self.planted.lock_gaps) && !self.try_lock(record, wanted)? {
             return Ok(Pass::Locked(record, wanted));
         }
         Ok(match space.are_unchanged(leaves) {

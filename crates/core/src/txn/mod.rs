@@ -274,6 +274,9 @@ impl Transaction {
 
     /// Undoes what has not been committed, and lets go of all locks: the transaction has ended, or will not go on.
     pub(crate) fn end(&mut self) {
+        if self.sets.is_logged.get() {
+            with_protocol!(self.concurrency, P => commit::forget_what_is_logged::<P>(&mut self.sets));
+        }
         self.roll_back_changes();
         self.sets.locks.release_all();
     }

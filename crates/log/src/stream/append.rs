@@ -26,7 +26,7 @@ pub enum Entry {
     /// the caller has seen that. It may be acknowledged when it is hardened, whatever becomes of its epoch: its
     /// frame proves what it has read.
     Independent,
-    /// Something else: it counts in no group.
+    /// Something else: it counts in no group. Not where commits are released by epochs.
     Part,
 }
 
@@ -100,6 +100,7 @@ impl<H: Held> Stream<H> {
             guard = self.make_room(guard, end)?;
         }
 
+        debug_assert!(entry != Entry::Part || self.shared.epochs.is_none());
         let tripwire = self.shared.poison.tripwire(self.worker);
         let state = &mut *guard;
         let mut lsn = Lsn(0);

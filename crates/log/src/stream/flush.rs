@@ -58,6 +58,13 @@ impl<H: Held> Stream<H> {
         self.harden_through(state, through)
     }
 
+    /// Whether a group may hold anything until it is hardened.
+    #[must_use]
+    pub fn may_hold(&self) -> bool {
+        let state = self.state.lock();
+        state.in_flight.is_some() || !state.filling.held.is_empty()
+    }
+
     /// Begins to harden everything appended before the call, and does not wait for it if the disk can
     /// write on its own and the group is large enough for that to pay ([`LogConfig::launch_from`]);
     /// otherwise like [`Stream::flush`]. It does wait for what was begun before: one flight at a

@@ -152,7 +152,7 @@ impl<H: Held> Stream<H> {
         self.hardened.load(Ordering::Acquire) >= ticket.number
     }
 
-    /// How many commits of the stream are hardened.
+    /// How many entries of the stream are hardened.
     #[must_use]
     pub fn hardened_commits(&self) -> u64 {
         self.hardened.load(Ordering::Acquire)
