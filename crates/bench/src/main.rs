@@ -4,8 +4,8 @@
 //! its log is started), `place` (which folder), `keys` (what keys look like),
 //! `latency`, `run` (threads, stages, repetitions), `report` (the one writer of results) and
 //! `interrupt` (Ctrl-C). Each uses only those before it, and no command another, save
-//! that `log` measures the bare device as `device` does, `compare` has others do what `index` does, and
-//! `figure` has its points run by `txn` and `device`.
+//! that `log` measures the bare device as `device` does, `compare` has others do what `index` does, or in `kv`
+//! what `txn` does, and `figure` has its points run by `txn` and `device`.
 
 mod args;
 mod compare;
@@ -16,6 +16,7 @@ mod figure;
 mod index;
 mod interrupt;
 mod keys;
+mod kv;
 mod latency;
 mod log;
 mod opening;

@@ -1,0 +1,192 @@
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+
+use namiki_platform::disk::{Disk, SyncedDisk};
+
+use super::*;
+use crate::txn::workload::tag;
+
+const VALUE_BYTES: u16 = 20;
+
+fn value(thread: usize, number: u64) -> Payload {
+    Payload {
+        tag: tag(thread, number),
+        bytes: VALUE_BYTES,
+    }
+}
+
+fn file(dir: &Path, bytes: u64) -> Arc<dyn DiskFile> {
+    SyncedDisk::new().create(&dir.join(FILE), bytes).unwrap()
+}
+
+fn floor(file: Arc<dyn DiskFile>) -> Floor {
+    Floor::on(file, String::new(), VALUE_BYTES).unwrap()
+}
+
+/// A file whose first write waits for a word.
+#[derive(Debug)]
+struct Gate {
+    file: Arc<dyn DiskFile>,
+    open: Mutex<Receiver<()>>,
+    begun: AtomicBool,
+    fails: bool,
+}
+
+impl DiskFile for Gate {
+    fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if !self.begun.swap(true, Ordering::SeqCst) {
+            self.open.lock().unwrap().recv().unwrap();
+            if self.fails {
+                return Err(io::ErrorKind::Other.into());
+            }
+        }
+        self.file.write_durable(offset, bytes)
+    }
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(offset, into)
+    }
+    fn len_bytes(&self) -> u64 {
+        self.file.len_bytes()
+    }
+    fn block_bytes(&self) -> usize {
+        self.file.block_bytes()
+    }
+}
+
+/// One thread leads, and three come while it writes: how each ended, and the log.
+fn leader_and_followers(fails: bool) -> (Vec<Result<Ended, BenchError>>, Floor) {
+    let dir = tempfile::tempdir().unwrap();
+    let (word, open) = channel();
+    let gate = Arc::new(Gate {
+        file: file(dir.path(), 1 << 20),
+        open: Mutex::new(open),
+        begun: AtomicBool::new(false),
+        fails,
+    });
+    let floor = floor(gate.clone());
+    let commit = |thread: usize| {
+        let mut handle = floor.handle().unwrap();
+        handle.update(&[thread as u64], value(thread, 0))
+    };
+    let ended = std::thread::scope(|scope| {
+        let leader = scope.spawn(|| commit(0));
+        while !gate.begun.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        let followers: Vec<_> = (1..4)
+            .map(|thread| scope.spawn(move || commit(thread)))
+            .collect();
+        let group = HEADER_BYTES + 3 * (KEY_BYTES + usize::from(VALUE_BYTES));
+        while floor.log().open.len() < group {
+            std::thread::yield_now();
+        }
+        assert_eq!(floor.log().durable, 0, "nobody's write has ended");
+        assert!(followers.iter().all(|follower| !follower.is_finished()));
+        word.send(()).unwrap();
+        let threads = [leader].into_iter().chain(followers);
+        threads.map(|thread| thread.join().unwrap()).collect()
+    });
+    (ended, floor)
+}
+
+#[test]
+fn who_comes_while_the_leader_writes_is_written_together() {
+    let (ended, floor) = leader_and_followers(false);
+    for ended in ended {
+        assert_eq!(ended.unwrap(), Ended::AT_ONCE);
+    }
+    assert_eq!(floor.log().durable, 2);
+    let found = floor.contents(5).unwrap();
+    let written: Vec<_> = (0..4).map(|thread| Some(value(thread, 0))).collect();
+    assert_eq!(found[..4], written);
+    assert_eq!(found[4].unwrap().tag, 4);
+}
+
+#[test]
+fn nobody_is_acknowledged_after_a_write_that_failed() {
+    let (ended, _) = leader_and_followers(true);
+    assert!(ended.iter().all(Result::is_err), "{ended:?}");
+}
+
+#[test]
+fn many_threads_leave_their_last_writes_and_a_log_that_can_be_gone_on_with() {
+    const COMMITS: u64 = 50;
+    let dir = tempfile::tempdir().unwrap();
+    let file = file(dir.path(), 1 << 20);
+    let first = floor(file.clone());
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let mut handle = first.handle().unwrap();
+            scope.spawn(move || {
+                for number in 0..COMMITS {
+                    let keys = [thread as u64, 8 + number % 3];
+                    let ended = handle.update(&keys, value(thread, number)).unwrap();
+                    assert_eq!(ended, Ended::AT_ONCE);
+                }
+            });
+        }
+    });
+    let found = first.contents(11).unwrap();
+    let written: Vec<_> = (0..8)
+        .map(|thread| Some(value(thread, COMMITS - 1)))
+        .collect();
+    assert_eq!(found[..8], written);
+    let groups = first.log().durable;
+    assert!((1..=8 * COMMITS).contains(&groups));
+    let again = floor(file);
+    assert_eq!(again.contents(11).unwrap(), found);
+    again.handle().unwrap().update(&[3], value(9, 1)).unwrap();
+    assert_eq!(again.log().durable, groups + 1);
+    assert_eq!(again.contents(11).unwrap()[3], Some(value(9, 1)));
+}
+
+#[test]
+fn what_does_not_fit_does_not_happen() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = file(dir.path(), 4096);
+    let room = 4096 / file.block_bytes() as u64;
+    let floor = floor(file);
+    let mut handle = floor.handle().unwrap();
+    for number in 0..room {
+        assert_eq!(
+            handle.update(&[0], value(0, number)).unwrap(),
+            Ended::AT_ONCE
+        );
+    }
+    assert_eq!(handle.update(&[0], value(0, room)).unwrap(), Ended::Full);
+    assert_eq!(floor.contents(1).unwrap(), [Some(value(0, room - 1))]);
+}
+
+/// Longer than what is read at once.
+#[test]
+fn long_groups_are_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let floor = floor(file(dir.path(), 8 << 20));
+    let keys: Vec<u64> = (0..50_000).collect();
+    let mut handle = floor.handle().unwrap();
+    for number in 0..2 {
+        handle.update(&keys, value(0, number)).unwrap();
+    }
+    let found = floor.contents(50_000).unwrap();
+    assert!(found.iter().all(|found| *found == Some(value(0, 1))));
+}
+
+#[test]
+fn a_group_that_was_damaged_is_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = file(dir.path(), 1 << 20);
+    let floor = floor(file.clone());
+    let mut handle = floor.handle().unwrap();
+    for number in 0..3 {
+        handle.update(&[0], value(0, number)).unwrap();
+    }
+    let block = file.block_bytes();
+    let mut bytes = AlignedBuf::zeroed(block);
+    file.read_at(block as u64, &mut bytes).unwrap();
+    bytes[HEADER_BYTES + KEY_BYTES] ^= 1;
+    file.write_durable(block as u64, &bytes).unwrap();
+    let error = floor.contents(1).unwrap_err();
+    assert!(matches!(error, BenchError::Check(_)), "{error}");
+}
