@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use super::run_one::Plan;
-use super::store::{Ended, Handle, Promises, Setting, Store, counted_up, missing};
+use super::run_one::{Open, Plan};
+use super::store::{Committed, Handle, Promises, Setting, Store, counted_up, missing};
 use super::workload::KvWorkload;
 use crate::args::{Format, OutputArgs, Switch, TimedArgs};
 use crate::error::BenchError;
@@ -108,13 +108,13 @@ impl FaultyHandle<'_> {
 }
 
 impl Handle for FaultyHandle<'_> {
-    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Ended, BenchError> {
+    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
         let writes = keys.iter().map(|key| (*key, payload)).collect();
         self.put(&mut self.0.map(), writes);
-        Ok(Ended::AT_ONCE)
+        Ok(Committed::AT_ONCE)
     }
 
-    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Ended, BenchError> {
+    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
         let map = self.0.map();
         for key in keys {
             values.push(*map.get(key).ok_or_else(|| missing(*key))?);
@@ -125,10 +125,10 @@ impl Handle for FaultyHandle<'_> {
         if self.0.strikes(Fault::ForgetsReads) {
             values.pop();
         }
-        Ok(Ended::AT_ONCE)
+        Ok(Committed::AT_ONCE)
     }
 
-    fn read_update(&mut self, keys: &[u64]) -> Result<Ended, BenchError> {
+    fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
         let mut map = self.0.map();
         let mut changed = Map::new();
         for key in keys {
@@ -137,7 +137,7 @@ impl Handle for FaultyHandle<'_> {
             changed.insert(*key, counted_up(before));
         }
         self.put(&mut map, changed.into_iter().collect());
-        Ok(Ended::AT_ONCE)
+        Ok(Committed::AT_ONCE)
     }
 
     fn scan(
@@ -145,7 +145,7 @@ impl Handle for FaultyHandle<'_> {
         first: u64,
         count: usize,
         into: &mut Vec<(u64, Payload)>,
-    ) -> Result<Ended, BenchError> {
+    ) -> Result<Committed, BenchError> {
         let map = self.0.map();
         into.extend(
             map.range(first..)
@@ -159,15 +159,15 @@ impl Handle for FaultyHandle<'_> {
         if self.0.strikes(Fault::EndsEarly) {
             into.pop();
         }
-        Ok(Ended::AT_ONCE)
+        Ok(Committed::AT_ONCE)
     }
 }
 
-/// Runs a store that has the fault, and says what the run came to.
+/// Runs a store small, and says how many transactions committed.
 ///
 /// Blind writes are those of one thread. With two, what one of them lost would often be hidden by the last
 /// write of the other; with one, the last write of all is lost, and always missed.
-fn run(fault: Fault, workload: KvWorkload) -> Result<u64, BenchError> {
+pub(super) fn run_small(workload: KvWorkload, open: &Open<'_>) -> Result<u64, BenchError> {
     let timed = TimedArgs {
         seconds: None,
         ops: Some(2000),
@@ -193,16 +193,21 @@ fn run(fault: Fault, workload: KvWorkload) -> Result<u64, BenchError> {
         verify_recovery: true,
         timed: &timed,
     };
-    let map = Arc::new(Mutex::new(Map::new()));
     let dir = tempfile::tempdir().unwrap();
-    let measured = plan.run("faulty", dir.path(), &|_| {
+    let measured = plan.run("small", dir.path(), open)?;
+    Ok(measured.total.done)
+}
+
+/// Runs a store that has the fault.
+fn run(fault: Fault, workload: KvWorkload) -> Result<u64, BenchError> {
+    let map = Arc::new(Mutex::new(Map::new()));
+    run_small(workload, &|_| {
         Ok(Box::new(Faulty {
             map: map.clone(),
             fault,
             calls: AtomicU64::new(0),
         }))
-    })?;
-    Ok(measured.total.done)
+    })
 }
 
 #[test]

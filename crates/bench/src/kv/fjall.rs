@@ -7,7 +7,7 @@ use ::fjall::{
 use namiki::ValueBytes;
 
 use super::store::{
-    Ended, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
+    Committed, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
 };
 use crate::error::BenchError;
 use crate::txn::payload::Payload;
@@ -48,14 +48,14 @@ impl FjallStore {
         &self,
         persist: PersistMode,
         mut body: impl FnMut(&mut OptimisticWriteTx) -> Result<(), BenchError>,
-    ) -> Result<Ended, BenchError> {
+    ) -> Result<Committed, BenchError> {
         let mut aborted = 0;
         loop {
             let tx = self.db.write_tx().map_err(of(NAME))?;
             let mut tx = tx.durability(Some(persist));
             body(&mut tx)?;
             match tx.commit().map_err(of(NAME))? {
-                Ok(()) => return Ok(Ended::Committed { aborted }),
+                Ok(()) => return Ok(Committed { aborted }),
                 Err(_) => aborted += 1,
             }
         }
@@ -112,7 +112,7 @@ struct FjallHandle<'a> {
 }
 
 impl Handle for FjallHandle<'_> {
-    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Ended, BenchError> {
+    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
         let value = encoded(payload, &mut self.value);
         self.store.write(self.store.persist, |tx| {
             for key in keys {
@@ -122,17 +122,17 @@ impl Handle for FjallHandle<'_> {
         })
     }
 
-    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Ended, BenchError> {
+    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
         let tx = self.store.db.read_tx();
         for key in keys {
             let value = tx.get(&self.store.records, bytes_of(*key));
             let value = value.map_err(of(NAME))?.ok_or_else(|| missing(*key))?;
             values.push(decoded(*key, &value)?);
         }
-        Ok(Ended::AT_ONCE)
+        Ok(Committed::AT_ONCE)
     }
 
-    fn read_update(&mut self, keys: &[u64]) -> Result<Ended, BenchError> {
+    fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
         let buffer = &mut self.value;
         let records = &self.store.records;
         self.store.write(self.store.persist, |tx| {
@@ -151,7 +151,7 @@ impl Handle for FjallHandle<'_> {
         first: u64,
         count: usize,
         into: &mut Vec<(u64, Payload)>,
-    ) -> Result<Ended, BenchError> {
+    ) -> Result<Committed, BenchError> {
         let tx = self.store.db.read_tx();
         for entry in tx.range(&self.store.records, bytes_of(first)..).take(count) {
             let (key, value) = entry.into_inner().map_err(of(NAME))?;
@@ -161,6 +161,6 @@ impl Handle for FjallHandle<'_> {
             let key = u64::from_be_bytes(key);
             into.push((key, decoded(key, &value)?));
         }
-        Ok(Ended::AT_ONCE)
+        Ok(Committed::AT_ONCE)
     }
 }

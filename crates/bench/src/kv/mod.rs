@@ -62,6 +62,7 @@ nothing waits for the device.
 
 Stores: namiki and floor are always there. floor is a log on one preallocated file with group commit and
 no index: the least that a durable commit of many threads can cost; with one thread, a lone durable writer.
+It writes over what is old, and what it has forgotten is not checked.
 redb, fjall, lmdb and sqlite are built with --features compare. floor takes part in u1 and u10 alone.
 
 Namiki runs with its defaults but for --spec and --index. It is asked for the 10 records of r10

@@ -9,7 +9,7 @@ use namiki::{
     Transaction,
 };
 
-use super::store::{Ended, Handle, Promises, Setting, Store, counted_up, missing};
+use super::store::{Committed, Handle, Promises, Setting, Store, counted_up, missing};
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::keys::{CORE_BYTES, KeyLayout, KeySpace, Keys};
@@ -107,7 +107,7 @@ fn transact<T>(
     db: &Database,
     ahead: &mut Option<Session>,
     mut body: impl FnMut(&mut Transaction) -> Result<T, Error>,
-) -> Result<(T, Ended), BenchError> {
+) -> Result<(T, Committed), BenchError> {
     let mut attempts = 0;
     let counted = |tx: &mut Transaction| {
         attempts += 1;
@@ -118,11 +118,11 @@ fn transact<T>(
         None => db.transact(counted)?,
     };
     let aborted = attempts - 1;
-    Ok((value, Ended::Committed { aborted }))
+    Ok((value, Committed { aborted }))
 }
 
 impl Handle for NamikiHandle<'_> {
-    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Ended, BenchError> {
+    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
         let NamikiStore { db, records, .. } = self.store;
         let ((), ended) = transact(db, &mut self.ahead, |tx| {
             keys.iter()
@@ -131,7 +131,7 @@ impl Handle for NamikiHandle<'_> {
         Ok(ended)
     }
 
-    fn read(&mut self, keys: &[u64], into: &mut Vec<Payload>) -> Result<Ended, BenchError> {
+    fn read(&mut self, keys: &[u64], into: &mut Vec<Payload>) -> Result<Committed, BenchError> {
         let NamikiStore { db, records, .. } = self.store;
         let values = &mut self.values;
         let ((), ended) = transact(db, &mut self.ahead, |tx| {
@@ -143,7 +143,7 @@ impl Handle for NamikiHandle<'_> {
         Ok(ended)
     }
 
-    fn read_update(&mut self, keys: &[u64]) -> Result<Ended, BenchError> {
+    fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
         let NamikiStore { db, records, .. } = self.store;
         let (updated, ended) = transact(db, &mut self.ahead, |tx| {
             tx.update_many(records, keys.iter(), |_, payload| counted_up(payload))
@@ -159,7 +159,7 @@ impl Handle for NamikiHandle<'_> {
         first: u64,
         count: usize,
         into: &mut Vec<(u64, Payload)>,
-    ) -> Result<Ended, BenchError> {
+    ) -> Result<Committed, BenchError> {
         let NamikiStore { db, records, .. } = self.store;
         // Keys are side by side.
         let range = first..first.saturating_add(count as u64);

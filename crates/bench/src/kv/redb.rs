@@ -4,7 +4,7 @@ use ::redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinit
 use namiki::ValueBytes;
 
 use super::store::{
-    Ended, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
+    Committed, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
 };
 use crate::error::BenchError;
 use crate::txn::payload::Payload;
@@ -35,12 +35,12 @@ impl RedbStore {
         &self,
         durability: Durability,
         body: impl FnOnce(&mut ::redb::Table<'_, u64, &[u8]>) -> Result<(), BenchError>,
-    ) -> Result<Ended, BenchError> {
+    ) -> Result<Committed, BenchError> {
         let mut tx = self.db.begin_write().map_err(of(NAME))?;
         tx.set_durability(durability).map_err(of(NAME))?;
         body(&mut tx.open_table(RECORDS).map_err(of(NAME))?)?;
         tx.commit().map_err(of(NAME))?;
-        Ok(Ended::AT_ONCE)
+        Ok(Committed::AT_ONCE)
     }
 }
 
@@ -86,7 +86,7 @@ struct RedbHandle<'a> {
 }
 
 impl Handle for RedbHandle<'_> {
-    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Ended, BenchError> {
+    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
         let value = encoded(payload, &mut self.value);
         self.store.write(self.store.durability, |table| {
             for key in keys {
@@ -96,7 +96,7 @@ impl Handle for RedbHandle<'_> {
         })
     }
 
-    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Ended, BenchError> {
+    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
         let tx = self.store.db.begin_read().map_err(of(NAME))?;
         let table = tx.open_table(RECORDS).map_err(of(NAME))?;
         for key in keys {
@@ -104,10 +104,10 @@ impl Handle for RedbHandle<'_> {
             let value = value.ok_or_else(|| missing(*key))?;
             values.push(decoded(*key, value.value())?);
         }
-        Ok(Ended::AT_ONCE)
+        Ok(Committed::AT_ONCE)
     }
 
-    fn read_update(&mut self, keys: &[u64]) -> Result<Ended, BenchError> {
+    fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
         let buffer = &mut self.value;
         self.store.write(self.store.durability, |table| {
             for key in keys {
@@ -127,13 +127,13 @@ impl Handle for RedbHandle<'_> {
         first: u64,
         count: usize,
         into: &mut Vec<(u64, Payload)>,
-    ) -> Result<Ended, BenchError> {
+    ) -> Result<Committed, BenchError> {
         let tx = self.store.db.begin_read().map_err(of(NAME))?;
         let table = tx.open_table(RECORDS).map_err(of(NAME))?;
         for entry in table.range(first..).map_err(of(NAME))?.take(count) {
             let (key, value) = entry.map_err(of(NAME))?;
             into.push((key.value(), decoded(key.value(), value.value())?));
         }
-        Ok(Ended::AT_ONCE)
+        Ok(Committed::AT_ONCE)
     }
 }

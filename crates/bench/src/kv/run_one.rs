@@ -18,10 +18,6 @@ use crate::txn::workload::{Choice, Ring};
 
 /// Beside a transaction in memory, the clock costs too much to be asked each time.
 const SAMPLE_EVERY_IN_MEMORY: u32 = 13;
-/// What a record takes beside its value, at most, in a log that is made ahead: for an estimate.
-const OVERHEAD_BYTES: u64 = 64;
-/// No disk that we know takes more in a second of such transactions: for an estimate.
-const WRITTEN_BYTES_PER_SECOND: u64 = 256 << 20;
 
 /// What is run, whatever the store.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +55,6 @@ impl Plan<'_> {
             durable: self.durable,
             records: self.choice.records,
             value_bytes: self.value_bytes,
-            written_bytes_max: self.written_bytes_max(),
         };
         let store = open(&setting)?;
         if setting.records >= 1_000_000 {
@@ -72,6 +67,7 @@ impl Plan<'_> {
             workload: self.workload,
             value_bytes: self.value_bytes,
             threads: &threads,
+            forgets: store.forgets(),
         };
         let tags = expected.check(&store.contents(setting.records)?)?;
         store.close()?;
@@ -124,16 +120,5 @@ impl Plan<'_> {
             done: Done::new(drawn, thread, ring, 0),
             memory: Memory::default(),
         })
-    }
-
-    fn written_bytes_max(&self) -> u64 {
-        let record_bytes = u64::from(self.value_bytes) + OVERHEAD_BYTES;
-        match self.timed.ops {
-            Some(ops) => ops.saturating_mul(self.workload.drawn().keys() as u64 * record_bytes),
-            None => {
-                let time = self.timed.warmup + self.timed.seconds();
-                (time.as_secs_f64() * WRITTEN_BYTES_PER_SECOND as f64) as u64
-            }
-        }
     }
 }

@@ -7,7 +7,7 @@ use namiki::ValueBytes;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::store::{
-    Ended, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
+    Committed, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
 };
 use crate::error::BenchError;
 use crate::txn::payload::Payload;
@@ -125,24 +125,24 @@ impl SqliteHandle {
         &mut self,
         behaviour: TransactionBehavior,
         body: impl FnOnce(&Transaction<'_>, &mut ValueBytes) -> Result<(), BenchError>,
-    ) -> Result<Ended, BenchError> {
+    ) -> Result<Committed, BenchError> {
         let tx = self.connection.transaction_with_behavior(behaviour);
         let tx = tx.map_err(of(NAME))?;
         body(&tx, &mut self.value)?;
         tx.commit().map_err(of(NAME))?;
-        Ok(Ended::AT_ONCE)
+        Ok(Committed::AT_ONCE)
     }
 }
 
 impl Handle for SqliteHandle {
-    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Ended, BenchError> {
+    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
         self.run(TransactionBehavior::Immediate, |tx, buffer| {
             let value = encoded(payload, buffer);
             keys.iter().try_for_each(|key| put(tx, *key, value))
         })
     }
 
-    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Ended, BenchError> {
+    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
         self.run(TransactionBehavior::Deferred, |tx, _| {
             for key in keys {
                 values.push(get(tx, *key)?);
@@ -151,7 +151,7 @@ impl Handle for SqliteHandle {
         })
     }
 
-    fn read_update(&mut self, keys: &[u64]) -> Result<Ended, BenchError> {
+    fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
         self.run(TransactionBehavior::Immediate, |tx, buffer| {
             for key in keys {
                 let payload = counted_up(get(tx, *key)?);
@@ -166,7 +166,7 @@ impl Handle for SqliteHandle {
         first: u64,
         count: usize,
         into: &mut Vec<(u64, Payload)>,
-    ) -> Result<Ended, BenchError> {
+    ) -> Result<Committed, BenchError> {
         self.run(TransactionBehavior::Deferred, |tx, _| {
             let mut statement = tx.prepare_cached(SCAN).map_err(of(NAME))?;
             let mut rows = statement

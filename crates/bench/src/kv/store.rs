@@ -26,8 +26,6 @@ pub(crate) struct Setting<'a> {
     pub(crate) records: u64,
     /// The length of each value.
     pub(crate) value_bytes: u16,
-    /// About how many bytes of values and keys are written in the run, at most.
-    pub(crate) written_bytes_max: u64,
 }
 
 impl Setting<'_> {
@@ -45,21 +43,16 @@ pub(crate) struct Promises {
     pub(crate) durability: String,
 }
 
-/// How a transaction ended.
+/// A transaction has committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// It committed, after so many attempts that came to nothing.
-    Committed {
-        /// Those before the one that committed.
-        aborted: u64,
-    },
-    /// The store has no room for it, and nothing of it happened: the run is over.
-    Full,
+pub(crate) struct Committed {
+    /// After so many attempts that came to nothing.
+    pub(crate) aborted: u64,
 }
 
-impl Ended {
-    /// It committed at the first attempt.
-    pub(crate) const AT_ONCE: Self = Self::Committed { aborted: 0 };
+impl Committed {
+    /// At the first attempt.
+    pub(crate) const AT_ONCE: Self = Self { aborted: 0 };
 }
 
 /// A store that is open.
@@ -72,6 +65,11 @@ pub(crate) trait Store: Sync {
 
     /// What one thread works with.
     fn handle(&self) -> Result<Box<dyn Handle + Send + '_>, BenchError>;
+
+    /// Whether it writes over what is old: [`Store::contents`] then has nothing of some records.
+    fn forgets(&self) -> bool {
+        false
+    }
 
     /// What each record holds, while nobody writes: the value of every key below `records`, none where
     /// there is none.
@@ -102,13 +100,13 @@ pub(crate) trait Store: Sync {
 /// One thread's access to a store. Every call is one transaction.
 pub(crate) trait Handle {
     /// Puts the same value to all these keys, whatever they hold.
-    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Ended, BenchError>;
+    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError>;
 
     /// Reads all these keys into `values`, in their order.
-    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Ended, BenchError>;
+    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError>;
 
     /// Reads each of these keys and puts what [`counted_up`] makes of it.
-    fn read_update(&mut self, keys: &[u64]) -> Result<Ended, BenchError>;
+    fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError>;
 
     /// Reads the first `count` records from key `first` on, in order of their keys; fewer at the end.
     fn scan(
@@ -116,7 +114,7 @@ pub(crate) trait Handle {
         first: u64,
         count: usize,
         into: &mut Vec<(u64, Payload)>,
-    ) -> Result<Ended, BenchError>;
+    ) -> Result<Committed, BenchError>;
 }
 
 /// What a record holds after a transaction that has read it: one more.

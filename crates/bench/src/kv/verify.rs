@@ -3,6 +3,8 @@
 //! - Blind updates: a record that somebody wrote holds the last write of one of those threads.
 //! - Reads with updates: every record was counted up exactly as often as it was updated.
 //! - Nobody wrote: every record is as it was loaded.
+//!
+//! Of a store that forgets, only what it has not forgotten is looked at.
 
 use super::workload::KvWorkload;
 use crate::error::BenchError;
@@ -10,12 +12,15 @@ use crate::txn::done::Done;
 use crate::txn::last_writer::{Wrong, first_wrong};
 use crate::txn::payload::Payload;
 use crate::txn::tally::tally;
+use crate::txn::workload::tag;
 
 /// What a run should have left.
 pub(crate) struct Expected<'a> {
     pub(crate) workload: KvWorkload,
     pub(crate) value_bytes: u16,
     pub(crate) threads: &'a [Done],
+    /// Whether the store may have nothing of a record.
+    pub(crate) forgets: bool,
 }
 
 impl Expected<'_> {
@@ -49,7 +54,12 @@ impl Expected<'_> {
     }
 
     fn tags(&self, found: &[Option<Payload>]) -> Result<Vec<u64>, BenchError> {
+        let forgotten = match self.forgets && found.contains(&None) {
+            true => self.last_tags(found.len()),
+            false => Vec::new(),
+        };
         let tag = |(key, payload): (u64, &Option<Payload>)| match payload {
+            None if self.forgets => Ok(forgotten[key as usize]),
             None => failed(format!("record {key} is missing")),
             Some(Payload { bytes, .. }) if *bytes != self.value_bytes => {
                 failed(format!("the value of record {key} has {bytes} bytes"))
@@ -57,6 +67,19 @@ impl Expected<'_> {
             Some(Payload { tag, .. }) => Ok(*tag),
         };
         (0..).zip(found).map(tag).collect()
+    }
+
+    /// What each record may hold, where writes were blind and nobody knows better.
+    fn last_tags(&self, records: usize) -> Vec<u64> {
+        let mut tags: Vec<u64> = (0..records as u64).collect();
+        for done in self.threads {
+            for number in done.last_round() {
+                for key in done.ring.writes(self.workload.drawn(), number) {
+                    tags[key] = tag(done.thread, number);
+                }
+            }
+        }
+        tags
     }
 }
 

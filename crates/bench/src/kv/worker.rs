@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use namiki_platform::clock::now_ns;
 
-use super::store::{Ended, Handle};
+use super::store::{Committed, Handle};
 use super::workload::{KvWorkload, SCAN_RECORDS};
 use crate::args::Length;
 use crate::error::BenchError;
@@ -55,14 +55,7 @@ impl Worker<'_> {
         while committed < end && !stages.must_stop() {
             until_sample -= 1;
             let start = (until_sample == 0).then(now_ns);
-            match self.transaction()? {
-                Ended::Committed { aborted } => aborted_before += aborted,
-                Ended::Full => {
-                    eprintln!("there is no room for more: the run ends early");
-                    stages.end_early();
-                    break;
-                }
-            }
+            aborted_before += self.transaction()?.aborted;
             self.done.commit();
             committed += 1;
             if let Some(start) = start {
@@ -79,7 +72,7 @@ impl Worker<'_> {
         })
     }
 
-    fn transaction(&mut self) -> Result<Ended, BenchError> {
+    fn transaction(&mut self) -> Result<Committed, BenchError> {
         let number = self.done.next_number();
         let memory = &mut self.memory;
         memory.keys.clear();

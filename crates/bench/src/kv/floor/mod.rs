@@ -5,12 +5,16 @@
 //! whoever comes meanwhile adds to the next group and waits, and the first of them to wake up leads it.
 //! With one thread, that is a lone durable writer. There is no index: nothing can be read but all of it.
 //!
+//! The file has two halves. When one is full, the other is written over from its beginning on, as a log does
+//! whose records have been checkpointed: a run may be as long as it likes, and what is older than half the
+//! file may be gone.
+//!
 //! # A group in the file
 //! ```text
 //! | hash (8) | number (8) | bytes of what follows (8) | key (8), value | key, value | … | zeros to the next block |
 //! ```
-//! Groups are numbered from 1 on and lie one behind the other. The hash is of all that follows it, so that
-//! a group that was torn by a crash is no group, and the log ends before it.
+//! Groups are numbered from 1 on and lie one behind the other in their half. The hash is of all that follows
+//! it, so that a group that was torn by a crash is no group, and the log ends before it.
 //!
 //! # Invariants
 //! - F1. `durable` is the number of the last group of which the device has said that it has it. A
@@ -28,8 +32,8 @@ use namiki::ValueBytes;
 use namiki_platform::disk::{AlignedBuf, DiskFile, open_best};
 use namiki_platform::hash::hash_of;
 
-use self::replay::replay;
-use super::store::{Ended, Handle, Promises, Setting, Store, encoded};
+use self::replay::{Kept, replay};
+use super::store::{Committed, Handle, Promises, Setting, Store, encoded};
 use crate::error::BenchError;
 use crate::txn::payload::Payload;
 
@@ -37,10 +41,8 @@ const FILE: &str = "floor.log";
 /// Hash, number and length.
 const HEADER_BYTES: usize = 24;
 const KEY_BYTES: usize = 8;
-/// The shortest file.
-const FILE_BYTES_MIN: u64 = 64 << 20;
-/// The longest: it is filled with zeros before the clock starts.
-const FILE_BYTES_MAX: u64 = 2 << 30;
+/// The length of the file: it is filled with zeros before the clock starts.
+const FILE_BYTES: u64 = 128 << 20;
 
 /// The log.
 pub(crate) struct Floor {
@@ -63,14 +65,14 @@ struct Log {
     writing: bool,
     /// A write has failed. Nobody knows what the device kept, so nothing more is taken.
     failed: bool,
-    /// Where the open group will be written.
+    /// Where the group before ends.
     end: u64,
     /// The memory of the group before.
     spare: AlignedBuf,
 }
 
 impl Floor {
-    /// Opens the log, or makes one that is long enough for the run.
+    /// Opens the log, or makes one.
     pub(crate) fn open(setting: &Setting<'_>) -> Result<Box<dyn Store>, BenchError> {
         let path = setting.dir.join(FILE);
         let (disk, mode) =
@@ -78,11 +80,11 @@ impl Floor {
         let file = match path.exists() {
             true => disk.open(&path).map_err(BenchError::file("open", &path))?,
             false => {
-                let bytes = setting
-                    .written_bytes_max
-                    .clamp(FILE_BYTES_MIN, FILE_BYTES_MAX);
-                let made = disk.create(&path, bytes);
-                made.map_err(BenchError::file("create", &path))?
+                let made = disk.create(&path, FILE_BYTES);
+                let file = made.map_err(BenchError::file("create", &path))?;
+                let named = disk.sync_dir(setting.dir);
+                named.map_err(BenchError::file("create", &path))?;
+                file
             }
         };
         let floor = Self::on(file, mode.to_string(), setting.value_bytes)?;
@@ -91,18 +93,18 @@ impl Floor {
 
     /// Goes on with the log in a file.
     fn on(file: Arc<dyn DiskFile>, mode: String, value_bytes: u16) -> Result<Self, BenchError> {
-        let end = replay(&*file, |_, _| Ok(()))?;
+        let kept = replay(&*file, |_| Ok(()))?;
         Ok(Self {
             file,
             mode,
             value_bytes,
             log: Mutex::new(Log {
                 open: empty_group(AlignedBuf::default()),
-                number: end.groups + 1,
-                durable: end.groups,
+                number: kept.last + 1,
+                durable: kept.last,
                 writing: false,
                 failed: false,
-                end: end.bytes,
+                end: kept.end,
                 spare: AlignedBuf::default(),
             }),
             written: Condvar::new(),
@@ -115,12 +117,13 @@ impl Floor {
     }
 
     /// Commits a transaction that puts `value` to all keys, and returns when it is durable.
-    fn commit(&self, keys: &[u64], value: &[u8]) -> Result<Ended, BenchError> {
+    fn commit(&self, keys: &[u64], value: &[u8]) -> Result<Committed, BenchError> {
         let mut log = self.log();
         let bytes = log.open.len() + keys.len() * (KEY_BYTES + value.len());
         let bytes = bytes.next_multiple_of(self.file.block_bytes()) as u64;
-        if log.end + bytes > self.file.len_bytes() {
-            return Ok(Ended::Full);
+        if bytes > half_bytes(&*self.file) {
+            let what = format!("floor: a group of {bytes} bytes is longer than half the log");
+            return Err(BenchError::Usage(what));
         }
         for key in keys {
             log.open.extend_from_slice(&key.to_le_bytes());
@@ -129,7 +132,7 @@ impl Floor {
         let ours = log.number;
         loop {
             if log.durable >= ours {
-                return Ok(Ended::AT_ONCE);
+                return Ok(Committed::AT_ONCE);
             }
             if log.failed {
                 return Err(BenchError::Check("the floor's log has failed".to_owned()));
@@ -143,12 +146,13 @@ impl Floor {
     }
 
     /// Writes the open group, whose number is not durable yet.
-    fn lead(&self, mut log: MutexGuard<'_, Log>) -> Result<Ended, BenchError> {
-        let (number, offset) = (log.number, log.end);
+    fn lead(&self, mut log: MutexGuard<'_, Log>) -> Result<Committed, BenchError> {
+        let number = log.number;
         let next = empty_group(mem::take(&mut log.spare));
         let mut group = mem::replace(&mut log.open, next);
         close_group(&mut group, number, self.file.block_bytes());
-        log.end += group.len() as u64;
+        let offset = self.place(log.end, group.len() as u64);
+        log.end = offset + group.len() as u64;
         log.number += 1;
         log.writing = true;
         drop(log);
@@ -163,8 +167,25 @@ impl Floor {
         drop(log);
         self.written.notify_all();
         done.map_err(BenchError::system("write the floor's log"))?;
-        Ok(Ended::AT_ONCE)
+        Ok(Committed::AT_ONCE)
     }
+
+    /// Where a group goes that comes after `end`: behind it, or where the other half begins.
+    fn place(&self, end: u64, bytes: u64) -> u64 {
+        let half = half_bytes(&*self.file);
+        let in_half = end % half;
+        let offset = match in_half + bytes <= half {
+            true => end,
+            false => end - in_half + half,
+        };
+        offset % (2 * half)
+    }
+}
+
+/// Half of the file, in whole blocks.
+fn half_bytes(file: &dyn DiskFile) -> u64 {
+    let block = file.block_bytes() as u64;
+    file.len_bytes() / 2 / block * block
 }
 
 fn empty_group(mut memory: AlignedBuf) -> AlignedBuf {
@@ -190,7 +211,7 @@ impl Store for Floor {
         }
     }
 
-    /// There is nothing to load: a record that is not in the log holds its number.
+    /// There is nothing to load: a record that was never in the log holds its number.
     fn load(&self, _setting: &Setting<'_>) -> Result<(), BenchError> {
         Ok(())
     }
@@ -202,11 +223,14 @@ impl Store for Floor {
         }))
     }
 
+    fn forgets(&self) -> bool {
+        true
+    }
+
     fn contents(&self, records: u64) -> Result<Vec<Option<Payload>>, BenchError> {
         let bytes = self.value_bytes;
-        let loaded = (0..records).map(|key| Some(Payload { tag: key, bytes }));
-        let mut found: Vec<Option<Payload>> = loaded.collect();
-        let end = replay(&*self.file, |_, entries| {
+        let mut found = vec![None; records as usize];
+        let kept = replay(&*self.file, |entries| {
             replay::records(entries, bytes, |key, payload| {
                 let at = usize::try_from(key).ok().and_then(|key| found.get_mut(key));
                 *at.ok_or_else(|| BenchError::Check(format!("nobody wrote key {key}")))? =
@@ -215,11 +239,17 @@ impl Store for Floor {
             })
         })?;
         let durable = self.log().durable;
-        if end.groups != durable {
-            let groups = end.groups;
+        let Kept { first, last, .. } = kept;
+        if last != durable || !kept.reaches_back {
             return Err(BenchError::Check(format!(
-                "the floor's log has {groups} groups of {durable}"
+                "the floor's log has groups {first} to {last} of {durable}"
             )));
+        }
+        if first == 1 {
+            // Nothing is forgotten yet, and a record that nobody wrote holds its number.
+            for (key, payload) in (0..).zip(&mut found) {
+                payload.get_or_insert(Payload { tag: key, bytes });
+            }
         }
         Ok(found)
     }
@@ -240,19 +270,24 @@ fn no_index() -> BenchError {
 }
 
 impl Handle for FloorHandle<'_> {
-    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Ended, BenchError> {
+    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
         self.floor.commit(keys, encoded(payload, &mut self.value))
     }
 
-    fn read(&mut self, _: &[u64], _: &mut Vec<Payload>) -> Result<Ended, BenchError> {
+    fn read(&mut self, _: &[u64], _: &mut Vec<Payload>) -> Result<Committed, BenchError> {
         Err(no_index())
     }
 
-    fn read_update(&mut self, _: &[u64]) -> Result<Ended, BenchError> {
+    fn read_update(&mut self, _: &[u64]) -> Result<Committed, BenchError> {
         Err(no_index())
     }
 
-    fn scan(&mut self, _: u64, _: usize, _: &mut Vec<(u64, Payload)>) -> Result<Ended, BenchError> {
+    fn scan(
+        &mut self,
+        _: u64,
+        _: usize,
+        _: &mut Vec<(u64, Payload)>,
+    ) -> Result<Committed, BenchError> {
         Err(no_index())
     }
 }

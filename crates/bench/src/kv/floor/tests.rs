@@ -6,6 +6,8 @@ use std::sync::mpsc::{Receiver, channel};
 use namiki_platform::disk::{Disk, SyncedDisk};
 
 use super::*;
+use crate::kv::faults::run_small;
+use crate::kv::workload::KvWorkload;
 use crate::txn::workload::tag;
 
 const VALUE_BYTES: u16 = 20;
@@ -56,7 +58,7 @@ impl DiskFile for Gate {
 }
 
 /// One thread leads, and three come while it writes: how each ended, and the log.
-fn leader_and_followers(fails: bool) -> (Vec<Result<Ended, BenchError>>, Floor) {
+fn leader_and_followers(fails: bool) -> (Vec<Result<Committed, BenchError>>, Floor) {
     let dir = tempfile::tempdir().unwrap();
     let (word, open) = channel();
     let gate = Arc::new(Gate {
@@ -95,7 +97,7 @@ fn leader_and_followers(fails: bool) -> (Vec<Result<Ended, BenchError>>, Floor) 
 fn who_comes_while_the_leader_writes_is_written_together() {
     let (ended, floor) = leader_and_followers(false);
     for ended in ended {
-        assert_eq!(ended.unwrap(), Ended::AT_ONCE);
+        assert_eq!(ended.unwrap(), Committed::AT_ONCE);
     }
     assert_eq!(floor.log().durable, 2);
     let found = floor.contents(5).unwrap();
@@ -123,7 +125,7 @@ fn many_threads_leave_their_last_writes_and_a_log_that_can_be_gone_on_with() {
                 for number in 0..COMMITS {
                     let keys = [thread as u64, 8 + number % 3];
                     let ended = handle.update(&keys, value(thread, number)).unwrap();
-                    assert_eq!(ended, Ended::AT_ONCE);
+                    assert_eq!(ended, Committed::AT_ONCE);
                 }
             });
         }
@@ -142,21 +144,68 @@ fn many_threads_leave_their_last_writes_and_a_log_that_can_be_gone_on_with() {
     assert_eq!(again.contents(11).unwrap()[3], Some(value(9, 1)));
 }
 
+/// How many groups of one block there are in a half of such a file.
+const BLOCKS: u64 = 10;
+
+fn small_file(dir: &Path) -> Arc<dyn DiskFile> {
+    // A block is not longer.
+    let file = file(dir, 2 * BLOCKS * 4096);
+    let block = file.block_bytes() as u64;
+    let path = dir.join("small");
+    SyncedDisk::new().create(&path, 2 * BLOCKS * block).unwrap()
+}
+
 #[test]
-fn what_does_not_fit_does_not_happen() {
+fn a_full_log_is_written_over_from_its_beginning() {
     let dir = tempfile::tempdir().unwrap();
-    let file = file(dir.path(), 4096);
-    let room = 4096 / file.block_bytes() as u64;
-    let floor = floor(file);
-    let mut handle = floor.handle().unwrap();
-    for number in 0..room {
-        assert_eq!(
-            handle.update(&[0], value(0, number)).unwrap(),
-            Ended::AT_ONCE
-        );
+    let file = small_file(dir.path());
+    let first = floor(file.clone());
+    for number in 0..7 * BLOCKS {
+        let mut handle = first.handle().unwrap();
+        handle.update(&[number], value(0, number)).unwrap();
+        let found = first.contents(7 * BLOCKS).unwrap();
+        // The newest half, full or not, and the one before.
+        let begun = number / BLOCKS * BLOCKS;
+        let forgotten = begun.saturating_sub(BLOCKS);
+        for key in 0..7 * BLOCKS {
+            let due = match key {
+                _ if key < forgotten => None,
+                _ if key <= number => Some(value(0, key)),
+                _ if forgotten > 0 => None,
+                tag => Some(Payload {
+                    tag,
+                    bytes: VALUE_BYTES,
+                }),
+            };
+            assert_eq!(found[key as usize], due, "{key} after {number}");
+        }
+        let again = floor(file.clone());
+        let (log, before) = (again.log(), first.log());
+        assert_eq!((log.durable, log.end), (before.durable, before.end));
     }
-    assert_eq!(handle.update(&[0], value(0, room)).unwrap(), Ended::Full);
-    assert_eq!(floor.contents(1).unwrap(), [Some(value(0, room - 1))]);
+}
+
+#[test]
+fn a_run_over_a_log_that_is_written_over_is_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = small_file(dir.path());
+    for workload in [KvWorkload::U1, KvWorkload::U10] {
+        let open = |_: &Setting<'_>| -> Result<Box<dyn Store>, BenchError> {
+            Ok(Box::new(floor(file.clone())))
+        };
+        assert_eq!(run_small(workload, &open).unwrap(), 2000);
+    }
+}
+
+#[test]
+fn what_no_half_has_room_for_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let floor = floor(small_file(dir.path()));
+    let mut handle = floor.handle().unwrap();
+    let error = handle.update(&[3; 10_000], value(0, 1)).unwrap_err();
+    assert!(matches!(error, BenchError::Usage(_)), "{error}");
+    handle.update(&[3], value(0, 2)).unwrap();
+    assert_eq!(floor.contents(4).unwrap()[3], Some(value(0, 2)));
 }
 
 /// Longer than what is read at once.
@@ -173,20 +222,25 @@ fn long_groups_are_read_back() {
     assert!(found.iter().all(|found| *found == Some(value(0, 1))));
 }
 
+/// In the newest half, at its beginning too, and in the one before.
 #[test]
 fn a_group_that_was_damaged_is_missed() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = file(dir.path(), 1 << 20);
-    let floor = floor(file.clone());
-    let mut handle = floor.handle().unwrap();
-    for number in 0..3 {
-        handle.update(&[0], value(0, number)).unwrap();
+    for number in [1, BLOCKS, BLOCKS + 1, BLOCKS + 3] {
+        let dir = tempfile::tempdir().unwrap();
+        let file = small_file(dir.path());
+        let floor = floor(file.clone());
+        let mut handle = floor.handle().unwrap();
+        for number in 0..BLOCKS + 5 {
+            handle.update(&[0], value(0, number)).unwrap();
+        }
+        assert_eq!(floor.contents(1).unwrap(), [Some(value(0, BLOCKS + 4))]);
+        let block = file.block_bytes();
+        let offset = (number - 1) * block as u64;
+        let mut bytes = AlignedBuf::zeroed(block);
+        file.read_at(offset, &mut bytes).unwrap();
+        bytes[HEADER_BYTES + KEY_BYTES] ^= 1;
+        file.write_durable(offset, &bytes).unwrap();
+        let error = floor.contents(1).unwrap_err();
+        assert!(matches!(error, BenchError::Check(_)), "{number}: {error}");
     }
-    let block = file.block_bytes();
-    let mut bytes = AlignedBuf::zeroed(block);
-    file.read_at(block as u64, &mut bytes).unwrap();
-    bytes[HEADER_BYTES + KEY_BYTES] ^= 1;
-    file.write_durable(block as u64, &bytes).unwrap();
-    let error = floor.contents(1).unwrap_err();
-    assert!(matches!(error, BenchError::Check(_)), "{error}");
 }
