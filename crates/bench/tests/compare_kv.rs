@@ -71,6 +71,26 @@ fn other_stores_do_the_same() {
     all_do_the_same("redb,fjall,lmdb,sqlite", &parts);
 }
 
+#[cfg(feature = "compare-rocksdb")]
+#[test]
+fn all_of_rocksdb_does_the_same() {
+    let parts = [
+        ("rocksdb", 4),
+        ("rocksdb-pipelined", 4),
+        ("rocksdb-pessimistic", 5),
+        ("rocksdb-optimistic", 5),
+    ];
+    all_do_the_same(&parts.map(|(store, _)| store).join(","), &parts);
+}
+
+#[cfg(not(feature = "compare-rocksdb"))]
+#[test]
+fn rocksdb_is_refused_by_a_program_that_was_built_without_it() {
+    let stores = ["--stores", "namiki,rocksdb-optimistic"];
+    let args = [&["compare", "kv", "--workload", "u1"][..], &stores].concat();
+    refused(&args, 2, "--features compare-rocksdb");
+}
+
 #[cfg(not(feature = "compare"))]
 #[test]
 fn others_are_refused_by_a_program_that_was_built_without_them() {

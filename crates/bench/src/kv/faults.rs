@@ -66,7 +66,7 @@ impl Store for Faulty {
     }
 
     fn load(&self, setting: &Setting<'_>) -> Result<(), BenchError> {
-        self.map().extend(setting.loaded());
+        self.map().extend(setting.loaded(0..setting.records));
         if self.fault == Fault::LoadsLess {
             self.map().remove(&(setting.records - 1));
         }

@@ -81,7 +81,7 @@ impl Store for FjallStore {
 
     fn load(&self, setting: &Setting<'_>) -> Result<(), BenchError> {
         let mut value = ValueBytes::new();
-        let mut records = setting.loaded().peekable();
+        let mut records = setting.loaded(0..setting.records).peekable();
         while records.peek().is_some() {
             let mut tx = self.db.write_tx().map_err(of(NAME))?;
             for (key, payload) in records.by_ref().take(BATCH_RECORDS) {

@@ -92,7 +92,7 @@ impl Store for LmdbStore {
     fn load(&self, setting: &Setting<'_>) -> Result<(), BenchError> {
         let mut value = ValueBytes::new();
         self.write(|tx| {
-            for (key, payload) in setting.loaded() {
+            for (key, payload) in setting.loaded(0..setting.records) {
                 let value = encoded(payload, &mut value);
                 let put = self
                     .records

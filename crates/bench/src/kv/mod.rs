@@ -17,6 +17,8 @@ mod lmdb;
 mod namiki;
 #[cfg(feature = "compare")]
 mod redb;
+#[cfg(feature = "compare-rocksdb")]
+mod rocksdb;
 mod row;
 mod run_one;
 #[cfg(feature = "compare")]
@@ -63,10 +65,16 @@ nothing waits for the device.
 Stores: namiki and floor are always there. floor is a log on one preallocated file with group commit and
 no index: the least that a durable commit of many threads can cost; with one thread, a lone durable writer.
 It writes over what is old, and what it has forgotten is not checked.
-redb, fjall, lmdb and sqlite are built with --features compare. floor takes part in u1 and u10 alone.
+floor takes part in u1 and u10 alone. redb, fjall, lmdb and sqlite are built with --features compare.
+
+RocksDB's are rocksdb (batches), rocksdb-pipelined (the same with pipelined writes), rocksdb-pessimistic
+(TransactionDB) and rocksdb-optimistic (OptimisticTransactionDB); the first two have no part in u5r5. They
+are built with --features compare-rocksdb, which takes many minutes and needs a C++ compiler and libclang
+(Debian: g++ and libclang-dev). With CXXFLAGS='-msse4.2 -mpclmul' set, its checksums are as fast as others'.
 
 Namiki runs with its defaults but for --spec and --index. It is asked for the 10 records of r10
-and the 5 of u5r5 at once, which the others cannot be.
+and the 5 of u5r5 at once, as RocksDB is for those of r10; the others have no call for that. All stores have
+room in memory for all records of the default run.
 
 Every run is checked: a record that was updated blindly holds the last write of one of those threads that
 wrote it, what was counted up is there to the last one, and what was read is what had been written. With

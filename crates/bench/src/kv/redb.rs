@@ -59,7 +59,7 @@ impl Store for RedbStore {
     fn load(&self, setting: &Setting<'_>) -> Result<(), BenchError> {
         let mut value = ValueBytes::new();
         self.write(Durability::Immediate, |table| {
-            for (key, payload) in setting.loaded() {
+            for (key, payload) in setting.loaded(0..setting.records) {
                 let value = encoded(payload, &mut value);
                 table.insert(key, value).map_err(of(NAME))?;
             }

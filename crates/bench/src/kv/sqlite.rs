@@ -94,7 +94,7 @@ impl Store for SqliteStore {
         let mut connection = self.connection()?;
         let mut value = ValueBytes::new();
         let tx = connection.transaction().map_err(of(NAME))?;
-        for (key, payload) in setting.loaded() {
+        for (key, payload) in setting.loaded(0..setting.records) {
             put(&tx, key, encoded(payload, &mut value))?;
         }
         tx.commit().map_err(of(NAME))?;

@@ -5,6 +5,7 @@
 //! is durable it returns when the device has it.
 
 use std::error::Error;
+use std::ops::Range;
 use std::path::Path;
 
 use namiki::{Value, ValueBytes};
@@ -29,10 +30,10 @@ pub(crate) struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// The records at first: each holds its own number.
-    pub(crate) fn loaded(&self) -> impl Iterator<Item = (u64, Payload)> {
+    /// What the records of these keys hold at first: each its own number.
+    pub(crate) fn loaded(&self, keys: Range<u64>) -> impl Iterator<Item = (u64, Payload)> {
         let bytes = self.value_bytes;
-        (0..self.records).map(move |key| (key, Payload { tag: key, bytes }))
+        keys.map(move |key| (key, Payload { tag: key, bytes }))
     }
 }
 

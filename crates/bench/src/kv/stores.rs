@@ -5,6 +5,8 @@ use namiki::{IndexKind, Spec};
 
 use super::floor::Floor;
 use super::namiki::NamikiStore;
+#[cfg(feature = "compare-rocksdb")]
+use super::rocksdb::{self, Mode};
 use super::store::{Setting, Store};
 use super::workload::KvWorkload;
 #[cfg(feature = "compare")]
@@ -26,6 +28,14 @@ pub(crate) enum StoreName {
     Lmdb,
     /// SQLite, through rusqlite.
     Sqlite,
+    /// RocksDB with batches that are written as one.
+    Rocksdb,
+    /// The same, with pipelined writes.
+    RocksdbPipelined,
+    /// RocksDB's `TransactionDB`.
+    RocksdbPessimistic,
+    /// RocksDB's `OptimisticTransactionDB`.
+    RocksdbOptimistic,
 }
 
 /// A store, and what there is to choose about it.
@@ -45,20 +55,33 @@ impl StoreName {
             Self::Fjall => "fjall",
             Self::Lmdb => "lmdb",
             Self::Sqlite => "sqlite",
+            Self::Rocksdb => "rocksdb",
+            Self::RocksdbPipelined => "rocksdb-pipelined",
+            Self::RocksdbPessimistic => "rocksdb-pessimistic",
+            Self::RocksdbOptimistic => "rocksdb-optimistic",
         }
     }
 
     /// Fails if this program was built without it, and says how to build it.
     pub(crate) fn check_built(self) -> Result<(), BenchError> {
-        let built = match self {
-            Self::Namiki | Self::Floor => true,
-            Self::Redb | Self::Fjall | Self::Lmdb | Self::Sqlite => cfg!(feature = "compare"),
+        let (built, how) = match self {
+            Self::Namiki | Self::Floor => return Ok(()),
+            Self::Redb | Self::Fjall | Self::Lmdb | Self::Sqlite => {
+                (cfg!(feature = "compare"), "compare`")
+            }
+            Self::Rocksdb
+            | Self::RocksdbPipelined
+            | Self::RocksdbPessimistic
+            | Self::RocksdbOptimistic => (
+                cfg!(feature = "compare-rocksdb"),
+                "compare-rocksdb`, which needs a C++ compiler and libclang",
+            ),
         };
         match built {
             true => Ok(()),
             false => Err(BenchError::Usage(format!(
                 "{} is not in this program: build it with `cargo build --release -p namiki-bench \
-                 --features compare`",
+                 --features {how}",
                 self.name()
             ))),
         }
@@ -69,6 +92,9 @@ impl StoreName {
         match self {
             Self::Floor if !workload.is_blind() => Some("it has no index"),
             Self::Floor if !durable => Some("all that it does is to be durable"),
+            Self::Rocksdb | Self::RocksdbPipelined if workload == KvWorkload::U5r5 => {
+                Some("it has no transactions that read")
+            }
             _ => None,
         }
     }
@@ -99,6 +125,14 @@ impl Chosen {
             StoreName::Lmdb => LmdbStore::open(setting),
             #[cfg(feature = "compare")]
             StoreName::Sqlite => SqliteStore::open(setting),
+            #[cfg(feature = "compare-rocksdb")]
+            StoreName::Rocksdb => rocksdb::open(setting, Mode::Plain),
+            #[cfg(feature = "compare-rocksdb")]
+            StoreName::RocksdbPipelined => rocksdb::open(setting, Mode::Pipelined),
+            #[cfg(feature = "compare-rocksdb")]
+            StoreName::RocksdbPessimistic => rocksdb::open(setting, Mode::Pessimistic),
+            #[cfg(feature = "compare-rocksdb")]
+            StoreName::RocksdbOptimistic => rocksdb::open(setting, Mode::Optimistic),
             other => {
                 other.check_built()?;
                 unreachable!("{} is chosen with its protocol and its index", other.name())
