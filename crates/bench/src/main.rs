@@ -52,6 +52,7 @@ Examples:
   namiki-bench device --bytes 512,8192 --writers 1,2,4 --mode direct
   namiki-bench log --streams 1,4,16 --layout parallel --group 16
   namiki-bench recover --log-mb 256 --threads 1,2
+  namiki-bench compare kv --stores namiki,floor --workload u1 --threads 1,16 --repeat 5
   namiki-bench figure tictoc-pwal 7 --out figures
   namiki-bench report --out figures --repeat 5";
 
