@@ -209,11 +209,11 @@ impl CompareKvArgs {
         let mut all = Vec::new();
         for &workload in &self.workload {
             for &durable in &self.durable {
+                let stores = self.chosen(workload, durable == Switch::On);
                 for &threads in &self.threads {
                     for &skew in &self.skew {
-                        let stores = self.chosen(workload, durable == Switch::On);
-                        all.extend(stores.into_iter().map(|store| Combination {
-                            store,
+                        all.extend(stores.iter().map(|store| Combination {
+                            store: *store,
                             workload,
                             durable,
                             threads,
