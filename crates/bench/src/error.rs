@@ -35,6 +35,7 @@ pub(crate) enum BenchError {
     #[error("the index refused an operation")]
     Index(#[from] IndexError),
     /// A store that is compared failed.
+    #[cfg(feature = "compare")]
     #[error("{store} failed")]
     Store {
         /// Which.

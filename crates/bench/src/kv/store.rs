@@ -4,8 +4,6 @@
 //! Each call of a handle is one transaction: atomic, isolated as well as the store can, and where the run
 //! is durable it returns when the device has it.
 
-use std::error::Error;
-use std::ops::Range;
 use std::path::Path;
 
 use namiki::{Value, ValueBytes};
@@ -31,7 +29,11 @@ pub(crate) struct Setting<'a> {
 
 impl Setting<'_> {
     /// What the records of these keys hold at first: each its own number.
-    pub(crate) fn loaded(&self, keys: Range<u64>) -> impl Iterator<Item = (u64, Payload)> {
+    #[cfg(any(test, feature = "compare"))]
+    pub(crate) fn loaded(
+        &self,
+        keys: std::ops::Range<u64>,
+    ) -> impl Iterator<Item = (u64, Payload)> {
         let bytes = self.value_bytes;
         keys.map(move |key| (key, Payload { tag: key, bytes }))
     }
@@ -145,7 +147,8 @@ pub(crate) fn missing(key: u64) -> BenchError {
 }
 
 /// Names the store in an error of it.
-pub(crate) fn of<E: Error + Send + Sync + 'static>(
+#[cfg(feature = "compare")]
+pub(crate) fn of<E: std::error::Error + Send + Sync + 'static>(
     store: &'static str,
 ) -> impl Fn(E) -> BenchError + Copy {
     move |source| BenchError::Store {
