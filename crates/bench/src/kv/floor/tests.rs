@@ -75,7 +75,7 @@ fn leader_and_followers(fails: bool) -> (Vec<Result<Committed, BenchError>>, Flo
     };
     let ended = std::thread::scope(|scope| {
         let leader = scope.spawn(|| commit(0));
-        while !gate.begun.load(Ordering::SeqCst) {
+        while !gate.begun.load(Ordering::SeqCst) && !leader.is_finished() {
             std::thread::yield_now();
         }
         let followers: Vec<_> = (1..4)
