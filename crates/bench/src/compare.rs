@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 
 use crate::error::BenchError;
 use crate::index::{self, CompareIndexArgs};
+use crate::kv::{self, CompareKvArgs};
 
 /// What `compare` compares.
 #[derive(Args, Debug)]
@@ -16,11 +17,14 @@ pub(crate) struct CompareArgs {
 enum What {
     /// Our trees and other indexes: the same operations, in turns.
     Index(CompareIndexArgs),
+    /// Namiki and other stores: the same transactions, in turns.
+    Kv(CompareKvArgs),
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &CompareArgs) -> Result<(), BenchError> {
     match &args.what {
         What::Index(args) => index::compare(args),
+        What::Kv(args) => kv::run(args),
     }
 }

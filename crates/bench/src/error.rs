@@ -34,6 +34,15 @@ pub(crate) enum BenchError {
     /// An index refused a key or a payload.
     #[error("the index refused an operation")]
     Index(#[from] IndexError),
+    /// A store that is compared failed.
+    #[cfg(feature = "compare")]
+    #[error("{store} failed")]
+    Store {
+        /// Which.
+        store: &'static str,
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
     /// A log that was just written cannot be read back.
     #[error("the log cannot be read back")]
     Read(#[from] ReadError),

@@ -4,8 +4,8 @@
 //! its log is started), `place` (which folder), `keys` (what keys look like),
 //! `latency`, `run` (threads, stages, repetitions), `report` (the one writer of results) and
 //! `interrupt` (Ctrl-C). Each uses only those before it, and no command another, save
-//! that `log` measures the bare device as `device` does, `compare` has others do what `index` does, and
-//! `figure` has its points run by `txn` and `device`.
+//! that `log` measures the bare device as `device` does, `compare` has others do what `index` does, or in `kv`
+//! what `txn` does, and `figure` has its points run by `txn` and `device`.
 
 mod args;
 mod compare;
@@ -16,6 +16,7 @@ mod figure;
 mod index;
 mod interrupt;
 mod keys;
+mod kv;
 mod latency;
 mod log;
 mod opening;
@@ -51,6 +52,7 @@ Examples:
   namiki-bench device --bytes 512,8192 --writers 1,2,4 --mode direct
   namiki-bench log --streams 1,4,16 --layout parallel --group 16
   namiki-bench recover --log-mb 256 --threads 1,2
+  namiki-bench compare kv --stores namiki,floor --workload u1 --threads 1,16 --repeat 5
   namiki-bench figure tictoc-pwal 7 --out figures
   namiki-bench report --out figures --repeat 5";
 

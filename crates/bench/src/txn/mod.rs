@@ -6,20 +6,20 @@
 //! Paper: tictoc-pwal §4
 
 mod body;
-mod done;
+pub(crate) mod done;
 mod drawn;
 #[cfg(test)]
 mod history;
-mod last_writer;
-mod load;
-mod payload;
+pub(crate) mod last_writer;
+pub(crate) mod load;
+pub(crate) mod payload;
 mod point;
 mod row;
 mod sizes;
-mod tally;
+pub(crate) mod tally;
 mod verify;
 mod worker;
-mod workload;
+pub(crate) mod workload;
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;

@@ -1,0 +1,172 @@
+//! LMDB: a copy-on-write B+-tree in a memory map, with one writer at a time.
+#![expect(unsafe_code, reason = "opening an environment maps its file")]
+
+use heed::byteorder::NativeEndian;
+use heed::types::{Bytes, U64};
+use heed::{Database, Env, EnvFlags, EnvOpenOptions, IntegerComparator, PutFlags, RwTxn};
+use namiki::ValueBytes;
+
+use super::store::{
+    Committed, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
+};
+use crate::error::BenchError;
+use crate::txn::payload::Payload;
+
+const NAME: &str = "lmdb";
+/// Address space for each record beside its value: pages that are half full, and those that are copied.
+const OVERHEAD_BYTES: u64 = 200;
+const MAP_BYTES_MIN: u64 = 1 << 30;
+/// More threads than a run can have.
+const READERS_MAX: u32 = 2048;
+
+/// Keys that LMDB compares as numbers: the fastest that it has.
+type Records = Database<U64<NativeEndian>, Bytes, IntegerComparator>;
+
+/// An environment with one database.
+pub(crate) struct LmdbStore {
+    env: Env,
+    records: Records,
+    durable: bool,
+}
+
+impl LmdbStore {
+    /// Opens it, or creates it.
+    pub(crate) fn open(setting: &Setting<'_>) -> Result<Box<dyn Store>, BenchError> {
+        let record_bytes = u64::from(setting.value_bytes) + OVERHEAD_BYTES;
+        let map_bytes = setting.records.saturating_mul(4 * record_bytes);
+        let map_bytes = map_bytes.max(MAP_BYTES_MIN).next_multiple_of(1 << 20);
+        let mut options = EnvOpenOptions::new();
+        options
+            .map_size(usize::try_from(map_bytes).unwrap_or(usize::MAX))
+            .max_readers(READERS_MAX);
+        if !setting.durable {
+            // SAFETY: the flag gives up durability, and integrity after a crash of the system where the
+            // file system does not keep the order of writes. No memory is unsafe by it: the map is
+            // read-only, and a file that a crash has damaged is not opened again, because the folder is
+            // the run's own.
+            unsafe { options.flags(EnvFlags::NO_SYNC) };
+        }
+        // SAFETY: nobody else changes the mapped file. The folder is this run's alone, made by it with a
+        // random name (`Scratch`), LMDB's own lock file guards it against other openings, and it is
+        // closed before the folder is removed: `close` waits for that.
+        let env = unsafe { options.open(setting.dir) }.map_err(of(NAME))?;
+        let mut tx = env.write_txn().map_err(of(NAME))?;
+        let records = env
+            .database_options()
+            .types::<U64<NativeEndian>, Bytes>()
+            .key_comparator::<IntegerComparator>()
+            .create(&mut tx)
+            .map_err(of(NAME))?;
+        tx.commit().map_err(of(NAME))?;
+        Ok(Box::new(Self {
+            env,
+            records,
+            durable: setting.durable,
+        }))
+    }
+
+    /// Runs a transaction that writes.
+    fn write(
+        &self,
+        body: impl FnOnce(&mut RwTxn<'_>) -> Result<(), BenchError>,
+    ) -> Result<Committed, BenchError> {
+        let mut tx = self.env.write_txn().map_err(of(NAME))?;
+        body(&mut tx)?;
+        tx.commit().map_err(of(NAME))?;
+        Ok(Committed::AT_ONCE)
+    }
+}
+
+impl Store for LmdbStore {
+    fn promises(&self) -> Promises {
+        let durability = match self.durable {
+            true => "fdatasync, no WRITEMAP",
+            false => "NO_SYNC",
+        };
+        Promises {
+            isolation: "serializable: one writer",
+            durability: durability.to_owned(),
+        }
+    }
+
+    fn load(&self, setting: &Setting<'_>) -> Result<(), BenchError> {
+        let mut value = ValueBytes::new();
+        self.write(|tx| {
+            for (key, payload) in setting.loaded(0..setting.records) {
+                let value = encoded(payload, &mut value);
+                let put = self
+                    .records
+                    .put_with_flags(tx, PutFlags::APPEND, &key, value);
+                put.map_err(of(NAME))?;
+            }
+            Ok(())
+        })?;
+        self.env.force_sync().map_err(of(NAME))
+    }
+
+    fn handle(&self) -> Result<Box<dyn Handle + Send + '_>, BenchError> {
+        Ok(Box::new(LmdbHandle {
+            store: self,
+            value: ValueBytes::new(),
+        }))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), BenchError> {
+        self.env.prepare_for_closing().wait();
+        Ok(())
+    }
+}
+
+struct LmdbHandle<'a> {
+    store: &'a LmdbStore,
+    value: ValueBytes,
+}
+
+impl Handle for LmdbHandle<'_> {
+    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
+        let value = encoded(payload, &mut self.value);
+        let records = self.store.records;
+        self.store.write(|tx| {
+            let mut keys = keys.iter();
+            keys.try_for_each(|key| records.put(tx, key, value))
+                .map_err(of(NAME))
+        })
+    }
+
+    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
+        let tx = self.store.env.read_txn().map_err(of(NAME))?;
+        for key in keys {
+            let value = self.store.records.get(&tx, key).map_err(of(NAME))?;
+            values.push(decoded(*key, value.ok_or_else(|| missing(*key))?)?);
+        }
+        Ok(Committed::AT_ONCE)
+    }
+
+    fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
+        let (records, buffer) = (self.store.records, &mut self.value);
+        self.store.write(|tx| {
+            for key in keys {
+                let value = records.get(tx, key).map_err(of(NAME))?;
+                let payload = decoded(*key, value.ok_or_else(|| missing(*key))?)?;
+                let value = encoded(counted_up(payload), buffer);
+                records.put(tx, key, value).map_err(of(NAME))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn scan(
+        &mut self,
+        first: u64,
+        count: usize,
+        into: &mut Vec<(u64, Payload)>,
+    ) -> Result<Committed, BenchError> {
+        let tx = self.store.env.read_txn().map_err(of(NAME))?;
+        let range = self.store.records.range(&tx, &(first..));
+        for entry in range.map_err(of(NAME))?.take(count) {
+            let (key, value) = entry.map_err(of(NAME))?;
+            into.push((key, decoded(key, value)?));
+        }
+        Ok(Committed::AT_ONCE)
+    }
+}

@@ -1,0 +1,330 @@
+//! `compare kv`: Namiki beside other key-value stores that a program can embed.
+//!
+//! Each store does the same transactions on the same keys, one after the other in turns, each in a folder
+//! of its own on the same disk. What a run left is compared with what its threads know they committed
+//! ([`verify`]), as `txn` does; so are what was read, and what a store holds when it is opened again.
+//!
+//! A store is a file ([`store`] says what it has to offer). How it is set up is written there, and in two
+//! columns of every row.
+
+#[cfg(test)]
+mod faults;
+#[cfg(feature = "compare")]
+mod fjall;
+mod floor;
+#[cfg(feature = "compare")]
+mod lmdb;
+mod namiki;
+#[cfg(feature = "compare")]
+mod redb;
+#[cfg(feature = "compare-rocksdb")]
+mod rocksdb;
+mod row;
+mod run_one;
+#[cfg(feature = "compare")]
+mod sqlite;
+mod store;
+mod stores;
+mod verify;
+mod worker;
+mod workload;
+
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+
+use ::namiki::{IndexKind, Logging, Spec};
+use clap::Args;
+use namiki_platform::arguments::whole;
+use namiki_platform::probe::Machine;
+
+use self::row::KvRow;
+use self::run_one::Plan;
+use self::stores::{Chosen, StoreName};
+use self::workload::KvWorkload;
+use crate::args::{self, Switch, TimedArgs};
+use crate::error::BenchError;
+use crate::place::Place;
+use crate::report::Report;
+use crate::run::{in_turns, quotient};
+use crate::txn::payload::VALUE_BYTES_MIN;
+use crate::txn::workload::{Choice, HotKeys, RECORDS_MAX};
+
+/// The longest value for which Namiki's records have room.
+const VALUE_BYTES_MAX: u16 = 2040;
+
+const NOTES: &str = "\
+Workloads, on one table of --records records of --value-bytes bytes each:
+  u1 u10   1 or 10 blind updates of random records
+  r10      10 reads
+  u5r5     5 random records, each read and then updated to what follows from what was read
+  scan100  a scan of 100 records from a random key on
+Each transaction is one of the store's, as isolated as it can (column isolation), and with --durable on
+it returns when the device has it (column durability). With --durable off it is still atomic, and
+nothing waits for the device.
+
+Stores: namiki and floor are always there. floor is a log on one preallocated file with group commit and
+no index: the least that a durable commit of many threads can cost; with one thread, a lone durable writer.
+It writes over what is old, and what it has forgotten is not checked.
+floor takes part in u1 and u10 alone. redb, fjall, lmdb and sqlite are built with --features compare.
+
+RocksDB's are rocksdb (batches), rocksdb-pipelined (the same with pipelined writes), rocksdb-pessimistic
+(TransactionDB) and rocksdb-optimistic (OptimisticTransactionDB); the first two have no part in u5r5. They
+are built with --features compare-rocksdb, which takes many minutes and needs a C++ compiler and libclang
+(Debian: g++ and libclang-dev). With CXXFLAGS='-msse4.2 -mpclmul' set, its checksums are as fast as others'.
+
+Namiki runs with its defaults but for --spec and --index. It is asked for the 10 records of r10
+and the 5 of u5r5 at once, as RocksDB is for those of r10; the others have no call for that. All stores have
+room in memory for all records of the default run.
+
+Every run is checked: a record that was updated blindly holds the last write of one of those threads that
+wrote it, what was counted up is there to the last one, and what was read is what had been written. With
+--verify-recovery each record holds the same when the store is closed and opened again.
+
+Latencies are those of all transactions that wait for the device, and of one in 13 of the others. rss_bytes
+is the memory of the whole process, mapped files and what earlier runs left to its allocator included.
+
+Examples:
+  namiki-bench compare kv --stores namiki,floor,redb,fjall,lmdb --workload u1 --threads 1,16 --repeat 5
+  namiki-bench compare kv --stores namiki,lmdb --workload r10,scan100 --threads 2
+  namiki-bench compare kv --stores namiki --workload u1 --threads 16 --skew 0,0.99 --format json";
+
+/// What `compare kv` measures.
+#[derive(Args, Debug)]
+#[command(after_help = NOTES)]
+pub(crate) struct CompareKvArgs {
+    /// Stores; several with commas
+    #[arg(
+        long,
+        value_enum,
+        value_name = "STORE,…",
+        value_delimiter = ',',
+        default_value = "namiki,floor,redb,fjall,lmdb,sqlite"
+    )]
+    stores: Vec<StoreName>,
+    /// Workloads; several with commas
+    #[arg(
+        long,
+        value_enum,
+        value_name = "W,…",
+        value_delimiter = ',',
+        required = true
+    )]
+    workload: Vec<KvWorkload>,
+    /// Whether a commit waits until the device has it; both with a comma
+    #[arg(
+        long,
+        value_enum,
+        value_name = "on|off,…",
+        value_delimiter = ',',
+        default_value = "on"
+    )]
+    durable: Vec<Switch>,
+    /// Numbers of threads
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
+    threads: Vec<NonZeroU16>,
+    /// Protocol of Namiki; may be repeated [default: the engine's; NOLOG where nothing is durable]
+    #[arg(long, value_name = "SPEC", value_parser = args::spec)]
+    spec: Vec<Spec>,
+    /// Index of Namiki's table; several with commas
+    #[arg(long, value_name = "INDEX,…", value_delimiter = ',', default_values_t = [IndexKind::default()])]
+    index: Vec<IndexKind>,
+    /// Records in the table
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = whole::<u64>(1..=RECORDS_MAX))]
+    records: u64,
+    /// Bytes of each value
+    #[arg(long, value_name = "N", default_value = "100", value_parser = whole::<u16>(VALUE_BYTES_MIN.into()..=VALUE_BYTES_MAX.into()))]
+    value_bytes: u16,
+    /// Skews of Zipf's law; 0 is uniform
+    #[arg(long, value_name = "S,…", value_delimiter = ',', default_value = "0", value_parser = args::skew)]
+    skew: Vec<f64>,
+    /// Where the keys are that a skew makes popular: all over the table, or the first ones of it
+    #[arg(long, value_enum, value_name = "WHERE", default_value = "scattered")]
+    hot_keys: HotKeys,
+    /// Open each store again after its run, and check what it holds
+    #[arg(long)]
+    verify_recovery: bool,
+    /// Folder in which each run makes one of its own, removed at its end [default: the system's
+    /// temporary folder]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    #[command(flatten)]
+    timed: TimedArgs,
+}
+
+/// One combination of what was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Combination {
+    store: Chosen,
+    workload: KvWorkload,
+    durable: Switch,
+    threads: NonZeroU16,
+    skew: f64,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &CompareKvArgs) -> Result<(), BenchError> {
+    args.check()?;
+    let combinations = args.combinations()?;
+    let place = Place::new(args.dir.as_deref())?;
+    let machine = Machine::describe(place.path());
+    place.note_memory(&machine);
+    let mut report = Report::new(args.timed.output.format);
+    let outcome = in_turns(args.timed.repeat, &combinations, |combination, round| {
+        let row = args.run_one(*combination, &place, &machine, round)?;
+        report.row(&row)
+    });
+    report.finish()?;
+    outcome
+}
+
+impl CompareKvArgs {
+    fn check(&self) -> Result<(), BenchError> {
+        for store in &self.stores {
+            store.check_built()?;
+        }
+        let off = self.durable.contains(&Switch::Off);
+        if self.verify_recovery && off {
+            return Err(BenchError::Usage(
+                "--verify-recovery: with --durable off nothing has to be there".to_owned(),
+            ));
+        }
+        if let Some(index) = self.index.iter().find(|index| !index.is_ordered())
+            && self.workload.contains(&KvWorkload::Scan100)
+        {
+            return Err(BenchError::Usage(format!(
+                "--workload scan100: --index {index} has no order"
+            )));
+        }
+        let unlogged = self.spec.iter().find(|spec| spec.logging == Logging::None);
+        match unlogged.filter(|_| self.durable.contains(&Switch::On)) {
+            None => Ok(()),
+            Some(spec) => Err(BenchError::Usage(format!(
+                "--spec {spec} logs nothing; --durable off measures it"
+            ))),
+        }
+    }
+
+    /// Every combination of what may be given more than once, but for those that a store has no part in.
+    fn combinations(&self) -> Result<Vec<Combination>, BenchError> {
+        let mut all = Vec::new();
+        for &workload in &self.workload {
+            for &durable in &self.durable {
+                let stores = self.chosen(workload, durable == Switch::On);
+                for &threads in &self.threads {
+                    for &skew in &self.skew {
+                        all.extend(stores.iter().map(|store| Combination {
+                            store: *store,
+                            workload,
+                            durable,
+                            threads,
+                            skew,
+                        }));
+                    }
+                }
+            }
+        }
+        match all.is_empty() {
+            true => Err(BenchError::Usage(
+                "none of the --stores takes part in any --workload".to_owned(),
+            )),
+            false => Ok(all),
+        }
+    }
+
+    fn chosen(&self, workload: KvWorkload, durable: bool) -> Vec<Chosen> {
+        let mut chosen = Vec::new();
+        for &store in &self.stores {
+            if let Some(why) = store.left_out(workload, durable) {
+                let (store, workload) = (store.name(), workload.name());
+                eprintln!("{store} has no part in {workload}: {why}");
+            } else if store == StoreName::Namiki {
+                for &index in &self.index {
+                    let specs = self.specs(durable).into_iter();
+                    chosen.extend(specs.map(|spec| Chosen::Namiki { spec, index }));
+                }
+            } else {
+                chosen.push(Chosen::Other(store));
+            }
+        }
+        chosen
+    }
+
+    fn specs(&self, durable: bool) -> Vec<Spec> {
+        if !self.spec.is_empty() {
+            return self.spec.clone();
+        }
+        let logging = match durable {
+            true => Spec::DEFAULT.logging,
+            false => Logging::None,
+        };
+        vec![Spec {
+            logging,
+            ..Spec::DEFAULT
+        }]
+    }
+
+    fn run_one<'a>(
+        &self,
+        combination: Combination,
+        place: &Place,
+        machine: &'a Machine,
+        round: u32,
+    ) -> Result<KvRow<'a>, BenchError> {
+        let Combination {
+            store,
+            workload,
+            durable,
+            threads,
+            skew,
+        } = combination;
+        let plan = Plan {
+            workload,
+            durable: durable == Switch::On,
+            threads: threads.get(),
+            choice: Choice {
+                records: self.records,
+                skew,
+                hot_keys: self.hot_keys,
+                seed: self.timed.seed,
+            },
+            value_bytes: self.value_bytes,
+            verify_recovery: self.verify_recovery,
+            timed: &self.timed,
+        };
+        let scratch = place.scratch()?;
+        let name = store.store().name();
+        let measured = plan.run(name, scratch.path(), &|setting| store.open(setting))?;
+        let total = measured.total;
+        let (spec, index) = match store {
+            Chosen::Namiki { spec, index } => (Some(spec.to_string()), Some(index.to_string())),
+            Chosen::Other(_) => (None, None),
+        };
+        Ok(KvRow {
+            store: name,
+            spec,
+            index,
+            workload: workload.name(),
+            durable: match durable {
+                Switch::On => "on",
+                Switch::Off => "off",
+            },
+            threads: threads.get(),
+            records: self.records,
+            value_bytes: self.value_bytes,
+            skew,
+            seconds: total.seconds,
+            committed: total.done,
+            aborted: total.aborted,
+            tps: total.per_second(),
+            abort_rate: quotient(total.aborted as f64, (total.done + total.aborted) as f64),
+            latency_us: total.latencies.summary(),
+            rss_bytes: measured.rss_bytes,
+            cpu_us_per_transaction: total.per_operation(measured.cpu_ns as f64 / 1e3),
+            isolation: measured.promises.isolation,
+            durability: measured.promises.durability,
+            seed: self.timed.seed,
+            round,
+            machine,
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! What all of RocksDB's databases have in common.
+
+use std::ops::Range;
+
+use ::rocksdb::{
+    DBAccess, Direction, Error, ErrorKind, IteratorMode, SnapshotWithThreadMode, Transaction,
+    WriteBatchWithTransaction, WriteOptions,
+};
+use namiki::ValueBytes;
+
+use super::{NAME, write_options};
+use crate::error::BenchError;
+use crate::kv::store::{
+    Committed, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
+};
+use crate::txn::payload::Payload;
+
+/// Records in one batch of the load.
+const BATCH_RECORDS: usize = 10_000;
+
+/// A kind of database.
+pub(super) trait Engine: Send + Sync {
+    /// What its snapshots are of.
+    type Db: DBAccess;
+    /// How its transactions are isolated.
+    const ISOLATION: &'static str;
+
+    /// The database as it is now.
+    fn snapshot(&self) -> SnapshotWithThreadMode<'_, Self::Db>;
+
+    /// Puts these, all or none.
+    fn put_all<'a>(
+        &self,
+        pairs: impl Iterator<Item = (u64, &'a [u8])>,
+        options: &WriteOptions,
+    ) -> Result<(), Error>;
+
+    /// Runs a transaction that reads what it writes, once.
+    fn read_update(
+        &self,
+        options: &WriteOptions,
+        body: impl FnOnce(&Transaction<'_, Self::Db>) -> Result<(), Failed>,
+    ) -> Result<(), Failed>
+    where
+        Self::Db: Sized;
+
+    /// Writes what is in memory into files.
+    fn flush(&self) -> Result<(), Error>;
+}
+
+/// Why a transaction came to nothing.
+pub(super) enum Failed {
+    /// It may do better another time, if this is a conflict.
+    Rocksdb(Error),
+    /// What was read is wrong.
+    Check(BenchError),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Rocksdb(error)
+    }
+}
+
+impl Failed {
+    fn is_conflict(&self) -> bool {
+        let Self::Rocksdb(error) = self else {
+            return false;
+        };
+        let kind = error.kind();
+        matches!(
+            kind,
+            ErrorKind::Busy | ErrorKind::TryAgain | ErrorKind::TimedOut
+        )
+    }
+}
+
+impl From<Failed> for BenchError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Rocksdb(error) => of(NAME)(error),
+            Failed::Check(error) => error,
+        }
+    }
+}
+
+/// Bytes that are in the order of the keys.
+fn bytes_of(key: u64) -> [u8; 8] {
+    key.to_be_bytes()
+}
+
+/// One batch of all these.
+pub(super) fn batch<'a, const OF_TRANSACTIONS: bool>(
+    pairs: impl Iterator<Item = (u64, &'a [u8])>,
+) -> WriteBatchWithTransaction<OF_TRANSACTIONS> {
+    let mut batch = WriteBatchWithTransaction::default();
+    for (key, value) in pairs {
+        batch.put(bytes_of(key), value);
+    }
+    batch
+}
+
+/// A database that is open.
+pub(super) struct RocksdbStore<E> {
+    pub(super) engine: E,
+    pub(super) durable: bool,
+}
+
+impl<E: Engine> RocksdbStore<E> {
+    /// Puts the records of these keys as they are at first, and flushes them.
+    fn put(&self, setting: &Setting<'_>, keys: Range<u64>) -> Result<(), BenchError> {
+        let options = WriteOptions::default();
+        let mut values = Vec::with_capacity(BATCH_RECORDS);
+        let mut records = setting.loaded(keys).peekable();
+        while records.peek().is_some() {
+            values.clear();
+            for (key, payload) in records.by_ref().take(BATCH_RECORDS) {
+                let mut value = ValueBytes::new();
+                encoded(payload, &mut value);
+                values.push((key, value));
+            }
+            let pairs = values.iter().map(|(key, value)| (*key, &value[..]));
+            self.engine.put_all(pairs, &options).map_err(of(NAME))?;
+        }
+        self.engine.flush().map_err(of(NAME))
+    }
+}
+
+impl<E: Engine> Store for RocksdbStore<E> {
+    fn promises(&self) -> Promises {
+        let durability = match self.durable {
+            true => "WAL, sync=true (fdatasync)",
+            false => "no WAL",
+        };
+        Promises {
+            isolation: E::ISOLATION,
+            durability: durability.to_owned(),
+        }
+    }
+
+    fn load(&self, setting: &Setting<'_>) -> Result<(), BenchError> {
+        // Logged, and flushed twice: the log of the first half is then there to be written over, as it is
+        // in a store that has run for a while.
+        let half = setting.records / 2;
+        self.put(setting, 0..half)?;
+        self.put(setting, half..setting.records)
+    }
+
+    fn handle(&self) -> Result<Box<dyn Handle + Send + '_>, BenchError> {
+        Ok(Box::new(RocksdbHandle {
+            engine: &self.engine,
+            options: write_options(self.durable),
+            value: ValueBytes::new(),
+        }))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), BenchError> {
+        Ok(())
+    }
+}
+
+struct RocksdbHandle<'a, E> {
+    engine: &'a E,
+    options: WriteOptions,
+    value: ValueBytes,
+}
+
+impl<E: Engine> RocksdbHandle<'_, E> {
+    /// Runs a transaction until it is in no conflict.
+    fn until_done(
+        mut attempt: impl FnMut() -> Result<(), Failed>,
+    ) -> Result<Committed, BenchError> {
+        let mut aborted = 0;
+        loop {
+            match attempt() {
+                Ok(()) => return Ok(Committed { aborted }),
+                Err(failed) if failed.is_conflict() => aborted += 1,
+                Err(failed) => return Err(failed.into()),
+            }
+        }
+    }
+}
+
+impl<E: Engine> Handle for RocksdbHandle<'_, E> {
+    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
+        let value = encoded(payload, &mut self.value);
+        Self::until_done(|| {
+            let pairs = keys.iter().map(|key| (*key, value));
+            Ok(self.engine.put_all(pairs, &self.options)?)
+        })
+    }
+
+    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
+        let found = self
+            .engine
+            .snapshot()
+            .multi_get(keys.iter().map(|key| bytes_of(*key)));
+        for (key, value) in keys.iter().zip(found) {
+            let value = value.map_err(of(NAME))?.ok_or_else(|| missing(*key))?;
+            values.push(decoded(*key, &value)?);
+        }
+        Ok(Committed::AT_ONCE)
+    }
+
+    fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
+        let buffer = &mut self.value;
+        Self::until_done(|| {
+            self.engine.read_update(&self.options, |tx| {
+                for key in keys {
+                    let value = tx.get_pinned_for_update(bytes_of(*key), true)?;
+                    let value = value.ok_or_else(|| Failed::Check(missing(*key)))?;
+                    let payload = decoded(*key, &value).map_err(Failed::Check)?;
+                    drop(value);
+                    tx.put(bytes_of(*key), encoded(counted_up(payload), buffer))?;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    fn scan(
+        &mut self,
+        first: u64,
+        count: usize,
+        into: &mut Vec<(u64, Payload)>,
+    ) -> Result<Committed, BenchError> {
+        let first = bytes_of(first);
+        let snapshot = self.engine.snapshot();
+        let entries = snapshot.iterator(IteratorMode::From(&first, Direction::Forward));
+        for entry in entries.take(count) {
+            let (key, value) = entry.map_err(of(NAME))?;
+            let Ok(key) = (*key).try_into() else {
+                return Err(BenchError::Check(format!("{key:?} is no key of a record")));
+            };
+            let key = u64::from_be_bytes(key);
+            into.push((key, decoded(key, &value)?));
+        }
+        Ok(Committed::AT_ONCE)
+    }
+}

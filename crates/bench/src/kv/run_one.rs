@@ -1,0 +1,124 @@
+//! One run of one store: opened, loaded, measured, checked, and opened again if asked for.
+
+use std::path::Path;
+
+use namiki_platform::clock::process_cpu_ns;
+use namiki_platform::probe::resident_bytes;
+
+use super::store::{Promises, Setting, Store};
+use super::verify::Expected;
+use super::worker::{Memory, Worker};
+use super::workload::KvWorkload;
+use crate::args::TimedArgs;
+use crate::error::BenchError;
+use crate::interrupt;
+use crate::run::{Total, staged};
+use crate::txn::done::Done;
+use crate::txn::workload::{Choice, Ring};
+
+/// Beside a transaction in memory, the clock costs too much to be asked each time.
+const SAMPLE_EVERY_IN_MEMORY: u32 = 13;
+
+/// What is run, whatever the store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan<'a> {
+    pub(crate) workload: KvWorkload,
+    pub(crate) durable: bool,
+    pub(crate) threads: u16,
+    pub(crate) choice: Choice,
+    pub(crate) value_bytes: u16,
+    pub(crate) verify_recovery: bool,
+    pub(crate) timed: &'a TimedArgs,
+}
+
+/// What came out.
+pub(crate) struct Measured {
+    pub(crate) total: Total,
+    pub(crate) promises: Promises,
+    pub(crate) rss_bytes: u64,
+    pub(crate) cpu_ns: u64,
+}
+
+/// Opens a store.
+pub(crate) type Open<'a> = dyn Fn(&Setting<'_>) -> Result<Box<dyn Store>, BenchError> + 'a;
+
+impl Plan<'_> {
+    /// Runs it in `dir`, which is empty. `name` is for people.
+    pub(crate) fn run(
+        &self,
+        name: &str,
+        dir: &Path,
+        open: &Open<'_>,
+    ) -> Result<Measured, BenchError> {
+        let setting = Setting {
+            dir,
+            durable: self.durable,
+            records: self.choice.records,
+            value_bytes: self.value_bytes,
+        };
+        let store = open(&setting)?;
+        if setting.records >= 1_000_000 {
+            eprintln!("{name}: {} records are loaded", setting.records);
+        }
+        store.load(&setting)?;
+        interrupt::check()?;
+        let (measured, threads) = self.measure(name, &*store)?;
+        let expected = Expected {
+            workload: self.workload,
+            value_bytes: self.value_bytes,
+            threads: &threads,
+            forgets: store.forgets(),
+        };
+        let tags = expected.check(&store.contents(setting.records)?)?;
+        store.close()?;
+        if self.verify_recovery && !interrupt::asked() {
+            let store = open(&setting)?;
+            expected.check_again(&tags, &store.contents(setting.records)?)?;
+            store.close()?;
+        }
+        Ok(measured)
+    }
+
+    /// Runs the threads through warm-up and the timed stage, and says what came out and what each did.
+    fn measure(&self, name: &str, store: &dyn Store) -> Result<(Measured, Vec<Done>), BenchError> {
+        let run = staged(
+            usize::from(self.threads),
+            self.timed,
+            &format!("{name} {}", self.workload.name()),
+            |thread| self.worker(store, thread),
+            Worker::stage,
+            || {
+                let cpu_ns = process_cpu_ns().map_err(BenchError::system("ask for CPU time"))?;
+                let rss_bytes = resident_bytes().map_err(BenchError::system("ask for memory"))?;
+                Ok((cpu_ns, rss_bytes))
+            },
+        )?;
+        let measured = Measured {
+            total: run.total,
+            promises: store.promises(),
+            rss_bytes: run.after.1,
+            cpu_ns: run.after.0 - run.before.0,
+        };
+        let threads = run.workers.into_iter().map(|worker| worker.done);
+        Ok((measured, threads.collect()))
+    }
+
+    fn worker<'a>(&self, store: &'a dyn Store, thread: usize) -> Result<Worker<'a>, BenchError> {
+        interrupt::check()?;
+        let drawn = self.workload.drawn();
+        let threads = usize::from(self.threads);
+        let transactions_max = self.timed.ops.unwrap_or(u64::MAX);
+        let ring = Ring::new(drawn, self.choice, (thread, threads), transactions_max);
+        let waits = self.durable && self.workload.writes();
+        Ok(Worker {
+            handle: store.handle()?,
+            workload: self.workload,
+            threads,
+            records: self.choice.records,
+            value_bytes: self.value_bytes,
+            sample_every: if waits { 1 } else { SAMPLE_EVERY_IN_MEMORY },
+            done: Done::new(drawn, thread, ring, 0),
+            memory: Memory::default(),
+        })
+    }
+}

@@ -1,0 +1,184 @@
+//! SQLite: a B-tree in one file with a write-ahead log, one connection a thread, one writer at a time.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use namiki::ValueBytes;
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+
+use super::store::{
+    Committed, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
+};
+use crate::error::BenchError;
+use crate::txn::payload::Payload;
+
+const NAME: &str = "sqlite";
+/// The longest wait for the one writer. Who waits asks again and again, at growing distances.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Each connection's own cache, in KiB. What is not there is read from the map of the file.
+const CACHE_KIB: i64 = 64 << 10;
+const MAP_BYTES: i64 = 4 << 30;
+
+const MAKE: &str = "CREATE TABLE IF NOT EXISTS records (k INTEGER PRIMARY KEY, v BLOB NOT NULL)";
+const PUT: &str = "INSERT INTO records (k, v) VALUES (?1, ?2) ON CONFLICT (k) DO UPDATE SET v = ?2";
+const GET: &str = "SELECT v FROM records WHERE k = ?1";
+const SCAN: &str = "SELECT k, v FROM records WHERE k >= ?1 ORDER BY k LIMIT ?2";
+
+/// A database with one table.
+pub(crate) struct SqliteStore {
+    path: PathBuf,
+    durable: bool,
+}
+
+impl SqliteStore {
+    /// Opens it, or creates it.
+    pub(crate) fn open(setting: &Setting<'_>) -> Result<Box<dyn Store>, BenchError> {
+        let store = Self {
+            path: setting.dir.join("sqlite"),
+            durable: setting.durable,
+        };
+        store.connection()?.execute(MAKE, ()).map_err(of(NAME))?;
+        Ok(Box::new(store))
+    }
+
+    fn connection(&self) -> Result<Connection, BenchError> {
+        let connection = Connection::open(&self.path).map_err(of(NAME))?;
+        connection.busy_timeout(BUSY_TIMEOUT).map_err(of(NAME))?;
+        let set = |name: &str, value: &dyn rusqlite::ToSql| {
+            connection
+                .pragma_update(None, name, value)
+                .map_err(of(NAME))
+        };
+        set("journal_mode", &"WAL")?;
+        set("synchronous", if self.durable { &"FULL" } else { &"OFF" })?;
+        set("cache_size", &-CACHE_KIB)?;
+        set("mmap_size", &MAP_BYTES)?;
+        Ok(connection)
+    }
+}
+
+/// A key as SQLite has it. Keys are numbers of records, far below its limit.
+fn number(key: u64) -> i64 {
+    key as i64
+}
+
+fn put(tx: &Transaction<'_>, key: u64, value: &[u8]) -> Result<(), BenchError> {
+    let mut statement = tx.prepare_cached(PUT).map_err(of(NAME))?;
+    statement.execute((number(key), value)).map_err(of(NAME))?;
+    Ok(())
+}
+
+fn get(tx: &Transaction<'_>, key: u64) -> Result<Payload, BenchError> {
+    let mut statement = tx.prepare_cached(GET).map_err(of(NAME))?;
+    let found = statement
+        .query_row([number(key)], |row| {
+            Ok(decoded(key, row.get_ref(0)?.as_blob()?))
+        })
+        .optional();
+    found.map_err(of(NAME))?.ok_or_else(|| missing(key))?
+}
+
+impl Store for SqliteStore {
+    fn promises(&self) -> Promises {
+        let durability = match self.durable {
+            true => "WAL, synchronous=FULL",
+            false => "WAL, synchronous=OFF",
+        };
+        Promises {
+            isolation: "serializable: one writer",
+            durability: durability.to_owned(),
+        }
+    }
+
+    fn load(&self, setting: &Setting<'_>) -> Result<(), BenchError> {
+        let mut connection = self.connection()?;
+        let mut value = ValueBytes::new();
+        let tx = connection.transaction().map_err(of(NAME))?;
+        for (key, payload) in setting.loaded(0..setting.records) {
+            put(&tx, key, encoded(payload, &mut value))?;
+        }
+        tx.commit().map_err(of(NAME))?;
+        // The log goes into the file, as it would in time.
+        let done = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
+        done.map_err(of(NAME))
+    }
+
+    fn handle(&self) -> Result<Box<dyn Handle + Send + '_>, BenchError> {
+        Ok(Box::new(SqliteHandle {
+            connection: self.connection()?,
+            value: ValueBytes::new(),
+        }))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), BenchError> {
+        Ok(())
+    }
+}
+
+struct SqliteHandle {
+    connection: Connection,
+    value: ValueBytes,
+}
+
+impl SqliteHandle {
+    fn run(
+        &mut self,
+        behaviour: TransactionBehavior,
+        body: impl FnOnce(&Transaction<'_>, &mut ValueBytes) -> Result<(), BenchError>,
+    ) -> Result<Committed, BenchError> {
+        let tx = self.connection.transaction_with_behavior(behaviour);
+        let tx = tx.map_err(of(NAME))?;
+        body(&tx, &mut self.value)?;
+        tx.commit().map_err(of(NAME))?;
+        Ok(Committed::AT_ONCE)
+    }
+}
+
+impl Handle for SqliteHandle {
+    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
+        self.run(TransactionBehavior::Immediate, |tx, buffer| {
+            let value = encoded(payload, buffer);
+            keys.iter().try_for_each(|key| put(tx, *key, value))
+        })
+    }
+
+    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
+        self.run(TransactionBehavior::Deferred, |tx, _| {
+            for key in keys {
+                values.push(get(tx, *key)?);
+            }
+            Ok(())
+        })
+    }
+
+    fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
+        self.run(TransactionBehavior::Immediate, |tx, buffer| {
+            for key in keys {
+                let payload = counted_up(get(tx, *key)?);
+                put(tx, *key, encoded(payload, buffer))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn scan(
+        &mut self,
+        first: u64,
+        count: usize,
+        into: &mut Vec<(u64, Payload)>,
+    ) -> Result<Committed, BenchError> {
+        self.run(TransactionBehavior::Deferred, |tx, _| {
+            let mut statement = tx.prepare_cached(SCAN).map_err(of(NAME))?;
+            let mut rows = statement
+                .query((number(first), count as i64))
+                .map_err(of(NAME))?;
+            while let Some(row) = rows.next().map_err(of(NAME))? {
+                let key: i64 = row.get(0).map_err(of(NAME))?;
+                let value = row.get_ref(1).map_err(of(NAME))?;
+                let bytes = value.as_blob().map_err(of(NAME))?;
+                into.push((key as u64, decoded(key as u64, bytes)?));
+            }
+            Ok(())
+        })
+    }
+}

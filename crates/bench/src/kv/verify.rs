@@ -1,0 +1,98 @@
+//! Does the store hold what the threads' transactions left?
+//!
+//! - Blind updates: a record that somebody wrote holds the last write of one of those threads.
+//! - Reads with updates: every record was counted up exactly as often as it was updated.
+//! - Nobody wrote: every record is as it was loaded.
+//!
+//! Of a store that forgets, only what it has not forgotten is looked at.
+
+use super::workload::KvWorkload;
+use crate::error::BenchError;
+use crate::txn::done::Done;
+use crate::txn::last_writer::{Wrong, first_wrong};
+use crate::txn::payload::Payload;
+use crate::txn::tally::tally;
+use crate::txn::workload::tag;
+
+/// What a run should have left.
+pub(crate) struct Expected<'a> {
+    pub(crate) workload: KvWorkload,
+    pub(crate) value_bytes: u16,
+    pub(crate) threads: &'a [Done],
+    /// Whether the store may have nothing of a record.
+    pub(crate) forgets: bool,
+}
+
+impl Expected<'_> {
+    /// Compares what was found with what the threads did, and returns the tags of the records.
+    pub(crate) fn check(&self, found: &[Option<Payload>]) -> Result<Vec<u64>, BenchError> {
+        let tags = self.tags(found)?;
+        let drawn = self.workload.drawn();
+        if self.workload == KvWorkload::U5r5 {
+            let before = (0..tags.len() as u64).collect();
+            let due = tally(drawn, self.threads, before);
+            same(&due, &tags, "should be")?;
+        } else if let Some((key, wrong)) = first_wrong(drawn, self.threads, &tags, |key| key) {
+            let holds = tags[key as usize];
+            return failed(match wrong {
+                Wrong::NobodyWrote => format!("record {key} holds {holds:#x}: nobody wrote it"),
+                Wrong::NobodysLast => {
+                    format!("record {key} holds {holds:#x}: no thread's last write there")
+                }
+            });
+        }
+        Ok(tags)
+    }
+
+    /// Compares what was found in a store that was opened again with what was there before.
+    pub(crate) fn check_again(
+        &self,
+        before: &[u64],
+        found: &[Option<Payload>],
+    ) -> Result<(), BenchError> {
+        same(before, &self.tags(found)?, "before it was opened again")
+    }
+
+    fn tags(&self, found: &[Option<Payload>]) -> Result<Vec<u64>, BenchError> {
+        let forgotten = match self.forgets && found.contains(&None) {
+            true => self.last_tags(found.len()),
+            false => Vec::new(),
+        };
+        let tag = |(key, payload): (u64, &Option<Payload>)| match payload {
+            None if self.forgets => Ok(forgotten[key as usize]),
+            None => failed(format!("record {key} is missing")),
+            Some(Payload { bytes, .. }) if *bytes != self.value_bytes => {
+                failed(format!("the value of record {key} has {bytes} bytes"))
+            }
+            Some(Payload { tag, .. }) => Ok(*tag),
+        };
+        (0..).zip(found).map(tag).collect()
+    }
+
+    /// What each record may hold, where writes were blind and nobody knows better.
+    fn last_tags(&self, records: usize) -> Vec<u64> {
+        let mut tags: Vec<u64> = (0..records as u64).collect();
+        for done in self.threads {
+            for number in done.last_round() {
+                for key in done.ring.writes(self.workload.drawn(), number) {
+                    tags[key] = tag(done.thread, number);
+                }
+            }
+        }
+        tags
+    }
+}
+
+fn same(due: &[u64], found: &[u64], when: &str) -> Result<(), BenchError> {
+    let mut records = (0..).zip(due.iter().zip(found));
+    match records.find(|(_, (due, found))| due != found) {
+        None => Ok(()),
+        Some((key, (due, found))) => {
+            failed(format!("record {key} holds {found:#x}, {when} {due:#x}"))
+        }
+    }
+}
+
+fn failed<T>(what: String) -> Result<T, BenchError> {
+    Err(BenchError::Check(what))
+}
