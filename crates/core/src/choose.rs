@@ -40,8 +40,12 @@ impl From<Spec> for Protocol {
 
 /// Below this, waiting for the device is no longer than what others do to a lock while it is held.
 const MEMORY_LIKE: Duration = Duration::from_micros(5);
-/// A device on which several writers get less than so many times as much done as one has one head.
+/// On a device on which several writers get less than so many times as much done as one, streams are in each other's way.
 const PARALLEL: f64 = 1.3;
+/// Threads that commit and wait are more than processors. One that has a stream of its own wakes nobody, and is woken by
+/// nobody.
+const STREAMS_PER_CORE: NonZeroU16 = NonZeroU16::new(8).expect("not 0");
+const STREAMS_MAX: u16 = 64;
 const WRITERS_PER_CORE: NonZeroU16 = NonZeroU16::new(2).expect("not 0");
 /// The shortest and the longest epoch.
 const EPOCHS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
@@ -84,10 +88,12 @@ impl Choice {
             true => LockRelease::Normal,
             false => LockRelease::EpochEarly,
         };
-        let streams = match device.parallelism < PARALLEL {
-            true => NonZeroU16::MIN,
-            false => cores,
+        let streams = match release {
+            LockRelease::Normal => cores,
+            _ if device.parallelism < PARALLEL => NonZeroU16::MIN,
+            _ => cores.saturating_mul(STREAMS_PER_CORE),
         };
+        let streams = NonZeroU16::new(streams.get().min(STREAMS_MAX)).unwrap_or(streams);
         let [shortest, longest] = EPOCHS;
         Self {
             spec: Spec {
@@ -140,7 +146,7 @@ mod tests {
         let memory = choice(Serializable, 0, 2.0);
         assert_eq!(memory, told(("TT(NLR)+PWAL(auto)", 4)));
         let fast = choice(StrictlySerializable, 60, 2.0);
-        assert_eq!(fast, told(("SILO(EPOCH)+PWAL(auto)", 4)));
+        assert_eq!(fast, told(("SILO(EPOCH)+PWAL(auto)", 32)));
         let slow = choice(Serializable, 8000, 1.0);
         assert_eq!(slow, told(("TT(EPOCH)+PWAL(auto)", 1)));
     }

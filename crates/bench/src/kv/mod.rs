@@ -37,6 +37,7 @@ use clap::Args;
 use namiki_platform::arguments::whole;
 use namiki_platform::probe::Machine;
 
+use self::namiki::NamikiSetting;
 use self::row::KvRow;
 use self::run_one::Plan;
 use self::stores::{Chosen, StoreName};
@@ -72,7 +73,7 @@ RocksDB's are rocksdb (batches), rocksdb-pipelined (the same with pipelined writ
 are built with --features compare-rocksdb, which takes many minutes and needs a C++ compiler and libclang
 (Debian: g++ and libclang-dev). With CXXFLAGS='-msse4.2 -mpclmul' set, its checksums are as fast as others'.
 
-Namiki runs with its defaults but for --spec and --index. It is asked for the 10 records of r10
+Namiki runs with its defaults but for --spec, --index and --streams. It is asked for the 10 records of r10
 and the 5 of u5r5 at once, as RocksDB is for those of r10; the others have no call for that. All stores have
 room in memory for all records of the default run.
 
@@ -128,6 +129,9 @@ pub(crate) struct CompareKvArgs {
     /// Index of Namiki's table; several with commas
     #[arg(long, value_name = "INDEX,…", value_delimiter = ',', default_values_t = [IndexKind::default()])]
     index: Vec<IndexKind>,
+    /// Log streams of Namiki; several with commas [default: the engine's]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = args::threads)]
+    streams: Vec<NonZeroU16>,
     /// Records in the table
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = whole::<u64>(1..=RECORDS_MAX))]
     records: u64,
@@ -238,12 +242,30 @@ impl CompareKvArgs {
                 let (store, workload) = (store.name(), workload.name());
                 eprintln!("{store} has no part in {workload}: {why}");
             } else if store == StoreName::Namiki {
-                for &index in &self.index {
-                    let specs = self.specs(durable).into_iter();
-                    chosen.extend(specs.map(|spec| Chosen::Namiki { spec, index }));
-                }
+                chosen.extend(self.namiki(durable));
             } else {
                 chosen.push(Chosen::Other(store));
+            }
+        }
+        chosen
+    }
+
+    /// Namiki with each of its settings.
+    fn namiki(&self, durable: bool) -> Vec<Chosen> {
+        let streams: Vec<_> = match self.streams.is_empty() {
+            true => vec![None],
+            false => self.streams.iter().copied().map(Some).collect(),
+        };
+        let mut chosen = Vec::new();
+        for &index in &self.index {
+            for spec in self.specs(durable) {
+                chosen.extend(streams.iter().map(|&streams| {
+                    Chosen::Namiki(NamikiSetting {
+                        spec,
+                        index,
+                        streams,
+                    })
+                }));
             }
         }
         chosen
@@ -295,14 +317,15 @@ impl CompareKvArgs {
         let name = store.store().name();
         let measured = plan.run(name, scratch.path(), &|setting| store.open(setting))?;
         let total = measured.total;
-        let (spec, index) = match store {
-            Chosen::Namiki { spec, index } => (Some(spec.to_string()), Some(index.to_string())),
-            Chosen::Other(_) => (None, None),
+        let namiki = match store {
+            Chosen::Namiki(setting) => Some(setting),
+            Chosen::Other(_) => None,
         };
         Ok(KvRow {
             store: name,
-            spec,
-            index,
+            spec: namiki.map(|it| it.spec.to_string()),
+            index: namiki.map(|it| it.index.to_string()),
+            streams: namiki.and_then(|it| it.streams).map(NonZeroU16::get),
             workload: workload.name(),
             durable: match durable {
                 Switch::On => "on",

@@ -2,6 +2,7 @@
 //!
 //! Records whose keys are known together are asked for together (`get_many`, `update_many`). What is not to be durable and is logged all the same is committed by tickets that nobody waits for.
 
+use std::num::NonZeroU16;
 use std::ops::ControlFlow;
 
 use namiki::{
@@ -17,6 +18,15 @@ use crate::txn::load::Load;
 use crate::txn::payload::Payload;
 use crate::txn::workload::{Records, Workload};
 
+/// How it is opened. All else is left at its default.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NamikiSetting {
+    pub(crate) spec: Spec,
+    pub(crate) index: IndexKind,
+    /// Nothing: the engine's default.
+    pub(crate) streams: Option<NonZeroU16>,
+}
+
 /// A database with one table.
 pub(crate) struct NamikiStore {
     db: Database,
@@ -26,13 +36,16 @@ pub(crate) struct NamikiStore {
 }
 
 impl NamikiStore {
-    /// Opens it, or creates it. All but the protocol and the index is left at its default.
+    /// Opens it, or creates it.
     pub(crate) fn open(
         setting: &Setting<'_>,
-        spec: Spec,
-        index: IndexKind,
+        namiki: NamikiSetting,
     ) -> Result<Box<dyn Store>, BenchError> {
-        let builder: Builder = Database::builder().spec(spec).index(index);
+        let NamikiSetting { spec, index, .. } = namiki;
+        let mut builder: Builder = Database::builder().spec(spec).index(index);
+        if let Some(streams) = namiki.streams {
+            builder = builder.streams(streams);
+        }
         let db = builder.interrupt(interrupt::flag()).open(setting.dir)?;
         let records = db.table_with_room("records", usize::from(setting.value_bytes))?;
         Ok(Box::new(Self {
@@ -56,7 +69,10 @@ impl Store for NamikiStore {
             (false, false) => "no log",
         };
         Promises {
-            isolation: "serializable",
+            isolation: match self.spec.concurrency.is_strict() {
+                true => "strictly serializable",
+                false => "serializable",
+            },
             durability: durability.to_owned(),
         }
     }

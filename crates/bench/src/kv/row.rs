@@ -16,6 +16,9 @@ pub(crate) struct KvRow<'a> {
     /// Of Namiki.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) index: Option<String>,
+    /// Of Namiki, if they are not its default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) streams: Option<u16>,
     pub(crate) workload: &'static str,
     pub(crate) durable: &'static str,
     pub(crate) threads: u16,
@@ -47,6 +50,7 @@ impl Row for KvRow<'_> {
         "store",
         "spec",
         "index",
+        "streams",
         "workload",
         "durable",
         "threads",
@@ -68,6 +72,7 @@ impl Row for KvRow<'_> {
             Cell::key(self.store),
             or_none(&self.spec),
             or_none(&self.index),
+            or_none(&self.streams.map(|streams| streams.to_string())),
             Cell::key(self.workload),
             Cell::key(self.durable),
             Cell::key(self.threads),

@@ -1,10 +1,9 @@
 //! The stores by their names, and which of them this program was built with.
 
 use clap::ValueEnum;
-use namiki::{IndexKind, Spec};
 
 use super::floor::Floor;
-use super::namiki::NamikiStore;
+use super::namiki::{NamikiSetting, NamikiStore};
 #[cfg(feature = "compare-rocksdb")]
 use super::rocksdb::{self, Mode};
 use super::store::{Setting, Store};
@@ -41,7 +40,7 @@ pub(crate) enum StoreName {
 /// A store, and what there is to choose about it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Chosen {
-    Namiki { spec: Spec, index: IndexKind },
+    Namiki(NamikiSetting),
     Other(StoreName),
 }
 
@@ -104,7 +103,7 @@ impl Chosen {
     /// Its name.
     pub(crate) fn store(self) -> StoreName {
         match self {
-            Self::Namiki { .. } => StoreName::Namiki,
+            Self::Namiki(_) => StoreName::Namiki,
             Self::Other(store) => store,
         }
     }
@@ -112,7 +111,7 @@ impl Chosen {
     /// Opens it, or creates it.
     pub(crate) fn open(self, setting: &Setting<'_>) -> Result<Box<dyn Store>, BenchError> {
         let store = match self {
-            Self::Namiki { spec, index } => return NamikiStore::open(setting, spec, index),
+            Self::Namiki(namiki) => return NamikiStore::open(setting, namiki),
             Self::Other(store) => store,
         };
         match store {
