@@ -89,6 +89,28 @@ fn bytes_of(key: u64) -> [u8; 8] {
     key.to_be_bytes()
 }
 
+/// What every kind has under the same names.
+macro_rules! own_calls {
+    () => {
+        fn snapshot(&self) -> ::rocksdb::SnapshotWithThreadMode<'_, Self> {
+            Self::snapshot(self)
+        }
+
+        fn put_all<'a>(
+            &self,
+            pairs: impl Iterator<Item = (u64, &'a [u8])>,
+            options: &WriteOptions,
+        ) -> Result<(), ::rocksdb::Error> {
+            self.write_opt(super::engine::batch(pairs), options)
+        }
+
+        fn flush(&self) -> Result<(), ::rocksdb::Error> {
+            Self::flush(self)
+        }
+    };
+}
+pub(super) use own_calls;
+
 /// One batch of all these.
 pub(super) fn batch<'a, const OF_TRANSACTIONS: bool>(
     pairs: impl Iterator<Item = (u64, &'a [u8])>,

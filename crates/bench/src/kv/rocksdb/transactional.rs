@@ -1,27 +1,17 @@
 //! The databases with transactions.
 
 use ::rocksdb::{
-    Error, OptimisticTransactionDB, OptimisticTransactionOptions, SnapshotWithThreadMode,
-    Transaction, TransactionDB, TransactionOptions, WriteOptions,
+    OptimisticTransactionDB, OptimisticTransactionOptions, Transaction, TransactionDB,
+    TransactionOptions, WriteOptions,
 };
 
-use super::engine::{Engine, Failed, batch};
+use super::engine::{Engine, Failed, own_calls};
 
 impl Engine for TransactionDB {
     type Db = Self;
     const ISOLATION: &'static str = "serializable: locks on records";
 
-    fn snapshot(&self) -> SnapshotWithThreadMode<'_, Self> {
-        Self::snapshot(self)
-    }
-
-    fn put_all<'a>(
-        &self,
-        pairs: impl Iterator<Item = (u64, &'a [u8])>,
-        options: &WriteOptions,
-    ) -> Result<(), Error> {
-        self.write_opt(batch(pairs), options)
-    }
+    own_calls!();
 
     fn read_update(
         &self,
@@ -35,27 +25,13 @@ impl Engine for TransactionDB {
         body(&tx)?;
         Ok(tx.commit()?)
     }
-
-    fn flush(&self) -> Result<(), Error> {
-        Self::flush(self)
-    }
 }
 
 impl Engine for OptimisticTransactionDB {
     type Db = Self;
     const ISOLATION: &'static str = "serializable, optimistic, on records";
 
-    fn snapshot(&self) -> SnapshotWithThreadMode<'_, Self> {
-        Self::snapshot(self)
-    }
-
-    fn put_all<'a>(
-        &self,
-        pairs: impl Iterator<Item = (u64, &'a [u8])>,
-        options: &WriteOptions,
-    ) -> Result<(), Error> {
-        self.write_opt(batch(pairs), options)
-    }
+    own_calls!();
 
     fn read_update(
         &self,
@@ -65,9 +41,5 @@ impl Engine for OptimisticTransactionDB {
         let tx = self.transaction_opt(options, &OptimisticTransactionOptions::default());
         body(&tx)?;
         Ok(tx.commit()?)
-    }
-
-    fn flush(&self) -> Result<(), Error> {
-        Self::flush(self)
     }
 }
