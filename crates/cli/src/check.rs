@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use namiki::files::{Changes, Manifest, Operation};
+use namiki::files::{Changes, Manifest, Operation, TransactionTable};
 use namiki::{Epoch, Lsn, OpenError, ReadError, Stamp, TableId, WorkerId};
 use namiki_log::{CutRule, Frame, GenerationInfo, Records, StreamEnd, durable_epoch};
 
@@ -190,6 +190,7 @@ fn generation(
             epochs: &mut epochs,
             last_lsn: Lsn(0),
             closed: Epoch(0),
+            running: TransactionTable::default(),
             commits: 0,
             changes: 0,
         };
@@ -322,6 +323,8 @@ struct Stream<'a> {
     last_lsn: Lsn,
     /// What its frames have closed.
     closed: Epoch,
+    /// Where operations are logged: those that have begun and not ended.
+    running: TransactionTable<()>,
     commits: u64,
     changes: u64,
 }
@@ -368,7 +371,7 @@ impl Stream<'_> {
                     .count_commit(record.payload)
                     .map_err(|why| format!("the commit with {stamp} {why}")),
                 Records::Operations => self
-                    .count_operation(record.payload)
+                    .count_operation(record.lsn, record.payload)
                     .map_err(|why| format!("the operation with {} {why}", record.lsn)),
             };
             counted.map_err(nonsense)?;
@@ -391,9 +394,12 @@ impl Stream<'_> {
         Ok(())
     }
 
-    fn count_operation(&mut self, payload: &[u8]) -> Result<(), String> {
-        let operation = Operation::decode(payload);
-        match operation.map_err(|error| format!("cannot be decoded: {error}"))? {
+    fn count_operation(&mut self, lsn: Lsn, payload: &[u8]) -> Result<(), String> {
+        let operation =
+            Operation::decode(payload).map_err(|error| format!("cannot be decoded: {error}"))?;
+        let followed = self.running.follow(lsn, &operation, || ());
+        followed.map_err(|why| format!("does not follow from those before it: {why}"))?;
+        match operation {
             Operation::Update { table, key, .. } | Operation::Compensation { table, key, .. } => {
                 self.check_key(table, key)?;
                 self.changes += 1;
@@ -531,6 +537,7 @@ mod tests {
             epochs: &mut BTreeMap::new(),
             last_lsn: Lsn(0),
             closed: Epoch(0),
+            running: TransactionTable::default(),
             commits: 0,
             changes: 0,
         };

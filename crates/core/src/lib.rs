@@ -27,7 +27,7 @@
 //! # The parts
 //!
 //! Each module uses only those before it: `error, spec, choose, thread, record, arena, lock, cc, space, recent,
-//! epoch, format, operation, undo, sets, codec, turn, engine, durably, acquire, commit, ticket, txn, table, session, manifest, recovery, db, open`.
+//! epoch, format, operation, transactions, undo, sets, codec, turn, engine, durably, acquire, commit, ticket, txn, table, session, manifest, recovery, db, open`.
 //!
 //! Paper: tictoc-pwal, pwal
 
@@ -57,6 +57,7 @@ mod spec;
 mod table;
 mod thread;
 mod ticket;
+mod transactions;
 mod turn;
 mod txn;
 mod undo;
@@ -90,4 +91,5 @@ pub mod files {
     pub use crate::format::DecodeError;
     pub use crate::manifest::{FORMAT, Manifest};
     pub use crate::operation::{Image, Operation};
+    pub use crate::transactions::{Followed, TransactionTable};
 }

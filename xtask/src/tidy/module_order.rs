@@ -24,6 +24,7 @@ const ORDER: &[&str] = &[
     "epoch",
     "format",
     "operation",
+    "transactions",
     "undo",
     "sets",
     "codec",

@@ -27,6 +27,7 @@ use crate::error::OpenError;
 use crate::operation::{Image, Operation};
 use crate::record::{AddressHasher, RecordRef};
 use crate::space::TableId;
+use crate::transactions::{Followed, TransactionTable};
 
 impl Replay<'_, '_> {
     /// Replays a generation of operations.
@@ -37,18 +38,18 @@ impl Replay<'_, '_> {
             CutRule::Lsn => Merge::by_lsn(streams, info.first_lsn, sealed),
             CutRule::Stamp | CutRule::Epoch => Merge::by_lsn_with_gaps(streams),
         };
-        let mut table = TransactionTable {
+        let mut history = History {
             tables: self.tables,
             generation: info.generation,
-            live: HashMap::new(),
+            table: TransactionTable::default(),
             owners: HashMap::default(),
         };
         while let Some(record) = merge.next_record().map_err(OpenError::Log)? {
-            let committed = table.redo(&record)?;
+            let committed = history.redo(&record)?;
             self.advance(record.payload.len() as u64, committed.into())?;
         }
         let end = merge.finish_with::<OpenError>(|bytes| self.advance(bytes, 0))?;
-        let undone = table.undo();
+        let undone = history.undo();
         let last = match info.cut {
             CutRule::Lsn => Last {
                 lsn: end.last_lsn,
@@ -65,95 +66,73 @@ impl Replay<'_, '_> {
 
 /// A change that was made again, and may have to be undone.
 struct Step {
-    lsn: Lsn,
     record: RecordRef,
     before: Option<Box<[u8]>>,
     /// Another transaction has changed the record since: this one was rolled back before.
     is_past: bool,
 }
 
-/// The transactions that have begun and not ended, and what they have changed.
-struct TransactionTable<'a, 't> {
+/// History while it is repeated.
+struct History<'a, 't> {
     tables: &'a Tables<'t>,
     generation: Generation,
-    /// By their numbers: their changes that are not undone, the oldest first.
-    live: HashMap<Lsn, Vec<Step>>,
+    table: TransactionTable<Step>,
     /// Who changed a record last, and may have ended since.
     owners: HashMap<RecordRef, Lsn, BuildHasherDefault<AddressHasher>>,
 }
 
-impl TransactionTable<'_, '_> {
+impl History<'_, '_> {
     /// Does again what was done. Returns whether a transaction has committed.
-    fn redo(&mut self, record: &LogRecord<'_>) -> Result<bool, OpenError> {
-        let generation = self.generation;
+    fn redo(&mut self, log_record: &LogRecord<'_>) -> Result<bool, OpenError> {
+        let (generation, lsn) = (self.generation, log_record.lsn);
         let broken = |why: String| OpenError::BrokenTransaction {
             generation,
-            lsn: record.lsn,
+            lsn,
             why,
         };
-        let operation =
-            Operation::decode(record.payload).map_err(|error| broken(error.to_string()))?;
-        let unknown = |xid| broken(format!("its transaction, {xid}, has not begun"));
+        let decoded = Operation::decode(log_record.payload);
+        let operation = decoded.map_err(|error| broken(error.to_string()))?;
+        let mut step = None;
         match operation {
-            Operation::Begin => {
-                self.live.insert(record.lsn, Vec::new());
-            }
             Operation::Update {
                 xid,
-                undo_next,
                 table,
                 key,
                 before,
                 after,
+                ..
             } => {
-                let target = self.change(xid, table, key, after).map_err(broken)?;
-                let steps = self.live.get_mut(&xid).ok_or_else(|| unknown(xid))?;
-                if last(steps) != undo_next {
-                    return Err(broken(format!(
-                        "it follows {undo_next}, and the one before it is {}",
-                        last(steps)
-                    )));
-                }
-                steps.push(Step {
-                    lsn: record.lsn,
-                    record: target,
+                step = Some(Step {
+                    record: self.change(xid, table, key, after).map_err(broken)?,
                     before: before.map(Into::into),
                     is_past: false,
                 });
             }
             Operation::Compensation {
                 xid,
-                undo_next,
                 table,
                 key,
                 after,
+                ..
             } => {
                 self.change(xid, table, key, after).map_err(broken)?;
-                let steps = self.live.get_mut(&xid).ok_or_else(|| unknown(xid))?;
-                let undone = steps.pop();
-                if undone.is_none() || last(steps) != undo_next {
-                    return Err(broken(format!(
-                        "it leaves {undo_next} to be undone next, and that is {}",
-                        last(steps)
-                    )));
-                }
             }
-            Operation::End { xid } => {
-                let steps = self.live.remove(&xid).ok_or_else(|| unknown(xid))?;
+            Operation::Begin | Operation::End { .. } | Operation::Abort { .. } => {}
+        }
+        let kept = || match step {
+            Some(step) => step,
+            None => unreachable!("it is asked for of updates, which have one"),
+        };
+        match self.table.follow(lsn, &operation, kept).map_err(broken)? {
+            Followed::Committed(steps) => {
                 for step in steps {
-                    self.tables.stamp(step.record, record.stamp);
+                    self.tables.stamp(step.record, log_record.stamp);
                     self.owners.remove(&step.record);
                 }
-                return Ok(true);
+                Ok(true)
             }
-            Operation::Abort { xid } => {
-                let steps = self.live.remove(&xid).ok_or_else(|| unknown(xid))?;
-                if !steps.is_empty() {
-                    return Err(broken(format!("{} is not undone", last(&steps))));
-                }
-            }
+            _ => Ok(false),
         }
-        Ok(false)
     }
 
     /// Gives a key its value, as transaction `xid` did.
@@ -167,9 +146,8 @@ impl TransactionTable<'_, '_> {
         let record = self.tables.record(table, key)?;
         if let Some(before) = self.owners.insert(record, xid)
             && before != xid
-            && let Some(steps) = self.live.get_mut(&before)
         {
-            let of_this = steps.iter_mut().filter(|step| step.record == record);
+            let of_this = self.table.of(before).filter(|step| step.record == record);
             of_this.for_each(|step| step.is_past = true);
         }
         self.tables.overwrite(record, value);
@@ -178,148 +156,66 @@ impl TransactionTable<'_, '_> {
 
     /// Undoes what the losers did, the last change first. Returns how many they were.
     fn undo(self) -> u64 {
-        let losers = self.live.len() as u64;
-        let mut steps: Vec<_> = self.live.into_values().flatten().collect();
-        steps.sort_unstable_by_key(|step| std::cmp::Reverse(step.lsn));
-        for step in steps.into_iter().filter(|step| !step.is_past) {
+        let losers = self.table.len() as u64;
+        for step in self.table.into_losses().filter(|step| !step.is_past) {
             self.tables.overwrite(step.record, step.before.as_deref());
         }
         losers
     }
 }
 
-fn last(steps: &[Step]) -> Lsn {
-    steps.last().map_or(Lsn(0), |step| step.lsn)
-}
-
 #[cfg(test)]
 mod tests {
-    use namiki_index::{IndexKind, TreeKind};
-    use namiki_platform::Stamp;
     use std::sync::Arc;
+
+    use namiki_platform::Stamp;
 
     use super::*;
     use crate::format::RecordFormat;
-    use crate::space::{Owner, Space, TableInfo};
+    use crate::space::Space;
     use crate::spec::ConcurrencyControl;
 
-    const TABLE: TableId = TableId(0);
-
-    /// Replays operations with the LSNs from 1 on, until one is refused.
-    fn replay(operations: &[Operation<'_>]) -> Result<u64, OpenError> {
-        let info = TableInfo {
-            id: TABLE,
-            name: "t".to_owned(),
-            key_type: String::new(),
-            value_type: String::new(),
-            fixed_keys: false,
-            inline_bytes: 8,
-        };
-        let index = IndexKind::Ordered(TreeKind::default());
-        let spaces = [Arc::new(Space::new(info, index, Owner::new()))];
+    #[test]
+    fn an_operation_that_cannot_be_replayed_is_named_with_a_reason() {
+        let spaces: [Arc<Space>; 0] = [];
         let tables = Tables::new(&spaces, ConcurrencyControl::TwoPhase);
-        let mut table = TransactionTable {
+        let mut history = History {
             tables: &tables,
-            generation: Generation(1),
-            live: HashMap::new(),
+            generation: Generation(3),
+            table: TransactionTable::default(),
             owners: HashMap::default(),
         };
-        for (lsn, operation) in (1..).map(Lsn).zip(operations) {
-            let mut payload = vec![0; operation.encoded_bytes(RecordFormat::Compact)];
-            operation.encode(&mut payload);
-            let stamp = Stamp(lsn.0);
-            table.redo(&LogRecord {
+        let mut redo = |lsn, payload: &[u8]| {
+            let (stamp, lsn) = (Stamp(0), Lsn(lsn));
+            history.redo(&LogRecord {
                 stamp,
                 lsn,
-                payload: &payload,
-            })?;
-        }
-        Ok(table.undo())
-    }
-
-    fn update(xid: u64, undo_next: u64) -> Operation<'static> {
-        Operation::Update {
-            xid: Lsn(xid),
-            undo_next: Lsn(undo_next),
-            table: TABLE,
-            key: b"k",
-            before: None,
-            after: Some(b"v"),
-        }
-    }
-
-    fn compensation(xid: u64, undo_next: u64) -> Operation<'static> {
-        Operation::Compensation {
-            xid: Lsn(xid),
-            undo_next: Lsn(undo_next),
-            table: TABLE,
-            key: b"k",
-            after: None,
-        }
-    }
-
-    #[test]
-    fn operations_that_follow_from_each_other_are_replayed() {
-        use Operation::{Abort, Begin, End};
-        let (end, abort) = (End { xid: Lsn(1) }, Abort { xid: Lsn(1) });
-        let told: [(&[Operation<'_>], u64); 6] = [
-            (&[], 0),
-            (&[Begin], 1),
-            (&[Begin, update(1, 0), update(1, 2), end], 0),
-            (
-                &[Begin, update(1, 0), compensation(1, 0), update(1, 0), end],
-                0,
-            ),
-            (
-                &[
-                    Begin,
-                    update(1, 0),
-                    update(1, 2),
-                    compensation(1, 2),
-                    compensation(1, 0),
-                    abort,
-                ],
-                0,
-            ),
-            (&[Begin, update(1, 0), update(1, 2), compensation(1, 2)], 1),
-        ];
-        for (operations, losers) in told {
-            assert_eq!(replay(operations).unwrap(), losers, "{operations:?}");
-        }
-    }
-
-    #[test]
-    fn operations_that_do_not_are_refused_with_a_reason() {
-        use Operation::{Abort, Begin, End};
-        let (end, abort) = (End { xid: Lsn(1) }, Abort { xid: Lsn(1) });
-        let elsewhere = Operation::Update {
+                payload,
+            })
+        };
+        let encoded = |operation: Operation<'_>| {
+            let mut payload = vec![0; operation.encoded_bytes(RecordFormat::Compact)];
+            operation.encode(&mut payload);
+            payload
+        };
+        assert!(!redo(1, &encoded(Operation::Begin)).unwrap());
+        let nowhere = encoded(Operation::Update {
             xid: Lsn(1),
             undo_next: Lsn(0),
             table: TableId(7),
             key: b"k",
             before: None,
             after: None,
-        };
-        let refused: [(&[Operation<'_>], &str); 9] = [
-            (&[update(1, 0)], "has not begun"),
-            (&[end], "has not begun"),
-            (&[abort], "has not begun"),
-            (&[Begin, end, update(1, 0)], "has not begun"),
-            (&[Begin, update(1, 9)], "it follows"),
-            (&[Begin, update(1, 0), update(1, 0)], "it follows"),
-            (&[Begin, compensation(1, 0)], "undone next"),
-            (
-                &[Begin, update(1, 0), update(1, 2), compensation(1, 0)],
-                "undone next",
-            ),
-            (&[Begin, elsewhere], "table 7"),
-        ];
-        for (operations, why) in refused {
-            let error = replay(operations).unwrap_err();
-            assert!(matches!(error, OpenError::BrokenTransaction { .. }));
-            assert!(error.to_string().contains(why), "{operations:?}: {error}");
+        });
+        let unknown = encoded(Operation::End { xid: Lsn(9) });
+        for (payload, why) in [
+            (&nowhere[..], "table 7"),
+            (&unknown, "lsn 9, has not begun"),
+            (&[77], "unknown kind 77"),
+        ] {
+            let told = redo(5, payload).unwrap_err().to_string();
+            assert!(told.contains(why) && told.contains("lsn 5"), "{told}");
         }
-        let unfinished = replay(&[Begin, update(1, 0), abort]).unwrap_err();
-        assert!(unfinished.to_string().contains("is not undone"));
+        assert!(redo(6, &encoded(Operation::End { xid: Lsn(1) })).unwrap());
     }
 }
