@@ -45,8 +45,9 @@ const PARALLEL: f64 = 1.3;
 /// Threads that commit and wait are more than processors. One that has a stream of its own wakes nobody, and is woken by
 /// nobody.
 const STREAMS_PER_CORE: NonZeroU16 = NonZeroU16::new(8).expect("not 0");
-const STREAMS_MAX: u16 = 64;
+const STREAMS_MAX: NonZeroU16 = NonZeroU16::new(64).expect("not 0");
 const WRITERS_PER_CORE: NonZeroU16 = NonZeroU16::new(2).expect("not 0");
+const WRITERS_MAX: NonZeroU16 = NonZeroU16::new(16).expect("not 0");
 /// The shortest and the longest epoch.
 const EPOCHS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 
@@ -74,7 +75,7 @@ impl Choice {
     /// How many writers a device is measured with.
     #[must_use]
     pub fn writers(cores: NonZeroU16) -> NonZeroU16 {
-        cores.saturating_mul(WRITERS_PER_CORE)
+        cores.saturating_mul(WRITERS_PER_CORE).min(WRITERS_MAX)
     }
 
     /// Applies the rule.
@@ -91,9 +92,10 @@ impl Choice {
         let streams = match release {
             LockRelease::Normal => cores,
             _ if device.parallelism < PARALLEL => NonZeroU16::MIN,
-            _ => cores.saturating_mul(STREAMS_PER_CORE),
+            _ => cores
+                .saturating_mul(STREAMS_PER_CORE)
+                .min(STREAMS_MAX.max(cores)),
         };
-        let streams = NonZeroU16::new(streams.get().min(STREAMS_MAX)).unwrap_or(streams);
         let [shortest, longest] = EPOCHS;
         Self {
             spec: Spec {
@@ -128,12 +130,21 @@ mod tests {
     use super::*;
 
     fn choice(isolation: Isolation, flush_us: u64, parallelism: f64) -> (String, u16) {
+        choice_on(4, isolation, flush_us, parallelism)
+    }
+
+    fn choice_on(
+        cores: u16,
+        isolation: Isolation,
+        flush_us: u64,
+        parallelism: f64,
+    ) -> (String, u16) {
         let device = DeviceProfile {
             flush: Duration::from_micros(flush_us),
             parallelism,
             writers: NonZeroU16::MIN,
         };
-        let cores = NonZeroU16::new(4).unwrap();
+        let cores = NonZeroU16::new(cores).unwrap();
         let choice = Choice::of(isolation, device, cores);
         assert!(choice.spec.contradiction().is_none());
         (choice.spec.to_string(), choice.streams.get())
@@ -149,5 +160,9 @@ mod tests {
         assert_eq!(fast, told(("SILO(EPOCH)+PWAL(auto)", 32)));
         let slow = choice(Serializable, 8000, 1.0);
         assert_eq!(slow, told(("TT(EPOCH)+PWAL(auto)", 1)));
+        for (cores, streams) in [(1, 8), (16, 64), (100, 100)] {
+            let (_, chosen) = choice_on(cores, Serializable, 60, 2.0);
+            assert_eq!(chosen, streams);
+        }
     }
 }
