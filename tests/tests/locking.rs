@@ -8,14 +8,14 @@
 )]
 
 use std::num::{NonZeroU16, NonZeroU32};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use namiki::{Builder, Conflict, Database, Direction, Error, Session, Table, WaitPolicy, WorkerId};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
+use namiki_tests::watchdog::on_threads;
 
 type Numbers = Table<u64, u64>;
 
@@ -247,28 +247,6 @@ fn locks_end_with_the_transaction_however_it_ends() {
         is_free();
         session.transact(lock).unwrap();
     }
-}
-
-/// Runs the same on threads that begin together, and fails if they do not come to an end.
-fn on_threads(threads: u64, one: impl Fn(u64) + Sync) {
-    let (done, watch) = mpsc::channel::<()>();
-    let together = Barrier::new(threads as usize);
-    std::thread::scope(|scope| {
-        for thread in 0..threads {
-            let (one, together, done) = (&one, &together, done.clone());
-            scope.spawn(move || {
-                together.wait();
-                one(thread);
-                drop(done);
-            });
-        }
-        drop(done);
-        if watch.recv_timeout(Duration::from_secs(240)) == Err(mpsc::RecvTimeoutError::Timeout) {
-            // Nobody else could end the threads.
-            eprintln!("deadlock: the threads do not come to an end");
-            std::process::abort();
-        }
-    });
 }
 
 /// Keys in orders that differ from transaction to transaction.

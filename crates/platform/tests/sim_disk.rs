@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -289,6 +290,35 @@ fn every_other_step_fails_on_demand_and_changes_nothing() {
     assert_eq!(disk.events(), events);
     assert_eq!(names_of(&disk), [A]);
     disk.create(b, 512).unwrap();
+}
+
+#[test]
+fn a_disk_can_be_told_to_panic_and_goes_on_when_it_has() {
+    let (disk, file) = with_file(2);
+    let panics = |step| disk.inject(Fault::once(step, 0, ErrorKind::Other).panicking());
+    let write = |value| file.write_durable(0, &filled(2, value));
+    write(1).unwrap();
+    panics(Step::Write);
+    catch_unwind(AssertUnwindSafe(|| write(2))).unwrap_err();
+    assert_eq!(sectors_of(&disk, A), [1, 1]);
+    let now = |loss| sectors_of(&disk.crash_image(disk.events(), loss), A);
+    assert_eq!(now(Loss::None), [2, 2], "as after any failed write");
+    write(3).unwrap();
+    assert_eq!(now(Loss::None), [3, 3]);
+
+    let begin = |value| file.begin_write(0, filled(2, value), 2 * SECTOR_BYTES);
+    panics(Step::Write);
+    let begun = begin(4).unwrap();
+    catch_unwind(AssertUnwindSafe(|| drop(begun.wait()))).unwrap_err();
+    panics(Step::Write);
+    drop(begin(5).unwrap());
+    assert_eq!(sectors_of(&disk, A), [3, 3]);
+
+    let create = || disk.create(Path::new("/b"), 512);
+    panics(Step::Create);
+    catch_unwind(AssertUnwindSafe(|| drop(create()))).unwrap_err();
+    assert_eq!(names_of(&disk), [A]);
+    create().unwrap();
 }
 
 /// The old contents stay, whichever step fails, unless it is the last one.

@@ -387,3 +387,45 @@ fn exchange(record: RecordRef, from: LockWord, to: LockWord) -> Result<(), LockW
         .map(drop)
         .map_err(LockWord)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::arena::Arena;
+    use crate::lock::{Locks, hand_over, release};
+
+    /// A database whose disk has a bug.
+    struct Buggy;
+
+    impl Surroundings for Buggy {
+        fn may_go_on(&self) -> bool {
+            true
+        }
+
+        fn flush(&self, _: WorkerId) {
+            panic!("a bug in the disk");
+        }
+    }
+
+    #[test]
+    fn who_flushes_in_its_sleep_and_panics_keeps_its_locks_until_its_end_and_is_not_waited_for() {
+        let arena = Arena::default();
+        let [own, groups] = [0; 2].map(|_| arena.record(8, LockWord::FREE.0));
+        assert!(Locks::default().try_acquire(groups, Locked::EXCLUSIVE));
+        hand_over(groups, WorkerId(0));
+        let [mut sleeper, mut next] = [(); 2].map(|()| Locks::default());
+        assert!(sleeper.try_acquire(own, Locked::EXCLUSIVE));
+        let wait = || sleeper.wait(groups, Locked::EXCLUSIVE, Duration::MAX, &Buggy);
+        catch_unwind(AssertUnwindSafe(wait)).unwrap_err();
+
+        assert!(SLEEPERS.lock().on(groups).next().is_none());
+        assert!(!load(groups).waits());
+        assert!(!next.try_acquire(own, Locked::EXCLUSIVE));
+        sleeper.release_all();
+        assert!(next.try_acquire(own, Locked::EXCLUSIVE));
+        release(groups, Locked::EXCLUSIVE);
+        assert!(next.try_acquire(groups, Locked::EXCLUSIVE));
+    }
+}

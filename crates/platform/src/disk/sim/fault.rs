@@ -28,6 +28,7 @@ pub struct Fault {
     times: u64,
     kind: ErrorKind,
     torn: Option<u64>,
+    panics: bool,
 }
 
 impl Fault {
@@ -41,6 +42,7 @@ impl Fault {
             times: 1,
             kind,
             torn: None,
+            panics: false,
         }
     }
 
@@ -58,12 +60,32 @@ impl Fault {
         self.torn = Some(seed);
         self
     }
+
+    /// The step panics where it would have failed, as a disk with a bug does. (A write that nobody waits for any
+    /// more fails in silence.)
+    #[must_use]
+    pub fn panicking(mut self) -> Self {
+        self.panics = true;
+        self
+    }
 }
 
 /// A step that has to fail.
 pub(super) struct Failure {
-    pub(super) error: io::Error,
+    error: io::Error,
     pub(super) torn: Option<u64>,
+    panics: bool,
+}
+
+impl Failure {
+    /// What the step returns.
+    ///
+    /// # Panics
+    /// If that is what was planned.
+    pub(super) fn into_error(self) -> io::Error {
+        assert!(!self.panics, "{}", self.error);
+        self.error
+    }
 }
 
 /// The failures still to come.
@@ -90,6 +112,7 @@ impl Faults {
                 met = Err(Failure {
                     error: io::Error::new(fault.kind, format!("injected failure of {step:?}")),
                     torn: fault.torn,
+                    panics: fault.panics,
                 });
             }
         }

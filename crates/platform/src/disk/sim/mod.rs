@@ -242,7 +242,7 @@ impl SimDisk {
 
     fn step(&self, step: Step) -> io::Result<()> {
         let met = self.0.state.lock().faults.meet(step);
-        met.map_err(|failure| failure.error)
+        met.map_err(Failure::into_error)
     }
 
     /// Begins, lets others run, ends.
@@ -251,7 +251,7 @@ impl SimDisk {
         for _ in 0..begun.yields {
             std::thread::yield_now();
         }
-        self.end(begun)
+        self.end(begun).map_err(Failure::into_error)
     }
 
     fn begin(&self, file: FileId, offset: u64, bytes: &[u8]) -> Begun {
@@ -277,7 +277,7 @@ impl SimDisk {
         }
     }
 
-    fn end(&self, begun: Begun) -> io::Result<()> {
+    fn end(&self, begun: Begun) -> Result<(), Failure> {
         let Begun {
             write,
             file,
@@ -302,7 +302,7 @@ impl SimDisk {
             }
         }
         state.trace.push(Event::Fail(write));
-        Err(failure.error)
+        Err(failure)
     }
 
     fn file(&self, id: FileId, len_bytes: u64) -> Arc<SimFile> {
@@ -527,8 +527,9 @@ impl PendingWrite for SimWrite {
     }
 
     fn wait(mut self: Box<Self>) -> (AlignedBuf, io::Result<()>) {
-        let ended = self.begun.take().map(|begun| self.disk.end(begun));
-        (std::mem::take(&mut self.buf), ended.unwrap_or(Ok(())))
+        let ended = self.begun.take().map_or(Ok(()), |it| self.disk.end(it));
+        let outcome = ended.map_err(Failure::into_error);
+        (std::mem::take(&mut self.buf), outcome)
     }
 }
 

@@ -1,0 +1,309 @@
+//! A disk with a bug, whose call panics instead of failing: the thread that it happens to unwinds, everybody else is
+//! told by an error, nobody waits for ever, and the next opening has what was acknowledged.
+//!
+//! The disk panics at every such step from then on, and a panic in the middle of another's unwinding ends the
+//! process: so whoever cleans up must leave the disk alone.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use namiki::{Database, Error, LogError, LogStyle, Session, Spec, Table, Transaction, WorkerId};
+use namiki_platform::disk::SimDisk;
+use namiki_platform::disk::sim::{Fault, Loss, Step};
+use namiki_tests::numbers::{Numbers, builder, numbers};
+use namiki_tests::watchdog::on_threads;
+
+type Texts = Table<u64, str>;
+
+fn plan_panics(disk: &SimDisk, step: Step, after: u64) {
+    let fault = Fault::once(step, after, ErrorKind::Other);
+    disk.inject(fault.and_ever_after().panicking());
+}
+
+/// Whether this is what is told of a log that a panic has ended.
+fn tells_of_a_panic(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::LogFailed(LogError::Panicked { .. })
+            | Error::OutcomeUnknown(LogError::Panicked { .. })
+    )
+}
+
+/// The database is closed and gone in the end, and what is left of it on the disk, and after a power cut, is shown.
+fn shown_afterwards(db: Database, disk: &SimDisk, show: impl Fn(&Database, &str)) {
+    let spec = db.spec().to_string();
+    on_threads(1, |_| {
+        let closed = db.close().unwrap_err();
+        assert!(
+            matches!(closed, Error::OutcomeUnknown(LogError::Panicked { .. })),
+            "{spec}: {closed:?}"
+        );
+        let again = db.close().unwrap_err();
+        assert_eq!(format!("{again:?}"), format!("{closed:?}"));
+    });
+    drop(db);
+    let crashed = [Loss::None, Loss::All].map(|loss| disk.crash_image(disk.events(), loss));
+    disk.heal();
+    for disk in crashed.iter().chain([disk]) {
+        show(&builder(&spec, disk).open("/db").unwrap(), &spec);
+    }
+}
+
+const THREADS: u64 = 3;
+/// Where each thread's number is, and once more, so that half a transaction would show.
+const OWN: u64 = 10;
+const MIRROR: u64 = 20;
+/// The sum of those of all threads.
+const SUM: u64 = 0;
+
+fn count(tx: &mut Transaction, table: &Numbers, thread: u64) -> Result<u64, Error> {
+    let number = 1 + tx.get(table, &(OWN + thread))?.unwrap_or(0);
+    tx.put(table, &(OWN + thread), &number)?;
+    let sum = 1 + tx.get_for_update(table, &SUM)?.unwrap_or(0);
+    tx.put(table, &SUM, &sum)?;
+    tx.put(table, &(MIRROR + thread), &number)?;
+    Ok(number)
+}
+
+/// Threads that need the same record and each other's flushes, until the disk panics.
+fn threads_meet_a_panic(spec: &str, step: Step, after: u64) {
+    let disk = SimDisk::new();
+    let db = builder(spec, &disk).open("/db").unwrap();
+    let table = numbers(&db);
+    plan_panics(&disk, step, after);
+    let acknowledged = [(); THREADS as usize].map(|()| AtomicU64::new(0));
+    let panics = AtomicU64::new(0);
+    on_threads(THREADS, |thread| {
+        let until_the_end = || loop {
+            match db.transact(|tx| count(tx, &table, thread)) {
+                Ok(number) => acknowledged[thread as usize].store(number, Ordering::SeqCst),
+                Err(error) => break error,
+            }
+        };
+        match catch_unwind(AssertUnwindSafe(until_the_end)) {
+            Ok(error) => assert!(tells_of_a_panic(&error), "{spec}: {error:?}"),
+            Err(_) => drop(panics.fetch_add(1, Ordering::SeqCst)),
+        }
+        // Whoever comes later is told at once.
+        let read = db.transact(|tx| tx.get(&table, &SUM)).unwrap_err();
+        assert!(tells_of_a_panic(&read), "{spec}: {read:?}");
+        let begun = db.begin().unwrap_err();
+        assert!(tells_of_a_panic(&begun), "{spec}: {begun:?}");
+    });
+    assert!(panics.into_inner() > 0, "{spec}: nobody met the panic");
+    drop(table);
+    let acknowledged = acknowledged.map(AtomicU64::into_inner);
+    shown_afterwards(db, &disk, |db, spec| {
+        let table = numbers(db);
+        let rows = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        let rows: BTreeMap<_, _> = rows.into_iter().collect();
+        let at = |key: u64| rows.get(&key).copied().unwrap_or(0);
+        for (thread, acknowledged) in (0..).zip(acknowledged) {
+            let found = at(OWN + thread);
+            assert_eq!(found, at(MIRROR + thread), "{spec}: half a transaction");
+            // The outcome of the last one is unknown.
+            let may_be = acknowledged..=acknowledged + 1;
+            assert!(may_be.contains(&found), "{spec}: {found} of {acknowledged}");
+        }
+        let sum: u64 = (0..THREADS).map(|thread| at(OWN + thread)).sum();
+        assert_eq!(at(SUM), sum, "{spec}");
+        db.transact(|tx| count(tx, &table, 0)).unwrap();
+    });
+}
+
+#[test]
+fn a_panic_in_a_flush_is_told_to_everybody_and_loses_nothing() {
+    for (run, spec) in (0..).zip(Spec::all_durable()) {
+        // The first writes make the streams' files.
+        threads_meet_a_panic(&spec.to_string(), Step::Write, 5 + run % 20);
+    }
+}
+
+#[test]
+fn a_panic_while_a_file_of_the_log_is_made_is_told_to_everybody_and_loses_nothing() {
+    for (run, spec) in (0..).zip(Spec::all_durable()) {
+        let step = [Step::Create, Step::SyncDir][run as usize % 2];
+        threads_meet_a_panic(&spec.to_string(), step, run / 2 % 3);
+    }
+}
+
+/// Strict two-phase locking: a group has a lock, and whoever waits for it flushes the group.
+#[test]
+fn a_panic_in_the_flush_of_one_who_waits_for_a_lock_frees_its_own_locks() {
+    for spec in ["S2PL(NLR)+PWAL(16)", "S2PL(NLR)+PWAL(16)+ARIES"] {
+        let disk = SimDisk::new();
+        let db = builder(spec, &disk).open("/db").unwrap();
+        let table = numbers(&db);
+        db.transact(|tx| (0..3).try_for_each(|key| tx.put(&table, &key, &0)))
+            .unwrap();
+        let mut first = db.session_on(WorkerId(0)).unwrap();
+        let ended = first.transact_async(|tx| tx.put(&table, &2, &1));
+        let ticket = ended.unwrap().1;
+        plan_panics(&disk, Step::Write, 0);
+        let locked = AtomicBool::new(false);
+        on_threads(2, |thread| match thread {
+            0 => {
+                let mut session = db.session_on(WorkerId(1)).unwrap();
+                let body = |tx: &mut Transaction| {
+                    tx.get_for_update(&table, &1)?;
+                    locked.store(true, Ordering::SeqCst);
+                    let_others_wait();
+                    tx.get(&table, &2)
+                };
+                let panicked = AssertUnwindSafe(|| session.transact(body).map(drop));
+                catch_unwind(panicked).expect_err("it flushes the group");
+                assert_can_be_used_again(&mut session);
+            }
+            _ => {
+                wait_for(&locked);
+                match db.transact(|tx| tx.get(&table, &1)) {
+                    // It has waited for so long that the other gave way to it, and waited again.
+                    Ok(read) => assert_eq!(read, Some(0), "{spec}"),
+                    Err(error) => assert!(tells_of_a_panic(&error), "{spec}: {error:?}"),
+                }
+            }
+        });
+        let unknown = first.wait(&ticket).unwrap_err();
+        assert!(
+            matches!(unknown, Error::OutcomeUnknown(LogError::Panicked { .. })),
+            "{spec}: {unknown:?}"
+        );
+        assert!(!first.is_acknowledged(&ticket));
+        drop((first, table));
+        shown_afterwards(db, &disk, |db, spec| {
+            let table = numbers(db);
+            let found = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+            let may_be = [0, 1].map(|last| vec![(0, 0), (1, 0), (2, last)]);
+            assert!(may_be.contains(&found), "{spec}: {found:?}");
+        });
+    }
+}
+
+fn wait_for(flag: &AtomicBool) {
+    while !flag.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+}
+
+/// Long enough for another thread to go to sleep; what is asserted holds if it does not, too.
+fn let_others_wait() {
+    std::thread::sleep(Duration::from_millis(5));
+}
+
+/// What a session's transaction had was given back when it panicked.
+fn assert_can_be_used_again(session: &mut Session) {
+    let again = session.transact(|_| Ok(())).unwrap_err();
+    assert!(tells_of_a_panic(&again), "{again:?}");
+}
+
+/// A transaction longer than the log buffer, in the middle of which the disk begins to panic. It has changed key 0.
+type Long = fn(&mut Session, &Database, &Texts, &dyn Fn());
+
+/// More than a buffer holds.
+fn write_much(tx: &mut Transaction, table: &Texts) -> Result<(), Error> {
+    (0..20).try_for_each(|n| tx.put(table, &(n % 10), &format!("{n:01000}")))
+}
+
+const LONG: [(&str, Long); 6] = [
+    ("a change", |session, _, table, begin| {
+        let ended = session.transact(|tx| {
+            tx.put(table, &0, "new")?;
+            begin();
+            write_much(tx, table)
+        });
+        drop(ended);
+    }),
+    ("an abort", |session, _, table, begin| {
+        let ended = session.transact(|tx| {
+            write_much(tx, table)?;
+            begin();
+            tx.abort::<()>("enough")
+        });
+        drop(ended);
+    }),
+    ("a savepoint", |session, _, table, begin| {
+        let ended = session.transact(|tx| {
+            tx.put(table, &0, "new")?;
+            let savepoint = tx.savepoint();
+            write_much(tx, table)?;
+            begin();
+            tx.rollback_to(&savepoint)
+        });
+        drop(ended);
+    }),
+    ("a rollback", |_, db, table, begin| {
+        let mut tx = db.begin().unwrap();
+        write_much(&mut tx, table).unwrap();
+        begin();
+        tx.rollback();
+    }),
+    ("a change that fails", |session, _, table, begin| {
+        let ended = session.transact(|tx| {
+            write_much(tx, table)?;
+            // It is too long, and the transaction undone at once.
+            begin();
+            drop(tx.put(table, &1, &"x".repeat(10_000)));
+            Ok(())
+        });
+        drop(ended);
+    }),
+    ("a panic of its own, caught", |_, db, table, begin| {
+        let mut tx = db.begin().unwrap();
+        write_much(&mut tx, table).unwrap();
+        begin();
+        // The transaction survives the panic, and ends after it.
+        let undone = catch_unwind(AssertUnwindSafe(|| write_much(&mut tx, table)));
+        let committed = tx.commit().unwrap_err();
+        assert!(tells_of_a_panic(&committed), "{committed:?}");
+        drop(undone.map_err(|panic| std::panic::resume_unwind(panic)));
+    }),
+];
+
+/// Paper: pwal §5.5: a rollback logs what it undoes, and needs the disk for that.
+#[test]
+fn a_panic_in_the_middle_of_a_transaction_or_of_its_rollback_leaves_nothing_of_it() {
+    let logs_operations = |spec: &Spec| spec.style() == Some(LogStyle::Operations);
+    for spec in Spec::all_durable().into_iter().filter(logs_operations) {
+        for (what, run) in LONG {
+            let spec = spec.to_string();
+            let context = format!("{spec}, {what}");
+            let disk = SimDisk::new();
+            let db = builder(&spec, &disk).open("/db").unwrap();
+            let table: Texts = db.table("texts").unwrap();
+            let old = || (0..10).map(|key| (key, format!("{key:01000}")));
+            for (key, value) in old() {
+                db.transact(|tx| tx.put(&table, &key, &value)).unwrap();
+            }
+            let locked = AtomicBool::new(false);
+            on_threads(2, |thread| match thread {
+                0 => {
+                    let mut session = db.session_on(WorkerId(0)).unwrap();
+                    let begin = || {
+                        locked.store(true, Ordering::SeqCst);
+                        let_others_wait();
+                        plan_panics(&disk, Step::Write, 0);
+                    };
+                    let panicked = AssertUnwindSafe(|| run(&mut session, &db, &table, &begin));
+                    assert!(catch_unwind(panicked).is_err(), "{context}: no panic");
+                    assert_can_be_used_again(&mut session);
+                }
+                _ => {
+                    wait_for(&locked);
+                    let read = db.transact(|tx| tx.get(&table, &0)).unwrap_err();
+                    assert!(tells_of_a_panic(&read), "{context}: {read:?}");
+                }
+            });
+            drop(table);
+            shown_afterwards(db, &disk, |db, _| {
+                let table: Texts = db.table("texts").unwrap();
+                let found = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+                assert!(found.into_iter().eq(old()), "{context}");
+                db.transact(|tx| tx.put(&table, &0, "again")).unwrap();
+            });
+        }
+    }
+}
