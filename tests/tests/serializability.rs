@@ -6,6 +6,8 @@
     reason = "a test fails by panicking, and prints its seeds"
 )]
 
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 use std::time::Duration;
@@ -284,19 +286,30 @@ fn sessions(db: &Database, count: u16) -> Vec<Session> {
         .collect()
 }
 
-/// Runs with a bug until the checker finds a circle.
-fn caught<C: Checks>(spec: &str, mix: Mix) -> Violation {
+/// Runs with a bug until a look at what was done, and at what is left, finds something wrong.
+fn found<C: Checks, W: Display>(
+    spec: &str,
+    mix: Mix,
+    look: impl Fn(&Run, &BTreeMap<u64, u64>) -> Result<(), W>,
+) -> W {
     for seed in 1..=200 {
         let db = open(spec.parse().unwrap(), &SimDisk::new(), Duration::MAX, seed);
         let table = table::<u64>(&db);
         let mut sessions = sessions(&db, 5);
         let run = nested::run::<C>(&mut sessions, &table, mix, seed, 300).unwrap();
-        if let Err(violation) = run.check(promise_of(spec.parse().unwrap())) {
-            println!("{spec}, seed {seed}: {violation}");
-            return violation;
+        let left = contents(&mut sessions[0], &table).unwrap();
+        if let Err(wrong) = look(&run, &left) {
+            println!("{spec}, seed {seed}: {wrong}");
+            return wrong;
         }
     }
     panic!("the bug was not caught");
+}
+
+/// Runs with a bug until the checker finds a circle.
+fn caught<C: Checks>(spec: &str, mix: Mix) -> Violation {
+    let promise = promise_of(spec.parse().unwrap());
+    found::<C, _>(spec, mix, |run, _| run.check(promise).map(drop))
 }
 
 #[track_caller]
@@ -325,9 +338,25 @@ fn skipped_phantom_check_is_caught() {
 
 #[test]
 fn reads_and_gaps_that_are_not_locked_are_caught() {
-    for spec in ["S2PL(NLR)+NOLOG", "S2PL(ELR)+PWAL(16)"] {
+    for spec in [
+        "S2PL(NLR)+NOLOG",
+        "S2PL(ELR)+PWAL(16)",
+        "S2PL(NLR)+PWAL(16)+ARIES",
+        "S2PL(ELR)+SWAL(16)+ARIES",
+    ] {
         assert_circle(&caught::<planted::NoReadLocks>(spec, Mix::HOT));
         assert_circle(&caught::<planted::NoGapLocks>(spec, Mix::PHANTOMS));
+    }
+}
+
+/// Where operations are logged, records change before the commit: who does not lock sees what may never come about.
+#[test]
+fn a_read_of_what_has_not_committed_is_caught() {
+    for spec in ["S2PL(NLR)+PWAL(auto)+ARIES", "S2PL(ELR)+PWAL(16)+ARIES"] {
+        let look = |run: &Run, left: &BTreeMap<_, _>| run.check_contents(left);
+        let wrong = found::<planted::NoReadLocks, _>(spec, Mix::HOT, look);
+        // What is left is right, but for the reader.
+        assert!(wrong.contains(" saw "), "{spec}: {wrong}");
     }
 }
 
