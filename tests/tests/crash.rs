@@ -43,6 +43,11 @@ fn rounds(kind: Kind, depth: Depth) {
         assert!(swept.images > 0 && swept.acknowledged > 0, "{swept:?}");
         return;
     }
+    if kind == Kind::FullDisk {
+        assert!(swept.refused > 100, "{swept:?}");
+        assert!(swept.images > 300 && swept.acknowledged > 1000, "{swept:?}");
+        return;
+    }
     assert!(swept.images > 2000, "{swept:?}");
     assert!(swept.second > 100, "{swept:?}");
     if depth.third > 0.0 {
@@ -77,6 +82,17 @@ fn every_crash_after_a_failed_write_recovers_what_was_acknowledged() {
         third: 0.0,
     };
     rounds(Kind::FailedWrite, depth);
+}
+
+#[test]
+fn every_crash_of_a_run_on_a_full_disk_recovers_what_was_acknowledged_and_nothing_refused() {
+    let depth = Depth {
+        subsets: 2,
+        events: 0.15,
+        second: 0.004,
+        third: 0.0,
+    };
+    rounds(Kind::FullDisk, depth);
 }
 
 /// Runs with a bug until the sweep finds it.

@@ -50,6 +50,14 @@ fn main() -> ExitCode {
                 continue;
             }
             for kind in Kind::ALL {
+                let depth = match kind {
+                    // Not much of such a run is unlike the others.
+                    Kind::FullDisk => Depth {
+                        events: depth.events * 0.1,
+                        ..depth
+                    },
+                    _ => depth,
+                };
                 let of_run = seed.wrapping_mul(100) + number;
                 match round(kind, combination, of_run, arguments.transactions, depth) {
                     Ok(swept) => all += swept,

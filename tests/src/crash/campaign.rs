@@ -2,13 +2,13 @@
 
 use std::io::ErrorKind;
 
-use namiki::Spec;
+use namiki::{Database, Spec};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::{Fault, Step};
 use namiki_platform::random::Random;
 
-use super::driver::Acknowledge;
-use super::{Depth, Setup, Sweep, run_shuffled, run_threads, sweep};
+use super::driver::{Acknowledge, Failure};
+use super::{Depth, Oracle, SEGMENT_BYTES, Setup, Sweep, Tables, run_shuffled, run_threads, sweep};
 use crate::spelling::{Numbered, Spelling, Spelt};
 
 /// What kind of run is crashed.
@@ -21,11 +21,19 @@ pub enum Kind {
     /// Shuffled, and a write fails somewhere: nothing more is acknowledged then, and what the write
     /// left on the disk may come to light at any later crash.
     FailedWrite,
+    /// Shuffled, and the disk has no room for all of the log's files until most of the run is over: what has no
+    /// room is refused, and whatever has goes on. (A shared device has its room; what is refused there is tables.)
+    FullDisk,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Shuffled, Self::Threads, Self::FailedWrite];
+    pub const ALL: [Self; 4] = [
+        Self::Shuffled,
+        Self::Threads,
+        Self::FailedWrite,
+        Self::FullDisk,
+    ];
 }
 
 /// Every protocol, in files of its own and on one shared device.
@@ -73,26 +81,56 @@ fn round_of<K: Numbered>(
     let db = setup
         .open(&disk)
         .map_err(|error| failed(error.to_string()))?;
-    let oracle = if kind == Kind::Threads {
-        let threads = 5;
-        run_threads::<K>(&db, &disk, threads, transactions / 4, seed)
-            .map_err(|error| failed(error.to_string()))?
-    } else {
-        if kind == Kind::FailedWrite {
+    let oracle = run_of::<K>(kind, setup, &db, &disk, &mut random, seed, transactions);
+    let oracle = oracle.map_err(|error| failed(error.to_string()))?;
+    if oracle.refused() > 0 && kind != Kind::FullDisk {
+        return Err(failed("a disk with room has refused commits".to_owned()));
+    }
+    drop(db);
+    sweep::<K>(&disk, setup, &oracle, depth, seed).map_err(failed)
+}
+
+/// The run itself, up to what is planned to end it.
+fn run_of<K: Numbered>(
+    kind: Kind,
+    setup: Setup,
+    db: &Database,
+    disk: &SimDisk,
+    random: &mut Random,
+    seed: u64,
+    transactions: u64,
+) -> Result<Oracle, Failure> {
+    let shuffled = |first_id, transactions, random: &mut Random| {
+        let when = Acknowledge::WhenDurable;
+        run_shuffled::<K>(db, disk, 3, first_id, transactions, when, random)
+    };
+    match kind {
+        Kind::Shuffled => whole(shuffled(1, transactions, random)),
+        Kind::Threads => run_threads::<K>(db, disk, 5, transactions / 4, seed),
+        Kind::FailedWrite => {
             let fault = Fault::once(Step::Write, 3 + random.below(25), ErrorKind::Other);
             disk.inject(match random.chance(0.5) {
                 true => fault.torn(seed),
                 false => fault,
             });
+            Ok(shuffled(1, transactions, random).0)
         }
-        let when = Acknowledge::WhenDurable;
-        let (oracle, failure) =
-            run_shuffled::<K>(&db, &disk, 3, 1, transactions, when, &mut random);
-        match failure {
-            Some(failure) if kind == Kind::Shuffled => return Err(failed(failure.to_string())),
-            _ => oracle,
+        Kind::FullDisk => {
+            Tables::<K>::of(db)?;
+            let files = 1 + random.below(u64::from(setup.streams));
+            // And the catalogue.
+            disk.set_capacity(Some(files * SEGMENT_BYTES + (8 << 10)));
+            let refused = transactions * 2 / 3;
+            let mut oracle = whole(shuffled(1, refused, random))?;
+            disk.set_capacity(None);
+            let rest = shuffled(1 + refused, transactions - refused, random);
+            oracle.absorb(whole(rest)?);
+            Ok(oracle)
         }
-    };
-    drop(db);
-    sweep::<K>(&disk, setup, &oracle, depth, seed).map_err(failed)
+    }
+}
+
+/// A run that nothing should have ended early.
+fn whole((oracle, failure): (Oracle, Option<Failure>)) -> Result<Oracle, Failure> {
+    failure.map_or(Ok(oracle), Err)
 }

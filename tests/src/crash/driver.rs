@@ -1,7 +1,9 @@
 //! Runs whose events are to be crashed at.
 
+use std::io::ErrorKind;
+
 use namiki::{
-    Database, Error, LockRelease, LogStyle, Session, Table, Ticket, Transaction, WorkerId,
+    Database, Error, LockRelease, LogError, LogStyle, Session, Table, Ticket, Transaction, WorkerId,
 };
 use namiki_platform::disk::SimDisk;
 use namiki_platform::random::Random;
@@ -75,7 +77,7 @@ impl<K: Numbered> Worker<K> {
         });
     }
 
-    /// One transaction; conflicts come to nothing.
+    /// One transaction; conflicts, and what has no room, come to nothing.
     fn transact(&mut self, tables: &Tables<K>, id: u64) -> Result<bool, Error> {
         let release = self.db.spec().release;
         let mut done = Done {
@@ -84,7 +86,11 @@ impl<K: Numbered> Worker<K> {
         };
         let random = &mut self.random;
         if random.chance(0.04) {
-            self.extra = Some((id, self.db.table(&format!("extra {id}"))?));
+            match self.db.table(&format!("extra {id}")) {
+                Ok(table) => self.extra = Some((id, table)),
+                Err(error) if is_full(&error) => self.oracle.refuse(),
+                Err(error) => return Err(error),
+            }
         }
         // Now nobody waits for oneself.
         self.open = None;
@@ -117,6 +123,10 @@ impl<K: Numbered> Worker<K> {
                 Ok(true)
             }
             Err(Error::Conflict(_) | Error::Aborted(_)) => Ok(false),
+            Err(error) if is_full(&error) => {
+                self.oracle.refuse();
+                Ok(false)
+            }
             Err(error) => {
                 if matches!(error, Error::OutcomeUnknown(_)) {
                     self.oracle.push(id, done);
@@ -272,7 +282,17 @@ fn leave_open<K: Numbered>(
     match scribble(&mut tx, tables, random) {
         Ok(()) => Ok(Some(tx)),
         Err(Error::Conflict(_)) => Ok(None),
+        Err(error) if is_full(&error) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// Whether this says that the disk has no room, and so that nothing has come of it.
+fn is_full(error: &Error) -> bool {
+    match error {
+        Error::DiskFull(LogError::DiskFull { .. }) => true,
+        Error::Manifest { source, .. } => source.kind() == ErrorKind::StorageFull,
+        _ => false,
     }
 }
 

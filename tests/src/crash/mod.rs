@@ -43,6 +43,7 @@ pub use sweep::{Depth, Sweep, sweep};
 const DIR: &str = "/db";
 const SHARED: &str = "/db/shared-log";
 const REGION_BYTES: u64 = 512 << 10;
+const SEGMENT_BYTES: u64 = 16 << 10;
 
 /// How a database on a simulated disk is opened.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +155,7 @@ impl Setup {
             // Groups of one are waited for, and larger ones left to the disk.
             .launch_from(NonZeroU32::MIN.saturating_add(1))
             .buffer_bytes(8 << 10)
-            .segment_bytes(16 << 10)
+            .segment_bytes(SEGMENT_BYTES)
             .replay_order(self.order)
             .recovery_threads(some(self.recovery_threads));
         let builder = match NonZeroU16::new(512) {

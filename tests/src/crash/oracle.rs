@@ -30,6 +30,8 @@ pub(super) struct Done {
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
     done: BTreeMap<u64, Done>,
+    /// How many were refused because the disk was full. Nothing of them may be there.
+    refused: u64,
 }
 
 /// What a database holds.
@@ -53,8 +55,19 @@ impl Oracle {
         done.stamp.filter(|_| !done.writes.is_empty())
     }
 
+    pub(super) fn refuse(&mut self) {
+        self.refused += 1;
+    }
+
     pub(super) fn absorb(&mut self, other: Self) {
         self.done.extend(other.done);
+        self.refused += other.refused;
+    }
+
+    /// How many were refused because the disk was full.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// How many transactions there were.

@@ -55,6 +55,8 @@ pub struct Sweep {
     pub cut: u64,
     /// Acknowledgements that were looked for.
     pub acknowledged: u64,
+    /// Transactions of the run that a full disk refused.
+    pub refused: u64,
     /// Images of first crashes, by index and keys of the run.
     pub by_index: BTreeMap<(String, Spelling), u64>,
 }
@@ -76,6 +78,7 @@ impl std::ops::AddAssign for Sweep {
         self.third += other.third;
         self.cut += other.cut;
         self.acknowledged += other.acknowledged;
+        self.refused += other.refused;
         for (index, images) in other.by_index {
             *self.by_index.entry(index).or_default() += images;
         }
@@ -104,6 +107,7 @@ pub fn sweep<K: Numbered>(
     let mut random = Random::seeded(seed);
     let mut swept = sweep_from::<K>(disk, setup, oracle, depth, &mut random, None)?;
     let first = swept.images - swept.second;
+    swept.refused = oracle.refused();
     swept.by_index = BTreeMap::from([((setup.index.to_string(), setup.keys), first)]);
     Ok(swept)
 }
@@ -236,6 +240,9 @@ impl Crash<'_> {
         );
         if let Some(failure) = failure {
             return Err(format!("after a recovery: {failure}"));
+        }
+        if new.refused() > 0 {
+            return Err("after a recovery: a disk with room has refused commits".to_owned());
         }
         for id in ids_below..ids_below + 8 {
             if let Some(stamp) = new.stamp_of_writer(id)
