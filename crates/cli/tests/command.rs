@@ -4,12 +4,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::num::NonZeroU16;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use namiki::{Builder, Database, Spec};
+use namiki::files::Manifest;
+use namiki::{Builder, Database, Epoch, Lsn, OpenError, Spec, Stamp, WorkerId};
+use namiki_log::{Entry, Group, Log, LogConfig, SequencerKind, StreamReader};
+use namiki_platform::disk::{Disk, SyncedDisk};
 use tempfile::TempDir;
 
 fn namiki(arguments: &[&str]) -> Output {
@@ -386,6 +391,99 @@ fn check_names_the_place_of_damage() {
             );
             // The second time, the whole stream is gone.
             let _ = fs::remove_dir(stream);
+        }
+    }
+}
+
+/// Writes the only stream of a database again with the log's own writer, so that every checksum holds, after `change`
+/// has changed what it holds: stamps and payloads, in the order of their log sequence numbers.
+fn rewrite(dir: &Path, change: impl FnOnce(&mut Vec<(Stamp, Vec<u8>)>)) {
+    let disk: Arc<dyn Disk> = Arc::new(SyncedDisk::new());
+    let manifest = Manifest::read(&*disk, dir).unwrap().unwrap();
+    let (identity, info) = (manifest.identity(), manifest.generations.last().unwrap());
+    let (wal, worker) = (dir.join("wal"), WorkerId(0));
+    let stream = StreamReader::open(Arc::clone(&disk), &wal, identity, info, worker);
+    let (mut stream, mut records) = (stream.unwrap(), Vec::new());
+    while let Some(frame) = stream.next_frame().unwrap() {
+        records.extend(frame.records().map(|it| (it.stamp, it.payload.to_vec())));
+    }
+    change(&mut records);
+    fs::remove_dir_all(wal.join("0000")).unwrap();
+    let config = LogConfig {
+        streams: NonZeroU16::MIN,
+        placement: info.placement.clone(),
+        first_lsn: info.first_lsn,
+        sequencer: SequencerKind::FetchAdd,
+        group: Group::Auto,
+        group_wait_max: Duration::MAX,
+        ..LogConfig::new(identity, info.generation)
+    };
+    let log = Log::<()>::create(disk, &wal, config).unwrap();
+    for (stamp, payload) in records {
+        let fill = |into: &mut [u8], _| into.copy_from_slice(&payload);
+        let stream = log.stream(worker);
+        let appended = stream.append(Entry::Part, stamp, Epoch(1), payload.len(), fill, |()| {});
+        let _ = appended.unwrap();
+    }
+    log.close().unwrap();
+}
+
+/// Paper: pwal §5.3: each operation names the one before it that is to be undone next.
+#[test]
+fn check_names_an_operation_that_does_not_follow_from_those_before_it() {
+    // The operations have the numbers from 1 on: BEGIN, UPDATE, UPDATE, UPDATE, END; BEGIN, UPDATE, UPDATE, CLR, END.
+    let at = |number: usize| number - 1;
+    // One is replaced by another; then this one is named, and why.
+    let replace: [(usize, usize, u64, &str); 4] = [
+        // An update is lost, and another beginning in its place.
+        (3, 1, 4, "and the one before it is"),
+        // The rest of a transaction whose beginning is lost.
+        (6, 5, 6, "has not begun"),
+        // An update comes again.
+        (4, 3, 4, "it follows"),
+        // A compensation of what was never done.
+        (8, 9, 8, "to be undone next"),
+    ];
+    for text in SPECS.iter().filter(|text| text.contains("ARIES")) {
+        let (live, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let builder = || {
+            Database::builder()
+                .spec(spec(text))
+                .streams(NonZeroU16::MIN)
+        };
+        let db = builder().segment_bytes(1 << 20).open(live.path()).unwrap();
+        let stock = db.table::<u64, i64>("stock").unwrap();
+        db.transact(|tx| (1..4).try_for_each(|item| tx.put(&stock, &item, &1)))
+            .unwrap();
+        db.transact(|tx| {
+            tx.put(&stock, &4, &1)?;
+            let savepoint = tx.savepoint();
+            tx.put(&stock, &5, &1)?;
+            tx.rollback_to(&savepoint)
+        })
+        .unwrap();
+        let copy = |name: &str| {
+            let dir = copies.path().join(name);
+            copy_tree(live.path(), &dir);
+            dir
+        };
+        let sound = copy("sound");
+        rewrite(&sound, |records| assert_eq!(records.len(), 10));
+        let said = works(&["check", sound.to_str().unwrap()]);
+        assert!(said.contains("sound"), "{said}");
+        for (place, other, named, why) in replace {
+            let broken = copy(&format!("{place} is {other}"));
+            rewrite(&broken, |records| {
+                records[at(place)] = records[at(other)].clone();
+            });
+            let said = refuses(1, &["check", broken.to_str().unwrap()]);
+            let told = format!("the operation with {} does not follow", Lsn(named));
+            assert!(said.contains(&told) && said.contains(why), "{text}: {said}");
+            let refused = builder().open(&broken).unwrap_err();
+            assert!(
+                matches!(refused, OpenError::BrokenTransaction { lsn, .. } if lsn == Lsn(named)),
+                "{text}: {refused:?}"
+            );
         }
     }
 }
