@@ -141,7 +141,8 @@ impl<H: Held> Log<H> {
             streams: Arc::clone(&streams),
             threads: Mutex::new(Vec::new()),
         });
-        if has_flusher {
+        // The threads of a model are its own.
+        if has_flusher && !cfg!(loom) {
             let streams = Arc::clone(&streams);
             let group_wait_max = config.group_wait_max;
             log.spawn("namiki-log-flush", move || {

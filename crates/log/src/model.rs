@@ -181,11 +181,17 @@ impl World {
     }
 
     fn with_group(streams: u16, layout: Layout, group: Group, fails: bool) -> Arc<Self> {
-        let disk = Arc::new(ModelDisk::new(fails));
         let config = LogConfig {
             layout,
             streams: NonZeroU16::new(streams).unwrap(),
             group,
+            ..Self::config()
+        };
+        Self::with(config, fails)
+    }
+
+    fn config() -> LogConfig {
+        LogConfig {
             group_wait_max: Duration::MAX,
             launch_from: Some(NonZeroU32::MIN),
             sequencer: SequencerKind::FetchAdd,
@@ -195,7 +201,11 @@ impl World {
             },
             prepare: Prepare::Inline,
             ..LogConfig::new(7, Generation(1))
-        };
+        }
+    }
+
+    fn with(config: LogConfig, fails: bool) -> Arc<Self> {
+        let disk = Arc::new(ModelDisk::new(fails));
         let log = Log::create(disk.clone(), &PathBuf::from("/wal"), config).unwrap();
         Arc::new(Self { disk, log })
     }
@@ -369,6 +379,32 @@ fn launch_and_wait(world: &World) {
     }
     stream.wait_hardened(appended.ticket).unwrap();
     assert!(world.disk.holds(appended.ticket.lsn.0));
+}
+
+#[test]
+fn everyone_who_waits_for_a_group_to_fill_is_woken() {
+    // Time stands still, so whoever is to be woken by a deadline sleeps for ever.
+    for threads in [1, 2] {
+        explore(if threads == 1 { 4 } else { 2 }, move || {
+            let config = LogConfig {
+                group: Group::Count(NonZeroU32::new(threads + 1).unwrap()),
+                group_wait_max: Duration::from_secs(3600),
+                launch_from: Some(NonZeroU32::MAX),
+                ..World::config()
+            };
+            let world = World::with(config, false);
+            let others = (0..threads).map(|_| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || launch_and_wait(&world))
+            });
+            let others: Vec<_> = others.collect();
+            launch_and_wait(&world);
+            for other in others {
+                other.join().unwrap();
+            }
+            world.check_horizon();
+        });
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use namiki_platform::disk::PendingWrite;
 use namiki_platform::{Epoch, Lsn};
 
 use super::Stream;
+use super::gather::Landed;
 use super::state::{Filling, State};
 use crate::config::{Held, Layout, Prepare};
 use crate::error::LogError;
@@ -242,6 +243,7 @@ impl<H: Held> Stream<H> {
         let frame = std::mem::replace(&mut state.filling, other);
         state.in_flight = Some(state.appended);
         state.flights += 1;
+        state.deadline = None;
         state.sequence += 1;
         state.max_stamp = state.max_stamp.max(frame.max_stamp);
         let padded = state.place.padded(frame.used);
@@ -347,7 +349,15 @@ impl<H: Held> Stream<H> {
         state.counters.flushes += 1;
         state.counters.frame_bytes += padded as u64;
         state.counters.commits += u64::from(frame.commits);
-        state.counters.flush_ns += departed.elapsed().as_nanos() as u64;
+        let at = Instant::now();
+        let landed = Landed {
+            at,
+            took: at.saturating_duration_since(departed),
+            carried: frame.commits,
+            aboard: state.filling.commits,
+        };
+        state.counters.flush_ns += landed.took.as_nanos() as u64;
+        state.gathering.landed(landed, self.group_wait_max);
         frame.clear();
         if state.filling.records == 0 {
             // Nothing came meanwhile, as when a worker waits for its own flush: the next commits go
@@ -370,14 +380,13 @@ impl<H: Held> Stream<H> {
         // S3.
         let (this, next) = ((flight & 1) as usize, ((flight + 1) & 1) as usize);
         self.leaders[this].notify_all();
-        self.patient[this].notify_all();
         self.leaders[next].notify_one();
         self.watchers.announce();
         Ok(guard)
     }
 
     pub(super) fn wake_everybody(&self) {
-        for condvar in self.leaders.iter().chain(&self.patient) {
+        for condvar in &self.leaders {
             condvar.notify_all();
         }
         self.prepared.notify_all();

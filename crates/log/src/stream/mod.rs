@@ -31,6 +31,7 @@
 
 mod append;
 mod flush;
+mod gather;
 mod mark;
 mod state;
 mod wait;
@@ -82,8 +83,6 @@ pub struct Stream<H: Held> {
     state: Mutex<State<H>>,
     /// Where those wait who need a flight to end, or to lead one (by the flight's parity, S3).
     leaders: [Condvar; 2],
-    /// Where those wait whom their group will carry.
-    patient: [Condvar; 2],
     /// Where those wait for whom somebody else prepares a segment.
     prepared: Condvar,
     /// Tasks that wait for commits.
@@ -115,7 +114,6 @@ impl<H: Held> Stream<H> {
             hardened: AtomicU64::new(0),
             state: Mutex::new(State::new(buffers, region_block, place)),
             leaders: Default::default(),
-            patient: Default::default(),
             prepared: Condvar::default(),
             watchers: Watchers::new(),
         }

@@ -1,9 +1,12 @@
 //! What a stream's lock protects.
 
+use std::time::Instant;
+
 use namiki_platform::disk::AlignedBuf;
 use namiki_platform::{Epoch, Lsn, Stamp};
 
 use super::flush::Launched;
+use super::gather::Gathering;
 use crate::config::Held;
 use crate::format::frame::{Digest, FRAME_HEADER_BYTES};
 use crate::horizon::IDLE;
@@ -93,6 +96,11 @@ pub(super) struct State<H> {
     pub(super) in_flight: Option<u64>,
     /// That flight, if nobody attends to it.
     pub(super) launched: Option<Launched<H>>,
+    /// The flight for which one of those who wait to lead it has an eye on the time; 0 if nobody has.
+    pub(super) timed: u64,
+    /// Until when the group that fills waits for as many as it should be, once somebody waits.
+    pub(super) deadline: Option<Instant>,
+    pub(super) gathering: Gathering,
     pub(super) appended: u64,
     pub(super) hardened: u64,
     /// Sequence of the last frame begun.
@@ -115,6 +123,9 @@ impl<H: Held> State<H> {
             flights: 0,
             in_flight: None,
             launched: None,
+            timed: 0,
+            deadline: None,
+            gathering: Gathering::default(),
             appended: 0,
             hardened: 0,
             sequence: 0,

@@ -4,19 +4,21 @@ use std::time::{Duration, Instant};
 
 use namiki_platform::Lsn;
 
+use super::state::State;
 use super::{Stream, Ticket};
 use crate::config::{Group, Held};
 use crate::error::LogError;
-use crate::sync::Ordering;
+use crate::sync::{MutexGuard, Ordering};
 
 /// Rounds of looking at a flight before sleeping: about a microsecond, which a flight on emulated
 /// NVM takes, and one to a disk does not notice. A model looks once, as it tries all orders anyway.
 const SPIN_ROUNDS: u32 = if cfg!(loom) { 1 } else { 32 };
 
 impl<H: Held> Stream<H> {
-    /// Returns when the commit is hardened. In groups by count it waits for the group at most
-    /// `group_wait_max` and then leads a flush, or leads at once if that is `Duration::MAX`; in
-    /// automatic groups it leads a flush, or waits for the one in flight first.
+    /// Returns when the commit is hardened. If no flush is in flight, it waits until its group is
+    /// complete, and then leads one: a group by count at most `group_wait_max` after somebody began to
+    /// wait for it, an automatic one at most so long after the last flush as that took. If
+    /// `group_wait_max` is `Duration::MAX`, it leads at once.
     ///
     /// # Errors
     /// The error that poisoned the log: the outcome of the commit is unknown.
@@ -27,12 +29,6 @@ impl<H: Held> Stream<H> {
             return Ok(());
         }
         let _waking = self.waking();
-        let patience = match self.group {
-            Group::Count(n) if n.get() > 1 && self.group_wait_max != Duration::MAX => {
-                Instant::now().checked_add(self.group_wait_max)
-            }
-            _ => None,
-        };
         let mut state = self.state.lock();
         if state.in_flight >= Some(ticket.number) && state.launched.is_none() {
             drop(state);
@@ -44,24 +40,58 @@ impl<H: Held> Stream<H> {
             }
             state = self.state.lock();
         }
-        if let Some(deadline) = patience {
-            loop {
-                if state.hardened >= ticket.number {
-                    return Ok(());
-                }
-                self.check_poison()?;
-                if state.in_flight >= Some(ticket.number) && state.launched.is_some() {
-                    break;
-                }
-                let parity = (state.flight_of(ticket.number) & 1) as usize;
-                let (back, passed) = self.patient[parity].wait_until(state, deadline);
-                state = back;
-                if passed {
-                    break;
-                }
+        loop {
+            if state.hardened >= ticket.number {
+                return Ok(());
             }
+            self.check_poison()?;
+            state = if state.in_flight.is_some() {
+                self.attend(state, ticket.number)?
+            } else {
+                match self.waits_until(&mut state) {
+                    None => self.lead(state)?,
+                    Some(deadline) => self.gather(state, deadline),
+                }
+            };
         }
-        self.harden_through(state, ticket.number)
+    }
+
+    /// Until when the group that fills waits for more commits; nothing if it should depart.
+    fn waits_until(&self, state: &mut State<H>) -> Option<Instant> {
+        if self.group_wait_max == Duration::MAX {
+            return None;
+        }
+        let commits = state.filling.commits;
+        let deadline = match self.group {
+            Group::Count(n) if commits >= n.get() => None,
+            Group::Count(_) => {
+                if state.deadline.is_none() {
+                    state.deadline = Instant::now().checked_add(self.group_wait_max);
+                }
+                state.deadline
+            }
+            Group::Auto => state.gathering.deadline(commits),
+        };
+        deadline.filter(|deadline| Instant::now() < *deadline)
+    }
+
+    /// Waits for more commits, at most until `deadline` if nobody else has an eye on the time (S7).
+    fn gather<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<H>>,
+        deadline: Instant,
+    ) -> MutexGuard<'a, State<H>> {
+        let next = state.flights + 1;
+        let leaders = &self.leaders[(next & 1) as usize];
+        if state.timed == next {
+            return leaders.wait(state);
+        }
+        state.timed = next;
+        let (mut state, _) = leaders.wait_until(state, deadline);
+        if state.timed == next {
+            state.timed = 0;
+        }
+        state
     }
 
     /// Whether there can be such a commit in this stream.
