@@ -75,6 +75,7 @@ struct Planted {
     flush_on_read_wait: bool,
     lock_reads: bool,
     lock_gaps: bool,
+    add_locked: bool,
 }
 
 impl Planted {
@@ -83,6 +84,7 @@ impl Planted {
             flush_on_read_wait: C::FLUSH_ON_READ_WAIT,
             lock_reads: C::LOCK_READS,
             lock_gaps: C::LOCK_GAPS,
+            add_locked: C::ADD_LOCKED,
         }
     }
 }
@@ -590,6 +592,9 @@ impl Transaction {
         match self.record_of_blind(space, key, &amount)? {
             Some(record) => {
                 self.sets.write_add(record, space.info.id, key, amount, add);
+                if !self.planted.add_locked {
+                    self.add_up_unlocked(record)?;
+                }
                 self.perform(record)
             }
             None => {
@@ -597,6 +602,19 @@ impl Transaction {
                 Ok(())
             }
         }
+    }
+
+    /// The bug of [`Checks::ADD_LOCKED`].
+    #[cold]
+    fn add_up_unlocked(&mut self, record: RecordRef) -> Result<(), Error> {
+        let Some(at) = self.sets.write_of(record) else {
+            return Ok(());
+        };
+        let found = record.copy_if(&mut self.value, |_| true);
+        let present = found.filter(|version| !version.absent);
+        let table = self.sets.writes[at].table;
+        let added = self.sets.add_up(at, present.map(|_| &self.value[..]));
+        added.map_err(|error| self.engine.not_added(table, error))
     }
 
     /// The record of a blind write, if it is known, or needed at once: because it is changed at once, or because a
@@ -609,7 +627,7 @@ impl Transaction {
         staged: &Range<u32>,
     ) -> Result<Option<RecordRef>, Error> {
         match self.recent.find(space.info.id, key) {
-            None if self.in_place || self.sets.has_marks() => {
+            None if self.in_place || self.sets.has_marks() || !self.planted.add_locked => {
                 self.place_staged(space, key, staged).map(Some)
             }
             recent => Ok(recent),
