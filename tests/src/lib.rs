@@ -6,4 +6,5 @@ pub mod kill;
 pub mod numbers;
 pub mod specs;
 pub mod spelling;
+pub mod together;
 pub mod workload;
