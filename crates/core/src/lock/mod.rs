@@ -16,10 +16,11 @@
 //! Paper: pwal §5.4 (strict two-phase locking), raft-pwal §2.1 (locks in one order)
 
 mod held;
+#[cfg(all(test, loom))]
+mod model;
 mod sleepers;
 mod word;
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use namiki_platform::WorkerId;
@@ -30,6 +31,7 @@ pub(crate) use self::word::{LockWord, Locked};
 use self::held::Held;
 use self::sleepers::Seniority;
 use crate::record::RecordRef;
+use crate::sync::Ordering;
 
 /// The locks of one transaction, and its place among those who wait.
 #[derive(Default)]
