@@ -196,6 +196,35 @@ fn a_key_that_is_not_in_a_hash_table_is_locked_by_itself() {
     }
 }
 
+/// So its readers do not wait for one another, whoever has come first; one who may write it does.
+#[test]
+fn a_key_that_is_not_in_a_hash_table_can_be_read_by_several() {
+    for spec in SPECS {
+        let kind: namiki::IndexKind = "hash".parse().unwrap();
+        let (db, table) = filled(builder(spec).wait_policy(WaitPolicy::NoWait).index(kind));
+        let mut reader = db.begin().unwrap();
+        assert_eq!(reader.get(&table, &15).unwrap(), None);
+        let mut found = Vec::new();
+        reader.get_many(&table, [25], &mut found).unwrap();
+        assert_eq!(found, [None]);
+        for key in [15, 25] {
+            assert_eq!(attempt(&db, |tx| tx.get(&table, &key)).unwrap(), None);
+            assert_locked(attempt(&db, |tx| tx.get_for_update(&table, &key)));
+            assert_locked(attempt(&db, |tx| tx.put(&table, &key, &1)));
+        }
+        reader.commit().unwrap();
+        // Nor does whoever wants to write it begin as a reader.
+        let mut writer = db.begin().unwrap();
+        assert_eq!(writer.get_for_update(&table, &35).unwrap(), None);
+        assert!(!writer.update(&table, &45, |it| it).unwrap());
+        assert!(!writer.delete(&table, &55).unwrap());
+        for key in [35, 45, 55] {
+            assert_locked(attempt(&db, |tx| tx.get(&table, &key)));
+        }
+        writer.commit().unwrap();
+    }
+}
+
 #[test]
 fn whoever_waits_for_too_long_is_told_so() {
     for spec in SPECS {

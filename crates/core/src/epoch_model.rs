@@ -104,6 +104,7 @@ fn a_committer_that_goes_on_is_seen_in_the_epoch_it_is_in() {
 fn what_somebody_else_has_found_finished_is_seen_whole() {
     explore(2, || {
         let world = World::new();
+        world.epochs.close(Epoch(1));
         let committer = {
             let world = Arc::clone(&world);
             thread::spawn(move || world.commit::<1>(0))
@@ -111,7 +112,7 @@ fn what_somebody_else_has_found_finished_is_seen_whole() {
         let other = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
-                world.epochs.close(Epoch(1));
+                world.epochs.close(Epoch(2));
                 world.epochs.finished();
             })
         };

@@ -184,6 +184,68 @@ fn whoever_waits_is_woken_among_several_too() {
     }
 }
 
+/// All who are let in by one release are woken by it: they do not wait for each other's.
+#[test]
+fn readers_who_wait_are_woken_together() {
+    explore(2, || {
+        let world = World::new(1);
+        let mut writer = Party::of(&world);
+        assert_eq!(writer.lock(0, X), Waited::Acquired);
+        let inside = Arc::new((Mutex::new(0), loom::sync::Condvar::new()));
+        let readers = [(); 2].map(|()| {
+            let (world, inside) = (Arc::clone(&world), Arc::clone(&inside));
+            thread::spawn(move || {
+                Party::of(&world).run(&[(0, S)], |_| {
+                    let (count, changed) = &*inside;
+                    let mut count = count.lock();
+                    *count += 1;
+                    changed.notify_all();
+                    while *count < 2 {
+                        count = changed.wait(count).unwrap();
+                    }
+                })
+            })
+        });
+        writer.locks.release_all();
+        for reader in readers {
+            assert_eq!(reader.join().unwrap(), 0);
+        }
+        world.assert_free();
+    });
+}
+
+/// The first of two who sleep for a record is woken for it, and wounded for another one before it looks.
+#[test]
+fn whoever_gives_up_wakes_the_next() {
+    explore(2, || {
+        let world = World::new(3);
+        let mut first = Party::of(&world);
+        assert_eq!(first.lock(0, X), Waited::Acquired);
+        let sleep_for_first = |holding: usize| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let mut party = Party::of(&world);
+                // Not in order, so that either gives way to who holds nothing yet.
+                assert_eq!(party.lock(holding, X), Waited::Acquired);
+                let waited = party.lock(0, X);
+                party.locks.release_all();
+                waited
+            })
+        };
+        let sleepers = [1, 2].map(sleep_for_first);
+        first.locks.release_all();
+        first.run(&[(1, X)], |_| {});
+        for (sleeper, may_be_wounded) in sleepers.into_iter().zip([true, false]) {
+            match sleeper.join().unwrap() {
+                Waited::Acquired => {}
+                Waited::Wounded => assert!(may_be_wounded),
+                other => panic!("{other:?}"),
+            }
+        }
+        world.assert_free();
+    });
+}
+
 #[test]
 fn readers_see_nothing_half_written() {
     let write = |mut party: Party| {

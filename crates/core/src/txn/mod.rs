@@ -405,8 +405,13 @@ impl Transaction {
         Ok(())
     }
 
-    /// The key's record; or nothing, with the gap noted.
-    fn find(&mut self, space: &Arc<Space>, key: &[u8]) -> Result<Option<RecordRef>, Error> {
+    /// The key's record; or nothing, with the gap noted. `locked` is what will be locked of the record, where reads are.
+    fn find(
+        &mut self,
+        space: &Arc<Space>,
+        key: &[u8],
+        locked: Locked,
+    ) -> Result<Option<RecordRef>, Error> {
         self.place_pending()?;
         match space
             .find(key)
@@ -416,7 +421,7 @@ impl Transaction {
                 self.recent.note(space.info.id, key, record);
                 Ok(Some(record))
             }
-            Err(leaf) => self.missing(space, key, leaf),
+            Err(leaf) => self.missing(space, key, leaf, locked),
         }
     }
 
@@ -428,7 +433,7 @@ impl Transaction {
         key: &[u8],
         locked: Locked,
     ) -> Result<Option<&[u8]>, Error> {
-        match self.find(space, key)? {
+        match self.find(space, key, locked)? {
             Some(record) => self.value_of(record, locked),
             None => Ok(None),
         }
@@ -470,7 +475,9 @@ impl Transaction {
             return Ok(record);
         }
         if self.locks_reads() {
-            return Ok(self.place_in_locked_gap(space, key)?.record);
+            return Ok(self
+                .place_in_locked_gap(space, key, Locked::EXCLUSIVE)?
+                .record);
         }
         let locked = with_protocol!(self.concurrency, P => P::NEW_LOCKED);
         let placed = space
@@ -660,7 +667,7 @@ impl Transaction {
         key: &[u8],
         change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        match self.find(space, key)? {
+        match self.find(space, key, Locked::EXCLUSIVE)? {
             Some(record) => self.update_record(space, key, record, change),
             None => Ok(false),
         }
@@ -708,7 +715,7 @@ impl Transaction {
 
     /// Removes a key; returns whether it was there.
     pub(crate) fn delete_bytes(&mut self, space: &Arc<Space>, key: &[u8]) -> Result<bool, Error> {
-        let Some(record) = self.find(space, key)? else {
+        let Some(record) = self.find(space, key, Locked::EXCLUSIVE)? else {
             return Ok(false);
         };
         if self.value_of(record, Locked::EXCLUSIVE)?.is_none() {
@@ -732,7 +739,7 @@ impl Transaction {
             stamp: Stamp(0),
             present: false,
         };
-        let Some(record) = self.find(space, key)? else {
+        let Some(record) = self.find(space, key, Locked::SHARED)? else {
             return Ok(never);
         };
         self.version_of(record)
