@@ -27,6 +27,9 @@
 //!
 //! Design: what is finished is what a log can prove durable; see decision 0023.
 
+#[cfg(all(test, loom))]
+mod model;
+
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 

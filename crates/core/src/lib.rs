@@ -41,8 +41,6 @@ mod db;
 mod durably;
 mod engine;
 mod epoch;
-#[cfg(all(test, loom))]
-mod epoch_model;
 mod error;
 mod format;
 mod lock;

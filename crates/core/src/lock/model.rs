@@ -141,7 +141,7 @@ fn two(
             thread::spawn(move || one(Party::of(&world)))
         };
         other(Party::of(&world));
-        thread.join().unwrap();
+        thread.join().expect("the thread of a model ends");
         world.assert_free();
         after(&world);
     });

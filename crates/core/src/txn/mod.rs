@@ -6,9 +6,10 @@
 //! reads lock first. Where operations are logged one by one, writes are made at once, too (`in_place.rs`).
 //!
 //! This module works on bytes; `table` adds the typed face of it. Keys that are looked up together are in
-//! `together.rs`, writes that wait to be looked up so in `pending.rs`, ranges of keys in `scan.rs`, and keys that
-//! are not there in `gaps.rs`.
+//! `together.rs`, writes that wait to be looked up so in `pending.rs`, amounts that are added in `adding.rs`, ranges
+//! of keys in `scan.rs`, and keys that are not there in `gaps.rs`.
 
+mod adding;
 mod gaps;
 mod in_place;
 mod pending;
@@ -31,7 +32,7 @@ use crate::error::{Conflict, Error};
 use crate::lock::Locked;
 use crate::recent::Recent;
 use crate::record::{RecordRef, VALUE_BYTES_MAX};
-use crate::sets::{Add, Mark, Sets};
+use crate::sets::{Mark, Sets};
 use crate::space::{Insertion, Placed, Space};
 use crate::spec::{ConcurrencyControl, LockRelease, LogStyle};
 use crate::ticket::{self, Ticket};
@@ -457,18 +458,6 @@ impl Transaction {
         }
     }
 
-    #[cold]
-    fn add_up_now(&mut self, record: RecordRef, at: usize) -> Result<usize, Error> {
-        let present = self.read_record(record, Locked::EXCLUSIVE)?;
-        let table = self.sets.writes[at].table;
-        let added = self.sets.add_up(at, present.then_some(&self.value[..]));
-        added.map_err(|error| {
-            let error = self.engine.not_added(table, error);
-            self.doom(error)
-        })?;
-        Ok(at)
-    }
-
     /// The key's record, made if there is none.
     fn place(&mut self, space: &Arc<Space>, key: &[u8]) -> Result<RecordRef, Error> {
         if let Some(record) = self.recent.find(space.info.id, key) {
@@ -582,46 +571,6 @@ impl Transaction {
                 Ok(())
             }
         }
-    }
-
-    /// Adds an amount to the value that the key has at the commit, without reading it before.
-    pub(crate) fn add_bytes(
-        &mut self,
-        space: &Arc<Space>,
-        key: &[u8],
-        encode: impl FnOnce(&mut Vec<u8>),
-        add: Add,
-    ) -> Result<(), Error> {
-        space
-            .check_key(key)
-            .map_err(|error| Error::from_index(&error, &space.info.name))?;
-        let amount = self.stage(space, key, encode)?;
-        match self.record_of_blind(space, key, &amount)? {
-            Some(record) => {
-                self.sets.write_add(record, space.info.id, key, amount, add);
-                if !self.planted.add_locked {
-                    self.add_up_unlocked(record)?;
-                }
-                self.perform(record)
-            }
-            None => {
-                self.sets.put_off(space, key, amount, Some(add));
-                Ok(())
-            }
-        }
-    }
-
-    /// The bug of [`Checks::ADD_LOCKED`].
-    #[cold]
-    fn add_up_unlocked(&mut self, record: RecordRef) -> Result<(), Error> {
-        let Some(at) = self.sets.write_of(record) else {
-            return Ok(());
-        };
-        let found = record.copy_if(&mut self.value, |_| true);
-        let present = found.filter(|version| !version.absent);
-        let table = self.sets.writes[at].table;
-        let added = self.sets.add_up(at, present.map(|_| &self.value[..]));
-        added.map_err(|error| self.engine.not_added(table, error))
     }
 
     /// The record of a blind write, if it is known, or needed at once: because it is changed at once, or because a

@@ -12,7 +12,7 @@ use namiki_log::EpochSource;
 use namiki_platform::model::explore;
 use namiki_platform::{Epoch, Stamp};
 
-use crate::epoch::{Epochs, SlotId};
+use super::{Epochs, SlotId};
 use crate::sync::{AtomicU64, Ordering};
 
 /// The epochs, and for each committer how many commits it has appended.
@@ -26,7 +26,7 @@ impl World {
     fn new() -> Arc<Self> {
         let epochs = Epochs::new(Stamp(1), Duration::MAX);
         Arc::new(Self {
-            slots: [0, 1].map(|_| epochs.acquire().unwrap()),
+            slots: [0, 1].map(|_| epochs.acquire().expect("a slot is free")),
             appended: [0, 1].map(|_| AtomicU64::new(0)),
             epochs,
         })
