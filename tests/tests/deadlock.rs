@@ -23,6 +23,9 @@ use namiki_platform::disk::{Disk, SimDisk};
 
 type Numbers = Table<u64, u64>;
 
+/// The rules are for those who lock at the commit, and hold the locks until their group is durable.
+const SPECS: [&str; 2] = ["TT(NLR)+PWAL(1000)", "SILO(NLR)+PWAL(1000)"];
+
 /// What each worker holds in its group.
 const HELD: [u64; 2] = [1, 2];
 /// What each worker writes when it only wants to read.
@@ -35,10 +38,10 @@ enum Wants {
     ToRead,
 }
 
-fn open() -> (Database, Numbers) {
+fn open(spec: &str) -> (Database, Numbers) {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let db = Database::builder()
-        .spec("TT(NLR)+PWAL(1000)".parse().unwrap())
+        .spec(spec.parse().unwrap())
         .streams(NonZeroU16::new(2).unwrap())
         .group_wait_max(Duration::MAX)
         .disk(disk)
@@ -86,8 +89,8 @@ fn attempt<C: Checks>(
 
 /// The attempts of both workers in turn, on one thread; whoever is done rests, and flushes before.
 /// Returns whether both got what they wanted.
-fn in_turn<C: Checks>(wants: Wants, rounds: u32) -> bool {
-    let (db, table) = open();
+fn in_turn<C: Checks>(spec: &str, wants: Wants, rounds: u32) -> bool {
+    let (db, table) = open(spec);
     let mut sessions = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
     for worker in [0, 1] {
         hold(&mut sessions[worker], &table, worker);
@@ -124,8 +127,8 @@ fn in_turn<C: Checks>(wants: Wants, rounds: u32) -> bool {
 
 /// Two threads that try until they are done, or one of them has tried `attempts_max` times. Returns
 /// whether both got what they wanted.
-fn in_parallel<C: Checks>(wants: Wants, attempts_max: u32) -> bool {
-    let (db, table) = open();
+fn in_parallel<C: Checks>(spec: &str, wants: Wants, attempts_max: u32) -> bool {
+    let (db, table) = open(spec);
     let together = Barrier::new(2);
     let gave_up = AtomicBool::new(false);
     let one = |worker: usize| {
@@ -158,48 +161,68 @@ fn in_parallel<C: Checks>(wants: Wants, attempts_max: u32) -> bool {
 /// Deadlock rule 1.
 #[test]
 fn a_failed_lock_flushes_the_group_and_frees_its_locks() {
-    assert!(in_turn::<Sound>(Wants::ToWrite, 3));
-    assert!(in_parallel::<Sound>(Wants::ToWrite, 100_000));
+    for spec in SPECS {
+        assert!(in_turn::<Sound>(spec, Wants::ToWrite, 3));
+        assert!(in_parallel::<Sound>(spec, Wants::ToWrite, 100_000));
+    }
 }
 
 /// The same without the rule: it would hang.
 #[test]
 fn without_the_flush_on_a_failed_lock_two_groups_block_each_other() {
-    assert!(!in_turn::<planted::NoFlushOnFailedLock>(Wants::ToWrite, 50));
-    assert!(!in_parallel::<planted::NoFlushOnFailedLock>(
-        Wants::ToWrite,
-        50
-    ));
+    for spec in SPECS {
+        assert!(!in_turn::<planted::NoFlushOnFailedLock>(
+            spec,
+            Wants::ToWrite,
+            50
+        ));
+        assert!(!in_parallel::<planted::NoFlushOnFailedLock>(
+            spec,
+            Wants::ToWrite,
+            50
+        ));
+    }
 }
 
 /// Deadlock rule 2.
 #[test]
 fn a_wait_while_reading_flushes_the_group_and_frees_its_locks() {
-    assert!(in_turn::<Sound>(Wants::ToRead, 3));
-    assert!(in_parallel::<Sound>(Wants::ToRead, 100_000));
+    for spec in SPECS {
+        assert!(in_turn::<Sound>(spec, Wants::ToRead, 3));
+        assert!(in_parallel::<Sound>(spec, Wants::ToRead, 100_000));
+    }
 }
 
 /// The same without the rule: it would hang.
 #[test]
 fn without_the_flush_on_a_wait_while_reading_two_groups_block_each_other() {
-    assert!(!in_turn::<planted::NoFlushOnReadWait>(Wants::ToRead, 50));
-    assert!(!in_parallel::<planted::NoFlushOnReadWait>(
-        Wants::ToRead,
-        50
-    ));
+    for spec in SPECS {
+        assert!(!in_turn::<planted::NoFlushOnReadWait>(
+            spec,
+            Wants::ToRead,
+            50
+        ));
+        assert!(!in_parallel::<planted::NoFlushOnReadWait>(
+            spec,
+            Wants::ToRead,
+            50
+        ));
+    }
 }
 
 /// A worker that finds its own group in the way flushes it, and does not wait for ever.
 #[test]
 fn a_group_does_not_block_its_own_worker() {
-    let (db, table) = open();
-    let mut session = db.session_on(WorkerId(0)).unwrap();
-    for value in 0..20 {
-        session
-            .try_transact_async(|tx| tx.put(&table, &1, &value))
-            .unwrap();
-        let (read, _) = session.try_transact_async(|tx| tx.get(&table, &1)).unwrap();
-        assert_eq!(read, Some(value));
+    for spec in SPECS {
+        let (db, table) = open(spec);
+        let mut session = db.session_on(WorkerId(0)).unwrap();
+        for value in 0..20 {
+            session
+                .try_transact_async(|tx| tx.put(&table, &1, &value))
+                .unwrap();
+            let (read, _) = session.try_transact_async(|tx| tx.get(&table, &1)).unwrap();
+            assert_eq!(read, Some(value));
+        }
     }
 }
 
@@ -207,23 +230,26 @@ fn a_group_does_not_block_its_own_worker() {
 /// (tictoc-pwal §2.1): it need not free its group's locks for a wait.
 #[test]
 fn a_lost_transaction_that_finds_a_lock_taken_does_not_flush_its_group() {
-    for lost in [false, true] {
-        let (db, table) = open();
-        let [mut mine, mut other] = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
-        let group = hold(&mut mine, &table, 0);
-        let ended = mine.try_transact_async(|tx| {
-            tx.get(&table, &OWN[0])?;
-            if lost {
-                other.try_transact_async(|tx| tx.put(&table, &OWN[0], &1))?;
-                other.flush()?;
-            }
-            hold(&mut other, &table, 1);
-            tx.put(&table, &HELD[1], &2)
-        });
-        assert!(
-            matches!(ended, Err(Error::Conflict(Conflict::WriteLocked))),
-            "{ended:?}"
-        );
-        assert_eq!(mine.is_acknowledged(&group), !lost);
+    for spec in SPECS {
+        for lost in [false, true] {
+            let (db, table) = open(spec);
+            let [mut mine, mut other] =
+                [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
+            let group = hold(&mut mine, &table, 0);
+            let ended = mine.try_transact_async(|tx| {
+                tx.get(&table, &OWN[0])?;
+                if lost {
+                    other.try_transact_async(|tx| tx.put(&table, &OWN[0], &1))?;
+                    other.flush()?;
+                }
+                hold(&mut other, &table, 1);
+                tx.put(&table, &HELD[1], &2)
+            });
+            assert!(
+                matches!(ended, Err(Error::Conflict(Conflict::WriteLocked))),
+                "{ended:?}"
+            );
+            assert_eq!(mine.is_acknowledged(&group), !lost);
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Strict two-phase locking: who waits for whom, who gives way, and that everybody gets through.
+//! Strict two-phase locking: who waits for whom, who gives way, and that everybody gets through. (Under every
+//! concurrency control: `adversarial.rs`.)
 //!
 //! Paper: pwal §5.4, raft-pwal §2.1
 #![allow(
@@ -7,12 +8,12 @@
     reason = "a test fails by panicking, and prints what it met"
 )]
 
-use std::num::{NonZeroU16, NonZeroU32};
+use std::num::NonZeroU16;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use namiki::{Builder, Conflict, Database, Direction, Error, Session, Table, WaitPolicy, WorkerId};
+use namiki::{Builder, Conflict, Database, Direction, Error, Table, WaitPolicy, WorkerId};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
 use namiki_tests::watchdog::on_threads;
@@ -195,6 +196,35 @@ fn a_key_that_is_not_in_a_hash_table_is_locked_by_itself() {
     }
 }
 
+/// So its readers do not wait for one another, whoever has come first; one who may write it does.
+#[test]
+fn a_key_that_is_not_in_a_hash_table_can_be_read_by_several() {
+    for spec in SPECS {
+        let kind: namiki::IndexKind = "hash".parse().unwrap();
+        let (db, table) = filled(builder(spec).wait_policy(WaitPolicy::NoWait).index(kind));
+        let mut reader = db.begin().unwrap();
+        assert_eq!(reader.get(&table, &15).unwrap(), None);
+        let mut found = Vec::new();
+        reader.get_many(&table, [25], &mut found).unwrap();
+        assert_eq!(found, [None]);
+        for key in [15, 25] {
+            assert_eq!(attempt(&db, |tx| tx.get(&table, &key)).unwrap(), None);
+            assert_locked(attempt(&db, |tx| tx.get_for_update(&table, &key)));
+            assert_locked(attempt(&db, |tx| tx.put(&table, &key, &1)));
+        }
+        reader.commit().unwrap();
+        // Nor does whoever wants to write it begin as a reader.
+        let mut writer = db.begin().unwrap();
+        assert_eq!(writer.get_for_update(&table, &35).unwrap(), None);
+        assert!(!writer.update(&table, &45, |it| it).unwrap());
+        assert!(!writer.delete(&table, &55).unwrap());
+        for key in [35, 45, 55] {
+            assert_locked(attempt(&db, |tx| tx.get(&table, &key)));
+        }
+        writer.commit().unwrap();
+    }
+}
+
 #[test]
 fn whoever_waits_for_too_long_is_told_so() {
     for spec in SPECS {
@@ -246,73 +276,6 @@ fn locks_end_with_the_transaction_however_it_ends() {
         rolled_back.rollback();
         is_free();
         session.transact(lock).unwrap();
-    }
-}
-
-/// Keys in orders that differ from transaction to transaction.
-#[test]
-fn locks_in_adversarial_orders_deadlock_nobody() {
-    for (seed, spec) in (1..).zip(SPECS) {
-        for threads in [2, 4, 16] {
-            let (db, table) = filled(builder(spec));
-            on_threads(threads, |thread| {
-                let mut random = Random::stream(seed, thread);
-                let mut session = db.session().unwrap();
-                for _ in 0..400 / threads {
-                    let mut keys = [0, 10, 20, 30, 40_u64];
-                    random.shuffle(&mut keys);
-                    session
-                        .transact_async(|tx| {
-                            for key in &keys[..3] {
-                                // By a shared lock and its upgrade, or at once.
-                                let value = match key % 20 {
-                                    0 => tx.get(&table, key)?,
-                                    _ => tx.get_for_update(&table, key)?,
-                                };
-                                std::thread::yield_now();
-                                tx.put(&table, key, &(value.unwrap() + 1))?;
-                            }
-                            Ok(())
-                        })
-                        .unwrap();
-                }
-                session.flush().unwrap();
-            });
-            let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
-            let sum: u64 = all.into_iter().map(|(_, value)| value).sum();
-            assert_eq!(sum, 3 * (400 / threads * threads), "{spec}");
-            println!("{spec}, {threads} threads: {:?}", db.counters().locks);
-        }
-    }
-}
-
-/// Gaps in adversarial orders: ranges are read and keys come into them.
-#[test]
-fn locks_of_gaps_deadlock_nobody() {
-    for (seed, spec) in (1..).zip(SPECS) {
-        let (db, table) = filled(builder(spec));
-        let inserted = AtomicU64::new(0);
-        on_threads(4, |thread| {
-            let mut random = Random::stream(seed, thread);
-            let mut session = db.session().unwrap();
-            for round in 0..60 {
-                let (from, key) = (random.below(100), random.below(100));
-                let new = session
-                    .transact_async(|tx| {
-                        let found = tx.scan(&table, from..from + 20)?.len() as u64;
-                        std::thread::yield_now();
-                        let new = tx.get(&table, &key)?.is_none();
-                        tx.put(&table, &key, &(found + round))?;
-                        Ok(new)
-                    })
-                    .unwrap()
-                    .0;
-                inserted.fetch_add(u64::from(new), Ordering::Relaxed);
-            }
-            session.flush().unwrap();
-        });
-        let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
-        assert_eq!(all.len() as u64, 10 + inserted.into_inner(), "{spec}");
     }
 }
 
@@ -378,41 +341,6 @@ fn who_locks_all_keys_first_waits_and_never_gives_way_even_if_they_are_not_there
         assert!(all.iter().all(|(_, value)| *value == 4), "{spec}");
         let counters = db.counters();
         assert_eq!(counters.conflicts, 0, "{spec}: {counters:?}");
-    }
-}
-
-/// A long transaction against many short ones that lock the same keys in the opposite order.
-#[test]
-fn an_old_transaction_gets_through() {
-    for spec in SPECS {
-        let (db, table) = filled(builder(spec).attempts_max(NonZeroU32::new(1000).unwrap()));
-        let over = AtomicBool::new(false);
-        on_threads(4, |thread| {
-            let mut session = db.session().unwrap();
-            let increment = |session: &mut Session, keys: &mut dyn Iterator<Item = u64>| {
-                let keys: Vec<u64> = keys.collect();
-                let done = session.transact_async(|tx| {
-                    for key in &keys {
-                        tx.update(&table, key, |it| it + 1)?;
-                        std::thread::yield_now();
-                    }
-                    Ok(())
-                });
-                done.unwrap();
-            };
-            if thread == 0 {
-                for _ in 0..10 {
-                    increment(&mut session, &mut (0..10).map(|key| 10 * key));
-                }
-                over.store(true, Ordering::Relaxed);
-            } else {
-                while !over.load(Ordering::Relaxed) {
-                    increment(&mut session, &mut (8..10).rev().map(|key| 10 * key));
-                }
-            }
-            session.flush().unwrap();
-        });
-        assert_eq!(db.transact(|tx| tx.get(&table, &0)).unwrap(), Some(10));
     }
 }
 

@@ -369,6 +369,24 @@ fn a_lock_that_is_overlooked_is_caught() {
     ));
 }
 
+/// Who adds reads nothing, so there is no circle, but a version that does not hold the sum.
+#[test]
+fn an_amount_that_is_added_to_an_older_version_is_caught() {
+    for spec in ["TT(NLR)+PWAL(16)", "SILO(ELR)+PWAL(1)", "S2PL(NLR)+NOLOG"] {
+        let spec: Spec = spec.parse().unwrap();
+        let wrong = (1..=50).find_map(|seed| {
+            let db = open(spec, &SimDisk::new(), Duration::MAX, seed);
+            let table = table::<u64>(&db);
+            let mut sessions = sessions(&db, 5);
+            let bug = nested::run::<planted::AddUnlocked>;
+            let run = bug(&mut sessions, &table, Mix::HOT, seed, 300).unwrap();
+            let contents = contents(&mut sessions[0], &table).unwrap();
+            run.check_contents(&contents).err()
+        });
+        println!("{spec}: {}", wrong.expect("the bug was not caught"));
+    }
+}
+
 /// The bug of a published TicToc with a timestamp history.
 #[test]
 fn a_skipped_check_of_the_predecessor_is_caught() {

@@ -42,10 +42,6 @@ impl From<Spec> for Protocol {
 const MEMORY_LIKE: Duration = Duration::from_micros(5);
 /// On a device on which several writers get less than so many times as much done as one, streams are in each other's way.
 const PARALLEL: f64 = 1.3;
-/// Threads that commit and wait are more than processors. One that has a stream of its own wakes nobody, and is woken by
-/// nobody.
-const STREAMS_PER_CORE: NonZeroU16 = NonZeroU16::new(8).expect("not 0");
-const STREAMS_MAX: NonZeroU16 = NonZeroU16::new(64).expect("not 0");
 const WRITERS_PER_CORE: NonZeroU16 = NonZeroU16::new(2).expect("not 0");
 const WRITERS_MAX: NonZeroU16 = NonZeroU16::new(16).expect("not 0");
 /// The shortest and the longest epoch.
@@ -90,11 +86,8 @@ impl Choice {
             false => LockRelease::EpochEarly,
         };
         let streams = match release {
-            LockRelease::Normal => cores,
-            _ if device.parallelism < PARALLEL => NonZeroU16::MIN,
-            _ => cores
-                .saturating_mul(STREAMS_PER_CORE)
-                .min(STREAMS_MAX.max(cores)),
+            LockRelease::EpochEarly if device.parallelism < PARALLEL => NonZeroU16::MIN,
+            _ => cores,
         };
         let [shortest, longest] = EPOCHS;
         Self {
@@ -157,10 +150,10 @@ mod tests {
         let memory = choice(Serializable, 0, 2.0);
         assert_eq!(memory, told(("TT(NLR)+PWAL(auto)", 4)));
         let fast = choice(StrictlySerializable, 60, 2.0);
-        assert_eq!(fast, told(("SILO(EPOCH)+PWAL(auto)", 32)));
+        assert_eq!(fast, told(("SILO(EPOCH)+PWAL(auto)", 4)));
         let slow = choice(Serializable, 8000, 1.0);
         assert_eq!(slow, told(("TT(EPOCH)+PWAL(auto)", 1)));
-        for (cores, streams) in [(1, 8), (16, 64), (100, 100)] {
+        for (cores, streams) in [(1, 1), (16, 16)] {
             let (_, chosen) = choice_on(cores, Serializable, 60, 2.0);
             assert_eq!(chosen, streams);
         }

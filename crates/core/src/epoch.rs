@@ -27,28 +27,30 @@
 //!
 //! Design: what is finished is what a log can prove durable; see decision 0023.
 
+#[cfg(all(test, loom))]
+mod model;
+
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
 
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, fence};
 use crossbeam_utils::CachePadded;
 use namiki_log::EpochSource;
 use namiki_platform::counters::Counter;
 use namiki_platform::{Epoch, Stamp};
-use parking_lot::Mutex;
 
-/// Slots come in blocks, so that adding one moves none.
-const BLOCK_SLOTS: usize = 64;
-const BLOCKS: usize = 1024;
+/// Slots come in blocks, so that adding one moves none. (Of this and the rest, a model has no more than it uses: the
+/// checker makes all anew for each run.)
+const BLOCK_SLOTS: usize = if cfg!(loom) { 2 } else { 64 };
+const BLOCKS: usize = if cfg!(loom) { 2 } else { 1024 };
 /// The floor's word keeps this many low bits of its epoch beside the 48 bits of the stamp.
 const EPOCH_BITS: u32 = 16;
 const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
 /// The floors of so many epochs are remembered.
-const FLOORS: usize = 1024;
+const FLOORS: usize = if cfg!(loom) { 4 } else { 1024 };
 /// How much a committer counts between two looks at the clock.
 const COUNTS_PER_CLOCK: u64 = 64;
 
-#[derive(Default)]
 struct Slot {
     taken: AtomicBool,
     /// The epoch its owner is committing in, or 0.
@@ -56,6 +58,17 @@ struct Slot {
     /// The largest stamp its owners have ever published.
     stamp: AtomicU64,
     counts: [Counter; Count::ALL],
+}
+
+impl Slot {
+    fn new() -> Self {
+        Self {
+            taken: AtomicBool::new(false),
+            epoch: AtomicU64::new(0),
+            stamp: AtomicU64::new(0),
+            counts: Default::default(),
+        }
+    }
 }
 
 /// What every committer counts.
@@ -125,8 +138,11 @@ impl Epochs {
     /// A slot for a new committer. Nothing if 65,536 are in use.
     pub(crate) fn acquire(&self) -> Option<SlotId> {
         for (b, block) in self.blocks.iter().enumerate() {
-            let slots =
-                block.get_or_init(|| (0..BLOCK_SLOTS).map(|_| CachePadded::default()).collect());
+            let slots = block.get_or_init(|| {
+                (0..BLOCK_SLOTS)
+                    .map(|_| CachePadded::new(Slot::new()))
+                    .collect()
+            });
             self.blocks_made.fetch_max(b + 1, Ordering::SeqCst);
             for (i, slot) in slots.iter().enumerate() {
                 if !slot.taken.load(Ordering::Relaxed) && !slot.taken.swap(true, Ordering::AcqRel) {

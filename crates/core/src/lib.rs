@@ -26,7 +26,7 @@
 //!
 //! # The parts
 //!
-//! Each module uses only those before it: `error, spec, choose, thread, record, arena, lock, cc, space, recent,
+//! Each module uses only those before it: `error, spec, choose, sync, thread, record, arena, lock, cc, space, recent,
 //! epoch, format, operation, transactions, undo, sets, codec, turn, engine, durably, acquire, commit, ticket, txn, table, session, manifest, recovery, db, open`.
 //!
 //! Paper: tictoc-pwal, pwal
@@ -54,6 +54,7 @@ mod session;
 mod sets;
 mod space;
 mod spec;
+mod sync;
 mod table;
 mod thread;
 mod ticket;

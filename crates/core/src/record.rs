@@ -36,6 +36,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use crossbeam_epoch as reclaim;
 use namiki_platform::Stamp;
 
+/// The word of the concurrency control, which a model checker follows where it runs one.
+pub(crate) use crate::sync::AtomicU64 as ProtocolWord;
+
 const WORD_BYTES: usize = 8;
 const ABSENT: u64 = 1 << 63;
 const BOXED: u64 = 1 << 62;
@@ -49,7 +52,7 @@ pub(crate) const INLINE_BYTES_MAX: usize = 255 * WORD_BYTES;
 
 #[repr(C)]
 struct Header {
-    word: AtomicU64,
+    word: ProtocolWord,
     creation: AtomicU64,
     meta: AtomicU64,
 }
@@ -89,7 +92,7 @@ impl RecordRef {
         // SAFETY: the caller vouches for the memory; `Header` and the words after it fit into it.
         unsafe {
             header.write(Header {
-                word: AtomicU64::new(word),
+                word: ProtocolWord::new(word),
                 creation: AtomicU64::new(0),
                 meta: AtomicU64::new(ABSENT | (capacity as u64) << CAPACITY_SHIFT),
             });
@@ -133,7 +136,7 @@ impl RecordRef {
     }
 
     /// The word of the concurrency control.
-    pub(crate) fn word(&self) -> &AtomicU64 {
+    pub(crate) fn word(&self) -> &ProtocolWord {
         &self.header().word
     }
 
@@ -165,7 +168,7 @@ impl RecordRef {
     pub(crate) fn copy_if(
         self,
         out: &mut Vec<u8>,
-        unchanged: impl FnOnce(&AtomicU64) -> bool,
+        unchanged: impl FnOnce(&ProtocolWord) -> bool,
     ) -> Option<Snapshot> {
         let header = self.header();
         let creation = Stamp(header.creation.load(Ordering::Relaxed));
@@ -203,7 +206,7 @@ impl RecordRef {
         self,
         out: &mut Vec<u8>,
         creation: Stamp,
-        unchanged: impl FnOnce(&AtomicU64) -> bool,
+        unchanged: impl FnOnce(&ProtocolWord) -> bool,
     ) -> Option<Snapshot> {
         let guard = reclaim::pin();
         let header = self.header();

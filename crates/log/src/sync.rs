@@ -54,27 +54,11 @@ mod model {
 
     pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::{Ordering, fence};
-    pub(crate) use namiki_platform::model::{AtomicBool, AtomicU64};
+    pub(crate) use namiki_platform::model::{AtomicBool, AtomicU64, Mutex};
 
     /// Lets another thread run.
     pub(crate) fn pause(_round: u32) {
         loom::thread::yield_now();
-    }
-
-    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
-
-    impl<T> Mutex<T> {
-        pub(crate) fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
-        }
-
-        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().expect("no thread of a model panics")
-        }
-
-        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-            self.0.try_lock().ok()
-        }
     }
 
     pub(crate) struct Condvar(loom::sync::Condvar);

@@ -101,7 +101,34 @@ watched! {
     AtomicU8 of u8;
     AtomicU32 of u32;
     AtomicU64 of u64;
+    AtomicUsize of usize;
     AtomicPtr<T> of *mut T;
+}
+
+/// A lock as `parking_lot` has it: nothing to unwrap.
+#[derive(Debug)]
+pub struct Mutex<T>(loom::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    /// A lock that nobody holds.
+    #[must_use]
+    pub fn new(value: T) -> Self {
+        Self(loom::sync::Mutex::new(value))
+    }
+
+    /// Waits for the lock.
+    ///
+    /// # Panics
+    /// If a thread has panicked while it held the lock, which ends the model.
+    pub fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+        self.0.lock().expect("no thread of a model panics")
+    }
+
+    /// Takes the lock if nobody holds it.
+    #[must_use]
+    pub fn try_lock(&self) -> Option<loom::sync::MutexGuard<'_, T>> {
+        self.0.try_lock().ok()
+    }
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use namiki::{Direction, Error, Transaction};
+use namiki::{Direction, Error, Stamp, Transaction, Version};
 use namiki_platform::random::Random;
 
+use super::own::{Own, below};
 use super::{Numbers, Step};
 use crate::spelling::Numbered;
 
@@ -30,8 +31,8 @@ pub(super) struct Seen {
 pub struct Attempt {
     pub(super) id: u64,
     pub(super) seen: Vec<Seen>,
-    /// What it will have written: a value, or a deletion.
-    pub(super) own: BTreeMap<u64, Option<u64>>,
+    /// What it will have written.
+    pub(super) own: BTreeMap<u64, Own>,
     values: u64,
     pub(super) began: u64,
 }
@@ -74,7 +75,17 @@ impl Attempt {
             Step::Put(key) => {
                 let value = self.value();
                 tx.put(table, &K::from(key), &value)?;
-                self.own.insert(key, Some(value));
+                self.own.insert(key, Own::Value(Some(value)));
+                Ok(())
+            }
+            Step::Add(key) => {
+                let amount = self.value();
+                tx.add(table, &K::from(key), amount)?;
+                let own = match self.own.get(&key) {
+                    Some(own) => own.plus(amount),
+                    None => Own::Added(amount),
+                };
+                self.own.insert(key, own);
                 Ok(())
             }
             Step::Update(key) => {
@@ -91,7 +102,7 @@ impl Attempt {
                 }
                 // If not its own, it may have changed in between; the commit will fail then.
                 if updated {
-                    self.own.insert(key, Some(value));
+                    self.own.insert(key, Own::Value(Some(value)));
                 }
                 Ok(())
             }
@@ -109,7 +120,7 @@ impl Attempt {
                     assert_eq!(deleted, before.is_some(), "a deletion sees its own writes");
                 }
                 if deleted {
-                    self.own.insert(key, None);
+                    self.own.insert(key, Own::Value(None));
                 }
                 Ok(())
             }
@@ -119,16 +130,20 @@ impl Attempt {
                 backward,
                 limit,
             } => self.scan(tx, table, from, to, backward, limit),
-            Step::PutAndRollBack(key) => {
+            Step::WriteAndRollBack(key) => {
                 let savepoint = tx.savepoint();
-                tx.put(table, &K::from(key), &u64::MAX)?;
+                match random.chance(0.5) {
+                    true => tx.put(table, &K::from(key), &u64::MAX)?,
+                    false => tx.add(table, &K::from(key), 1)?,
+                }
                 tx.rollback_to(&savepoint)?;
                 self.read(tx, table, key, random).map(drop)
             }
         }
     }
 
-    /// Reads a key, and notes the version unless it is the transaction's own.
+    /// Reads a key, and notes the version unless it is the transaction's own; of one that it has added to, the
+    /// version below.
     fn read<K: Numbered>(
         &mut self,
         tx: &mut Transaction,
@@ -136,7 +151,7 @@ impl Attempt {
         key: u64,
         random: &mut Random,
     ) -> Result<Option<u64>, Error> {
-        if let Some(own) = self.own.get(&key) {
+        if let Some(Own::Value(own)) = self.own.get(&key) {
             let value = tx.get(table, &K::from(key))?;
             assert_eq!(value, *own, "a transaction sees its own write of {key}");
             return Ok(value);
@@ -150,13 +165,26 @@ impl Attempt {
                 tx.get(table, &K::from(key))?,
             )
         };
+        self.saw(key, version, value);
+        Ok(value)
+    }
+
+    /// Notes a version, and that the transaction finds this value there. If it has added to the key, that is the sum
+    /// from now on.
+    fn saw(&mut self, key: u64, version: Version, found: Option<u64>) {
+        let value = match self.own.get(&key) {
+            Some(&Own::Added(amount)) => {
+                self.own.insert(key, Own::Value(found));
+                below(found, amount, version.present)
+            }
+            _ => found,
+        };
         self.seen.push(Seen {
             key,
             stamp: version.stamp.0,
             present: version.present,
             value,
         });
-        Ok(value)
     }
 
     /// Notes the versions only afterwards: they are those below its own writes.
@@ -175,8 +203,8 @@ impl Attempt {
         let updated = tx.update_many(table, spelt, |at, old| {
             let value = self.value();
             let key = keys[at];
-            let known = written.insert(key, Some(value));
-            if let Some(known) = known {
+            let known = written.insert(key, Own::Value(Some(value)));
+            if let Some(Own::Value(known)) = known {
                 assert_eq!(Some(old), known, "an update sees its own write of {key}");
             }
             found.entry(key).or_insert(old);
@@ -185,14 +213,9 @@ impl Attempt {
         })?;
         assert_eq!(updated, calls, "an update tells what it did");
         for key in from..from + count {
-            if !self.own.contains_key(&key) {
+            if !matches!(self.own.get(&key), Some(Own::Value(_))) {
                 let version = tx.version(table, &K::from(key))?;
-                self.seen.push(Seen {
-                    key,
-                    stamp: version.stamp.0,
-                    present: version.present,
-                    value: found.get(&key).copied(),
-                });
+                self.saw(key, version, found.get(&key).copied());
             }
         }
         self.own = written;
@@ -217,24 +240,26 @@ impl Attempt {
             Err(Error::Duplicate { .. }) => false,
             Err(error) => return Err(error),
         };
-        if let Some(own) = self.own.get(&key) {
-            assert_eq!(inserted, own.is_none(), "an insertion sees its own writes");
-        } else if !looked {
-            // Below its own write, if it was one.
-            let version = tx.version(table, &K::from(key))?;
-            if inserted {
-                self.seen.push(Seen {
-                    key,
-                    stamp: version.stamp.0,
-                    present: version.present,
-                    value: None,
-                });
-            } else {
-                self.read(tx, table, key, random)?;
+        let own = self.own.get(&key);
+        if let Some(own) = own {
+            assert_eq!(
+                inserted,
+                !own.is_present(),
+                "an insertion sees its own writes"
+            );
+        }
+        // Below its own write, if it was one.
+        match own {
+            Some(Own::Value(_)) => {}
+            None if looked => {}
+            None if inserted => {
+                let version = tx.version(table, &K::from(key))?;
+                self.saw(key, version, None);
             }
+            None | Some(Own::Added(_)) => self.read(tx, table, key, random).map(drop)?,
         }
         if inserted {
-            self.own.insert(key, Some(value));
+            self.own.insert(key, Own::Value(Some(value)));
         }
         Ok(())
     }
@@ -280,17 +305,16 @@ impl Attempt {
         let found: BTreeMap<u64, u64> = found.into_iter().collect();
         for key in from..=to {
             let value = found.get(&key).copied();
-            if let Some(own) = self.own.get(&key) {
+            if let Some(Own::Value(own)) = self.own.get(&key) {
                 assert_eq!(value, *own, "a scan sees its transaction's own {key}");
                 continue;
             }
-            let version = versions.get(&key);
-            self.seen.push(Seen {
-                key,
-                stamp: version.map_or(0, |version| version.stamp.0),
-                present: version.is_some_and(|version| version.present),
-                value,
-            });
+            let never = Version {
+                stamp: Stamp(0),
+                present: false,
+            };
+            let version = versions.get(&key).copied().unwrap_or(never);
+            self.saw(key, version, value);
         }
         Ok(())
     }

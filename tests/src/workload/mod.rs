@@ -12,11 +12,14 @@
 //!
 //! What an attempt has seen counts only if it commits: then its reads must be of versions that
 //! somebody committed, their values those that were written, the history without a circle, and the
-//! final contents the last versions.
+//! final contents the last versions. Who adds to a key without looking reads nothing; the version that it
+//! writes must hold the sum of the amount and of the version before it, whichever that turned out to be. So what
+//! is there in the end is the sum of all amounts that were added since a value was put.
 
 mod attempt;
 pub mod interleaved;
 pub mod nested;
+mod own;
 mod run;
 pub mod threads;
 
@@ -47,6 +50,8 @@ pub enum Step {
     Read(u64),
     /// Writes a key without looking.
     Put(u64),
+    /// Adds to a key's value without looking.
+    Add(u64),
     /// Replaces a key's value, if it is there.
     Update(u64),
     /// Replaces the values of so many keys that follow each other, and of the first once more.
@@ -71,8 +76,8 @@ pub enum Step {
         /// How many keys are enough.
         limit: usize,
     },
-    /// Writes a key and takes it back.
-    PutAndRollBack(u64),
+    /// Writes a key or adds to it, and takes that back.
+    WriteAndRollBack(u64),
 }
 
 /// What random transactions are made of.
@@ -139,7 +144,7 @@ impl Mix {
         if kind >= self.scans_percent + self.writes_percent {
             return Step::Read(key);
         }
-        match random.below(9) {
+        match random.below(11) {
             0 | 1 => Step::Put(key),
             2 => Step::Update(key),
             3 => Step::UpdateMany {
@@ -149,7 +154,8 @@ impl Mix {
             },
             4 | 5 => Step::Insert(key),
             6 | 7 => Step::Delete(key),
-            _ => Step::PutAndRollBack(key),
+            8 | 9 => Step::Add(key),
+            _ => Step::WriteAndRollBack(key),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! What a run leaves behind, and whether it is right.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use namiki::{Error, Session, Stamp};
 
 use super::attempt::{Seen, instant};
+use super::own::Own;
 use super::{Attempt, Numbers};
 use crate::history::{History, Promise, Proof, Transaction, Violation, check};
 use crate::spelling::Numbered;
@@ -14,11 +15,9 @@ use crate::spelling::Numbered;
 pub struct Run {
     /// For the checker.
     pub history: History,
-    /// What each version holds; nothing if it is a deletion.
-    written: HashMap<(u64, u64), Option<u64>>,
+    /// What each version holds, by key and stamp.
+    written: BTreeMap<(u64, u64), Own>,
     seen: Vec<(u64, Seen)>,
-    /// The last version of each key.
-    last: BTreeMap<u64, u64>,
     /// Rules of stamps that were broken.
     broken: Vec<String>,
     /// Attempts that committed.
@@ -45,8 +44,8 @@ impl Run {
             let name = run.history.key(1, &key.to_be_bytes());
             run.history.push_initial(name, version.stamp.0);
             let value = values.get(&key).copied();
-            run.written.insert((key, version.stamp.0), value);
-            run.last.insert(key, version.stamp.0);
+            run.written
+                .insert((key, version.stamp.0), Own::Value(value));
         }
         Ok(run)
     }
@@ -72,12 +71,10 @@ impl Run {
             }
             self.seen.push((id, seen));
         }
-        for (key, value) in own {
+        for (key, own) in own {
             let name = self.history.key(1, &key.to_be_bytes());
             transaction.writes.push(name);
-            self.written.insert((key, stamp.0), value);
-            let last = self.last.entry(key).or_default();
-            *last = stamp.0.max(*last);
+            self.written.insert((key, stamp.0), own);
         }
         self.history.push(transaction);
         self.committed += 1;
@@ -88,23 +85,34 @@ impl Run {
         self.history.absorb(other.history);
         self.written.extend(other.written);
         self.seen.extend(other.seen);
-        for (key, stamp) in other.last {
-            let last = self.last.entry(key).or_default();
-            *last = stamp.max(*last);
-        }
         self.broken.extend(other.broken);
         self.committed += other.committed;
         self.conflicts += other.conflicts;
     }
 
+    /// The value of each version, by key and stamp; nothing if it is a deletion.
+    fn values(&self) -> BTreeMap<(u64, u64), Option<u64>> {
+        let mut before = None;
+        let value = |(&(key, stamp), own): (&(u64, u64), &Own)| {
+            let below = before.take_if(|(of, _)| *of == key);
+            let value = own.on(below.and_then(|(_, value)| value));
+            before = Some((key, value));
+            ((key, stamp), value)
+        };
+        self.written.iter().map(value).collect()
+    }
+
     /// The contents that the last versions make.
     #[must_use]
     pub fn contents(&self) -> BTreeMap<u64, u64> {
-        let present = |(key, stamp): (&u64, &u64)| {
-            let value = self.written.get(&(*key, *stamp)).copied().flatten();
-            value.map(|value| (*key, value))
-        };
-        self.last.iter().filter_map(present).collect()
+        // The last version of a key comes after those before it.
+        let last: BTreeMap<u64, Option<u64>> = self
+            .values()
+            .into_iter()
+            .map(|((key, _), value)| (key, value))
+            .collect();
+        let present = |(key, value): (u64, Option<u64>)| Some((key, value?));
+        last.into_iter().filter_map(present).collect()
     }
 
     /// Checks the history for circles.
@@ -124,11 +132,11 @@ impl Run {
         if let Some(broken) = self.broken.first() {
             return Err(broken.clone());
         }
+        let values = self.values();
         for (id, seen) in &self.seen {
             let written = match seen.stamp {
                 0 => None,
-                stamp => *self
-                    .written
+                stamp => *values
                     .get(&(seen.key, stamp))
                     .ok_or_else(|| format!("T{id} saw {seen:?}, which nobody wrote"))?,
             };

@@ -14,6 +14,7 @@ const ORDER: &[&str] = &[
     "error",
     "spec",
     "choose",
+    "sync",
     "thread",
     "record",
     "arena",

@@ -21,6 +21,10 @@ pub trait Checks: 'static {
     const LOCK_READS: bool = true;
     /// So are gaps.
     const LOCK_GAPS: bool = true;
+    /// Amounts are added to what records hold when they are locked to be written. (Otherwise to what they hold when
+    /// [`Transaction::add`](crate::Transaction::add) is called, which nobody notes as a read: of two who add at
+    /// once, one loses its amount.)
+    const ADD_LOCKED: bool = true;
     /// A failed lock flushes the group and frees its locks (`tictoc-pwal` §3.2.2, first rule).
     const FLUSH_ON_FAILED_LOCK: bool = true;
     /// Waiting for a locked record while reading flushes the group and frees its locks
@@ -77,6 +81,11 @@ pub mod planted {
         /// Strict two-phase locking does not lock gaps.
         NoGapLocks,
         LOCK_GAPS
+    );
+    bug!(
+        /// An amount is added to what was there before the record was locked.
+        AddUnlocked,
+        ADD_LOCKED
     );
     bug!(
         /// A failed lock leaves the group's locks held.

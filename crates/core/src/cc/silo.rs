@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering;
 use namiki_platform::Stamp;
 
 use super::{Before, Busy, Checks, Protocol, Seen};
-use crate::record::RecordRef;
+use crate::record::{ProtocolWord, RecordRef};
 
 const LOCK: u64 = 1 << 63;
 
@@ -48,8 +48,7 @@ impl Protocol for Silo {
             if word & LOCK != 0 {
                 return Err(Busy);
             }
-            let unchanged =
-                |now: &std::sync::atomic::AtomicU64| now.load(Ordering::Relaxed) == word;
+            let unchanged = |now: &ProtocolWord| now.load(Ordering::Relaxed) == word;
             if let Some(snapshot) = record.copy_if(out, unchanged) {
                 return Ok(seen_at(word, snapshot.creation, snapshot.absent));
             }

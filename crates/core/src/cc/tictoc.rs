@@ -30,7 +30,7 @@ use namiki_platform::Stamp;
 
 use super::word::TsWord;
 use super::{Before, Busy, Checks, Protocol, Seen};
-use crate::record::RecordRef;
+use crate::record::{ProtocolWord, RecordRef};
 
 /// The protocol of `tictoc-pwal` §2.1.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Protocol for TicToc {
             if word.is_locked() {
                 return Err(Busy);
             }
-            let same_version = |now: &std::sync::atomic::AtomicU64| {
+            let same_version = |now: &ProtocolWord| {
                 let now = TsWord(now.load(Ordering::Relaxed));
                 now.wts() == word.wts() && !now.is_locked()
             };

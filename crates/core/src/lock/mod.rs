@@ -16,10 +16,11 @@
 //! Paper: pwal §5.4 (strict two-phase locking), raft-pwal §2.1 (locks in one order)
 
 mod held;
+#[cfg(all(test, loom))]
+mod model;
 mod sleepers;
 mod word;
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use namiki_platform::WorkerId;
@@ -30,6 +31,7 @@ pub(crate) use self::word::{LockWord, Locked};
 use self::held::Held;
 use self::sleepers::Seniority;
 use crate::record::RecordRef;
+use crate::sync::Ordering;
 
 /// The locks of one transaction, and its place among those who wait.
 #[derive(Default)]
@@ -93,13 +95,13 @@ impl Locks {
         LockWord(record.word().load(Ordering::Relaxed)).group()
     }
 
-    /// The word for a new record in the gap below `next`, which is to be locked by this transaction; and what
-    /// the transaction then holds of it. Who relies on the gap relies on both parts of it.
-    pub(crate) fn word_of_new(&self, next: Option<RecordRef>) -> (u64, Locked) {
+    /// The word for a new record in the gap below `next`, of which this transaction is to hold `wanted`; and what
+    /// it then holds. Who relies on the gap relies on both parts of it.
+    pub(crate) fn word_of_new(&self, wanted: Locked, next: Option<RecordRef>) -> (u64, Locked) {
         let gap = next.is_some_and(|next| self.held.of(next).has(Locked::GAP));
         let locked = match gap {
-            true => Locked::EXCLUSIVE.and(Locked::GAP),
-            false => Locked::EXCLUSIVE,
+            true => wanted.and(Locked::GAP),
+            false => wanted,
         };
         let word = LockWord::FREE.granted(locked, Locked::default());
         (word.expect("nobody has locked what is new").0, locked)

@@ -21,19 +21,19 @@
 //! who has not. A lock that is released is free for anybody, who may come before those whom it woke, since
 //! handing it to a thread that has no processor yet would keep it locked for as long; but who has slept for
 //! [`FAIR_AFTER`] marks the record *fair*, and from then on it goes to the highest rank among those who wait; and
-//! who has slept for [`VETERAN_AFTER`] outranks all who have not.
+//! who has slept for [`VETERAN_AFTER`] outranks all who have not. Those who take their locks in order stay in their
+//! class however long they sleep: nobody in it gives way to another, and the oldest of them comes first.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use namiki_platform::WorkerId;
-use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::held::Held;
 use super::word::{LockWord, Locked};
 use crate::record::RecordRef;
+use crate::sync::{Bed, Bell, Mutex, Ordering, shared};
 
 /// After so many wounds a transaction is not wounded by others than those who have had as many.
 const WOUNDS: u32 = 8;
@@ -94,7 +94,7 @@ impl Seniority {
 
 struct Sleeper {
     number: u64,
-    thread: Thread,
+    bell: Bell,
     rank: Rank,
     record: RecordRef,
     wanted: Locked,
@@ -112,10 +112,12 @@ struct Sleepers {
     count: u64,
 }
 
-static SLEEPERS: Mutex<Sleepers> = Mutex::new(Sleepers {
-    list: Vec::new(),
-    count: 0,
-});
+shared!(
+    SLEEPERS: Mutex<Sleepers> = Sleepers {
+        list: Vec::new(),
+        count: 0,
+    }
+);
 
 /// How waiting for a lock ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,8 +154,9 @@ pub(super) fn wait(
 ) -> Waited {
     let ordered = held.would_be_ordered(record);
     let rank = seniority.rank(ordered);
+    let bed = Bed::new();
     let mut sleepers = SLEEPERS.lock();
-    let number = sleepers.enter(record, wanted, held, rank);
+    let number = sleepers.enter(&bed, record, wanted, held, rank);
     // First, so that whoever releases the record from now on comes to see.
     sleepers.mark(record);
     let mut at = sleepers.position(number);
@@ -161,7 +164,6 @@ pub(super) fn wait(
         Seen::Locked(_) if sleepers.give_way(at) => Seen::Ended(Waited::Wounded),
         seen => seen,
     };
-    let began = Instant::now();
     loop {
         if let Seen::Ended(ended) = seen {
             *held = sleepers.list.swap_remove(at).held;
@@ -181,22 +183,22 @@ pub(super) fn wait(
         match seen {
             Seen::Locked(Some(group)) => surroundings.flush(group),
             _ => {
-                let slept = began.elapsed();
+                let slept = bed.age();
                 let next = [FAIR_AFTER, VETERAN_AFTER]
                     .into_iter()
                     .find(|at| *at > slept);
                 let limit = next.map_or(LOOK_AFTER, |at| at - slept);
-                std::thread::park_timeout(limit.min(longest.saturating_sub(slept)));
+                bed.sleep(limit.min(longest.saturating_sub(slept)));
             }
         }
         let may_go_on = surroundings.may_go_on();
         std::mem::forget(asleep);
-        let slept = began.elapsed();
+        let slept = bed.age();
         sleepers = SLEEPERS.lock();
         at = sleepers.position(number);
         let me = &mut sleepers.list[at];
         me.impatient |= slept >= FAIR_AFTER;
-        if slept >= VETERAN_AFTER && me.rank.class != Class::Veteran {
+        if slept >= VETERAN_AFTER && me.rank.class == Class::Other {
             seniority.wounds = seniority.wounds.max(WOUNDS);
             sleepers.promote(at);
         }
@@ -239,12 +241,19 @@ enum Seen {
 
 impl Sleepers {
     /// Takes a transaction into the list, with its locks.
-    fn enter(&mut self, record: RecordRef, wanted: Locked, held: &mut Held, rank: Rank) -> u64 {
+    fn enter(
+        &mut self,
+        bed: &Bed,
+        record: RecordRef,
+        wanted: Locked,
+        held: &mut Held,
+        rank: Rank,
+    ) -> u64 {
         let number = self.count;
         self.count += 1;
         self.list.push(Sleeper {
             number,
-            thread: std::thread::current(),
+            bell: bed.bell(),
             rank,
             record,
             wanted,
@@ -302,7 +311,7 @@ impl Sleepers {
             for other in &mut self.list {
                 if me.rank.wounds(other.rank) && waits_for(&me, other) {
                     other.wounded = true;
-                    other.thread.unpark();
+                    other.bell.ring();
                     me.impatient = true;
                 }
             }
@@ -323,7 +332,7 @@ impl Sleepers {
         for other in &mut self.list {
             if rank.wounds(other.rank) && other.held.of(record).excludes(wanted) {
                 other.wounded = true;
-                other.thread.unpark();
+                other.bell.ring();
             }
         }
     }
@@ -361,7 +370,7 @@ impl Sleepers {
             match word.granted(sleeper.wanted, sleeper.held.of(record)) {
                 Some(granted) if free => {
                     word = granted;
-                    sleeper.thread.unpark();
+                    sleeper.bell.ring();
                 }
                 _ => before = before.and(sleeper.wanted),
             }

@@ -4,7 +4,8 @@
 //! key does: whoever has found a gap empty holds the lock of the gap, and whoever puts a key into it has to have it
 //! alone. A gap is found by looking for the next key, then locked, and then the leaves that were looked at are
 //! asked whether a key has come in meanwhile; from then on none can. (A hash index has no next key: a key
-//! that was looked for gets a record that says that it is not there.)
+//! that was looked for gets a record that says that it is not there, and whoever looked holds the lock of that, shared
+//! if it was only read. Whoever puts the key in needs it exclusively.)
 //!
 //! Paper: pwal §5.4 (strict two-phase locking)
 
@@ -36,25 +37,26 @@ enum Pass {
 /// A key's record.
 pub(super) struct PlacedInGap {
     pub(super) record: RecordRef,
-    /// It has just been made, and is locked exclusively.
+    /// It has just been made, and is locked as was wanted.
     pub(super) is_new: bool,
 }
 
 impl Transaction {
     /// A key has no record, says a leaf: notes that, or locks the gap. If a record has come in meanwhile, that is
-    /// returned.
+    /// returned; so is one that had to be made, which is locked as its reader wants it.
     pub(super) fn missing(
         &mut self,
         space: &Arc<Space>,
         key: &[u8],
         leaf: LeafVersion,
+        locked: Locked,
     ) -> Result<Option<RecordRef>, Error> {
         if !self.locks_reads() {
             self.sets.gap(space, leaf);
             return Ok(None);
         }
         if !space.is_ordered() {
-            let placed = self.place_in_locked_gap(space, key)?;
+            let placed = self.place_in_locked_gap(space, key, locked)?;
             return Ok(Some(placed.record));
         }
         let mut leaves = Leaves::new();
@@ -77,11 +79,12 @@ impl Transaction {
         }
     }
 
-    /// The key's record, made if there is none, in a gap that is the transaction's own while it comes in.
+    /// The key's record, made and locked if there is none, in a gap that is the transaction's own while it comes in.
     pub(super) fn place_in_locked_gap(
         &mut self,
         space: &Arc<Space>,
         key: &[u8],
+        wanted: Locked,
     ) -> Result<PlacedInGap, Error> {
         let found = |record| PlacedInGap {
             record,
@@ -106,7 +109,7 @@ impl Transaction {
                 }
                 next = Some(above.record);
             }
-            let (word, locked) = self.sets.locks.word_of_new(next);
+            let (word, locked) = self.sets.locks.word_of_new(wanted, next);
             let placed = space.place_missing(key, word);
             if let Ok(Placed::New { record, .. }) = placed {
                 self.sets.locks.made(record, locked);
@@ -133,7 +136,7 @@ impl Transaction {
         }
         let mut records = Vec::with_capacity(keys.len());
         for key in keys {
-            let placed = self.place_in_locked_gap(space, key)?;
+            let placed = self.place_in_locked_gap(space, key, Locked::EXCLUSIVE)?;
             if placed.is_new {
                 // It gets its place in the order, too.
                 self.sets.locks.release(placed.record, Locked::EXCLUSIVE);

@@ -6,9 +6,10 @@
 //! reads lock first. Where operations are logged one by one, writes are made at once, too (`in_place.rs`).
 //!
 //! This module works on bytes; `table` adds the typed face of it. Keys that are looked up together are in
-//! `together.rs`, writes that wait to be looked up so in `pending.rs`, ranges of keys in `scan.rs`, and keys that
-//! are not there in `gaps.rs`.
+//! `together.rs`, writes that wait to be looked up so in `pending.rs`, amounts that are added in `adding.rs`, ranges
+//! of keys in `scan.rs`, and keys that are not there in `gaps.rs`.
 
+mod adding;
 mod gaps;
 mod in_place;
 mod pending;
@@ -31,7 +32,7 @@ use crate::error::{Conflict, Error};
 use crate::lock::Locked;
 use crate::recent::Recent;
 use crate::record::{RecordRef, VALUE_BYTES_MAX};
-use crate::sets::{Add, Mark, Sets};
+use crate::sets::{Mark, Sets};
 use crate::space::{Insertion, Placed, Space};
 use crate::spec::{ConcurrencyControl, LockRelease, LogStyle};
 use crate::ticket::{self, Ticket};
@@ -75,6 +76,7 @@ struct Planted {
     flush_on_read_wait: bool,
     lock_reads: bool,
     lock_gaps: bool,
+    add_locked: bool,
 }
 
 impl Planted {
@@ -83,6 +85,7 @@ impl Planted {
             flush_on_read_wait: C::FLUSH_ON_READ_WAIT,
             lock_reads: C::LOCK_READS,
             lock_gaps: C::LOCK_GAPS,
+            add_locked: C::ADD_LOCKED,
         }
     }
 }
@@ -403,8 +406,13 @@ impl Transaction {
         Ok(())
     }
 
-    /// The key's record; or nothing, with the gap noted.
-    fn find(&mut self, space: &Arc<Space>, key: &[u8]) -> Result<Option<RecordRef>, Error> {
+    /// The key's record; or nothing, with the gap noted. `locked` is what will be locked of the record, where reads are.
+    fn find(
+        &mut self,
+        space: &Arc<Space>,
+        key: &[u8],
+        locked: Locked,
+    ) -> Result<Option<RecordRef>, Error> {
         self.place_pending()?;
         match space
             .find(key)
@@ -414,7 +422,7 @@ impl Transaction {
                 self.recent.note(space.info.id, key, record);
                 Ok(Some(record))
             }
-            Err(leaf) => self.missing(space, key, leaf),
+            Err(leaf) => self.missing(space, key, leaf, locked),
         }
     }
 
@@ -426,7 +434,7 @@ impl Transaction {
         key: &[u8],
         locked: Locked,
     ) -> Result<Option<&[u8]>, Error> {
-        match self.find(space, key)? {
+        match self.find(space, key, locked)? {
             Some(record) => self.value_of(record, locked),
             None => Ok(None),
         }
@@ -450,25 +458,15 @@ impl Transaction {
         }
     }
 
-    #[cold]
-    fn add_up_now(&mut self, record: RecordRef, at: usize) -> Result<usize, Error> {
-        let present = self.read_record(record, Locked::EXCLUSIVE)?;
-        let table = self.sets.writes[at].table;
-        let added = self.sets.add_up(at, present.then_some(&self.value[..]));
-        added.map_err(|error| {
-            let error = self.engine.not_added(table, error);
-            self.doom(error)
-        })?;
-        Ok(at)
-    }
-
     /// The key's record, made if there is none.
     fn place(&mut self, space: &Arc<Space>, key: &[u8]) -> Result<RecordRef, Error> {
         if let Some(record) = self.recent.find(space.info.id, key) {
             return Ok(record);
         }
         if self.locks_reads() {
-            return Ok(self.place_in_locked_gap(space, key)?.record);
+            return Ok(self
+                .place_in_locked_gap(space, key, Locked::EXCLUSIVE)?
+                .record);
         }
         let locked = with_protocol!(self.concurrency, P => P::NEW_LOCKED);
         let placed = space
@@ -575,30 +573,6 @@ impl Transaction {
         }
     }
 
-    /// Adds an amount to the value that the key has at the commit, without reading it before.
-    pub(crate) fn add_bytes(
-        &mut self,
-        space: &Arc<Space>,
-        key: &[u8],
-        encode: impl FnOnce(&mut Vec<u8>),
-        add: Add,
-    ) -> Result<(), Error> {
-        space
-            .check_key(key)
-            .map_err(|error| Error::from_index(&error, &space.info.name))?;
-        let amount = self.stage(space, key, encode)?;
-        match self.record_of_blind(space, key, &amount)? {
-            Some(record) => {
-                self.sets.write_add(record, space.info.id, key, amount, add);
-                self.perform(record)
-            }
-            None => {
-                self.sets.put_off(space, key, amount, Some(add));
-                Ok(())
-            }
-        }
-    }
-
     /// The record of a blind write, if it is known, or needed at once: because it is changed at once, or because a
     /// savepoint goes by positions in the write set, so that a write has to have one.
     #[inline(always)]
@@ -609,7 +583,7 @@ impl Transaction {
         staged: &Range<u32>,
     ) -> Result<Option<RecordRef>, Error> {
         match self.recent.find(space.info.id, key) {
-            None if self.in_place || self.sets.has_marks() => {
+            None if self.in_place || self.sets.has_marks() || !self.planted.add_locked => {
                 self.place_staged(space, key, staged).map(Some)
             }
             recent => Ok(recent),
@@ -642,7 +616,7 @@ impl Transaction {
         key: &[u8],
         change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        match self.find(space, key)? {
+        match self.find(space, key, Locked::EXCLUSIVE)? {
             Some(record) => self.update_record(space, key, record, change),
             None => Ok(false),
         }
@@ -690,7 +664,7 @@ impl Transaction {
 
     /// Removes a key; returns whether it was there.
     pub(crate) fn delete_bytes(&mut self, space: &Arc<Space>, key: &[u8]) -> Result<bool, Error> {
-        let Some(record) = self.find(space, key)? else {
+        let Some(record) = self.find(space, key, Locked::EXCLUSIVE)? else {
             return Ok(false);
         };
         if self.value_of(record, Locked::EXCLUSIVE)?.is_none() {
@@ -714,7 +688,7 @@ impl Transaction {
             stamp: Stamp(0),
             present: false,
         };
-        let Some(record) = self.find(space, key)? else {
+        let Some(record) = self.find(space, key, Locked::SHARED)? else {
             return Ok(never);
         };
         self.version_of(record)

@@ -15,6 +15,7 @@ use super::Transaction;
 use super::together::prefetch_found;
 use crate::cc::{Protocol, with_protocol};
 use crate::error::Error;
+use crate::lock::Locked;
 use crate::record::RecordRef;
 use crate::sets::Pending;
 use crate::space::{FOUND_TOGETHER, Space};
@@ -95,7 +96,9 @@ impl Transaction {
         if self.locks_reads() {
             let space = Arc::clone(space);
             let key = SmallVec::<[u8; 64]>::from_slice(self.sets.key_of(write));
-            return Ok(self.place_in_locked_gap(&space, &key)?.record);
+            return Ok(self
+                .place_in_locked_gap(&space, &key, Locked::EXCLUSIVE)?
+                .record);
         }
         let locked = with_protocol!(self.concurrency, P => P::NEW_LOCKED);
         let placed = space

@@ -33,13 +33,18 @@ impl Transaction {
         keys: &[&[u8]],
         mut visit: impl FnMut(Option<&[u8]>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.find_together(space, keys, |tx, _, key, record| match record {
-            Some(record) => {
-                tx.recent.note(space.info.id, key, record);
-                visit(tx.value_of(record, Locked::SHARED)?)
-            }
-            None => visit(None),
-        })
+        self.find_together(
+            space,
+            keys,
+            Locked::SHARED,
+            |tx, _, key, record| match record {
+                Some(record) => {
+                    tx.recent.note(space.info.id, key, record);
+                    visit(tx.value_of(record, Locked::SHARED)?)
+                }
+                None => visit(None),
+            },
+        )
     }
 
     /// Does to some keys what [`Transaction::update_bytes`] does to one; returns how many there were. Their
@@ -51,7 +56,7 @@ impl Transaction {
         mut change: impl FnMut(usize, &[u8], &mut Vec<u8>) -> Result<(), Error>,
     ) -> Result<usize, Error> {
         let mut updated = 0;
-        self.find_together(space, keys, |tx, at, key, record| {
+        self.find_together(space, keys, Locked::EXCLUSIVE, |tx, at, key, record| {
             if let Some(record) = record {
                 let change = |old: &[u8], new: &mut Vec<u8>| change(at, old, new);
                 updated += usize::from(tx.update_record(space, key, record, change)?);
@@ -71,12 +76,14 @@ impl Transaction {
     }
 
     /// Visits some keys, each with its place among them and its record; or with nothing, the gap noted. The
-    /// error of a key that the table cannot hold comes when those before it were visited.
+    /// error of a key that the table cannot hold comes when those before it were visited. `locked` is as in
+    /// [`Transaction::find`].
     #[inline]
     fn find_together(
         &mut self,
         space: &Arc<Space>,
         keys: &[&[u8]],
+        locked: Locked,
         mut visit: impl FnMut(&mut Self, usize, &[u8], Option<RecordRef>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.place_pending()?;
@@ -93,7 +100,7 @@ impl Transaction {
             .try_for_each(|(at, (key, lookup))| {
                 let record = match Space::found(*lookup) {
                     Ok(record) => Some(record),
-                    Err(leaf) => self.missing(space, key, leaf)?,
+                    Err(leaf) => self.missing(space, key, leaf, locked)?,
                 };
                 visit(self, at, key, record)
             });

@@ -1,0 +1,368 @@
+//! Locks and sleepers under a model checker. No sleep ends by itself here, so whoever is not woken hangs, and the
+//! checker says so: for real, a wake-up that is lost costs time only, until somebody looks again.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p namiki --lib --release model
+//! ```
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::thread;
+use namiki_platform::WorkerId;
+use namiki_platform::model::explore;
+
+use super::{Locked, Locks, Surroundings, Waited, hand_over, release};
+use crate::arena::Arena;
+use crate::record::RecordRef;
+use crate::sync::{AtomicU64, Mutex, Ordering};
+
+const STREAM: WorkerId = WorkerId(7);
+
+/// Records, and a number for each that its lock is for.
+struct World {
+    records: Vec<RecordRef>,
+    numbers: Vec<AtomicU64>,
+    /// Records that a group of commits holds.
+    group: Mutex<Vec<RecordRef>>,
+    /// Owns the records.
+    _arena: Arena,
+}
+
+impl World {
+    fn new(records: usize) -> Arc<Self> {
+        let arena = Arena::default();
+        Arc::new(Self {
+            records: (0..records).map(|_| arena.record(8, 0)).collect(),
+            numbers: (0..records).map(|_| AtomicU64::new(0)).collect(),
+            group: Mutex::new(Vec::new()),
+            _arena: arena,
+        })
+    }
+
+    /// What is done under an exclusive lock. Nothing but the lock keeps two from losing one's increment.
+    fn increment(&self, at: usize) {
+        let number = self.numbers[at].load(Ordering::Relaxed);
+        self.numbers[at].store(number + 1, Ordering::Relaxed);
+    }
+
+    /// As a stream does it: when this returns, the group holds nothing, whoever has flushed it.
+    fn flush_group(&self) {
+        for record in self.group.lock().drain(..) {
+            release(record, Locked::EXCLUSIVE);
+        }
+    }
+
+    fn assert_free(&self) {
+        for record in &self.records {
+            assert_eq!(record.word().load(Ordering::Relaxed), 0, "all is released");
+        }
+    }
+}
+
+/// What a sleeper asks, and how often: each time it has been woken, or a flush has returned.
+struct Around {
+    world: Arc<World>,
+    looks: Cell<u32>,
+}
+
+impl Surroundings for Around {
+    fn may_go_on(&self) -> bool {
+        self.looks.set(self.looks.get() + 1);
+        true
+    }
+
+    fn flush(&self, stream: WorkerId) {
+        assert_eq!(stream, STREAM);
+        self.world.flush_group();
+    }
+}
+
+/// One who asks for locks.
+struct Party {
+    around: Around,
+    locks: Locks,
+}
+
+impl Party {
+    fn of(world: &Arc<World>) -> Self {
+        let around = Around {
+            world: Arc::clone(world),
+            looks: Cell::new(0),
+        };
+        Self {
+            around,
+            locks: Locks::default(),
+        }
+    }
+
+    fn lock(&mut self, at: usize, wanted: Locked) -> Waited {
+        let record = self.around.world.records[at];
+        match self.locks.try_acquire(record, wanted) {
+            true => Waited::Acquired,
+            false => (self.locks).wait(record, wanted, Duration::MAX, &self.around),
+        }
+    }
+
+    /// Takes these locks one after the other, does it, and lets go; from the beginning if it was wounded. Returns how
+    /// often it was.
+    fn run(&mut self, wanted: &[(usize, Locked)], body: impl Fn(&World)) -> u32 {
+        let mut wounds = 0;
+        loop {
+            let ended = (wanted.iter())
+                .map(|&(at, locked)| self.lock(at, locked))
+                .find(|waited| *waited != Waited::Acquired);
+            match ended {
+                None => break body(&self.around.world),
+                Some(Waited::Wounded) => wounds += 1,
+                Some(other) => panic!("{other:?}"),
+            }
+            self.locks.release_all();
+        }
+        self.locks.release_all();
+        self.locks.start_afresh();
+        wounds
+    }
+}
+
+/// Runs two parties, each on a thread of its own, and then checks that nothing is held, marked, or waited for.
+fn two(
+    preemptions: usize,
+    records: usize,
+    one: impl Fn(Party) + Send + Sync + Clone + 'static,
+    other: impl Fn(Party) + Send + Sync + 'static,
+    after: impl Fn(&World) + Send + Sync + 'static,
+) {
+    explore(preemptions, move || {
+        let world = World::new(records);
+        let thread = {
+            let (world, one) = (Arc::clone(&world), one.clone());
+            thread::spawn(move || one(Party::of(&world)))
+        };
+        other(Party::of(&world));
+        thread.join().expect("the thread of a model ends");
+        world.assert_free();
+        after(&world);
+    });
+}
+
+const X: Locked = Locked::EXCLUSIVE;
+const S: Locked = Locked::SHARED;
+
+#[test]
+fn an_exclusive_lock_is_held_by_one_and_whoever_waits_for_it_is_woken() {
+    let twice = |mut party: Party| {
+        for _ in 0..2 {
+            party.run(&[(0, X)], |world| world.increment(0));
+        }
+    };
+    two(3, 1, twice, twice, |world| {
+        assert_eq!(world.numbers[0].load(Ordering::Relaxed), 4);
+    });
+}
+
+/// Two who have waited for the same are woken by one release if they may have it together, and one after the other if not.
+#[test]
+fn whoever_waits_is_woken_among_several_too() {
+    for wanted in [[S, S], [S, X], [X, X]] {
+        explore(2, move || {
+            let world = World::new(1);
+            let mut holder = Party::of(&world);
+            assert_eq!(holder.lock(0, X), Waited::Acquired);
+            let others = wanted.map(|wanted| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || Party::of(&world).run(&[(0, wanted)], |_| {}))
+            });
+            world.increment(0);
+            holder.locks.release_all();
+            for other in others {
+                assert_eq!(other.join().unwrap(), 0, "nobody holds what another wants");
+            }
+            world.assert_free();
+        });
+    }
+}
+
+/// All who are let in by one release are woken by it: they do not wait for each other's.
+#[test]
+fn readers_who_wait_are_woken_together() {
+    explore(2, || {
+        let world = World::new(1);
+        let mut writer = Party::of(&world);
+        assert_eq!(writer.lock(0, X), Waited::Acquired);
+        let inside = Arc::new((Mutex::new(0), loom::sync::Condvar::new()));
+        let readers = [(); 2].map(|()| {
+            let (world, inside) = (Arc::clone(&world), Arc::clone(&inside));
+            thread::spawn(move || {
+                Party::of(&world).run(&[(0, S)], |_| {
+                    let (count, changed) = &*inside;
+                    let mut count = count.lock();
+                    *count += 1;
+                    changed.notify_all();
+                    while *count < 2 {
+                        count = changed.wait(count).unwrap();
+                    }
+                })
+            })
+        });
+        writer.locks.release_all();
+        for reader in readers {
+            assert_eq!(reader.join().unwrap(), 0);
+        }
+        world.assert_free();
+    });
+}
+
+/// The first of two who sleep for a record is woken for it, and wounded for another one before it looks.
+#[test]
+fn whoever_gives_up_wakes_the_next() {
+    explore(2, || {
+        let world = World::new(3);
+        let mut first = Party::of(&world);
+        assert_eq!(first.lock(0, X), Waited::Acquired);
+        let sleep_for_first = |holding: usize| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let mut party = Party::of(&world);
+                // Not in order, so that either gives way to who holds nothing yet.
+                assert_eq!(party.lock(holding, X), Waited::Acquired);
+                let waited = party.lock(0, X);
+                party.locks.release_all();
+                waited
+            })
+        };
+        let sleepers = [1, 2].map(sleep_for_first);
+        first.locks.release_all();
+        first.run(&[(1, X)], |_| {});
+        for (sleeper, may_be_wounded) in sleepers.into_iter().zip([true, false]) {
+            match sleeper.join().unwrap() {
+                Waited::Acquired => {}
+                Waited::Wounded => assert!(may_be_wounded),
+                other => panic!("{other:?}"),
+            }
+        }
+        world.assert_free();
+    });
+}
+
+#[test]
+fn readers_see_nothing_half_written() {
+    let write = |mut party: Party| {
+        party.run(&[(0, X)], |world| {
+            world.increment(0);
+            world.increment(1);
+        });
+    };
+    let read = |mut party: Party| {
+        for _ in 0..2 {
+            party.run(&[(0, S)], |world| {
+                let [first, second] = [0, 1].map(|at| world.numbers[at].load(Ordering::Relaxed));
+                assert_eq!(first, second);
+            });
+        }
+    };
+    two(3, 2, write, read, |_| {});
+}
+
+/// Each waits for the other to stop reading: one is wounded, and comes again.
+#[test]
+fn two_readers_who_want_to_write_do_not_hang() {
+    let upgrade = |mut party: Party| {
+        party.run(&[(0, S), (0, X)], |world| world.increment(0));
+    };
+    two(3, 1, upgrade, upgrade, |world| {
+        assert_eq!(world.numbers[0].load(Ordering::Relaxed), 2);
+    });
+}
+
+#[test]
+fn opposite_orders_do_not_hang() {
+    let up = |mut party: Party| {
+        party.run(&[(0, X), (1, X)], |world| world.increment(0));
+    };
+    let down = |mut party: Party| {
+        party.run(&[(1, X), (0, X)], |world| world.increment(0));
+    };
+    two(3, 2, up, down, |world| {
+        assert_eq!(world.numbers[0].load(Ordering::Relaxed), 2);
+    });
+}
+
+/// A gap's readers and the one who puts a key into it, with the record's own lock beside them.
+#[test]
+fn a_gap_is_relied_on_or_filled() {
+    let fill = |mut party: Party| {
+        party.run(&[(0, Locked::INSERT)], |world| {
+            world.increment(0);
+            world.increment(1);
+        });
+    };
+    let rely = |mut party: Party| {
+        party.run(&[(0, Locked::SHARED_AND_GAP)], |world| {
+            let [first, second] = [0, 1].map(|at| world.numbers[at].load(Ordering::Relaxed));
+            assert_eq!(first, second);
+        });
+    };
+    two(3, 2, fill, rely, |_| {});
+}
+
+/// One wants a hot key that another takes again and again: woken and too late once, it is let in next time.
+#[test]
+fn whoever_has_waited_for_a_hot_key_is_let_in() {
+    let hog = |mut party: Party| {
+        for _ in 0..4 {
+            party.run(&[(0, X)], |world| world.increment(0));
+        }
+    };
+    let patient = |mut party: Party| {
+        party.run(&[(0, X)], |world| world.increment(0));
+        let looks = party.around.looks.get();
+        assert!(looks <= LOOKS, "woken {looks} times");
+    };
+    two(3, 1, hog, patient, |world| {
+        assert_eq!(world.numbers[0].load(Ordering::Relaxed), 5);
+    });
+}
+
+/// How often one who waits for a hot key is woken at most: to find that another was faster, for a ring that came before
+/// that, and to take it.
+const LOOKS: u32 = 3;
+
+/// A lock that a group of commits holds is released by a flush: of whoever handed it over if somebody slept by then, else
+/// of whoever comes later.
+#[test]
+fn a_group_that_holds_a_lock_is_flushed_for_whoever_waits() {
+    let commit = |mut party: Party| {
+        let world = Arc::clone(&party.around.world);
+        let record = world.records[0];
+        assert_eq!(party.lock(0, X), Waited::Acquired);
+        world.increment(0);
+        let is_wanted = {
+            let mut group = world.group.lock();
+            group.push(record);
+            hand_over(record, STREAM)
+        };
+        party.locks.forget(record, X);
+        if is_wanted {
+            world.flush_group();
+        }
+    };
+    let wait = |mut party: Party| {
+        party.run(&[(0, X)], |world| world.increment(0));
+        // Where the other came later, nobody else will.
+        party.around.world.flush_group();
+    };
+    explore(3, move || {
+        let world = World::new(1);
+        let thread = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || commit(Party::of(&world)))
+        };
+        wait(Party::of(&world));
+        thread.join().unwrap();
+        world.flush_group();
+        world.assert_free();
+        assert_eq!(world.numbers[0].load(Ordering::Relaxed), 2);
+    });
+}

@@ -1,0 +1,167 @@
+//! Transactions that want the same keys in opposite orders come to an end under every concurrency control, and none of
+//! them starves.
+//!
+//! Where reads are locked, they wait for one another, and one that would close a circle gives way. Where reads are
+//! validated, nobody waits while holding a lock; there it is the loser that must not lose for ever.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and prints what it met"
+)]
+
+use std::num::{NonZeroU16, NonZeroU32};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use namiki::{Builder, Database, Session, Table};
+use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::random::Random;
+use namiki_tests::watchdog::on_threads;
+
+type Numbers = Table<u64, u64>;
+
+const SPECS: [&str; 16] = [
+    "S2PL(NLR)+NOLOG",
+    "S2PL(NLR)+PWAL(1)",
+    "S2PL(NLR)+PWAL(16)",
+    "S2PL(ELR)+PWAL(16)",
+    "S2PL(ELR)+SWAL(16)",
+    "S2PL(NLR)+PWAL(16)+ARIES",
+    "S2PL(ELR)+PWAL(auto)+ARIES",
+    "SILO(NLR)+NOLOG",
+    "SILO(NLR)+PWAL(1)",
+    "SILO(NLR)+PWAL(16)",
+    "SILO(ELR)+PWAL(16)",
+    "SILO(ELR)+SWAL(16)",
+    "TT(NLR)+NOLOG",
+    "TT(NLR)+PWAL(16)",
+    "TT(ELR)+PWAL(16)",
+    "TT(ELR)+SWAL(16)",
+];
+
+/// Nobody but those who are in each other's way flushes a group.
+fn builder(spec: &str) -> Builder {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    Database::builder()
+        .spec(spec.parse().unwrap())
+        .streams(NonZeroU16::new(3).unwrap())
+        .group_wait_max(Duration::MAX)
+        .disk(disk)
+}
+
+/// A database with the keys 0, 10, 20, … below 100, all 0.
+fn filled(builder: Builder) -> (Database, Numbers) {
+    let db = builder.open("/db").unwrap();
+    let table = db.table("numbers").unwrap();
+    db.transact(|tx| (0..10).try_for_each(|key| tx.put(&table, &(10 * key), &0)))
+        .unwrap();
+    (db, table)
+}
+
+/// Keys in orders that differ from transaction to transaction.
+#[test]
+fn keys_in_adversarial_orders_deadlock_nobody() {
+    for (seed, spec) in (1..).zip(SPECS) {
+        for threads in [2, 4, 16] {
+            let (db, table) = filled(builder(spec));
+            on_threads(threads, |thread| {
+                let mut random = Random::stream(seed, thread);
+                let mut session = db.session().unwrap();
+                for _ in 0..400 / threads {
+                    let mut keys = [0, 10, 20, 30, 40_u64];
+                    random.shuffle(&mut keys);
+                    session
+                        .transact_async(|tx| {
+                            for key in &keys[..3] {
+                                // Where reads are locked, by a shared lock and its upgrade, or at once.
+                                let value = match key % 20 {
+                                    0 => tx.get(&table, key)?,
+                                    _ => tx.get_for_update(&table, key)?,
+                                };
+                                std::thread::yield_now();
+                                tx.put(&table, key, &(value.unwrap() + 1))?;
+                            }
+                            Ok(())
+                        })
+                        .unwrap();
+                }
+                session.flush().unwrap();
+            });
+            let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+            let sum: u64 = all.into_iter().map(|(_, value)| value).sum();
+            assert_eq!(sum, 3 * (400 / threads * threads), "{spec}");
+            let counters = db.counters();
+            println!(
+                "{spec}, {threads} threads: {} conflicts, {:?}",
+                counters.conflicts, counters.locks
+            );
+        }
+    }
+}
+
+/// Gaps in adversarial orders: ranges are read and keys come into them.
+#[test]
+fn gaps_in_adversarial_orders_deadlock_nobody() {
+    for (seed, spec) in (1..).zip(SPECS) {
+        let (db, table) = filled(builder(spec));
+        let inserted = AtomicU64::new(0);
+        on_threads(4, |thread| {
+            let mut random = Random::stream(seed, thread);
+            let mut session = db.session().unwrap();
+            for round in 0..60 {
+                let (from, key) = (random.below(100), random.below(100));
+                let new = session
+                    .transact_async(|tx| {
+                        let found = tx.scan(&table, from..from + 20)?.len() as u64;
+                        std::thread::yield_now();
+                        let new = tx.get(&table, &key)?.is_none();
+                        tx.put(&table, &key, &(found + round))?;
+                        Ok(new)
+                    })
+                    .unwrap()
+                    .0;
+                inserted.fetch_add(u64::from(new), Ordering::Relaxed);
+            }
+            session.flush().unwrap();
+        });
+        let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        assert_eq!(all.len() as u64, 10 + inserted.into_inner(), "{spec}");
+    }
+}
+
+/// A long transaction against many short ones that want the same keys in the opposite order. It comes to them first,
+/// so that whatever the others change until it ends is in its way.
+#[test]
+fn an_old_transaction_gets_through() {
+    for spec in SPECS {
+        let (db, table) = filled(builder(spec).attempts_max(NonZeroU32::new(1000).unwrap()));
+        let over = AtomicBool::new(false);
+        on_threads(4, |thread| {
+            let mut session = db.session().unwrap();
+            let increment = |session: &mut Session, keys: &mut dyn Iterator<Item = u64>| {
+                let keys: Vec<u64> = keys.collect();
+                session.transact_async(|tx| {
+                    for key in &keys {
+                        tx.update(&table, key, |it| it + 1)?;
+                        std::thread::yield_now();
+                    }
+                    Ok(())
+                })
+            };
+            if thread == 0 {
+                let keys = (0..10).rev().map(|key| 10 * key);
+                let mut once = |_| increment(&mut session, &mut keys.clone());
+                let ended = (0..10).try_for_each(|round| once(round).map(drop));
+                over.store(true, Ordering::Relaxed);
+                ended.unwrap();
+            } else {
+                while !over.load(Ordering::Relaxed) {
+                    increment(&mut session, &mut (8..10).map(|key| 10 * key)).unwrap();
+                }
+            }
+            session.flush().unwrap();
+        });
+        assert_eq!(db.transact(|tx| tx.get(&table, &0)).unwrap(), Some(10));
+    }
+}
