@@ -77,8 +77,7 @@ fn acquire_slowly(
     let counts = &engine.lock_counts;
     let began = Instant::now();
     let waited = locks.wait(record, wanted, longest, engine);
-    LockCounts::add(&counts.waits, 1);
-    LockCounts::add(&counts.waited_ns, began.elapsed().as_nanos() as u64);
+    counts.waited(began.elapsed());
     match waited {
         Waited::Acquired => Ok(()),
         Waited::Wounded => {

@@ -72,16 +72,25 @@ pub(crate) struct Settings {
 /// What came of waiting for locks, see [`LockCounters`]. Counted where somebody waits, so all may share it.
 #[derive(Default)]
 pub(crate) struct LockCounts {
-    pub(crate) waits: AtomicU64,
+    waits: AtomicU64,
     pub(crate) group_waits: AtomicU64,
     pub(crate) wounds: AtomicU64,
     pub(crate) timeouts: AtomicU64,
-    pub(crate) waited_ns: AtomicU64,
+    waited_ns: AtomicU64,
+    longest_ns: AtomicU64,
 }
 
 impl LockCounts {
     pub(crate) fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Somebody has waited for so long, whatever came of it.
+    pub(crate) fn waited(&self, time: Duration) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Self::add(&self.waits, 1);
+        Self::add(&self.waited_ns, ns);
+        self.longest_ns.fetch_max(ns, Ordering::Relaxed);
     }
 
     pub(crate) fn get(&self) -> LockCounters {
@@ -92,6 +101,7 @@ impl LockCounts {
             wounds: get(&self.wounds),
             timeouts: get(&self.timeouts),
             waited_ns: get(&self.waited_ns),
+            longest_ns: get(&self.longest_ns),
         }
     }
 }
@@ -109,6 +119,8 @@ pub struct LockCounters {
     pub timeouts: u64,
     /// The time of all waits.
     pub waited_ns: u64,
+    /// The time of the longest. Who waits for ten milliseconds outranks all who have not.
+    pub longest_ns: u64,
 }
 
 /// What all transactions of an open database share.

@@ -21,8 +21,8 @@
 //! who has not. A lock that is released is free for anybody, who may come before those whom it woke, since
 //! handing it to a thread that has no processor yet would keep it locked for as long; but who has slept for
 //! [`FAIR_AFTER`] marks the record *fair*, and from then on it goes to the highest rank among those who wait; and
-//! who has slept for [`VETERAN_AFTER`] outranks all who have not. Those who take their locks in order stay in their
-//! class however long they sleep: nobody in it gives way to another, and the oldest of them comes first.
+//! who has slept for [`VETERAN_AFTER`] outranks all who have not, and leaves its class: those who take their locks in
+//! order give way to it, too, and to nobody else of their kind.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -198,7 +198,7 @@ pub(super) fn wait(
         at = sleepers.position(number);
         let me = &mut sleepers.list[at];
         me.impatient |= slept >= FAIR_AFTER;
-        if slept >= VETERAN_AFTER && me.rank.class == Class::Other {
+        if slept >= VETERAN_AFTER && me.rank.class != Class::Veteran {
             seniority.wounds = seniority.wounds.max(WOUNDS);
             sleepers.promote(at);
         }

@@ -229,8 +229,8 @@ impl Transaction {
 
     /// Locks keys for reading and writing, whether they are there or not, before the transaction does anything with
     /// them: for who knows all keys up front, under strict two-phase locking. Everybody locks in the same order, so
-    /// transactions that do only this, once, never give way to each other. Under TicToc and Silo, which lock at
-    /// the commit, nothing happens.
+    /// transactions that do only this, once, do not give way to each other, except to one that has waited for ten
+    /// milliseconds. Under TicToc and Silo, which lock at the commit, nothing happens.
     ///
     /// # Errors
     /// As [`Transaction::get`], and [`Error::TableFull`].
