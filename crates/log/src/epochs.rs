@@ -140,6 +140,14 @@ impl EpochHorizon {
         self.marks.iter().all(|mark| pending(mark) == IDLE)
     }
 
+    /// A frame departs; says what it closes. The epoch of what it carries is closed first if somebody will
+    /// wait for it. Under the stream's lock (E4).
+    pub(crate) fn departs(&self, stream: usize) -> Epoch {
+        let dependent = self.marks[stream].dependent.load(Ordering::Relaxed);
+        self.source.close(Epoch(dependent));
+        self.source.finished()
+    }
+
     /// A frame is durable that closed and carried these; `pending` is the smallest epoch of what is left
     /// in the stream. Under the stream's lock.
     pub(crate) fn landed(&self, stream: usize, pending: u64, closed: Epoch, carried: Epoch) {
@@ -183,21 +191,6 @@ impl EpochHorizon {
         let last = self.marks.iter().map(dependent).max().unwrap_or(0);
         let last = Epoch(last.max(self.wanted.load(Ordering::Acquire)));
         (!self.proves(last)).then_some(last)
-    }
-
-    /// Closes the epoch that somebody waits for if it is the next to be proven. Before that a new one
-    /// would gain nothing, as epochs are proven one after the other: so they are as long as a device takes.
-    pub(crate) fn close_if_due(&self, epoch: Epoch) {
-        if self.source.current() == epoch && self.proven().0 + 1 >= epoch.0 {
-            self.source.close(epoch);
-        }
-    }
-
-    /// What to prove next for one who waits for `epoch`; it is closed then.
-    pub(crate) fn next_to_prove(&self, epoch: Epoch) -> Epoch {
-        self.close_if_due(epoch);
-        let closed = Epoch(self.source.current().0.saturating_sub(1));
-        epoch.min(closed)
     }
 
     /// Becomes the one who proves. Otherwise waits until that one has finished, and returns nothing.

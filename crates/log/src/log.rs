@@ -377,8 +377,6 @@ impl<H: Held> Log<H> {
         }
         let mut home = 0;
         if let Some(ticket) = ticket {
-            // Before the group's frame departs, so that it may prove its own epoch.
-            epochs.close_if_due(epoch);
             self.stream(ticket.worker).wait_hardened(ticket)?;
             home = usize::from(ticket.worker.0);
         }

@@ -25,15 +25,18 @@ impl<H: Held> Streams<H> {
         home: usize,
     ) -> Result<(), LogError> {
         loop {
+            if epochs.source.finished() >= epoch {
+                // Everybody by himself: each flight that is waited for wakes all of them.
+                self.harden_epoch(epochs, epoch)?;
+            }
             if epochs.proves(epoch) {
                 return Ok(());
             }
             self.shared.poison.check()?;
-            let Some(_leading) = epochs.lead() else {
-                continue;
-            };
-            let next = epochs.next_to_prove(epoch);
-            self.prove_closed(epochs, next, home)?;
+            if let Some(_leading) = epochs.lead() {
+                epochs.source.close(epoch);
+                self.prove_closed(epochs, epoch, home)?;
+            }
         }
     }
 
@@ -54,11 +57,7 @@ impl<H: Held> Streams<H> {
             pause(round);
             round += 1;
         }
-        for (index, stream) in self.list.iter().enumerate() {
-            if epochs.lags(index, epoch) {
-                stream.harden_epoch(epoch)?;
-            }
-        }
+        self.harden_epoch(epochs, epoch)?;
         let mut full = Ok(());
         for at in 0..self.list.len() {
             let marked = self.list[(home + at) % self.list.len()].mark_epoch(epochs, epoch);
@@ -70,5 +69,15 @@ impl<H: Held> Streams<H> {
             }
         }
         full
+    }
+
+    /// Hardens whatever the streams hold of `epoch` and before, in which nobody is registered any more.
+    fn harden_epoch(&self, epochs: &EpochHorizon, epoch: Epoch) -> Result<(), LogError> {
+        for (index, stream) in self.list.iter().enumerate() {
+            if epochs.lags(index, epoch) {
+                stream.harden_epoch(epoch)?;
+            }
+        }
+        Ok(())
     }
 }

@@ -259,7 +259,7 @@ impl<H: Held> Stream<H> {
             frame,
             padded,
             sequence: state.sequence,
-            closed: self.finished_epoch(),
+            closed: self.close_epoch(),
             horizon: Lsn(0),
             wants_spare,
             departed: Instant::now(),

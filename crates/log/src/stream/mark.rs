@@ -8,10 +8,10 @@ use crate::epochs::EpochHorizon;
 use crate::error::LogError;
 
 impl<H: Held> Stream<H> {
-    /// What a frame closes that departs now. Under the stream's lock (E4 of `epochs.rs`).
-    pub(super) fn finished_epoch(&self) -> Epoch {
+    /// What a frame closes that departs now. Under the stream's lock.
+    pub(super) fn close_epoch(&self) -> Epoch {
         let epochs = self.shared.epochs.as_ref();
-        epochs.map_or(Epoch(0), |epochs| epochs.source.finished())
+        epochs.map_or(Epoch(0), |epochs| epochs.departs(self.index))
     }
 
     /// Hardens what the stream holds of `epoch` and before. Nobody is registered there any more.
