@@ -15,7 +15,7 @@ use crate::engine::{Engine, GroupLocks, LockCounts};
 use crate::error::{Conflict, Error};
 use crate::lock::{Locked, Locks, Surroundings, Waited};
 use crate::record::RecordRef;
-use crate::spec::{LockRelease, WaitPolicy};
+use crate::spec::WaitPolicy;
 
 /// How often a lock is tried again before the transaction goes to sleep: most are held for a moment only.
 const SPINS: u32 = 128;
@@ -56,9 +56,8 @@ fn acquire_slowly(
         }
         std::hint::spin_loop();
     }
-    // Under early release, groups hold no locks.
     if let Some(stream) = stream
-        && engine.spec.release == LockRelease::Normal
+        && engine.groups_hold_locks()
         && stream.has_pending()
         && stream.may_hold()
     {

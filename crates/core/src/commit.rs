@@ -33,8 +33,7 @@ use crate::engine::{Engine, GroupLocks};
 use crate::epoch::SlotId;
 use crate::error::{Conflict, Error};
 use crate::lock::Locked;
-use crate::sets::Sets;
-use crate::spec::LockRelease;
+use crate::sets::{Read, Sets};
 
 /// How often a lock that is taken is tried again before the commit lets go of all its locks.
 const SPINS: u32 = 64;
@@ -233,7 +232,7 @@ pub(crate) fn commit_read_only<P: Protocol, R: Release, C: Checks>(
 #[cold]
 fn wait_for_turn(engine: &Engine, stream: Option<&Stream<GroupLocks>>) -> Result<(), Error> {
     if let Some(stream) = stream
-        && engine.spec.release == LockRelease::Normal
+        && engine.groups_hold_locks()
         && stream.has_pending()
     {
         stream.flush().map_err(Error::LogFailed)?;
@@ -259,6 +258,9 @@ fn lock_writes<P: Protocol, C: Checks>(
             )
         });
     }
+    let groups_hold = engine.groups_hold_locks();
+    // Early release holds locks for a moment only, and what was not read cannot change meanwhile.
+    let is_patient = !groups_hold && sets.reads.is_empty();
     for round in 0.. {
         let Some(failed) = lock_each::<P>(sets) else {
             return Ok(());
@@ -266,21 +268,17 @@ fn lock_writes<P: Protocol, C: Checks>(
         for write in &sets.writes[..failed] {
             P::unlock(write.record, write.before);
         }
-        if round == ROUNDS
-            || sets
-                .reads
-                .iter()
-                .any(|read| P::is_dead(read.record, read.seen))
-        {
+        let is_dead = |read: &Read| P::is_dead(read.record, read.seen);
+        if round >= ROUNDS && !is_patient || sets.reads.iter().any(is_dead) {
             break;
         }
         // Deadlock rule 1: whoever cannot get a lock holds none while waiting, nor does their
         // group. Otherwise two workers could each wait for a lock in the other's group.
         match stream {
-            Some(stream) if C::FLUSH_ON_FAILED_LOCK && stream.has_pending() => {
+            Some(stream) if C::FLUSH_ON_FAILED_LOCK && groups_hold && stream.has_pending() => {
                 stream.flush().map_err(Error::LogFailed)?;
             }
-            _ => engine.yield_to_locks(),
+            _ => engine.yield_to_locks()?,
         }
     }
     Err(Error::Conflict(Conflict::WriteLocked))

@@ -176,6 +176,15 @@ impl Engine {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed);
         }
+        self.check_poison()
+    }
+
+    /// Whether groups of commits hold locks until they are durable.
+    pub(crate) fn groups_hold_locks(&self) -> bool {
+        self.spec.release == LockRelease::Normal
+    }
+
+    fn check_poison(&self) -> Result<(), Error> {
         match self.log.as_ref().and_then(|log| log.poisoned()) {
             Some(error) => Err(Error::LogFailed(error)),
             None => Ok(()),
@@ -184,13 +193,17 @@ impl Engine {
 
     /// Gives up the processor for whoever holds the locks that are wanted. A group that was left to the
     /// disk holds its own although it is written, until somebody comes to see: that is done here.
-    pub(crate) fn yield_to_locks(&self) {
+    ///
+    /// # Errors
+    /// That of a log that failed: locks may be held for ever then.
+    pub(crate) fn yield_to_locks(&self) -> Result<(), Error> {
         if let Some(log) = &self.log
-            && self.spec.release == LockRelease::Normal
+            && self.groups_hold_locks()
         {
             log.poll();
         }
         std::thread::yield_now();
+        self.check_poison()
     }
 
     /// An amount could not be added to a value of this table.

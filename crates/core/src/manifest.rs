@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! namiki-manifest 1 crc32c=1a2b3c4d
-//! { "database": "…", "spec": "TT(NLR)+PWAL(auto)", "tables": [ … ], "generations": [ … ] }
+//! { "database": "…", "spec": "TT(EPOCH)+PWAL(auto)", "tables": [ … ], "generations": [ … ] }
 //! ```
 
 use std::io;

@@ -126,11 +126,11 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Normal lock release, one stream per worker, and groups that form by themselves while the
-    /// previous flush is under way: durable, and fast at every number of threads.
+    /// Release by epochs, one stream per worker, and groups that form by themselves while the previous flush is
+    /// under way: durable, fast at every number of threads, and nobody waits for a lock while the device works.
     pub const DEFAULT: Self = Self {
         concurrency: ConcurrencyControl::TicToc,
-        release: LockRelease::Normal,
+        release: LockRelease::EpochEarly,
         logging: Logging::Log {
             layout: Layout::PerWorker,
             group: Group::Auto,

@@ -119,7 +119,7 @@ pub(crate) struct TxnArgs {
     #[arg(long, value_name = "W", value_delimiter = ',', required = true)]
     workload: Vec<Workload>,
     /// Protocol; may be repeated
-    #[arg(long, value_name = "SPEC", value_parser = args::spec, default_value = "TT(NLR)+PWAL(auto)")]
+    #[arg(long, value_name = "SPEC", value_parser = args::spec, default_values_t = [Spec::DEFAULT])]
     spec: Vec<Spec>,
     /// Index of the table: a tree, hash, or a tree's name with +hash behind; several with commas
     #[arg(long, value_name = "INDEX,…", value_delimiter = ',', default_values_t = [IndexKind::default()])]

@@ -393,6 +393,7 @@ impl Transaction {
     fn wait_for_lock(&self, attempt: u32) -> Result<(), Error> {
         if let Some(stream) = self.stream()
             && self.planted.flush_on_read_wait
+            && self.engine.groups_hold_locks()
             && stream.has_pending()
         {
             return stream.flush().map_err(Error::LogFailed);
@@ -402,8 +403,7 @@ impl Transaction {
             return Ok(());
         }
         self.engine.check_open()?;
-        self.engine.yield_to_locks();
-        Ok(())
+        self.engine.yield_to_locks()
     }
 
     /// The key's record; or nothing, with the gap noted. `locked` is what will be locked of the record, where reads are.
@@ -718,7 +718,7 @@ impl Transaction {
     pub(crate) fn flush_all(&self) -> Result<(), Error> {
         match &self.engine.log {
             // Under early release, groups hold no locks.
-            Some(log) if self.engine.spec.release == LockRelease::Normal => {
+            Some(log) if self.engine.groups_hold_locks() => {
                 log.flush_all().map_err(Error::OutcomeUnknown)
             }
             _ => self.flush_group(),
