@@ -40,6 +40,8 @@ use namiki_platform::Stamp;
 pub(crate) use crate::sync::AtomicU64 as ProtocolWord;
 
 const WORD_BYTES: usize = 8;
+/// Of the processor's caches.
+const LINE_BYTES: usize = 64;
 const ABSENT: u64 = 1 << 63;
 const BOXED: u64 = 1 << 62;
 const CAPACITY_SHIFT: u32 = 32;
@@ -161,6 +163,16 @@ impl RecordRef {
         namiki_platform::prefetch(self.0.as_ptr().cast());
     }
 
+    /// The same for a record with room for a value of `inline_bytes`, which will be read: all lines of it, up to
+    /// four.
+    pub(crate) fn prefetch_value(self, inline_bytes: usize) {
+        let bytes = size_of::<Header>() + inline_bytes;
+        let start: *const u8 = self.0.as_ptr().cast();
+        for line in (0..bytes).step_by(LINE_BYTES).take(4) {
+            namiki_platform::prefetch(start.wrapping_add(line));
+        }
+    }
+
     /// Copies the payload into `out` and returns what it belongs to, or nothing if `unchanged`,
     /// asked after the copy, denies that the word is still the one the caller had loaded (with
     /// `Acquire`, unlocked) before.
@@ -195,9 +207,10 @@ impl RecordRef {
 
     #[inline(never)]
     fn copy_further_words(self, words: usize, out: &mut Vec<u8>) {
-        out.reserve((words - 1) * WORD_BYTES);
-        for i in 1..words {
-            out.extend_from_slice(&self.data(i).load(Ordering::Relaxed).to_ne_bytes());
+        out.resize(words * WORD_BYTES, 0);
+        let further = out.chunks_exact_mut(WORD_BYTES).enumerate().skip(1);
+        for (i, chunk) in further {
+            chunk.copy_from_slice(&self.data(i).load(Ordering::Relaxed).to_ne_bytes());
         }
     }
 

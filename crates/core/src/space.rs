@@ -260,6 +260,10 @@ impl Space {
     ) -> Result<(), IndexError> {
         self.index.scan(range, |item| match item {
             ScanItem::Leaf(version) => visit(Step::Leaf(version)),
+            ScanItem::Ahead(payload) => {
+                Self::record(payload).prefetch_value(self.info.inline_bytes);
+                ControlFlow::Continue(())
+            }
             ScanItem::Entry(key, payload) => visit(Step::Entry(key, Self::record(payload))),
         })
     }

@@ -156,7 +156,7 @@ impl Both {
         self.tree.scan(range, |item| {
             visit(match item {
                 ScanItem::Leaf(leaf) => ScanItem::Leaf(in_tree(leaf)),
-                entry @ ScanItem::Entry(..) => entry,
+                other => other,
             })
         })
     }

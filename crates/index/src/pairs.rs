@@ -143,6 +143,7 @@ impl<T: OrderedIndex> Pairs<T> {
         self.index.scan(range, |item| {
             visit(match item {
                 ScanItem::Leaf(version) => PairItem::Leaf(version),
+                ScanItem::Ahead(_) => return ControlFlow::Continue(()),
                 ScanItem::Entry(pair, _) => PairItem::Payload(payload_of(pair)),
             })
         })

@@ -372,6 +372,9 @@ pub enum ScanItem<'a> {
     /// The state of the leaf that the entries up to the next `Leaf` come from. Comes before them,
     /// and comes too when the leaf has no entry in the range.
     Leaf(LeafVersion),
+    /// A payload that an entry will soon have, unless the scan ends before: a hint for who has to fetch what it
+    /// stands for. An index need not give any.
+    Ahead(u64),
     /// A key and its payload.
     Entry(&'a [u8], u64),
 }

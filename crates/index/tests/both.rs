@@ -39,6 +39,7 @@ fn scanned(index: &Index) -> (Vec<LeafVersion>, Vec<(Vec<u8>, u64)>) {
     let scanned = index.scan(ScanRange::all(), |item| {
         match item {
             ScanItem::Leaf(leaf) => leaves.push(leaf),
+            ScanItem::Ahead(_) => {}
             ScanItem::Entry(key, payload) => entries.push((key.to_vec(), payload)),
         }
         ControlFlow::Continue(())

@@ -164,7 +164,7 @@ impl<I: Ours> Measured for I {
         let start = start.map_or(Bound::Unbounded, Bound::Included);
         let range = ScanRange::forward(start, Bound::Unbounded);
         self.visit(range, |item| match item {
-            ScanItem::Leaf(_) => ControlFlow::Continue(()),
+            ScanItem::Leaf(_) | ScanItem::Ahead(_) => ControlFlow::Continue(()),
             ScanItem::Entry(key, payload) => visit(key, payload),
         })
     }

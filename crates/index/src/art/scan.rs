@@ -115,13 +115,24 @@ impl<K: ArtKey> Fenced<K> for ArtTree<K> {
     }
 }
 
+/// How many entries ahead it is said which payloads come.
+const AHEAD: usize = 6;
+
 /// Reports those of a leaf's records that are in the part.
 fn show<'a, 'g: 'a, K: ArtKey>(
-    items: impl Iterator<Item = &'a Item<'g, K>>,
+    items: impl Iterator<Item = &'a Item<'g, K>> + Clone,
     part: &Part<'_, K>,
     visit: &mut impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
+    let mut ahead = items.clone();
+    ahead
+        .by_ref()
+        .take(AHEAD)
+        .try_for_each(|item| visit(ScanItem::Ahead(item.payload)))?;
     for item in items {
+        if let Some(item) = ahead.next() {
+            visit(ScanItem::Ahead(item.payload))?;
+        }
         if after_start::<K>(part.from, item.key) && before_end::<K>(part.to, item.key) {
             let mut buffer = [0; 8];
             let key = K::encode(K::shorten(item.key), &mut buffer);

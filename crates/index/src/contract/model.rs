@@ -24,6 +24,7 @@ pub fn scan_all(tree: &impl OrderedIndex, range: ScanRange<'_>) -> Vec<(Vec<u8>,
     let scanned = tree.scan(range, |item| {
         match item {
             ScanItem::Leaf(version) => leaves.push(version),
+            ScanItem::Ahead(_) => {}
             ScanItem::Entry(key, payload) => {
                 assert!(!leaves.is_empty(), "an entry before any leaf");
                 if let Some(last) = entries.last() {
