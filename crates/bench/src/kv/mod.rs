@@ -32,7 +32,7 @@ mod workload;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 
-use ::namiki::{IndexKind, Logging, Spec};
+use ::namiki::{IndexKind, LockRelease, Logging, Spec};
 use clap::Args;
 use namiki_platform::arguments::whole;
 use namiki_platform::probe::Machine;
@@ -275,13 +275,13 @@ impl CompareKvArgs {
         if !self.spec.is_empty() {
             return self.spec.clone();
         }
-        let logging = match durable {
-            true => Spec::DEFAULT.logging,
-            false => Logging::None,
-        };
-        vec![Spec {
-            logging,
-            ..Spec::DEFAULT
+        vec![match durable {
+            true => Spec::DEFAULT,
+            false => Spec {
+                release: LockRelease::Normal,
+                logging: Logging::None,
+                ..Spec::DEFAULT
+            },
         }]
     }
 
