@@ -192,7 +192,9 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
         // Whoever sleeps for a lock of the group flushes nothing.
         stream.flush().map_err(Error::OutcomeUnknown)?;
     } else if appended.group_is_full {
-        stream.begin_flush().map_err(Error::OutcomeUnknown)?;
+        stream
+            .begin_flush(appended.ticket)
+            .map_err(Error::OutcomeUnknown)?;
     }
     let awaits = if R::BY_EPOCH && !is_independent {
         Awaits::Epoch(Some(appended.ticket), epoch)

@@ -375,7 +375,7 @@ fn launch_and_wait(world: &World) {
         .append(Entry::Commit, Stamp(1), Epoch(1), 8, |_, _| {}, |()| {})
         .unwrap();
     if appended.group_is_full {
-        stream.begin_flush().unwrap();
+        stream.begin_flush(appended.ticket).unwrap();
     }
     stream.wait_hardened(appended.ticket).unwrap();
     assert!(world.disk.holds(appended.ticket.lsn.0));
@@ -414,7 +414,7 @@ fn a_flight_that_is_left_alone_wakes_those_who_wait_for_it() {
         let ticket = world.append(0, 8).unwrap();
         let launcher = {
             let world = Arc::clone(&world);
-            thread::spawn(move || world.log.stream(WorkerId(0)).begin_flush().unwrap())
+            thread::spawn(move || world.log.stream(WorkerId(0)).begin_flush(ticket).unwrap())
         };
         world.log.stream(WorkerId(0)).wait_hardened(ticket).unwrap();
         assert!(world.disk.holds(ticket.lsn.0));
@@ -423,10 +423,10 @@ fn a_flight_that_is_left_alone_wakes_those_who_wait_for_it() {
     // And those who wait for the one behind it.
     explore(3, || {
         let world = World::new(1, Layout::PerWorker, false);
-        world.append(0, 8).unwrap();
+        let ticket = world.append(0, 8).unwrap();
         let launcher = {
             let world = Arc::clone(&world);
-            thread::spawn(move || world.log.stream(WorkerId(0)).begin_flush().unwrap())
+            thread::spawn(move || world.log.stream(WorkerId(0)).begin_flush(ticket).unwrap())
         };
         wait_for_own(&world);
         launcher.join().unwrap();
@@ -438,7 +438,7 @@ fn a_launched_flight_is_landed_once_by_whoever_comes_first() {
     explore(2, || {
         let world = World::new(1, Layout::PerWorker, false);
         let first = world.append(0, 8).unwrap();
-        world.log.stream(WorkerId(0)).begin_flush().unwrap();
+        world.log.stream(WorkerId(0)).begin_flush(first).unwrap();
         let others = [true, false].map(|polls| {
             let world = Arc::clone(&world);
             thread::spawn(move || {
@@ -455,8 +455,8 @@ fn a_launched_flight_is_landed_once_by_whoever_comes_first() {
             })
         });
         // Lands it, too, or finds it landed, and launches another.
-        world.append(0, 8).unwrap();
-        world.log.stream(WorkerId(0)).begin_flush().unwrap();
+        let second = world.append(0, 8).unwrap();
+        world.log.stream(WorkerId(0)).begin_flush(second).unwrap();
         world.check_horizon();
         for other in others {
             other.join().unwrap();
@@ -478,7 +478,7 @@ fn a_launched_write_that_fails_wakes_everybody_with_the_error() {
                 let stream = world.log.stream(WorkerId(0));
                 if let Ok(ticket) = world.append(0, 8) {
                     // The error of its own write comes later, but may be another's.
-                    let _ = stream.begin_flush();
+                    let _ = stream.begin_flush(ticket);
                     assert!(stream.wait_hardened(ticket).is_err());
                     assert!(!stream.is_hardened(ticket));
                 }

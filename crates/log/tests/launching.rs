@@ -63,8 +63,8 @@ fn what_was_launched_is_hardened_and_released_when_somebody_comes_to_see() {
     assert_eq!(RELEASED.load(Ordering::SeqCst), 1);
 
     let launched = append();
-    stream.begin_flush().unwrap();
-    stream.begin_flush().unwrap();
+    stream.begin_flush(launched).unwrap();
+    stream.begin_flush(launched).unwrap();
     for _ in 0..10 {
         stream.poll().unwrap();
     }
@@ -78,10 +78,10 @@ fn what_was_launched_is_hardened_and_released_when_somebody_comes_to_see() {
     assert_eq!(RELEASED.load(Ordering::SeqCst), 2);
 
     // The next launch lands what is under way first.
-    stream.begin_flush().unwrap();
+    stream.begin_flush(behind).unwrap();
     assert!(!stream.is_hardened(behind));
     let third = append();
-    stream.begin_flush().unwrap();
+    stream.begin_flush(third).unwrap();
     assert!(stream.is_hardened(behind));
     log.close().unwrap();
     assert!(stream.is_hardened(third));
@@ -104,12 +104,10 @@ fn small_groups_and_single_logs_are_not_launched() {
         let log: Arc<Log<()>> = create(&disk, config);
         put(log.stream(W), 1, b"p").unwrap();
         log.stream(W).flush().unwrap();
-        let mut last = None;
-        for stamp in 2..5 {
-            last = Some(put(log.stream(W), stamp, b"p").unwrap().0);
-        }
-        log.stream(W).begin_flush().unwrap();
-        let hardened = log.stream(W).is_hardened(last.unwrap());
+        let put = |stamp| put(log.stream(W), stamp, b"p").unwrap().0;
+        let [_, _, last] = [2, 3, 4].map(put);
+        log.stream(W).begin_flush(last).unwrap();
+        let hardened = log.stream(W).is_hardened(last);
         assert_eq!(hardened, !launches, "{layout:?}, from {launch_from}");
     }
 }
@@ -138,14 +136,17 @@ fn a_launched_write_that_fails_poisons_the_log_and_releases_nothing() {
         let released = RELEASED.load(Ordering::SeqCst);
         sim.fail_after(0, ErrorKind::Other);
         let (lost, _) = put(stream, 2, b"p").unwrap();
-        stream.begin_flush().unwrap();
+        stream.begin_flush(lost).unwrap();
         assert!(log.poisoned().is_none(), "nobody has looked yet");
         let told = match next {
             "append" => (0..2).find_map(|stamp| put(stream, stamp, b"p").err()),
             "flush" => stream.flush().err(),
             "wait" => stream.wait_hardened(lost).err(),
             "poll" => (0..2).find_map(|_| stream.poll().err()),
-            "begin" => put(stream, 3, b"p").err().or(stream.begin_flush().err()),
+            "begin" => match put(stream, 3, b"p") {
+                Ok((ticket, _)) => stream.begin_flush(ticket).err(),
+                Err(error) => Some(error),
+            },
             _ => log.close().err(),
         }
         .unwrap();
@@ -171,7 +172,7 @@ fn a_crash_while_a_launched_write_is_under_way_loses_no_more_than_it() {
         let (ticket, full) = put(stream, stamp, &stamp.to_le_bytes()).unwrap();
         tickets.push((ticket, false));
         if full {
-            stream.begin_flush().unwrap();
+            stream.begin_flush(ticket).unwrap();
         }
         for (ticket, marked) in &mut tickets {
             if !*marked && log.stream(ticket.worker).is_hardened(*ticket) {
@@ -205,6 +206,25 @@ fn a_crash_while_a_launched_write_is_under_way_loses_no_more_than_it() {
 }
 
 #[test]
+fn who_filled_a_group_that_others_have_flushed_leaves_the_next_one_alone() {
+    let (_, disk) = sim();
+    let mut config = launching(1);
+    config.group = count(2);
+    config.group_wait_max = Duration::from_secs(3600);
+    let log: Arc<Log<()>> = create(&disk, config);
+    let stream = log.stream(W);
+    let (first, _) = put(stream, 1, b"p").unwrap();
+    let (filled, full) = put(stream, 2, b"p").unwrap();
+    assert!(full);
+    stream.wait_hardened(first).unwrap();
+    let (next, _) = put(stream, 3, b"p").unwrap();
+    stream.begin_flush(filled).unwrap();
+    stream.poll().unwrap();
+    assert!(stream.is_hardened(filled) && !stream.is_hardened(next));
+    assert_eq!(log.counters().flushes, 1);
+}
+
+#[test]
 fn those_who_wait_for_their_group_are_woken_when_it_is_launched() {
     within_reason("a group that was launched is waited for", || {
         let (_, disk) = sim();
@@ -220,7 +240,7 @@ fn those_who_wait_for_their_group_are_woken_when_it_is_launched() {
                         let (ticket, full) = put(log.stream(W), stamp, b"p").unwrap();
                         // Who fills the group does not come back to it.
                         if full {
-                            log.stream(W).begin_flush().unwrap();
+                            log.stream(W).begin_flush(ticket).unwrap();
                             continue;
                         }
                         log.stream(W).wait_hardened(ticket).unwrap();
@@ -289,8 +309,8 @@ impl Gated {
         self.closed.store(true, Ordering::SeqCst);
         let log = Arc::clone(&self.log);
         let launcher = std::thread::spawn(move || {
-            put(log.stream(W), 2, b"p").unwrap();
-            log.stream(W).begin_flush().unwrap();
+            let (ticket, _) = put(log.stream(W), 2, b"p").unwrap();
+            log.stream(W).begin_flush(ticket).unwrap();
         });
         self.arrived.recv().unwrap();
         launcher
@@ -401,8 +421,8 @@ fn nothing_is_appended_to_a_log_that_was_closed_meanwhile() {
         let log: Arc<Log<Slow>> = create(&disk, config.clone());
         let stream = log.stream(W);
         let hold = |held: &mut Slow| held.0 = true;
-        drop(stream.append(Entry::Commit, Stamp(1), Epoch(1), 1, |_, _| {}, hold));
-        stream.begin_flush().unwrap();
+        let appended = stream.append(Entry::Commit, Stamp(1), Epoch(1), 1, |_, _| {}, hold);
+        stream.begin_flush(appended.unwrap().ticket).unwrap();
         // Finds the flight complete and lands it; meanwhile the log is closed.
         let late = {
             let log = Arc::clone(&log);
@@ -452,7 +472,7 @@ fn a_real_disk_gives_back_what_was_launched_on_it() {
                     let payload = vec![stamp as u8; (stamp % 1500) as usize];
                     let (ticket, full) = put(stream, stamp, &payload).unwrap();
                     if full {
-                        stream.begin_flush().unwrap();
+                        stream.begin_flush(ticket).unwrap();
                     }
                     stream.poll().unwrap();
                     let hardened = stream.hardened_commits();

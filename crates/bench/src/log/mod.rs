@@ -512,7 +512,7 @@ impl Worker {
             };
             self.committed = number;
             if appended.group_is_full {
-                stream.begin_flush()?;
+                stream.begin_flush(appended.ticket)?;
             }
         }
         stream.flush()?;

@@ -14,9 +14,9 @@ use std::time::Instant;
 use namiki_platform::disk::PendingWrite;
 use namiki_platform::{Epoch, Lsn};
 
-use super::Stream;
 use super::gather::Landed;
 use super::state::{Filling, State};
+use super::{Stream, Ticket};
 use crate::config::{Held, Layout, Prepare};
 use crate::error::LogError;
 use crate::format::frame::{self, FrameHeader};
@@ -66,22 +66,23 @@ impl<H: Held> Stream<H> {
         state.in_flight.is_some() || !state.filling.held.is_empty()
     }
 
-    /// Begins to harden everything appended before the call, and does not wait for it if the disk can
+    /// Begins to harden the commit and all before it, and does not wait for that if the disk can
     /// write on its own and the group is large enough for that to pay ([`LogConfig::launch_from`]);
-    /// otherwise like [`Stream::flush`]. It does wait for what was begun before: one flight at a
-    /// time is under way.
+    /// otherwise it does. It does wait for what was begun before: one flight at a time is under way.
+    /// If somebody else has begun to harden the commit, what came after it is left to fill its own group.
     ///
     /// What was begun is hardened when somebody comes to see: the next append, flush or wait, a
     /// look by [`Stream::poll`], or the flusher.
     ///
     /// # Errors
-    /// As [`Stream::flush`]; but an error of the write that was begun comes later.
+    /// As [`Stream::wait_hardened`]; but an error of the write that was begun comes later.
     ///
     /// [`LogConfig::launch_from`]: crate::LogConfig::launch_from
-    pub fn begin_flush(&self) -> Result<(), LogError> {
+    pub fn begin_flush(&self, ticket: Ticket) -> Result<(), LogError> {
+        self.check_ticket(ticket)?;
         let _waking = self.waking();
+        let through = ticket.number;
         let mut state = self.state.lock();
-        let through = state.appended;
         while state.hardened < through && state.in_flight < Some(through) {
             self.check_poison()?;
             let launch_from = self.shared.launch_from.map(NonZeroU32::get);
