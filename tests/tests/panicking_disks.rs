@@ -53,6 +53,27 @@ fn shown_afterwards(db: Database, disk: &SimDisk, show: impl Fn(&Database, &str)
     }
 }
 
+#[test]
+fn a_panic_in_the_middle_of_closing_is_told_of_whenever_it_is_closed_again() {
+    let disk = SimDisk::new();
+    let db = builder("TT(EPOCH)+PWAL(auto)", &disk).open("/db").unwrap();
+    let table = numbers(&db);
+    db.transact(|tx| tx.put(&table, &1, &1)).unwrap();
+    plan_panics(&disk, Step::Rename, 0);
+    on_threads(1, |_| {
+        assert!(catch_unwind(AssertUnwindSafe(|| db.close())).is_err());
+        for _ in 0..2 {
+            let closed = db.close().unwrap_err();
+            assert!(matches!(closed, Error::Manifest { .. }), "{closed:?}");
+        }
+    });
+    drop((table, db));
+    disk.heal();
+    let db = builder("TT(EPOCH)+PWAL(auto)", &disk).open("/db").unwrap();
+    let table = numbers(&db);
+    assert_eq!(db.transact(|tx| tx.get(&table, &1)).unwrap(), Some(1));
+}
+
 const THREADS: u64 = 3;
 /// Where each thread's number is, and once more, so that half a transaction would show.
 const OWN: u64 = 10;

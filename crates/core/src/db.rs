@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -383,6 +384,8 @@ impl Shared {
         for pool in &self.pools {
             pool.lock().clear();
         }
+        let panicked = io::Error::other("a panic in the middle of closing");
+        catalogue.closed = Err(self.not_written(panicked));
         catalogue.closed = self.seal(&mut catalogue);
         drop(lock);
         catalogue.closed.clone()
@@ -406,10 +409,14 @@ impl Shared {
 
     fn write(&self, manifest: &Manifest) -> Result<(), Error> {
         let written = manifest.write(&*self.disk, &self.dir);
-        written.map_err(|source| Error::Manifest {
+        written.map_err(|source| self.not_written(source))
+    }
+
+    fn not_written(&self, source: io::Error) -> Error {
+        Error::Manifest {
             path: Manifest::path(&self.dir),
             source: Arc::new(source),
-        })
+        }
     }
 }
 

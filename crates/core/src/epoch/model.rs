@@ -1,4 +1,5 @@
-//! Epochs under a model checker, with the orderings that they have for real.
+//! Epochs under a model checker, with the orderings that they have for real; but the checker takes a sequentially
+//! consistent load or store for one with acquire or release, and cannot tell where only the first would do.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p namiki --lib --release model
