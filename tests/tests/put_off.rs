@@ -7,17 +7,21 @@ use namiki::{Database, Error, Spec, Table, Transaction};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::watchdog::on_threads;
 
+fn under(spec: &str, check: impl Fn(&Database, &Table<u64, i64>)) {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let spec: Spec = spec.parse().expect("a spec");
+    let db = Database::builder()
+        .disk(disk)
+        .spec(spec)
+        .open("/db")
+        .expect("an empty disk");
+    let table = db.table("numbers").expect("a new table");
+    check(&db, &table);
+}
+
 fn each_release(check: impl Fn(&Database, &Table<u64, i64>)) {
     for spec in ["TT(NLR)+PWAL(1)", "TT(ELR)+PWAL(1)"] {
-        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-        let spec: Spec = spec.parse().expect("a spec");
-        let db = Database::builder()
-            .disk(disk)
-            .spec(spec)
-            .open("/db")
-            .expect("an empty disk");
-        let table = db.table("numbers").expect("a new table");
-        check(&db, &table);
+        under(spec, &check);
     }
 }
 
@@ -114,26 +118,20 @@ fn blind_writes_wait_for_each_other_where_locks_are_released_early() {
         "SILO(ELR)+SWAL(16)",
         "SILO(EPOCH)+PWAL(16)",
     ] {
-        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-        let spec: Spec = spec.parse().expect("a spec");
-        let db = Database::builder()
-            .disk(disk)
-            .spec(spec)
-            .open("/db")
-            .expect("an empty disk");
-        let table: Table<u64, i64> = db.table("numbers").expect("a new table");
-        on_threads(8, |thread| {
-            for round in 0..3_000 {
-                let mut tx = db.begin().expect("an open database");
-                for key in 0..KEYS {
-                    tx.put(&table, &(key * (thread + 1) % KEYS), &round)
-                        .expect("room");
+        under(spec, |db, table| {
+            on_threads(8, |thread| {
+                for round in 0..3_000 {
+                    let mut tx = db.begin().expect("an open database");
+                    for key in 0..KEYS {
+                        tx.put(table, &(key * (thread + 1) % KEYS), &round)
+                            .expect("room");
+                    }
+                    // Its ticket is not waited for: all want the locks all the time.
+                    tx.commit_async()
+                        .map(drop)
+                        .expect("nobody reads, so nobody is in anybody's way");
                 }
-                // Its ticket is not waited for: all want the locks all the time.
-                tx.commit_async()
-                    .map(drop)
-                    .expect("nobody reads, so nobody is in anybody's way");
-            }
+            });
         });
     }
 }
