@@ -229,7 +229,10 @@ impl Epochs {
     /// database was opened. If the floor is forgotten, or not known yet, not all such versions are.
     pub(crate) fn floor_after(&self, Epoch(epoch): Epoch) -> Stamp {
         let word = self.floors[(epoch + 1) as usize % FLOORS].load(Ordering::Acquire);
-        match word & EPOCH_MASK == (epoch + 1) & EPOCH_MASK {
+        // The word has only the low bits of its epoch. Asked after it was loaded: whoever wrote a later one there
+        // had seen that epoch begin.
+        let is_forgotten = self.current.load(Ordering::SeqCst) > epoch + FLOORS as u64;
+        match !is_forgotten && word & EPOCH_MASK == (epoch + 1) & EPOCH_MASK {
             true => Stamp(word >> EPOCH_BITS).max(self.first_floor),
             false => self.first_floor,
         }
@@ -313,14 +316,23 @@ impl EpochSource for Epochs {
     }
 
     fn close(&self, Epoch(epoch): Epoch) {
-        let floor = self.floor.load(Ordering::SeqCst);
-        if floor & EPOCH_MASK == epoch & EPOCH_MASK {
-            // At most one floor is ever missing: the epoch moves only when its own is published.
-            let _ =
-                self.current
-                    .compare_exchange(epoch, epoch + 1, Ordering::SeqCst, Ordering::SeqCst);
+        loop {
+            let floor = self.floor.load(Ordering::SeqCst);
+            if floor & EPOCH_MASK == epoch & EPOCH_MASK {
+                // At most one floor is ever missing: the epoch moves only when its own is published.
+                let _ = self.current.compare_exchange(
+                    epoch,
+                    epoch + 1,
+                    Ordering::SeqCst,
+                    Ordering::SeqCst,
+                );
+            }
+            self.finish_advance();
+            // It is still the current one if its floor was missing, which is published now.
+            if self.current.load(Ordering::SeqCst) != epoch {
+                return;
+            }
         }
-        self.finish_advance();
     }
 }
 
@@ -336,6 +348,35 @@ impl std::fmt::Debug for Epochs {
 mod tests {
     use super::*;
     use std::sync::Mutex;
+
+    #[test]
+    fn an_epoch_whose_floor_is_missing_is_closed_all_the_same() {
+        let epochs = Epochs::new(Stamp(100), Duration::MAX);
+        let epoch = epochs.current();
+        // Somebody has closed it, and has not come to the next one's floor.
+        epochs.current.store(epoch.0 + 1, Ordering::SeqCst);
+        epochs.close(Epoch(epoch.0 + 1));
+        assert_eq!(epochs.current(), Epoch(epoch.0 + 2));
+        assert_eq!(epochs.finished(), Epoch(epoch.0 + 1));
+    }
+
+    #[test]
+    fn a_floor_that_is_forgotten_is_not_taken_for_another() {
+        let epochs = Epochs::new(Stamp(100), Duration::MAX);
+        let slot = epochs.acquire().unwrap();
+        let (first, _) = epochs.register(slot, |floor| floor);
+        epochs.deregister(slot);
+        let known = epochs.floor_after(first);
+        // So many that the low bits of an epoch's number come again.
+        for _ in 0..=EPOCH_MASK + 1 {
+            epochs.advance();
+            let (_, _) = epochs.register(slot, |floor| Stamp(floor.0 + 1));
+            epochs.deregister(slot);
+        }
+        assert_eq!(epochs.floor_after(first), known.min(epochs.first_floor));
+        let last = Epoch(epochs.current().0 - 1);
+        assert!(epochs.floor_after(last) > Stamp(EPOCH_MASK));
+    }
 
     #[test]
     fn stamps_lie_between_the_floor_of_their_epoch_and_that_of_the_next() {

@@ -323,6 +323,52 @@ fn doze() {
 }
 
 #[test]
+fn who_wants_a_flush_at_once_does_not_sleep_behind_one_who_waits_for_his_group() {
+    within_reason("the group that is wanted is hardened", || {
+        let sim = SimDisk::new();
+        let is_closed = Arc::<AtomicBool>::default();
+        let (arrive, arrived) = channel();
+        let (open, opened) = channel::<()>();
+        let gate = Mutex::new((arrive, opened));
+        let hook = {
+            let is_closed = Arc::clone(&is_closed);
+            move |step| {
+                if matches!(step, Step::Write(_)) && is_closed.swap(false, Ordering::SeqCst) {
+                    let (arrive, opened) = &*gate.lock().unwrap();
+                    arrive.send(()).unwrap();
+                    opened.recv().unwrap();
+                }
+                Ok(())
+            }
+        };
+        let disk: Arc<dyn Disk> = Arc::new(HookedDisk::new(&sim, hook));
+        let mut config = launching(1);
+        config.launch_from = None;
+        config.group = count(3);
+        config.group_wait_max = Duration::from_secs(3600);
+        let log: Arc<Log<()>> = create(&disk, config);
+        let stream = log.stream(W);
+        put(stream, 1, b"p").unwrap();
+        stream.flush().unwrap();
+        is_closed.store(true, Ordering::SeqCst);
+        put(stream, 2, b"p").unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| stream.flush().unwrap());
+            arrived.recv().unwrap();
+            // The first who sleeps is the first who is woken, and his group is not complete.
+            let (ticket, _) = put(stream, 3, b"p").unwrap();
+            scope.spawn(move || stream.wait_hardened(ticket).unwrap());
+            doze();
+            put(stream, 4, b"p").unwrap();
+            scope.spawn(|| stream.flush().unwrap());
+            doze();
+            open.send(()).unwrap();
+        });
+        assert!(!stream.has_pending());
+    });
+}
+
+#[test]
 fn who_waits_for_the_flight_behind_one_that_is_left_alone_is_woken() {
     within_reason("the flight behind is led", || {
         let gated = Gated::new(launching(1));

@@ -90,7 +90,7 @@ impl<H: Held> Stream<H> {
             state = match state.in_flight {
                 None if launches => self.launch(state)?,
                 None => self.lead(state)?,
-                Some(_) => self.attend(state, through)?,
+                Some(_) => self.attend_at_once(state, through)?,
             };
         }
         Ok(())
@@ -125,11 +125,22 @@ impl<H: Held> Stream<H> {
             }
             self.check_poison()?;
             state = if state.in_flight.is_some() {
-                self.attend(state, through)?
+                self.attend_at_once(state, through)?
             } else {
                 self.lead(state)?
             };
         }
+    }
+
+    /// As [`Stream::attend`]; and nobody who leads the next flight waits for more commits before it carries this
+    /// one.
+    fn attend_at_once<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<H>>,
+        through: u64,
+    ) -> Result<MutexGuard<'a, State<H>>, LogError> {
+        state.wanted = state.wanted.max(through);
+        self.attend(state, through)
     }
 
     /// Gets closer to the end of the flight under way: lands it if nobody attends to it, and
@@ -154,7 +165,7 @@ impl<H: Held> Stream<H> {
         &'a self,
         guard: MutexGuard<'a, State<H>>,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
-        self.shared.poison.check()?;
+        self.check_poison()?;
         let landing = Landing { stream: self };
         // Declared after `landing`, so that a panic lets go of it first.
         let mut guard = guard;

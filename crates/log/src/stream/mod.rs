@@ -17,7 +17,9 @@
 //! - S2. `hardened` is raised only after the frame is durable and what its group held is released.
 //! - S3. Whoever waits for flight `f` waits on a condition variable of `f`'s parity. The end of `f`
 //!   wakes all of them, and one of those who want to lead flight `f + 1`; so nobody sleeps through
-//!   a flight, and nobody is woken for nothing but the next leader's rivals. A flight that is left
+//!   a flight, and nobody is woken for nothing but the next leader's rivals. That one may wait for more
+//!   commits, with an eye on the time, unless somebody wants the flight at once, which he said before he
+//!   slept; whoever completes the group leads it. A flight that is left
 //!   alone wakes everybody, because whoever waits for it or for one behind it has to land it now; and
 //!   nobody begins to wait while one is alone. Whoever finds the log poisoned wakes everybody, too.
 //! - S4. Between the draw of an LSN and the count of its entry nothing can fail. A panic there, or

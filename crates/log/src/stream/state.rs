@@ -101,6 +101,8 @@ pub(super) struct State<H> {
     /// Until when the group that fills waits for as many as it should be, once somebody waits.
     pub(super) deadline: Option<Instant>,
     pub(super) gathering: Gathering,
+    /// The last commit that somebody who does not wait for a group wants to be hardened.
+    pub(super) wanted: u64,
     pub(super) appended: u64,
     pub(super) hardened: u64,
     /// Sequence of the last frame begun.
@@ -126,6 +128,7 @@ impl<H: Held> State<H> {
             timed: 0,
             deadline: None,
             gathering: Gathering::default(),
+            wanted: 0,
             appended: 0,
             hardened: 0,
             sequence: 0,

@@ -58,7 +58,7 @@ impl<H: Held> Stream<H> {
 
     /// Until when the group that fills waits for more commits; nothing if it should depart.
     fn waits_until(&self, state: &mut State<H>) -> Option<Instant> {
-        if self.group_wait_max == Duration::MAX {
+        if self.group_wait_max == Duration::MAX || state.wanted > state.hardened {
             return None;
         }
         let commits = state.filling.commits;
@@ -75,7 +75,7 @@ impl<H: Held> Stream<H> {
         deadline.filter(|deadline| Instant::now() < *deadline)
     }
 
-    /// Waits for more commits, at most until `deadline` if nobody else has an eye on the time (S7).
+    /// Waits for more commits, at most until `deadline` if nobody else has an eye on the time (S3).
     fn gather<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
