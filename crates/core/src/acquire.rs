@@ -98,6 +98,10 @@ impl Surroundings for Engine {
         self.check_open().is_ok()
     }
 
+    fn promoted(&self) {
+        LockCounts::add(&self.lock_counts.promotions, 1);
+    }
+
     fn flush(&self, stream: WorkerId) {
         if let Some(log) = &self.log {
             LockCounts::add(&self.lock_counts.group_waits, 1);

@@ -23,6 +23,8 @@
 //!
 //! Paper: tictoc-pwal §3.2, §3.3, Algorithms 2–5
 
+use std::time::Duration;
+
 use namiki_log::{Entry, LogError, Stream};
 use namiki_platform::{Epoch, Lsn, Stamp};
 
@@ -39,6 +41,8 @@ use crate::sets::{Read, Sets};
 const SPINS: u32 = 64;
 /// How often a commit that had to let go starts over before it is a conflict.
 const ROUNDS: u32 = 16;
+/// How long one that need not give up sleeps after so many.
+const PATIENCE: Duration = Duration::from_micros(50);
 
 /// When locks are released: a type parameter of the commit path.
 pub(crate) trait Release {
@@ -261,8 +265,8 @@ fn lock_writes<P: Protocol, C: Checks>(
         });
     }
     let groups_hold = engine.groups_hold_locks();
-    // Early release holds locks for a moment only, and what was not read cannot change meanwhile.
-    let is_patient = !groups_hold && sets.reads.is_empty();
+    // Early release holds locks for a moment only, and what was not looked at cannot change meanwhile.
+    let is_patient = !groups_hold && sets.reads.is_empty() && !sets.has_gaps();
     for round in 0.. {
         let Some(failed) = lock_each::<P>(sets) else {
             return Ok(());
@@ -273,6 +277,15 @@ fn lock_writes<P: Protocol, C: Checks>(
         let is_dead = |read: &Read| P::is_dead(read.record, read.seen);
         if round >= ROUNDS && !is_patient || sets.reads.iter().any(is_dead) {
             break;
+        }
+        if round >= ROUNDS {
+            // Whoever has the lock has lost the processor, or writes to the device.
+            if !sets.has_turn && engine.turn.is_taken() {
+                engine.turn.wait();
+            }
+            std::thread::sleep(PATIENCE);
+            engine.check_poison()?;
+            continue;
         }
         // Deadlock rule 1: whoever cannot get a lock holds none while waiting, nor does their
         // group. Otherwise two workers could each wait for a lock in the other's group.

@@ -75,6 +75,7 @@ pub(crate) struct LockCounts {
     waits: AtomicU64,
     pub(crate) group_waits: AtomicU64,
     pub(crate) wounds: AtomicU64,
+    pub(crate) promotions: AtomicU64,
     pub(crate) timeouts: AtomicU64,
     waited_ns: AtomicU64,
     longest_ns: AtomicU64,
@@ -99,6 +100,7 @@ impl LockCounts {
             waits: get(&self.waits),
             group_waits: get(&self.group_waits),
             wounds: get(&self.wounds),
+            promotions: get(&self.promotions),
             timeouts: get(&self.timeouts),
             waited_ns: get(&self.waited_ns),
             longest_ns: get(&self.longest_ns),
@@ -115,11 +117,13 @@ pub struct LockCounters {
     pub group_waits: u64,
     /// How often one had to give way to an older one.
     pub wounds: u64,
+    /// How often one had waited for so long, ten milliseconds, that all who have not give way to it.
+    pub promotions: u64,
     /// How often one waited for too long.
     pub timeouts: u64,
     /// The time of all waits.
     pub waited_ns: u64,
-    /// The time of the longest. Who waits for ten milliseconds outranks all who have not.
+    /// The time of the longest.
     pub longest_ns: u64,
 }
 
@@ -184,7 +188,7 @@ impl Engine {
         self.spec.release == LockRelease::Normal
     }
 
-    fn check_poison(&self) -> Result<(), Error> {
+    pub(crate) fn check_poison(&self) -> Result<(), Error> {
         match self.log.as_ref().and_then(|log| log.poisoned()) {
             Some(error) => Err(Error::LogFailed(error)),
             None => Ok(()),

@@ -557,6 +557,11 @@ impl Sets {
         }
     }
 
+    /// Whether any gap was read.
+    pub(crate) fn has_gaps(&self) -> bool {
+        !self.gaps.is_empty()
+    }
+
     /// The gaps that were read: the table and the leaf.
     pub(crate) fn gaps(&self) -> impl Iterator<Item = (&Space, LeafVersion)> {
         self.gaps

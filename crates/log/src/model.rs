@@ -408,6 +408,33 @@ fn everyone_who_waits_for_a_group_to_fill_is_woken() {
 }
 
 #[test]
+fn who_wants_a_flush_at_once_wakes_those_who_wait_for_a_group_to_fill() {
+    explore(3, || {
+        let config = LogConfig {
+            group: Group::Count(NonZeroU32::new(9).unwrap()),
+            group_wait_max: Duration::from_secs(3600),
+            ..World::config()
+        };
+        let world = World::with(config, false);
+        let tickets = [(); 2].map(|()| world.append(0, 8).unwrap());
+        let others = tickets.map(|ticket| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let stream = world.log.stream(WorkerId(0));
+                stream.wait_hardened(ticket).unwrap();
+                assert!(world.disk.holds(ticket.lsn.0));
+            })
+        });
+        world.log.stream(WorkerId(0)).flush().unwrap();
+        assert!(tickets.iter().all(|it| world.disk.holds(it.lsn.0)));
+        for other in others {
+            other.join().unwrap();
+        }
+        world.check_horizon();
+    });
+}
+
+#[test]
 fn a_flight_that_is_left_alone_wakes_those_who_wait_for_it() {
     explore(3, || {
         let world = World::new(1, Layout::PerWorker, false);

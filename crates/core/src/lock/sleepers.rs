@@ -140,6 +140,9 @@ pub(crate) trait Surroundings {
     /// A group of commits on this stream has the lock that is waited for: returns when it is flushed. A failure
     /// shows as [`Surroundings::may_go_on`].
     fn flush(&self, stream: WorkerId);
+
+    /// Somebody has slept for so long that all who have not give way.
+    fn promoted(&self) {}
 }
 
 /// Sleeps until `wanted` is granted, or something else comes of it. `held` is what the transaction holds;
@@ -201,6 +204,7 @@ pub(super) fn wait(
         if slept >= VETERAN_AFTER && me.rank.class != Class::Veteran {
             seniority.wounds = seniority.wounds.max(WOUNDS);
             sleepers.promote(at);
+            surroundings.promoted();
         }
         let me = &sleepers.list[at];
         seen = match () {

@@ -117,7 +117,10 @@ impl Gathering {
         if self.flights == self.flights_max {
             self.change_pace();
         }
-        self.crowd = carried.saturating_add(aboard);
+        if carried > 0 {
+            // Marks say nothing about who commits.
+            self.crowd = carried.saturating_add(aboard);
+        }
         self.until = match self.pace() {
             Pace::Together if took >= SHORTEST_FLIGHT => at.checked_add(took.min(wait_max)),
             _ => None,
@@ -283,5 +286,25 @@ mod tests {
         assert_eq!(gathering.deadline(5), None);
         gathering.landed(landed, FLIGHT / 2);
         assert_eq!(gathering.deadline(0), Some(at + FLIGHT / 2));
+    }
+
+    #[test]
+    fn a_flight_without_commits_says_nothing_about_who_comes_back() {
+        let at = Instant::now();
+        let mut gathering = Gathering {
+            better: Pace::Together,
+            ..Gathering::default()
+        };
+        for carried in [16, 0] {
+            let landed = Landed {
+                at,
+                took: FLIGHT,
+                carried,
+                aboard: 0,
+            };
+            gathering.landed(landed, Duration::MAX);
+            assert_eq!(gathering.deadline(15), Some(at + FLIGHT));
+            assert_eq!(gathering.deadline(16), None);
+        }
     }
 }
