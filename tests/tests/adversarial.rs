@@ -14,19 +14,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use namiki::{Builder, Database, Session, Table};
+use namiki::{Builder, Database, Session, Table, Transaction};
+use namiki_platform::WorkerId;
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
 use namiki_tests::watchdog::on_threads;
 
 type Numbers = Table<u64, u64>;
 
-const SPECS: [&str; 16] = [
+const SPECS: [&str; 20] = [
     "S2PL(NLR)+NOLOG",
     "S2PL(NLR)+PWAL(1)",
     "S2PL(NLR)+PWAL(16)",
     "S2PL(ELR)+PWAL(16)",
     "S2PL(ELR)+SWAL(16)",
+    "S2PL(EPOCH)+PWAL(16)",
     "S2PL(NLR)+PWAL(16)+ARIES",
     "S2PL(ELR)+PWAL(auto)+ARIES",
     "SILO(NLR)+NOLOG",
@@ -34,10 +36,13 @@ const SPECS: [&str; 16] = [
     "SILO(NLR)+PWAL(16)",
     "SILO(ELR)+PWAL(16)",
     "SILO(ELR)+SWAL(16)",
+    "SILO(EPOCH)+PWAL(16)",
     "TT(NLR)+NOLOG",
     "TT(NLR)+PWAL(16)",
     "TT(ELR)+PWAL(16)",
     "TT(ELR)+SWAL(16)",
+    "TT(EPOCH)+PWAL(16)",
+    "TT(EPOCH)+PWAL(auto)",
 ];
 
 /// Nobody but those who are in each other's way flushes a group.
@@ -57,6 +62,45 @@ fn filled(builder: Builder) -> (Database, Numbers) {
     db.transact(|tx| (0..10).try_for_each(|key| tx.put(&table, &(10 * key), &0)))
         .unwrap();
     (db, table)
+}
+
+/// A group holds locks until it is durable, and whoever waits for it gathers more commits for an hour: not if
+/// somebody wants one of the locks.
+#[test]
+fn who_wants_a_lock_of_a_group_that_is_gathered_does_not_wait_for_it_to_fill() {
+    for spec in SPECS.into_iter().filter(|it| it.contains("(NLR)+PWAL(16)")) {
+        let db = builder(spec)
+            .group_wait_max(Duration::from_secs(3600))
+            .open("/db")
+            .unwrap();
+        let table = db.table("numbers").unwrap();
+        let add = |session: &mut Session, key| {
+            let one = |tx: &mut Transaction| {
+                let value = tx.get_for_update(&table, key)?.unwrap_or(0);
+                tx.put(&table, key, &(value + 1))
+            };
+            session.transact_async(one).unwrap().1
+        };
+        let is_appended = AtomicBool::new(false);
+        on_threads(2, |thread| {
+            let mut session = db.session_on(WorkerId(thread as u16)).unwrap();
+            if thread == 0 {
+                let ticket = add(&mut session, &0);
+                is_appended.store(true, Ordering::Release);
+                session.wait(&ticket).unwrap();
+            } else {
+                while !is_appended.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+                // Also once the other sleeps.
+                std::thread::sleep(Duration::from_millis(5));
+                add(&mut session, &0);
+                session.flush().unwrap();
+            }
+        });
+        let value = db.transact(|tx| tx.get(&table, &0)).unwrap();
+        assert_eq!(value, Some(2), "{spec}");
+    }
 }
 
 /// Keys in orders that differ from transaction to transaction.

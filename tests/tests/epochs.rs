@@ -84,6 +84,35 @@ fn what_has_read_a_version_that_is_lost_is_cut_off_and_stays_so() {
     }
 }
 
+/// An amount is added to a value that the transaction never saw, but its sum contains it.
+#[test]
+fn what_was_added_to_a_value_that_is_lost_is_cut_off() {
+    for order in BOTH_ORDERS {
+        let disk = SimDisk::new();
+        let db = open("TT(EPOCH)+PWAL(16)", &disk, order);
+        let table = numbers(&db);
+        let [mut writer, mut adder, _] = sessions(&db);
+        let add = |adder: &mut Session, key| {
+            let added = adder.transact_async(|tx| tx.add(&table, &key, 5));
+            let ((), ticket) = added.unwrap();
+            adder.flush().unwrap();
+            ticket
+        };
+        put(&mut writer, &table, 1);
+        let depends = add(&mut adder, 1);
+        let independent = add(&mut adder, 2);
+        assert!(!db.is_acknowledged(&depends) && db.is_acknowledged(&independent));
+        let after = open("TT(EPOCH)+PWAL(16)", &crash(&disk), order);
+        assert_eq!(after.recovery().dropped, 1, "{order:?}");
+        assert_eq!(keys(&after), [2], "{order:?}");
+        adder.wait(&depends).unwrap();
+        let after = open("TT(EPOCH)+PWAL(16)", &crash(&disk), order);
+        assert_eq!(keys(&after), [1, 2], "{order:?}");
+        let sum = after.transact(|tx| tx.get(&numbers(&after), &1)).unwrap();
+        assert_eq!(sum, Some(6), "{order:?}");
+    }
+}
+
 #[test]
 fn what_was_acknowledged_survives_beside_a_stream_that_rests() {
     for (order, spec) in BOTH_ORDERS

@@ -20,12 +20,13 @@ use namiki_tests::watchdog::on_threads;
 
 type Numbers = Table<u64, u64>;
 
-const SPECS: [&str; 7] = [
+const SPECS: [&str; 8] = [
     "S2PL(NLR)+NOLOG",
     "S2PL(NLR)+PWAL(1)",
     "S2PL(NLR)+PWAL(16)",
     "S2PL(ELR)+PWAL(16)",
     "S2PL(ELR)+SWAL(16)",
+    "S2PL(EPOCH)+PWAL(16)",
     "S2PL(NLR)+PWAL(16)+ARIES",
     "S2PL(ELR)+PWAL(auto)+ARIES",
 ];
