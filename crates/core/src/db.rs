@@ -103,6 +103,36 @@ pub(crate) struct Catalogue {
     pub(crate) closed: Result<(), Error>,
 }
 
+/// How many attempts ended in each kind of [`Conflict`](crate::Conflict).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConflictCounters {
+    /// [`Conflict::WriteLocked`](crate::Conflict::WriteLocked).
+    pub write_locked: u64,
+    /// [`Conflict::ReadLocked`](crate::Conflict::ReadLocked).
+    pub read_locked: u64,
+    /// [`Conflict::ReadChanged`](crate::Conflict::ReadChanged).
+    pub read_changed: u64,
+    /// [`Conflict::Wounded`](crate::Conflict::Wounded).
+    pub wounded: u64,
+    /// [`Conflict::Phantom`](crate::Conflict::Phantom).
+    pub phantom: u64,
+}
+
+impl ConflictCounters {
+    /// Attempts that ended in any conflict.
+    #[must_use]
+    pub fn all(&self) -> u64 {
+        let Self {
+            write_locked,
+            read_locked,
+            read_changed,
+            wounded,
+            phantom,
+        } = self;
+        write_locked + read_locked + read_changed + wounded + phantom
+    }
+}
+
 /// Numbers about an open database, see [`Database::counters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -112,6 +142,8 @@ pub struct Counters {
     pub read_only: u64,
     /// Attempts that ended in a conflict.
     pub conflicts: u64,
+    /// Which.
+    pub conflicts_by_kind: ConflictCounters,
     /// The log's own counters; all zero without a log.
     pub log: LogCounters,
     /// Waits for locks; all zero unless reads are locked.
@@ -349,10 +381,18 @@ impl Database {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let engine = &self.shared.engine;
+        let conflicts_by_kind = ConflictCounters {
+            write_locked: engine.epochs.counted(Count::WriteLocked),
+            read_locked: engine.epochs.counted(Count::ReadLocked),
+            read_changed: engine.epochs.counted(Count::ReadChanged),
+            wounded: engine.epochs.counted(Count::Wounded),
+            phantom: engine.epochs.counted(Count::Phantom),
+        };
         Counters {
             committed: engine.epochs.counted(Count::Committed),
             read_only: engine.epochs.counted(Count::ReadOnly),
-            conflicts: engine.epochs.counted(Count::Conflicts),
+            conflicts: conflicts_by_kind.all(),
+            conflicts_by_kind,
             log: engine
                 .log
                 .as_ref()

@@ -39,6 +39,8 @@ use namiki_log::EpochSource;
 use namiki_platform::counters::Counter;
 use namiki_platform::{Epoch, Stamp};
 
+use crate::error::Conflict;
+
 /// Slots come in blocks, so that adding one moves none. (Of this and the rest, a model has no more than it uses: the
 /// checker makes all anew for each run.)
 const BLOCK_SLOTS: usize = if cfg!(loom) { 2 } else { 64 };
@@ -78,12 +80,28 @@ pub(crate) enum Count {
     Committed,
     /// Commits that only read.
     ReadOnly,
-    /// Attempts that ended in a conflict.
-    Conflicts,
+    // Attempts that ended in a conflict of each kind.
+    WriteLocked,
+    ReadLocked,
+    ReadChanged,
+    Wounded,
+    Phantom,
 }
 
 impl Count {
-    const ALL: usize = 3;
+    const ALL: usize = 7;
+}
+
+impl From<&Conflict> for Count {
+    fn from(conflict: &Conflict) -> Self {
+        match conflict {
+            Conflict::WriteLocked => Self::WriteLocked,
+            Conflict::ReadLocked => Self::ReadLocked,
+            Conflict::ReadChanged => Self::ReadChanged,
+            Conflict::Wounded => Self::Wounded,
+            Conflict::Phantom => Self::Phantom,
+        }
+    }
 }
 
 type Block = Box<[CachePadded<Slot>]>;

@@ -66,7 +66,7 @@ mod undo;
 #[doc(hidden)]
 pub use cc::planted;
 pub use choose::{Choice, Isolation, Protocol};
-pub use db::{Counters, Database};
+pub use db::{ConflictCounters, Counters, Database};
 pub use engine::LockCounters;
 pub use error::{Conflict, Error, OpenError};
 pub use format::RecordFormat;

@@ -296,6 +296,8 @@ fn of_transactions(row: TxnRow<'_>) -> RunRow {
         committed: row.committed,
         tps: row.tps,
         aborted: Some(row.aborted),
+        met_locks: Some(row.met_locks),
+        met_changes: Some(row.met_changes),
         abort_rate: row.abort_rate,
         flushes: row.flushes,
         launched: row.launched,

@@ -68,9 +68,18 @@ pub(crate) struct ClaimRow<'a> {
     found: &'a str,
     within_spread: bool,
     cores_min: u16,
+    /// If it does not hold.
+    why_not: Option<&'static str>,
     /// For each line, what may say why.
     beside: BTreeMap<&'static str, Counts>,
     machine: &'a Machine,
+}
+
+/// Why a claim does not hold, if it does not and that is known.
+pub(crate) fn why_not(claim: &Claim, judged: &Judged) -> Option<&'static str> {
+    claim
+        .why_not
+        .filter(|_| judged.verdict == Verdict::DoesNotHold)
 }
 
 /// A figure for a program to read.
@@ -163,6 +172,7 @@ impl Outcome {
             found: &judged.found,
             within_spread: judged.within_spread,
             cores_min: claim.cores_min,
+            why_not: why_not(claim, judged),
             beside: self.beside(claim, judged).into_iter().collect(),
             machine: &self.circumstances.machine,
         });
@@ -213,6 +223,9 @@ impl Outcome {
             }
             for (line, counts) in self.beside(claim, judged) {
                 let _ = writeln!(text, "      {line}: {}", counts_text(&counts));
+            }
+            if let Some(why_not) = why_not(claim, judged) {
+                let _ = writeln!(text, "    why: {why_not}");
             }
         }
         for note in figure.notes {

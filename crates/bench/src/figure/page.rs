@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::judge::Verdict;
-use super::outcome::{Outcome, counts_text};
+use super::outcome::{Outcome, counts_text, why_not};
 use super::svg::escaped;
 
 const STYLE: &str = "\
@@ -135,6 +135,9 @@ impl Page {
                     false => "",
                 }
             ));
+            if let Some(why_not) = why_not(claim, judged) {
+                self.add(format_args!("<p>{}</p>", escaped(why_not)));
+            }
             let beside = outcome.beside(claim, judged);
             if !beside.is_empty() {
                 self.add(format_args!("<details><summary>counted beside</summary>"));

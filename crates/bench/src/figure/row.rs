@@ -30,6 +30,8 @@ pub(crate) struct RunRow {
     pub(crate) committed: u64,
     pub(crate) tps: Option<f64>,
     pub(crate) aborted: Option<u64>,
+    pub(crate) met_locks: Option<u64>,
+    pub(crate) met_changes: Option<u64>,
     pub(crate) abort_rate: Option<f64>,
     pub(crate) flushes: Option<u64>,
     pub(crate) launched: Option<u64>,
@@ -57,6 +59,8 @@ const COLUMNS: &[&str] = &[
     "committed",
     "tps",
     "aborted",
+    "met_locks",
+    "met_changes",
     "abort_rate",
     "flushes",
     "launched",
@@ -103,6 +107,10 @@ impl Row for RunRow {
 pub(crate) enum Count {
     Committed,
     Aborted,
+    /// Of these: because a lock stayed taken.
+    MetLocks,
+    /// Because what was read had changed.
+    MetChanges,
     Flushes,
     Launched,
     WalBytes,
@@ -115,6 +123,8 @@ impl Count {
     pub(crate) const ALL: &[Self] = &[
         Self::Committed,
         Self::Aborted,
+        Self::MetLocks,
+        Self::MetChanges,
         Self::Flushes,
         Self::Launched,
         Self::WalBytes,
@@ -127,6 +137,8 @@ impl Count {
         match self {
             Self::Committed => "committed",
             Self::Aborted => "aborted",
+            Self::MetLocks => "met_locks",
+            Self::MetChanges => "met_changes",
             Self::Flushes => "flushes",
             Self::Launched => "launched",
             Self::WalBytes => "wal_bytes",
@@ -140,6 +152,8 @@ impl Count {
         let count = match self {
             Self::Committed => Some(run.committed),
             Self::Aborted => run.aborted,
+            Self::MetLocks => run.met_locks,
+            Self::MetChanges => run.met_changes,
             Self::Flushes => run.flushes,
             Self::Launched => run.launched,
             Self::WalBytes => run.wal_bytes,

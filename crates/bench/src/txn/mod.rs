@@ -26,8 +26,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use namiki::{
-    Builder, Counters, Database, Error, Group, IndexKind, LogCounters, LogError, Logging,
-    OpenError, Spec, WorkerId,
+    Builder, ConflictCounters, Counters, Database, Error, Group, IndexKind, LogCounters, LogError,
+    Logging, OpenError, Spec, WorkerId,
 };
 use namiki_platform::arguments::whole;
 use namiki_platform::clock::process_cpu_ns;
@@ -385,6 +385,8 @@ impl TxnArgs {
             seconds: total.seconds,
             committed: total.done,
             aborted: total.aborted,
+            met_locks: met_locks(&after.conflicts) - met_locks(&before.conflicts),
+            met_changes: met_changes(&after.conflicts) - met_changes(&before.conflicts),
             tps: total.per_second(),
             abort_rate: quotient(total.aborted as f64, (total.done + total.aborted) as f64),
             latency_us: total.latencies.summary(),
@@ -544,6 +546,7 @@ fn segment_bytes(streams: NonZeroU16) -> u64 {
 /// What is looked up on both sides of the timed stage.
 struct Look {
     log: LogCounters,
+    conflicts: ConflictCounters,
     cpu_ns: u64,
     rss_bytes: u64,
     table_bytes: u64,
@@ -551,13 +554,23 @@ struct Look {
 
 impl Look {
     fn now<K: ?Sized>(db: &Database, table: &Records<K>) -> Result<Self, BenchError> {
+        let counters = db.counters();
         Ok(Self {
-            log: db.counters().log,
+            log: counters.log,
+            conflicts: counters.conflicts_by_kind,
             cpu_ns: process_cpu_ns().map_err(BenchError::system("ask for processor time"))?,
             rss_bytes: resident_bytes().map_err(BenchError::system("ask for memory in use"))?,
             table_bytes: table.memory_bytes() as u64,
         })
     }
+}
+
+fn met_locks(conflicts: &ConflictCounters) -> u64 {
+    conflicts.write_locked + conflicts.read_locked + conflicts.wounded
+}
+
+fn met_changes(conflicts: &ConflictCounters) -> u64 {
+    conflicts.read_changed + conflicts.phantom
 }
 
 /// A database that is ready for a run.

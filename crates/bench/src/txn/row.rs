@@ -26,6 +26,10 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) seconds: f64,
     pub(crate) committed: u64,
     pub(crate) aborted: u64,
+    /// Of these: because a lock stayed taken.
+    pub(crate) met_locks: u64,
+    /// Because what was read had changed.
+    pub(crate) met_changes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tps: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

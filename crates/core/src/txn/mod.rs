@@ -244,7 +244,7 @@ impl Transaction {
         match &committed {
             Ok(_) if self.sets.writes.is_empty() => engine.epochs.count(self.slot, Count::ReadOnly),
             Ok(_) => engine.epochs.count(self.slot, Count::Committed),
-            Err(Error::Conflict(_)) => engine.epochs.count(self.slot, Count::Conflicts),
+            Err(Error::Conflict(conflict)) => engine.epochs.count(self.slot, conflict.into()),
             Err(_) => {}
         }
         if let Err(error @ (Error::Overflow { .. } | Error::Undecodable { .. })) = committed {
@@ -352,8 +352,8 @@ impl Transaction {
     /// The transaction has failed with this, and must not commit, whatever its code makes of the error.
     #[cold]
     fn doom(&mut self, error: Error) -> Error {
-        if matches!(error, Error::Conflict(_)) {
-            self.engine.epochs.count(self.slot, Count::Conflicts);
+        if let Error::Conflict(conflict) = &error {
+            self.engine.epochs.count(self.slot, conflict.into());
         }
         // Nobody need wait for it any more.
         self.end();

@@ -35,6 +35,7 @@ fn claim(cores_min: u16, statements: &'static [Statement]) -> Claim {
         cores_min,
         statements,
         beside: &[],
+        why_not: None,
     }
 }
 
