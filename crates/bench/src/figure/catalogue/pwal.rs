@@ -112,6 +112,8 @@ const AHEAD: &str = "A thread runs on while its group waits, as in the paper: co
     acknowledged.";
 
 const WRITING: &[Count] = &[Count::Flushes, Count::WalBytes, Count::CpuUsPerTransaction];
+
+// Why sentences do not hold on two cores.
 const ONE_GROUP_AT_A_TIME: &str = "A single log writes one group after the other, and while it does, the others can only fill the next \
     one. How much they gain by that, and lose by contending for its lock (cpu_us_per_transaction), is \
     less here than what the runs of one point differ by: on two cores at most two threads contend.";
