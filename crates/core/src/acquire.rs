@@ -67,6 +67,7 @@ fn acquire_slowly(
         }
     }
     if engine.waits.policy == WaitPolicy::NoWait {
+        engine.admission.has_wounded();
         return Err(Error::Conflict(match wanted.has(Locked::EXCLUSIVE) {
             true => Conflict::WriteLocked,
             false => Conflict::ReadLocked,
@@ -81,6 +82,7 @@ fn acquire_slowly(
         Waited::Acquired => Ok(()),
         Waited::Wounded => {
             LockCounts::add(&counts.wounds, 1);
+            engine.admission.has_wounded();
             Err(Error::Conflict(Conflict::Wounded))
         }
         Waited::TimedOut => {

@@ -190,7 +190,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     forget_what_is_logged::<P>(sets);
     if P::LOCKS_READS {
         // Those of what was only read need not wait for the device.
-        sets.locks.release_all();
+        sets.release_locks();
     }
     if is_wanted {
         // Whoever sleeps for a lock of the group flushes nothing.

@@ -398,7 +398,7 @@ impl Database {
                 .as_ref()
                 .map(|log| log.counters())
                 .unwrap_or_default(),
-            locks: engine.lock_counts.get(),
+            locks: engine.lock_counters(),
             epoch: engine.epochs.current(),
         }
     }

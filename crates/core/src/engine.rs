@@ -9,6 +9,7 @@ use namiki_log::{Held, Log};
 use namiki_platform::Stamp;
 use parking_lot::Mutex;
 
+use crate::admission::{Admission, PATIENCE};
 use crate::cc::Protocol;
 use crate::epoch::Epochs;
 use crate::error::Error;
@@ -94,7 +95,7 @@ impl LockCounts {
         self.longest_ns.fetch_max(ns, Ordering::Relaxed);
     }
 
-    pub(crate) fn get(&self) -> LockCounters {
+    fn get(&self, held_back: u64) -> LockCounters {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         LockCounters {
             waits: get(&self.waits),
@@ -102,6 +103,7 @@ impl LockCounts {
             wounds: get(&self.wounds),
             promotions: get(&self.promotions),
             timeouts: get(&self.timeouts),
+            held_back,
             waited_ns: get(&self.waited_ns),
             longest_ns: get(&self.longest_ns),
         }
@@ -121,6 +123,9 @@ pub struct LockCounters {
     pub promotions: u64,
     /// How often one waited for too long.
     pub timeouts: u64,
+    /// How often one waited before its first lock, because others were wounded and as many as there are processors
+    /// had locks.
+    pub held_back: u64,
     /// The time of all waits.
     pub waited_ns: u64,
     /// The time of the longest.
@@ -138,6 +143,7 @@ pub(crate) struct Engine {
     pub(crate) attempts_max: u32,
     pub(crate) waits: Waits,
     pub(crate) lock_counts: CachePadded<LockCounts>,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) turn: Turn,
     /// All tables, here so that they outlive whoever holds the engine: transactions, and the log's
     /// groups, which `log` above drops first (record.rs, R1).
@@ -168,6 +174,7 @@ impl Engine {
             attempts_max,
             waits,
             lock_counts: CachePadded::default(),
+            admission: Arc::new(Admission::new(processors(), PATIENCE)),
             turn: Turn::default(),
             spaces: Mutex::new(spaces),
             closed: AtomicBool::new(false),
@@ -181,6 +188,10 @@ impl Engine {
             return Err(Error::Closed);
         }
         self.check_poison()
+    }
+
+    pub(crate) fn lock_counters(&self) -> LockCounters {
+        self.lock_counts.get(self.admission.held_back())
     }
 
     /// Whether groups of commits hold locks until they are durable.
@@ -230,4 +241,8 @@ impl Engine {
     pub(crate) fn shut(&self) {
         self.closed.store(true, Ordering::Release);
     }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }

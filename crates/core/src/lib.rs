@@ -26,12 +26,13 @@
 //!
 //! # The parts
 //!
-//! Each module uses only those before it: `error, spec, choose, sync, thread, record, arena, lock, cc, space, recent,
+//! Each module uses only those before it: `error, spec, choose, sync, thread, record, arena, lock, admission, cc, space, recent,
 //! epoch, format, operation, transactions, undo, sets, codec, turn, engine, durably, acquire, commit, ticket, txn, table, session, manifest, recovery, db, open`.
 //!
 //! Paper: tictoc-pwal, pwal
 
 mod acquire;
+mod admission;
 mod arena;
 mod cc;
 mod choose;

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use namiki_index::{Inserted, LeafVersion};
 use namiki_log::{Held, LogError};
 
+use crate::admission::Admitted;
 use crate::cc::{Before, Seen};
 use crate::lock::Locks;
 use crate::operation::OperationLog;
@@ -146,6 +147,8 @@ pub(crate) struct Sets {
     mark_numbers: Range<u64>,
     /// The locks that the transaction holds, where reads are locked.
     pub(crate) locks: Locks,
+    /// It counts among those who hold locks while there is a limit to them.
+    pub(crate) admitted: Option<Admitted>,
     /// What has been changed, where records are changed before the commit.
     pub(crate) undo_list: UndoList,
     /// The commit is in the log's buffer: what it wrote is not the transaction's any more, neither to be undone nor
@@ -168,7 +171,14 @@ impl Sets {
         self.adds = false;
         self.marks.clear();
         debug_assert!(self.undo_list.end().is_none(), "it has ended");
+        self.release_locks();
+    }
+
+    /// Gives up all locks, and the place among those who hold some.
+    #[inline(always)]
+    pub(crate) fn release_locks(&mut self) {
         self.locks.release_all();
+        self.admitted = None;
     }
 
     /// The position of the record's write.

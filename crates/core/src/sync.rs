@@ -6,6 +6,7 @@ pub(crate) use std::sync::atomic::Ordering;
 mod real {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
     use std::thread::Thread;
+    pub(crate) use std::thread::sleep;
     use std::time::{Duration, Instant};
 
     pub(crate) use parking_lot::Mutex;
@@ -93,6 +94,11 @@ mod model {
         fn deref(&self) -> &model::AtomicU64 {
             &self.0
         }
+    }
+
+    /// Others may go on meanwhile.
+    pub(crate) fn sleep(_: Duration) {
+        loom::thread::yield_now();
     }
 
     /// No time passes but one millisecond with each sleep, which ends with the bell and not before: whoever is not

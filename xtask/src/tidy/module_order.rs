@@ -19,6 +19,7 @@ const ORDER: &[&str] = &[
     "record",
     "arena",
     "lock",
+    "admission",
     "cc",
     "space",
     "recent",

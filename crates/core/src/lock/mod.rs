@@ -123,6 +123,11 @@ impl Locks {
         self.held.remove(record, locked);
     }
 
+    /// Whether none is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
     /// Gives up all locks.
     #[inline(always)]
     pub(crate) fn release_all(&mut self) {

@@ -281,7 +281,7 @@ impl Transaction {
             with_protocol!(self.concurrency, P => commit::forget_what_is_logged::<P>(&mut self.sets));
         }
         self.roll_back_changes();
-        self.sets.locks.release_all();
+        self.sets.release_locks();
     }
 
     /// Reads the record into `self.value`, waiting for its lock for a while. Returns whether the key
@@ -336,9 +336,20 @@ impl Transaction {
             // Its locks are gone.
             return Err(doomed.clone());
         }
+        if self.engine.admission.is_limited() {
+            self.be_admitted();
+        }
         let stream = self.engine.log.as_ref().map(|log| log.stream(self.worker));
         let locked = acquire(&self.engine, stream, &mut self.sets.locks, record, wanted);
         locked.map_err(|error| self.doom(error))
+    }
+
+    /// Waits for a place among those who hold locks, before the first one.
+    #[cold]
+    fn be_admitted(&mut self) {
+        if self.sets.locks.is_empty() && self.sets.admitted.is_none() {
+            self.sets.admitted = self.engine.admission.admit();
+        }
     }
 
     /// The same if nobody else has it; returns whether the transaction has it now.
