@@ -413,6 +413,34 @@ fn a_lock_that_a_group_holds_is_waited_for_at_the_disk() {
     }
 }
 
+/// Those who hold locks here wait for something else than a processor, as people do: nobody waits for them in vain twice.
+#[test]
+fn after_a_conflict_no_more_take_locks_than_there_are_processors_unless_those_go_nowhere() {
+    let processors = std::thread::available_parallelism().unwrap().get();
+    for spec in SPECS {
+        let (db, table) = unwaiting(spec);
+        let held_back = || db.counters().locks.held_back;
+        let mut writer = db.begin().unwrap();
+        writer.get_for_update(&table, &20).unwrap();
+        let inside = |_| {
+            let mut tx = db.begin().unwrap();
+            tx.get(&table, &10).unwrap();
+            tx
+        };
+        let before: Vec<_> = (0..processors + 1).map(inside).collect();
+        assert_eq!(held_back(), 0, "{spec}: nobody was in the way");
+
+        assert_locked(attempt(&db, |tx| tx.get(&table, &20)));
+        let crowd: Vec<_> = (0..processors).map(inside).collect();
+        assert_eq!(held_back(), 0, "{spec}");
+        for _ in 0..3 {
+            assert_eq!(attempt(&db, |tx| tx.get(&table, &10)).unwrap(), Some(0));
+            assert_eq!(held_back(), 1, "{spec}");
+        }
+        drop((before, crowd));
+    }
+}
+
 #[test]
 fn whoever_waits_learns_that_the_database_is_closed() {
     let (db, table) = filled(builder("S2PL(NLR)+PWAL(1)"));
