@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use namiki::{Database, Error, WorkerId};
 use namiki_platform::disk::SimDisk;
@@ -219,6 +220,49 @@ fn a_long_transaction_gets_through_many_short_ones() {
                 ended.unwrap();
             }
             over.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+/// A transaction that takes longer than others wait for it at first, while another changes what it has read at each
+/// of its attempts: they wait longer then.
+#[test]
+fn a_transaction_longer_than_others_wait_for_it_gets_through() {
+    const QUICK: u32 = 63;
+    const LONG: Duration = Duration::from_millis(80);
+    for spec in ["TT(EPOCH)+PWAL(auto)", "SILO(ELR)+PWAL(1)"] {
+        let db = builder(spec, &SimDisk::new())
+            .attempts_max(NonZeroU32::new(2 * QUICK).unwrap())
+            .open("/db")
+            .unwrap();
+        let table = two_accounts(&db);
+        let (over, changed) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    db.transact(|tx| tx.update(&table, &X, |it| it + 1))
+                        .unwrap();
+                    changed.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let mut attempts = 0;
+            let ended = db.transact(|tx| {
+                attempts += 1;
+                let before = changed.load(Ordering::Relaxed);
+                tx.update(&table, &X, |it| it + 1)?;
+                match attempts {
+                    ..=QUICK => {
+                        // The first may have been before it was read.
+                        while changed.load(Ordering::Relaxed) < before + 2 {
+                            std::thread::yield_now();
+                        }
+                    }
+                    _ => std::thread::sleep(LONG),
+                }
+                Ok(())
+            });
+            over.store(true, Ordering::Relaxed);
+            ended.map_err(|error| format!("{spec}: {error}")).unwrap();
         });
     }
 }

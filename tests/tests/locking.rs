@@ -9,11 +9,14 @@
 )]
 
 use std::num::NonZeroU16;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use namiki::{Builder, Conflict, Database, Direction, Error, Table, WaitPolicy, WorkerId};
+use namiki::{
+    Builder, Conflict, Database, Direction, Error, LockSet, Table, Transaction, WaitPolicy,
+    WorkerId,
+};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
 use namiki_tests::watchdog::on_threads;
@@ -354,6 +357,48 @@ fn who_locks_all_keys_first_waits_and_never_gives_way_even_if_they_are_not_there
     }
 }
 
+/// Keys of two tables, whose owners go through them in opposite orders.
+#[test]
+fn keys_of_several_tables_are_locked_in_one_order_too() {
+    for spec in SPECS {
+        let (db, table) = filled(builder(spec));
+        let names = db.table::<str, u64>("names").unwrap();
+        let stranger = filled(builder(spec)).1;
+        let foreign = db.transact(|tx| tx.lock_all(&LockSet::new().with(&stranger, [1])));
+        assert!(
+            matches!(foreign, Err(Error::ForeignTable { .. })),
+            "{foreign:?}"
+        );
+        on_threads(4, |thread| {
+            let mut session = db.session().unwrap();
+            for round in 0..100 {
+                let (number, name) = (10 * (round % 3), ["one", "two"][round as usize % 2]);
+                let keys = match thread % 2 {
+                    0 => LockSet::new().with(&table, [number]).with(&names, [name]),
+                    _ => LockSet::new().with(&names, [name]).with(&table, [number]),
+                };
+                session
+                    .transact_async(|tx| {
+                        tx.lock_all(&keys)?;
+                        std::thread::yield_now();
+                        tx.update(&table, &number, |it| it + 1)?;
+                        let value = tx.get(&names, name)?.unwrap_or(0);
+                        tx.put(&names, name, &(value + 1))
+                    })
+                    .unwrap();
+            }
+            session.flush().unwrap();
+        });
+        let all = db.transact(|tx| tx.scan(&names, ..)).unwrap();
+        assert_eq!(
+            all.iter().map(|(_, value)| value).sum::<u64>(),
+            400,
+            "{spec}"
+        );
+        check_nobody_gave_way(&db, 2);
+    }
+}
+
 /// Who has locked another record first and comes to a hot one last is the only one not in order.
 #[test]
 fn a_transaction_out_of_order_gets_a_hot_key() {
@@ -413,31 +458,59 @@ fn a_lock_that_a_group_holds_is_waited_for_at_the_disk() {
     }
 }
 
-/// Those who hold locks here wait for something else than a processor, as people do: nobody waits for them in vain twice.
+/// Two transactions each want what the other has: one of them gives way.
+fn wound(db: &Database, table: &Numbers) {
+    let wounded = AtomicU64::new(0);
+    let both_have_one = Barrier::new(2);
+    on_threads(2, |thread| {
+        let (own, others) = (80 + 10 * thread, 90 - 10 * thread);
+        let mut tx = db.begin().unwrap();
+        tx.get_for_update(table, &own).unwrap();
+        both_have_one.wait();
+        match tx.get_for_update(table, &others) {
+            Err(Error::Conflict(Conflict::Wounded)) => wounded.fetch_add(1, Ordering::Relaxed),
+            other => other.unwrap().unwrap(),
+        };
+    });
+    assert_eq!(wounded.into_inner(), 1, "{}", db.spec());
+}
+
+/// Those who hold locks here wait for something else than a processor, as people do: nobody waits for them twice.
 #[test]
-fn after_a_conflict_no_more_take_locks_than_there_are_processors_unless_those_go_nowhere() {
+fn after_a_wound_no_more_take_locks_than_there_are_processors_unless_those_go_nowhere() {
+    type Way = fn(&mut Transaction, &Numbers) -> Result<(), Error>;
+    let ways: [Way; 4] = [
+        |tx, table| tx.get(table, &10).map(drop),
+        |tx, table| tx.scan(table, 10..20).map(drop),
+        |tx, table| tx.update(table, &20, |it| it + 1).map(drop),
+        |tx, table| tx.lock_many(table, [25, 35]),
+    ];
     let processors = std::thread::available_parallelism().unwrap().get();
     for spec in SPECS {
-        let (db, table) = unwaiting(spec);
-        let held_back = || db.counters().locks.held_back;
-        let mut writer = db.begin().unwrap();
-        writer.get_for_update(&table, &20).unwrap();
-        let inside = |_| {
-            let mut tx = db.begin().unwrap();
-            tx.get(&table, &10).unwrap();
-            tx
-        };
-        let before: Vec<_> = (0..processors + 1).map(inside).collect();
-        assert_eq!(held_back(), 0, "{spec}: nobody was in the way");
-
-        assert_locked(attempt(&db, |tx| tx.get(&table, &20)));
-        let crowd: Vec<_> = (0..processors).map(inside).collect();
-        assert_eq!(held_back(), 0, "{spec}");
-        for _ in 0..3 {
-            assert_eq!(attempt(&db, |tx| tx.get(&table, &10)).unwrap(), Some(0));
-            assert_eq!(held_back(), 1, "{spec}");
+        for (number, way) in ways.into_iter().enumerate() {
+            let (db, table) = filled(builder(spec));
+            let held_back = |way: Way| {
+                let before = db.counters().locks.held_back;
+                attempt(&db, |tx| way(tx, &table)).unwrap();
+                db.counters().locks.held_back - before
+            };
+            let inside = |_| {
+                let mut tx = db.begin().unwrap();
+                tx.get(&table, &10).unwrap();
+                tx
+            };
+            let before: Vec<_> = (0..processors + 1).map(inside).collect();
+            assert_eq!(held_back(way), 0, "{spec}: nobody was in the way");
+            wound(&db, &table);
+            let crowd: Vec<_> = (0..processors).map(inside).collect();
+            assert_eq!(held_back(way), 1, "{spec}, way {number}");
+            for again in ways {
+                assert_eq!(held_back(again), 0, "{spec}, way {number}");
+            }
+            wound(&db, &table);
+            assert_eq!(held_back(way), 0, "{spec}, way {number}");
+            drop((before, crowd));
         }
-        drop((before, crowd));
     }
 }
 

@@ -67,7 +67,6 @@ fn acquire_slowly(
         }
     }
     if engine.waits.policy == WaitPolicy::NoWait {
-        engine.admission.has_wounded();
         return Err(Error::Conflict(match wanted.has(Locked::EXCLUSIVE) {
             true => Conflict::WriteLocked,
             false => Conflict::ReadLocked,
@@ -82,7 +81,7 @@ fn acquire_slowly(
         Waited::Acquired => Ok(()),
         Waited::Wounded => {
             LockCounts::add(&counts.wounds, 1);
-            engine.admission.has_wounded();
+            engine.admission.note_wound();
             Err(Error::Conflict(Conflict::Wounded))
         }
         Waited::TimedOut => {
@@ -109,6 +108,8 @@ impl Surroundings for Engine {
             LockCounts::add(&self.lock_counts.group_waits, 1);
             // A failure poisons the log, which `may_go_on` sees.
             let _ = log.stream(stream).flush();
+            // If the group has the lock before its commit is in the buffer, there was nothing to flush yet.
+            std::thread::yield_now();
         }
     }
 }

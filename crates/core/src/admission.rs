@@ -6,11 +6,15 @@
 //! their first lock than there are processors, and the others wait with no lock at all (load control). Nobody has to
 //! be told that the crowd is over: a limit that nobody is wounded under ends by itself.
 //!
-//! It is a hint, which nothing relies on. Who was let in may be waiting for something else than a processor, a
-//! person perhaps; so nobody waits for long, and who has waited in vain ends the limit.
+//! It is a hint, which nothing relies on. Whoever was let in may be waiting for something else than a processor, a
+//! person perhaps: if somebody has asked for a place in vain, and none has changed hands meanwhile, those who have
+//! them do not count any more, and others take their places.
 //!
 //! Those who have just left may come in again, before those who wait: to change places costs more than most
 //! transactions do. Who has waited for a while asks for the next place that becomes free, and gets it, in turn.
+//!
+//! Blind writes, which are locked together at the commit, in the one order of all records, are not held back: those
+//! who lock in order are not wounded, but by who has waited for long.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,22 +22,25 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use crate::sync::{AtomicUsize, Bed, Bell, Mutex, Ordering, sleep};
+use crate::sync::{AtomicBool, Bed, Bell, Mutex, Ordering, sleep};
 
-/// For how many transactions there is a limit after one was wounded. It goes on, then, for as long as more than one of
-/// so many is.
+/// For how many transactions there is a limit after one was wounded, at least. It goes on, then, for as long as more
+/// than one of so many is.
 const AFTER_WOUND: usize = 256;
-/// No number of wounds keeps the limit for more transactions than this.
-const LONGEST: usize = 16 * AFTER_WOUND;
+/// And for how many for each place: all of them are taken before it ends.
+const AFTER_WOUND_FOR_PLACE: usize = 4;
+/// No number of wounds keeps the limit for more transactions than this many wounds do.
+const WOUNDS: usize = 16;
 /// How long one waits before asking for the next place, for each of those who wait for the same one.
 const PAUSE: Duration = Duration::from_micros(200);
-/// How long one asks for it before going on without.
+/// How long one asks, while no place changes hands, before those who have them do not count any more; and the longest
+/// wait before one asks.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(2);
 
 /// The way in, to a transaction's first lock.
 pub(crate) struct Admission {
-    /// For how many transactions more there is a limit.
-    limited_for: CachePadded<AtomicUsize>,
+    /// What [`Room::limited_for`] says, to be looked at without the mutex.
+    is_limited: CachePadded<AtomicBool>,
     places: usize,
     patience: Duration,
     room: Mutex<Room>,
@@ -41,16 +48,20 @@ pub(crate) struct Admission {
 
 #[derive(Default)]
 struct Room {
-    /// How many places are taken.
-    taken: usize,
-    /// How many wait, those who ask included.
-    waiting: usize,
-    /// How many ever had to.
-    held_back: u64,
+    /// For how many transactions more there is a limit.
+    limited_for: usize,
+    /// The numbers of those who have places.
+    inside: Vec<u64>,
     /// Those who ask for the next place.
     asking: VecDeque<Asking>,
-    /// How many ever asked.
-    asked: u64,
+    /// How many wait, those who ask included.
+    waiting: usize,
+    /// How many ever came.
+    came: u64,
+    /// How many ever gave up a place that counted.
+    left: u64,
+    /// How many ever had to wait.
+    held_back: u64,
 }
 
 struct Asking {
@@ -59,13 +70,16 @@ struct Asking {
 }
 
 /// A place among those who may take locks, until this is dropped.
-pub(crate) struct Admitted(Arc<Admission>);
+pub(crate) struct Admitted {
+    admission: Arc<Admission>,
+    number: u64,
+}
 
 impl Admission {
-    /// A way in for so many at once, and for whoever has asked for so long.
+    /// A way in for so many at once. Whoever has asked for so long while nobody left goes in all the same.
     pub(crate) fn new(places: usize, patience: Duration) -> Self {
         Self {
-            limited_for: CachePadded::new(AtomicUsize::new(0)),
+            is_limited: CachePadded::new(AtomicBool::new(false)),
             places,
             patience,
             room: Mutex::new(Room::default()),
@@ -75,15 +89,20 @@ impl Admission {
     /// Whether whoever holds no lock yet has to [ask](Self::admit).
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {
-        // Relaxed, here and below: a hint.
-        self.limited_for.load(Ordering::Relaxed) > 0
+        // Relaxed: a hint.
+        self.is_limited.load(Ordering::Relaxed)
     }
 
     /// A transaction had to let go of its locks for the sake of another.
-    pub(crate) fn has_wounded(&self) {
-        let longer = self.limited_for.load(Ordering::Relaxed) + AFTER_WOUND;
-        self.limited_for
-            .store(longer.min(LONGEST), Ordering::Relaxed);
+    pub(crate) fn note_wound(&self) {
+        let each = self.after_wound();
+        let mut room = self.room.lock();
+        room.limited_for = (room.limited_for + each).min(WOUNDS * each);
+        self.is_limited.store(true, Ordering::Relaxed);
+    }
+
+    fn after_wound(&self) -> usize {
+        AFTER_WOUND.max(AFTER_WOUND_FOR_PLACE * self.places)
     }
 
     /// How often somebody had to wait.
@@ -91,15 +110,23 @@ impl Admission {
         self.room.lock().held_back
     }
 
-    /// Waits for a place; returns without one if that takes too long.
+    /// Waits for a place.
     #[cold]
-    pub(crate) fn admit(self: &Arc<Self>) -> Option<Admitted> {
-        let left = self.limited_for.load(Ordering::Relaxed);
-        self.limited_for
-            .store(left.saturating_sub(1), Ordering::Relaxed);
+    pub(crate) fn admit(self: &Arc<Self>) -> Admitted {
         let mut room = self.room.lock();
-        if room.taken < self.places {
-            return Some(self.enter(&mut room));
+        room.limited_for = room.limited_for.saturating_sub(1);
+        if room.limited_for == 0 {
+            self.is_limited.store(false, Ordering::Relaxed);
+        }
+        let number = room.came;
+        room.came += 1;
+        let admitted = Admitted {
+            admission: Arc::clone(self),
+            number,
+        };
+        if room.inside.len() < self.places {
+            room.inside.push(number);
+            return admitted;
         }
         room.waiting += 1;
         room.held_back += 1;
@@ -110,50 +137,52 @@ impl Admission {
 
         let bed = Bed::new();
         let mut room = self.room.lock();
-        if room.taken < self.places {
-            room.waiting -= 1;
-            return Some(self.enter(&mut room));
-        }
-        let number = room.asked;
-        room.asked += 1;
         room.asking.push_back(Asking {
             number,
             bell: bed.bell(),
         });
-        loop {
+        room.fill(self.places);
+        let (mut since, mut left) = (Duration::ZERO, room.left);
+        while room.asking.iter().any(|it| it.number == number) {
             drop(room);
-            bed.sleep(self.patience.saturating_sub(bed.age()));
+            let asked_for = bed.age().saturating_sub(since);
+            bed.sleep(self.patience.saturating_sub(asked_for));
             room = self.room.lock();
-            let still_asks = room.asking.iter().position(|it| it.number == number);
-            match still_asks {
-                None => {
-                    room.waiting -= 1;
-                    return Some(Admitted(Arc::clone(self)));
+            let now = bed.age();
+            if now.saturating_sub(since) >= self.patience {
+                if room.left == left {
+                    room.inside.clear();
+                    room.fill(self.places);
                 }
-                Some(at) if bed.age() >= self.patience => {
-                    room.asking.remove(at);
-                    room.waiting -= 1;
-                    self.limited_for.store(0, Ordering::Relaxed);
-                    return None;
-                }
-                Some(_) => {}
+                (since, left) = (now, room.left);
             }
         }
+        room.waiting -= 1;
+        admitted
     }
+}
 
-    fn enter(self: &Arc<Self>, room: &mut Room) -> Admitted {
-        room.taken += 1;
-        Admitted(Arc::clone(self))
+impl Room {
+    /// Gives the places that nobody has to those who ask, in turn.
+    fn fill(&mut self, places: usize) {
+        while self.inside.len() < places {
+            let Some(next) = self.asking.pop_front() else {
+                return;
+            };
+            self.inside.push(next.number);
+            next.bell.ring();
+        }
     }
 }
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        let mut room = self.0.room.lock();
-        match room.asking.pop_front() {
-            // It has the place now.
-            Some(next) => next.bell.ring(),
-            None => room.taken -= 1,
+        let mut room = self.admission.room.lock();
+        let at = room.inside.iter().position(|it| *it == self.number);
+        if let Some(at) = at {
+            room.inside.swap_remove(at);
+            room.left += 1;
+            room.fill(self.admission.places);
         }
     }
 }
@@ -163,7 +192,7 @@ impl Admission {
     /// Whether nobody has a place, or waits for one.
     fn is_empty(&self) -> bool {
         let room = self.room.lock();
-        room.taken == 0 && room.waiting == 0 && room.asking.is_empty()
+        room.inside.is_empty() && room.waiting == 0 && room.asking.is_empty()
     }
 }
 
@@ -173,6 +202,7 @@ mod model {
     use namiki_platform::model::explore;
 
     use super::*;
+    use crate::sync::AtomicUsize;
 
     /// Nobody is woken by time here: a place that is given to nobody would let somebody sleep for ever.
     #[test]
@@ -204,36 +234,65 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::sync::AtomicUsize;
 
     #[test]
     fn a_wound_limits_some_transactions_and_more_wounds_no_more_than_the_most() {
-        for (wounds, limited) in [
-            (0, 0),
-            (1, AFTER_WOUND),
-            (2, 2 * AFTER_WOUND),
-            (99, LONGEST),
-        ] {
-            let admission = Arc::new(Admission::new(1, Duration::MAX));
-            (0..wounds).for_each(|_| admission.has_wounded());
-            for _ in 0..limited {
-                assert!(admission.is_limited());
-                assert!(admission.admit().is_some());
+        for (places, each) in [(1, AFTER_WOUND), (1000, 4000)] {
+            for (wounds, limited) in [(0, 0), (1, each), (2, 2 * each), (99, WOUNDS * each)] {
+                let admission = Arc::new(Admission::new(places, Duration::MAX));
+                (0..wounds).for_each(|_| admission.note_wound());
+                for _ in 0..limited {
+                    assert!(admission.is_limited());
+                    drop(admission.admit());
+                }
+                assert!(!admission.is_limited());
+                assert_eq!(admission.held_back(), 0);
             }
-            assert!(!admission.is_limited());
-            assert_eq!(admission.held_back(), 0);
         }
     }
 
     #[test]
-    fn who_waits_in_vain_goes_on_and_ends_the_limit() {
+    fn who_goes_nowhere_is_waited_for_once_however_often_others_are_wounded() {
         let admission = Arc::new(Admission::new(2, Duration::ZERO));
-        (0..3).for_each(|_| admission.has_wounded());
+        let idle = [(); 2].map(|()| admission.admit());
+        for wounds in 0..3 {
+            admission.note_wound();
+            let inside = [(); 2].map(|()| admission.admit());
+            assert_eq!(admission.held_back(), 1, "after {wounds} wounds");
+            drop(inside);
+        }
+        // Their places are others' now.
         let inside = [(); 2].map(|()| admission.admit());
-        assert!(inside.iter().all(Option::is_some));
-        assert!(admission.admit().is_none());
-        assert!(!admission.is_limited());
-        assert_eq!(admission.held_back(), 1);
+        drop(idle);
+        assert_eq!(admission.room.lock().inside.len(), 2);
         drop(inside);
+        assert!(admission.is_empty());
+    }
+
+    #[test]
+    fn places_go_to_those_who_ask_in_turn_as_long_as_some_become_free() {
+        const THREADS: usize = 3;
+        // As good as never, so that nobody goes in for want of patience.
+        let admission = Arc::new(Admission::new(1, Duration::MAX));
+        let first = admission.admit();
+        let order = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (admission, order) = (&admission, &order);
+                scope.spawn(move || {
+                    let admitted = admission.admit();
+                    order.lock().push(thread);
+                    drop(admitted);
+                });
+                while admission.room.lock().asking.len() <= thread {
+                    thread::yield_now();
+                }
+            }
+            drop(first);
+        });
+        assert_eq!(*order.lock(), [0, 1, 2]);
+        assert_eq!(admission.held_back(), THREADS as u64);
         assert!(admission.is_empty());
     }
 
@@ -248,7 +307,6 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..200 {
                         let admitted = admission.admit();
-                        assert!(admitted.is_some());
                         assert!(inside.fetch_add(1, Ordering::Relaxed) < 2);
                         thread::yield_now();
                         inside.fetch_sub(1, Ordering::Relaxed);

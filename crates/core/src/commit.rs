@@ -105,7 +105,8 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
         return commit_read_only::<P, R, C>(engine, sets);
     }
     let mut is_independent = R::BY_EPOCH && engine.has_read_durably(sets);
-    if !sets.has_turn && engine.turn.is_taken() {
+    // Whoever holds locks already goes on, and lets go of them.
+    if !sets.has_turn && engine.turn.is_taken() && sets.locks.is_empty() {
         wait_for_turn(engine, stream)?;
     }
     lock_writes::<P, C>(engine, stream, sets)?;
@@ -189,7 +190,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     engine.epochs.deregister(slot);
     forget_what_is_logged::<P>(sets);
     if P::LOCKS_READS {
-        // Those of what was only read need not wait for the device.
+        // Those of what was only read need not wait for the device (unless the single log has just written the group).
         sets.release_locks();
     }
     if is_wanted {

@@ -123,7 +123,7 @@ pub struct LockCounters {
     pub promotions: u64,
     /// How often one waited for too long.
     pub timeouts: u64,
-    /// How often one waited before its first lock, because others were wounded and as many as there are processors
+    /// How often one waited before its first lock, because others had been wounded and as many as there are processors
     /// had locks.
     pub held_back: u64,
     /// The time of all waits.
@@ -175,7 +175,7 @@ impl Engine {
             waits,
             lock_counts: CachePadded::default(),
             admission: Arc::new(Admission::new(processors(), PATIENCE)),
-            turn: Turn::default(),
+            turn: Turn::new(),
             spaces: Mutex::new(spaces),
             closed: AtomicBool::new(false),
         }

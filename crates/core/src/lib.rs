@@ -83,7 +83,7 @@ pub use spec::{
     ConcurrencyControl, Group, Layout, LockRelease, LogStyle, Logging, ParseSpecError, Spec,
     WaitPolicy,
 };
-pub use table::{Key, KeyBytes, Number, Table, Value, ValueBytes};
+pub use table::{Key, KeyBytes, LockSet, Number, Table, Value, ValueBytes};
 pub use ticket::{Acknowledged, Ticket};
 pub use txn::{Savepoint, Transaction, Version};
 

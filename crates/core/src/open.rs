@@ -220,7 +220,8 @@ impl Builder {
     /// How long an epoch lasts at least, while transactions end. Default: 1 ms. For tests: with
     /// `Duration::ZERO` nearly every transaction that ends closes one, and with `Duration::MAX` none
     /// does; so on one thread nothing depends on the clock. Under [`LockRelease::EpochEarly`], whoever waits
-    /// for an epoch closes it whatever this says.
+    /// for an epoch closes it whatever this says, and so does every frame with commits that wait for theirs: under
+    /// load, an epoch lasts about as long as the device takes for a write.
     #[must_use]
     pub fn epoch_length(mut self, length: Duration) -> Self {
         self.epoch_length = Some(length);

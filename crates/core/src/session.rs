@@ -20,7 +20,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(1);
 
 /// After so many conflicts in a row, a transaction asks for its turn (`turn.rs`).
 const TURN_AFTER: u32 = 64;
-/// After so many, the turn ends.
+/// After so many, the turn ends: if it does not help, the others go on for a while.
 const TURN_ENDS: u32 = 96;
 /// And so again.
 const TURN_EVERY: u32 = 256;
@@ -94,9 +94,8 @@ impl Session {
                 done => break done,
             }
             attempt += 1;
-            // Not for ever: if it does not help, the others go on for a while.
             match attempt % TURN_EVERY {
-                TURN_AFTER => self.transaction.take_turn(),
+                TURN_AFTER..TURN_ENDS => self.transaction.take_turn(),
                 TURN_ENDS => self.transaction.end_turn(),
                 _ => {}
             }
@@ -232,7 +231,6 @@ fn attempt<C: Checks, T>(
         }
         Err(error) => {
             let confirmed = transaction.confirm_reads();
-            transaction.end();
             return Err(confirmed.err().unwrap_or(error));
         }
         Ok(value) => value,

@@ -63,10 +63,11 @@ pub enum WaitPolicy {
     /// It waits, and deadlocks are ruled out by age: an older transaction does not wait for a younger one that
     /// waits itself, but has it let go of its locks and run again (*wounds* it). Transactions that take their locks
     /// in the one order of all records, like those that [lock all keys up
-    /// front](crate::Transaction::lock_many), wait for each other without that.
+    /// front](crate::Transaction::lock_all), wait for each other without that.
     #[default]
     WoundWait,
-    /// It ends with a conflict at once.
+    /// It ends with a conflict at once. A transaction that [`transact`](crate::Database::transact) runs again and
+    /// again gets its turn in the end: the others wait before their first lock.
     NoWait,
 }
 

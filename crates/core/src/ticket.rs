@@ -27,8 +27,10 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// The commit stamp: transactions are equivalent to running one by one in its order, readers of
-    /// a version after its writer.
+    /// The commit stamp. It rises with every version of a key, and whoever reads a version has at least its stamp. Under
+    /// TicToc, transactions are equivalent to running one by one in this order, readers of a version after its writer;
+    /// under Silo and strict two-phase locking, whose readers leave no trace, one that overwrites what another has
+    /// read may have the lower stamp.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         self.stamp

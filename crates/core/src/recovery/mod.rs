@@ -1,8 +1,8 @@
 //! Recovery: reading the logs back into the tables.
 //!
 //! Every generation of the log says by itself which of its commits count (its [`CutRule`]): under
-//! normal lock release all that are whole; under early release those below the first log sequence
-//! number that is missing, because a later one may depend on it; under release by epochs those of the
+//! normal lock release all that are whole; under early release, and in a single log, those below the first log
+//! sequence number that is missing, because a later one may depend on it; under release by epochs those of the
 //! epochs that were durable everywhere, and independent ones. A generation that recovery has
 //! read is **sealed** in the manifest before anything new is written, so what was cut off can never
 //! come back, and the stamps of the next generation begin above every stamp in it, cut off or not.

@@ -11,8 +11,8 @@ pub enum ReplayOrder {
     /// In no order: of each key, the version with the highest stamp wins.
     #[default]
     HighestStamp,
-    /// In the papers' order: by stamp under normal lock release, by log sequence number under early
-    /// release. On one thread.
+    /// In the papers' order: by log sequence number where commits draw one (early release, the single log), otherwise by
+    /// stamp. On one thread.
     Merge,
 }
 

@@ -48,6 +48,13 @@ pub trait Key {
     fn decode_component(bytes: &mut &[u8]) -> Option<Self::Owned>;
 }
 
+/// A key's bytes by themselves.
+pub(super) fn encoded<K: Key + ?Sized>(key: &K) -> KeyBytes {
+    let mut bytes = KeyBytes::new();
+    key.encode(&mut bytes);
+    bytes
+}
+
 macro_rules! integer_key {
     ($($type:ty => $flip:expr),*) => {$(
         impl Key for $type {

@@ -1,6 +1,7 @@
 //! Typed tables: what a program sees of a [`Space`].
 
 mod key;
+mod lock_set;
 mod value;
 
 use std::borrow::Borrow;
@@ -11,7 +12,9 @@ use std::sync::Arc;
 
 use namiki_index::{Direction, ScanRange};
 
+use key::encoded;
 pub use key::{Key, KeyBytes};
+pub use lock_set::LockSet;
 pub use value::{Number, Value, ValueBytes};
 
 use crate::error::Error;
@@ -76,12 +79,6 @@ impl<K: ?Sized, V: ?Sized> Table<K, V> {
     pub fn memory_bytes(&self) -> usize {
         self.space.memory_bytes()
     }
-}
-
-fn encoded<K: Key + ?Sized>(key: &K) -> KeyBytes {
-    let mut bytes = KeyBytes::new();
-    key.encode(&mut bytes);
-    bytes
 }
 
 #[inline]
@@ -225,26 +222,6 @@ impl Transaction {
         key: &K,
     ) -> Result<Option<V::Owned>, Error> {
         self.get_locked(table, key, Locked::EXCLUSIVE)
-    }
-
-    /// Locks keys for reading and writing, whether they are there or not, before the transaction does anything with
-    /// them: for who knows all keys up front, under strict two-phase locking. Everybody locks in the same order, so
-    /// transactions that do only this, once, do not give way to each other, except to one that has waited for ten
-    /// milliseconds. Under TicToc and Silo, which lock at the commit, nothing happens.
-    ///
-    /// # Errors
-    /// As [`Transaction::get`], and [`Error::TableFull`].
-    ///
-    /// Paper: raft-pwal §2.1 (locks in alphabetical order)
-    pub fn lock_many<K: Key + ?Sized, V: ?Sized, B: Borrow<K>>(
-        &mut self,
-        table: &Table<K, V>,
-        keys: impl IntoIterator<Item = B>,
-    ) -> Result<(), Error> {
-        let space = own(self, table)?;
-        let keys: Vec<KeyBytes> = keys.into_iter().map(|key| encoded(key.borrow())).collect();
-        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-        self.lock_keys(space, &keys)
     }
 
     /// Writes a value, whether the key is there or not. Nothing is read, so two transactions that

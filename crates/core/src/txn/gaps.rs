@@ -86,6 +86,10 @@ impl Transaction {
         key: &[u8],
         wanted: Locked,
     ) -> Result<PlacedInGap, Error> {
+        if let Some(doomed) = &self.doomed {
+            return Err(doomed.clone());
+        }
+        self.come_in();
         let found = |record| PlacedInGap {
             record,
             is_new: false,
@@ -129,13 +133,16 @@ impl Transaction {
 
     /// Locks keys to be written, those that are not there included, in the one order of all records. Nothing where
     /// reads are not locked.
-    pub(crate) fn lock_keys(&mut self, space: &Arc<Space>, keys: &[&[u8]]) -> Result<(), Error> {
+    pub(crate) fn lock_keys<'k>(
+        &mut self,
+        keys: impl Iterator<Item = (&'k Arc<Space>, &'k [u8])>,
+    ) -> Result<(), Error> {
         self.place_pending()?;
         if !self.locks_reads() {
             return Ok(());
         }
-        let mut records = Vec::with_capacity(keys.len());
-        for key in keys {
+        let mut records = Vec::new();
+        for (space, key) in keys {
             let placed = self.place_in_locked_gap(space, key, Locked::EXCLUSIVE)?;
             if placed.is_new {
                 // It gets its place in the order, too.
@@ -157,6 +164,7 @@ impl Transaction {
         range: ScanRange<'_>,
         mut visit: impl FnMut(&mut Self, &[u8], RecordRef) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
+        self.come_in();
         let forward = range.direction == Direction::Forward;
         if !forward {
             self.lock_gap_above(space, range.end)?;

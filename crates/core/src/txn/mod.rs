@@ -34,8 +34,9 @@ use crate::recent::Recent;
 use crate::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::sets::{Mark, Sets};
 use crate::space::{Insertion, Placed, Space};
-use crate::spec::{ConcurrencyControl, LockRelease, LogStyle};
+use crate::spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
 use crate::ticket::{self, Ticket};
+use crate::turn::Place;
 
 /// How often a reader looks at a locked record again before the conflict is reported: first
 /// without, then with giving up the processor in between.
@@ -63,6 +64,8 @@ pub struct Transaction {
     recent: Recent,
     /// Records are changed before the commit.
     in_place: bool,
+    /// Where it is among those who have asked for the turn.
+    place_in_line: Option<Place>,
     /// A call failed with this and left a gap in what the transaction has read or is to write: it must not
     /// commit, whatever its code makes of the error.
     doomed: Option<Error>,
@@ -117,6 +120,7 @@ impl Transaction {
             lookups: Vec::new(),
             key_bytes: Vec::new(),
             recent: Recent::default(),
+            place_in_line: None,
             doomed: None,
             planted: Planted::of::<Sound>(),
         }
@@ -255,17 +259,20 @@ impl Transaction {
         committed.map(|committed| self.ticket(committed))
     }
 
-    /// Takes the turn for this transaction and those that run in its place, if it does not have it and nobody else
-    /// does. Where reads are locked, those who wait have their own order.
+    /// Asks for the turn, for this transaction and those that run in its place after it has failed. Those who wait for
+    /// locks have their own order.
     pub(crate) fn take_turn(&mut self) {
-        if !self.locks_reads() && !self.sets.has_turn {
-            self.sets.has_turn = self.engine.turn.take();
+        match self.sets.has_turn {
+            true => self.engine.turn.failed(),
+            false if self.locks_reads() && self.engine.waits.policy == WaitPolicy::WoundWait => {}
+            false => self.sets.has_turn = self.engine.turn.take(&mut self.place_in_line),
         }
     }
 
     /// What runs next is not this transaction again: it has not waited for anything yet.
     pub(crate) fn start_afresh(&mut self) {
         self.sets.locks.start_afresh();
+        self.place_in_line = None;
     }
 
     /// Gives the turn back.
@@ -336,19 +343,30 @@ impl Transaction {
             // Its locks are gone.
             return Err(doomed.clone());
         }
-        if self.engine.admission.is_limited() {
-            self.be_admitted();
-        }
+        self.come_in();
         let stream = self.engine.log.as_ref().map(|log| log.stream(self.worker));
         let locked = acquire(&self.engine, stream, &mut self.sets.locks, record, wanted);
         locked.map_err(|error| self.doom(error))
     }
 
-    /// Waits for a place among those who hold locks, before the first one.
+    /// Before the first lock: waits for a place among those who hold some, if these are limited, and for whoever has
+    /// the turn.
+    #[inline]
+    fn come_in(&mut self) {
+        if self.sets.locks.is_empty()
+            && (self.engine.admission.is_limited() || self.engine.turn.is_taken())
+        {
+            self.wait_outside();
+        }
+    }
+
     #[cold]
-    fn be_admitted(&mut self) {
-        if self.sets.locks.is_empty() && self.sets.admitted.is_none() {
-            self.sets.admitted = self.engine.admission.admit();
+    fn wait_outside(&mut self) {
+        if self.engine.turn.is_taken() && !self.sets.has_turn {
+            self.engine.turn.wait();
+        }
+        if self.engine.admission.is_limited() && self.sets.admitted.is_none() {
+            self.sets.admitted = Some(self.engine.admission.admit());
         }
     }
 
@@ -371,23 +389,26 @@ impl Transaction {
         self.doomed.get_or_insert(error).clone()
     }
 
-    /// Whether the transaction's own failure may be told: what it has read, and decided by, must
+    /// Ends the transaction, and returns when its own failure may be told: what it has read, and decided by, must
     /// have been there at one moment, and must not be lost in a crash.
     ///
     /// # Errors
     /// [`Error::Conflict`] if not; those of waiting for what was read.
-    pub(crate) fn confirm_reads(&self) -> Result<(), Error> {
+    pub(crate) fn confirm_reads(&mut self) -> Result<(), Error> {
         if let Some(conflict @ Error::Conflict(_)) = &self.doomed {
             return Err(conflict.clone());
         }
         let engine = &*self.engine;
         let sets = &self.sets;
         let confirmed = with_protocol!(self.concurrency, P => match engine.spec.release {
-            LockRelease::Normal => commit::commit_read_only::<P, Normal, Sound>(engine, sets)?,
-            LockRelease::Early => commit::commit_read_only::<P, Early, Sound>(engine, sets)?,
-            LockRelease::EpochEarly => commit::commit_read_only::<P, EpochEarly, Sound>(engine, sets)?,
+            LockRelease::Normal => commit::commit_read_only::<P, Normal, Sound>(engine, sets),
+            LockRelease::Early => commit::commit_read_only::<P, Early, Sound>(engine, sets),
+            LockRelease::EpochEarly => commit::commit_read_only::<P, EpochEarly, Sound>(engine, sets),
         });
-        ticket::wait(engine, &self.ticket(confirmed))
+        let ticket = confirmed.map(|confirmed| self.ticket(confirmed));
+        // While it waits for the device, nobody need wait for it.
+        self.end();
+        ticket::wait(&self.engine, &ticket?)
     }
 
     fn ticket(&self, Committed { stamp, awaits }: Committed) -> Ticket {

@@ -1,0 +1,100 @@
+//! Keys of several tables that are locked together.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+use super::key::encoded;
+use super::{Key, KeyBytes, Table};
+use crate::error::Error;
+use crate::space::Space;
+use crate::txn::Transaction;
+
+/// Keys of any tables of one database, for [`Transaction::lock_all`].
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// use namiki::{Database, LockSet};
+///
+/// let db = Database::builder()
+///     .spec("S2PL(EPOCH)+PWAL(auto)".parse()?)
+///     .open(dir.path().join("data"))?;
+/// let accounts = db.table::<u64, i64>("accounts")?;
+/// let history = db.table::<(u64, u64), str>("history")?;
+/// let keys = LockSet::new()
+///     .with(&accounts, [1, 2])
+///     .with(&history, [(1, 7)]);
+/// db.transact(|tx| {
+///     tx.lock_all(&keys)?;
+///     let from = tx.get(&accounts, &1)?.unwrap_or(0);
+///     tx.put(&accounts, &1, &(from - 10))?;
+///     tx.put(&history, &(1, 7), "paid 10 to 2")
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct LockSet {
+    keys: Vec<(Arc<Space>, KeyBytes)>,
+}
+
+impl LockSet {
+    /// No keys yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With these keys, too.
+    #[must_use]
+    pub fn with<K: Key + ?Sized, V: ?Sized, B: Borrow<K>>(
+        mut self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = B>,
+    ) -> Self {
+        let of_table = |key: B| (Arc::clone(&table.space), encoded(key.borrow()));
+        self.keys.extend(keys.into_iter().map(of_table));
+        self
+    }
+}
+
+impl std::fmt::Debug for LockSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let named = |(space, key): &(Arc<Space>, KeyBytes)| (space.info.name.clone(), key.clone());
+        f.debug_set().entries(self.keys.iter().map(named)).finish()
+    }
+}
+
+/// Locking before anything else.
+impl Transaction {
+    /// Locks keys for reading and writing, whether they are there or not, before the transaction does anything with
+    /// them: for who knows all keys up front, under strict two-phase locking. Everybody locks in the same order, so
+    /// transactions that do only this, once, do not give way to each other, except to one that has waited for ten
+    /// milliseconds. Under TicToc and Silo, which lock at the commit, nothing happens.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`], and [`Error::TableFull`].
+    ///
+    /// Paper: raft-pwal §2.1 (locks in alphabetical order)
+    pub fn lock_all(&mut self, keys: &LockSet) -> Result<(), Error> {
+        let foreign = |(space, _): &&(Arc<Space>, KeyBytes)| space.owner != self.engine().owner;
+        if let Some((space, _)) = keys.keys.iter().find(foreign) {
+            return Err(Error::ForeignTable {
+                table: space.info.name.clone(),
+            });
+        }
+        self.lock_keys(keys.keys.iter().map(|(space, key)| (space, &key[..])))
+    }
+
+    /// [`Transaction::lock_all`] for keys of one table.
+    ///
+    /// # Errors
+    /// As [`Transaction::lock_all`].
+    pub fn lock_many<K: Key + ?Sized, V: ?Sized, B: Borrow<K>>(
+        &mut self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = B>,
+    ) -> Result<(), Error> {
+        self.lock_all(&LockSet::new().with(table, keys))
+    }
+}
