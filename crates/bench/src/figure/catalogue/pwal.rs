@@ -1,5 +1,6 @@
 //! The figures of `pwal` that measure: a log per worker against a single one, sizes of groups, and three
-//! kinds of transactions. They lock in two phases and log their operations, as the paper's do.
+//! kinds of transactions. They lock in two phases and log their operations, as the paper's do. That they release
+//! their locks early is read from what it says and what it does not ([`LOCKS`]).
 //!
 //! A run is 100,000 transactions, each log record has 512 bytes, and groups are of 16. Most threads wait
 //! for the device, so more of them than there are cores make sense.
@@ -106,6 +107,12 @@ const THREE_KINDS: &[Line] = &[
 
 const PROTOCOL: &str = "As in the paper, transactions lock in two phases and log as ARIES does: BEGIN, each \
     UPDATE with both images when it is made, END.";
+const LOCKS: &str = "The paper does not say when a transaction's locks are released; here it is as soon as its END is in the \
+    log buffer (ELR). A worker's group fills with the next transactions of the same worker (§4.2.3, Algorithm 2), \
+    and the locks are pthread's read-write locks (§5.4): were they held until the group is durable, a worker \
+    could wait for what it holds itself, and two workers for each other, and the paper has no rule for that. \
+    tictoc-pwal §3.2.1 says how P-WAL acknowledges commits that have read what is not durable, by the smallest \
+    flushed LSN: that is needed under early release alone.";
 const READS_LOG_NOTHING: &str = "In the paper, a transaction that only reads logs a BEGIN and an END. Here it \
     logs nothing and waits for no device.";
 const AHEAD: &str = "A thread runs on while its group waits, as in the paper: commits count when they are \
@@ -155,7 +162,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 why_not: None,
             },
         ],
-        notes: &[PROTOCOL, AHEAD],
+        notes: &[PROTOCOL, LOCKS, AHEAD],
     },
     Figure {
         paper: PAPER,
@@ -232,7 +239,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 why_not: None,
             },
         ],
-        notes: &[PROTOCOL, AHEAD],
+        notes: &[PROTOCOL, LOCKS, AHEAD],
     },
     Figure {
         paper: PAPER,
@@ -260,7 +267,7 @@ pub(super) static FIGURES: &[Figure] = &[
             beside: WRITING,
             why_not: None,
         }],
-        notes: &[PROTOCOL, AHEAD],
+        notes: &[PROTOCOL, LOCKS, AHEAD],
     },
     Figure {
         paper: PAPER,
@@ -273,7 +280,7 @@ pub(super) static FIGURES: &[Figure] = &[
         value: Measure::Tps,
         // What the paper says of these curves, it says of those at 8 threads: figure 10.
         claims: &[],
-        notes: &[PROTOCOL, READS_LOG_NOTHING],
+        notes: &[PROTOCOL, LOCKS, READS_LOG_NOTHING],
     },
     Figure {
         paper: PAPER,
@@ -347,7 +354,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 why_not: Some(READS_ARE_NOT_LOGGED),
             },
         ],
-        notes: &[PROTOCOL, READS_LOG_NOTHING],
+        notes: &[PROTOCOL, LOCKS, READS_LOG_NOTHING],
     },
     Figure {
         paper: PAPER,
@@ -371,6 +378,6 @@ pub(super) static FIGURES: &[Figure] = &[
             beside: &[Count::CasMisses],
             why_not: None,
         }],
-        notes: &[PROTOCOL, READS_LOG_NOTHING],
+        notes: &[PROTOCOL, LOCKS, READS_LOG_NOTHING],
     },
 ];
