@@ -12,6 +12,7 @@ mod drawn;
 mod history;
 pub(crate) mod last_writer;
 pub(crate) mod load;
+mod locks;
 pub(crate) mod payload;
 mod point;
 mod row;
@@ -26,8 +27,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use namiki::{
-    Builder, ConflictCounters, Counters, Database, Error, Group, IndexKind, LogCounters, LogError,
-    Logging, OpenError, Spec, WorkerId,
+    Builder, ConcurrencyControl, ConflictCounters, Counters, Database, Error, Group, IndexKind,
+    LogCounters, LogError, Logging, OpenError, Spec, WorkerId,
 };
 use namiki_platform::arguments::whole;
 use namiki_platform::clock::process_cpu_ns;
@@ -37,6 +38,7 @@ use self::body::{Body, Payments, ReadUpdates, Reads, Updates, YcsbOperation};
 use self::done::Done;
 use self::drawn::{Cores, Drawn, Numbers, Strings};
 use self::load::Load;
+use self::locks::Waiting;
 use self::payload::VALUE_BYTES_MIN;
 pub(crate) use self::point::{Point, Setup};
 pub(crate) use self::row::TxnRow;
@@ -153,6 +155,11 @@ pub(crate) struct TxnArgs {
     /// How log sequence numbers are drawn
     #[arg(long, value_enum, default_value = "fetch-add")]
     sequencer: Sequencer,
+    /// What a transaction under S2PL does when it wants a lock that another one has: it waits, and an older one
+    /// has a younger one that waits, too, give way (wound-wait); or it aborts at once (no-wait). With --skew or few
+    /// --records, the two show what waiting is worth. The other protocols have no such choice
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "wound-wait")]
+    wait_policy: Waiting,
     /// The longest that a commit waits for its group, in microseconds, or none
     #[arg(long, value_name = "US|none", default_value = "1000")]
     group_wait_us: GroupWait,
@@ -366,6 +373,7 @@ impl TxnArgs {
             after,
             ..
         } = measured;
+        let locks_reads = spec.concurrency == ConcurrencyControl::TwoPhase;
         let logs = spec.logging != Logging::None;
         let counts = logs && self.sequencer == Sequencer::Cas;
         Ok(TxnRow {
@@ -378,6 +386,7 @@ impl TxnArgs {
             value_bytes: self.value_bytes,
             skew: self.skew,
             hot_keys: self.hot_keys.name(),
+            wait_policy: locks_reads.then(|| self.wait_policy.name()),
             pipeline: self.pipeline,
             key_bytes: keys.bytes,
             key_space: keys.space.name(),
@@ -417,6 +426,7 @@ impl TxnArgs {
             .sequencer(self.sequencer.kind())
             .segment_bytes(segment_bytes(combination.threads))
             .interrupt(interrupt::flag())
+            .wait_policy(self.wait_policy.policy())
             .attempts_max(ATTEMPTS);
         disk.apply(builder)
     }

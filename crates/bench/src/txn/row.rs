@@ -19,6 +19,9 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) value_bytes: u16,
     pub(crate) skew: f64,
     pub(crate) hot_keys: &'static str,
+    /// Only where reads are locked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) wait_policy: Option<&'static str>,
     pub(crate) pipeline: u16,
     pub(crate) key_bytes: usize,
     pub(crate) key_space: &'static str,

@@ -1,0 +1,43 @@
+//! What `txn` can be asked for beyond workloads, protocols and devices, which are in `commands.rs`.
+
+mod support;
+
+use self::support::{MACHINE, assert_keys, refused, rows};
+
+const SMALL: &[&str] = &["--records", "3000", "--ops", "600"];
+
+/// Reads and writes of few popular records, under two-phase locking and beside it.
+#[test]
+fn under_two_phase_locking_the_policy_of_waiting_can_be_chosen() {
+    let args = ["txn", "--workload", "u5r5,u10", "--threads", "2"];
+    let more = ["--skew", "0.99", "--verify-recovery"];
+    let locking = [
+        "S2PL(NLR)+PWAL(16)",
+        "S2PL(ELR)+PWAL(16)",
+        "S2PL(NLR)+PWAL(16)+ARIES",
+    ];
+    let flags = locking.map(|spec| ["--spec", spec]).concat();
+    for policy in ["wound-wait", "no-wait"] {
+        let chosen = ["--wait-policy", policy, "--spec", "TT(NLR)+PWAL(16)"];
+        let rows = rows(&[&args[..], &more, &flags, &chosen, SMALL].concat());
+        assert_eq!(rows.len(), 2 * 4);
+        for row in &rows {
+            assert_keys(row, &[MACHINE]);
+            assert_eq!(row["committed"], 600, "{row}");
+            let locks = locking.contains(&row["spec"].as_str().unwrap());
+            assert_eq!(
+                row["wait_policy"].as_str(),
+                locks.then_some(policy),
+                "{row}"
+            );
+        }
+    }
+    let args = ["txn", "--workload", "u1", "--spec", "S2PL(ELR)+PWAL(16)"];
+    let default = rows(&[&args[..], SMALL].concat());
+    assert_eq!(default[0]["wait_policy"], "wound-wait");
+    refused(
+        &["txn", "--workload", "u1", "--wait-policy", "die"],
+        2,
+        "wound-wait",
+    );
+}
