@@ -6,6 +6,14 @@ use self::support::{MACHINE, assert_keys, refused, rows};
 
 const SMALL: &[&str] = &["--records", "3000", "--ops", "600"];
 
+const LOCK_WAITS: [&str; 5] = [
+    "lock_waits",
+    "lock_wounds",
+    "lock_promotions",
+    "lock_held_back",
+    "lock_wait_us_max",
+];
+
 /// Reads and writes of few popular records, under two-phase locking and beside it.
 #[test]
 fn under_two_phase_locking_the_policy_of_waiting_can_be_chosen() {
@@ -19,7 +27,7 @@ fn under_two_phase_locking_the_policy_of_waiting_can_be_chosen() {
     let flags = locking.map(|spec| ["--spec", spec]).concat();
     for policy in ["wound-wait", "no-wait"] {
         let chosen = ["--wait-policy", policy, "--spec", "TT(NLR)+PWAL(16)"];
-        let rows = rows(&[&args[..], &more, &flags, &chosen, SMALL].concat());
+        let rows = rows(&[&args[..], &more, &flags[..], &chosen, SMALL].concat());
         assert_eq!(rows.len(), 2 * 4);
         for row in &rows {
             assert_keys(row, &[MACHINE]);
@@ -30,6 +38,15 @@ fn under_two_phase_locking_the_policy_of_waiting_can_be_chosen() {
                 locks.then_some(policy),
                 "{row}"
             );
+            for key in LOCK_WAITS {
+                assert_eq!(row[key].is_number(), locks, "{key} in {row}");
+            }
+            // Nobody waits then, and nobody has to give way.
+            if locks && policy == "no-wait" {
+                assert_eq!(row["lock_waits"], 0, "{row}");
+                assert_eq!(row["lock_wounds"], 0, "{row}");
+                assert_eq!(row["lock_wait_us_max"], 0.0, "{row}");
+            }
         }
     }
     let args = ["txn", "--workload", "u1", "--spec", "S2PL(ELR)+PWAL(16)"];

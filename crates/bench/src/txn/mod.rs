@@ -27,7 +27,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use namiki::{
-    Builder, ConcurrencyControl, ConflictCounters, Counters, Database, Error, Group, IndexKind,
+    Builder, ConflictCounters, Counters, Database, Error, Group, IndexKind, LockCounters,
     LogCounters, LogError, Logging, OpenError, Spec, WorkerId,
 };
 use namiki_platform::arguments::whole;
@@ -38,7 +38,7 @@ use self::body::{Body, Payments, ReadUpdates, Reads, Updates, YcsbOperation};
 use self::done::Done;
 use self::drawn::{Cores, Drawn, Numbers, Strings};
 use self::load::Load;
-use self::locks::Waiting;
+use self::locks::{LockWaits, Waiting};
 use self::payload::VALUE_BYTES_MIN;
 pub(crate) use self::point::{Point, Setup};
 pub(crate) use self::row::TxnRow;
@@ -98,6 +98,11 @@ commits count when they are acknowledged. --outstanding 1 waits for each.
 
 Latencies are those of all transactions where each waits for a device of its own; where groups wait,
 of one in 7; in memory and on emulated devices, of one in 61.
+
+In JSON, rows of S2PL say how its transactions waited for locks: wait_policy, lock_waits (for a lock that another
+one had), lock_wounds (who gave way to an older one), lock_promotions (who had waited for so long that all others
+gave way), lock_held_back (who waited before the first lock, because others had to give theirs up), all counted over
+the run, and lock_wait_us_max, the longest wait since the database was opened.
 
 rss_bytes is the memory of the whole process, what earlier runs left to its allocator included; to
 compare it, run one combination at a time. table_bytes is the table's own.
@@ -373,7 +378,7 @@ impl TxnArgs {
             after,
             ..
         } = measured;
-        let locks_reads = spec.concurrency == ConcurrencyControl::TwoPhase;
+        let waits = LockWaits::between(spec, self.wait_policy, &before.locks, &after.locks);
         let logs = spec.logging != Logging::None;
         let counts = logs && self.sequencer == Sequencer::Cas;
         Ok(TxnRow {
@@ -386,7 +391,6 @@ impl TxnArgs {
             value_bytes: self.value_bytes,
             skew: self.skew,
             hot_keys: self.hot_keys.name(),
-            wait_policy: locks_reads.then(|| self.wait_policy.name()),
             pipeline: self.pipeline,
             key_bytes: keys.bytes,
             key_space: keys.space.name(),
@@ -396,6 +400,7 @@ impl TxnArgs {
             aborted: total.aborted,
             met_locks: met_locks(&after.conflicts) - met_locks(&before.conflicts),
             met_changes: met_changes(&after.conflicts) - met_changes(&before.conflicts),
+            waits,
             tps: total.per_second(),
             abort_rate: quotient(total.aborted as f64, (total.done + total.aborted) as f64),
             latency_us: total.latencies.summary(),
@@ -557,6 +562,7 @@ fn segment_bytes(streams: NonZeroU16) -> u64 {
 struct Look {
     log: LogCounters,
     conflicts: ConflictCounters,
+    locks: LockCounters,
     cpu_ns: u64,
     rss_bytes: u64,
     table_bytes: u64,
@@ -568,6 +574,7 @@ impl Look {
         Ok(Self {
             log: counters.log,
             conflicts: counters.conflicts_by_kind,
+            locks: counters.locks,
             cpu_ns: process_cpu_ns().map_err(BenchError::system("ask for processor time"))?,
             rss_bytes: resident_bytes().map_err(BenchError::system("ask for memory in use"))?,
             table_bytes: table.memory_bytes() as u64,

@@ -3,6 +3,7 @@
 use namiki_platform::probe::Machine;
 use serde::Serialize;
 
+use super::locks::LockWaits;
 use crate::args::RecordBytes;
 use crate::latency::LatencyUs;
 use crate::report::{Cell, Row};
@@ -19,9 +20,6 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) value_bytes: u16,
     pub(crate) skew: f64,
     pub(crate) hot_keys: &'static str,
-    /// Only where reads are locked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) wait_policy: Option<&'static str>,
     pub(crate) pipeline: u16,
     pub(crate) key_bytes: usize,
     pub(crate) key_space: &'static str,
@@ -33,6 +31,9 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) met_locks: u64,
     /// Because what was read had changed.
     pub(crate) met_changes: u64,
+    /// Only where reads are locked. The table for people, wide as it is, leaves it out.
+    #[serde(flatten)]
+    pub(crate) waits: Option<LockWaits>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tps: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
