@@ -58,3 +58,25 @@ fn under_two_phase_locking_the_policy_of_waiting_can_be_chosen() {
         "wound-wait",
     );
 }
+
+/// Beyond any run's length none is closed; the shortest is closed whenever somebody looks at the clock.
+#[test]
+fn the_length_of_an_epoch_can_be_chosen_and_those_that_were_closed_are_counted() {
+    let args = ["txn", "--workload", "u1", "--spec", "NOLOG", "--ops"];
+    for (length, are_some) in [("18446744073709551615", false), ("1", true)] {
+        let more = ["10000", "--records", "3000", "--epoch-us", length];
+        let rows = rows(&[&args[..], &more].concat());
+        let epochs = rows[0]["epochs"].as_u64().unwrap();
+        assert_eq!(epochs > 0, are_some, "{epochs}");
+    }
+    let txn = ["txn", "--workload", "u1", "--epoch-us"];
+    for bad in ["0", "-1", "x", "none"] {
+        let said = format!("'{bad}' for '--epoch-us");
+        refused(&[&txn[..], &[bad]].concat(), 2, &said);
+        refused(
+            &[&txn[..], &[bad]].concat(),
+            2,
+            "not a whole number from 1 on",
+        );
+    }
+}

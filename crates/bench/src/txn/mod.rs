@@ -24,10 +24,11 @@ pub(crate) mod workload;
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use namiki::{
-    Builder, ConflictCounters, Counters, Database, Error, Group, IndexKind, LockCounters,
+    Builder, ConflictCounters, Counters, Database, Epoch, Error, Group, IndexKind, LockCounters,
     LogCounters, LogError, Logging, OpenError, Spec, WorkerId,
 };
 use namiki_platform::arguments::whole;
@@ -104,6 +105,8 @@ one had), lock_wounds (who gave way to an older one), lock_promotions (who had w
 gave way), lock_held_back (who waited before the first lock, because others had to give theirs up), all counted over
 the run, and lock_wait_us_max, the longest wait since the database was opened.
 
+epochs, in JSON, are those that were closed during the run, under every protocol.
+
 rss_bytes is the memory of the whole process, what earlier runs left to its allocator included; to
 compare it, run one combination at a time. table_bytes is the table's own.
 
@@ -168,6 +171,10 @@ pub(crate) struct TxnArgs {
     /// The longest that a commit waits for its group, in microseconds, or none
     #[arg(long, value_name = "US|none", default_value = "1000")]
     group_wait_us: GroupWait,
+    /// The least that an epoch lasts while transactions end, in microseconds [default: the engine's, 1000]. Under
+    /// (EPOCH) commits are acknowledged epoch by epoch, and who waits for one closes it before its time
+    #[arg(long, value_name = "US", value_parser = whole::<u64>(1..=u64::MAX))]
+    epoch_us: Option<u64>,
     /// Commits of a thread that may wait for their group [default: 65536; 1 with PWAL(auto), whose
     /// groups form when somebody waits]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
@@ -407,6 +414,7 @@ impl TxnArgs {
             flushes: logs.then(|| after.log.flushes - before.log.flushes),
             launched: logs.then(|| after.log.launched - before.log.launched),
             wal_bytes: logs.then(|| after.log.frame_bytes - before.log.frame_bytes),
+            epochs: after.epoch.0 - before.epoch.0,
             cas_misses: counts.then(|| after.log.cas_misses - before.log.cas_misses),
             rss_bytes: after.rss_bytes,
             table_bytes: after.table_bytes,
@@ -433,6 +441,10 @@ impl TxnArgs {
             .interrupt(interrupt::flag())
             .wait_policy(self.wait_policy.policy())
             .attempts_max(ATTEMPTS);
+        let builder = match self.epoch_us {
+            Some(length) => builder.epoch_length(Duration::from_micros(length)),
+            None => builder,
+        };
         disk.apply(builder)
     }
 
@@ -563,6 +575,7 @@ struct Look {
     log: LogCounters,
     conflicts: ConflictCounters,
     locks: LockCounters,
+    epoch: Epoch,
     cpu_ns: u64,
     rss_bytes: u64,
     table_bytes: u64,
@@ -575,6 +588,7 @@ impl Look {
             log: counters.log,
             conflicts: counters.conflicts_by_kind,
             locks: counters.locks,
+            epoch: counters.epoch,
             cpu_ns: process_cpu_ns().map_err(BenchError::system("ask for processor time"))?,
             rss_bytes: resident_bytes().map_err(BenchError::system("ask for memory in use"))?,
             table_bytes: table.memory_bytes() as u64,

@@ -47,6 +47,8 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) launched: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) wal_bytes: Option<u64>,
+    /// Those that were closed during the run.
+    pub(crate) epochs: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cas_misses: Option<u64>,
     /// Of the whole process: what earlier runs left to the allocator is in it.
