@@ -35,7 +35,7 @@ use namiki_platform::arguments::whole;
 use namiki_platform::clock::process_cpu_ns;
 use namiki_platform::probe::{Machine, resident_bytes};
 
-use self::body::{Body, Payments, ReadUpdates, Reads, Updates, YcsbOperation};
+use self::body::{Body, Payments, ReadUpdates, Reads, ReadsThenUpdates, Updates, YcsbOperation};
 use self::done::Done;
 use self::drawn::{Cores, Drawn, Numbers, Strings};
 use self::load::Load;
@@ -83,6 +83,7 @@ Workloads, all over one table of --records records chosen by Zipf's law:
   u1 u10        1 or 10 blind updates of random records
   r10           10 reads
   u5r5          5 random records, each read and then updated
+  r5u5          5 reads, then 5 blind updates of other random records: under S2PL, locks of both kinds
   ycsb-a -b -c  one operation a transaction: a read, or in 50 %, 5 %, 0 % of them a blind update
   payment       an amount moves between two accounts, unless it would overdraw the first
 
@@ -125,7 +126,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct TxnArgs {
-    /// u1, u10, r10, u5r5, ycsb-a, ycsb-b, ycsb-c, payment; several with commas
+    /// u1, u10, r10, u5r5, r5u5, ycsb-a, ycsb-b, ycsb-c, payment; several with commas
     #[arg(long, value_name = "W", value_delimiter = ',', required = true)]
     workload: Vec<Workload>,
     /// Protocol; may be repeated
@@ -487,6 +488,10 @@ impl TxnArgs {
             Workload::Update(_) => self.measure(loaded, Updates { value_bytes }),
             Workload::Read(_) => self.measure(loaded, Reads),
             Workload::ReadUpdate(_) => self.measure(loaded, ReadUpdates),
+            Workload::ReadsThenUpdates(reads) => {
+                let body = ReadsThenUpdates { reads, value_bytes };
+                self.measure(loaded, body)
+            }
             Workload::Ycsb(_) => self.measure(loaded, YcsbOperation { value_bytes }),
             Workload::Payment => self.measure(loaded, Payments),
         }

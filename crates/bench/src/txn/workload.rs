@@ -4,7 +4,7 @@
 //! next few. A workload that writes blindly writes its *tag*, thread and number of the transaction,
 //! so that afterwards every value can be traced to a commit that chose its key.
 //!
-//! Paper: tictoc-pwal §4 (U-1, U-10, R-10, U-5/R-5)
+//! Paper: tictoc-pwal §4 (U-1, U-10, R-10, U-5/R-5); pwal §6.3.1 (READ 10, READ 5 & UPDATE 5, UPDATE 10)
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,6 +42,10 @@ pub(crate) enum Workload {
     Read(u8),
     /// U-n/R-n: n random records are read and then updated.
     ReadUpdate(u8),
+    /// READ n & UPDATE n: n random records are read, then n more are updated blindly. All are drawn for
+    /// themselves, so that one may be read and updated. Where reads are locked, the first n are locked for reading
+    /// and the others for writing, in the order in which they were drawn, or at the commit in one order of all.
+    ReadsThenUpdates(u8),
     /// YCSB A, B, C: one operation a transaction, a read or a blind update of a random record.
     Ycsb(Ycsb),
     /// A random amount is moved between two random accounts, unless it would overdraw the first.
@@ -64,6 +68,7 @@ const NAMES: &[(&str, Workload)] = &[
     ("u10", Workload::Update(10)),
     ("r10", Workload::Read(10)),
     ("u5r5", Workload::ReadUpdate(5)),
+    ("r5u5", Workload::ReadsThenUpdates(5)),
     ("ycsb-a", Workload::Ycsb(Ycsb::A)),
     ("ycsb-b", Workload::Ycsb(Ycsb::B)),
     ("ycsb-c", Workload::Ycsb(Ycsb::C)),
@@ -97,6 +102,7 @@ impl Workload {
     pub(crate) fn keys(self) -> usize {
         match self {
             Self::Update(n) | Self::Read(n) | Self::ReadUpdate(n) => usize::from(n),
+            Self::ReadsThenUpdates(n) => 2 * usize::from(n),
             Self::Ycsb(_) => 1,
             Self::Payment => 2,
         }
@@ -250,13 +256,17 @@ impl Ring {
 
     /// The keys that transaction `number` writes blindly.
     pub(crate) fn writes(&self, workload: Workload, number: u64) -> impl Iterator<Item = usize> {
-        let keys = self.keys(number).iter();
+        let keys = self.keys(number);
+        let keys = match workload {
+            Workload::ReadsThenUpdates(n) => &keys[usize::from(n)..],
+            _ => keys,
+        };
         let written = move |key: &u32| match workload {
-            Workload::Update(_) => Some(*key as usize),
+            Workload::Update(_) | Workload::ReadsThenUpdates(_) => Some(*key as usize),
             Workload::Ycsb(_) if key & UPDATES != 0 => Some(record_of(*key) as usize),
             _ => None,
         };
-        keys.filter_map(written)
+        keys.iter().filter_map(written)
     }
 }
 
@@ -388,6 +398,25 @@ mod tests {
         };
         let ring = Ring::new(Workload::Payment, choice, (0, 1), 1000);
         assert!((0..1000).all(|number| ring.keys(number)[0] != ring.keys(number)[1]));
+    }
+
+    #[test]
+    fn of_reads_and_updates_the_first_are_read_and_the_others_written() {
+        let workload = Workload::ReadsThenUpdates(5);
+        assert_eq!(
+            (workload.keys(), workload.to_string().as_str()),
+            (10, "r5u5")
+        );
+        let ring = Ring::new(workload, CHOICE, (0, 1), 1000);
+        let mut alike = 0;
+        for number in 0..1000 {
+            let (reads, updates) = ring.keys(number).split_at(5);
+            let written: Vec<usize> = ring.writes(workload, number).collect();
+            let expected: Vec<usize> = updates.iter().map(|key| *key as usize).collect();
+            assert_eq!(written, expected);
+            alike += usize::from(reads == updates);
+        }
+        assert_eq!(alike, 0, "what is updated is drawn for itself");
     }
 
     #[test]
