@@ -137,7 +137,7 @@ mod tests {
             Workload::ReadsThenUpdates(5),
             Workload::Ycsb(Ycsb::A),
         ] {
-            let ring = Ring::new(workload, choice, (0, 1), 50);
+            let ring = Ring::new(workload, choice, 0, 50);
             let drawn = D::new(&ring, &keys);
             for number in 0..70 {
                 let (records, first) = ring.at(number);

@@ -47,7 +47,7 @@ use self::sizes::Sizes;
 use self::verify::{Expected, check_count};
 use self::worker::Worker;
 pub(crate) use self::workload::Workload;
-use self::workload::{Choice, HotKeys, RECORDS_MAX, Records, Ring};
+use self::workload::{Choice, HotKeys, RECORDS_MAX, Records, Ring, ring_transactions};
 use crate::args::{self, GroupWait, RecordBytes, Sequencer, TimedArgs};
 use crate::disks::{DeviceChoice, MORE_ROOM, ReadyDisk};
 use crate::error::BenchError;
@@ -93,7 +93,8 @@ TT(ELR)+SWAL(16), S2PL(NLR)+PWAL(16)+ARIES.
 
 Keys of 8 bytes are the numbers of the records, side by side (dense), or numbers anywhere (sparse). In
 longer keys those 8 bytes come first and the rest differs too (random-head), or come last after the same
-bytes in all (shared-prefix). Whatever they look like, they are made before the clock starts.
+bytes in all (shared-prefix). Whatever they look like, they are made before the clock starts: for all transactions
+with --ops, as far as 256 MiB go (67 million keys), else for a million keys of each thread; then they come again.
 
 A thread does not wait for its commit to be durable: it queues it and goes on, as in the paper, and
 commits count when they are acknowledged. --outstanding 1 waits for each.
@@ -108,7 +109,7 @@ the run, and lock_wait_us_max, the longest wait since the database was opened.
 
 epochs, in JSON, are those that were closed during the run, under every protocol.
 
-rss_bytes is the memory of the whole process, what earlier runs left to its allocator included; to
+rss_bytes is the memory of the whole process, the keys and what earlier runs left to its allocator included; to
 compare it, run one combination at a time. table_bytes is the table's own.
 
 Every run is checked: a record that was updated blindly holds the last write of one of those threads that
@@ -551,8 +552,13 @@ impl TxnArgs {
         };
         let workload = combination.workload;
         let bytes = (combination.keys.bytes * workload.keys() * threads) as u64;
-        let transactions_max = self.timed.ops.unwrap_or(u64::MAX).min(KEYS_BYTES / bytes);
-        let ring = Ring::new(workload, choice, (thread, threads), transactions_max);
+        let transactions = ring_transactions(workload, threads, self.timed.ops);
+        let ring = Ring::new(
+            workload,
+            choice,
+            thread,
+            transactions.min(KEYS_BYTES / bytes),
+        );
         Ok(Worker {
             threads,
             // The number of threads came from a u16.
