@@ -49,7 +49,7 @@ const SMALL: &[&str] = &["--records", "3000", "--ops", "600"];
 #[test]
 fn every_workload_is_run_and_checked() {
     for workload in [
-        "u1", "u10", "r10", "u5r5", "ycsb-a", "ycsb-b", "ycsb-c", "payment",
+        "u1", "u10", "r10", "u5r5", "r5u5", "ycsb-a", "ycsb-b", "ycsb-c", "payment",
     ] {
         let args = ["txn", "--workload", workload, "--spec", "TT(NLR)+PWAL(16)"];
         let skewed = ["--skew", "0.9", "--threads", "2", "--verify-recovery"];
@@ -70,7 +70,12 @@ fn every_workload_is_run_and_checked() {
 /// Of every workload and index, before and after a recovery.
 #[test]
 fn keys_of_every_look_are_run_and_checked_and_found_again() {
-    let args = ["txn", "--workload", "u10,r10,u5r5,ycsb-a,payment", "--spec"];
+    let args = [
+        "txn",
+        "--workload",
+        "u10,r10,u5r5,r5u5,ycsb-a,payment",
+        "--spec",
+    ];
     let more = ["TT(NLR)+PWAL(16)", "--threads", "2", "--verify-recovery"];
     let indexes = ["--index", "art,blink,hash,art+hash", "--key-space"];
     for keys in [
@@ -86,7 +91,7 @@ fn keys_of_every_look_are_run_and_checked_and_found_again() {
     ] {
         let rows = rows(&[&args[..], &more, &indexes, keys, SMALL].concat());
         let looks = if keys.len() == 3 { 1 } else { 2 };
-        assert_eq!(rows.len(), 5 * 4 * looks);
+        assert_eq!(rows.len(), 6 * 4 * looks);
         for row in &rows {
             assert_keys(row, &[TXN, LOGGED, MACHINE]);
             assert_eq!(row["committed"], 600);

@@ -16,7 +16,8 @@ pub(crate) struct Claim {
     pub(crate) statements: &'static [Statement],
     /// What was counted beside, and may say why it holds or does not.
     pub(crate) beside: &'static [Count],
-    /// Why it does not hold where it was seen not to, by what is counted beside.
+    /// Why it does not hold where it was seen not to, by what is counted beside. Where nothing is said, the
+    /// figure says by how much the runs differ, or that no reason is known.
     pub(crate) why_not: Option<&'static str>,
 }
 

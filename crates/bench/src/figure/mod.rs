@@ -39,7 +39,9 @@ Runs the experiment, in turns over its lines, and writes into the folder, by the
   .svg   the figure
   .json  its points and the paper's claims
 The claims are printed, too: each holds, does not hold here, or is not testable here, because it needs more
-cores than there are. A claim that does not hold is a finding: the exit status is 0.
+cores than there are. A claim that does not hold is a finding: the exit status is 0. Beside it stands what was
+counted, and why it does not hold, or by how much the runs differ that do not decide it, or that no reason is
+known.
 
 Unless --seconds says otherwise, a run has as many transactions as the paper's.
 

@@ -7,7 +7,7 @@ use namiki_platform::probe::Machine;
 use serde::Serialize;
 
 use super::claim::{At, Claim};
-use super::judge::{Judged, Verdict, judge};
+use super::judge::{Doubt, Judged, Verdict, judge};
 use super::model::{Across, Figure};
 use super::points::{Points, Spread, short};
 use super::row::{Count, RunRow};
@@ -68,18 +68,28 @@ pub(crate) struct ClaimRow<'a> {
     found: &'a str,
     within_spread: bool,
     cores_min: u16,
-    /// If it does not hold.
-    why_not: Option<&'static str>,
+    /// If it does not hold: there is always something to say.
+    why_not: Option<String>,
     /// For each line, what may say why.
     beside: BTreeMap<&'static str, Counts>,
     machine: &'a Machine,
 }
 
-/// Why a claim does not hold, if it does not and that is known.
-pub(crate) fn why_not(claim: &Claim, judged: &Judged) -> Option<&'static str> {
-    claim
-        .why_not
-        .filter(|_| judged.verdict == Verdict::DoesNotHold)
+const NO_REASON: &str = "No reason is known. What was counted is all that there is to go by.";
+
+/// A paragraph on each claim that does not hold: how far its runs are from deciding it, if they are, and why it does
+/// not hold, if that is known. If neither is to be said, that is said.
+pub(crate) fn why_not(claim: &Claim, judged: &Judged) -> Option<String> {
+    if judged.verdict != Verdict::DoesNotHold {
+        return None;
+    }
+    let undecided = judged.doubt.map(Doubt::why_not);
+    let known = claim.why_not.map(ToOwned::to_owned);
+    let sentences: Vec<String> = [undecided, known].into_iter().flatten().collect();
+    match sentences.is_empty() {
+        true => Some(NO_REASON.to_owned()),
+        false => Some(sentences.join(" ")),
+    }
 }
 
 /// A figure for a program to read.
@@ -170,7 +180,7 @@ impl Outcome {
             english: claim.english,
             verdict: judged.verdict,
             found: &judged.found,
-            within_spread: judged.within_spread,
+            within_spread: judged.within_spread(),
             cores_min: claim.cores_min,
             why_not: why_not(claim, judged),
             beside: self.beside(claim, judged).into_iter().collect(),
@@ -348,7 +358,7 @@ pub(crate) fn verdict_text(judged: &Judged) -> String {
     if judged.verdict == Verdict::NotTestable {
         return format!("{text} ({})", judged.found);
     }
-    let spread = match judged.within_spread {
+    let spread = match judged.within_spread() {
         true => " (by less than the runs differ)",
         false => "",
     };
@@ -361,4 +371,87 @@ pub(crate) fn counts_text(counts: &Counts) -> String {
         .iter()
         .map(|(name, count)| format!("{name} {}", short(*count)));
     texts.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::catalogue::figures;
+    use super::super::page::page;
+    use super::super::svg::escaped;
+    use super::*;
+
+    const THREADS: [u16; 9] = [1, 2, 4, 8, 10, 16, 24, 64, 256];
+
+    /// Two runs of each point of a figure, which differ by a part of it.
+    fn measured(figure: &'static Figure, value: fn(usize, u16) -> f64, part: f64) -> Outcome {
+        let mut runs = Vec::new();
+        for (at, line) in figure.line_names().into_iter().enumerate() {
+            for threads in THREADS {
+                for round in [1, 2] {
+                    let value = value(at, threads) * (1.0 + part * f64::from(round));
+                    runs.push(RunRow {
+                        line,
+                        threads,
+                        round,
+                        committed: 100_000,
+                        tps: Some(value),
+                        abort_rate: Some(value / 1e6),
+                        cas_misses: Some(value as u64),
+                        flushes: Some(7),
+                        ..RunRow::default()
+                    });
+                }
+            }
+        }
+        let circumstances = Circumstances {
+            machine: Machine {
+                cores: 256,
+                cpu: "one".to_owned(),
+                disk: "one".to_owned(),
+                kernel: "one".to_owned(),
+            },
+            device: "file".to_owned(),
+            length: "100000 transactions".to_owned(),
+            repeat: 2,
+            command: "namiki-bench figure".to_owned(),
+        };
+        Outcome::of(figure, circumstances, &runs)
+    }
+
+    /// By orders that the papers do not claim, and by runs that differ by more than their medians.
+    #[test]
+    fn each_claim_that_does_not_hold_has_a_paragraph_and_no_other_has() {
+        let orders: [fn(usize, u16) -> f64; 4] = [
+            |line, threads| 1000.0 * (line + 1) as f64 * f64::from(threads),
+            |line, threads| 1e6 / (line + 1) as f64 / f64::from(threads),
+            |line, _| 1000.0 + line as f64,
+            |_, _| 1000.0,
+        ];
+        let (mut known, mut undecided, mut unknown) = (0, 0, 0);
+        for figure in figures() {
+            for order in orders {
+                for part in [0.001, 0.3] {
+                    let outcome = measured(figure, order, part);
+                    let text = outcome.text();
+                    for (claim, judged) in &outcome.judged {
+                        let why = why_not(claim, judged);
+                        let expected = judged.verdict == Verdict::DoesNotHold;
+                        assert_eq!(why.is_some(), expected, "{judged:?}");
+                        let Some(why) = why else { continue };
+                        assert!(text.contains(&format!("    why: {why}\n")), "{text}");
+                        assert!(!outcome.beside(claim, judged).is_empty());
+                        known += usize::from(claim.why_not.is_some_and(|it| why.contains(it)));
+                        undecided += usize::from(judged.within_spread());
+                        unknown += usize::from(why == NO_REASON);
+                    }
+                    let rows = outcome.claim_rows();
+                    let whys = rows.iter().filter_map(|row| row.why_not.clone());
+                    let whys: Vec<String> = whys.collect();
+                    let page = page(&[outcome], 0, "");
+                    assert!(whys.iter().all(|why| page.contains(&escaped(why))));
+                }
+            }
+        }
+        assert!(known > 0 && undecided > 0 && unknown > 0);
+    }
 }

@@ -130,13 +130,13 @@ impl Page {
                 escaped(claim.english),
                 judged.verdict.text(),
                 escaped(&judged.found),
-                match judged.within_spread {
+                match judged.within_spread() {
                     true => " (by less than the runs differ)",
                     false => "",
                 }
             ));
             if let Some(why_not) = why_not(claim, judged) {
-                self.add(format_args!("<p>{}</p>", escaped(why_not)));
+                self.add(format_args!("<p>{}</p>", escaped(&why_not)));
             }
             let beside = outcome.beside(claim, judged);
             if !beside.is_empty() {

@@ -28,6 +28,26 @@ impl Spread {
         })
     }
 
+    /// A number that no run differs in.
+    pub(crate) fn exactly(number: f64) -> Self {
+        Self {
+            low: number,
+            median: number,
+            high: number,
+            runs: 1,
+        }
+    }
+
+    /// So many times each run.
+    pub(crate) fn times(self, factor: f64) -> Self {
+        Self {
+            low: self.low * factor,
+            median: self.median * factor,
+            high: self.high * factor,
+            ..self
+        }
+    }
+
     /// Whether some run of one lies among the runs of the other, so that more runs might order the
     /// medians otherwise.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {

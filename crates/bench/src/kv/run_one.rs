@@ -14,7 +14,7 @@ use crate::error::BenchError;
 use crate::interrupt;
 use crate::run::{Total, staged};
 use crate::txn::done::Done;
-use crate::txn::workload::{Choice, Ring};
+use crate::txn::workload::{Choice, Ring, ring_transactions};
 
 /// Beside a transaction in memory, the clock costs too much to be asked each time.
 const SAMPLE_EVERY_IN_MEMORY: u32 = 13;
@@ -107,8 +107,8 @@ impl Plan<'_> {
         interrupt::check()?;
         let drawn = self.workload.drawn();
         let threads = usize::from(self.threads);
-        let transactions_max = self.timed.ops.unwrap_or(u64::MAX);
-        let ring = Ring::new(drawn, self.choice, (thread, threads), transactions_max);
+        let transactions = ring_transactions(drawn, threads, self.timed.ops);
+        let ring = Ring::new(drawn, self.choice, thread, transactions);
         let waits = self.durable && self.workload.writes();
         Ok(Worker {
             handle: store.handle()?,

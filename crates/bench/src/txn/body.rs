@@ -1,6 +1,6 @@
 //! What a transaction does, on the keys that its workload drew.
 //!
-//! Paper: tictoc-pwal §4 (U-1, U-10, R-10, U-5/R-5)
+//! Paper: tictoc-pwal §4 (U-1, U-10, R-10, U-5/R-5); pwal §6.3.1 (READ 5 & UPDATE 5)
 
 use std::borrow::Borrow;
 
@@ -39,6 +39,21 @@ impl<'a, D: Drawn> Job<'a, D> {
     #[inline]
     fn key(self, at: usize, number: u32) -> D::One<'a> {
         self.drawn.key(number, self.first + at)
+    }
+
+    /// The same with its first keys, and with the others.
+    #[inline]
+    fn split_at(self, keys: usize) -> (Self, Self) {
+        let (one, other) = self.keys.split_at(keys);
+        let first = self.first + keys;
+        (
+            Self { keys: one, ..self },
+            Self {
+                keys: other,
+                first,
+                ..self
+            },
+        )
     }
 }
 
@@ -80,13 +95,7 @@ impl Body for Updates {
         job: Job<'_, D>,
         _values: &mut Values,
     ) -> Result<Outcome, Error> {
-        let payload = Payload {
-            tag: job.tag,
-            bytes: self.value_bytes,
-        };
-        for (at, number) in job.keys.iter().enumerate() {
-            tx.put(job.records, job.key(at, *number).borrow(), &payload)?;
-        }
+        put_all(tx, job, self.value_bytes)?;
         Ok(Outcome::Done)
     }
 }
@@ -129,6 +138,29 @@ impl Body for ReadUpdates {
         if updated != job.keys.len() {
             return tx.abort("a record is missing");
         }
+        Ok(Outcome::Done)
+    }
+}
+
+/// READ n & UPDATE n.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadsThenUpdates {
+    /// n.
+    pub(crate) reads: u8,
+    pub(crate) value_bytes: u16,
+}
+
+impl Body for ReadsThenUpdates {
+    #[inline]
+    fn run<D: Drawn>(
+        self,
+        tx: &mut Transaction,
+        job: Job<'_, D>,
+        values: &mut Values,
+    ) -> Result<Outcome, Error> {
+        let (reads, updates) = job.split_at(self.reads.into());
+        read_all(tx, reads, values)?;
+        put_all(tx, updates, self.value_bytes)?;
         Ok(Outcome::Done)
     }
 }
@@ -223,6 +255,19 @@ fn read_all<D: Drawn>(
         if value.is_none() {
             return missing(tx, *number);
         }
+    }
+    Ok(())
+}
+
+/// Writes the tag of a transaction to all its keys, blindly and in their order.
+#[inline]
+fn put_all<D: Drawn>(tx: &mut Transaction, job: Job<'_, D>, value_bytes: u16) -> Result<(), Error> {
+    let payload = Payload {
+        tag: job.tag,
+        bytes: value_bytes,
+    };
+    for (at, number) in job.keys.iter().enumerate() {
+        tx.put(job.records, job.key(at, *number).borrow(), &payload)?;
     }
     Ok(())
 }

@@ -97,7 +97,7 @@ mod tests {
             seed: 1,
         };
         let workload = Workload::Payment;
-        let ring = Ring::new(workload, choice, (0, 1), 10);
+        let ring = Ring::new(workload, choice, 0, 10);
         let mut done = Done::new(workload, 0, ring, 7);
         assert_eq!(done.last_round(), 7..7);
         for _ in 0..4 {

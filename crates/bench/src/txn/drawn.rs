@@ -132,8 +132,12 @@ mod tests {
             hot_keys: HotKeys::Scattered,
             seed: 1,
         };
-        for workload in [Workload::Update(10), Workload::Ycsb(Ycsb::A)] {
-            let ring = Ring::new(workload, choice, (0, 1), 50);
+        for workload in [
+            Workload::Update(10),
+            Workload::ReadsThenUpdates(5),
+            Workload::Ycsb(Ycsb::A),
+        ] {
+            let ring = Ring::new(workload, choice, 0, 50);
             let drawn = D::new(&ring, &keys);
             for number in 0..70 {
                 let (records, first) = ring.at(number);

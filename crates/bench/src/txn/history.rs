@@ -40,7 +40,7 @@ impl History {
             hot_keys: HotKeys::Scattered,
             seed: 1,
         };
-        let ring = |thread| Ring::new(workload, choice, (thread, threads), ROUND);
+        let ring = |thread| Ring::new(workload, choice, thread, ROUND);
         let done = |thread| Done::new(workload, thread, ring(thread), 0);
         let mut history = Self {
             workload,

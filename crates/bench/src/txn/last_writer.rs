@@ -78,9 +78,10 @@ mod tests {
     use super::super::workload::Ycsb;
     use super::*;
 
-    const WRITING: [Workload; 4] = [
+    const WRITING: [Workload; 5] = [
         Workload::Update(1),
         Workload::Update(10),
+        Workload::ReadsThenUpdates(5),
         Workload::Ycsb(Ycsb::A),
         Workload::Ycsb(Ycsb::B),
     ];
@@ -115,7 +116,8 @@ mod tests {
 
     #[test]
     fn the_last_write_of_the_only_thread_must_be_there() {
-        for workload in [Workload::Update(1), Workload::Update(10)] {
+        for workload in &WRITING[..3] {
+            let workload = *workload;
             for commits in [1, 20, 300, 1000] {
                 let history = History::play(workload, 1, commits);
                 let table = history.table_without(|step| step.number == commits - 1);
@@ -149,6 +151,25 @@ mod tests {
             table[untouched] = value;
             assert_eq!(wrong(&history, &table), Some(Wrong::NobodyWrote));
         }
+    }
+
+    /// A transaction's tag is wrong in a record that it read, however late it was.
+    #[test]
+    fn what_was_read_only_must_be_as_it_was() {
+        let history = History::play(Workload::ReadsThenUpdates(5), 2, 20);
+        let ring = &history.threads[0].ring;
+        let writes = |key: u32, number| {
+            let mut writes = ring.writes(history.workload, number);
+            writes.any(|at| at == key as usize)
+        };
+        let mut reads = (0..20).flat_map(|number| {
+            let reads = &ring.keys(number)[..5];
+            reads.iter().map(move |key| (number, *key))
+        });
+        let (number, key) = reads.find(|(number, key)| !writes(*key, *number)).unwrap();
+        let mut table = history.table();
+        table[key as usize] = tag(0, number);
+        assert!(wrong(&history, &table).is_some());
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod drawn;
 mod history;
 pub(crate) mod last_writer;
 pub(crate) mod load;
+mod locks;
 pub(crate) mod payload;
 mod point;
 mod row;
@@ -23,20 +24,22 @@ pub(crate) mod workload;
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use namiki::{
-    Builder, ConflictCounters, Counters, Database, Error, Group, IndexKind, LogCounters, LogError,
-    Logging, OpenError, Spec, WorkerId,
+    Builder, ConflictCounters, Counters, Database, Epoch, Error, Group, IndexKind, LockCounters,
+    LogCounters, LogError, Logging, OpenError, Spec, WorkerId,
 };
 use namiki_platform::arguments::whole;
 use namiki_platform::clock::process_cpu_ns;
 use namiki_platform::probe::{Machine, resident_bytes};
 
-use self::body::{Body, Payments, ReadUpdates, Reads, Updates, YcsbOperation};
+use self::body::{Body, Payments, ReadUpdates, Reads, ReadsThenUpdates, Updates, YcsbOperation};
 use self::done::Done;
 use self::drawn::{Cores, Drawn, Numbers, Strings};
 use self::load::Load;
+use self::locks::{LockWaits, Waiting};
 use self::payload::VALUE_BYTES_MIN;
 pub(crate) use self::point::{Point, Setup};
 pub(crate) use self::row::TxnRow;
@@ -44,7 +47,7 @@ use self::sizes::Sizes;
 use self::verify::{Expected, check_count};
 use self::worker::Worker;
 pub(crate) use self::workload::Workload;
-use self::workload::{Choice, HotKeys, RECORDS_MAX, Records, Ring};
+use self::workload::{Choice, HotKeys, RECORDS_MAX, Records, Ring, ring_transactions};
 use crate::args::{self, GroupWait, RecordBytes, Sequencer, TimedArgs};
 use crate::disks::{DeviceChoice, MORE_ROOM, ReadyDisk};
 use crate::error::BenchError;
@@ -80,6 +83,7 @@ Workloads, all over one table of --records records chosen by Zipf's law:
   u1 u10        1 or 10 blind updates of random records
   r10           10 reads
   u5r5          5 random records, each read and then updated
+  r5u5          5 reads, then 5 blind updates of other random records: under S2PL, locks of both kinds
   ycsb-a -b -c  one operation a transaction: a read, or in 50 %, 5 %, 0 % of them a blind update
   payment       an amount moves between two accounts, unless it would overdraw the first
 
@@ -89,15 +93,23 @@ TT(ELR)+SWAL(16), S2PL(NLR)+PWAL(16)+ARIES.
 
 Keys of 8 bytes are the numbers of the records, side by side (dense), or numbers anywhere (sparse). In
 longer keys those 8 bytes come first and the rest differs too (random-head), or come last after the same
-bytes in all (shared-prefix). Whatever they look like, they are made before the clock starts.
+bytes in all (shared-prefix). Whatever they look like, they are made before the clock starts: for all transactions
+with --ops, as far as 256 MiB go (67 million keys), else for a million keys of each thread; then they come again.
 
 A thread does not wait for its commit to be durable: it queues it and goes on, as in the paper, and
 commits count when they are acknowledged. --outstanding 1 waits for each.
 
 Latencies are those of all transactions where each waits for a device of its own; where groups wait,
-of one in 7; in memory and on emulated devices, of one in 64.
+of one in 7; in memory and on emulated devices, of one in 61.
 
-rss_bytes is the memory of the whole process, what earlier runs left to its allocator included; to
+In JSON, rows of S2PL say how its transactions waited for locks: wait_policy, lock_waits (for a lock that another
+one had), lock_wounds (who gave way to an older one), lock_promotions (who had waited for so long that all others
+gave way), lock_held_back (who waited before the first lock, because others had to give theirs up), all counted over
+the run, and lock_wait_us_max, the longest wait since the database was opened.
+
+epochs, in JSON, are those that were closed during the run, under every protocol.
+
+rss_bytes is the memory of the whole process, the keys and what earlier runs left to its allocator included; to
 compare it, run one combination at a time. table_bytes is the table's own.
 
 Every run is checked: a record that was updated blindly holds the last write of one of those threads that
@@ -115,7 +127,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct TxnArgs {
-    /// u1, u10, r10, u5r5, ycsb-a, ycsb-b, ycsb-c, payment; several with commas
+    /// u1, u10, r10, u5r5, r5u5, ycsb-a, ycsb-b, ycsb-c, payment; several with commas
     #[arg(long, value_name = "W", value_delimiter = ',', required = true)]
     workload: Vec<Workload>,
     /// Protocol; may be repeated
@@ -153,9 +165,18 @@ pub(crate) struct TxnArgs {
     /// How log sequence numbers are drawn
     #[arg(long, value_enum, default_value = "fetch-add")]
     sequencer: Sequencer,
+    /// What a transaction under S2PL does when it wants a lock that another one has: it waits, and an older one
+    /// has a younger one that waits, too, give way (wound-wait); or it aborts at once (no-wait). With --skew or few
+    /// --records, the two show what waiting is worth. The other protocols have no such choice
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "wound-wait")]
+    wait_policy: Waiting,
     /// The longest that a commit waits for its group, in microseconds, or none
     #[arg(long, value_name = "US|none", default_value = "1000")]
     group_wait_us: GroupWait,
+    /// The least that an epoch lasts while transactions end, in microseconds [default: the engine's, 1000]. Under
+    /// (EPOCH) commits are acknowledged epoch by epoch, and who waits for one closes it before its time
+    #[arg(long, value_name = "US", value_parser = whole::<u64>(1..=u64::MAX))]
+    epoch_us: Option<u64>,
     /// Commits of a thread that may wait for their group [default: 65536; 1 with PWAL(auto), whose
     /// groups form when somebody waits]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
@@ -366,6 +387,7 @@ impl TxnArgs {
             after,
             ..
         } = measured;
+        let waits = LockWaits::between(spec, self.wait_policy, &before.locks, &after.locks);
         let logs = spec.logging != Logging::None;
         let counts = logs && self.sequencer == Sequencer::Cas;
         Ok(TxnRow {
@@ -387,12 +409,14 @@ impl TxnArgs {
             aborted: total.aborted,
             met_locks: met_locks(&after.conflicts) - met_locks(&before.conflicts),
             met_changes: met_changes(&after.conflicts) - met_changes(&before.conflicts),
+            waits,
             tps: total.per_second(),
             abort_rate: quotient(total.aborted as f64, (total.done + total.aborted) as f64),
             latency_us: total.latencies.summary(),
             flushes: logs.then(|| after.log.flushes - before.log.flushes),
             launched: logs.then(|| after.log.launched - before.log.launched),
             wal_bytes: logs.then(|| after.log.frame_bytes - before.log.frame_bytes),
+            epochs: after.epoch.0 - before.epoch.0,
             cas_misses: counts.then(|| after.log.cas_misses - before.log.cas_misses),
             rss_bytes: after.rss_bytes,
             table_bytes: after.table_bytes,
@@ -417,7 +441,12 @@ impl TxnArgs {
             .sequencer(self.sequencer.kind())
             .segment_bytes(segment_bytes(combination.threads))
             .interrupt(interrupt::flag())
+            .wait_policy(self.wait_policy.policy())
             .attempts_max(ATTEMPTS);
+        let builder = match self.epoch_us {
+            Some(length) => builder.epoch_length(Duration::from_micros(length)),
+            None => builder,
+        };
         disk.apply(builder)
     }
 
@@ -460,6 +489,10 @@ impl TxnArgs {
             Workload::Update(_) => self.measure(loaded, Updates { value_bytes }),
             Workload::Read(_) => self.measure(loaded, Reads),
             Workload::ReadUpdate(_) => self.measure(loaded, ReadUpdates),
+            Workload::ReadsThenUpdates(reads) => {
+                let body = ReadsThenUpdates { reads, value_bytes };
+                self.measure(loaded, body)
+            }
             Workload::Ycsb(_) => self.measure(loaded, YcsbOperation { value_bytes }),
             Workload::Payment => self.measure(loaded, Payments),
         }
@@ -519,8 +552,13 @@ impl TxnArgs {
         };
         let workload = combination.workload;
         let bytes = (combination.keys.bytes * workload.keys() * threads) as u64;
-        let transactions_max = self.timed.ops.unwrap_or(u64::MAX).min(KEYS_BYTES / bytes);
-        let ring = Ring::new(workload, choice, (thread, threads), transactions_max);
+        let transactions = ring_transactions(workload, threads, self.timed.ops);
+        let ring = Ring::new(
+            workload,
+            choice,
+            thread,
+            transactions.min(KEYS_BYTES / bytes),
+        );
         Ok(Worker {
             threads,
             // The number of threads came from a u16.
@@ -547,6 +585,8 @@ fn segment_bytes(streams: NonZeroU16) -> u64 {
 struct Look {
     log: LogCounters,
     conflicts: ConflictCounters,
+    locks: LockCounters,
+    epoch: Epoch,
     cpu_ns: u64,
     rss_bytes: u64,
     table_bytes: u64,
@@ -558,6 +598,8 @@ impl Look {
         Ok(Self {
             log: counters.log,
             conflicts: counters.conflicts_by_kind,
+            locks: counters.locks,
+            epoch: counters.epoch,
             cpu_ns: process_cpu_ns().map_err(BenchError::system("ask for processor time"))?,
             rss_bytes: resident_bytes().map_err(BenchError::system("ask for memory in use"))?,
             table_bytes: table.memory_bytes() as u64,
@@ -595,6 +637,15 @@ struct Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_help_says_of_how_many_transactions_latencies_are() {
+        for every in [SAMPLE_EVERY_IN_GROUPS, SAMPLE_EVERY_IN_MEMORY] {
+            let said =
+                [",", ";", "."].map(|end| NOTES.contains(&format!("of one in {every}{end}")));
+            assert!(said.contains(&true), "one in {every}");
+        }
+    }
 
     #[test]
     fn log_files_share_what_one_can_wait_for() {

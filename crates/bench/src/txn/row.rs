@@ -3,6 +3,7 @@
 use namiki_platform::probe::Machine;
 use serde::Serialize;
 
+use super::locks::LockWaits;
 use crate::args::RecordBytes;
 use crate::latency::LatencyUs;
 use crate::report::{Cell, Row};
@@ -30,6 +31,9 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) met_locks: u64,
     /// Because what was read had changed.
     pub(crate) met_changes: u64,
+    /// Only where reads are locked. The table for people, wide as it is, leaves it out.
+    #[serde(flatten)]
+    pub(crate) waits: Option<LockWaits>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tps: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,6 +47,8 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) launched: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) wal_bytes: Option<u64>,
+    /// Those that were closed during the run.
+    pub(crate) epochs: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cas_misses: Option<u64>,
     /// Of the whole process: what earlier runs left to the allocator is in it.

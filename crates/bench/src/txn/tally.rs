@@ -18,7 +18,10 @@ pub(crate) fn tally(workload: Workload, threads: &[Done], before: Vec<u64>) -> V
             match workload {
                 Workload::ReadUpdate(_) => count_up(&mut records, keys, done.times(number)),
                 Workload::Payment => transfer(&mut records, keys, done.moved(number)),
-                Workload::Update(_) | Workload::Read(_) | Workload::Ycsb(_) => {}
+                Workload::Update(_)
+                | Workload::Read(_)
+                | Workload::ReadsThenUpdates(_)
+                | Workload::Ycsb(_) => {}
             }
         }
     }

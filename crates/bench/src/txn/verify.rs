@@ -49,7 +49,10 @@ impl Expected<'_> {
     ) -> Result<Found, BenchError> {
         let found = self.read(db, table)?;
         match self.workload {
-            Workload::Update(_) | Workload::Read(_) | Workload::Ycsb(_) => {
+            Workload::Update(_)
+            | Workload::Read(_)
+            | Workload::ReadsThenUpdates(_)
+            | Workload::Ycsb(_) => {
                 self.check_writers(&found)?;
             }
             Workload::ReadUpdate(_) | Workload::Payment => self.check_tally(&found)?,
@@ -192,9 +195,10 @@ mod tests {
     use super::*;
     use crate::keys::{CORE_BYTES, KeyLayout, KeySpace};
 
-    const ALL: [Workload; 3] = [
+    const ALL: [Workload; 4] = [
         Workload::Update(10),
         Workload::ReadUpdate(5),
+        Workload::ReadsThenUpdates(5),
         Workload::Payment,
     ];
 

@@ -1,10 +1,13 @@
 //! The workloads, and the keys of their transactions.
 //!
 //! Each thread has a ring of keys that were drawn before the clock started; a transaction takes the
-//! next few. A workload that writes blindly writes its *tag*, thread and number of the transaction,
+//! next few. This is the paper's transaction queue: one for each worker, filled with all transactions at the
+//! start, so that nobody hands them out while they run. It is a ring because who runs for a time, or for longer
+//! than there is memory, meets the same keys again ([`ring_transactions`]). A workload that writes blindly writes its *tag*, thread and number of the transaction,
 //! so that afterwards every value can be traced to a commit that chose its key.
 //!
-//! Paper: tictoc-pwal §4 (U-1, U-10, R-10, U-5/R-5)
+//! Paper: tictoc-pwal §4 (U-1, U-10, R-10, U-5/R-5); pwal §6.3.1 (READ 10, READ 5 & UPDATE 5, UPDATE 10)
+//! Paper: pwal §5.2 (the transaction queue)
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,10 +29,12 @@ pub(crate) const BALANCE: u64 = 1000;
 pub(crate) const UPDATES: u32 = 1 << 31;
 /// More records have no keys in the ring.
 pub(crate) const RECORDS_MAX: u64 = UPDATES as u64;
-/// Keys of a thread, before they come again.
+/// Keys of a thread, before they come again, where the clock ends the run.
 const RING_KEYS: usize = 1 << 20;
-/// Keys of all threads together: many threads draw fewer each.
+/// Keys of all threads together then: many threads draw fewer each.
 const RINGS_KEYS: usize = 16 * RING_KEYS;
+/// Keys of all threads together where their number of transactions is known: 256 MiB.
+const RUN_KEYS: usize = 1 << 26;
 /// A tag's lower bits, the number of a transaction; above is its thread, counted from 1.
 const NUMBER_BITS: u32 = 48;
 
@@ -42,6 +47,10 @@ pub(crate) enum Workload {
     Read(u8),
     /// U-n/R-n: n random records are read and then updated.
     ReadUpdate(u8),
+    /// READ n & UPDATE n: n random records are read, then n more are updated blindly. All are drawn for
+    /// themselves, so that one may be read and updated. Where reads are locked, the first n are locked for reading
+    /// and the others for writing, in the order in which they were drawn, or at the commit in one order of all.
+    ReadsThenUpdates(u8),
     /// YCSB A, B, C: one operation a transaction, a read or a blind update of a random record.
     Ycsb(Ycsb),
     /// A random amount is moved between two random accounts, unless it would overdraw the first.
@@ -64,6 +73,7 @@ const NAMES: &[(&str, Workload)] = &[
     ("u10", Workload::Update(10)),
     ("r10", Workload::Read(10)),
     ("u5r5", Workload::ReadUpdate(5)),
+    ("r5u5", Workload::ReadsThenUpdates(5)),
     ("ycsb-a", Workload::Ycsb(Ycsb::A)),
     ("ycsb-b", Workload::Ycsb(Ycsb::B)),
     ("ycsb-c", Workload::Ycsb(Ycsb::C)),
@@ -97,6 +107,7 @@ impl Workload {
     pub(crate) fn keys(self) -> usize {
         match self {
             Self::Update(n) | Self::Read(n) | Self::ReadUpdate(n) => usize::from(n),
+            Self::ReadsThenUpdates(n) => 2 * usize::from(n),
             Self::Ycsb(_) => 1,
             Self::Payment => 2,
         }
@@ -162,6 +173,24 @@ pub(crate) struct Choice {
     pub(crate) seed: u64,
 }
 
+/// For how many transactions each of `threads` threads has keys of its own. A run of a number of operations, all
+/// threads together, has no key twice unless it draws it twice, as long as there is room for all of its keys;
+/// beyond that, and in a run that the clock ends, the keys of a thread come again in the same order.
+pub(crate) fn ring_transactions(
+    workload: Workload,
+    threads: usize,
+    operations: Option<u64>,
+) -> u64 {
+    let keys = match operations {
+        Some(_) => RUN_KEYS / threads,
+        None => RING_KEYS.min(RINGS_KEYS / threads),
+    };
+    let room = (keys / workload.keys()) as u64;
+    // As many as the thread has that runs the most of them.
+    let wanted = operations.map_or(room, |all| all.div_ceil(threads as u64));
+    room.min(wanted).max(1)
+}
+
 /// The keys that one thread uses, transaction after transaction, over and over.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
@@ -170,12 +199,13 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// The keys of one of `threads` threads. `transactions_max` saves work in short runs.
+    /// The keys of a thread for so many transactions, of which there is at least one: [`ring_transactions`] says
+    /// how many make sense.
     pub(crate) fn new(
         workload: Workload,
         choice: Choice,
-        (thread, threads): (usize, usize),
-        transactions_max: u64,
+        thread: usize,
+        transactions: u64,
     ) -> Self {
         let Choice {
             records,
@@ -184,8 +214,7 @@ impl Ring {
             seed,
         } = choice;
         let per_transaction = workload.keys();
-        let keys = RING_KEYS.min(RINGS_KEYS / threads);
-        let transactions = (keys / per_transaction).min(transactions_max.max(1) as usize);
+        let transactions = transactions.max(1) as usize;
         let zipf = Zipf::new(records, skew);
         let scatter = Scatter::new(records, seed);
         let mut random = Random::stream(seed, thread as u64);
@@ -250,13 +279,17 @@ impl Ring {
 
     /// The keys that transaction `number` writes blindly.
     pub(crate) fn writes(&self, workload: Workload, number: u64) -> impl Iterator<Item = usize> {
-        let keys = self.keys(number).iter();
+        let keys = self.keys(number);
+        let keys = match workload {
+            Workload::ReadsThenUpdates(n) => &keys[usize::from(n)..],
+            _ => keys,
+        };
         let written = move |key: &u32| match workload {
-            Workload::Update(_) => Some(*key as usize),
+            Workload::Update(_) | Workload::ReadsThenUpdates(_) => Some(*key as usize),
             Workload::Ycsb(_) if key & UPDATES != 0 => Some(record_of(*key) as usize),
             _ => None,
         };
-        keys.filter_map(written)
+        keys.iter().filter_map(written)
     }
 }
 
@@ -334,16 +367,49 @@ mod tests {
 
     #[test]
     fn a_ring_is_repeatable_in_range_and_differs_by_thread() {
-        let ring = |thread| Ring::new(Workload::Update(10), CHOICE, (thread, 2), u64::MAX);
+        let workload = Workload::Update(10);
+        let new = |thread, threads| {
+            let transactions = ring_transactions(workload, threads, None);
+            Ring::new(workload, CHOICE, thread, transactions)
+        };
+        let ring = |thread| new(thread, 2);
         let (one, other) = (ring(0), ring(1));
         assert_eq!(one.keys, ring(0).keys);
         assert_ne!(one.keys, other.keys);
         assert!(one.keys.iter().all(|key| *key < 1000));
         let transactions = (one.keys.len() / 10) as u64;
         assert_eq!(one.keys(3), one.keys(3 + transactions));
-        let many = Ring::new(Workload::Update(10), CHOICE, (0, 1024), u64::MAX);
+        let many = new(0, 1024);
         assert!(many.keys.len() * 1024 <= RINGS_KEYS, "{}", many.keys.len());
         assert_eq!(one.keys(5), many.keys(5));
+    }
+
+    /// As many as the thread that runs the most of them has.
+    #[test]
+    fn a_run_of_so_many_transactions_has_keys_for_all_of_them_where_there_is_room() {
+        let u10 = Workload::Update(10);
+        for (threads, operations, transactions) in [
+            (1, 0, 1),
+            (1, 2_000_000, 2_000_000),
+            (16, 100_000, 6_250),
+            (3, 100, 34),
+            (1024, 5, 1),
+            (2, u64::MAX, RUN_KEYS as u64 / 20),
+            (1024, u64::MAX, RUN_KEYS as u64 / 10_240),
+        ] {
+            let found = ring_transactions(u10, threads, Some(operations));
+            assert_eq!(found, transactions, "{operations} by {threads}");
+        }
+        let (one, timed) = (Workload::Update(1), |threads| {
+            ring_transactions(Workload::Update(1), threads, None)
+        });
+        assert_eq!((timed(1), timed(16)), (1 << 20, 1 << 20));
+        assert_eq!(timed(32), 1 << 19);
+        let ring = Ring::new(one, CHOICE, 0, ring_transactions(one, 2, Some(7)));
+        assert_eq!(ring.transactions(), 4);
+        // However long, it begins with the same keys.
+        let longer = Ring::new(one, CHOICE, 0, 100);
+        assert_eq!(longer.keys[..4], ring.keys);
     }
 
     /// The same ranks are drawn either way, and only adjacent ones are keys as they are.
@@ -355,7 +421,7 @@ mod tests {
                 hot_keys,
                 ..CHOICE
             };
-            let ring = Ring::new(Workload::Read(10), choice, (0, 1), 10_000);
+            let ring = Ring::new(Workload::Read(10), choice, 0, 10_000);
             let mut counts = vec![0_u32; 1000];
             for key in ring.keys {
                 counts[key as usize] += 1;
@@ -386,14 +452,33 @@ mod tests {
             skew: 3.0,
             ..CHOICE
         };
-        let ring = Ring::new(Workload::Payment, choice, (0, 1), 1000);
+        let ring = Ring::new(Workload::Payment, choice, 0, 1000);
         assert!((0..1000).all(|number| ring.keys(number)[0] != ring.keys(number)[1]));
+    }
+
+    #[test]
+    fn of_reads_and_updates_the_first_are_read_and_the_others_written() {
+        let workload = Workload::ReadsThenUpdates(5);
+        assert_eq!(
+            (workload.keys(), workload.to_string().as_str()),
+            (10, "r5u5")
+        );
+        let ring = Ring::new(workload, CHOICE, 0, 1000);
+        let mut alike = 0;
+        for number in 0..1000 {
+            let (reads, updates) = ring.keys(number).split_at(5);
+            let written: Vec<usize> = ring.writes(workload, number).collect();
+            let expected: Vec<usize> = updates.iter().map(|key| *key as usize).collect();
+            assert_eq!(written, expected);
+            alike += usize::from(reads == updates);
+        }
+        assert_eq!(alike, 0, "what is updated is drawn for itself");
     }
 
     #[test]
     fn ycsb_mixes_are_as_said() {
         for (mix, percent) in [(Ycsb::A, 50.0), (Ycsb::B, 5.0), (Ycsb::C, 0.0)] {
-            let ring = Ring::new(Workload::Ycsb(mix), CHOICE, (0, 1), 100_000);
+            let ring = Ring::new(Workload::Ycsb(mix), CHOICE, 0, 100_000);
             let writes = |number| ring.writes(Workload::Ycsb(mix), number);
             let updates = (0..100_000).flat_map(writes).count();
             assert!(

@@ -1,5 +1,6 @@
 //! The figures of `pwal` that measure: a log per worker against a single one, sizes of groups, and three
-//! kinds of transactions. They lock in two phases and log their operations, as the paper's do.
+//! kinds of transactions. They lock in two phases and log their operations, as the paper's do. That they release
+//! their locks early is read from what it says and what it does not ([`LOCKS`]).
 //!
 //! A run is 100,000 transactions, each log record has 512 bytes, and groups are of 16. Most threads wait
 //! for the device, so more of them than there are cores make sense.
@@ -84,28 +85,38 @@ const GROUP_8: &str = "groups of 8";
 const GROUP_16: &str = "groups of 16";
 
 const P_R10: &str = "P-WAL, READ 10";
-const P_U5R5: &str = "P-WAL, READ 5 UPDATE 5";
+const P_R5U5: &str = "P-WAL, READ 5 UPDATE 5";
 const P_U10: &str = "P-WAL, UPDATE 10";
 const W_R10: &str = "WAL, READ 10";
-const W_U5R5: &str = "WAL, READ 5 UPDATE 5";
+const W_R5U5: &str = "WAL, READ 5 UPDATE 5";
 const W_U10: &str = "WAL, UPDATE 10";
 
+/// Reads of some records and updates of others: an UPDATE of the paper writes what it has not read.
+const R5U5: Workload = Workload::ReadsThenUpdates(5);
 const SIX: &[Line] = &[
     line(P_R10, Workload::Read(10), P_WAL_SPEC),
-    line(P_U5R5, Workload::ReadUpdate(5), P_WAL_SPEC),
+    line(P_R5U5, R5U5, P_WAL_SPEC),
     line(P_U10, Workload::Update(10), P_WAL_SPEC),
     line(W_R10, Workload::Read(10), WAL_SPEC),
-    line(W_U5R5, Workload::ReadUpdate(5), WAL_SPEC),
+    line(W_R5U5, R5U5, WAL_SPEC),
     line(W_U10, Workload::Update(10), WAL_SPEC),
 ];
 const THREE_KINDS: &[Line] = &[
     line(P_R10, Workload::Read(10), P_WAL_SPEC),
-    line(P_U5R5, Workload::ReadUpdate(5), P_WAL_SPEC),
+    line(P_R5U5, R5U5, P_WAL_SPEC),
     line(P_U10, Workload::Update(10), P_WAL_SPEC),
 ];
 
 const PROTOCOL: &str = "As in the paper, transactions lock in two phases and log as ARIES does: BEGIN, each \
     UPDATE with both images when it is made, END.";
+const LOCKS: &str = "The paper does not say when a transaction's locks are released; here it is as soon as its END is in the \
+    log buffer (ELR). A worker's group fills with the next transactions of the same worker (§4.2.3, Algorithm 2), \
+    and the locks are pthread's read-write locks (§5.4): were they held until the group is durable, a worker \
+    could wait for what it holds itself, and two workers for each other, and the paper has no rule for that. \
+    tictoc-pwal §3.2.1 says how P-WAL acknowledges commits that have read what is not durable, by the smallest \
+    flushed LSN: that is needed under early release alone.";
+const IN_DRAWN_ORDER: &str = "Records are locked in the order in which they were drawn. The paper does not say what it does about \
+    deadlocks, which that allows; here they are ruled out by age (wound-wait), and met_locks counts who gave way.";
 const READS_LOG_NOTHING: &str = "In the paper, a transaction that only reads logs a BEGIN and an END. Here it \
     logs nothing and waits for no device.";
 const AHEAD: &str = "A thread runs on while its group waits, as in the paper: commits count when they are \
@@ -155,7 +166,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 why_not: None,
             },
         ],
-        notes: &[PROTOCOL, AHEAD],
+        notes: &[PROTOCOL, LOCKS, AHEAD],
     },
     Figure {
         paper: PAPER,
@@ -232,7 +243,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 why_not: None,
             },
         ],
-        notes: &[PROTOCOL, AHEAD],
+        notes: &[PROTOCOL, LOCKS, AHEAD],
     },
     Figure {
         paper: PAPER,
@@ -260,7 +271,7 @@ pub(super) static FIGURES: &[Figure] = &[
             beside: WRITING,
             why_not: None,
         }],
-        notes: &[PROTOCOL, AHEAD],
+        notes: &[PROTOCOL, LOCKS, AHEAD],
     },
     Figure {
         paper: PAPER,
@@ -273,7 +284,7 @@ pub(super) static FIGURES: &[Figure] = &[
         value: Measure::Tps,
         // What the paper says of these curves, it says of those at 8 threads: figure 10.
         claims: &[],
-        notes: &[PROTOCOL, READS_LOG_NOTHING],
+        notes: &[PROTOCOL, LOCKS, IN_DRAWN_ORDER, READS_LOG_NOTHING],
     },
     Figure {
         paper: PAPER,
@@ -286,8 +297,8 @@ pub(super) static FIGURES: &[Figure] = &[
             threads: THREADS_OF_KINDS,
             kinds: &["READ 10", "READ 5 UPDATE 5", "UPDATE 10"],
             bars: &[
-                (P_WAL, &[P_R10, P_U5R5, P_U10]),
-                (WAL, &[W_R10, W_U5R5, W_U10]),
+                (P_WAL, &[P_R10, P_R5U5, P_U10]),
+                (WAL, &[W_R10, W_R5U5, W_U10]),
             ],
         },
         value: Measure::Tps,
@@ -312,8 +323,8 @@ pub(super) static FIGURES: &[Figure] = &[
                 english: "of 5 reads and 5 updates, P-WAL runs 2.06 times as many as WAL",
                 cores_min: 1,
                 statements: &[Statement::Ratio {
-                    upper: P_U5R5,
-                    lower: W_U5R5,
+                    upper: P_R5U5,
+                    lower: W_R5U5,
                     at: At::Threads(THREADS_OF_KINDS),
                     at_least: 2.06,
                 }],
@@ -340,14 +351,14 @@ pub(super) static FIGURES: &[Figure] = &[
                 english: "the more updates, the less P-WAL gains",
                 cores_min: 1,
                 statements: &[Statement::RatiosShrink {
-                    pairs: &[(P_R10, W_R10), (P_U5R5, W_U5R5), (P_U10, W_U10)],
+                    pairs: &[(P_R10, W_R10), (P_R5U5, W_R5U5), (P_U10, W_U10)],
                     at: At::Threads(THREADS_OF_KINDS),
                 }],
                 beside: &[Count::CasMisses, Count::WalBytes],
                 why_not: Some(READS_ARE_NOT_LOGGED),
             },
         ],
-        notes: &[PROTOCOL, READS_LOG_NOTHING],
+        notes: &[PROTOCOL, LOCKS, IN_DRAWN_ORDER, READS_LOG_NOTHING],
     },
     Figure {
         paper: PAPER,
@@ -364,13 +375,13 @@ pub(super) static FIGURES: &[Figure] = &[
             english: "the more updates, the faster failed CAS grow with the threads",
             cores_min: 2,
             statements: &[Statement::GainsOrder {
-                most_first: &[P_U10, P_U5R5, P_R10],
+                most_first: &[P_U10, P_R5U5, P_R10],
                 from: At::Fewest,
                 to: At::Most,
             }],
             beside: &[Count::CasMisses],
             why_not: None,
         }],
-        notes: &[PROTOCOL, READS_LOG_NOTHING],
+        notes: &[PROTOCOL, LOCKS, IN_DRAWN_ORDER, READS_LOG_NOTHING],
     },
 ];

@@ -1,10 +1,12 @@
 //! Whether a claim holds on the machine at hand: by the medians, and how far the runs bear them out.
 
+mod doubt;
 #[cfg(test)]
 mod tests;
 
 use serde::Serialize;
 
+pub(crate) use self::doubt::Doubt;
 use super::claim::{At, Claim, Statement};
 use super::points::{Points, Spread, short};
 
@@ -39,8 +41,15 @@ pub(crate) struct Judged {
     pub(crate) verdict: Verdict,
     /// The numbers that decided, or what they would need.
     pub(crate) found: String,
-    /// Runs of points that decided overlap: more of them might decide otherwise.
-    pub(crate) within_spread: bool,
+    /// If runs of points that decided overlap: more of them might decide otherwise.
+    pub(crate) doubt: Option<Doubt>,
+}
+
+impl Judged {
+    /// Whether what decided is less than what the runs differ by.
+    pub(crate) fn within_spread(&self) -> bool {
+        self.doubt.is_some()
+    }
 }
 
 /// Judges a claim.
@@ -48,7 +57,7 @@ pub(crate) fn judge(claim: &Claim, points: &Points) -> Judged {
     let untestable = |found| Judged {
         verdict: Verdict::NotTestable,
         found,
-        within_spread: false,
+        doubt: None,
     };
     if points.cores() < claim.cores_min {
         return untestable(format!("needs >= {} cores", claim.cores_min));
@@ -74,8 +83,8 @@ struct Evidence {
 
 struct Comparison {
     as_claimed: bool,
-    /// Whether runs of the two sides overlap.
-    overlap: bool,
+    /// If runs of the two sides overlap.
+    doubt: Option<Doubt>,
 }
 
 fn threads_at(at: At, points: &Points) -> Result<u16, Missing> {
@@ -172,12 +181,10 @@ impl Evidence {
             Statement::Grows { line, from, to } => self.changes(line, (to, from), points),
             Statement::Plateau { line, from } => {
                 let stretch = stretch(line, (from, points.cores()), points)?;
-                let first = stretch[0].1;
+                let most = stretch[0].1.times(FLAT);
                 for (_, later) in &stretch[1..] {
-                    self.compare(
-                        later.median <= first.median * FLAT,
-                        later.low <= first.high * FLAT && later.high >= first.low * FLAT,
-                    );
+                    let overlap = later.overlaps(&most);
+                    self.compare(later.median <= most.median, overlap, (most, *later));
                 }
                 self.texts.push(along(line, &stretch));
                 Ok(())
@@ -336,7 +343,12 @@ impl Evidence {
     fn multiple(&mut self, upper: (&str, Spread), lower: (&str, Spread), at_least: f64) {
         let found = ratio(upper.1, lower.1);
         let overlap = (found.low..=found.high).contains(&at_least);
-        self.compare(found.median >= at_least, overlap && found.runs > 1);
+        let claimed = Spread::exactly(at_least);
+        self.compare(
+            found.median >= at_least,
+            overlap && found.runs > 1,
+            (found, claimed),
+        );
         self.texts.push(format!(
             "{} {} is {} times {} {}, where {at_least} is claimed",
             upper.0,
@@ -348,13 +360,14 @@ impl Evidence {
     }
 
     fn above(&mut self, upper: Spread, lower: Spread) {
-        self.compare(upper.median > lower.median, upper.overlaps(&lower));
+        let overlap = upper.overlaps(&lower);
+        self.compare(upper.median > lower.median, overlap, (upper, lower));
     }
 
-    fn compare(&mut self, as_claimed: bool, overlap: bool) {
+    fn compare(&mut self, as_claimed: bool, overlap: bool, sides: (Spread, Spread)) {
         self.comparisons.push(Comparison {
             as_claimed,
-            overlap,
+            doubt: overlap.then(|| Doubt::between(sides.0, sides.1)),
         });
     }
 
@@ -371,22 +384,25 @@ impl Evidence {
 
     fn judged(self) -> Judged {
         let holds = self.comparisons.iter().all(|made| made.as_claimed);
-        let mut deciding = self
+        let deciding = self
             .comparisons
             .iter()
             .filter(|made| holds || !made.as_claimed);
+        let doubts: Vec<Option<Doubt>> = deciding.map(|made| made.doubt).collect();
         // It holds by all of them, and fails by any one.
-        let within_spread = match holds {
-            true => deciding.any(|made| made.overlap),
-            false => deciding.all(|made| made.overlap),
+        let in_doubt = match holds {
+            true => doubts.iter().any(Option::is_some),
+            false => doubts.iter().all(Option::is_some),
         };
+        let doubts = doubts.into_iter().flatten();
+        let doubt = doubts.reduce(Doubt::or_more).filter(|_| in_doubt);
         Judged {
             verdict: match holds {
                 true => Verdict::Holds,
                 false => Verdict::DoesNotHold,
             },
             found: self.texts.join("; "),
-            within_spread,
+            doubt,
         }
     }
 }

@@ -376,7 +376,7 @@ fn runs_that_overlap_are_named() {
     ] {
         let statements: &'static [Statement] = Box::leak(Box::new([order(highest_first)]));
         let judged = judge(&claim(1, statements), &points);
-        assert_eq!((judged.verdict, judged.within_spread), (verdict, true));
+        assert_eq!((judged.verdict, judged.within_spread()), (verdict, true));
     }
     let clear = claim(
         1,
@@ -385,7 +385,7 @@ fn runs_that_overlap_are_named() {
             at: At::Cores,
         }],
     );
-    assert!(!judge(&clear, &self::points()).within_spread);
+    assert!(!judge(&clear, &self::points()).within_spread());
     let mixed = vec![
         (UP, 1, wide(9.0, 13.0)),
         (FLAT_LINE, 1, wide(9.5, 14.0)),
@@ -394,5 +394,5 @@ fn runs_that_overlap_are_named() {
     let mixed = Points::new(1, vec![UP, FLAT_LINE, DOWN], mixed);
     let judged = judge(&clear, &mixed);
     assert_eq!(judged.verdict, Verdict::DoesNotHold);
-    assert!(!judged.within_spread, "it is clearly below one of them");
+    assert!(!judged.within_spread(), "it is clearly below one of them");
 }

@@ -1,0 +1,82 @@
+//! What `txn` can be asked for beyond workloads, protocols and devices, which are in `commands.rs`.
+
+mod support;
+
+use self::support::{MACHINE, assert_keys, refused, rows};
+
+const SMALL: &[&str] = &["--records", "3000", "--ops", "600"];
+
+const LOCK_WAITS: [&str; 5] = [
+    "lock_waits",
+    "lock_wounds",
+    "lock_promotions",
+    "lock_held_back",
+    "lock_wait_us_max",
+];
+
+/// Reads and writes of few popular records, under two-phase locking and beside it.
+#[test]
+fn under_two_phase_locking_the_policy_of_waiting_can_be_chosen() {
+    let args = ["txn", "--workload", "u5r5,u10", "--threads", "2"];
+    let more = ["--skew", "0.99", "--verify-recovery"];
+    let locking = [
+        "S2PL(NLR)+PWAL(16)",
+        "S2PL(ELR)+PWAL(16)",
+        "S2PL(NLR)+PWAL(16)+ARIES",
+    ];
+    let flags = locking.map(|spec| ["--spec", spec]).concat();
+    for policy in ["wound-wait", "no-wait"] {
+        let chosen = ["--wait-policy", policy, "--spec", "TT(NLR)+PWAL(16)"];
+        let rows = rows(&[&args[..], &more, &flags[..], &chosen, SMALL].concat());
+        assert_eq!(rows.len(), 2 * 4);
+        for row in &rows {
+            assert_keys(row, &[MACHINE]);
+            assert_eq!(row["committed"], 600, "{row}");
+            let locks = locking.contains(&row["spec"].as_str().unwrap());
+            assert_eq!(
+                row["wait_policy"].as_str(),
+                locks.then_some(policy),
+                "{row}"
+            );
+            for key in LOCK_WAITS {
+                assert_eq!(row[key].is_number(), locks, "{key} in {row}");
+            }
+            // Nobody waits then, and nobody has to give way.
+            if locks && policy == "no-wait" {
+                assert_eq!(row["lock_waits"], 0, "{row}");
+                assert_eq!(row["lock_wounds"], 0, "{row}");
+                assert_eq!(row["lock_wait_us_max"], 0.0, "{row}");
+            }
+        }
+    }
+    let args = ["txn", "--workload", "u1", "--spec", "S2PL(ELR)+PWAL(16)"];
+    let default = rows(&[&args[..], SMALL].concat());
+    assert_eq!(default[0]["wait_policy"], "wound-wait");
+    refused(
+        &["txn", "--workload", "u1", "--wait-policy", "die"],
+        2,
+        "wound-wait",
+    );
+}
+
+/// Beyond any run's length none is closed; the shortest is closed whenever somebody looks at the clock.
+#[test]
+fn the_length_of_an_epoch_can_be_chosen_and_those_that_were_closed_are_counted() {
+    let args = ["txn", "--workload", "u1", "--spec", "NOLOG", "--ops"];
+    for (length, are_some) in [("18446744073709551615", false), ("1", true)] {
+        let more = ["10000", "--records", "3000", "--epoch-us", length];
+        let rows = rows(&[&args[..], &more].concat());
+        let epochs = rows[0]["epochs"].as_u64().unwrap();
+        assert_eq!(epochs > 0, are_some, "{epochs}");
+    }
+    let txn = ["txn", "--workload", "u1", "--epoch-us"];
+    for bad in ["0", "-1", "x", "none"] {
+        let said = format!("'{bad}' for '--epoch-us");
+        refused(&[&txn[..], &[bad]].concat(), 2, &said);
+        refused(
+            &[&txn[..], &[bad]].concat(),
+            2,
+            "not a whole number from 1 on",
+        );
+    }
+}
