@@ -221,26 +221,36 @@ fn transactions_of_four_threads_are_serializable_under_every_protocol() {
     assert!(overwritten > 500 * runs, "only {overwritten} overwritten");
 }
 
-/// Whatever tree the table's index is: every concurrency control with both kinds of release, shuffled and by threads.
+/// Whatever tree the table's index is: every concurrency control with every release, shuffled and by threads.
+///
+/// Runs take turns at the protocols (eleven), at the ways in which [`open_over`] and the keys differ from seed to seed
+/// (eight), and at the number of threads (three). No two of these have a divisor in common, so each protocol meets
+/// each of the others over some tree, and each tree each of them under some protocol.
 #[test]
 fn transactions_over_every_tree_are_serializable() {
-    let specs: [Spec; 6] = [
+    let specs: [Spec; 11] = [
         "TT(NLR)+PWAL(1)",
         "SILO(NLR)+PWAL(1)",
         "S2PL(NLR)+PWAL(16)",
+        "TT(EPOCH)+PWAL(auto)",
+        "S2PL(NLR)+PWAL(16)+ARIES",
         "TT(ELR)+PWAL(16)",
         "SILO(ELR)+PWAL(16)",
         "S2PL(ELR)+PWAL(1)",
+        "SILO(EPOCH)+PWAL(16)",
+        "S2PL(EPOCH)+PWAL(1)",
+        "S2PL(ELR)+PWAL(auto)+ARIES",
     ]
     .map(|spec| spec.parse().unwrap());
+    let mut runs = (4000..).zip(specs.into_iter().cycle());
     for tree in TreeKind::ALL {
         let mut conflicts = 0;
-        for (seed, spec) in (4000..4000 + 24 * rounds()).zip(specs.into_iter().cycle()) {
+        for (seed, spec) in runs.by_ref().take(24 * rounds() as usize) {
             let index = index_of(*tree, seed);
-            // Each kind of keys with every spec and index.
+            let threads = if seed.is_multiple_of(3) { 16 } else { 4 };
             conflicts += match Spelling::of(seed / 4) {
-                Spelling::Plain => conflicts_over::<u64>(index, spec, seed),
-                Spelling::Long => conflicts_over::<Spelt>(index, spec, seed),
+                Spelling::Plain => conflicts_over::<u64>(index, spec, seed, threads),
+                Spelling::Long => conflicts_over::<Spelt>(index, spec, seed, threads),
             };
         }
         assert!(conflicts > 20, "{tree}: only {conflicts} conflicts");
@@ -248,7 +258,7 @@ fn transactions_over_every_tree_are_serializable() {
 }
 
 /// The conflicts of the threads among these runs.
-fn conflicts_over<K: Numbered>(index: IndexKind, spec: Spec, seed: u64) -> u64 {
+fn conflicts_over<K: Numbered>(index: IndexKind, spec: Spec, seed: u64, threads: u64) -> u64 {
     let context = format!("{index} of {}, {spec}, seed {seed}", K::NAME);
     for mix in [Mix::HOT, Mix::PHANTOMS, Mix::WIDE] {
         let disk = SimDisk::new();
@@ -268,9 +278,9 @@ fn conflicts_over<K: Numbered>(index: IndexKind, spec: Spec, seed: u64) -> u64 {
     let disk = SimDisk::new().with_yields(seed);
     let db = open_over(index, spec, &disk, Duration::from_millis(1), seed);
     let table = table::<K>(&db);
-    let run = threads::run::<Sound>(&db, &table, Mix::PHANTOMS, seed, 1000, 4)
+    let run = threads::run::<Sound>(&db, &table, Mix::PHANTOMS, seed, 1000, threads)
         .unwrap_or_else(|error| panic!("{context}: {error}"));
-    let context = format!("{context}, threads");
+    let context = format!("{context}, {threads} threads");
     run.assert_right(
         &table,
         &mut db.session().unwrap(),
