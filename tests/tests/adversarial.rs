@@ -188,8 +188,9 @@ fn gaps_in_adversarial_orders_deadlock_nobody() {
 /// so that whatever the others change until it ends is in its way.
 #[test]
 fn an_old_transaction_gets_through() {
-    for spec in SPECS {
-        let (db, table) = filled(builder(spec).attempts_max(NonZeroU32::new(1000).unwrap()));
+    for (spec, policy) in runs() {
+        let builder = builder(spec).wait_policy(policy);
+        let (db, table) = filled(builder.attempts_max(NonZeroU32::new(1000).unwrap()));
         let over = AtomicBool::new(false);
         on_threads(4, |thread| {
             let mut session = db.session().unwrap();
@@ -208,7 +209,7 @@ fn an_old_transaction_gets_through() {
                 let mut once = |_| increment(&mut session, &mut keys.clone());
                 let ended = (0..10).try_for_each(|round| once(round).map(drop));
                 over.store(true, Ordering::Relaxed);
-                ended.unwrap();
+                ended.unwrap_or_else(|error| panic!("{spec}, {policy:?}: {error}"));
             } else {
                 while !over.load(Ordering::Relaxed) {
                     increment(&mut session, &mut (8..10).map(|key| 10 * key)).unwrap();
