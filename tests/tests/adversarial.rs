@@ -2,7 +2,8 @@
 //! them starves.
 //!
 //! Where reads are locked, they wait for one another, and one that would close a circle gives way. Where reads are
-//! validated, nobody waits while holding a lock; there it is the loser that must not lose for ever.
+//! validated, or a lock that another has is not waited for, nobody waits while holding a lock; there it is the loser
+//! that must not lose for ever.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use namiki::{Builder, Database, Session, Table, Transaction};
+use namiki::{Builder, Database, Session, Table, Transaction, WaitPolicy};
 use namiki_platform::WorkerId;
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
@@ -45,6 +46,13 @@ const SPECS: [&str; 20] = [
     "TT(EPOCH)+PWAL(auto)",
 ];
 
+/// Each as it is, and where reads are locked also with nobody who waits for a lock.
+fn runs() -> impl Iterator<Item = (&'static str, WaitPolicy)> {
+    let waiting = SPECS.into_iter().map(|spec| (spec, WaitPolicy::WoundWait));
+    let locking = SPECS.into_iter().filter(|spec| spec.starts_with("S2PL"));
+    waiting.chain(locking.map(|spec| (spec, WaitPolicy::NoWait)))
+}
+
 /// Nobody but those who are in each other's way flushes a group.
 fn builder(spec: &str) -> Builder {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -68,8 +76,9 @@ fn filled(builder: Builder) -> (Database, Numbers) {
 /// somebody wants one of the locks.
 #[test]
 fn who_wants_a_lock_of_a_group_that_is_gathered_does_not_wait_for_it_to_fill() {
-    for spec in SPECS.into_iter().filter(|it| it.contains("(NLR)+PWAL(16)")) {
+    for (spec, policy) in runs().filter(|(it, _)| it.contains("(NLR)+PWAL(16)")) {
         let db = builder(spec)
+            .wait_policy(policy)
             .group_wait_max(Duration::from_secs(3600))
             .open("/db")
             .unwrap();
@@ -99,16 +108,16 @@ fn who_wants_a_lock_of_a_group_that_is_gathered_does_not_wait_for_it_to_fill() {
             }
         });
         let value = db.transact(|tx| tx.get(&table, &0)).unwrap();
-        assert_eq!(value, Some(2), "{spec}");
+        assert_eq!(value, Some(2), "{spec}, {policy:?}");
     }
 }
 
 /// Keys in orders that differ from transaction to transaction.
 #[test]
 fn keys_in_adversarial_orders_deadlock_nobody() {
-    for (seed, spec) in (1..).zip(SPECS) {
+    for (seed, (spec, policy)) in (1..).zip(runs()) {
         for threads in [2, 4, 16] {
-            let (db, table) = filled(builder(spec));
+            let (db, table) = filled(builder(spec).wait_policy(policy));
             on_threads(threads, |thread| {
                 let mut random = Random::stream(seed, thread);
                 let mut session = db.session().unwrap();
@@ -134,10 +143,10 @@ fn keys_in_adversarial_orders_deadlock_nobody() {
             });
             let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
             let sum: u64 = all.into_iter().map(|(_, value)| value).sum();
-            assert_eq!(sum, 3 * (400 / threads * threads), "{spec}");
+            assert_eq!(sum, 3 * (400 / threads * threads), "{spec}, {policy:?}");
             let counters = db.counters();
             println!(
-                "{spec}, {threads} threads: {} conflicts, {:?}",
+                "{spec}, {policy:?}, {threads} threads: {} conflicts, {:?}",
                 counters.conflicts, counters.locks
             );
         }
@@ -147,8 +156,8 @@ fn keys_in_adversarial_orders_deadlock_nobody() {
 /// Gaps in adversarial orders: ranges are read and keys come into them.
 #[test]
 fn gaps_in_adversarial_orders_deadlock_nobody() {
-    for (seed, spec) in (1..).zip(SPECS) {
-        let (db, table) = filled(builder(spec));
+    for (seed, (spec, policy)) in (1..).zip(runs()) {
+        let (db, table) = filled(builder(spec).wait_policy(policy));
         let inserted = AtomicU64::new(0);
         on_threads(4, |thread| {
             let mut random = Random::stream(seed, thread);
@@ -170,7 +179,8 @@ fn gaps_in_adversarial_orders_deadlock_nobody() {
             session.flush().unwrap();
         });
         let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
-        assert_eq!(all.len() as u64, 10 + inserted.into_inner(), "{spec}");
+        let inserted = inserted.into_inner();
+        assert_eq!(all.len() as u64, 10 + inserted, "{spec}, {policy:?}");
     }
 }
 
@@ -178,8 +188,9 @@ fn gaps_in_adversarial_orders_deadlock_nobody() {
 /// so that whatever the others change until it ends is in its way.
 #[test]
 fn an_old_transaction_gets_through() {
-    for spec in SPECS {
-        let (db, table) = filled(builder(spec).attempts_max(NonZeroU32::new(1000).unwrap()));
+    for (spec, policy) in runs() {
+        let builder = builder(spec).wait_policy(policy);
+        let (db, table) = filled(builder.attempts_max(NonZeroU32::new(1000).unwrap()));
         let over = AtomicBool::new(false);
         on_threads(4, |thread| {
             let mut session = db.session().unwrap();
@@ -198,7 +209,7 @@ fn an_old_transaction_gets_through() {
                 let mut once = |_| increment(&mut session, &mut keys.clone());
                 let ended = (0..10).try_for_each(|round| once(round).map(drop));
                 over.store(true, Ordering::Relaxed);
-                ended.unwrap();
+                ended.unwrap_or_else(|error| panic!("{spec}, {policy:?}: {error}"));
             } else {
                 while !over.load(Ordering::Relaxed) {
                     increment(&mut session, &mut (8..10).map(|key| 10 * key)).unwrap();

@@ -11,8 +11,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use namiki::{ConcurrencyControl, Database, Spec, TreeKind};
+use namiki::{Database, Spec, TreeKind};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
 
@@ -20,45 +21,106 @@ const THREADS: [u64; 4] = [1, 2, 5, 16];
 /// Transactions of a run, of all threads together.
 const TRANSACTIONS: u64 = 240;
 
-/// Releases and groups differ from run to run.
-const RESTS: [&str; 4] = [
+/// Releases, groups and logs differ from run to run. There are so many that their turns are not those of the
+/// numbers of threads, nor of the trees.
+const RESTS: [&str; 7] = [
     "(NLR)+PWAL(16)",
+    "(EPOCH)+PWAL(auto)",
     "(ELR)+PWAL(1)",
     "(NLR)+NOLOG",
     "(ELR)+SWAL(16)",
+    "(EPOCH)+PWAL(1)",
+    "(NLR)+SWAL(auto)",
+];
+/// The same where operations are logged.
+const OPERATIONS: [&str; 3] = [
+    "(NLR)+PWAL(16)+ARIES",
+    "(ELR)+PWAL(auto)+ARIES",
+    "(ELR)+SWAL(1)+ARIES",
+];
+/// What goes with what.
+const PROTOCOLS: [(&str, &[&str]); 4] = [
+    ("TT", &RESTS),
+    ("SILO", &RESTS),
+    ("S2PL", &RESTS),
+    ("S2PL", &OPERATIONS),
 ];
 
-/// Every concurrency control with every tree and number of threads.
-fn each_run(check: impl Fn(&Database, u64, u64)) {
-    let (mut conflicts, mut seed) = (0, 0);
-    for concurrency in ConcurrencyControl::ALL {
+/// What a run is of.
+#[derive(Clone, Copy)]
+struct Run {
+    concurrency: &'static str,
+    rest: &'static str,
+    tree: TreeKind,
+    threads: u64,
+}
+
+/// Every concurrency control with every tree and number of threads, and whatever else there is in turn.
+fn runs() -> Vec<Run> {
+    let mut runs = Vec::new();
+    for (concurrency, rests) in PROTOCOLS {
         for tree in TreeKind::ALL {
             for threads in THREADS {
-                seed += 1;
-                let rest: Spec = format!("TT{}", RESTS[seed as usize % RESTS.len()])
-                    .parse()
-                    .unwrap();
-                let spec = Spec {
+                runs.push(Run {
                     concurrency,
-                    ..rest
-                };
-                let disk: Arc<dyn Disk> = Arc::new(SimDisk::new().with_yields(seed));
-                let db = Database::builder()
-                    .spec(spec)
-                    .index(*tree)
-                    .disk(disk)
-                    .open("/db")
-                    .unwrap();
-                check(&db, threads, seed);
-                let counted = db.counters();
-                conflicts += counted.conflicts;
-                assert_eq!(
-                    counted.committed + counted.read_only,
-                    TRANSACTIONS / threads * threads + 2,
-                    "{spec}, {tree}, {threads} threads: and those of the test itself"
+                    rest: rests[runs.len() % rests.len()],
+                    tree: *tree,
+                    threads,
+                });
+            }
+        }
+    }
+    runs
+}
+
+#[test]
+fn every_rest_meets_every_concurrency_control_number_of_threads_and_tree() {
+    let runs = runs();
+    let met = |is: &dyn Fn(&Run) -> bool| runs.iter().any(is);
+    for (concurrency, rests) in PROTOCOLS {
+        for rest in rests {
+            assert!(
+                met(&|run| run.rest == *rest && run.concurrency == concurrency),
+                "{concurrency}{rest}"
+            );
+            for threads in THREADS {
+                assert!(
+                    met(&|run| run.rest == *rest && run.threads == threads),
+                    "{rest}, {threads} threads"
+                );
+            }
+            for tree in TreeKind::ALL {
+                assert!(
+                    met(&|run| run.rest == *rest && run.tree == *tree),
+                    "{rest}, {tree}"
                 );
             }
         }
+    }
+}
+
+fn each_run(check: impl Fn(&Database, u64, u64)) {
+    let mut conflicts = 0;
+    for (seed, run) in (1..).zip(runs()) {
+        let Run { tree, threads, .. } = run;
+        let spec: Spec = format!("{}{}", run.concurrency, run.rest).parse().unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new().with_yields(seed));
+        let db = Database::builder()
+            .spec(spec)
+            .index(tree)
+            // One thread would wait for each of its groups.
+            .group_wait_max(Duration::from_micros(50))
+            .disk(disk)
+            .open("/db")
+            .unwrap();
+        check(&db, threads, seed);
+        let counted = db.counters();
+        conflicts += counted.conflicts;
+        assert_eq!(
+            counted.committed + counted.read_only,
+            TRANSACTIONS / threads * threads + 2,
+            "{spec}, {tree}, {threads} threads: and those of the test itself"
+        );
     }
     println!("{conflicts} conflicts");
     assert!(conflicts > 0, "the transactions never met");

@@ -2,7 +2,7 @@
 //! is seen, for every protocol and both layouts of the log.
 //!
 //! What is left out here, `cargo xtask crash` and `cargo xtask soak` do: more than one seed for each
-//! protocol and layout, runs of more than 30 transactions, and at each event more than 8 random
+//! protocol and layout, runs of more than 24 transactions, and at each event more than 8 random
 //! subsets of what was pending (4 for threads and failed writes, at every second event or so). Few
 //! images are crashed a second or a third time.
 #![allow(
@@ -19,13 +19,16 @@ use namiki_tests::crash::{
 };
 use namiki_tests::spelling::Spelling;
 
+/// Of each run.
+const TRANSACTIONS: u64 = 24;
+
 /// Every kind's runs go on where those of the kind before ended, so that together they crash every tree,
 /// with a hash table and without, over both kinds of keys.
 fn rounds(kind: Kind, depth: Depth) {
     let first_seed = 1 + kind as u64 * combinations().len() as u64;
     let mut swept = Sweep::default();
     for (seed, combination) in (first_seed..).zip(combinations()) {
-        let went = round(kind, combination, seed, 30, depth);
+        let went = round(kind, combination, seed, TRANSACTIONS, depth);
         swept += went.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
     println!("{kind:?}, seeds from {first_seed}: {swept:?}");
@@ -67,7 +70,7 @@ fn every_crash_of_a_run_of_many_threads_recovers_what_was_acknowledged() {
     let depth = Depth {
         subsets: 4,
         events: 0.5,
-        second: 0.01,
+        second: 0.007,
         third: 0.0,
     };
     rounds(Kind::Threads, depth);
@@ -78,7 +81,7 @@ fn every_crash_after_a_failed_write_recovers_what_was_acknowledged() {
     let depth = Depth {
         subsets: 4,
         events: 0.4,
-        second: 0.05,
+        second: 0.035,
         third: 0.0,
     };
     rounds(Kind::FailedWrite, depth);

@@ -1,19 +1,30 @@
-//! Release by epochs: what is acknowledged when, and what a crash leaves of it.
+//! Release by epochs: what is acknowledged when, and what a crash leaves of it, under every concurrency control.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use namiki::{Database, ReplayOrder, Session, Spec, Ticket, WorkerId};
+use namiki::{Database, ReplayOrder, Session, Ticket, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
 use namiki_tests::numbers::{BOTH_ORDERS, Numbers, builder, keys, numbers};
 
-fn specs() -> impl Iterator<Item = Spec> {
-    let texts = ["PWAL(1)", "PWAL(16)", "PWAL(auto)"];
-    texts
-        .map(|log| format!("TT(EPOCH)+{log}").parse().unwrap())
-        .into_iter()
+/// Every concurrency control with this group.
+fn of_group(group: &str) -> [String; 3] {
+    ["TT", "SILO", "S2PL"].map(|concurrency| format!("{concurrency}(EPOCH)+PWAL({group})"))
+}
+
+/// And with every group.
+fn specs() -> impl Iterator<Item = String> {
+    ["1", "16", "auto"].into_iter().flat_map(of_group)
+}
+
+/// These, each with every order in which logs are replayed.
+fn in_both_orders(
+    specs: impl IntoIterator<Item = String>,
+) -> impl Iterator<Item = (String, ReplayOrder)> {
+    let each = |spec: String| BOTH_ORDERS.map(|order| (spec.clone(), order));
+    specs.into_iter().flat_map(each)
 }
 
 /// Three streams, and no thread but the test's: nothing is written unasked.
@@ -49,9 +60,9 @@ fn crash(disk: &SimDisk) -> SimDisk {
 
 #[test]
 fn what_has_read_a_version_that_is_lost_is_cut_off_and_stays_so() {
-    for order in BOTH_ORDERS {
+    for (spec, order) in in_both_orders(of_group("16")) {
         let disk = SimDisk::new();
-        let db = open("TT(EPOCH)+PWAL(16)", &disk, order);
+        let db = open(&spec, &disk, order);
         let table = numbers(&db);
         let [mut writer, mut reader, _] = sessions(&db);
         put(&mut writer, &table, 1);
@@ -64,12 +75,12 @@ fn what_has_read_a_version_that_is_lost_is_cut_off_and_stays_so() {
 
         let mut disk = crash(&disk);
         for round in 0..3 {
-            let db = open("TT(EPOCH)+PWAL(16)", &disk, order);
+            let db = open(&spec, &disk, order);
             let report = db.recovery();
-            assert_eq!(report.dropped, 2, "{order:?}, {report:?}");
+            assert_eq!(report.dropped, 2, "{spec}, {order:?}, {report:?}");
             let mut expected = vec![3];
             expected.extend(10..10 + round);
-            assert_eq!(keys(&db), expected, "{order:?}");
+            assert_eq!(keys(&db), expected, "{spec}, {order:?}");
             // Epochs begin anew, and go beyond those that were cut off.
             let table = numbers(&db);
             let [mut writer, mut reader, _] = sessions(&db);
@@ -87,9 +98,9 @@ fn what_has_read_a_version_that_is_lost_is_cut_off_and_stays_so() {
 /// An amount is added to a value that the transaction never saw, but its sum contains it.
 #[test]
 fn what_was_added_to_a_value_that_is_lost_is_cut_off() {
-    for order in BOTH_ORDERS {
+    for (spec, order) in in_both_orders(of_group("16")) {
         let disk = SimDisk::new();
-        let db = open("TT(EPOCH)+PWAL(16)", &disk, order);
+        let db = open(&spec, &disk, order);
         let table = numbers(&db);
         let [mut writer, mut adder, _] = sessions(&db);
         let add = |adder: &mut Session, key| {
@@ -102,25 +113,22 @@ fn what_was_added_to_a_value_that_is_lost_is_cut_off() {
         let depends = add(&mut adder, 1);
         let independent = add(&mut adder, 2);
         assert!(!db.is_acknowledged(&depends) && db.is_acknowledged(&independent));
-        let after = open("TT(EPOCH)+PWAL(16)", &crash(&disk), order);
-        assert_eq!(after.recovery().dropped, 1, "{order:?}");
-        assert_eq!(keys(&after), [2], "{order:?}");
+        let after = open(&spec, &crash(&disk), order);
+        assert_eq!(after.recovery().dropped, 1, "{spec}, {order:?}");
+        assert_eq!(keys(&after), [2], "{spec}, {order:?}");
         adder.wait(&depends).unwrap();
-        let after = open("TT(EPOCH)+PWAL(16)", &crash(&disk), order);
-        assert_eq!(keys(&after), [1, 2], "{order:?}");
+        let after = open(&spec, &crash(&disk), order);
+        assert_eq!(keys(&after), [1, 2], "{spec}, {order:?}");
         let sum = after.transact(|tx| tx.get(&numbers(&after), &1)).unwrap();
-        assert_eq!(sum, Some(6), "{order:?}");
+        assert_eq!(sum, Some(6), "{spec}, {order:?}");
     }
 }
 
 #[test]
 fn what_was_acknowledged_survives_beside_a_stream_that_rests() {
-    for (order, spec) in BOTH_ORDERS
-        .into_iter()
-        .flat_map(|it| specs().map(move |spec| (it, spec)))
-    {
+    for (spec, order) in in_both_orders(specs()) {
         let disk = SimDisk::new();
-        let db = open(&spec.to_string(), &disk, order);
+        let db = open(&spec, &disk, order);
         let table = numbers(&db);
         let [mut writer, mut reader, mut resting] = sessions(&db);
         // The last frame of this stream, for the rest of its life.
@@ -130,11 +138,11 @@ fn what_was_acknowledged_survives_beside_a_stream_that_rests() {
             put(&mut writer, &table, 2 * round);
             let depends = derive(&mut reader, &table, 2 * round, 2 * round + 1);
             // In groups of one, what it has read is durable by now.
-            let at_once = spec.to_string() == "TT(EPOCH)+PWAL(1)";
+            let at_once = spec.ends_with("PWAL(1)");
             assert_eq!(db.is_acknowledged(&depends), at_once, "{spec}");
             reader.wait(&depends).unwrap();
             assert!(db.is_acknowledged(&depends));
-            let after = open(&spec.to_string(), &crash(&disk), order);
+            let after = open(&spec, &crash(&disk), order);
             let expected: Vec<_> = (0..2 * round + 2).chain([100]).collect();
             assert_eq!(keys(&after), expected, "{spec}, {order:?}");
             assert_eq!(after.recovery().dropped, 0);
@@ -145,9 +153,9 @@ fn what_was_acknowledged_survives_beside_a_stream_that_rests() {
 #[test]
 fn what_was_not_waited_for_is_never_half_there() {
     // At every event of a run: who reads is there only with what was read.
-    for order in BOTH_ORDERS {
+    for (spec, order) in in_both_orders(of_group("1")) {
         let disk = SimDisk::new();
-        let db = open("TT(EPOCH)+PWAL(1)", &disk, order);
+        let db = open(&spec, &disk, order);
         let table = numbers(&db);
         let [mut writer, mut reader, mut third] = sessions(&db);
         let from = disk.events();
@@ -160,7 +168,7 @@ fn what_was_not_waited_for_is_never_half_there() {
             }
         }
         for at in from..=disk.events() {
-            let after = open("TT(EPOCH)+PWAL(1)", &disk.crash_image(at, Loss::All), order);
+            let after = open(&spec, &disk.crash_image(at, Loss::All), order);
             let there = keys(&after);
             for key in &there {
                 let needs = (key / 3 * 3)..*key;
@@ -177,7 +185,7 @@ fn what_was_not_waited_for_is_never_half_there() {
 fn a_transaction_that_only_reads_waits_for_what_it_has_read() {
     for spec in specs() {
         let disk = SimDisk::new();
-        let db = open(&spec.to_string(), &disk, ReplayOrder::HighestStamp);
+        let db = open(&spec, &disk, ReplayOrder::HighestStamp);
         let table = numbers(&db);
         let [mut writer, mut reader, _] = sessions(&db);
         put(&mut writer, &table, 1);
@@ -185,7 +193,7 @@ fn a_transaction_that_only_reads_waits_for_what_it_has_read() {
         assert_eq!(found, Some(1));
         assert!(!db.is_acknowledged(&read), "{spec}");
         reader.wait(&read).unwrap();
-        let after = open(&spec.to_string(), &crash(&disk), ReplayOrder::HighestStamp);
+        let after = open(&spec, &crash(&disk), ReplayOrder::HighestStamp);
         assert_eq!(keys(&after), [1], "{spec}");
 
         // What is known to be durable is not waited for, and costs no write.
@@ -202,7 +210,7 @@ fn a_transaction_that_only_reads_waits_for_what_it_has_read() {
             None => Ok(()),
         });
         failed.unwrap_err();
-        let after = open(&spec.to_string(), &crash(&disk), ReplayOrder::HighestStamp);
+        let after = open(&spec, &crash(&disk), ReplayOrder::HighestStamp);
         assert_eq!(keys(&after), [1, 5], "{spec}");
     }
 }
@@ -211,7 +219,7 @@ fn a_transaction_that_only_reads_waits_for_what_it_has_read() {
 fn one_who_commits_alone_needs_one_write_for_each_commit() {
     for spec in specs() {
         let disk = SimDisk::new();
-        let db = open(&spec.to_string(), &disk, ReplayOrder::HighestStamp);
+        let db = open(&spec, &disk, ReplayOrder::HighestStamp);
         let table = numbers(&db);
         let [mut session, ..] = sessions(&db);
         session.transact(|tx| tx.put(&table, &1, &0)).unwrap();
@@ -222,7 +230,7 @@ fn one_who_commits_alone_needs_one_write_for_each_commit() {
                 .unwrap();
         }
         assert_eq!(db.counters().log.flushes - before, 20, "{spec}");
-        let after = open(&spec.to_string(), &crash(&disk), ReplayOrder::HighestStamp);
+        let after = open(&spec, &crash(&disk), ReplayOrder::HighestStamp);
         let value = after.transact(|tx| tx.get(&numbers(&after), &1)).unwrap();
         assert_eq!(value, Some(20), "{spec}");
     }
@@ -232,7 +240,7 @@ fn one_who_commits_alone_needs_one_write_for_each_commit() {
 fn closing_acknowledges_what_was_accepted() {
     for spec in specs() {
         let disk = SimDisk::new();
-        let db = open(&spec.to_string(), &disk, ReplayOrder::Merge);
+        let db = open(&spec, &disk, ReplayOrder::Merge);
         let table = numbers(&db);
         let [mut writer, mut reader, mut third] = sessions(&db);
         put(&mut writer, &table, 1);

@@ -16,7 +16,7 @@
 //! state, and [`Proof::order`] is one. A circle: no such order exists, and [`Cycle`] tells the
 //! shortest one found as a story.
 //!
-//! Test suites call [`require`], which keeps the history of a failing run in a file.
+//! Test suites go through [`require`], which keeps the history of a failing run in a file.
 //!
 //! The checker shares no type with the engine, so a mistake there cannot hide itself here.
 //!

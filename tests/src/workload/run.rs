@@ -7,7 +7,7 @@ use namiki::{Error, Session, Stamp};
 use super::attempt::{Seen, instant};
 use super::own::Own;
 use super::{Attempt, Numbers};
-use crate::history::{History, Promise, Proof, Transaction, Violation, check};
+use crate::history::{History, Promise, Proof, Transaction, Violation, check, require};
 use crate::spelling::Numbered;
 
 /// Everything that committed.
@@ -156,7 +156,7 @@ impl Run {
     /// All of the above, with the table's contents read by one transaction.
     ///
     /// # Panics
-    /// With what is wrong, and `context`.
+    /// With what is wrong, `context`, and where the history is kept if that is it.
     pub fn assert_right(
         &self,
         table: &Numbers<impl Numbered>,
@@ -166,11 +166,11 @@ impl Run {
     ) -> Proof {
         let contents =
             contents(session, table).unwrap_or_else(|error| panic!("{context}: {error}"));
+        let proof = require(&self.history, promise, context);
         if let Err(wrong) = self.check_contents(&contents) {
             panic!("{context}: {wrong}");
         }
-        self.check(promise)
-            .unwrap_or_else(|violation| panic!("{context}: {violation}"))
+        proof
     }
 }
 
