@@ -69,7 +69,7 @@ pub(crate) struct EpochHorizon {
     hardened: CachePadded<AtomicU64>,
     /// D.
     proven: CachePadded<AtomicU64>,
-    /// The largest epoch that a task waits for, or did.
+    /// The largest epoch that somebody wants proven, or did, and does not prove himself: a task, or who asks again.
     wanted: AtomicU64,
     /// Whether somebody is proving an epoch.
     is_led: Mutex<bool>,
@@ -180,9 +180,11 @@ impl EpochHorizon {
         self.proven() >= epoch
     }
 
-    /// A task waits for this epoch.
-    pub(crate) fn want(&self, epoch: Epoch) {
-        self.wanted.fetch_max(epoch.0, Ordering::AcqRel);
+    /// Somebody wants this epoch proven. Whether nobody had wanted it before: the flusher has to know then.
+    pub(crate) fn want(&self, epoch: Epoch) -> bool {
+        // Who asks again and again need not write where all others look.
+        self.wanted.load(Ordering::Acquire) < epoch.0
+            && self.wanted.fetch_max(epoch.0, Ordering::AcqRel) < epoch.0
     }
 
     /// The largest epoch that ought to be proven and is not. Independent records need none.

@@ -408,10 +408,7 @@ impl<H: Held> Log<H> {
         };
         ended()
             .or_else(|| {
-                // From now on the flusher sees to it.
-                epochs.want(epoch);
-                shared.wake_flusher();
-                self.poll();
+                self.poll_epoch(epoch);
                 self.enter(self.streams.list.len(), waker, watch);
                 ended()
             })
@@ -461,6 +458,19 @@ impl<H: Held> Log<H> {
                 drop(stream.poll());
             }
         }
+    }
+
+    /// [`Log::poll`] for one who wants to know whether `epoch` is proven. From now on the flusher sees to it, if
+    /// there is one.
+    pub fn poll_epoch(&self, epoch: Epoch) {
+        let shared = &*self.streams.shared;
+        if let Some(epochs) = &shared.epochs
+            && shared.has_flusher
+            && epochs.want(epoch.min(epochs.source.current()))
+        {
+            shared.wake_flusher();
+        }
+        self.poll();
     }
 
     /// Hardens everything appended to any stream before the call.
