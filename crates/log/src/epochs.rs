@@ -32,6 +32,7 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 use namiki_platform::Epoch;
 
+use crate::error::LogError;
 use crate::horizon::IDLE;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, fence};
 use crate::watch::Watchers;
@@ -61,6 +62,14 @@ struct Mark {
     dependent: AtomicU64,
 }
 
+/// Attempts to prove an epoch on behalf of others that found no room for a mark.
+#[derive(Default)]
+struct Refusals {
+    count: u64,
+    /// The last.
+    last: Option<(Epoch, LogError)>,
+}
+
 /// See the module.
 pub(crate) struct EpochHorizon {
     pub(crate) source: Arc<dyn EpochSource>,
@@ -71,6 +80,8 @@ pub(crate) struct EpochHorizon {
     proven: CachePadded<AtomicU64>,
     /// The largest epoch that somebody wants proven, or did, and does not prove himself: a task, or who asks again.
     wanted: AtomicU64,
+    /// What tasks are to be told of the flusher's attempts.
+    refusals: Mutex<Refusals>,
     /// Whether somebody is proving an epoch.
     is_led: Mutex<bool>,
     /// Where those wait who would do so, too.
@@ -92,6 +103,7 @@ impl EpochHorizon {
             hardened: CachePadded::new(AtomicU64::new(0)),
             proven: CachePadded::new(AtomicU64::new(0)),
             wanted: AtomicU64::new(0),
+            refusals: Mutex::new(Refusals::default()),
             is_led: Mutex::new(false),
             followers: Condvar::default(),
             watchers: Watchers::new(),
@@ -193,6 +205,29 @@ impl EpochHorizon {
         let last = self.marks.iter().map(dependent).max().unwrap_or(0);
         let last = Epoch(last.max(self.wanted.load(Ordering::Acquire)));
         (!self.proves(last)).then_some(last)
+    }
+
+    /// There was no room for a mark that proves `epoch`. Those who wait for it without a thread are told.
+    pub(crate) fn refuse(&self, epoch: Epoch, error: LogError) {
+        let mut refusals = self.refusals.lock();
+        refusals.count += 1;
+        refusals.last = Some((epoch, error));
+        drop(refusals);
+        // Whoever enters the list after this finds it in his last look (W1).
+        self.watchers.wake();
+    }
+
+    /// How often there was no room.
+    pub(crate) fn refusals(&self) -> u64 {
+        self.refusals.lock().count
+    }
+
+    /// What to tell a task that waits for `epoch`, if an attempt has failed since there had been so many. Not what was
+    /// so before it asked: a disk may have room again.
+    pub(crate) fn refusal(&self, epoch: Epoch, since: u64) -> Option<LogError> {
+        let refusals = self.refusals.lock();
+        let (of, error) = refusals.last.as_ref()?;
+        (refusals.count > since && *of >= epoch).then(|| error.clone())
     }
 
     /// Becomes the one who proves. Otherwise waits until that one has finished, and returns nothing.

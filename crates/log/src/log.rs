@@ -402,9 +402,16 @@ impl<H: Held> Log<H> {
             return Poll::Ready(self.wait_proven(ticket, epoch));
         }
         let epoch = epoch.min(epochs.source.current());
+        if epochs.proves(epoch) {
+            return Poll::Ready(Ok(()));
+        }
+        let since = *watch.refusals.get_or_insert_with(|| epochs.refusals());
         let ended = || match epochs.proves(epoch) {
             true => Some(Ok(())),
-            false => shared.poison.get().map(Err),
+            false => {
+                let refused = || epochs.refusal(epoch, since);
+                shared.poison.get().or_else(refused).map(Err)
+            }
         };
         ended()
             .or_else(|| {
@@ -417,7 +424,7 @@ impl<H: Held> Log<H> {
 
     /// The task waits no longer.
     pub fn leave(&self, watch: &mut Watch) {
-        if let Some((index, key)) = watch.0.take() {
+        if let Some((index, key)) = watch.place.take() {
             self.watchers(index).leave(key);
         }
     }
@@ -432,7 +439,7 @@ impl<H: Held> Log<H> {
 
     /// Enters a task in the list of one stream, or of those who wait for an epoch, and in no other.
     fn enter(&self, index: usize, waker: &Waker, watch: &mut Watch) {
-        let old = match watch.0 {
+        let old = match watch.place {
             Some((at, key)) if at == index => Some(key),
             _ => {
                 self.leave(watch);
@@ -440,7 +447,7 @@ impl<H: Held> Log<H> {
             }
         };
         let key = self.watchers(index).enter(waker, old);
-        watch.0 = Some((index, key));
+        watch.place = Some((index, key));
     }
 
     /// Lands the flights of all streams that were launched and whose writes have come to their end: see

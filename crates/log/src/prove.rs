@@ -62,9 +62,7 @@ impl<H: Held> Streams<H> {
         for at in 0..self.list.len() {
             let marked = self.list[(home + at) % self.list.len()].mark_epoch(epochs, epoch);
             match marked {
-                Err(error @ (LogError::RegionFull { .. } | LogError::DiskFull { .. })) => {
-                    full = Err(error);
-                }
+                Err(error) if error.is_full() => full = Err(error),
                 marked => return marked,
             }
         }
