@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use namiki::{Database, Error, Session, Spec, Ticket, WorkerId};
+use namiki::{Database, Error, LockRelease, Session, Spec, Ticket, WorkerId};
 use namiki_platform::disk::sim::{Fault, Step};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::numbers::{Numbers, numbers};
@@ -292,11 +292,21 @@ fn a_task_that_asks_often_is_in_the_list_once() {
 /// As where an executor is gone, and the waker was all that kept a task.
 #[test]
 fn the_last_handle_may_go_where_the_log_wakes() {
+    for spec in ["TT(NLR)+PWAL(16)", "TT(EPOCH)+PWAL(16)"] {
+        on_threads(1, |_| the_last_handle_goes(spec.parse().unwrap()));
+    }
+}
+
+fn the_last_handle_goes(spec: Spec) {
     let disk = SimDisk::new();
-    let spec: Spec = "TT(NLR)+PWAL(16)".parse().unwrap();
     let (db, table) = open(spec, &disk, Duration::from_millis(200));
     let mut session = db.session_on(WorkerId(0)).unwrap();
-    let ticket = commit(&mut session, &table, 1);
+    let mut ticket = commit(&mut session, &table, 1);
+    if spec.release == LockRelease::EpochEarly {
+        // It waits for an epoch, which the log's own thread proves.
+        session.flush().unwrap();
+        ticket = session.transact_async(|tx| tx.get(&table, &1)).unwrap().1;
+    }
     let mut future = Box::pin(db.acknowledged(ticket));
     let gone = Arc::new(AtomicU32::new(0));
     let handle = Mutex::new(Some(db));

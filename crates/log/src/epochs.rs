@@ -34,7 +34,7 @@ use namiki_platform::Epoch;
 
 use crate::error::LogError;
 use crate::horizon::IDLE;
-use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 use crate::watch::Watchers;
 
 /// Gives epochs to those who commit, and knows which are over.
@@ -82,7 +82,9 @@ pub(crate) struct EpochHorizon {
     wanted: AtomicU64,
     /// What tasks are to be told of the flusher's attempts.
     refusals: Mutex<Refusals>,
-    /// Whether somebody is proving an epoch.
+    /// The log was closed in order.
+    is_over: AtomicBool,
+    /// Whether somebody is proving an epoch, or closing the log.
     is_led: Mutex<bool>,
     /// Where those wait who would do so, too.
     followers: Condvar,
@@ -104,6 +106,7 @@ impl EpochHorizon {
             proven: CachePadded::new(AtomicU64::new(0)),
             wanted: AtomicU64::new(0),
             refusals: Mutex::new(Refusals::default()),
+            is_over: AtomicBool::new(false),
             is_led: Mutex::new(false),
             followers: Condvar::default(),
             watchers: Watchers::new(),
@@ -187,9 +190,10 @@ impl EpochHorizon {
         Epoch(self.proven.load(Ordering::Acquire))
     }
 
-    /// Whether commits of this epoch may be acknowledged. One load.
+    /// Whether commits of this epoch may be acknowledged. One load, if so.
     pub(crate) fn proves(&self, epoch: Epoch) -> bool {
-        self.proven() >= epoch
+        // Acquire: everything is durable by then.
+        self.proven() >= epoch || self.is_over.load(Ordering::Acquire)
     }
 
     /// Somebody wants this epoch proven. Whether nobody had wanted it before: the flusher has to know then.
@@ -230,7 +234,8 @@ impl EpochHorizon {
         (refusals.count > since && *of >= epoch).then(|| error.clone())
     }
 
-    /// Becomes the one who proves. Otherwise waits until that one has finished, and returns nothing.
+    /// Becomes the one who proves. Otherwise waits until that one has finished, and returns nothing. Who leads calls
+    /// nobody's waker, which might wait for an epoch itself.
     pub(crate) fn lead(&self) -> Option<Leading<'_>> {
         let mut is_led = self.is_led.lock();
         if *is_led {
@@ -241,11 +246,11 @@ impl EpochHorizon {
         Some(Leading(self))
     }
 
-    /// The streams are closed, and everything that a commit depended on is proven: nothing is left to
-    /// wait for.
+    /// The streams are closed, so every record is durable, and every epoch that records depend on is proven. Nothing is
+    /// left to wait for, in no epoch: whoever has only read has read what recovery will find.
     pub(crate) fn end(&self) {
-        let _waking = self.watchers.at_the_end();
-        self.prove(self.source.current().0);
+        self.is_over.store(true, Ordering::Release);
+        self.watchers.announce();
     }
 }
 

@@ -354,10 +354,11 @@ impl<H: Held> Log<H> {
         epochs.map_or(Epoch(0), EpochHorizon::proven)
     }
 
-    /// Whether commits of `epoch`, and those who have read them, may be acknowledged. One load.
+    /// Whether commits of `epoch`, and those who have read them, may be acknowledged. One load, if so.
     #[must_use]
     pub fn is_proven(&self, epoch: Epoch) -> bool {
-        self.proven_epoch() >= epoch
+        let epochs = self.streams.shared.epochs.as_ref();
+        epochs.is_some_and(|epochs| epochs.proves(epoch))
     }
 
     /// Returns when `epoch` is proven; an epoch that is still to come counts as the current one. `ticket`
@@ -520,13 +521,7 @@ impl<H: Held> Log<H> {
     /// # Errors
     /// The error that poisoned the log; the threads are stopped all the same.
     pub fn close(&self) -> Result<Seal, LogError> {
-        let mut result = self.prove_the_rest();
-        for stream in &self.streams.list {
-            result = result.and(stream.close());
-        }
-        if let (Ok(()), Some(epochs)) = (&result, &self.streams.shared.epochs) {
-            epochs.end();
-        }
+        let result = self.streams.close();
         self.stop_threads();
         result?;
         // Nothing need be pending: a panic can lose an LSN, and a seal would count it.
@@ -548,23 +543,6 @@ impl<H: Held> Log<H> {
             seal.max_stamp = seal.max_stamp.max(max_stamp);
         }
         Ok(seal)
-    }
-
-    /// Refuses further commits and proves the epochs of those that were accepted: what is acknowledged
-    /// after this has to survive although the seal may never be written.
-    fn prove_the_rest(&self) -> Result<(), LogError> {
-        let Some(epochs) = &self.streams.shared.epochs else {
-            return Ok(());
-        };
-        for stream in &self.streams.list {
-            stream.refuse();
-        }
-        let Some(last) = epochs.unproven() else {
-            return Ok(());
-        };
-        // Without room for it, nobody can be told any more: as if the device had failed.
-        let proven = self.streams.prove(epochs, last, 0);
-        proven.map_err(|error| self.streams.shared.poison.set(error))
     }
 
     fn stop_threads(&self) {
