@@ -512,3 +512,42 @@ fn a_rollback_whose_compensations_have_no_room_leaves_a_log_that_opens() {
         assert!(cut > 0, "{spec}: there was always room");
     }
 }
+
+/// In records of a fixed length, a shorter operation may take one record more: what is left of the last record is
+/// nothing, or room for a padding's header.
+#[test]
+fn what_is_changed_can_be_taken_back_however_exactly_it_fills_the_buffer() {
+    let spec: Spec = "S2PL(NLR)+PWAL(1)+ARIES".parse().unwrap();
+    let disk = SimDisk::new();
+    let format = RecordFormat::Fixed(NonZeroU16::new(64).unwrap());
+    let settings = settings(spec, &disk).record_format(format);
+    let db = settings.open("/db").unwrap();
+    let table: Texts = db.table("texts").unwrap();
+    let (mut changed, mut refused) = (0, 0);
+    for bytes in 3700..4096 {
+        let long = "x".repeat(bytes);
+        // Without an image of the one before.
+        db.transact(|tx| tx.delete(&table, &1)).unwrap();
+        if db.transact(|tx| tx.put(&table, &1, &long)).is_err() {
+            continue;
+        }
+        for after in ["", "a", "ab", "abc", "abcdefgh"] {
+            let mut tx = db.begin().unwrap();
+            // So that the operation before the one at hand has a number of some length.
+            tx.put(&table, &2, after).unwrap();
+            let savepoint = tx.savepoint();
+            match tx.put(&table, &1, after) {
+                Ok(()) => {
+                    changed += 1;
+                    let taken_back = tx.rollback_to(&savepoint);
+                    taken_back.unwrap_or_else(|error| panic!("{bytes}, {after:?}: {error:?}"));
+                    tx.commit().unwrap();
+                }
+                Err(Error::TransactionTooLarge { .. }) => refused += 1,
+                Err(other) => panic!("{other:?}"),
+            }
+            assert_eq!(contents(&db)[&1], long);
+        }
+    }
+    assert!(changed > 0 && refused > 0, "{changed}, {refused}");
+}
