@@ -425,6 +425,35 @@ fn losers_are_counted_and_stay_losers() {
     }
 }
 
+/// What it has logged is before the seal that closing writes, and has no end.
+#[test]
+fn a_transaction_that_is_open_when_the_database_is_closed_is_undone_at_every_opening() {
+    for spec in specs() {
+        for is_flushed in [true, false] {
+            let (disk, db, table) = filled(spec);
+            let mut tx = db.begin().unwrap();
+            tx.put(&table, &0, "new").unwrap();
+            tx.put(&table, &0, "newer").unwrap();
+            tx.insert(&table, &100, "new").unwrap();
+            assert!(tx.delete(&table, &1).unwrap());
+            for worker in (0..2).filter(|_| is_flushed) {
+                db.session_on(WorkerId(worker)).unwrap().flush().unwrap();
+            }
+            db.close().unwrap();
+            let refused = tx.commit();
+            assert!(refused.is_err(), "{spec}");
+            for round in 0..3 {
+                let (db, _) = open(spec, &disk);
+                assert!(db.recovery().closed, "{spec}");
+                assert_eq!(db.recovery().undone, 1, "{spec}, round {round}");
+                assert_eq!(contents(&db), all_old(), "{spec}, round {round}");
+                db.close().unwrap();
+            }
+            survives(&disk, Loss::All, &all_old());
+        }
+    }
+}
+
 /// The moment at which its locks go is when it meets somebody else's, not when its code notices.
 #[test]
 fn a_transaction_that_has_failed_is_undone_before_its_locks_go() {
