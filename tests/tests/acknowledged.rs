@@ -5,16 +5,17 @@ use std::future::Future;
 use std::io::ErrorKind;
 use std::num::NonZeroU16;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use namiki::{Database, Error, Session, Spec, Ticket, WorkerId};
+use namiki::{Database, Error, LockRelease, Session, Spec, Ticket, WorkerId};
 use namiki_platform::disk::sim::{Fault, Step};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::numbers::{Numbers, numbers};
+use namiki_tests::watchdog::on_threads;
 
 /// Longer than any test: a flusher is there, and flushes nothing.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -194,6 +195,28 @@ fn tasks_of_all_streams_learn_that_the_flusher_failed() {
     }
 }
 
+/// Where nothing else is committed, the log's own thread proves the epoch of what was read.
+#[test]
+fn who_asks_again_and_again_whether_what_he_has_read_is_durable_is_told_so_in_the_end() {
+    let spec = "TT(EPOCH)+PWAL(16)".parse().unwrap();
+    let (db, table) = open(spec, &SimDisk::new(), Duration::from_millis(1));
+    let session = Mutex::new(db.session_on(WorkerId(0)).unwrap());
+    for asks_the_session in [true, false] {
+        on_threads(1, |_| {
+            let mut session = session.lock().unwrap();
+            // It has read nothing, so its own group is all that it waits for, and nobody waits for its epoch.
+            session.transact(|tx| tx.put(&table, &1, &1)).unwrap();
+            let (_, ticket) = session.transact_async(|tx| tx.get(&table, &1)).unwrap();
+            while !match asks_the_session {
+                true => session.is_acknowledged(&ticket),
+                false => db.is_acknowledged(&ticket),
+            } {
+                thread::yield_now();
+            }
+        });
+    }
+}
+
 #[test]
 fn a_task_learns_that_the_database_was_closed_in_order() {
     let (db, table) = open("TT(NLR)+PWAL(16)".parse().unwrap(), &SimDisk::new(), NEVER);
@@ -269,14 +292,24 @@ fn a_task_that_asks_often_is_in_the_list_once() {
 /// As where an executor is gone, and the waker was all that kept a task.
 #[test]
 fn the_last_handle_may_go_where_the_log_wakes() {
+    for spec in ["TT(NLR)+PWAL(16)", "TT(EPOCH)+PWAL(16)"] {
+        on_threads(1, |_| the_last_handle_goes(spec.parse().unwrap()));
+    }
+}
+
+fn the_last_handle_goes(spec: Spec) {
     let disk = SimDisk::new();
-    let spec: Spec = "TT(NLR)+PWAL(16)".parse().unwrap();
     let (db, table) = open(spec, &disk, Duration::from_millis(200));
     let mut session = db.session_on(WorkerId(0)).unwrap();
-    let ticket = commit(&mut session, &table, 1);
+    let mut ticket = commit(&mut session, &table, 1);
+    if spec.release == LockRelease::EpochEarly {
+        // It waits for an epoch, which the log's own thread proves.
+        session.flush().unwrap();
+        ticket = session.transact_async(|tx| tx.get(&table, &1)).unwrap().1;
+    }
     let mut future = Box::pin(db.acknowledged(ticket));
     let gone = Arc::new(AtomicU32::new(0));
-    let handle = std::sync::Mutex::new(Some(db));
+    let handle = Mutex::new(Some(db));
     let told = Arc::clone(&gone);
     let waker = Arc::new(Caller(move || {
         drop(handle.lock().unwrap().take());

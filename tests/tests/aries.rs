@@ -425,6 +425,35 @@ fn losers_are_counted_and_stay_losers() {
     }
 }
 
+/// What it has logged is before the seal that closing writes, and has no end.
+#[test]
+fn a_transaction_that_is_open_when_the_database_is_closed_is_undone_at_every_opening() {
+    for spec in specs() {
+        for is_flushed in [true, false] {
+            let (disk, db, table) = filled(spec);
+            let mut tx = db.begin().unwrap();
+            tx.put(&table, &0, "new").unwrap();
+            tx.put(&table, &0, "newer").unwrap();
+            tx.insert(&table, &100, "new").unwrap();
+            assert!(tx.delete(&table, &1).unwrap());
+            for worker in (0..2).filter(|_| is_flushed) {
+                db.session_on(WorkerId(worker)).unwrap().flush().unwrap();
+            }
+            db.close().unwrap();
+            let refused = tx.commit();
+            assert!(refused.is_err(), "{spec}");
+            for round in 0..3 {
+                let (db, _) = open(spec, &disk);
+                assert!(db.recovery().closed, "{spec}");
+                assert_eq!(db.recovery().undone, 1, "{spec}, round {round}");
+                assert_eq!(contents(&db), all_old(), "{spec}, round {round}");
+                db.close().unwrap();
+            }
+            survives(&disk, Loss::All, &all_old());
+        }
+    }
+}
+
 /// The moment at which its locks go is when it meets somebody else's, not when its code notices.
 #[test]
 fn a_transaction_that_has_failed_is_undone_before_its_locks_go() {
@@ -511,4 +540,43 @@ fn a_rollback_whose_compensations_have_no_room_leaves_a_log_that_opens() {
         }
         assert!(cut > 0, "{spec}: there was always room");
     }
+}
+
+/// In records of a fixed length, a shorter operation may take one record more: what is left of the last record is
+/// nothing, or room for a padding's header.
+#[test]
+fn what_is_changed_can_be_taken_back_however_exactly_it_fills_the_buffer() {
+    let spec: Spec = "S2PL(NLR)+PWAL(1)+ARIES".parse().unwrap();
+    let disk = SimDisk::new();
+    let format = RecordFormat::Fixed(NonZeroU16::new(64).unwrap());
+    let settings = settings(spec, &disk).record_format(format);
+    let db = settings.open("/db").unwrap();
+    let table: Texts = db.table("texts").unwrap();
+    let (mut changed, mut refused) = (0, 0);
+    for bytes in 3700..4096 {
+        let long = "x".repeat(bytes);
+        // Without an image of the one before.
+        db.transact(|tx| tx.delete(&table, &1)).unwrap();
+        if db.transact(|tx| tx.put(&table, &1, &long)).is_err() {
+            continue;
+        }
+        for after in ["", "a", "ab", "abc", "abcdefgh"] {
+            let mut tx = db.begin().unwrap();
+            // So that the operation before the one at hand has a number of some length.
+            tx.put(&table, &2, after).unwrap();
+            let savepoint = tx.savepoint();
+            match tx.put(&table, &1, after) {
+                Ok(()) => {
+                    changed += 1;
+                    let taken_back = tx.rollback_to(&savepoint);
+                    taken_back.unwrap_or_else(|error| panic!("{bytes}, {after:?}: {error:?}"));
+                    tx.commit().unwrap();
+                }
+                Err(Error::TransactionTooLarge { .. }) => refused += 1,
+                Err(other) => panic!("{other:?}"),
+            }
+            assert_eq!(contents(&db)[&1], long);
+        }
+    }
+    assert!(changed > 0 && refused > 0, "{changed}, {refused}");
 }

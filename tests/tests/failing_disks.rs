@@ -3,9 +3,10 @@
 
 use std::io::ErrorKind;
 
-use namiki::{Builder, Error, LogError, OpenError, Spec};
+use namiki::{Builder, Error, LogError, OpenError, Spec, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::{Fault, Loss, Step};
+use namiki_tests::crash::combinations;
 use namiki_tests::numbers::{builder, keys, numbers, put, written};
 
 #[test]
@@ -145,6 +146,48 @@ fn after_a_failed_write_the_outcome_is_unknown_and_nothing_more_is_acknowledged(
             "{spec}: {found:?}"
         );
         put(&db, 8).unwrap();
+    }
+}
+
+/// A write that was reported as failed may have come to light all the same, and what can be read need not be durable.
+/// Whoever was shown it would see it vanish in a power cut.
+#[test]
+fn what_an_opening_has_shown_of_a_failed_write_is_there_for_good() {
+    for (spec, shared) in combinations() {
+        let open = |disk: &SimDisk| {
+            let builder = builder(&spec.to_string(), disk);
+            let builder = match shared {
+                true => builder.shared_device("/db/log", 64 << 10),
+                false => builder,
+            };
+            builder.open("/db").unwrap()
+        };
+        let mut shown = 0;
+        for seed in 0..12 {
+            let disk = SimDisk::new();
+            let db = open(&disk);
+            put(&db, 0).unwrap();
+            let table = numbers(&db);
+            let mut session = db.session_on(WorkerId(0)).unwrap();
+            // The stream has its file.
+            session.transact(|tx| tx.put(&table, &1, &1)).unwrap();
+            // What comes to light is a frame, or in a device the head that covers it.
+            let fault = Fault::once(Step::Write, shared.into(), ErrorKind::Other);
+            disk.inject(fault.torn(seed));
+            let failed = session.transact(|tx| tx.put(&table, &2, &2));
+            assert!(matches!(failed, Err(Error::OutcomeUnknown(_))), "{spec}");
+            disk.heal();
+            drop((session, table, db));
+
+            let db = open(&disk);
+            let found = keys(&db);
+            shown += u32::from(found == [0, 1, 2]);
+            assert!(found == [0, 1, 2] || found == [0, 1], "{spec}: {found:?}");
+            // Nothing was committed since, which might have made it durable by the way.
+            let crashed = disk.crash_image(disk.events(), Loss::All);
+            assert_eq!(keys(&open(&crashed)), found, "{spec}, {shared}, {seed}");
+        }
+        assert!(shown > 0, "{spec}, {shared}: no write came to light");
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::io::ErrorKind;
 use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use namiki::{
     SequencerKind, Spec, WorkerId,
 };
 use namiki_log::Placement;
-use namiki_platform::disk::sim::Loss;
+use namiki_platform::disk::sim::{Fault, Loss, Step};
 use namiki_platform::disk::{Disk, SimDisk, SyncedDisk};
 use namiki_tests::numbers::{BOTH_ORDERS, builder, keys, numbers, put, written};
 
@@ -207,6 +208,47 @@ fn a_missing_shared_device_is_not_an_empty_database() {
             assert_eq!(keys(&db), [1], "closed {closed}");
         }
     }
+}
+
+/// The rename of a manifest is visible, and its directory was not synced. Whoever opens the database next, and begins a
+/// generation on a device that lies elsewhere, is killed by a power cut that takes the manifest back.
+#[test]
+fn a_manifest_that_may_be_taken_back_announces_no_generation_of_a_device_elsewhere() {
+    let open = |disk: &SimDisk| shared(disk, "/device/log", REGION_BYTES).open("/db");
+    let mut failed = 0;
+    for exists in [true, false] {
+        for after in 0..6 {
+            let disk = SimDisk::new();
+            disk.create_dir_all(Path::new("/device")).unwrap();
+            if exists {
+                put(&open(&disk).unwrap(), 1).unwrap();
+                disk.mark(1);
+            }
+            disk.inject(Fault::once(Step::SyncDir, after, ErrorKind::Other));
+            failed += u32::from(open(&disk).is_err());
+            disk.heal();
+            let from = disk.events();
+            let db = open(&disk).unwrap();
+            put(&db, 2).unwrap();
+            disk.mark(2);
+            drop(db);
+            for at in from..=disk.events() {
+                for loss in [Loss::None, Loss::All, Loss::Seeded(at as u64)] {
+                    let mut image = disk.crash_image(at, loss);
+                    for round in 0..3 {
+                        let told = format!("{exists}, {after}, event {at}, {loss:?}, {round}");
+                        let db = open(&image).unwrap_or_else(|error| panic!("{told}: {error:?}"));
+                        let found = keys(&db);
+                        let acknowledged = disk.marks_before(at);
+                        assert!(acknowledged.iter().all(|key| found.contains(key)), "{told}");
+                        put(&db, 3 + round).unwrap();
+                        image = image.crash_image(image.events(), Loss::All);
+                    }
+                }
+            }
+        }
+    }
+    assert!(failed >= 6, "{failed}");
 }
 
 /// Copies a directory and all below it.

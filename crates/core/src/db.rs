@@ -328,9 +328,10 @@ impl Database {
         Ok(Transaction::new(Arc::clone(engine), worker, slot))
     }
 
-    /// Whether the transaction is durable, and everything it depends on. This flushes nothing: where no thread does
-    /// either ([`Builder::group_wait_max`](crate::Builder::group_wait_max) of `Duration::MAX`), somebody has to wait or
-    /// to flush, under early release that of every stream.
+    /// Whether the transaction is durable, and everything it depends on. This flushes nothing; the log's own thread
+    /// does, so who asks again learns it in the end. With a [`Builder::group_wait_max`](crate::Builder::group_wait_max)
+    /// of `Duration::MAX` there is no such thread, and somebody has to flush, under early release every stream. By
+    /// epochs (`EPOCH`) that need not do: there, somebody has to wait for it.
     #[must_use]
     pub fn is_acknowledged(&self, ticket: &Ticket) -> bool {
         ticket::is_acknowledged(&self.shared.engine, ticket)

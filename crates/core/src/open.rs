@@ -1,13 +1,20 @@
 //! Opening a database: settings, recovery, and the start of a new log.
 //!
 //! ```text
-//!   lock the directory → read the manifest → recover → start the next generation of the log →
+//!   lock the directory → read the manifest, and make it durable → recover → start the next generation of the log →
 //!   seal what was read and announce the new generation (one replacement of the manifest)
 //! ```
 //! A crash, or a log that cannot be started, before the manifest is replaced leaves everything as it
 //! was. Nothing commits before it is, so a generation that was started and not announced is empty,
 //! and the next opening starts it again. One that is announced has all its streams: if one of them
 //! is missing, it was lost.
+//!
+//! The manifest that is read was renamed into its place, but whoever did that may have been killed, or have failed,
+//! before the directory was synced; a power cut then takes it back. What is begun by it would contradict the older one:
+//! a device elsewhere would have the heads of a generation later than the one that is asked for, or the identity of a
+//! database that was never created. So the directory is synced before anything is begun. (To take a head without frames
+//! for unused, whatever its generation, would help against the first and not against the second; and where somebody
+//! brings back an older manifest himself, a device that is ahead of it would no longer be noticed.)
 //!
 //! Paper: pwal §5.1 (the master record and its clean-exit mark)
 
@@ -349,8 +356,9 @@ impl Builder {
         }
         let lock = lock(&*disk, dir)?;
         let present = Manifest::read(&*disk, dir)?;
-        if present.is_none() {
-            self.may_create(&*disk, dir)?;
+        match present {
+            Some(_) => disk.sync_dir(dir).map_err(device)?,
+            None => self.may_create(&*disk, dir)?,
         }
         let chosen = self.chosen(&*disk, dir).map_err(device)?;
         let spec = chosen.spec;

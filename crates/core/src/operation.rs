@@ -226,6 +226,19 @@ pub(crate) struct OperationLog<'a, H: Held> {
 }
 
 impl<H: Held> OperationLog<'_, H> {
+    /// Whether an operation can be logged at all.
+    ///
+    /// # Errors
+    /// [`LogError::CommitTooLarge`]
+    pub(crate) fn check(&self, operation: &Operation<'_>) -> Result<(), LogError> {
+        let bytes = operation.encoded_bytes(self.format);
+        let bytes_max = self.stream.payload_bytes_max();
+        match bytes <= bytes_max {
+            true => Ok(()),
+            false => Err(LogError::CommitTooLarge { bytes, bytes_max }),
+        }
+    }
+
     /// Logs an operation that ends no transaction. Returns its LSN.
     pub(crate) fn append(&self, operation: &Operation<'_>) -> Result<Lsn, LogError> {
         let bytes = operation.encoded_bytes(self.format);

@@ -132,7 +132,7 @@ pub(crate) fn is_acknowledged(engine: &Engine, ticket: &Ticket) -> bool {
             Awaits::Nothing => {}
             Awaits::Group(group) => drop(log.stream(group.worker).poll()),
             Awaits::Prefix(_, lsn) => log.poll_below(lsn),
-            Awaits::Epoch(..) => log.poll(),
+            Awaits::Epoch(_, epoch) => log.poll_epoch(epoch),
         }
         acknowledged()
     }

@@ -93,12 +93,6 @@ impl<T> TransactionTable<T> {
         }
     }
 
-    /// The changes of a transaction that has not ended.
-    pub(crate) fn of(&mut self, xid: Lsn) -> impl Iterator<Item = &mut T> {
-        let changes = self.live.get_mut(&xid).into_iter().flatten();
-        changes.map(|(_, change)| change)
-    }
-
     /// How many transactions there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -111,11 +105,14 @@ impl<T> TransactionTable<T> {
         self.live.is_empty()
     }
 
-    /// All that is to be undone, the last change first.
-    pub(crate) fn into_losses(self) -> impl Iterator<Item = T> {
-        let mut changes: Vec<_> = self.live.into_values().flatten().collect();
-        changes.sort_unstable_by_key(|(lsn, _)| std::cmp::Reverse(*lsn));
-        changes.into_iter().map(|(_, change)| change)
+    /// All that is to be undone, the last change first, with the number of the transaction that made it.
+    pub(crate) fn into_losses(self) -> impl Iterator<Item = (Lsn, T)> {
+        let losers = self.live.into_iter();
+        let mut changes: Vec<_> = losers
+            .flat_map(|(xid, changes)| changes.into_iter().map(move |(lsn, it)| (lsn, xid, it)))
+            .collect();
+        changes.sort_unstable_by_key(|(lsn, ..)| std::cmp::Reverse(*lsn));
+        changes.into_iter().map(|(_, xid, change)| (xid, change))
     }
 }
 
@@ -134,7 +131,7 @@ mod tests {
         for (lsn, operation) in (1..).zip(operations) {
             table.follow(Lsn(lsn), operation, || lsn)?;
         }
-        Ok(table.into_losses().collect())
+        Ok(table.into_losses().map(|(_, lsn)| lsn).collect())
     }
 
     fn update(xid: u64, undo_next: u64) -> Operation<'static> {

@@ -11,6 +11,8 @@
 //! - U3. Undoing restores every record, whatever becomes of the log. What a log that failed, or has no room, does not
 //!   say of a rollback does no harm: whoever changes the record next logs that, and recovery undoes nothing
 //!   that somebody has changed since (`recovery/aries.rs`).
+//! - U4. A change is made only if the compensation for it is not too long for the buffer: a rollback to a savepoint
+//!   does owe the log what it undoes.
 //!
 //! Paper: pwal §5.3, §5.5
 
@@ -19,6 +21,7 @@ use std::ops::Range;
 use namiki_log::{Held, LogError};
 use namiki_platform::Lsn;
 
+use crate::format::RecordFormat;
 use crate::operation::{Image, Operation, OperationLog};
 use crate::record::RecordRef;
 use crate::space::TableId;
@@ -103,14 +106,28 @@ impl UndoList {
             unreachable!("the record is locked, so nobody changes it");
         };
         let before = (!present.absent).then_some(&value[..]);
-        let logged = log.append(&Operation::Update {
+        let undo_next = self.last();
+        // U4. It says less than the change, but in records of a fixed length it may take one more: there is room for a
+        // padding's header in what is left of the last one, or nothing is left.
+        let may_be_undone = match log.format {
+            RecordFormat::Compact => Ok(()),
+            RecordFormat::Fixed(_) => log.check(&Operation::Compensation {
+                xid,
+                undo_next,
+                table,
+                key,
+                after: before,
+            }),
+        };
+        let update = Operation::Update {
             xid,
-            undo_next: self.last(),
+            undo_next,
             table,
             key,
             before,
             after,
-        });
+        };
+        let logged = may_be_undone.and_then(|()| log.append(&update));
         if let Ok(lsn) = logged {
             let key = self.store(key);
             let before = before.map(|before| self.store(before));

@@ -49,7 +49,12 @@ pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Dur
             busy = busy || unproven.is_some();
             match unproven {
                 Some(last) if proven == seen_proven => {
-                    drop(streams.prove(epochs, last, 0));
+                    // Threads find out by themselves what went wrong, and so do tasks if it has poisoned the log.
+                    if let Err(error) = streams.prove(epochs, last, 0)
+                        && error.is_full()
+                    {
+                        epochs.refuse(last, error);
+                    }
                     seen_proven = None;
                 }
                 _ => seen_proven = proven,

@@ -32,8 +32,9 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 use namiki_platform::Epoch;
 
+use crate::error::LogError;
 use crate::horizon::IDLE;
-use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 use crate::watch::Watchers;
 
 /// Gives epochs to those who commit, and knows which are over.
@@ -61,6 +62,14 @@ struct Mark {
     dependent: AtomicU64,
 }
 
+/// Attempts to prove an epoch on behalf of others that found no room for a mark.
+#[derive(Default)]
+struct Refusals {
+    count: u64,
+    /// The last.
+    last: Option<(Epoch, LogError)>,
+}
+
 /// See the module.
 pub(crate) struct EpochHorizon {
     pub(crate) source: Arc<dyn EpochSource>,
@@ -69,9 +78,13 @@ pub(crate) struct EpochHorizon {
     hardened: CachePadded<AtomicU64>,
     /// D.
     proven: CachePadded<AtomicU64>,
-    /// The largest epoch that a task waits for, or did.
+    /// The largest epoch that somebody wants proven, or did, and does not prove himself: a task, or who asks again.
     wanted: AtomicU64,
-    /// Whether somebody is proving an epoch.
+    /// What tasks are to be told of the flusher's attempts.
+    refusals: Mutex<Refusals>,
+    /// The log was closed in order.
+    is_over: AtomicBool,
+    /// Whether somebody is proving an epoch, or closing the log.
     is_led: Mutex<bool>,
     /// Where those wait who would do so, too.
     followers: Condvar,
@@ -92,6 +105,8 @@ impl EpochHorizon {
             hardened: CachePadded::new(AtomicU64::new(0)),
             proven: CachePadded::new(AtomicU64::new(0)),
             wanted: AtomicU64::new(0),
+            refusals: Mutex::new(Refusals::default()),
+            is_over: AtomicBool::new(false),
             is_led: Mutex::new(false),
             followers: Condvar::default(),
             watchers: Watchers::new(),
@@ -175,14 +190,17 @@ impl EpochHorizon {
         Epoch(self.proven.load(Ordering::Acquire))
     }
 
-    /// Whether commits of this epoch may be acknowledged. One load.
+    /// Whether commits of this epoch may be acknowledged. One load, if so.
     pub(crate) fn proves(&self, epoch: Epoch) -> bool {
-        self.proven() >= epoch
+        // Acquire: everything is durable by then.
+        self.proven() >= epoch || self.is_over.load(Ordering::Acquire)
     }
 
-    /// A task waits for this epoch.
-    pub(crate) fn want(&self, epoch: Epoch) {
-        self.wanted.fetch_max(epoch.0, Ordering::AcqRel);
+    /// Somebody wants this epoch proven. Whether nobody had wanted it before: the flusher has to know then.
+    pub(crate) fn want(&self, epoch: Epoch) -> bool {
+        // Who asks again and again need not write where all others look.
+        self.wanted.load(Ordering::Acquire) < epoch.0
+            && self.wanted.fetch_max(epoch.0, Ordering::AcqRel) < epoch.0
     }
 
     /// The largest epoch that ought to be proven and is not. Independent records need none.
@@ -193,7 +211,31 @@ impl EpochHorizon {
         (!self.proves(last)).then_some(last)
     }
 
-    /// Becomes the one who proves. Otherwise waits until that one has finished, and returns nothing.
+    /// There was no room for a mark that proves `epoch`. Those who wait for it without a thread are told.
+    pub(crate) fn refuse(&self, epoch: Epoch, error: LogError) {
+        let mut refusals = self.refusals.lock();
+        refusals.count += 1;
+        refusals.last = Some((epoch, error));
+        drop(refusals);
+        // Whoever enters the list after this finds it in his last look (W1).
+        self.watchers.wake();
+    }
+
+    /// How often there was no room.
+    pub(crate) fn refusals(&self) -> u64 {
+        self.refusals.lock().count
+    }
+
+    /// What to tell a task that waits for `epoch`, if an attempt has failed since there had been so many. Not what was
+    /// so before it asked: a disk may have room again.
+    pub(crate) fn refusal(&self, epoch: Epoch, since: u64) -> Option<LogError> {
+        let refusals = self.refusals.lock();
+        let (of, error) = refusals.last.as_ref()?;
+        (refusals.count > since && *of >= epoch).then(|| error.clone())
+    }
+
+    /// Becomes the one who proves. Otherwise waits until that one has finished, and returns nothing. Who leads calls
+    /// nobody's waker, which might wait for an epoch itself.
     pub(crate) fn lead(&self) -> Option<Leading<'_>> {
         let mut is_led = self.is_led.lock();
         if *is_led {
@@ -204,11 +246,11 @@ impl EpochHorizon {
         Some(Leading(self))
     }
 
-    /// The streams are closed, and everything that a commit depended on is proven: nothing is left to
-    /// wait for.
+    /// The streams are closed, so every record is durable, and every epoch that records depend on is proven. Nothing is
+    /// left to wait for, in no epoch: whoever has only read has read what recovery will find.
     pub(crate) fn end(&self) {
-        let _waking = self.watchers.at_the_end();
-        self.prove(self.source.current().0);
+        self.is_over.store(true, Ordering::Release);
+        self.watchers.announce();
     }
 }
 

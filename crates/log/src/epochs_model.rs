@@ -186,9 +186,13 @@ impl World {
     }
 
     fn commit(&self, worker: u16) -> (Ticket, Epoch) {
+        self.append(worker, Entry::Commit)
+    }
+
+    fn append(&self, worker: u16, entry: Entry) -> (Ticket, Epoch) {
         let epoch = self.source.register(worker.into());
         let stream = self.log.stream(WorkerId(worker));
-        let appended = stream.append(Entry::Commit, Stamp(1), epoch, 8, |_, _| {}, |()| {});
+        let appended = stream.append(entry, Stamp(1), epoch, 8, |_, _| {}, |()| {});
         self.source.deregister(worker.into());
         (appended.unwrap().ticket, epoch)
     }
@@ -231,6 +235,21 @@ fn a_stream_that_rests_is_flushed_for_one_who_waits() {
         let epoch = other.join().unwrap();
         let is_durable = (frames.iter()).any(|it| it.worker == WorkerId(1) && it.records > 0);
         assert!(epoch > proven || is_durable);
+    });
+}
+
+/// As a transaction that has only read: nobody but itself wants its epoch proven.
+#[test]
+fn whoever_waits_for_an_epoch_while_the_log_is_closed_finds_nothing_closed_to_him() {
+    explore(2, || {
+        let world = World::new();
+        let (_, epoch) = world.append(1, Entry::Independent);
+        let reader = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.log.wait_proven(None, epoch))
+        };
+        world.log.close().unwrap();
+        reader.join().unwrap().unwrap();
     });
 }
 

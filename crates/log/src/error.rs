@@ -124,6 +124,11 @@ impl LogError {
         matches!(self, Self::Device { .. } | Self::Panicked { .. })
     }
 
+    /// True if there is no room here. There may be elsewhere, or later.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::RegionFull { .. } | Self::DiskFull { .. })
+    }
+
     pub(crate) fn device(doing: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Device {
             doing,

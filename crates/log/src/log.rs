@@ -354,10 +354,11 @@ impl<H: Held> Log<H> {
         epochs.map_or(Epoch(0), EpochHorizon::proven)
     }
 
-    /// Whether commits of `epoch`, and those who have read them, may be acknowledged. One load.
+    /// Whether commits of `epoch`, and those who have read them, may be acknowledged. One load, if so.
     #[must_use]
     pub fn is_proven(&self, epoch: Epoch) -> bool {
-        self.proven_epoch() >= epoch
+        let epochs = self.streams.shared.epochs.as_ref();
+        epochs.is_some_and(|epochs| epochs.proves(epoch))
     }
 
     /// Returns when `epoch` is proven; an epoch that is still to come counts as the current one. `ticket`
@@ -402,16 +403,20 @@ impl<H: Held> Log<H> {
             return Poll::Ready(self.wait_proven(ticket, epoch));
         }
         let epoch = epoch.min(epochs.source.current());
+        if epochs.proves(epoch) {
+            return Poll::Ready(Ok(()));
+        }
+        let since = *watch.refusals.get_or_insert_with(|| epochs.refusals());
         let ended = || match epochs.proves(epoch) {
             true => Some(Ok(())),
-            false => shared.poison.get().map(Err),
+            false => {
+                let refused = || epochs.refusal(epoch, since);
+                shared.poison.get().or_else(refused).map(Err)
+            }
         };
         ended()
             .or_else(|| {
-                // From now on the flusher sees to it.
-                epochs.want(epoch);
-                shared.wake_flusher();
-                self.poll();
+                self.poll_epoch(epoch);
                 self.enter(self.streams.list.len(), waker, watch);
                 ended()
             })
@@ -420,7 +425,7 @@ impl<H: Held> Log<H> {
 
     /// The task waits no longer.
     pub fn leave(&self, watch: &mut Watch) {
-        if let Some((index, key)) = watch.0.take() {
+        if let Some((index, key)) = watch.place.take() {
             self.watchers(index).leave(key);
         }
     }
@@ -435,7 +440,7 @@ impl<H: Held> Log<H> {
 
     /// Enters a task in the list of one stream, or of those who wait for an epoch, and in no other.
     fn enter(&self, index: usize, waker: &Waker, watch: &mut Watch) {
-        let old = match watch.0 {
+        let old = match watch.place {
             Some((at, key)) if at == index => Some(key),
             _ => {
                 self.leave(watch);
@@ -443,7 +448,7 @@ impl<H: Held> Log<H> {
             }
         };
         let key = self.watchers(index).enter(waker, old);
-        watch.0 = Some((index, key));
+        watch.place = Some((index, key));
     }
 
     /// Lands the flights of all streams that were launched and whose writes have come to their end: see
@@ -461,6 +466,19 @@ impl<H: Held> Log<H> {
                 drop(stream.poll());
             }
         }
+    }
+
+    /// [`Log::poll`] for one who wants to know whether `epoch` is proven. From now on the flusher sees to it, if
+    /// there is one.
+    pub fn poll_epoch(&self, epoch: Epoch) {
+        let shared = &*self.streams.shared;
+        if let Some(epochs) = &shared.epochs
+            && shared.has_flusher
+            && epochs.want(epoch.min(epochs.source.current()))
+        {
+            shared.wake_flusher();
+        }
+        self.poll();
     }
 
     /// Hardens everything appended to any stream before the call.
@@ -503,13 +521,7 @@ impl<H: Held> Log<H> {
     /// # Errors
     /// The error that poisoned the log; the threads are stopped all the same.
     pub fn close(&self) -> Result<Seal, LogError> {
-        let mut result = self.prove_the_rest();
-        for stream in &self.streams.list {
-            result = result.and(stream.close());
-        }
-        if let (Ok(()), Some(epochs)) = (&result, &self.streams.shared.epochs) {
-            epochs.end();
-        }
+        let result = self.streams.close();
         self.stop_threads();
         result?;
         // Nothing need be pending: a panic can lose an LSN, and a seal would count it.
@@ -531,23 +543,6 @@ impl<H: Held> Log<H> {
             seal.max_stamp = seal.max_stamp.max(max_stamp);
         }
         Ok(seal)
-    }
-
-    /// Refuses further commits and proves the epochs of those that were accepted: what is acknowledged
-    /// after this has to survive although the seal may never be written.
-    fn prove_the_rest(&self) -> Result<(), LogError> {
-        let Some(epochs) = &self.streams.shared.epochs else {
-            return Ok(());
-        };
-        for stream in &self.streams.list {
-            stream.refuse();
-        }
-        let Some(last) = epochs.unproven() else {
-            return Ok(());
-        };
-        // Without room for it, nobody can be told any more: as if the device had failed.
-        let proven = self.streams.prove(epochs, last, 0);
-        proven.map_err(|error| self.streams.shared.poison.set(error))
     }
 
     fn stop_threads(&self) {

@@ -1,7 +1,8 @@
 //! Proving an epoch: what those do who wait for one, and the flusher for those who do not.
 //!
 //! One at a time does it; the others wait for that one, look again, and the next takes over. So there is
-//! one mark for an epoch, however many wait for it.
+//! one mark for an epoch, however many wait for it. Who closes the log leads until that is done: who waits for an epoch
+//! meanwhile, as a transaction does that has only read, finds it over, or the log poisoned, and no stream closed to him.
 
 use namiki_platform::Epoch;
 
@@ -26,6 +27,7 @@ impl<H: Held> Streams<H> {
     ) -> Result<(), LogError> {
         loop {
             if epochs.source.finished() >= epoch {
+                let _waking = Waking(self);
                 // Everybody by himself: each flight that is waited for wakes all of them.
                 self.harden_epoch(epochs, epoch)?;
             }
@@ -33,6 +35,8 @@ impl<H: Held> Streams<H> {
                 return Ok(());
             }
             self.shared.poison.check()?;
+            // Dropped when this one no longer leads.
+            let _waking = Waking(self);
             if let Some(_leading) = epochs.lead() {
                 epochs.source.close(epoch);
                 self.prove_closed(epochs, epoch, home)?;
@@ -62,13 +66,50 @@ impl<H: Held> Streams<H> {
         for at in 0..self.list.len() {
             let marked = self.list[(home + at) % self.list.len()].mark_epoch(epochs, epoch);
             match marked {
-                Err(error @ (LogError::RegionFull { .. } | LogError::DiskFull { .. })) => {
-                    full = Err(error);
-                }
+                Err(error) if error.is_full() => full = Err(error),
                 marked => return marked,
             }
         }
         full
+    }
+
+    /// Refuses further commits, hardens all that were accepted, and sees to it that nothing is being written.
+    ///
+    /// # Errors
+    /// The error that poisoned the log.
+    pub(crate) fn close(&self) -> Result<(), LogError> {
+        // Dropped when this one no longer leads.
+        let _waking = Waking(self);
+        let epochs = self.shared.epochs.as_ref();
+        let leading = epochs.map(|epochs| {
+            self.list.iter().for_each(|stream| stream.refuse());
+            loop {
+                if let Some(leading) = epochs.lead() {
+                    break leading;
+                }
+            }
+        });
+        let mut result = epochs.map_or(Ok(()), |epochs| self.prove_the_rest(epochs));
+        for stream in &self.list {
+            result = result.and(stream.close());
+        }
+        if let (Ok(()), Some(epochs)) = (&result, epochs) {
+            epochs.end();
+        }
+        drop(leading);
+        result
+    }
+
+    /// Proves the epochs of commits that were accepted, by the one who leads: what is acknowledged after this has to
+    /// survive although the seal may never be written.
+    fn prove_the_rest(&self, epochs: &EpochHorizon) -> Result<(), LogError> {
+        let Some(last) = epochs.unproven() else {
+            return Ok(());
+        };
+        epochs.source.close(last);
+        // Without room for it, nobody can be told any more: as if the device had failed.
+        let proven = self.prove_closed(epochs, last, 0);
+        proven.map_err(|error| self.shared.poison.set(error))
     }
 
     /// Hardens whatever the streams hold of `epoch` and before, in which nobody is registered any more.
@@ -79,5 +120,16 @@ impl<H: Held> Streams<H> {
             }
         }
         Ok(())
+    }
+}
+
+/// When this is dropped, the tasks are woken for whom something was announced in any stream.
+struct Waking<'a, H: Held>(&'a Streams<H>);
+
+impl<H: Held> Drop for Waking<'_, H> {
+    fn drop(&mut self) {
+        for stream in &self.0.list {
+            drop(stream.waking());
+        }
     }
 }

@@ -38,7 +38,11 @@ pub(crate) struct Key {
 /// A task's place among those that wait for a log: kept from one question of the task to the next, and
 /// given up with [`Log::leave`](crate::Log::leave).
 #[derive(Debug, Default)]
-pub struct Watch(pub(crate) Option<(usize, Key)>);
+pub struct Watch {
+    pub(crate) place: Option<(usize, Key)>,
+    /// How often the flusher had found no room for a mark when the task asked first.
+    pub(crate) refusals: Option<u64>,
+}
 
 impl Watchers {
     pub(crate) fn new() -> Self {

@@ -10,8 +10,10 @@
 //! - Undoing writes nothing. A generation of the log that was read is sealed, so its losers are losers for ever, and
 //!   every recovery undoes them in memory before the next generation is replayed. A crash in the middle of a recovery
 //!   leaves nothing that the next one would have to know.
-//! - A loser's change is undone only if nobody has changed the record since. Whoever did had its lock, so the loser had
-//!   been rolled back by then; under normal release, or when the disk was full, its compensations may be missing.
+//! - A loser's change is undone only if the loser was the last to change the record. Whoever changed it later had its
+//!   lock, so the loser had been rolled back by then, and never came back; under normal release, or when the disk was
+//!   full, its compensations may be missing. So the last one of each record is all that has to be known of those who
+//!   changed it, and what has ended long ago is not looked at again when others go on.
 //!
 //! Paper: pwal §4.3.3, §5.3, §5.6, Algorithm 4
 
@@ -66,10 +68,18 @@ impl Replay<'_, '_> {
 
 /// A change that was made again, and may have to be undone.
 struct Step {
-    record: RecordRef,
+    /// To be asked for: see [`Step::record`].
+    of: RecordRef,
     before: Option<Box<[u8]>>,
-    /// Another transaction has changed the record since: this one was rolled back before.
-    is_past: bool,
+}
+
+impl Step {
+    /// The record that was changed.
+    fn record(&self) -> RecordRef {
+        #[cfg(test)]
+        tests::LOOKS.with(|looks| looks.set(looks.get() + 1));
+        self.of
+    }
 }
 
 /// History while it is repeated.
@@ -77,7 +87,7 @@ struct History<'a, 't> {
     tables: &'a Tables<'t>,
     generation: Generation,
     table: TransactionTable<Step>,
-    /// Who changed a record last, and may have ended since.
+    /// Who changed a record last, if that one has not committed: a loser, so far as is known.
     owners: HashMap<RecordRef, Lsn, BuildHasherDefault<AddressHasher>>,
 }
 
@@ -103,9 +113,8 @@ impl History<'_, '_> {
                 ..
             } => {
                 step = Some(Step {
-                    record: self.change(xid, table, key, after).map_err(broken)?,
+                    of: self.change(xid, table, key, after).map_err(broken)?,
                     before: before.map(Into::into),
-                    is_past: false,
                 });
             }
             Operation::Compensation {
@@ -125,9 +134,10 @@ impl History<'_, '_> {
         };
         match self.table.follow(lsn, &operation, kept).map_err(broken)? {
             Followed::Committed(steps) => {
-                for step in steps {
-                    self.tables.stamp(step.record, log_record.stamp);
-                    self.owners.remove(&step.record);
+                for record in steps.iter().map(Step::record) {
+                    self.tables.stamp(record, log_record.stamp);
+                    // It had the lock until now, so it is the owner, and what is before it is undone by nobody.
+                    self.owners.remove(&record);
                 }
                 Ok(true)
             }
@@ -144,12 +154,7 @@ impl History<'_, '_> {
         value: Image<'_>,
     ) -> Result<RecordRef, String> {
         let record = self.tables.record(table, key)?;
-        if let Some(before) = self.owners.insert(record, xid)
-            && before != xid
-        {
-            let of_this = self.table.of(before).filter(|step| step.record == record);
-            of_this.for_each(|step| step.is_past = true);
-        }
+        self.owners.insert(record, xid);
         self.tables.overwrite(record, value);
         Ok(record)
     }
@@ -157,8 +162,11 @@ impl History<'_, '_> {
     /// Undoes what the losers did, the last change first. Returns how many they were.
     fn undo(self) -> u64 {
         let losers = self.table.len() as u64;
-        for step in self.table.into_losses().filter(|step| !step.is_past) {
-            self.tables.overwrite(step.record, step.before.as_deref());
+        for (xid, step) in self.table.into_losses() {
+            let record = step.record();
+            if self.owners.get(&record) == Some(&xid) {
+                self.tables.overwrite(record, step.before.as_deref());
+            }
         }
         losers
     }
@@ -166,14 +174,121 @@ impl History<'_, '_> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::Arc;
 
+    use namiki_index::IndexKind;
     use namiki_platform::Stamp;
 
     use super::*;
     use crate::format::RecordFormat;
-    use crate::space::Space;
+    use crate::space::{Owner, Space, TableInfo};
     use crate::spec::ConcurrencyControl;
+
+    thread_local! {
+        /// How often somebody has looked at a change.
+        pub(super) static LOOKS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// Repeats operations, with the LSNs from 1 on.
+    struct Story<'a, 't> {
+        history: History<'a, 't>,
+        lsn: u64,
+        /// What each transaction has changed last: none takes anything back.
+        last: HashMap<Lsn, Lsn>,
+    }
+
+    impl Story<'_, '_> {
+        fn tell(&mut self, operation: Operation<'_>) -> Lsn {
+            self.lsn += 1;
+            let (stamp, lsn) = (Stamp(self.lsn), Lsn(self.lsn));
+            let mut payload = vec![0; operation.encoded_bytes(RecordFormat::Compact)];
+            operation.encode(&mut payload);
+            let payload = &payload[..];
+            let log_record = LogRecord {
+                stamp,
+                lsn,
+                payload,
+            };
+            self.history.redo(&log_record).unwrap();
+            lsn
+        }
+
+        fn begin(&mut self) -> Lsn {
+            self.tell(Operation::Begin)
+        }
+
+        fn update(&mut self, xid: Lsn, key: u64, before: Image<'_>, after: Image<'_>) {
+            let undo_next = self.last.get(&xid).copied().unwrap_or(Lsn(0));
+            let lsn = self.tell(Operation::Update {
+                xid,
+                undo_next,
+                table: TableId(0),
+                key: &key.to_be_bytes(),
+                before,
+                after,
+            });
+            self.last.insert(xid, lsn);
+        }
+    }
+
+    /// A large transaction was rolled back when the log had no room for that, and all that it had changed was changed
+    /// by others then, some of whom were rolled back, too.
+    #[test]
+    fn what_a_loser_has_changed_is_looked_at_once_however_many_change_it_later() {
+        const KEYS: u64 = 500;
+        let info = TableInfo {
+            id: TableId(0),
+            name: "t".to_owned(),
+            key_type: "u64".to_owned(),
+            value_type: "bytes".to_owned(),
+            fixed_keys: true,
+            inline_bytes: 16,
+        };
+        let spaces = [Arc::new(Space::new(
+            info,
+            IndexKind::default(),
+            Owner::new(),
+        ))];
+        let tables = Tables::new(&spaces, ConcurrencyControl::TwoPhase);
+        let mut story = Story {
+            history: History {
+                tables: &tables,
+                generation: Generation(1),
+                table: TransactionTable::default(),
+                owners: HashMap::default(),
+            },
+            lsn: 0,
+            last: HashMap::new(),
+        };
+        LOOKS.set(0);
+        let rolled_back = story.begin();
+        for key in 0..KEYS {
+            story.update(rolled_back, key, None, Some(b"lost"));
+            story.update(rolled_back, key, Some(b"lost"), Some(b"lost again"));
+        }
+        // The last third stays as it was before.
+        for key in 0..KEYS * 2 / 3 {
+            let xid = story.begin();
+            story.update(xid, key, None, Some(b"first"));
+            if key < KEYS / 3 {
+                story.tell(Operation::End { xid });
+                let loser = story.begin();
+                story.update(loser, key, Some(b"first"), Some(b"lost"));
+            }
+        }
+        let changes = 2 * KEYS + KEYS * 2 / 3 + KEYS / 3;
+        assert_eq!(story.history.undo(), 1 + KEYS * 2 / 3);
+        assert!(LOOKS.get() <= changes, "{} of {changes}", LOOKS.get());
+        for key in 0..KEYS {
+            let mut value = Vec::new();
+            let record = tables.record(TableId(0), &key.to_be_bytes()).unwrap();
+            let seen = record.copy_if(&mut value, |_| true).unwrap();
+            let found = (!seen.absent).then_some(&value[..]);
+            let committed = (key < KEYS / 3).then_some(&b"first"[..]);
+            assert_eq!(found, committed, "{key}");
+        }
+    }
 
     #[test]
     fn an_operation_that_cannot_be_replayed_is_named_with_a_reason() {

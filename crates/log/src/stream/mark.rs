@@ -14,9 +14,8 @@ impl<H: Held> Stream<H> {
         epochs.map_or(Epoch(0), |epochs| epochs.departs(self.index))
     }
 
-    /// Hardens what the stream holds of `epoch` and before. Nobody is registered there any more.
+    /// Hardens what the stream holds of `epoch` and before. Nobody is registered there any more. The caller wakes tasks.
     pub(crate) fn harden_epoch(&self, epoch: Epoch) -> Result<(), LogError> {
-        let _waking = self.waking();
         let state = self.state.lock();
         let through = if state.filling.epoch_min <= epoch.0 {
             state.appended
@@ -27,13 +26,12 @@ impl<H: Held> Stream<H> {
     }
 
     /// Writes a frame, without records if need be, so that `epoch` is proven; everything of that epoch
-    /// and of those before is hardened in all streams. Does nothing if it is proven meanwhile.
+    /// and of those before is hardened in all streams. Does nothing if it is proven meanwhile. The caller wakes tasks.
     ///
     /// # Errors
     /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`] and
     /// [`LogError::DiskFull`], after which another stream may have room.
     pub(crate) fn mark_epoch(&self, epochs: &EpochHorizon, epoch: Epoch) -> Result<(), LogError> {
-        let _waking = self.waking();
         let mut state = self.state.lock();
         loop {
             if epochs.proves(epoch) {

@@ -27,7 +27,7 @@
 //! - S5. When a stream is closed no flight is under way, and none begins: nothing is pending, or
 //!   the log is poisoned.
 //! - S6. Whatever ends a flight, or closes the stream, announces it to the tasks that wait; every call
-//!   that may do so wakes them at its end (`watch.rs`).
+//!   that may do so wakes them at its end (`watch.rs`), or when its caller no longer leads (`prove.rs`).
 //!
 //! Paper: pwal §4.2, Algorithms 1 and 2
 
@@ -164,7 +164,7 @@ impl<H: Held> Stream<H> {
 
     /// When this is dropped, the tasks are woken for whom a call on this stream has announced something.
     /// See [`Watchers::at_the_end`].
-    fn waking(&self) -> [Option<Waking<'_>>; 2] {
+    pub(crate) fn waking(&self) -> [Option<Waking<'_>>; 2] {
         let epochs = self.shared.epochs.as_ref();
         [
             Some(self.watchers.at_the_end()),
@@ -193,11 +193,10 @@ impl<H: Held> Stream<H> {
 
     /// Refuses commits from now on, and hardens those that were accepted. On return, whatever it
     /// says, nothing is being written and nothing will be: whoever opens the log again may write
-    /// where an old write could still have landed.
+    /// where an old write could still have landed. The caller wakes tasks.
     pub(crate) fn close(&self) -> Result<(), LogError> {
         // Those of another stream's failure, too.
         self.announce_end();
-        let _waking = self.waking();
         let mut state = self.state.lock();
         state.closed = true;
         state.ended = true;
