@@ -257,3 +257,23 @@ fn closing_acknowledges_what_was_accepted() {
         assert_eq!(db.recovery().dropped, 0);
     }
 }
+
+/// Nobody writes, and epochs pass by far more than floors are remembered: no mark is written for what is long proven.
+#[test]
+fn reading_what_is_proven_writes_nothing_however_long_it_goes_on() {
+    for spec in of_group("auto") {
+        let settings = builder(&spec, &SimDisk::new()).epoch_length(Duration::ZERO);
+        let db = settings.open("/db").unwrap();
+        let table = numbers(&db);
+        let mut session = db.session().unwrap();
+        session.transact(|tx| tx.put(&table, &1, &1)).unwrap();
+        session.transact(|tx| tx.get(&table, &1)).unwrap();
+        let before = db.counters();
+        for _ in 0..5000 {
+            session.transact(|tx| tx.get(&table, &1)).unwrap();
+        }
+        let after = db.counters();
+        assert!(after.epoch.0 > before.epoch.0 + 4000, "{spec}");
+        assert_eq!(after.log.flushes, before.log.flushes, "{spec}");
+    }
+}

@@ -28,7 +28,7 @@ impl Engine {
     /// leaves no frame that could say what is hardened.
     pub(crate) fn epoch_to_await(&self, log: &Log<GroupLocks>, sets: &Sets) -> Option<Epoch> {
         let largest = largest_read(sets)?;
-        if largest < self.epochs.floor_after(log.proven_epoch()) {
+        if self.epochs.is_proven(largest, log.proven_epoch()) {
             return None;
         }
         // Whoever wrote what was read had registered before.

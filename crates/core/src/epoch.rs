@@ -122,6 +122,8 @@ pub(crate) struct Epochs {
     floors: Box<[AtomicU64]>,
     /// The floor of the first epoch.
     first_floor: Stamp,
+    /// Every version with a creation stamp below this is proven durable. It is remembered longer than `floors` are.
+    proven_below: CachePadded<AtomicU64>,
     /// How long an epoch lasts at least.
     length_min: Duration,
     /// When the current epoch began.
@@ -143,6 +145,7 @@ impl Epochs {
             finished: CachePadded::new(AtomicU64::new(0)),
             floors: (0..FLOORS).map(|_| AtomicU64::new(0)).collect(),
             first_floor: floor,
+            proven_below: CachePadded::new(AtomicU64::new(floor.0)),
             length_min,
             began: CachePadded::new(Mutex::new(Instant::now())),
         }
@@ -254,6 +257,20 @@ impl Epochs {
             true => Stamp(word >> EPOCH_BITS).max(self.first_floor),
             false => self.first_floor,
         }
+    }
+
+    /// Whether a version with this creation stamp is proven durable, now that everything through `proven` is. What was
+    /// once found so is not forgotten, however many epochs pass in which nobody writes.
+    pub(crate) fn is_proven(&self, stamp: Stamp, proven: Epoch) -> bool {
+        let below = self.proven_below.load(Ordering::Acquire);
+        if stamp.0 < below {
+            return true;
+        }
+        let now = self.floor_after(proven).0;
+        if now > below {
+            self.proven_below.fetch_max(now, Ordering::AcqRel);
+        }
+        stamp.0 < now
     }
 
     /// Counts one more for this committer, and closes the current epoch if it is old enough, which is
