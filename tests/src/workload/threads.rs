@@ -10,6 +10,10 @@ use namiki_platform::random::Random;
 use super::{Attempt, Mix, Numbers, Run};
 use crate::spelling::Numbered;
 
+/// So often the same steps are tried: those that conflict with more others would hardly be seen in a history otherwise,
+/// writers among readers who wait for nobody above all.
+const ATTEMPTS: u32 = 64;
+
 /// Runs transactions until `transactions` have committed, on `threads` threads.
 ///
 /// # Errors
@@ -34,27 +38,31 @@ pub fn run<C: Checks>(
         while committed.load(Ordering::Relaxed) < transactions {
             let number = started.fetch_add(1, Ordering::Relaxed) + 1;
             let steps = mix.steps(&mut random, number);
-            let mut attempt = Attempt::new(number);
-            let ended = session.try_planted::<C, _>(|tx| {
-                for step in steps {
-                    attempt.step(tx, table, step, &mut random)?;
-                    let done = steps_done.fetch_add(1, Ordering::Relaxed) + 1;
-                    if random.chance(0.3) {
-                        let_another_step(&steps_done, done);
+            for _ in 0..ATTEMPTS {
+                let mut attempt = Attempt::new(number);
+                let ended = session.try_planted::<C, _>(|tx| {
+                    for step in steps.clone() {
+                        attempt.step(tx, table, step, &mut random)?;
+                        let done = steps_done.fetch_add(1, Ordering::Relaxed) + 1;
+                        if random.chance(0.3) {
+                            let_another_step(&steps_done, done);
+                        }
                     }
-                }
-                Ok(())
-            });
-            match ended {
-                Ok(((), ticket)) => {
-                    run.committed(attempt, ticket.stamp());
-                    committed.fetch_add(1, Ordering::Relaxed);
-                    if random.chance(0.1) {
-                        session.wait(&ticket)?;
+                    Ok(())
+                });
+                match ended {
+                    Ok(((), ticket)) => {
+                        run.committed(attempt, ticket.stamp());
+                        committed.fetch_add(1, Ordering::Relaxed);
+                        if random.chance(0.1) {
+                            session.wait(&ticket)?;
+                        }
+                        break;
                     }
+                    Err(Error::Conflict(_)) => run.conflicts += 1,
+                    Err(error) => return Err(error),
                 }
-                Err(Error::Conflict(_)) => run.conflicts += 1,
-                Err(error) => return Err(error),
+                std::thread::yield_now();
             }
         }
         session.flush()?;
