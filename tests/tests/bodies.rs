@@ -224,11 +224,11 @@ fn a_long_transaction_gets_through_many_short_ones() {
     }
 }
 
-/// A transaction that takes longer than others wait for it at first, while another changes what it has read at each
-/// of its attempts: they wait longer then.
+/// Two transactions that take longer than others wait for them at first, while another changes what they have read at
+/// each of their attempts: they have the turn one after the other, and the others wait longer for them.
 #[test]
-fn a_transaction_longer_than_others_wait_for_it_gets_through() {
-    const QUICK: u32 = 63;
+fn transactions_longer_than_others_wait_for_them_get_through() {
+    const QUICK: u32 = 64;
     const LONG: Duration = Duration::from_millis(80);
     for spec in ["TT(EPOCH)+PWAL(auto)", "SILO(ELR)+PWAL(1)"] {
         let db = builder(spec, &SimDisk::new())
@@ -237,16 +237,9 @@ fn a_transaction_longer_than_others_wait_for_it_gets_through() {
             .unwrap();
         let table = two_accounts(&db);
         let (over, changed) = (AtomicBool::new(false), AtomicU64::new(0));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    db.transact(|tx| tx.update(&table, &X, |it| it + 1))
-                        .unwrap();
-                    changed.fetch_add(1, Ordering::Relaxed);
-                }
-            });
+        let long = || {
             let mut attempts = 0;
-            let ended = db.transact(|tx| {
+            db.transact(|tx| {
                 attempts += 1;
                 let before = changed.load(Ordering::Relaxed);
                 tx.update(&table, &X, |it| it + 1)?;
@@ -260,9 +253,23 @@ fn a_transaction_longer_than_others_wait_for_it_gets_through() {
                     _ => std::thread::sleep(LONG),
                 }
                 Ok(())
+            })
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    db.transact(|tx| tx.update(&table, &X, |it| it + 1))
+                        .unwrap();
+                    changed.fetch_add(1, Ordering::Relaxed);
+                }
             });
+            let ended = [(); 2]
+                .map(|()| scope.spawn(long))
+                .map(|thread| thread.join().unwrap());
             over.store(true, Ordering::Relaxed);
-            ended.map_err(|error| format!("{spec}: {error}")).unwrap();
+            for ended in ended {
+                ended.map_err(|error| format!("{spec}: {error}")).unwrap();
+            }
         });
     }
 }

@@ -14,7 +14,8 @@
 //! transactions do. Who has waited for a while asks for the next place that becomes free, and gets it, in turn.
 //!
 //! Blind writes, which are locked together at the commit, in the one order of all records, are not held back: those
-//! who lock in order are not wounded, but by who has waited for long.
+//! who lock in order are not wounded, but by who has waited for long. (Of others it is not known before the first lock
+//! that they will.)
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,8 +30,8 @@ use crate::sync::{AtomicBool, Bed, Bell, Mutex, Ordering, sleep};
 const AFTER_WOUND: usize = 256;
 /// And for how many for each place: all of them are taken before it ends.
 const AFTER_WOUND_FOR_PLACE: usize = 4;
-/// No number of wounds keeps the limit for more transactions than this many wounds do.
-const WOUNDS: usize = 16;
+/// So many wounds count at most.
+const WOUNDS_COUNTED_MAX: usize = 16;
 /// How long one waits before asking for the next place, for each of those who wait for the same one.
 const PAUSE: Duration = Duration::from_micros(200);
 /// How long one asks, while no place changes hands, before those who have them do not count any more; and the longest
@@ -58,8 +59,11 @@ struct Room {
     waiting: usize,
     /// How many ever came.
     came: u64,
-    /// How many ever gave up a place that counted.
-    left: u64,
+    /// How often places became free.
+    freed: u64,
+    /// How often nobody inside counted any more.
+    #[cfg(test)]
+    cleared: u64,
     /// How many ever had to wait.
     held_back: u64,
 }
@@ -97,7 +101,7 @@ impl Admission {
     pub(crate) fn note_wound(&self) {
         let each = self.after_wound();
         let mut room = self.room.lock();
-        room.limited_for = (room.limited_for + each).min(WOUNDS * each);
+        room.limited_for = (room.limited_for + each).min(WOUNDS_COUNTED_MAX * each);
         self.is_limited.store(true, Ordering::Relaxed);
     }
 
@@ -135,6 +139,12 @@ impl Admission {
         let share = u32::try_from(share).unwrap_or(u32::MAX);
         sleep(PAUSE.saturating_mul(share).min(self.patience));
 
+        self.ask(number);
+        admitted
+    }
+
+    /// Waits in the line for a place.
+    fn ask(&self, number: u64) {
         let bed = Bed::new();
         let mut room = self.room.lock();
         room.asking.push_back(Asking {
@@ -142,23 +152,25 @@ impl Admission {
             bell: bed.bell(),
         });
         room.fill(self.places);
-        let (mut since, mut left) = (Duration::ZERO, room.left);
+        let (mut since, mut freed) = (Duration::ZERO, room.freed);
         while room.asking.iter().any(|it| it.number == number) {
             drop(room);
             let asked_for = bed.age().saturating_sub(since);
             bed.sleep(self.patience.saturating_sub(asked_for));
             room = self.room.lock();
             let now = bed.age();
-            if now.saturating_sub(since) >= self.patience {
-                if room.left == left {
-                    room.inside.clear();
-                    room.fill(self.places);
-                }
-                (since, left) = (now, room.left);
+            if room.freed != freed {
+                // For those who came in since, others wait anew.
+                (since, freed) = (now, room.freed);
+            } else if now.saturating_sub(since) >= self.patience {
+                room.inside.clear();
+                room.freed += 1;
+                #[cfg(test)]
+                (room.cleared += 1);
+                room.fill(self.places);
             }
         }
         room.waiting -= 1;
-        admitted
     }
 }
 
@@ -181,7 +193,7 @@ impl Drop for Admitted {
         let at = room.inside.iter().position(|it| *it == self.number);
         if let Some(at) = at {
             room.inside.swap_remove(at);
-            room.left += 1;
+            room.freed += 1;
             room.fill(self.admission.places);
         }
     }
@@ -239,7 +251,12 @@ mod tests {
     #[test]
     fn a_wound_limits_some_transactions_and_more_wounds_no_more_than_the_most() {
         for (places, each) in [(1, AFTER_WOUND), (1000, 4000)] {
-            for (wounds, limited) in [(0, 0), (1, each), (2, 2 * each), (99, WOUNDS * each)] {
+            for (wounds, limited) in [
+                (0, 0),
+                (1, each),
+                (2, 2 * each),
+                (99, WOUNDS_COUNTED_MAX * each),
+            ] {
                 let admission = Arc::new(Admission::new(places, Duration::MAX));
                 (0..wounds).for_each(|_| admission.note_wound());
                 for _ in 0..limited {
@@ -267,6 +284,34 @@ mod tests {
         drop(idle);
         assert_eq!(admission.room.lock().inside.len(), 2);
         drop(inside);
+        assert!(admission.is_empty());
+    }
+
+    /// And not the whole crowd at once.
+    #[test]
+    fn a_stall_lets_in_as_many_as_there_are_places_at_a_time() {
+        const CROWD: u64 = 8;
+        let admission = Arc::new(Admission::new(2, Duration::from_millis(1)));
+        let idle = [(); 2].map(|()| admission.admit());
+        let inside = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..CROWD {
+                scope.spawn(|| {
+                    let admitted = admission.admit();
+                    inside.fetch_add(1, Ordering::Relaxed);
+                    // Everybody stalls until all are in.
+                    while inside.load(Ordering::Relaxed) < CROWD as usize {
+                        thread::yield_now();
+                    }
+                    drop(admitted);
+                });
+            }
+        });
+        // Two of the crowd each time.
+        let room = admission.room.lock();
+        assert!(room.cleared >= CROWD / 2, "only {} times", room.cleared);
+        drop(room);
+        drop(idle);
         assert!(admission.is_empty());
     }
 

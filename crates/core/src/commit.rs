@@ -106,7 +106,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     }
     let mut is_independent = R::BY_EPOCH && engine.has_read_durably(sets);
     // Whoever holds locks already goes on, and lets go of them.
-    if !sets.has_turn && engine.turn.is_taken() && sets.locks.is_empty() {
+    if sets.locks.is_empty() && sets.waits_for_turn(&engine.turn) {
         wait_for_turn(engine, stream)?;
     }
     lock_writes::<P, C>(engine, stream, sets)?;
@@ -281,7 +281,7 @@ fn lock_writes<P: Protocol, C: Checks>(
         }
         if round >= ROUNDS {
             // Whoever has the lock has lost the processor, or writes to the device.
-            if !sets.has_turn && engine.turn.is_taken() {
+            if sets.waits_for_turn(&engine.turn) {
                 engine.turn.wait();
             }
             std::thread::sleep(PATIENCE);

@@ -263,10 +263,10 @@ impl Database {
     /// long as it runs.
     ///
     /// It does not starve: after 64 conflicts in a row it asks for the turn, which those who ask get one after the
-    /// other, and while it has that, all others wait before they commit, for 50 ms, or up to 1.6 s if that was not
-    /// enough. (Of those who wait for locks, under strict two-phase locking, the oldest goes first.) A body that takes
-    /// longer than that, under concurrency control that validates, may be overtaken for ever by those that write what
-    /// it reads.
+    /// other, for 32 attempts. While it has that, all others wait before they write, for 50 ms, or up to 1.6 s if that
+    /// was not enough. (Of those who wait for locks, under strict two-phase locking, the oldest goes first.) A body that
+    /// takes longer than that, under concurrency control that validates, may be overtaken for ever by those that write
+    /// what it reads.
     ///
     /// # Errors
     /// What `body` returns, other than a conflict; [`Error::TooManyConflicts`]; and the errors of

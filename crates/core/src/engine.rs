@@ -18,7 +18,7 @@ use crate::record::RecordRef;
 use crate::sets::AddError;
 use crate::space::{Owner, Space, TableId};
 use crate::spec::{LockRelease, Spec, WaitPolicy};
-use crate::turn::Turn;
+use crate::turn::{Turn, WAIT_MAX};
 
 /// The locks that a group of commits holds until its flush, under normal lock release: each record
 /// with the stamp of its new version.
@@ -175,7 +175,7 @@ impl Engine {
             waits,
             lock_counts: CachePadded::default(),
             admission: Arc::new(Admission::new(processors(), PATIENCE)),
-            turn: Turn::new(),
+            turn: Turn::new(WAIT_MAX),
             spaces: Mutex::new(spaces),
             closed: AtomicBool::new(false),
         }

@@ -26,8 +26,8 @@
 //!
 //! # The parts
 //!
-//! Each module uses only those before it: `error, spec, choose, sync, thread, record, arena, lock, admission, cc, space, recent,
-//! epoch, format, operation, transactions, undo, sets, codec, turn, engine, durably, acquire, commit, ticket, txn, table, session, manifest, recovery, db, open`.
+//! Each module uses only those before it: `error, spec, choose, sync, thread, record, arena, lock, admission, turn, cc, space, recent,
+//! epoch, format, operation, transactions, undo, sets, codec, engine, durably, acquire, commit, ticket, txn, table, session, manifest, recovery, db, open`.
 //!
 //! Paper: tictoc-pwal, pwal
 

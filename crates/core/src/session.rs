@@ -18,12 +18,10 @@ const YIELDS: u32 = 8;
 /// The longest sleep between two attempts.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
-/// After so many conflicts in a row, a transaction asks for its turn (`turn.rs`).
+/// After so many conflicts in a row, a transaction asks for the turn (`turn.rs`).
 const TURN_AFTER: u32 = 64;
-/// After so many, the turn ends: if it does not help, the others go on for a while.
-const TURN_ENDS: u32 = 96;
-/// And so again.
-const TURN_EVERY: u32 = 256;
+/// After so many more than when it ended in vain, it asks again.
+const TURN_AGAIN_AFTER: u32 = 192;
 
 /// Runs transactions on one log stream.
 ///
@@ -81,7 +79,7 @@ impl Session {
         mut body: impl FnMut(&mut Transaction) -> Result<T, Error>,
     ) -> Result<(T, Ticket), Error> {
         let attempts_max = self.transaction.engine().attempts_max;
-        let mut attempt = 1;
+        let (mut attempt, mut asks_after) = (1, TURN_AFTER);
         let done = loop {
             match self.try_transact_async(&mut body) {
                 Err(Error::Conflict(last)) if attempt >= attempts_max => {
@@ -94,10 +92,8 @@ impl Session {
                 done => break done,
             }
             attempt += 1;
-            match attempt % TURN_EVERY {
-                TURN_AFTER..TURN_ENDS => self.transaction.take_turn(),
-                TURN_ENDS => self.transaction.end_turn(),
-                _ => {}
+            if attempt > asks_after && !self.transaction.take_turn() {
+                asks_after = attempt + TURN_AGAIN_AFTER;
             }
         };
         self.transaction.end_turn();
@@ -252,6 +248,7 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.end();
         self.0.end_turn();
+        self.0.start_afresh();
     }
 }
 

@@ -19,6 +19,7 @@ use crate::lock::Locks;
 use crate::operation::OperationLog;
 use crate::record::{AddressHasher, RecordRef, Snapshot};
 use crate::space::{Insertion, Space, TableId};
+use crate::turn::{Place, Turn};
 use crate::undo::UndoList;
 
 /// Up to this many writes are looked for one by one.
@@ -141,6 +142,8 @@ pub(crate) struct Sets {
     adds: bool,
     /// It is this transaction's turn, and of those that run in its place.
     pub(crate) has_turn: bool,
+    /// Where it is among those who have asked for the turn.
+    pub(crate) place_in_line: Option<Place>,
     /// The numbers of the marks that can be returned to, in order.
     marks: Vec<u64>,
     /// Numbers for marks that nobody else has.
@@ -172,6 +175,12 @@ impl Sets {
         self.marks.clear();
         debug_assert!(self.undo_list.end().is_none(), "it has ended");
         self.release_locks();
+    }
+
+    /// Whether to wait for whoever has the turn. Not if it was in the line for that just now.
+    #[inline]
+    pub(crate) fn waits_for_turn(&self, turn: &Turn) -> bool {
+        turn.is_taken() && !self.has_turn && self.place_in_line.is_none()
     }
 
     /// Gives up all locks, and the place among those who hold some.

@@ -2,8 +2,9 @@
 //!
 //! An optimistic transaction that reads much can be overtaken again and again by short ones that write. After some
 //! conflicts in a row its session asks for the turn, of which there is one; those who ask while somebody has it are
-//! in a line, by the order in which they first asked (ageing). As long as somebody has it, whoever else wants to
-//! commit a write waits before locking anything.
+//! in a line, by the order in which they first asked (ageing), but for the attempts that they make meanwhile. As long
+//! as somebody has it, whoever else wants to commit a write waits before locking anything, and under
+//! [`NoWait`](crate::WaitPolicy::NoWait) whoever wants a first lock.
 //!
 //! That wait is bounded, because the one whose turn it is may itself wait for another (a body that runs a transaction
 //! of another session, say). A bound that is shorter than the transaction would be of no help to it: each time that
@@ -15,11 +16,11 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use crate::sync::{AtomicBool, AtomicUsize, Bed, Bell, Mutex, Ordering, sleep};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Bed, Bell, Mutex, Ordering, sleep};
 
 /// The longest that a commit waits for somebody else's turn to end, and that one is in the line for it at a time.
-const WAIT_MAX: Duration = Duration::from_millis(50);
-/// So often that is doubled at most, to 1.6 seconds.
+pub(crate) const WAIT_MAX: Duration = Duration::from_millis(50);
+/// So often that is doubled at most, to 1.6 seconds; no wait for several turns is longer.
 const DOUBLED_MAX: usize = 5;
 /// How often it gives up the processor before it sleeps.
 const YIELDS: u32 = 16;
@@ -29,10 +30,13 @@ const SLEEP: Duration = Duration::from_micros(100);
 pub(crate) struct Turn {
     /// What [`Line::taken`] says, to be looked at without the mutex.
     taken: CachePadded<AtomicBool>,
+    /// How many turns have begun.
+    number: AtomicU64,
     /// How often the time that others wait has been doubled for whoever has the turn.
     doubled: AtomicUsize,
-    /// Somebody has not waited until its end.
-    passed: AtomicBool,
+    /// The number of a turn for whose end somebody has not waited.
+    passed: AtomicU64,
+    wait_max: Duration,
     line: Mutex<Line>,
 }
 
@@ -49,17 +53,19 @@ struct Waiting {
     bell: Bell,
 }
 
-/// A transaction's place in the line, which it keeps until it has committed.
+/// A transaction's place in the line, which it keeps until it has committed, or its turn has ended in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(u64);
 
 impl Turn {
-    /// Nobody has it.
-    pub(crate) fn new() -> Self {
+    /// Nobody has it, and nobody waits longer than this for one who will.
+    pub(crate) fn new(wait_max: Duration) -> Self {
         Self {
             taken: CachePadded::new(AtomicBool::new(false)),
+            number: AtomicU64::new(0),
             doubled: AtomicUsize::new(0),
-            passed: AtomicBool::new(false),
+            passed: AtomicU64::new(0),
+            wait_max,
             line: Mutex::new(Line::default()),
         }
     }
@@ -67,7 +73,7 @@ impl Turn {
     /// Takes the turn, or waits for it for a while. Returns whether the caller has it; if not, it may run and ask
     /// again, with the place that it got the first time.
     pub(crate) fn take(&self, place: &mut Option<Place>) -> bool {
-        let bed = Bed::new();
+        let mut wait = Wait::new(self);
         let mut line = self.line.lock();
         let place = *place.get_or_insert_with(|| {
             line.asked += 1;
@@ -80,16 +86,18 @@ impl Turn {
         }
         line.waiting.push(Waiting {
             place,
-            bell: bed.bell(),
+            bell: wait.bed.bell(),
         });
         loop {
             drop(line);
-            bed.sleep(WAIT_MAX.saturating_sub(bed.age()));
+            let left = wait.left();
+            wait.bed.sleep(left);
             line = self.line.lock();
             match line.waiting.iter().position(|it| it.place == place) {
                 None => return true,
-                Some(at) if bed.age() >= WAIT_MAX => {
+                Some(at) if wait.left().is_zero() => {
                     line.waiting.swap_remove(at);
+                    wait.gives_up();
                     return false;
                 }
                 Some(_) => {}
@@ -99,13 +107,17 @@ impl Turn {
 
     fn begin(&self) {
         self.doubled.store(0, Ordering::Relaxed);
-        self.passed.store(false, Ordering::Relaxed);
+        self.number.fetch_add(1, Ordering::Relaxed);
         self.taken.store(true, Ordering::Relaxed);
+    }
+
+    fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
     }
 
     /// Whoever has the turn has failed all the same.
     pub(crate) fn failed(&self) {
-        if self.passed.swap(false, Ordering::Relaxed) {
+        if self.passed.swap(0, Ordering::Relaxed) == self.number() {
             let doubled = self.doubled.load(Ordering::Relaxed) + 1;
             self.doubled
                 .store(doubled.min(DOUBLED_MAX), Ordering::Relaxed);
@@ -137,7 +149,7 @@ impl Turn {
 
     /// Waits until nobody has the turn any more, for a while.
     pub(crate) fn wait(&self) {
-        let bed = Bed::new();
+        let mut wait = Wait::new(self);
         for round in 0.. {
             if round < YIELDS {
                 std::thread::yield_now();
@@ -147,11 +159,50 @@ impl Turn {
             if !self.is_taken() {
                 return;
             }
-            if bed.age() > WAIT_MAX * (1 << self.doubled.load(Ordering::Relaxed)) {
-                self.passed.store(true, Ordering::Relaxed);
-                return;
+            if wait.left().is_zero() {
+                return wait.gives_up();
             }
         }
+    }
+}
+
+/// Waiting for the end of a turn, and of those after it.
+struct Wait<'a> {
+    turn: &'a Turn,
+    bed: Bed,
+    /// The turn that is waited for, and since when.
+    number: u64,
+    since: Duration,
+}
+
+impl<'a> Wait<'a> {
+    fn new(turn: &'a Turn) -> Self {
+        Self {
+            turn,
+            bed: Bed::new(),
+            number: turn.number(),
+            since: Duration::ZERO,
+        }
+    }
+
+    /// How much longer: each turn is waited for anew, though not for ever.
+    fn left(&mut self) -> Duration {
+        let (now, age) = (self.turn.number(), self.bed.age());
+        if now != self.number {
+            (self.number, self.since) = (now, age);
+        }
+        let times = |doubled: usize| self.turn.wait_max.saturating_mul(1 << doubled);
+        let for_this = times(self.turn.doubled.load(Ordering::Relaxed));
+        let for_all = times(DOUBLED_MAX);
+        let waited = age.saturating_sub(self.since);
+        for_this
+            .saturating_sub(waited)
+            .min(for_all.saturating_sub(age))
+    }
+
+    /// The turn has not ended yet.
+    fn gives_up(&self) {
+        self.turn.passed.store(self.number, Ordering::Relaxed);
     }
 }
 
@@ -167,7 +218,7 @@ mod model {
     #[test]
     fn one_at_a_time_has_the_turn_and_it_is_not_lost() {
         explore(3, || {
-            let turn = Arc::new(Turn::new());
+            let turn = Arc::new(Turn::new(Duration::MAX));
             let inside = Arc::new(AtomicUsize::new(0));
             let visit = {
                 let (turn, inside) = (Arc::clone(&turn), Arc::clone(&inside));
@@ -199,23 +250,23 @@ mod tests {
 
     #[test]
     fn the_turn_goes_to_whoever_asked_first_even_if_others_wait_for_it_longer() {
-        let turn = Turn::new();
+        let turn = Turn::new(Duration::MAX);
         assert!(turn.take(&mut None));
-        // Asks, and gives up for now.
-        let mut oldest = None;
-        assert!(!turn.take(&mut oldest));
+        // As if it had asked before, and made an attempt meanwhile.
+        let oldest = Some(Place(0));
         let order = Mutex::new(Vec::new());
         thread::scope(|scope| {
             for mut place in [None, None, oldest] {
                 let (turn, order) = (&turn, &order);
+                let before = turn.line.lock().waiting.len();
                 scope.spawn(move || {
-                    while !turn.take(&mut place) {}
+                    assert!(turn.take(&mut place));
                     order.lock().push(place);
                     turn.end();
                 });
-            }
-            while turn.line.lock().waiting.len() < 3 {
-                thread::yield_now();
+                while turn.line.lock().waiting.len() == before {
+                    thread::yield_now();
+                }
             }
             turn.end();
         });
@@ -226,8 +277,20 @@ mod tests {
     }
 
     #[test]
+    fn who_has_waited_in_vain_keeps_the_place() {
+        let turn = Turn::new(Duration::ZERO);
+        assert!(turn.take(&mut None));
+        let mut place = None;
+        assert!(!turn.take(&mut place));
+        let kept = place;
+        assert!(kept.is_some() && !turn.take(&mut place));
+        assert_eq!(place, kept);
+        assert!(turn.line.lock().waiting.is_empty());
+    }
+
+    #[test]
     fn others_wait_twice_as_long_if_they_have_not_waited_long_enough_and_not_otherwise() {
-        let turn = Turn::new();
+        let turn = Turn::new(Duration::ZERO);
         let doubled = || turn.doubled.load(Ordering::Relaxed);
         assert!(turn.take(&mut None));
         turn.failed();
@@ -238,12 +301,14 @@ mod tests {
         turn.failed();
         assert_eq!(doubled(), 1, "for each that passed");
         for _ in 0..2 * DOUBLED_MAX {
-            turn.passed.store(true, Ordering::Relaxed);
+            assert!(!turn.take(&mut None));
             turn.failed();
         }
         assert_eq!(doubled(), DOUBLED_MAX);
+        turn.wait();
         turn.end();
         assert!(turn.take(&mut None));
-        assert_eq!(doubled(), 0, "it is another's");
+        turn.failed();
+        assert_eq!(doubled(), 0, "it is another's, whom nobody has passed");
     }
 }

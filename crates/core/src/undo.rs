@@ -107,8 +107,8 @@ impl UndoList {
         };
         let before = (!present.absent).then_some(&value[..]);
         let undo_next = self.last();
-        // U4. It says less than the change, but in records of a fixed length it may take one more: there is room for a
-        // padding's header in what is left of the last one, or nothing is left.
+        // U4. It says less than the change, but in records of a fixed length it may take one more: what is left of the
+        // last one is nothing, or long enough for the header of a padding (`format.rs`).
         let may_be_undone = match log.format {
             RecordFormat::Compact => Ok(()),
             RecordFormat::Fixed(_) => log.check(&Operation::Compensation {

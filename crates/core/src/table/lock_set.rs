@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 
 use super::key::encoded;
-use super::{Key, KeyBytes, Table};
+use super::{Key, KeyBytes, Table, check_own};
 use crate::error::Error;
 use crate::space::Space;
 use crate::txn::Transaction;
@@ -35,7 +35,7 @@ use crate::txn::Transaction;
 /// ```
 #[derive(Clone, Default)]
 pub struct LockSet {
-    keys: Vec<(Arc<Space>, KeyBytes)>,
+    tables: Vec<(Arc<Space>, Vec<KeyBytes>)>,
 }
 
 impl LockSet {
@@ -52,17 +52,24 @@ impl LockSet {
         table: &Table<K, V>,
         keys: impl IntoIterator<Item = B>,
     ) -> Self {
-        let of_table = |key: B| (Arc::clone(&table.space), encoded(key.borrow()));
-        self.keys.extend(keys.into_iter().map(of_table));
+        self.tables
+            .push((Arc::clone(&table.space), all_encoded(keys)));
         self
     }
 }
 
 impl std::fmt::Debug for LockSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let named = |(space, key): &(Arc<Space>, KeyBytes)| (space.info.name.clone(), key.clone());
-        f.debug_set().entries(self.keys.iter().map(named)).finish()
+        let tables = self.tables.iter();
+        f.debug_map()
+            .entries(tables.map(|(space, keys)| (&space.info.name, keys)))
+            .finish()
     }
+}
+
+fn all_encoded<K: Key + ?Sized, B: Borrow<K>>(keys: impl IntoIterator<Item = B>) -> Vec<KeyBytes> {
+    let keys = keys.into_iter();
+    keys.map(|key| encoded(key.borrow())).collect()
 }
 
 /// Locking before anything else.
@@ -77,13 +84,13 @@ impl Transaction {
     ///
     /// Paper: raft-pwal §2.1 (locks in alphabetical order)
     pub fn lock_all(&mut self, keys: &LockSet) -> Result<(), Error> {
-        let foreign = |(space, _): &&(Arc<Space>, KeyBytes)| space.owner != self.engine().owner;
-        if let Some((space, _)) = keys.keys.iter().find(foreign) {
-            return Err(Error::ForeignTable {
-                table: space.info.name.clone(),
-            });
+        for (space, _) in &keys.tables {
+            check_own(self, space)?;
         }
-        self.lock_keys(keys.keys.iter().map(|(space, key)| (space, &key[..])))
+        let tables = keys.tables.iter();
+        self.lock_keys(
+            tables.flat_map(|(space, keys)| keys.iter().map(move |key| (space, &key[..]))),
+        )
     }
 
     /// [`Transaction::lock_all`] for keys of one table.
@@ -95,6 +102,8 @@ impl Transaction {
         table: &Table<K, V>,
         keys: impl IntoIterator<Item = B>,
     ) -> Result<(), Error> {
-        self.lock_all(&LockSet::new().with(table, keys))
+        check_own(self, &table.space)?;
+        let keys = all_encoded(keys);
+        self.lock_keys(keys.iter().map(|key| (&table.space, &key[..])))
     }
 }

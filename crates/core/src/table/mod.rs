@@ -125,10 +125,15 @@ fn own<'t, K: ?Sized, V: ?Sized>(
     tx: &Transaction,
     table: &'t Table<K, V>,
 ) -> Result<&'t Arc<Space>, Error> {
-    match table.space.owner == tx.engine().owner {
-        true => Ok(&table.space),
+    check_own(tx, &table.space)?;
+    Ok(&table.space)
+}
+
+fn check_own(tx: &Transaction, space: &Space) -> Result<(), Error> {
+    match space.owner == tx.engine().owner {
+        true => Ok(()),
         false => Err(Error::ForeignTable {
-            table: table.name().to_owned(),
+            table: space.info.name.clone(),
         }),
     }
 }

@@ -86,10 +86,7 @@ impl Transaction {
         key: &[u8],
         wanted: Locked,
     ) -> Result<PlacedInGap, Error> {
-        if let Some(doomed) = &self.doomed {
-            return Err(doomed.clone());
-        }
-        self.come_in();
+        self.come_in()?;
         let found = |record| PlacedInGap {
             record,
             is_new: false,
@@ -164,7 +161,7 @@ impl Transaction {
         range: ScanRange<'_>,
         mut visit: impl FnMut(&mut Self, &[u8], RecordRef) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
-        self.come_in();
+        self.come_in()?;
         let forward = range.direction == Direction::Forward;
         if !forward {
             self.lock_gap_above(space, range.end)?;

@@ -36,12 +36,13 @@ use crate::sets::{Mark, Sets};
 use crate::space::{Insertion, Placed, Space};
 use crate::spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
 use crate::ticket::{self, Ticket};
-use crate::turn::Place;
 
 /// How often a reader looks at a locked record again before the conflict is reported: first
 /// without, then with giving up the processor in between.
 const READ_SPINS: u32 = 64;
 const READ_YIELDS: u32 = 64;
+/// How many attempts one has the turn for: if it does not help, the others go on for a while.
+const TURN_ATTEMPTS: u32 = 32;
 
 /// A running transaction.
 ///
@@ -64,8 +65,10 @@ pub struct Transaction {
     recent: Recent,
     /// Records are changed before the commit.
     in_place: bool,
-    /// Where it is among those who have asked for the turn.
-    place_in_line: Option<Place>,
+    /// How often it has failed although it had the turn.
+    turn_attempts: u32,
+    /// It has waited for whatever one waits for before the first lock.
+    has_come_in: bool,
     /// A call failed with this and left a gap in what the transaction has read or is to write: it must not
     /// commit, whatever its code makes of the error.
     doomed: Option<Error>,
@@ -120,7 +123,8 @@ impl Transaction {
             lookups: Vec::new(),
             key_bytes: Vec::new(),
             recent: Recent::default(),
-            place_in_line: None,
+            turn_attempts: 0,
+            has_come_in: false,
             doomed: None,
             planted: Planted::of::<Sound>(),
         }
@@ -148,6 +152,7 @@ impl Transaction {
     pub(crate) fn restart(&mut self) -> Result<(), Error> {
         self.sets.clear();
         self.recent.clear();
+        self.has_come_in = false;
         self.doomed = None;
         self.engine.check_open()
     }
@@ -259,20 +264,32 @@ impl Transaction {
         committed.map(|committed| self.ticket(committed))
     }
 
-    /// Asks for the turn, for this transaction and those that run in its place after it has failed. Those who wait for
-    /// locks have their own order.
-    pub(crate) fn take_turn(&mut self) {
-        match self.sets.has_turn {
-            true => self.engine.turn.failed(),
-            false if self.locks_reads() && self.engine.waits.policy == WaitPolicy::WoundWait => {}
-            false => self.sets.has_turn = self.engine.turn.take(&mut self.place_in_line),
+    /// Before one more attempt: asks for the turn, for this transaction and those that run in its place after it has
+    /// failed. Returns false if it has had the turn for long enough, in vain. (Those who wait for locks have their own
+    /// order.)
+    pub(crate) fn take_turn(&mut self) -> bool {
+        if self.locks_reads() && self.engine.waits.policy == WaitPolicy::WoundWait {
+            return true;
         }
+        if !self.sets.has_turn {
+            self.sets.has_turn = self.engine.turn.take(&mut self.sets.place_in_line);
+            self.turn_attempts = 0;
+            return true;
+        }
+        self.engine.turn.failed();
+        self.turn_attempts += 1;
+        if self.turn_attempts < TURN_ATTEMPTS {
+            return true;
+        }
+        self.end_turn();
+        self.sets.place_in_line = None;
+        false
     }
 
     /// What runs next is not this transaction again: it has not waited for anything yet.
     pub(crate) fn start_afresh(&mut self) {
         self.sets.locks.start_afresh();
-        self.place_in_line = None;
+        self.sets.place_in_line = None;
     }
 
     /// Gives the turn back.
@@ -339,43 +356,37 @@ impl Transaction {
     /// Locks a record, or a gap, where that is done before reading.
     #[inline]
     fn lock(&mut self, record: RecordRef, wanted: Locked) -> Result<(), Error> {
-        if let Some(doomed) = &self.doomed {
-            // Its locks are gone.
-            return Err(doomed.clone());
-        }
-        self.come_in();
+        self.come_in()?;
         let stream = self.engine.log.as_ref().map(|log| log.stream(self.worker));
         let locked = acquire(&self.engine, stream, &mut self.sets.locks, record, wanted);
         locked.map_err(|error| self.doom(error))
     }
 
-    /// Before the first lock: waits for a place among those who hold some, if these are limited, and for whoever has
-    /// the turn.
+    /// Before each lock: the first one waits for a place among those who hold some, if these are limited, and for
+    /// whoever has the turn.
+    ///
+    /// # Errors
+    /// What the transaction failed with before: its locks are gone, and it gets no more.
     #[inline]
-    fn come_in(&mut self) {
-        if self.sets.locks.is_empty()
-            && (self.engine.admission.is_limited() || self.engine.turn.is_taken())
-        {
-            self.wait_outside();
+    fn come_in(&mut self) -> Result<(), Error> {
+        if let Some(doomed) = &self.doomed {
+            return Err(doomed.clone());
         }
-    }
-
-    #[cold]
-    fn wait_outside(&mut self) {
-        if self.engine.turn.is_taken() && !self.sets.has_turn {
-            self.engine.turn.wait();
+        if !std::mem::replace(&mut self.has_come_in, true) {
+            if self.sets.waits_for_turn(&self.engine.turn) {
+                self.engine.turn.wait();
+            }
+            if self.engine.admission.is_limited() {
+                self.sets.admitted = Some(self.engine.admission.admit());
+            }
         }
-        if self.engine.admission.is_limited() && self.sets.admitted.is_none() {
-            self.sets.admitted = Some(self.engine.admission.admit());
-        }
+        Ok(())
     }
 
     /// The same if nobody else has it; returns whether the transaction has it now.
     fn try_lock(&mut self, record: RecordRef, wanted: Locked) -> Result<bool, Error> {
-        match &self.doomed {
-            Some(doomed) => Err(doomed.clone()),
-            None => Ok(self.sets.locks.try_acquire(record, wanted)),
-        }
+        self.come_in()?;
+        Ok(self.sets.locks.try_acquire(record, wanted))
     }
 
     /// The transaction has failed with this, and must not commit, whatever its code makes of the error.
@@ -396,7 +407,9 @@ impl Transaction {
     /// [`Error::Conflict`] if not; those of waiting for what was read.
     pub(crate) fn confirm_reads(&mut self) -> Result<(), Error> {
         if let Some(conflict @ Error::Conflict(_)) = &self.doomed {
-            return Err(conflict.clone());
+            let conflict = conflict.clone();
+            self.end();
+            return Err(conflict);
         }
         let engine = &*self.engine;
         let sets = &self.sets;
@@ -406,9 +419,11 @@ impl Transaction {
             LockRelease::EpochEarly => commit::commit_read_only::<P, EpochEarly, Sound>(engine, sets),
         });
         let ticket = confirmed.map(|confirmed| self.ticket(confirmed));
-        // While it waits for the device, nobody need wait for it.
+        // While it waits for the device, nobody need wait for it. (If it has met a conflict, it runs again.)
         self.end();
-        ticket::wait(&self.engine, &ticket?)
+        let ticket = ticket?;
+        self.end_turn();
+        ticket::wait(&self.engine, &ticket)
     }
 
     fn ticket(&self, Committed { stamp, awaits }: Committed) -> Ticket {
