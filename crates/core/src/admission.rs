@@ -166,7 +166,9 @@ impl Admission {
                 room.inside.clear();
                 room.freed += 1;
                 #[cfg(test)]
-                (room.cleared += 1);
+                {
+                    room.cleared += 1;
+                }
                 room.fill(self.places);
             }
         }
