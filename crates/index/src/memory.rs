@@ -1,5 +1,5 @@
 //! Where nodes come from: the program's allocator, which is also who asks for huge pages
-//! (`docs/decisions/0020-node-memory-is-the-allocators.md`).
+//! (`docs/decisions/0020-huge-pages-from-the-allocator.md`).
 #![expect(unsafe_code, reason = "nodes are allocated by size, not by type")]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
