@@ -42,9 +42,8 @@ impl At<'_> {
     }
 }
 
-/// A bucket of which the holder has the lock, or that nobody else can see yet. It ends with one of
-/// [`keep`](Self::keep), [`change`](Self::change), [`give_birth`](Self::give_birth) and
-/// [`die`](Self::die).
+/// A bucket that the caller has locked, or that no other thread can see yet. It ends with one of
+/// [`keep`](Self::keep), [`change`](Self::change), [`give_birth`](Self::give_birth) and [`die`](Self::die).
 #[must_use = "a bucket that is locked is to be unlocked"]
 pub(super) struct Bucket<'a> {
     overflow: &'a Overflow,
@@ -106,7 +105,7 @@ impl<'a> Bucket<'a> {
         entries
     }
 
-    /// Where the key is whose word passes the test.
+    /// The position of the key with a word that passes the test.
     #[inline]
     pub(super) fn find(&self, is: impl Fn(u64) -> bool) -> Option<At<'a>> {
         let in_line = |line: &'a Line, overflow, used| {

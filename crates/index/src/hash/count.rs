@@ -41,7 +41,7 @@ impl Count {
         Some(together.max(0) as u64)
     }
 
-    /// Exact when nobody is counting.
+    /// Exact while no thread is counting.
     pub(super) fn sum(&self) -> u64 {
         let load = |part: &Part| part.0.load(Ordering::Relaxed);
         let sum = load(&self.together) + self.parts.iter().map(load).sum::<i64>();

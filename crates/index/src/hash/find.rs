@@ -40,8 +40,9 @@ impl<K: HashKey> HashIndex<K> {
         }
     }
 
-    /// What is found in the line where it is looked for first, and nobody is writing there: nine look-ups
-    /// in ten. The fewer instructions, the more of them fit into the processor while it waits.
+    /// Fast path: the key is in the line that is searched first, and no writer holds it. Nine look-ups in
+    /// ten end here. The fewer instructions, the more of them fit into the processor while it waits for
+    /// memory.
     #[inline(always)]
     fn find_at_home(&self, line: &Line, key: K::Ref<'_>, hash: u64) -> Option<u64> {
         let before = line.control();

@@ -5,10 +5,10 @@
 //! ever looked at.
 //!
 //! # Invariants
-//! - W1. A word made from a byte string is in one slot at most. It is given to [`HashKey::retire`] by
-//!   whoever took it out of the table, after the bucket was unlocked without it, and is freed when all
-//!   threads that were pinned then have unpinned. (A bucket's split or merge moves words under the locks
-//!   of all buckets they can be found in.)
+//! - W1. A word made from a byte string is in one slot at most. The thread that took it out of the table
+//!   gives it to [`HashKey::retire`] after the bucket was unlocked without it. It is freed when all threads
+//!   that were pinned then have unpinned. (A bucket's split or merge moves words under the locks of all
+//!   buckets they can be found in.)
 //! - W2. So a word found in a used slot by a reader that was pinned before it read the bucket's control
 //!   word is alive until the reader unpins, even if the bucket has changed meanwhile: it was in the table
 //!   then, or was put there later. (Or it is zero: see `tag`.)
@@ -61,16 +61,16 @@ pub trait HashKey: Key {
     /// [`hash_of_word`](Self::hash_of_word).
     fn prefetch(word: u64, hash: Option<u64>);
 
-    /// Frees a word that was taken out of the table, when nobody can be looking at it.
+    /// Frees a word that was taken out of the table, once no thread can read it.
     ///
     /// # Safety
     /// It is in the table no longer, and is freed once.
     unsafe fn retire(word: u64, pin: &Self::Pin);
 
-    /// Frees a word that never was in the table, or whose table is being dropped.
+    /// Frees a word that never was in the table, or is in a table that is being dropped.
     ///
     /// # Safety
-    /// Nobody else has it, and it is freed once.
+    /// No other thread has it, and it is freed once.
     unsafe fn free(word: u64);
 
     /// Bytes that a word takes elsewhere.
@@ -176,7 +176,7 @@ impl Variable {
 /// Frees the box of a key.
 ///
 /// # Safety
-/// A box that [`HashKey::word`] made, which nobody else has.
+/// A box that [`HashKey::word`] made, owned by the caller alone.
 unsafe fn free_boxed(boxed: *mut Header) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -239,8 +239,8 @@ impl HashKey for Variable {
     unsafe fn retire(word: u64, pin: &Guard) {
         // Deferred with its address, not with the word, which a leak checker cannot tell for one.
         let boxed = header(word);
-        // SAFETY: freed when all who are pinned now have unpinned; who pins later does not find the word
-        // (the caller's promise). A box may be freed on any thread.
+        // SAFETY: freed when all threads that are pinned now have unpinned; a thread that pins later does
+        // not find the word (the caller's promise). A box may be freed on any thread.
         unsafe { pin.defer_unchecked(move || free_boxed(boxed)) };
     }
 
@@ -275,7 +275,7 @@ impl<K: HashKey> Made<K> {
 
 impl<K: HashKey> Drop for Made<K> {
     fn drop(&mut self) {
-        // SAFETY: made by us, and nobody else has it: `into_word` forgets `self`.
+        // SAFETY: made by us, and owned by us alone: `into_word` forgets `self`.
         unsafe { K::free(self.0) };
     }
 }

@@ -13,14 +13,14 @@
 //! depth is *dead* and holds nothing, as memory is that was never written.
 //!
 //! # Invariants
-//! - L1. Whoever sets *locked* by a compare-and-swap has the bucket to itself until it stores a control
-//!   word without it. Nothing else of a bucket is written without the lock, except in a dead one, which
-//!   belongs to whoever has the lock of its parent.
-//! - L2. A control word that was once replaced never comes back: each change has a version of its own, and
-//!   a bucket that lives again begins above all versions of dead ones. So a reader that finds the same
+//! - L1. The thread that sets *locked* by a compare-and-swap owns the bucket until it stores a control word
+//!   without it. Nothing else of a bucket is written without the lock, except in a dead one, which belongs
+//!   to the holder of its parent's lock.
+//! - L2. A control word that was once replaced never recurs: each change has a version of its own, and a
+//!   bucket that is activated again begins above all versions of dead ones. So a reader that finds the same
 //!   word before and after has seen one state of the bucket.
-//! - L3. Everything in a line is stored with `Release` and loaded with `Acquire`: whoever sees a store made
-//!   under a lock sees the lock too when it looks at the control word again.
+//! - L3. Everything in a line is stored with `Release` and loaded with `Acquire`: a reader that sees a
+//!   store made under a lock sees the lock too when it loads the control word again.
 
 use std::sync::atomic::Ordering;
 

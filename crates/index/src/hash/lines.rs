@@ -117,10 +117,10 @@ impl Lines {
                 return false;
             };
             let used = AtomicU64::new(0);
-            // If somebody else was faster, ours goes back.
+            // If another thread was faster, our segment is freed.
             let segment = self.segments[number].get_or_init(|| Segment { memory, used });
             let start = segment.memory.start().as_ptr().cast::<Line>();
-            // The same for whoever was first.
+            // All racing threads store the same value.
             self.origins[number].store(start.wrapping_sub(first as usize), Ordering::Release);
         }
         true

@@ -8,7 +8,7 @@ use namiki_platform::model::explore;
 use super::{FixedHash, HashConfig};
 use crate::{InsertOutcome, LeafVersion, Lookup, PointIndex};
 
-/// Two keys in one bucket whose child takes one of them, as `hash` decides with a seed of zero.
+/// Two keys in one bucket with a child that takes one of them, as `hash` decides with a seed of zero.
 fn keys(index: &FixedHash, bits: [u64; 2]) -> [[u8; 8]; 2] {
     bits.map(|bit| {
         let of_bit = |key: &u64| index.hash(*key) & 1 == bit;
@@ -127,15 +127,15 @@ fn absence_and_version_are_of_one_instant() {
             assert_eq!(Some(seen), before);
         }
         let InsertOutcome::Inserted(done) = inserter.join().unwrap() else {
-            panic!("nobody else inserts it")
+            panic!("no other thread inserts it")
         };
         assert_eq!(Some(done.before), before);
     });
 }
 
-/// Whoever finds that a key has come, or gone, finds another version, too.
+/// A reader that finds that a key has been added or removed finds another version, too.
 #[test]
-fn who_sees_a_change_of_the_keys_sees_the_version_changed() {
+fn a_change_of_keys_is_seen_with_its_version() {
     for there in [false, true] {
         explore(2, move || {
             let index = Arc::new(index(400));
@@ -177,7 +177,7 @@ fn no_insert_slips_past_a_reader_of_its_absence() {
             }
         });
         let InsertOutcome::Inserted(done) = index.insert(&key, 1).unwrap() else {
-            panic!("nobody else inserts it")
+            panic!("no other thread inserts it")
         };
         let LeafVersion { leaf, .. } = done.after;
         let rts = index.leaf_rts(leaf);

@@ -8,10 +8,10 @@
 //!                        +--> overflow line            for one key in eight or so
 //! ```
 //!
-//! A look-up costs one miss for most keys, stores nothing, and orders nothing, so that several are under
-//! way at once. The table grows and shrinks a bucket at a time (*linear hashing*), each by whoever has just
-//! inserted or deleted; there is never a second table, nobody waits for more than one bucket, and the
-//! memory goes with the number of keys.
+//! A look-up costs one miss for most keys, stores nothing, and orders nothing, so that several overlap. The
+//! table grows and shrinks a bucket at a time (*linear hashing*), in the thread that has just inserted or
+//! deleted. There is never a second table, no thread waits for more than one bucket, and the memory goes
+//! with the number of keys.
 //!
 //! | to learn about | read |
 //! |---|---|
@@ -23,8 +23,8 @@
 //! | the operations | `find.rs`, `write.rs`, `bucket.rs` |
 //! | growing and shrinking | `resize.rs`, `count.rs` |
 //!
-//! Writers lock one bucket for a few instructions, and readers of the same bucket try again meanwhile.
-//! A thread that loses the processor just then holds up those few who want the same bucket.
+//! Writers lock one bucket for a few instructions, and readers of the same bucket retry meanwhile. A thread
+//! that is preempted just then delays only the threads that want the same bucket.
 //!
 //! Source: linear hashing is Litwin's; sequence locks for readers are common knowledge.
 #![expect(unsafe_code, reason = "vouches that words of the table are alive")]
@@ -132,8 +132,8 @@ impl<K: HashKey> HashIndex<K> {
         K::hash(self.table.seed, key)
     }
 
-    /// Whether a word that was found in a used slot is that of the key. Whoever calls this has the bucket's
-    /// lock, or was pinned before it read the bucket's control word.
+    /// Whether a word that was found in a used slot is that of the key. The caller has the bucket's lock,
+    /// or was pinned before it read the bucket's control word.
     #[inline]
     fn is(&self, word: u64, key: K::Ref<'_>, hash: u64) -> bool {
         // SAFETY: in the table, or there since the pin (W2).
@@ -143,14 +143,14 @@ impl<K: HashKey> HashIndex<K> {
     /// The hash of a word of a bucket that is locked.
     #[inline]
     fn hash_of_word(&self, _locked: &Bucket<'_>, word: u64) -> u64 {
-        // SAFETY: it is in the table, and nobody takes it out without the lock.
+        // SAFETY: it is in the table, and no thread takes it out without the lock.
         unsafe { K::hash_of_word(self.table.seed, word) }
     }
 
     /// Frees a word that was taken out of a bucket that has been unlocked since.
     #[inline]
     fn retire(&self, word: u64, pin: &K::Pin) {
-        // SAFETY: nobody finds it any more, and it was in one slot (W1).
+        // SAFETY: no thread can find it any more, and it was in one slot (W1).
         unsafe { K::retire(word, pin) };
     }
 
@@ -245,7 +245,8 @@ impl<K: HashKey> Drop for HashIndex<K> {
         if !K::INLINE {
             self.for_each_bucket(|entries| {
                 for (word, _) in entries {
-                    // SAFETY: `&mut self`: nobody uses the table, and its words are in one slot each (W1).
+                    // SAFETY: `&mut self`: no other thread uses the table, and its words are in one slot
+                    // each (W1).
                     unsafe { K::free(*word) };
                 }
             });

@@ -1,7 +1,7 @@
 //! Lines for the keys that do not fit into their home line.
 //!
-//! Each of a few pools gives out line numbers under a lock of its own, held for a few instructions; one
-//! insert in five or so wants a line. A pool all of whose lines are back gives their memory back.
+//! Each of a few pools hands out line numbers under a lock of its own, held for a few instructions; one
+//! insert in five or so needs a line. A pool frees its memory when all its lines have been returned.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -69,7 +69,7 @@ impl Overflow {
         let mut supply = pool.supply();
         supply.free.push(line / POOLS as u64);
         if supply.free.len() as u64 == supply.fresh {
-            // The lock is kept, so that nobody writes to a line that is about to become zero.
+            // The lock is kept, so that no thread writes to a line that is about to become zero.
             let mut first = 0;
             while first < supply.fresh {
                 pool.lines.discard(first);

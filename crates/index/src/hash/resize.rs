@@ -1,20 +1,20 @@
 //! Growing and shrinking, one bucket at a time.
 //!
-//! Each thread that inserts or deletes hands in how many keys have come or gone now and then, and splits
-//! or merges some buckets itself if there are too few or too many of them. Nobody waits for more than one
-//! bucket: to claim a split is one compare-and-swap of `size`, and splits of different buckets
-//! go on side by side. A split that needs another that has not ended yet does it itself.
+//! Each thread that inserts or deletes reports from time to time how many keys were added or removed, and
+//! splits or merges some buckets itself if there are too few or too many of them. No thread waits for more
+//! than one bucket: to claim a split is one compare-and-swap of `size`, and splits of different buckets run
+//! in parallel. A split that depends on another unfinished one completes that first.
 //!
 //! A claim is only a claim: when the parent is locked, `size` decides whether the child ought to live. So it
 //! does not matter in which order claims to grow and to shrink reach a bucket.
 //!
-//! Memory goes back by whole segments of home lines. A segment without a living bucket is given back
-//! while nobody lets a bucket live: who wants to meanwhile does without.
+//! Memory is freed by whole segments of home lines. A segment without a live bucket is freed while no
+//! thread activates a bucket: a thread that wants to activate one meanwhile skips the growth.
 //!
 //! # Invariants
-//! - G1. A bucket is born, and dies, under the lock of its parent, whose depth tells which of its
-//!   children live: those of the bits from its own length up to its depth.
-//! - G2. A bucket dies only after all its children.
+//! - G1. A bucket is activated and deactivated under the lock of its parent. The parent's depth tells which
+//!   of its children are live: those of the bits from its own length up to its depth.
+//! - G2. A bucket is deactivated only after all its children.
 
 use std::sync::atomic::Ordering;
 
@@ -39,21 +39,21 @@ impl Table {
         wanted.clamp(least, self.homes.max())
     }
 
-    /// Counts one more bucket and says which. `None`: somebody else did, or there is no memory.
+    /// Counts one more bucket and returns its place. `None`: another thread did, or there is no memory.
     fn claim_growth(&self, size: u64) -> Option<u64> {
         let claimed = self.homes.reach(size) && self.claim(size, size + 1);
         claimed.then_some(size)
     }
 
-    /// A bucket of this segment has died: if it was the last, gives the segment's memory back.
+    /// A bucket of this segment was deactivated: if it was the last, frees the segment's memory.
     fn tidy_after_death(&self, place: u64) {
         let segment = self.homes.segment(place);
         if self.living[segment].fetch_sub(1, Ordering::AcqRel) > 1 || segment == 0 {
             return;
         }
         let alone = self.births.write();
-        // `Acquire` pairs with the `AcqRel` of the last death: nothing is written there any more, and
-        // births are excluded by the lock.
+        // `Acquire` pairs with the `AcqRel` of the last deactivation: nothing is written there any more,
+        // and activations are excluded by the lock.
         if self.living[segment].load(Ordering::Acquire) == 0 {
             self.homes.discard(place);
         }
@@ -78,7 +78,7 @@ impl<K: HashKey> HashIndex<K> {
         for _ in 0..STEPS_PER_KEY * u64::from(table.config.batch) {
             let size = table.size.load(Ordering::Acquire);
             if size < wanted {
-                // Somebody is giving memory back: the next one will grow the table.
+                // Another thread is freeing memory: the next insertion will grow the table.
                 let Ok(births) = table.births.try_read() else {
                     return;
                 };
@@ -98,8 +98,8 @@ impl<K: HashKey> HashIndex<K> {
     /// Sees to it that the bucket at `place` lives, unless it ought not to.
     fn raise(&self, place: u64, births: &Births<'_>) {
         let (from, bit) = parent(place);
-        // Under the parent's lock, or when it was found dead: whoever shrank the table past us before is
-        // seen, and whoever does it later finds the child.
+        // Under the parent's lock, or when it was found dead: an earlier shrink past this bucket is seen,
+        // and a later one finds the child.
         let unwanted = || self.table.size_in_order() <= place;
         loop {
             let Some(bucket) = self.table.lock_place(from) else {
@@ -114,7 +114,7 @@ impl<K: HashKey> HashIndex<K> {
                 bucket.keep();
                 return;
             }
-            // An older child that somebody else has not got to yet comes first.
+            // An older child whose split another thread has claimed but not begun comes first.
             self.split(bucket, births);
             if depth == bit {
                 return;
@@ -164,7 +164,7 @@ impl<K: HashKey> HashIndex<K> {
             }
             let last = to | 1 << (depth - 1);
             if last != place {
-                // A younger child that somebody else has not got to yet goes first.
+                // A younger child whose merge another thread has claimed but not begun goes first.
                 bucket.keep();
                 self.fell(last);
                 continue;
@@ -225,8 +225,8 @@ mod loom_model {
         index.raise(place, &index.table.births.read().unwrap());
     }
 
-    /// Runs `one` beside `other` in a table of one bucket that `before` has changed; then whoever has
-    /// claimed a place of `late` before comes to it.
+    /// Runs `one` beside `other` in a table of one bucket that `before` has changed. Then the threads that
+    /// have claimed a place of `late` before come to it.
     fn explore_beside(
         before: fn(&FixedHash),
         one: fn(&FixedHash),
@@ -264,8 +264,8 @@ mod loom_model {
         });
     }
 
-    /// Who shrinks the table finds the parent dead, which is why the child does not live either; who grew
-    /// it before lets both live, unless it finds the table shrunk.
+    /// A thread that shrinks the table finds the parent dead, which is why the child is dead, too. A thread
+    /// that grew it before activates both, unless it finds the table shrunk.
     #[test]
     fn a_bucket_does_not_live_that_is_unwanted_by_now() {
         explore_beside(
@@ -311,7 +311,7 @@ mod loom_model {
         );
     }
 
-    /// Who changes the guide may be overtaken by who changes it back.
+    /// A change of the guide may be overtaken by one that changes it back.
     #[test]
     fn the_guide_is_that_of_the_last_size() {
         explore_beside(

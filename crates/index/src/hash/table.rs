@@ -10,19 +10,20 @@
 //!              depth  3    3    2   2   3    3          hash ...101 -> 5
 //! ```
 //!
-//! `size` is only where to look first. What counts is the bucket's own depth (`line.rs`): whoever finds
-//! it dead goes to its parent, and whoever finds it deeper than its own place for the hash goes to the
-//! child. So readers need not know what is going on, and splits may end in another order than they began.
+//! `size` is only where a search begins. What counts is the bucket's own depth (`line.rs`): a search that
+//! finds it dead goes to its parent, and one that finds it deeper than its own place for the hash goes to
+//! the child. So readers need no knowledge of resizes under way, and splits may end in another order than
+//! they began.
 //!
 //! # Invariants
-//! - B1. At any instant each hash has exactly one bucket that lives and is the one for it, except while
-//!   that of its keys are being handed on: then the parent is locked, and the child is dead (before a
-//!   split, after a merge) or complete (after a split, before a merge). So a child that lives is right.
-//! - B2. The bucket at place 0 lives always. The lines of all places below `size` are there.
-//! - B3. Who holds two locks took the parent's first.
-//! - B4. Who changes `size` looks at the parent's control word **then**; who has locked the parent looks at
-//!   `size` **then**. All four are `SeqCst`: so either the one finds that the parent is not dead, and
-//!   waits for its lock, or the other finds what `size` has become.
+//! - B1. At any instant each hash has exactly one live bucket that is responsible for it, except while that
+//!   bucket's keys are being moved: then the parent is locked, and the child is dead (before a split, after
+//!   a merge) or complete (after a split, before a merge). So a live child is right.
+//! - B2. The bucket at place 0 is always live. The lines of all places below `size` are there.
+//! - B3. A thread that holds two locks acquired the parent's first.
+//! - B4. A thread that changes `size` loads the parent's control word **afterwards**; a thread that has
+//!   locked the parent loads `size` **afterwards**. All four accesses are `SeqCst`: so either the first
+//!   finds that the parent is not dead, and waits for its lock, or the second finds the new `size`.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
@@ -53,13 +54,13 @@ pub(super) struct Table {
     pub(super) floor: AtomicU64,
     /// Buckets that live in each segment of the home lines.
     pub(super) living: Box<[AtomicU64]>,
-    /// Shared by who lets a bucket live; taken alone by who gives a segment's memory back.
+    /// Shared by threads that activate a bucket; exclusive for a thread that frees a segment's memory.
     pub(super) births: RwLock<()>,
     pub(super) counters: Counters,
 }
 
-/// The place of the bucket that handed keys to the bucket at `place`, which is not 0, when it was born;
-/// and by which bit of the hash.
+/// The place of the bucket that handed keys to the bucket at `place`, which is not 0, when that was
+/// activated; and by which bit of the hash.
 #[inline]
 pub(super) fn parent(place: u64) -> (u64, u32) {
     let bit = place.ilog2();
@@ -119,7 +120,7 @@ impl Table {
         exchanged.is_ok()
     }
 
-    /// Lets look-ups use the guide for the size that there is when all who change it have ended.
+    /// Lets look-ups use the guide for the size that is current when all changes of it have ended.
     #[cold]
     fn change_guide(&self) {
         // Each chooses a guide after changing the size, and looks at the size after choosing: all `SeqCst`.
@@ -128,7 +129,7 @@ impl Table {
         loop {
             self.guides.follow(size, &self.homes);
             total_order();
-            // Who came later, and chose for a later size, may have been overtaken just now.
+            // A later thread, which chose for a later size, may have been overtaken just now.
             let now = self.size.load(Ordering::SeqCst);
             if !Guides::differ(size, now) {
                 return;
@@ -137,13 +138,13 @@ impl Table {
         }
     }
 
-    /// How many buckets there ought to be now, for who has the lock of a parent (B4).
+    /// How many buckets there should be now, for the holder of a parent's lock (B4).
     pub(super) fn size_in_order(&self) -> u64 {
         total_order();
         self.size.load(Ordering::SeqCst)
     }
 
-    /// The living bucket for the hash as it is now, perhaps locked: its place, home line and state.
+    /// The live bucket for the hash as it is now, perhaps locked: its place, home line and state.
     #[inline]
     pub(super) fn bucket(&self, hash: u64) -> (u64, &Line, Control) {
         let (place, line) = self.guess(hash);
@@ -213,8 +214,8 @@ impl Table {
         }
     }
 
-    /// The places of all buckets that live. Whoever is growing or shrinking the table meanwhile may add
-    /// or take away some.
+    /// The places of all live buckets. Threads that grow or shrink the table meanwhile may add or remove
+    /// some.
     pub(super) fn living_places(&self) -> impl Iterator<Item = u64> {
         let size = self.size.load(Ordering::Acquire);
         (0..size).filter(|place| !self.homes.line(*place).control().is_dead())

@@ -1,8 +1,8 @@
 //! Many lookups at once.
 //!
-//! A batch goes down together: each lane in turn makes one step, asks for the node it will need next, and
-//! lets the others go on, also where lanes go through layers. A lane that meets a change takes the ordinary
-//! way.
+//! A batch descends together: each lane in turn makes one step, prefetches the node it will need next, and
+//! yields to the other lanes, also where lanes go through layers. A lane that meets a change takes the
+//! ordinary descent.
 //!
 //! Paper: bwtree §2.5
 

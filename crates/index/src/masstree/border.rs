@@ -8,13 +8,12 @@
 //! | (markers) |
 //! ```
 //!
-//! An entry lies in a slot and stays there. `used` has a bit for each slot in use; `order`, the
-//! permuter, lists the slots by key, so that an insertion writes one slot and some bytes of `order` and
-//! moves no entry. Scans and splits need it; a search for one key does not: it compares the *hints*, a
-//! byte of a hash of each slice, eight at a time, and then the one slice, mostly, whose hint is right.
-//! That is less than half the instructions of comparing all slices, which matters because of what comes
-//! behind: where so few instructions wait for the leaf's lines, the processor has come to the next
-//! operation's first miss before they are there, and waits for both at once.
+//! An entry lies in a slot and stays there. `used` has a bit for each slot in use. `order`, the permuter,
+//! lists the slots by key, so that an insertion writes one slot and some bytes of `order` and moves no
+//! entry. Scans and splits need it. A search for one key does not: it compares the *hints*, a byte of a
+//! hash of each slice, eight at a time, and then mostly one slice, that of the matching hint. That is less
+//! than half the instructions of comparing all slices. So the processor reaches the next operation's first
+//! miss before the leaf's lines have arrived, and both misses overlap.
 //!
 //! | marker | the value is |
 //! |---|---|
@@ -122,7 +121,7 @@ impl Entry {
     /// Frees what it leads to, but for the nodes of a layer.
     ///
     /// # Safety
-    /// Nobody refers to that any longer, nor will.
+    /// Nothing refers to the node any longer, nor will.
     pub(super) unsafe fn free(&self) {
         match self.marker {
             // SAFETY: a block of that type (L4), and the caller's promise.
@@ -284,7 +283,7 @@ impl<K: Slicing> Border<K> {
         slots
     }
 
-    /// The lock is held, or nobody else sees it.
+    /// The lock is held, or no other thread sees the node.
     #[inline]
     fn set_slice(&self, slot: usize, slice: u64) {
         let (word, shift) = (&self.hints[slot / 8], 8 * (slot % 8));
@@ -295,8 +294,8 @@ impl<K: Slicing> Border<K> {
 
     #[inline]
     fn content(&self, slot: usize) -> (u8, u64) {
-        // `Acquire` pairs with the `Release` of `set_value`: a block is complete, and who reads a
-        // payload sees what the writer did before.
+        // `Acquire` pairs with the `Release` of `set_value`: a block is complete, and a reader of a payload
+        // sees what the writer did before.
         (self.markers.get(slot), self.values[slot].load(Acquire))
     }
 
@@ -427,7 +426,7 @@ impl<K: Slicing> Border<K> {
         self.header.used.store(live | 1 << slot, Relaxed);
     }
 
-    /// Fills an empty leaf with ascending entries. Nobody else sees it, or `splitting` is announced.
+    /// Fills an empty leaf with ascending entries. No other thread sees it, or `splitting` is announced.
     pub(super) fn fill(&self, entries: &[Entry]) {
         let mut order = [0; WORDS * 8];
         for (slot, entry) in entries.iter().enumerate() {
@@ -475,7 +474,7 @@ impl<K: Slicing> Border<K> {
 
     /// The lock is held, `splitting` announced, or the node is not in the tree yet.
     pub(super) fn set_next(&self, next: *mut Header) {
-        // `Release` pairs with the `Acquire` of who follows it: the node is complete.
+        // `Release` pairs with the `Acquire` of threads that follow it: the node is complete.
         self.next.store(next, Release);
     }
 
@@ -499,7 +498,7 @@ impl<K: Slicing> Border<K> {
     }
 }
 
-/// Frees the block of an entry that was taken out just now, once nobody can refer to it.
+/// Frees the block of an entry that was just taken out, once nothing can refer to it.
 fn retire(content: Content<'_>, guard: &Guard) {
     match content {
         Content::Payload(_) => {}

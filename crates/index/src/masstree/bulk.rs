@@ -1,9 +1,8 @@
 //! Bulk load: whole layers built bottom-up from sorted keys and shown at one instant.
 //!
 //! The first leaf is the empty root leaf that is there; all others are built beside it. Then it is locked,
-//! receives its entries, and the prepared root takes its place above it: that store is the instant.
-//! Readers who come before it find an empty leaf, those after it a full tree, the first leaf of which
-//! they wait for.
+//! receives its entries, and the prepared root takes its place above it: that store is the linearization
+//! point. Readers before it find an empty leaf, readers after it a full tree, and wait for its first leaf.
 //!
 //! Layers are built one after the other from a list, as there may be thousands below one another.
 //!
@@ -143,7 +142,7 @@ impl<K: Slicing> Masstree<K> {
         leaf.set_next(second);
         if new_root != root.pointer() {
             lock.set_root(false);
-            // `Release` pairs with the `Acquire` of who follows it.
+            // `Release` pairs with the `Acquire` of threads that follow it.
             self.top().root().store(new_root, Ordering::Release);
             self.counters.add(Event::RootSplit);
         }
@@ -285,11 +284,11 @@ impl<K: Slicing> Drop for Built<'_, K> {
     fn drop(&mut self) {
         let loose = &self.entries[self.placed..];
         for entry in self.first.iter().chain(loose) {
-            // SAFETY: made for this load, and nobody was shown it.
+            // SAFETY: made for this load, and never published.
             unsafe { entry.free() };
         }
         for pointer in self.nodes.drain(..) {
-            // SAFETY: made for this load, and nobody was shown it.
+            // SAFETY: made for this load, and never published.
             unsafe {
                 let Some(node) = NodeRef::<K>::follow(pointer) else {
                     continue;

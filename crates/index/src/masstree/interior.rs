@@ -69,7 +69,7 @@ impl<K: Slicing> Interior<K> {
             to.store(*slice, Relaxed);
         }
         for (to, child) in self.children.iter().zip(children) {
-            // `Release` pairs with the `Acquire` of who follows it: the child is complete.
+            // `Release` pairs with the `Acquire` of threads that follow it: the child is complete.
             to.store(*child, Release);
         }
         self.header.used.store(children.len() as u32, Relaxed);
@@ -171,7 +171,7 @@ impl<K: Slicing> Interior<K> {
             self.children[i + 1].store(self.children[i].load(Relaxed), Release);
         }
         self.slices[at].store(slice, Relaxed);
-        // `Release` pairs with the `Acquire` of who follows it.
+        // `Release` pairs with the `Acquire` of threads that follow it.
         self.children[at + 1].store(child, Release);
         self.header.used.store(len as u32 + 1, Relaxed);
     }

@@ -20,12 +20,12 @@
 //!                                                    layer ""  --> leaf as it was
 //! ```
 //!
-//! So a key adds one leaf at most, however long the shared part is, and the answer of an insertion has
-//! room for it: whoever relied on the leaf may rely on the leaf and on that of the layer.
+//! So a key adds one leaf at most, however long the shared part is, and the answer of an insertion has room
+//! for it: a transaction that relied on the leaf may rely on the leaf and on that of the layer.
 //!
-//! A layer put between replaces the old one by another with the same root. Who is on the way down the old
-//! one may go on. But a root is replaced by writing to the layer: so the old one's root is set to null
-//! under the lock of the root, and whoever replaces a root looks whether it is that of the layer.
+//! A layer put between replaces the old one by another with the same root. A descent through the old one
+//! may go on. But a root is replaced by writing to the layer: so the old layer's root is set to null under
+//! the lock of the root, and a thread that replaces a root checks that it is that of the layer.
 //!
 //! Paper: bwtree §2.5
 
@@ -121,7 +121,7 @@ fn move_from<'g, K: Slicing>(
     if from.root().load(Ordering::Relaxed) != root.pointer() {
         return None;
     }
-    // Whoever saw it as the old layer's root must look again.
+    // A descent that saw it as the old layer's root must look again.
     lock.splitting();
     let layer = Layer::create(AtomicPtr::new(root.pointer()), bytes, guard);
     from.root().store(ptr::null_mut(), Ordering::Release);

@@ -191,7 +191,7 @@ fn an_insert_that_makes_a_layer_does_not_slip_past_a_reader() {
     );
 }
 
-/// A key that comes into the new layer, whose absence was read in the leaf above.
+/// A key is added to the new layer after its absence was read in the leaf above.
 #[test]
 fn an_insert_into_a_new_layer_does_not_slip_past_a_reader_of_the_leaf_above() {
     no_insert_slips_past::<VariableMasstree>(

@@ -3,8 +3,8 @@
 //! # Invariants
 //! - N1. A pointer in an interior node, in a border node's links or in a layer leads to a node of this
 //!   tree: a border node if its level is 0, an interior node otherwise. The level never changes.
-//! - N2. A node is deleted (V3) and taken out of whatever led to it before it is retired, so whoever
-//!   finds a pointer in a state of a node that was current while they were pinned can follow it.
+//! - N2. A node is deleted (V3) and unlinked from everything that led to it before it is retired. So a
+//!   thread that finds a pointer in a state of a node that was current while it was pinned can follow it.
 //! - N3. A node is changed through atomics only, so shared references to it are all there are.
 //!
 //! Paper: bwtree §2.5
@@ -167,7 +167,7 @@ impl<'g, K: Slicing> NodeRef<'g, K> {
     /// Gives the memory back; what slots point to stays.
     ///
     /// # Safety
-    /// Nobody refers to the node any longer, nor will.
+    /// Nothing refers to the node any longer, nor will.
     pub(super) unsafe fn free(self) {
         let layout = self.layout();
         // SAFETY: made by `create` with this layout, of the type that the level says (N1).
@@ -181,13 +181,13 @@ impl<'g, K: Slicing> NodeRef<'g, K> {
         }
     }
 
-    /// Frees the node once nobody can refer to it.
+    /// Frees the node once nothing can refer to it.
     ///
     /// # Safety
     /// It is deleted, nothing in the tree leads to it, and it is retired once (N2).
     pub(super) unsafe fn retire(self, guard: &Guard) {
         let pointer = self.pointer();
-        // SAFETY: who is pinned now may refer to it, nobody else can come to; that is what the
+        // SAFETY: threads that are pinned now may refer to it, and no other can come to; that is what the
         // collector waits for.
         unsafe {
             guard.defer_unchecked(move || {
@@ -218,8 +218,8 @@ pub(super) enum Kind<'g, K: Slicing> {
 /// Puts a new node in memory of its own. It stays there until it is retired or freed.
 pub(super) fn create<N>(node: N, _guard: &Guard) -> &N {
     let memory = memory::allocate(Layout::new::<N>()).cast::<N>();
-    // SAFETY: the memory is for an `N` and ours alone. Nodes are retired, which waits for whoever
-    // is pinned, or freed by who has them alone (N2).
+    // SAFETY: the memory is for an `N` and ours alone. Nodes are retired, which waits for pinned threads,
+    // or freed by their only owner (N2).
     unsafe {
         memory.write(node);
         memory.as_ref()
@@ -237,7 +237,7 @@ pub(super) fn root<'g, K: Slicing>(
     root: &AtomicPtr<Header>,
     _guard: &'g Guard,
 ) -> Option<NodeRef<'g, K>> {
-    // SAFETY: found in a layer now, and we are pinned. `Acquire` pairs with the `Release` of whoever
-    // put the node there.
+    // SAFETY: found in a layer now, and we are pinned. `Acquire` pairs with the `Release` of the thread
+    // that put the node there.
     unsafe { NodeRef::follow(root.load(Ordering::Acquire)) }
 }

@@ -23,7 +23,7 @@ impl<K: Slicing> Drop for Masstree<K> {
                 Kind::Border(leaf) => {
                     let seen = node.stable();
                     let Some(snapshot) = leaf.snapshot(seen, guard) else {
-                        unreachable!("nobody else has the tree")
+                        unreachable!("no other thread has the tree")
                     };
                     for i in 0..snapshot.len {
                         if let Content::Layer(below) = snapshot.content(i) {
@@ -31,11 +31,11 @@ impl<K: Slicing> Drop for Masstree<K> {
                         }
                     }
                     self.table.withdraw(&leaf.mark);
-                    // SAFETY: nobody else has the tree, and its blocks are not looked at again.
+                    // SAFETY: no other thread has the tree, and its blocks are not read again.
                     unsafe { leaf.free_blocks() };
                 }
             }
-            // SAFETY: nobody else has the tree, and what this node led to is on the list.
+            // SAFETY: no other thread has the tree, and what this node led to is on the list.
             unsafe { node.free() };
         }
     }

@@ -1,7 +1,7 @@
 //! What is left when keys go: empty leaves and empty layers are taken out.
 //!
-//! Whoever takes the last key out of a leaf then comes here and walks down to that key again. On the way it
-//! puts right what it finds, one thing at a time and from the top:
+//! The thread that takes the last key out of a leaf then descends to that key again. On the way down it
+//! repairs what it finds, one thing at a time and from the top:
 //!
 //! - a root with one child is replaced by the child;
 //! - an interior node with one child is joined with a sibling, or given some of its children;
@@ -38,7 +38,7 @@ use crate::sync::wait;
 enum Tidied {
     /// Nothing.
     Sound,
-    /// Something, which is done, or was in vain: look again.
+    /// A repair was made, or failed: look again.
     Again,
 }
 
@@ -118,8 +118,8 @@ impl<K: Slicing> Masstree<K> {
         self.table.merge(&last.mark, &leaf.mark);
         leaf.take(slot, &lock, guard);
         self.counters.add(Event::Merge);
-        // SAFETY: deleted; only the layer led to it, and nobody finds the layer any longer. We had the
-        // leaf above locked, so nobody else did this.
+        // SAFETY: deleted; only the layer led to it, and no thread finds the layer any longer. We had the
+        // leaf above locked, so no other thread did this.
         unsafe { root.retire(guard) };
         // The leaf above may be empty now.
         Tidied::Again
@@ -175,7 +175,8 @@ impl<K: Slicing> Masstree<K> {
         let child = interior.held(0, &lock, guard);
         let mut child_lock = child.lock();
         child_lock.set_root(true);
-        // `Release` pairs with the `Acquire` of who follows it. Before the old root is seen deleted.
+        // `Release` pairs with the `Acquire` of threads that follow it. Before the old root is seen
+        // deleted.
         layer.root().store(child.pointer(), Ordering::Release);
         lock.delete();
         self.counters.add(Event::RootCollapse);

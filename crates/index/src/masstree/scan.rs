@@ -497,7 +497,7 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
         }
     }
 
-    /// Goes on above a layer whose first leaf has been shown.
+    /// Goes on above a layer after its first leaf was returned.
     fn leave_backward(&mut self) -> Run {
         self.key.truncate(self.path);
         // What is left is at most what all keys of the layer begin with.
@@ -536,7 +536,7 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
 }
 
 /// The leaves that a run will come to next, if they are below the same parent as its first. A longer run
-/// looks further ahead, so that a short one asks for little in vain.
+/// looks further ahead, so that a short one prefetches little that it does not need.
 struct Ahead<'g, K: Slicing> {
     parent: Option<&'g Interior<K>>,
     position: usize,

@@ -1,9 +1,10 @@
 //! Splits: a full leaf is cut in two while a key is added to it.
 //!
-//! Cut and insertion are one step, under the locks of the leaf and of its parent: whoever relied on the
-//! leaf's version may rely on those of both halves. The parent's lock is tried for, in the state that was
-//! seen on the way down, as it comes before the leaf's; if somebody has it or had it since, the insertion
-//! begins again. A parent that is full is split first, from the top down, so that no split goes up.
+//! Split and insertion are one step, under the locks of the leaf and of its parent: a transaction that
+//! relied on the leaf's version may rely on those of both halves. The parent's lock is tried, in the state
+//! that was seen on the way down, as it comes before the leaf's in lock order; if another thread has it or
+//! had it since, the insertion begins again. A parent that is full is split first, from the top down, so
+//! that no split goes up.
 //!
 //! # Order of locks
 //! A layer before the layers below it, a node before its children, a left sibling before a right one.
@@ -64,8 +65,8 @@ impl<K: Slicing> Masstree<K> {
             return Ok(None);
         }
         let (inserted, slice, right) = self.cut_leaf(leaf, &mut lock, cut, payload, guard)?;
-        // Before the leaf is unlocked: who comes from the parent and finds the leaf as it is then must
-        // find the parent changed.
+        // Before the leaf is unlocked: a descent that comes from the parent and finds the leaf as it is
+        // then must find the parent changed.
         parent_lock.inserting();
         parent.insert(slice, node::pointer(right));
         Ok(Some(inserted))
@@ -140,7 +141,7 @@ impl<K: Slicing> Masstree<K> {
     ) {
         let root = Interior::<K>::new(level, true, &[slice], &[left, right]);
         let root = node::create(root, guard);
-        // `Release` pairs with the `Acquire` of who follows it.
+        // `Release` pairs with the `Acquire` of threads that follow it.
         layer.root().store(node::pointer(root), Ordering::Release);
         self.counters.add(Event::RootSplit);
     }
@@ -225,7 +226,7 @@ impl<K: Slicing> Masstree<K> {
     }
 }
 
-/// Whether a locked node is the root of the layer. A root whose layer was replaced by another with the
+/// Whether a locked node is the root of the layer. A root of a layer that was replaced by another with the
 /// same root (`layers.rs`) is not the old layer's.
 pub(super) fn is_root<N>(layer: &Layer, node: &N) -> bool {
     // Changed under the node's lock only.

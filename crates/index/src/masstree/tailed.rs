@@ -55,8 +55,8 @@ impl<H> Tailed<H> {
         let memory = memory::allocate(Self::layout(bytes.len()));
         let block = memory.cast::<Self>();
         let len = bytes.len() as u32;
-        // SAFETY: the memory has room for the head and `bytes` behind it, and is ours alone. The
-        // block is alive until it is retired (B2), which waits for whoever is pinned.
+        // SAFETY: the memory has room for the head and `bytes` behind it, and is ours alone. The block is
+        // alive until it is retired (B2), which waits for pinned threads.
         unsafe {
             block.write(Self {
                 head,
@@ -102,13 +102,13 @@ impl<H> Tailed<H> {
     /// Gives the memory back.
     ///
     /// # Safety
-    /// Nobody refers to the block any longer, nor will.
+    /// Nothing refers to the block any longer, nor will.
     pub(super) unsafe fn free(address: u64) {
         // SAFETY: it is still there, by the caller's promise.
         let len = unsafe { Self::at(address) }.len as usize;
         let start = std::ptr::with_exposed_provenance_mut::<Self>(address as usize);
         if let Some(start) = NonNull::new(start) {
-            // SAFETY: made by `create` with that layout; nobody refers to it.
+            // SAFETY: made by `create` with that layout; nothing refers to it.
             unsafe {
                 start.drop_in_place();
                 memory::free(start.cast(), Self::layout(len));
@@ -116,13 +116,13 @@ impl<H> Tailed<H> {
         }
     }
 
-    /// Frees it once nobody can refer to it.
+    /// Frees it once nothing can refer to it.
     ///
     /// # Safety
     /// No slot points to it any longer, and it is retired once (B2).
     pub(super) unsafe fn retire(&self, guard: &Guard) {
         let address = self.address();
-        // SAFETY: who is pinned now may refer to it, nobody else can come to; that is what the
+        // SAFETY: threads that are pinned now may refer to it, and no other can come to; that is what the
         // collector waits for.
         unsafe { guard.defer_unchecked(move || Self::free(address)) };
     }
@@ -131,7 +131,7 @@ impl<H> Tailed<H> {
 impl Suffix {
     #[inline]
     pub(super) fn payload(&self) -> u64 {
-        // Pairs with the `Release` below: what the writer did before is seen by who reads it.
+        // Pairs with the `Release` below: a reader of it sees what the writer did before.
         self.head.load(Ordering::Acquire)
     }
 
@@ -142,7 +142,7 @@ impl Suffix {
 }
 
 impl Layer {
-    /// The first layer of a tree, whose keys have nothing in common. It is not a block of its own.
+    /// The first layer of a tree: its keys have no prefix in common. It is not a block of its own.
     pub(super) fn first(root: *mut Header) -> Self {
         Self {
             head: AtomicPtr::new(root),

@@ -5,17 +5,17 @@
 //! |  vsplit    |  vinsert  |     | root | deleted | splitting | inserting | locked |
 //! ```
 //!
-//! A reader takes the version when nobody is inserting or splitting, reads the node, and takes it again:
+//! A reader takes the version when no writer is inserting or splitting, reads the node, and takes it again:
 //! if it is the same, what was read is of one instant. A writer locks the node first. The lock alone
 //! disturbs no reader: to replace a payload, which is one store, a writer does no more. Before it changes
-//! anything else it says so, and when it unlocks the counter goes up.
+//! anything else it announces that, and when it unlocks the counter goes up.
 //!
 //! # Invariants
-//! - V1. A node's content, but for payloads, is written by the holder of the lock only, and after
+//! - V1. A node's content, except payloads, is written by the holder of the lock only, and after
 //!   `inserting` or `splitting` was set.
-//! - V2. `vsplit` changes whenever the range of keys changes that the node answers for, when the node
-//!   stops or begins to be a root, and when it is deleted.
-//! - V3. A deleted node is never locked for a change again: who locks it looks at that bit.
+//! - V2. `vsplit` changes whenever the range of keys changes that the node is responsible for, when the
+//!   node stops or begins to be a root, and when it is deleted.
+//! - V3. A deleted node is never locked for a change again: a thread that locks it checks that bit.
 //!
 //! A carry out of `vinsert` goes into `vsplit`, which is harmless: it makes readers search again.
 //!
@@ -38,7 +38,7 @@ const CHANGING: u64 = INSERTING | SPLITTING;
 #[derive(Debug)]
 pub(super) struct Version(AtomicU64);
 
-/// A version in which nobody was changing the node. Does not tell whether somebody held the lock.
+/// A version in which no writer was changing the node. Does not tell whether the lock was held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Seen(u64);
 
@@ -65,7 +65,7 @@ impl Version {
         Self(AtomicU64::new(if root { ROOT } else { 0 }))
     }
 
-    /// The version, once nobody is changing the node.
+    /// The version, once no writer is changing the node.
     #[inline]
     pub(super) fn stable(&self) -> Seen {
         let mut turn = 0;
@@ -89,7 +89,7 @@ impl Version {
         self.0.load(Ordering::Relaxed) & !LOCKED == seen.0
     }
 
-    /// Locks the node, waiting for whoever has it.
+    /// Locks the node, waiting for the current holder.
     #[inline]
     pub(super) fn lock(&self) -> Locked<'_> {
         let mut turn = 0;
@@ -112,8 +112,8 @@ impl Version {
         }
     }
 
-    /// Locks the node if it is still as it was seen and nobody has it. Never waits, so it may be
-    /// called with other locks held.
+    /// Locks the node if it is still as it was seen and not locked. Never waits, so it may be called with
+    /// other locks held.
     pub(super) fn try_lock(&self, seen: Seen) -> Option<Locked<'_>> {
         let now = seen.0 | LOCKED;
         self.0
@@ -181,7 +181,7 @@ impl Drop for Locked<'_> {
         if self.now & SPLITTING != 0 {
             now = now.wrapping_add(1 << SPLIT_SHIFT);
         }
-        // Pairs with the `Acquire` of whoever takes or locks the version next.
+        // Pairs with the `Acquire` of the thread that takes or locks the version next.
         self.version.0.store(now, Ordering::Release);
     }
 }
