@@ -30,7 +30,7 @@ struct Built<'a, 'g, K: Key> {
 impl<K: Key> Drop for Built<'_, '_, K> {
     fn drop(&mut self) {
         for (i, leaf) in self.leaves.drain(..).enumerate() {
-            // The first only collects what the root leaf will take, so nobody knows its number.
+            // The first only collects what the root leaf will take, so its number is never published.
             if i == 0 {
                 self.tree.table.discard(leaf.mark());
             } else {
@@ -179,7 +179,7 @@ impl<'g, K: Key> Built<'_, 'g, K> {
         old.latch().set_changing();
         old.mark().bump();
         for leaf in &self.leaves[1..] {
-            // Each answers for who relied on the old leaf.
+            // Each accounts for readers that relied on the old leaf.
             tree.table.split(old.mark(), leaf.mark());
         }
         if let Some(right) = first.right() {

@@ -1,11 +1,11 @@
 //! From the root down to a leaf, or to a level above.
 //!
-//! A child's address that was read in one state of the parent is good for as long as we are pinned:
-//! the child keeps its lower fence for life; what a split has moved is found by the links to the
-//! right; and from a child that was merged away its own link leads to who has its keys, on the left.
-//! So a reader never returns to the parent, and never holds on to one node while it reads another.
+//! A child's address that was read in one state of the parent is good for as long as we are pinned: the
+//! child keeps its lower fence for life; what a split has moved is found by the links to the right; and a
+//! merged child's own link leads to the node that has its keys, on the left. So a reader never returns to
+//! the parent, and never holds one node while it reads another.
 //!
-//! Paper: bwtree §2.2 (the high key tells who came too far left to move right)
+//! Paper: bwtree §2.2 (the high key tells a search that came too far left to move right)
 
 use std::ops::Bound;
 
@@ -157,8 +157,8 @@ impl<K: Key> BlinkTree<K> {
         })
     }
 
-    /// A node of `level`, or below if the tree is not that high, from which links lead to the one
-    /// whose keys include the point at `key` (`BELOW`: just below it).
+    /// A node of `level`, or below if the tree is not that high, from which links lead to the one that
+    /// covers the point at `key` (`BELOW`: just below it).
     #[inline(always)]
     pub(super) fn descend<'g, const BELOW: bool>(
         &self,
@@ -184,8 +184,8 @@ impl<K: Key> BlinkTree<K> {
         way
     }
 
-    /// The node whose keys include the point, reached by links from one that is not right of it, as
-    /// it is when it is looked at.
+    /// The node that covers the point, reached by links from one that is not right of it, as it is when it
+    /// is read.
     #[inline(always)]
     pub(super) fn settle<'g, const BELOW: bool>(
         &self,

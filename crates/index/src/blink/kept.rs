@@ -10,10 +10,10 @@
 //! ```
 //!
 //! # Invariants
-//! - S1. A word belongs to one place: an entry or a fence of one node. Moving it to another place
-//!   gives it to that place.
-//! - S2. A word is taken out of its place before the copy is given back to the collector, so whoever
-//!   is pinned and finds it in a node may read the copy.
+//! - S1. A word belongs to one place: an entry or a fence of one node. Moving it to another place gives it
+//!   to that place.
+//! - S2. A word is taken out of its place before the copy is retired to the collector, so a pinned thread
+//!   that finds it in a node may read the copy.
 #![expect(unsafe_code, reason = "a word in a node leads to a key's bytes")]
 
 use std::alloc::Layout;
@@ -92,7 +92,7 @@ pub(super) unsafe fn view<'g, K: Key>(word: u64) -> K::Ref<'g> {
 /// Gives the copy back.
 ///
 /// # Safety
-/// `word` came from [`keep`], and nobody can find it or looks at it any longer.
+/// `word` came from [`keep`], and no thread can find it or reads it any longer.
 pub(super) unsafe fn release<K: Key>(word: u64) {
     if !K::INLINE
         && let Some(start) = copy(word)
@@ -105,16 +105,16 @@ pub(super) unsafe fn release<K: Key>(word: u64) {
 /// Frees a copy.
 ///
 /// # Safety
-/// It was made by [`keep`], and nobody can find it or looks at it any longer.
+/// It was made by [`keep`], and no thread can find it or reads it any longer.
 unsafe fn free(start: NonNull<u8>) {
-    // SAFETY: written by `keep` and not since; nobody refers to it, by the caller's promise.
+    // SAFETY: written by `keep` and not since; nothing refers to it, by the caller's promise.
     unsafe {
         let len = start.cast::<u32>().read() as usize;
         memory::free(start, layout(len));
     }
 }
 
-/// Gives the copy back when everybody who is pinned now has unpinned.
+/// Frees the copy when all threads that are pinned now have unpinned.
 ///
 /// # Safety
 /// `word` came from [`keep`] and is in no node any longer.
@@ -122,8 +122,8 @@ pub(super) unsafe fn retire<K: Key>(word: u64, guard: &Guard) {
     if !K::INLINE
         && let Some(start) = copy(word)
     {
-        // The address itself waits, so that a leak checker sees that the copy is not lost.
-        // SAFETY: whoever found the word is pinned, and nobody can find it now (S1, S2).
+        // The closure owns the address itself, so that a leak checker sees that the copy is not lost.
+        // SAFETY: a thread that found the word is pinned, and no thread can find it now (S1, S2).
         unsafe { guard.defer_unchecked(move || free(start)) };
     }
 }

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! # Invariants
-//! - L1. Whoever set `latched` alone changes the word until it takes the bit away.
+//! - L1. Only the thread that set `latched` changes the word until it clears the bit.
 //! - L2. The node's content changes only between `changing` set and the next count.
-//! - L3. Nobody waits for a latch while it has set `changing` somewhere.
+//! - L3. No thread waits for a latch while it has set `changing` anywhere.
 //! - L4. A dead node does not change again.
 //!
 //! Paper: bwtree §2.2 (a writer latches single nodes, a reader latches none)
@@ -36,7 +36,7 @@ pub(super) struct Latch(AtomicU64);
 pub(super) struct Seen(u64);
 
 impl Seen {
-    /// The node is no longer part of the tree; its right link leads to who has its keys.
+    /// The node is no longer part of the tree; its right link leads to the node that has its keys.
     #[inline]
     pub(super) fn is_dead(self) -> bool {
         self.0 & DEAD != 0
@@ -81,8 +81,7 @@ impl Latch {
         self.0.load(Ordering::Relaxed) & !LATCHED == seen.0
     }
 
-    /// Takes the latch and begins a change, if the node is still as it was seen and nobody has the
-    /// latch.
+    /// Takes the latch and begins a change, if the node is still as it was seen and not latched.
     #[inline]
     pub(super) fn change_if(&self, seen: Seen) -> bool {
         let changing = seen.0 | LATCHED | CHANGING;
@@ -95,7 +94,7 @@ impl Latch {
         exchange.is_ok()
     }
 
-    /// Waits until nobody has the latch; it may be taken again at once.
+    /// Waits until the latch is free; it may be taken again immediately.
     pub(super) fn wait_for_writers(&self) {
         let mut turn = 0;
         while self.0.load(Ordering::Relaxed) & LATCHED != 0 {
@@ -133,8 +132,8 @@ impl Latch {
         let word = self.0.load(Ordering::Relaxed);
         debug_assert!(word & (LATCHED | CHANGING | DEAD) == LATCHED);
         self.0.store(word | CHANGING, Ordering::Relaxed);
-        // The stores of the change come after that of the bit, for everybody who sees one of them
-        // and has passed the fence in `unchanged`.
+        // The stores of the change come after that of the bit, for every thread that sees one of them and
+        // has passed the fence in `unchanged`.
         fence(Ordering::Release);
     }
 

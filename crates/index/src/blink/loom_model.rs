@@ -121,8 +121,8 @@ fn model_a_merge_hides_no_key_from_a_reader() {
     }
 }
 
-/// Whoever latches a node for a key waits while another writer has the latch, and then has the node with
-/// the key: not the one that has lost it by a split, nor the one that was merged away.
+/// A thread that latches a node for a key waits while another writer has the latch, and then has the node
+/// with the key: not the one that has lost it by a split, nor the one that was merged away.
 #[test]
 fn model_the_node_that_is_latched_for_a_key_has_it() {
     let latch = |tree: &FixedBlinkTree| {

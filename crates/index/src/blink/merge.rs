@@ -7,11 +7,11 @@
 //!   |    \   \                  |     \
 //!   L --> R -> T                L ---> T       R: dead, its link leads to L
 //! ```
-//! All three latches are taken, L, R, and then P (B1 in `split.rs`), before anything changes, and then
-//! the nodes change together. A reader that stands on R, or that has its address from P or from the
-//! old L, waits while R changes and finds it dead; it goes left to L, whose upper fence is that of R
-//! by then: a search never ends in a node that has lost its key. R is unlinked from L and P when the
-//! latches go back, so it may be retired.
+//! All three latches are taken, L, R, and then P (B1 in `split.rs`), before anything changes, and then the
+//! nodes change together. A reader that stands on R, or that has its address from P or from the old L,
+//! waits while R changes and finds it dead; it goes left to L, which has R's upper fence by then: a search
+//! never ends in a node that has lost its key. R is unlinked from L and P when the latches are released, so
+//! it may be retired.
 //!
 //! Lower fences stay as they are, so the leftmost node of a level remains for good, and other levels
 //! need no change. A root with one child gives its place to the child. An emptied tree therefore comes
@@ -46,7 +46,7 @@ struct Pair<'g, K: Key> {
 }
 
 impl<K: Key> BlinkTree<K> {
-    /// Looks after the node of a level whose keys include `key`: it has few entries.
+    /// Checks the node of a level that covers `key`: it has few entries.
     pub(super) fn shrink(&self, level: u8, key: K::Ref<'_>, guard: &Guard) {
         let mut level = level;
         loop {
@@ -92,7 +92,7 @@ impl<K: Key> BlinkTree<K> {
             left.latch().unlatch();
             return Merged::Again;
         }
-        // Alive: it dies only under the latch of its left sibling, which we have.
+        // Alive: it is deleted only under the latch of its left sibling, which we have.
         right.latch().latch();
         if !self.worthwhile(left, right) {
             right.latch().unlatch();
@@ -111,7 +111,7 @@ impl<K: Key> BlinkTree<K> {
         }
         assert!(
             parent.child(at).is_some_and(|child| child.0 == right),
-            "the parent knows the right sibling of a node that nobody has latched"
+            "the parent knows the right sibling of a node that is not latched"
         );
         self.merge(parent, at, pair, guard)
     }
@@ -211,7 +211,7 @@ impl<K: Key> BlinkTree<K> {
             let Some((child, _)) = root.child(0) else {
                 return;
             };
-            // Upwards (B1). With the child's latch nobody is about to give it a sibling.
+            // Upwards (B1). With the child's latch no thread is about to give it a sibling.
             child.latch().latch();
             root.latch().latch();
             let only = self.root.load(guard) == root && root.len() == 1;

@@ -1,4 +1,4 @@
-//! The B-link tree: a B+-tree whose nodes all have a high key and a link to their right sibling, so that
+//! The B-link tree: a B+-tree in which all nodes have a high key and a link to their right sibling, so that
 //! readers need no latches and writers few.
 //!
 //! ```text

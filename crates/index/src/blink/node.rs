@@ -13,8 +13,8 @@
 //! asked of the last line: a key not less than `low` that lacks the prefix is beyond `high`.) Heads behind the last entry are
 //! the largest there is, so that counting the smaller ones in a whole line needs no length.
 //!
-//! A value of an inner node is a child's address and, above it, how many entries the child had when
-//! somebody looked: where in it a search will end can then be guessed before the child is there.
+//! A value of an inner node is a child's address and, above it, how many entries the child had at some
+//! earlier time: where in it a search will end can then be guessed before the child is there.
 //!
 //! ```text
 //!  63         48 47                         0
@@ -22,18 +22,18 @@
 //! ```
 //!
 //! # Invariants
-//! - N1. `level`, `room` and `low` never change. All else in a node is atomic and changes under the
-//!   node's latch only (`latch.rs`), except a child's entry count, which is advice, and the mark's
-//!   counter, which has a protocol of its own (`leaf_table.rs`).
-//! - N2. A node's address is taken out of the root, of all right links and all values of nodes that
-//!   can be found, before the node is retired; so whoever is pinned and found it may read it. (A dead
-//!   node may still lead to nodes that were retired after it, and who stands on it is pinned since
+//! - N1. `level`, `room` and `low` never change. All else in a node is atomic and changes under the node's
+//!   latch only (`latch.rs`), except a child's entry count, which is advice, and the mark's counter, which
+//!   has a protocol of its own (`leaf_table.rs`).
+//! - N2. A node's address is taken out of the root, of all right links and all values of nodes that can be
+//!   found, before the node is retired; so a pinned thread that found it may read it. (A dead node may
+//!   still lead to nodes that were retired after it, and a thread that stands on it has been pinned since
 //!   before.)
-//! - N3. Kept keys and addresses are stored with `Release` and loaded with `Acquire`: what they lead
-//!   to is seen complete. Places behind the last entry hold none.
+//! - N3. Kept keys and addresses are stored with `Release` and loaded with `Acquire`: what they lead to is
+//!   seen complete. Places behind the last entry hold none.
 //! - N4. In an inner node the first key is `low`, so every search in range finds a child.
-//! - N5. A node without a right sibling has no upper fence. Of a dead node, `right` leads to the node
-//!   that has its keys, or to one from which right links lead there.
+//! - N5. A node without a right sibling has no upper fence. Of a dead node, `right` leads to the node that
+//!   has its keys, or to one from which right links lead there.
 //!
 //! Paper: bwtree §2.2, figure 3 (the high key and the link of every node)
 #![expect(unsafe_code, reason = "entries lie in columns behind the header")]
@@ -240,7 +240,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         unsafe { self.header().mark.assume_init_ref() }
     }
 
-    /// The right sibling, or of a dead node who has its keys.
+    /// The right sibling, or of a dead node the one that has its keys.
     #[inline(always)]
     pub(super) fn right(self) -> Option<Self> {
         // SAFETY: a right link, loaded with `Acquire` (N2).
@@ -400,7 +400,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
     }
 
-    /// Stores an entry; the node is latched and changing, or not yet found by anybody.
+    /// Stores an entry; the node is latched and changing, or not published yet.
     pub(super) fn set_entry(self, i: usize, entry: Entry, prefix: usize) {
         let head = K::head(self.view(entry.key), prefix);
         self.set_words(i, head, entry);
@@ -461,7 +461,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
     }
 
-    /// Removes entry `at` of `len`, whose words are the caller's now.
+    /// Removes entry `at` of `len`, and gives its words to the caller.
     pub(super) fn close_gap(self, at: usize, len: usize) {
         for i in at + 1..len {
             let head = self.heads()[i].load(Ordering::Relaxed);
@@ -470,7 +470,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         self.clear(len - 1..len);
     }
 
-    /// Empties places, whose words are the caller's now.
+    /// Empties places, and gives their words to the caller.
     pub(super) fn clear(self, places: std::ops::Range<usize>) {
         for i in places {
             self.set_words(i, FILLER, Entry { key: 0, value: 0 });
@@ -513,7 +513,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
     }
 
-    /// Calls `visit` with the words of all keys that the node keeps. Nobody else is at work.
+    /// Calls `visit` with the words of all keys that the node keeps. No other thread uses the tree.
     pub(super) fn kept_words(self, mut visit: impl FnMut(u64)) {
         if K::INLINE {
             return;
@@ -598,12 +598,12 @@ impl Nodes {
         }
     }
 
-    /// An empty leaf that nobody can find. `low` becomes its own.
+    /// An empty leaf that is not published. `low` becomes its own.
     pub(super) fn leaf<'g, K: Key>(&self, low: u64, mark: LeafMark) -> NodeRef<'g, K> {
         self.make(0, low, MaybeUninit::new(mark))
     }
 
-    /// An empty inner node that nobody can find. `low` becomes its own.
+    /// An empty inner node that is not published. `low` becomes its own.
     pub(super) fn inner<'g, K: Key>(&self, level: u8, low: u64) -> NodeRef<'g, K> {
         assert!(level > 0, "leaves need a mark");
         self.make(level, low, MaybeUninit::uninit())
@@ -641,20 +641,21 @@ impl Nodes {
 
     /// Makes a leaf known by its number. It is merged away or withdrawn before it is retired.
     pub(super) fn publish<K: Key>(&self, leaf: NodeRef<'_, K>, table: &LeafTable) {
-        // SAFETY: the leaf stays where it is, and its memory good for who is pinned, until `retire`.
+        // SAFETY: the leaf stays where it is, and its memory valid for pinned threads, until `retire`.
         unsafe { table.publish(NonNull::from(leaf.mark())) };
     }
 
-    /// Frees a node when everybody who is pinned now has unpinned. It can no longer be found, and the
-    /// keys it kept are others' now.
+    /// Frees a node when all threads that are pinned now have unpinned. It can no longer be found, and the
+    /// keys it kept belong to other nodes now.
     pub(super) fn retire<K: Key>(&self, node: NodeRef<'_, K>, guard: &Guard) {
         let header = node.header;
-        // SAFETY: it is retired once, by who unlinked it, and whoever found it before is pinned (N2).
+        // SAFETY: it is retired once, by the thread that unlinked it, and any thread that found it before
+        // is pinned (N2).
         unsafe { guard.defer_unchecked(move || free::<K>(header)) };
     }
 
-    /// Frees a node, and the keys it keeps: one that nobody could ever find, or any node of a tree that
-    /// the caller has to itself.
+    /// Frees a node, and the keys it keeps: one that was never published, or any node of a tree that the
+    /// caller has to itself.
     pub(super) fn discard<K: Key>(&self, node: NodeRef<'_, K>) {
         node.kept_words(|word| {
             // SAFETY: the node is the caller's alone, so its words are too (S1 in `kept.rs`).
@@ -668,7 +669,7 @@ impl Nodes {
 /// Gives a node's memory back.
 ///
 /// # Safety
-/// [`Nodes`] made it, nobody refers to it, and it is freed once.
+/// [`Nodes`] made it, nothing refers to it, and it is freed once.
 unsafe fn free<K: Key>(header: NonNull<Header>) {
     // SAFETY: the caller's promise; the room is the one it was made for (N1).
     unsafe {

@@ -1,10 +1,10 @@
 //! Scans, both ways.
 //!
-//! The entries of a leaf in the range are copied at one instant and then shown, so whoever is called
-//! with them may use the tree. Forward, the next leaf is the right sibling, whose lines are asked for
-//! before the copy is shown, and those of the second leaf already together with those of the first: the
-//! parent knows both. Backward there are no links, and the next leaf is the one that covers the
-//! point just below the lower fence.
+//! The entries of a leaf in the range are copied at one instant and then passed to the visitor, so the
+//! visitor may use the tree. Forward, the next leaf is the right sibling. Its lines are prefetched before
+//! the copy is passed on, and those of the second leaf already together with those of the first: the parent
+//! knows both. Backward there are no links, and the next leaf is the one that covers the point just below
+//! the lower fence.
 //!
 //! Paper: bwtree §2.2; §4.1.1, figure 7 (Scan)
 
@@ -122,8 +122,8 @@ impl<K: Key> BlinkTree<K> {
         copied
     }
 
-    /// Copies a part of the leaf whose keys include the point at `key` (`BELOW`: just below it), which
-    /// `way` leads to.
+    /// Copies a part of the leaf that covers the point at `key` (`BELOW`: just below it), which `way` leads
+    /// to.
     fn copy<'g, const BELOW: bool>(
         &self,
         mut way: Way<'g, K>,

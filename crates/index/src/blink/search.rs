@@ -1,8 +1,8 @@
 //! The search in one node.
 //!
-//! Whoever comes from above has guessed where it will end, so the search begins there: it counts the
-//! smaller heads of the two lines around the guess, and only if these are all or none it halves what is
-//! left. Counting needs no branches that depend on the keys, so the processor need not guess.
+//! The descent has guessed where the search will end, so the search begins there: it counts the smaller
+//! heads of the two lines around the guess, and only if these are all or none it halves what is left.
+//! Counting needs no branches that depend on the keys, so the processor need not guess.
 //!
 //! All functions here may meet a node that changes under their eyes. They then return nonsense within
 //! bounds, and the caller finds that the node has changed.
@@ -124,7 +124,7 @@ impl<K: Key> NodeRef<'_, K> {
         (low, equal)
     }
 
-    /// The child whose keys include the point at `key` (`BELOW`: just below it).
+    /// The child that covers the point at `key` (`BELOW`: just below it).
     #[inline(always)]
     pub(super) fn rank_of_child<const BELOW: bool>(self, key: K::Ref<'_>, guess: usize) -> usize {
         let (less, equal) = self.lower(key, guess);

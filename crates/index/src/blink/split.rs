@@ -6,16 +6,16 @@
 //!      |                 |                   |   \
 //!      L ---> R          L -> Q -> R         L -> Q -> R
 //! ```
-//! The latch of L is held until the parent knows Q, but readers pass as soon as the link is there: a
-//! search for a key of Q comes to L, finds it beyond L's upper fence, and moves right. If the parent
-//! is full it is split in turn, and only then L's latch goes back: so a writer holds at most two
-//! latches here, of a child and then of its parent.
+//! The latch of L is held until the parent knows Q, but readers pass as soon as the link is there: a search
+//! for a key of Q comes to L, finds it beyond L's upper fence, and moves right. If the parent is full it is
+//! split in turn, and only then L's latch is released: so a writer holds at most two latches here, of a
+//! child and then of its parent.
 //!
-//! As L's latch is held, nobody merges Q away before the parent knows it: that takes both latches.
+//! As L's latch is held, no thread merges Q away before the parent knows it: that takes both latches.
 //!
 //! # Invariants
-//! - B1. Latches are taken upwards, and on one level from left to right. So nobody waits in a circle.
-//! - B2. When nobody has the latch of L, the parent knows L's right sibling.
+//! - B1. Latches are taken upwards, and on one level from left to right. So waits form no cycle.
+//! - B2. While L is not latched, the parent knows L's right sibling.
 //!
 //! Paper: bwtree §2.1, figure 1, and §2.2
 
@@ -143,7 +143,7 @@ impl<K: Key> BlinkTree<K> {
         self.root.store(root);
     }
 
-    /// Latches the node of a level whose keys include `key`. Somebody may be about to make it.
+    /// Latches the node of a level that covers `key`. Another thread may be about to make it.
     pub(super) fn latch_at<'g>(
         &self,
         level: u8,
@@ -163,7 +163,7 @@ impl<K: Key> BlinkTree<K> {
                 node.latch().unlatch();
                 self.counters.add(Event::Restart);
             } else {
-                // The old root has been split, and who did it is about to put a root above.
+                // The old root has been split, and the splitter is about to put a root above.
                 turn += 1;
                 wait(turn);
             }
@@ -179,7 +179,7 @@ pub(super) fn entry_for<K: Key>(child: NodeRef<'_, K>) -> Entry {
     }
 }
 
-/// Fills an empty node that nobody can find.
+/// Fills an empty node that is not published.
 pub(super) fn fill<K: Key>(node: NodeRef<'_, K>, entries: &[Entry]) {
     let prefix = node.shared_by_fences();
     for (i, entry) in entries.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What must be true of a tree that nobody is changing: checked after tests with many threads.
+//! What must be true of a tree at rest: checked after tests with many threads.
 
 use std::cmp::Ordering;
 
@@ -139,7 +139,7 @@ mod tests {
         refuses_what_it_has_no_leaf_for::<Variable>();
     }
 
-    /// Whoever relied on a key's absence from an empty tree learns of the load, even of one leaf.
+    /// A reader that relied on a key's absence from an empty tree learns of the load, even of one leaf.
     #[test]
     fn a_bulk_load_changes_the_version_of_the_empty_leaf_and_passes_its_stamp_on() {
         for keys in [1, 3, 100_u64] {

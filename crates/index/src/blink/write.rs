@@ -99,8 +99,7 @@ impl<K: Key> BlinkTree<K> {
         })
     }
 
-    /// The same for a leaf that is full. To whoever looks from outside, the key comes first and then
-    /// the split.
+    /// The same for a leaf that is full. To other threads, the key comes first and then the split.
     fn add_and_split(
         &self,
         found: &Found<'_, K>,

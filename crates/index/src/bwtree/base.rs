@@ -221,8 +221,8 @@ impl<'g, K: Key> NodeRef<'g, K> {
         unsafe { AtomicU64::from_ptr(cell) }
     }
 
-    /// The way from an inner base node to the child whose keys include the point at `key`, or
-    /// (not `OR_EQUAL`) just below it.
+    /// The path from an inner base node to the child that covers the point at `key`, or (not `OR_EQUAL`)
+    /// just below it.
     #[inline(always)]
     pub(super) fn way_to<const OR_EQUAL: bool>(self, key: K::Ref<'_>) -> Way<'g> {
         if !K::INLINE {

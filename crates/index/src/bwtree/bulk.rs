@@ -1,9 +1,9 @@
 //! Bulk load: a whole tree built from sorted keys and shown at one instant.
 //!
 //! The first leaf takes the place of the empty root leaf; all other pages are built beside it. One swap
-//! puts a split delta there, over the first leaf, that leads to the second leaf and also names the
-//! prepared root: from then on every key is reachable by side links, and whoever completes that split
-//! (see `split.rs`) installs the prepared root instead of making one.
+//! puts a split delta there, over the first leaf, that leads to the second leaf and also names the prepared
+//! root: from then on every key is reachable by side links, and the thread that completes that split (see
+//! `split.rs`) installs the prepared root instead of making one.
 //!
 //! Paper: bwtree §4.2.2 (the split that this rides on)
 

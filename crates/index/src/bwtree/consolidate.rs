@@ -4,12 +4,12 @@
 //! and must not be lost before the parent knows. If the compare-and-swap fails, consolidation is not
 //! repeated; the next to find the chain too long will try.
 //!
-//! Who consolidates: the writer whose delta makes a chain reach the threshold (`inchain.rs` has it do so
-//! another way), or a page larger than it may be; a deleter that leaves few records; a scan, which must
-//! put the records in order anyway; and now and then a single look-up that passes a page with deltas,
-//! so that a page no longer written to becomes clean, whatever the last writer left. A read or an
-//! update never splits or merges a leaf, nor does an insertion merge one: a transaction must not
-//! spoil, by an operation that has no way to tell it, the leaf versions it has just been given.
+//! Consolidation is done by the writer that makes a chain reach the threshold with its delta (in another
+//! way under `inchain.rs`), or that meets a page larger than the limit; by a deleter that leaves few
+//! records; by a scan, which must sort the records anyway; and now and then by a single look-up that passes
+//! a page with deltas, so that a page that is no longer written becomes clean, whatever the last writer
+//! left. A read or an update never splits or merges a leaf, nor does an insertion merge one: a transaction
+//! must not invalidate, by an operation that cannot report it, the leaf versions it has just been given.
 //!
 //! Few changes, which is what there mostly is, are merged straight into a copy of the base node; what else
 //! there is goes through a list of all entries.

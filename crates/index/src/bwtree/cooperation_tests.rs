@@ -155,7 +155,7 @@ fn a_split_under_updates_keeps_its_trace_until_the_parent_knows<V: Variant>() {
     all_there(&tree);
 }
 
-fn the_root_split_can_be_completed_by_whoever_splits_its_right_half<V: Variant>() {
+fn a_split_of_the_right_half_completes_the_root_split<V: Variant>() {
     let tree = BwTree::<Fixed8, V>::new(BwConfig {
         leaf_chain_max: 100,
         ..BwConfig::tiny()
@@ -374,7 +374,7 @@ fn a_split_helper_that_comes_too_late_does_not_bring_the_entry_back<V: Variant>(
     all_there(&tree);
 }
 
-/// Trap "id reuse": a number goes to a new leaf only when nobody is pinned, and goes on counting.
+/// Trap "id reuse": a number goes to a new leaf only when no thread is pinned, and goes on counting.
 fn page_numbers_are_reused_and_their_versions_go_on<V: Variant>() {
     let tree = tree::<V>();
     let (separator, victim) = inner_child(&tree, &epoch::pin());
@@ -418,7 +418,7 @@ fn stamps_follow_keys_through_splits_and_merges<V: Variant>() {
     );
     let right = u64::from(split.child().0);
     assert!(tree.leaf_rts(right) >= 1000);
-    // Only the right half is read by someone later than all.
+    // Only the right half is read by a stamp later than all.
     let right_version = tree.current(right).unwrap();
     assert!(tree.raise_and_check(right_version, 5000));
     tree.complete_split(leaf, split, guard);

@@ -71,8 +71,8 @@ impl<'g> Way<'g> {
         }
     }
 
-    /// The way to the child in `cell` of a node on `level`. Its keys begin with the head `low` and end
-    /// before `high`, or nobody knows where; the search is for `probe`.
+    /// The path to the child in `cell` of a node on `level`. Its keys begin with the head `low` and end
+    /// before `high`, or at an unknown key; the search is for `probe`.
     #[inline(always)]
     pub(super) fn new(
         cell: &'g AtomicU64,
@@ -160,8 +160,8 @@ impl<'g> Way<'g> {
     }
 }
 
-/// Asks for the slot that the next delta of a leaf probably gets: slots are claimed downwards from their
-/// base node, whose claims and marks take a line or two.
+/// Prefetches the slot that the next delta of a leaf probably gets: slots are claimed downwards from their
+/// base node, and its claims and marks take a line or two.
 #[inline(always)]
 pub(super) fn prefetch_slots<K: Key>(head: NodeRef<'_, K>) {
     let newest = head.as_ptr().cast::<u8>().cast_const();
@@ -197,7 +197,7 @@ fn store<K: Key>(cell: &AtomicU64, child: PageId, head: NodeRef<'_, K>) {
     let unit = if head.level() == 0 { 1 } else { INNER_UNIT };
     let len = (head.len().div_ceil(unit) as u64).min(LEN_MAX);
     let hint = len << LEN_SHIFT | place(head.base_hint()) << PLACE_SHIFT;
-    // Relaxed: whoever stores stores the same child, and any hint will do.
+    // Relaxed: every thread that stores here stores the same child, and any hint will do.
     cell.store(hint | u64::from(child.0), Ordering::Relaxed);
 }
 

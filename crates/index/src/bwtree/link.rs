@@ -23,7 +23,7 @@ impl<T> Link<T> {
         Self(AtomicPtr::new(below.cast_mut()))
     }
 
-    /// What lies below. `Acquire` pairs with the `Release` of [`cut`](Self::cut): who sees the
+    /// What lies below. `Acquire` pairs with the `Release` of [`cut`](Self::cut): a reader that sees the
     /// consolidated node sees what is in it.
     #[inline]
     pub(super) fn below(&self) -> *mut T {
@@ -33,7 +33,7 @@ impl<T> Link<T> {
     /// Puts `consolidated` in the place of what lies below, and returns what lay there. For the thread
     /// that published the delta, once (L1): so it needs no comparison and cannot fail.
     pub(super) fn cut(&self, consolidated: *mut T) -> *mut T {
-        // `Release` pairs with the `Acquire` of `below`. Nobody else stores here (L1).
+        // `Release` pairs with the `Acquire` of `below`. No other thread stores here (L1).
         self.0.swap(consolidated, Ordering::AcqRel)
     }
 }
@@ -47,12 +47,12 @@ pub(super) trait Chained: Copy {
     fn number(self) -> u8;
 }
 
-/// Whether the chain below `seam`, whose writer is to consolidate it, is worth that: not while
-/// another writer is still about the lower segment.
+/// Whether the chain below `seam`, which the seam's writer is to consolidate, is worth that: not while
+/// another writer is still working on the lower segment.
 ///
-/// Trap "writer 2N may walk the old N.next while writer N swaps it": both pointers lead to the same
-/// content (L1), so what is found is right either way; but the work would be done twice. If writer N
-/// fell asleep, the chain would grow for as long, so writer 3N no longer waits for it.
+/// Trap "writer 2N may walk the old N.next while writer N swaps it": both pointers lead to the same content
+/// (L1), so what is found is right either way; but the work would be done twice. If writer N is
+/// descheduled, the chain grows for as long, so writer 3N no longer waits for it.
 pub(super) fn worth_cutting<N: Chained>(seam: N, every: u8) -> bool {
     let (mut steps, mut pending) = (0, false);
     let mut node = seam;
@@ -103,8 +103,8 @@ impl<T> Updates<T> {
             .is_ok()
     }
 
-    /// Makes sure that `newest` is and stays the newest. False if it is not; true also if another
-    /// thread has frozen it: whoever comes first may replace the split delta.
+    /// Makes sure that `newest` is and stays the newest. False if it is not; true also if another thread
+    /// has frozen it: the first of them may replace the split delta.
     pub(super) fn freeze(&self, newest: *mut T) -> bool {
         let frozen = newest.map_addr(|address| address | FROZEN);
         match self

@@ -176,7 +176,7 @@ fn an_insert_outlives_the_growth_of_the_tree_in_each_variant() {
     an_insert_outlives_the_growth_of_the_tree::<SplitHead>();
 }
 
-/// A root that is an inner page is split while one of its leaves is, whose parent is another then.
+/// A root that is an inner page is split while one of its leaves is, which then has another parent.
 #[test]
 fn a_split_outlives_that_of_its_parent() {
     both_ways(
@@ -245,13 +245,13 @@ fn a_split_outlives_the_loss_of_a_level() {
 }
 
 #[test]
-fn no_insert_slips_past_a_reader_whose_leaf_is_split_in_each_variant() {
+fn no_insert_slips_past_a_reader_of_a_split_leaf() {
     no_insert_slips_past_a_reader_whose_leaf_is_split(three_leaves::<Plain>);
     no_insert_slips_past_a_reader_whose_leaf_is_split(three_leaves::<SplitHead>);
 }
 
 #[test]
-fn no_insert_slips_past_a_reader_whose_leaf_is_merged_away_plain() {
+fn no_insert_slips_past_a_reader_of_a_merged_leaf() {
     no_insert_slips_past_a_reader_whose_leaf_is_merged_away(three_leaves::<Plain>);
 }
 
@@ -264,7 +264,7 @@ fn split_half<V: Variant>(tree: &Tree<V>, key: u64) {
     assert!(tree.part(place, &entries, guard).is_some());
 }
 
-/// What anybody does who comes upon the leaf of a key: finishes the change that it shows, and consolidates.
+/// What any thread does that meets the leaf of a key: completes the change that it shows, and consolidates.
 fn tidy<V: Variant>(tree: &Tree<V>, key: u64) {
     let guard = &epoch::pin();
     tree.consolidate(tree.leaf(At(key), guard), Resize::Never, guard);
@@ -317,8 +317,8 @@ fn a_late_helper_does_not_bring_back_a_page_that_is_gone_in_each_variant() {
     a_late_helper_does_not_bring_back_a_page_that_is_gone::<SplitHead>();
 }
 
-/// Who has completed a split takes the trace of that one off, not of another that has begun meanwhile, of
-/// which the parent would never know.
+/// A thread that has completed a split removes the trace of that one, not of another that has begun
+/// meanwhile and would then never reach the parent.
 fn a_late_helper_leaves_the_next_split_alone<V: Variant>() {
     beside(
         1,
@@ -356,11 +356,11 @@ fn a_late_helper_leaves_the_next_split_alone_in_each_variant() {
     a_late_helper_leaves_the_next_split_alone::<SplitHead>();
 }
 
-/// Who consolidates has collected the deltas, below a split delta or on top of it, when one more comes.
+/// A consolidation has collected the deltas, below a split delta or on top of it, when one more is added.
 fn no_update_is_lost_while_a_half_done_split_is_consolidated<V: Variant>() {
     both_ways(
         || {
-            // Nobody consolidates because of the chain's length.
+            // No thread consolidates because of the chain's length.
             let tree = tree_with_chains::<V>(100, &[10, 11, 20, 21, 30, 31]);
             split_half(&tree, 20);
             // So the split delta cannot be taken off alone.

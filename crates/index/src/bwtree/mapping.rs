@@ -1,18 +1,18 @@
 //! The mapping table: page id → head of that page's delta chain, and the page's stamps.
 //!
-//! Every pointer between Bw-tree pages is a page id, so replacing a page is one compare-and-swap here
-//! and no parent needs to know. The table grows by chunks that never move (`growing.rs`), so growth
-//! stops nobody (trap "fixed-size mapping tables"). Heads are packed apart from the stamps,
-//! which a lookup that finds its key never touches.
+//! Every pointer between Bw-tree pages is a page id, so replacing a page is one compare-and-swap here and
+//! no parent needs to know. The table grows by chunks that never move (`growing.rs`), so growth blocks no
+//! thread (trap "fixed-size mapping tables"). Heads are packed apart from the stamps, which a lookup that
+//! finds its key never touches.
 //!
 //! # Invariants
-//! - M1. A slot is filled before its page id is handed to anyone.
-//! - M2. What leaves a slot, or is cut out of a chain whose head stays, is retired to the epoch
-//!   collector, never freed at once, and only by the thread whose swap took it out.
-//! - M3. A head is the head of its slot for one contiguous time: no pointer returns to a slot while
-//!   somebody pinned could remember it. So a successful swap proves that nothing happened between.
-//! - M4. A page id is given out again only after every thread that could remember it has unpinned
-//!   (trap "id reuse"), and the counter of the leaf that gets it continues where the last one ended.
+//! - M1. A slot is filled before its page id is handed out.
+//! - M2. What leaves a slot, or is cut out of a chain with a head that stays, is retired to the epoch
+//!   collector, never freed directly, and only by the thread that took it out by its swap.
+//! - M3. A head is the head of its slot for one contiguous time: no pointer returns to a slot while a
+//!   pinned thread could remember it. So a successful swap proves that nothing happened between.
+//! - M4. A page id is reused only after every thread that could remember it has unpinned (trap "id reuse"),
+//!   and the counter of the leaf that gets it continues where the last one ended.
 //!
 //! # Split deltas at the head
 //!
@@ -22,17 +22,17 @@
 //! ```text
 //!   slot --> S --newest--> D --> … --> base          S --below------------------> base
 //! ```
-//! So a search that finds no split delta at the head knows that there is none, and the state of the
-//! page is what D says (S itself as long as there is no D). Who calls `load` gets D, and `push` and
-//! `replace` see from D that it lies under a split delta.
+//! So a search that finds no split delta at the head knows that there is none, and the state of the page is
+//! what D says (S itself as long as there is no D). Callers of `load` get D, and `push` and `replace` see
+//! from D that it lies under a split delta.
 //!
 //! Trap: S cannot tell by the slot whether a D was put there meanwhile, as the slot does not change.
 //! - M5. Before S leaves its slot its pointer to D is frozen, so that no update goes below what is
-//!   replaced; what takes S's place has the content of that very D. Who finds the pointer frozen may
-//!   not wait for whoever froze it, but does what is left to do (`clear_change`).
-//! - M6. A state D that was read from S was the page's state at some time after S was read from the
-//!   slot: D leaves S only for a newer one, or by the freeze. So a version that was read this way is
-//!   as good as one read from the slot (`stamps.rs`).
+//!   replaced; what takes S's place has the content of that very D. A thread that finds the pointer frozen
+//!   does not wait for the thread that froze it, but completes the replacement (`clear_change`).
+//! - M6. A state D that was read from S was the page's state at some time after S was read from the slot: D
+//!   leaves S only for a newer one, or by the freeze. So a version that was read this way is as good as one
+//!   read from the slot (`stamps.rs`).
 //!
 //! Paper: bwtree §3; §5.4, figure 20
 #![expect(
@@ -196,7 +196,7 @@ impl<K: Key, V: Variant> Mapping<K, V> {
             old = split;
         }
         let new = self.swap(id, old, new)?;
-        // SAFETY: the swap took `old` out of the table, so no one who pins from now on can reach its
+        // SAFETY: the swap took `old` out of the table, so no thread that pins from now on can reach its
         // chain, and only we retire it (M2).
         unsafe { retire_chain(old.as_ptr(), guard) };
         Ok(new)
@@ -228,9 +228,8 @@ impl<K: Key, V: Variant> Mapping<K, V> {
             return false;
         }
         let split = split.as_ptr();
-        // SAFETY: as in `replace`, and `Header` pointers need no thread to be freed on; the base below
-        // stays, and nobody borrows keys from a split delta (N3). The base was never head before, so M3
-        // holds.
+        // SAFETY: as in `replace`, and `Header` pointers may be freed on any thread; the base below stays,
+        // and nothing borrows keys from a split delta (N3). The base was never head before, so M3 holds.
         unsafe { defer(guard, move || free_one(split)) };
         true
     }
@@ -241,10 +240,10 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         assert!(V::IN_CHAIN && new.as_ref().kind() == Kind::Base);
         seam.set_base_hint(new.as_ref());
         let old = seam.link().cut(new.into_raw());
-        // SAFETY: whoever walks the chain from now on goes to `new`; no delta above borrows from what
-        // is cut out (N3), and we alone take it out and retire it (M2, L1). If the whole chain was
-        // taken out of the table meanwhile, it will be freed after `guard` is dropped, hence after
-        // our swap, and `new` with it. If a writer further up cut the seam itself out, likewise.
+        // SAFETY: a thread that walks the chain from now on goes to `new`; no delta above borrows from what
+        // is cut out (N3), and we alone take it out and retire it (M2, L1). If the whole chain was taken
+        // out of the table meanwhile, it will be freed after `guard` is dropped, hence after our swap, and
+        // `new` with it. If a writer further up cut the seam itself out, likewise.
         unsafe { retire_chain(old, guard) };
     }
 
@@ -267,7 +266,7 @@ impl<K: Key, V: Variant> Mapping<K, V> {
             Ordering::Relaxed,
         );
         match exchange {
-            // SAFETY: now published; whoever takes it out defers its freeing, and `'g` is the
+            // SAFETY: now published; the thread that takes it out defers its freeing, and `'g` is the
             // lifetime of a guard that is pinned already.
             Ok(_) => Ok(unsafe { NodeRef::new(raw) }),
             // SAFETY: it came from `into_raw` above and was not published.
@@ -299,9 +298,9 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         }
     }
 
-    /// Empties and releases a page that has not become part of the tree: none leads to it. Whoever goes by
-    /// numbers, to count pages or to look for a leaf that had this one, may still have loaded its head, so
-    /// it is retired like any other. A page that was never filled goes back at once.
+    /// Empties and releases a page that has not become part of the tree: none leads to it. A thread that
+    /// iterates over numbers, to count pages or to look for a leaf that had this one, may still have loaded
+    /// its head, so it is retired like any other. A page that was never filled is reusable immediately.
     pub(super) fn unfill(self: &Arc<Self>, id: PageId, guard: &Guard) {
         let Some(slot) = self.slot(id) else { return };
         let head = slot.swap(ptr::null_mut(), Ordering::SeqCst);
@@ -309,9 +308,9 @@ impl<K: Key, V: Variant> Mapping<K, V> {
             return self.release(id);
         }
         let mapping = Arc::clone(self);
-        // SAFETY: the swap took the chain out of the table, and no page leads to it, so no one who pins
-        // from now on can reach it; whoever swaps a head for null retires it, once (M2). Everything the
-        // closure owns may be dropped on any thread.
+        // SAFETY: the swap took the chain out of the table, and no page leads to it, so no thread that pins
+        // from now on can reach it; the thread that swaps a head for null retires it, once (M2). Everything
+        // the closure owns may be dropped on any thread.
         unsafe {
             defer(guard, move || {
                 free_chain(head);
@@ -335,9 +334,9 @@ impl<K: Key, V: Variant> Mapping<K, V> {
             side.floor.fetch_max(head.counter() + 1, Ordering::SeqCst);
         }
         let mapping = Arc::clone(self);
-        // SAFETY: only the thread that finished the removal calls this. A removal stays the head of
-        // its page until here, and who pins later finds no way to the page: the closure runs when
-        // nobody can hold a reference. Everything it owns may be dropped on any thread.
+        // SAFETY: only the thread that finished the removal calls this. A removal stays the head of its
+        // page until here, and a thread that pins later finds no path to the page: the closure runs when no
+        // thread can hold a reference. Everything it owns may be dropped on any thread.
         unsafe {
             defer(guard, move || {
                 if let Some(slot) = mapping.slot(id) {
@@ -363,8 +362,8 @@ impl<K: Key, V: Variant> Mapping<K, V> {
     }
 }
 
-/// The split delta that is the head of the page whose state is `head`, and what it says is the
-/// newest delta below it: for trees that keep split deltas at the head.
+/// The split delta that is the head of the page with the state `head`, and what it says is the newest delta
+/// below it: for trees that keep split deltas at the head.
 fn under_split<K: Key>(head: NodeRef<'_, K>) -> Option<(NodeRef<'_, K>, *mut Header<K>)> {
     let split = head.smo().filter(|change| change.kind() == Kind::Split)?;
     let none = head == split;

@@ -3,7 +3,7 @@
 //! Page R is merged into its left sibling L below the same parent:
 //!
 //! 1. A *merging* delta on the parent announces it: entry K, child R.
-//! 2. A *remove* delta on R freezes it. Who meets one helps and then starts again from the root.
+//! 2. A *remove* delta on R freezes it. A thread that meets one helps and then restarts from the root.
 //! 3. A *merge* delta on L takes R's chain over.
 //! 4. An *index-delete* delta on the parent ends the announcement, and R's id is retired.
 //!
@@ -15,16 +15,16 @@
 //! sibling is merged into it.
 //!
 //! # Invariants
-//! - G1. A page shows one half-done change at most. So under one parent one merge is under way, L
-//!   and R cannot take part in another, and removal of L while R needs it cannot happen.
+//! - G1. A page shows one half-done change at most. So under one parent one merge is under way, L and R
+//!   cannot take part in another, and removal of L while R needs it cannot happen.
 //! - G2. R is frozen by a swap of a state that shows no half-done change, and that was read after the
-//!   announcement was. So a slow helper cannot remove a page whose merge is over: an announcement ends
+//!   announcement was. So a slow helper cannot remove a page after its merge is over: an announcement ends
 //!   only after R was removed (G4), R's slot stays as it is then while the helper is pinned (M4), and a
 //!   state without the removal, if it can still be swapped, was never followed by one (M3).
-//! - G3. The merge delta goes on the page whose right sibling is R. After it no page has, so it goes on
-//!   once. L keeps showing it until the parent knows, so L is not split at K meanwhile.
-//! - G4. The index-delete delta goes on a state that shows the announcement, so it goes on once; who
-//!   put it there retires R.
+//! - G3. The merge delta goes on the page that has R as its right sibling. After it no page has, so it goes
+//!   on once. L keeps showing it until the parent knows, so L is not split at K meanwhile.
+//! - G4. The index-delete delta goes on a state that shows the announcement, so it goes on once; the thread
+//!   that put it there retires R.
 //!
 //! Paper: bwtree §4.2.3, figure 10; §4.2.4, figure 11
 
@@ -168,7 +168,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             self.freeze(parent.id, right_id, right, guard);
             return;
         }
-        // L, or what was split from it since: the page whose range ends at K.
+        // L, or what was split from it since: the page with a range that ends at K.
         let mut left_id = parent.head.route(Below(key)).child;
         let left = loop {
             let Some(left) = self.mapping.load(left_id, guard) else {
@@ -199,7 +199,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// Step 2: removes R, whose state was read after the announcement (G2).
+    /// Step 2: removes R, in a state that was read after the announcement (G2).
     fn freeze(&self, parent: PageId, right_id: PageId, right: NodeRef<'_, K>, guard: &Guard) {
         if right.smo().is_some() {
             self.clear_change(right_id, right, guard);
@@ -292,7 +292,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// Who meets a removed page finishes what removed it.
+    /// A thread that meets a removed page finishes what removed it.
     ///
     /// A reader may not simply read on below the removal: the left sibling may have taken the
     /// records over and changed them since.
@@ -347,7 +347,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// The only child of a removed root takes its place; who does that retires the page.
+    /// The only child of a removed root takes its place; the thread that does so retires the page.
     fn complete_collapse(&self, id: PageId, removed: NodeRef<'_, K>, guard: &Guard) {
         let root = self.root.load();
         if root.page == id && self.root.replace(root, removed.way(Last).child) {

@@ -1,4 +1,4 @@
-//! The Bw-tree: a lock-free B-tree whose pages are changed by prepending delta records.
+//! The Bw-tree: a lock-free B-tree with pages that are changed by prepending delta records.
 //!
 //! ```text
 //!            root word --> page 7                 pages are named by ids; the mapping
@@ -90,7 +90,7 @@ pub struct BwConfig {
     pub leaf_max: usize,
     /// An inner page with more children than this is split. At least 4, at most 16,384.
     pub inner_max: usize,
-    /// A writer consolidates a leaf whose chain has reached this many deltas. At least 1. The default is
+    /// A writer consolidates a leaf when its chain has reached this many deltas. At least 1. The default is
     /// for trees without slabs; a tree's own default knows its [`Variant`].
     pub leaf_chain_max: u8,
     /// The same for an inner page.

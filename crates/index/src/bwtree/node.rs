@@ -5,10 +5,10 @@
 //!  | page id | head | --> | header | body | next -> | header | body | next -> | header | entries |
 //! ```
 //!
-//! Every header, of a delta too, describes the page *as seen from there*: its upper fence, right
-//! sibling, record count, leaf version and the structure change that is half done. So nobody walks a
-//! chain to learn any of these, and a head pointer is an atomic snapshot of all of them: the versions
-//! before and after an insertion are those of the two heads its compare-and-swap exchanged.
+//! Every header, of a delta too, describes the page *as seen from there*: its upper fence, right sibling,
+//! record count, leaf version and the structure change that is half done. So no thread walks a chain to
+//! learn any of these, and a head pointer is an atomic snapshot of all of them: the versions before and
+//! after an insertion are those of the two heads its compare-and-swap exchanged.
 //!
 //! Each variant of the tree lets one pointer of a delta change after its publication: in a tree that
 //! consolidates in its chains, `next`, which then leads to the same content in another form
@@ -19,25 +19,25 @@
 //! is in use; no `high` means no bound. The leftmost page of a level has the smallest key as `low`.
 //!
 //! # Invariants
-//! - N1. A node is written only while it is an [`OwnedNode`], before it is published; but for the hints
+//! - N1. A node is written only while it is an [`OwnedNode`], before it is published; except for the hints
 //!   of inner base nodes (`base.rs`, B3) and the pointers of `link.rs`, which are atomics.
-//! - N2. A published node is freed only through `free_chain`, by the epoch collector after it was
-//!   taken out of the mapping table or cut out of its chain, or when the table itself is dropped.
-//! - N3. Key bytes in a header or body belong to this node or to one below it in the same chain (a
-//!   merged right chain included). A chain is retired as a whole, except that a split delta, a
-//!   removal and nothing else may go alone, and nobody borrows from those. Where chains are cut
-//!   (`inchain.rs`), what lies below goes first: so there a delta has copies of all its key bytes,
-//!   but for a split delta, from below which nothing is ever cut.
-//! - N4. A [`NodeRef<'g>`] comes from the mapping table under a guard that lives for `'g`, or from
-//!   another such reference.
+//! - N2. A published node is freed only through `free_chain`, by the epoch collector after it was taken out
+//!   of the mapping table or cut out of its chain, or when the table itself is dropped.
+//! - N3. Key bytes in a header or body belong to this node or to one below it in the same chain (a merged
+//!   right chain included). A chain is retired as a whole, except that a split delta, a removal and nothing
+//!   else may go alone, and nothing borrows from those. Where chains are cut (`inchain.rs`), what lies
+//!   below goes first: so there a delta has copies of all its key bytes, except for a split delta, from
+//!   below which nothing is ever cut.
+//! - N4. A [`NodeRef<'g>`] comes from the mapping table under a guard that lives for `'g`, or from another
+//!   such reference.
 //! - N5. `next` is non-null in every delta, and `other` in every merge delta.
-//! - N6. `len` is exact, unless the node is *uncounted*: then writers that did not look for their
-//!   key have put deltas on the page, none of which is counted. So it never says too much.
-//! - N7. `hint` is never read through, only compared and prefetched; but in a tree with slabs, where no
-//!   chain is ever cut, it leads to the base node at the bottom of the chain (of the left one, under
+//! - N6. `len` is exact, unless the node is *uncounted*: then writers that did not look for their key have
+//!   put deltas on the page, none of which is counted. So it never says too much.
+//! - N7. `hint` is never dereferenced, only compared and prefetched; except in a tree with slabs, where no
+//!   chain is ever cut: there it leads to the base node at the bottom of the chain (of the left one, under
 //!   a merge delta), and is as good as `next`.
-//! - N8. A delta in a slab has no memory of its own; its base node has it, and is freed last of its
-//!   chain. See `slots.rs`.
+//! - N8. A delta in a slab has no memory of its own; its base node has it, and is freed last of its chain.
+//!   See `slots.rs`.
 //!
 //! Paper: bwtree §3, §4.1.2, §4.2
 #![expect(
@@ -80,8 +80,8 @@ pub(super) enum Kind {
     /// The page was split at `key`, everything from there on is in page `child`; stays until the
     /// parent knows. Lies directly on a fresh base node that holds the left half only.
     Split,
-    /// The page is going away: merged into its left sibling (see `merge.rs`), or a root whose only
-    /// child takes its place. Always the head, nothing can be put on top.
+    /// The page is being removed: merged into its left sibling (see `merge.rs`), or a root that is replaced
+    /// by its only child. Always the head, nothing can be put on top.
     Remove,
     /// The removed right sibling's chain `other` belongs to this page now, from `key` on.
     Merge,
@@ -314,7 +314,7 @@ impl<K: Key> OwnedNode<K> {
         pointer
     }
 
-    /// Takes back a node whose publication failed.
+    /// Takes back a node that could not be published.
     ///
     /// # Safety
     /// `pointer` came from `into_raw` and was not published.
@@ -329,8 +329,8 @@ impl<K: Key> Drop for OwnedNode<K> {
     fn drop(&mut self) {
         let node = self.as_ref();
         let below = (node.kind() == Kind::Split).then(|| node.next());
-        // SAFETY: neither node was published, so nobody else refers to them (N1); the one below a
-        // split delta was given to it in `split`.
+        // SAFETY: neither node was published, so no other thread refers to them (N1); the one below a split
+        // delta was given to it in `split`.
         unsafe {
             if let Some(Some(below)) = below {
                 free(below.pointer);
@@ -341,7 +341,7 @@ impl<K: Key> Drop for OwnedNode<K> {
 }
 
 /// # Safety
-/// Nobody refers to the node, and it is freed once.
+/// Nothing refers to the node, and it is freed once.
 unsafe fn free<K: Key>(node: NonNull<Header<K>>) {
     // SAFETY: the caller's promise, and that of `NodeRef::new` for as long as this lasts.
     let this = unsafe { NodeRef::new(node) };
@@ -379,8 +379,8 @@ pub(super) unsafe fn free_chain<K: Key>(head: *const Header<K>) {
         prefetch(base.cast());
     }
     while let Some(node) = at {
-        // SAFETY: alive until the call of `free` at the end of this turn; the body is read only
-        // where the kind says that there is one.
+        // SAFETY: alive until the call of `free` at the end of this iteration; the body is read only where
+        // the kind says that there is one.
         let next = unsafe {
             let header = node.as_ref();
             let next = match header.kind {

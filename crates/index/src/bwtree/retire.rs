@@ -17,10 +17,10 @@ use crate::key::Key;
 /// Chains a bag. Giving one away looks at every thread that uses the collector.
 const CHAINS: u32 = 16;
 
-/// Has a chain freed once nobody can refer to it.
+/// Frees a chain once nothing can refer to it.
 ///
 /// # Safety
-/// Who pins from now on cannot reach the chain; and it is retired once.
+/// A thread that pins from now on cannot reach the chain; and it is retired once.
 pub(super) unsafe fn retire_chain<K: Key>(chain: *const Header<K>, guard: &Guard) {
     // SAFETY: the caller's promise. `Header` pointers need no thread to be freed on.
     unsafe { defer(guard, move || free_chain(chain)) };

@@ -1,8 +1,9 @@
 //! Scans of leaves.
 //!
-//! A head pointer is a snapshot of its leaf, so a scan reads a clean leaf in place. It consolidates another,
-//! or, if somebody gets in the way, flattens the chain into a buffer. Forward it follows the right siblings.
-//! Backward there are none to follow, and the next leaf is searched for (`search.rs`).
+//! A head pointer is a snapshot of its leaf, so a scan reads a clean leaf in place. It consolidates any
+//! other leaf, or, if a concurrent change makes that fail, flattens the chain into a buffer. Forward it
+//! follows the right siblings. Backward there are none to follow, and the next leaf is searched for
+//! (`search.rs`).
 //!
 //! Paper: bwtree §4.1.1, figure 7 (Scan)
 
@@ -161,8 +162,8 @@ impl<K: Key, V: Variant> Fenced<K> for BwTree<K, V> {
 }
 
 impl<K: Key, V: Variant> BwTree<K, V> {
-    /// The same leaf as a base node, if it is not one and nobody gets in the way: what a scan must
-    /// flatten for itself is then of use to others.
+    /// The same leaf as a base node, if it is not one and no concurrent change prevents it: what a scan
+    /// must flatten for itself is then of use to other threads.
     fn flattened<'g>(&self, place: Place<'g, K>, guard: &'g Guard) -> Place<'g, K> {
         if place.head.kind() == Kind::Base || place.head.smo().is_some() {
             return place;

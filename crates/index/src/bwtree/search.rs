@@ -1,10 +1,9 @@
 //! Finding the page that covers a point, on any level.
 //!
-//! We keep no stack of the pages passed on the way down (the paper's `node_stack`): structure changes
-//! are rare, and whoever needs a parent searches for it again from the root, which cannot be stale
-//! (trap "stale parent stack"). A search that meets a page whose range ends before its point goes
-//! right, as in a B-link tree; one that meets a removed page helps to finish the removal and starts
-//! again from the root.
+//! We keep no stack of the pages passed on the way down (the paper's `node_stack`): structure changes are
+//! rare, and a thread that needs a parent searches for it again from the root, which cannot be stale (trap
+//! "stale parent stack"). A search that meets a page with a range that ends before its point goes right, as
+//! in a B-link tree; one that meets a removed page helps to finish the removal and restarts from the root.
 //!
 //! The point may also lie *just below* a key. That is how we walk left without left links (trap
 //! "backward scans without left links"): the left neighbour of a page is the page covering the point
@@ -176,7 +175,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         self.way_through_deltas(point)
     }
 
-    /// The newest delta whose keys include the point decides.
+    /// The newest delta that covers the point decides.
     #[inline(never)]
     fn way_through_deltas(self, point: impl Point<K>) -> Way<'g> {
         let mut node = self;

@@ -1,4 +1,4 @@
-//! What is special to trees whose deltas lie in slabs, with threads that fall asleep halfway.
+//! What is special to trees with deltas in slabs, with threads that are suspended halfway.
 //!
 //! Paper: bwtree §2.4, reference 11
 
@@ -81,7 +81,7 @@ fn deltas_lie_in_the_slab_until_the_page_is_consolidated<K: Key>() {
     sound(&tree);
 }
 
-/// Slots of writers that fall asleep before they publish their deltas are lost.
+/// Slots of writers that are suspended before they publish their deltas are lost.
 fn a_full_slab_holds_no_writer_up<K: Key>() {
     let tree = leaf::<K>();
     let guard = &epoch::pin();
@@ -165,7 +165,7 @@ fn a_search_goes_past_deltas_that_are_not_about_its_key<K: Key>() {
     assert_eq!(tree.get(&bytes::<K>(3)), Ok(Lookup::Found(33)));
     assert!(matches!(tree.get(&bytes::<K>(4)), Ok(Lookup::Missing(_))));
     assert_eq!(tree.get(&bytes::<K>(5)), Ok(Lookup::Found(55)));
-    // A mark of a delta that never came misleads nobody.
+    // A mark of a delta that was never published misleads no search.
     drop(record(&bytes::<K>(6), 666, head(&tree, guard).head));
     assert!(!past(6));
     assert_eq!(tree.get(&bytes::<K>(6)), Ok(Lookup::Found(6)));

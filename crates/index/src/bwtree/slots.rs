@@ -1,4 +1,4 @@
-//! Who gets which slot of a slab, and what a slab tells about its deltas without a look at them.
+//! Allocation of a slab's slots, and what a slab tells about its deltas without reading them.
 //!
 //! In a tree with slabs (`variant.rs`) a base leaf is allocated together with room for the deltas that
 //! will lie on it. A writer *claims* a slot, notes in the slab's *marks* which key its delta is about,
@@ -12,13 +12,14 @@
 //! goes from the head straight to the base node, past all deltas.
 //!
 //! # Invariants
-//! - O1. A slot is claimed once, and never given back: not by a writer whose swap failed, nor by one that
+//! - O1. A slot is claimed once, and never given back: not by a writer that fails its swap, nor by one that
 //!   finds nothing to do. It has the memory of the base node and goes with it.
 //! - O2. A delta in a slab is published only on a chain that ends in the slab's own base node. A writer
-//!   that finds another base node below the head leaves its slot behind and claims one there. (The
-//!   other would be freed while the new chain leads through it.)
-//! - O3. The mark of a slot is written before the delta in it is published and never changes. So who has
-//!   read a head finds the marks of all deltas of the slab that lie below it; others may be there, too.
+//!   that finds another base node below the head leaves its slot behind and claims one there. (The other
+//!   would be freed while the new chain leads through it.)
+//! - O3. The mark of a slot is written before the delta in it is published and never changes. So a thread
+//!   that has read a head finds the marks of all deltas of the slab that lie below it; others may be there,
+//!   too.
 //!
 //! Paper: bwtree §2.4, reference 11
 
@@ -52,9 +53,9 @@ impl Claims {
     /// Takes a slot; `None` if all are taken.
     #[inline]
     pub(super) fn take(&self) -> Option<usize> {
-        // Relaxed, both: that every value is drawn once is in the word alone; who reads a slot has
-        // its memory from the swap that publishes it. The look ahead keeps the count from going
-        // round where many find the slab full.
+        // Relaxed, both: that every value is drawn once is in the word alone; a reader of a slot has its
+        // memory from the swap that publishes it. The load before keeps the count from wrapping where many
+        // writers find the slab full.
         if self.taken.load(Ordering::Relaxed) >= self.slots {
             return None;
         }
@@ -66,7 +67,7 @@ impl Claims {
 /// Notes which key the delta in `slot` is about, before it is published (O3).
 #[inline]
 pub(super) fn set_mark(marks: &[AtomicU64], slot: usize, mark: u64) {
-    // Relaxed: `SeqCst` swaps publish the delta, and who reads the head they leave sees this.
+    // Relaxed: `SeqCst` swaps publish the delta, and a reader of the head they leave sees this.
     marks[slot].store(mark, Ordering::Relaxed);
 }
 

@@ -52,15 +52,15 @@ const ASCENT: usize = 2;
 /// anywhere.
 const ASCENT_WITHIN: usize = 3;
 
-/// Where keys come in ascending order: the position of the key that was added last, if those added
-/// before it are the ones left of it. Of the page's last key it is enough that nothing tells
-/// otherwise: that the deltas before it are consolidated. Pages whose chains are kept shorter than
-/// the numbers above are never found to ascend but at their end.
+/// Where keys come in ascending order: the position of the key that was added last, if those added before
+/// it are the ones left of it. For the page's last key it is enough that nothing says otherwise: that the
+/// deltas before it are consolidated. Pages with chains shorter than the numbers above are found to ascend
+/// at their end only.
 fn ascent<K: Key>(head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> Option<usize> {
     let is_newest = |node: NodeRef<'_, K>, at: usize| {
         let adds = matches!(node.kind(), Kind::Put | Kind::IndexInsert)
             && node.next().is_some_and(|next| {
-                // Who did not look for the key has raised the counter in case it was absent.
+                // A writer that did not look for the key has raised the counter in case it was absent.
                 next.len() < node.len() || next.counter() < node.counter()
             });
         adds && K::cmp(node.key(), entries[at].0) == Ordering::Equal
@@ -263,8 +263,9 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             .is_some_and(|head| head.smo() == Some(change))
     }
 
-    /// Root split: a new root above the two halves of the old one. The root word's swap is what
-    /// makes the split complete; who loses gives its page back (trap "root split"). False: out of page ids.
+    /// Root split: a new root above the two halves of the old one. The root word's swap is what makes the
+    /// split complete; a thread that loses the race frees its page (trap "root split"). False: out of page
+    /// ids.
     fn grow(
         &self,
         root: super::root::RootWord,
@@ -290,7 +291,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         true
     }
 
-    /// A root above the two halves of a page of this level, which nobody knows yet. `None`: out of page ids.
+    /// A root above the two halves of a page of this level, not published yet. `None`: out of page ids.
     fn root_above(
         &self,
         left: PageId,
@@ -315,7 +316,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         Some(page)
     }
 
-    /// Consolidates an inner page whose chain has become long by a delta of this thread.
+    /// Consolidates an inner page after a delta of this thread has made its chain long.
     pub(super) fn tidy_inner(&self, place: Place<'_, K>, guard: &Guard) {
         let full = place.head.len() > self.config.inner_max;
         if !full && !self.is_long(place.head.depth(), self.config.inner_chain_max) {

@@ -1,4 +1,5 @@
-//! The rts beside each leaf: who relied on a key's absence, told to who inserts it.
+//! The rts beside each leaf: the stamps of readers that relied on a key's absence, handed to the inserter
+//! of that key.
 //!
 //! A reader raises the rts of every leaf it relied on and **then** checks that the leaf's version is
 //! unchanged; an inserter swaps the head (which changes the version) and **then** reads the rts. All
@@ -7,20 +8,19 @@
 //!
 //! What must be shown is that this holds although keys move between leaves.
 //!
-//! - *Split of L into L and Q.* A reader may raise L's rts, and find L unchanged, up to the very
-//!   swap that installs the split; the right half must answer for it. So `inherits(Q) = L` is noted
-//!   before that swap. While the note stands, Q's rts is the larger of its own and L's; whoever
-//!   inserts into Q reads both after the swap, and so after every successful raise of the unsplit
-//!   L. The splitter alone removes the note, right after its swap and after raising `rts(Q)` to
-//!   `rts(L)`: a reader that finds no note finds a `rts(Q)` that includes it. (Readers must not
-//!   remove it: one that still asks for an old leaf of the same number could do so *before* the
-//!   swap.) Later raises of L speak of the left half only; taking too much merely makes the stamp
-//!   larger than need be. The splitter is pinned from before the swap until the note is gone, so
-//!   L's number is not reused meanwhile, and notes never form a circle.
-//! - *Merge of R into L.* Once the removal delta is on R, no check of R can succeed. `rts(L)` is raised
-//!   to `rts(R)` after that and before the merge delta is swapped in; an insertion into what was R's
-//!   range comes after that swap and reads L's. An insertion into R came before the removal and
-//!   reads R's own rts, which stays where it was.
+//! - *Split of L into L and Q.* A reader may raise L's rts, and find L unchanged, up to the very swap that
+//!   installs the split; the right half must account for it. So `inherits(Q) = L` is noted before that
+//!   swap. While the note stands, Q's rts is the larger of its own and L's; an inserter into Q reads both
+//!   after the swap, and so after every successful raise of the unsplit L. The splitter alone removes the
+//!   note, right after its swap and after raising `rts(Q)` to `rts(L)`: a reader that finds no note finds a
+//!   `rts(Q)` that includes it. (Readers must not remove it: one that still asks for an old leaf of the
+//!   same number could do so *before* the swap.) Later raises of L speak of the left half only; taking too
+//!   much merely makes the stamp larger than need be. The splitter is pinned from before the swap until the
+//!   note is gone, so L's number is not reused meanwhile, and notes never form a cycle.
+//! - *Merge of R into L.* Once the removal delta is on R, no check of R can succeed. `rts(L)` is raised to
+//!   `rts(R)` after that and before the merge delta is swapped in; an insertion into what was R's range
+//!   comes after that swap and reads L's. An insertion into R came before the removal and reads R's own
+//!   rts, which stays where it was.
 //! - *Reuse.* The rts of a number never decreases, so an inserter may read it without being pinned.
 
 use std::sync::atomic::Ordering;
@@ -37,7 +37,7 @@ use crate::sync::{AtomicU32, AtomicU64, total_order};
 pub(super) struct Stamps {
     /// Largest stamp of a transaction that relied on what is absent here. Never decreases.
     rts: AtomicU64,
-    /// The leaf whose rts is still to be taken over, or `NONE`.
+    /// The leaf with the rts that is still to be taken over, or `NONE`.
     inherits: AtomicU32,
 }
 

@@ -35,7 +35,8 @@ pub trait Variant: sealed::Sealed + Sized + Send + Sync + 'static {
     /// base node, and under (a) deltas outlive the base node they were put on (trap "a slab is retired
     /// with its last delta").
     const SLAB: bool = false;
-    /// A writer consolidates a leaf whose chain has reached this many deltas, if nobody says otherwise.
+    /// A writer consolidates a leaf when its chain has reached this many deltas, unless configured
+    /// otherwise.
     const LEAF_CHAIN_MAX: u8 = 4;
 }
 

@@ -1,4 +1,4 @@
-//! What is special to the paper's two proposals, with threads that fall asleep halfway.
+//! What is special to the paper's two proposals, with threads that are suspended halfway.
 //!
 //! Paper: bwtree §5.4
 
@@ -37,7 +37,7 @@ fn deltas(head: NodeRef<'_, Fixed8>) -> usize {
     deltas
 }
 
-/// Trap "the swap succeeds only under segment ownership": writers of one leaf, and nobody else.
+/// Trap "the swap succeeds only under segment ownership": writers of one leaf, and no other thread.
 fn failed_consolidations_under_writers<V: Variant>() -> u64 {
     let tree = &leaf::<V>(8);
     thread::scope(|scope| {
@@ -102,7 +102,7 @@ fn a_writer_leaves_a_segment_to_the_one_before_it_but_not_for_ever() {
     let tree = leaf::<InChain>(8);
     let guard = &epoch::pin();
     let mut seams = Vec::new();
-    // Writers that fall asleep as soon as their delta is there.
+    // Writers that are suspended as soon as their delta is there.
     for n in 1..=3 * u64::from(N) {
         let place = tree.leaf(At(0), guard);
         let delta = OwnedNode::record::<InChain>(Kind::Put, n % 8, 100 + n, place.head);
@@ -154,7 +154,7 @@ fn a_writer_leaves_a_segment_to_the_one_before_it_but_not_for_ever() {
     sound(&tree);
 }
 
-/// Splits the leaf as far as the split delta; the splitter falls asleep.
+/// Splits the leaf as far as the split delta; the splitter is suspended.
 fn half_split<V: Variant>(tree: &BwTree<Fixed8, V>) -> super::mapping::PageId {
     let guard = &epoch::pin();
     let place = tree.leaf(At(0), guard);
@@ -194,9 +194,9 @@ fn updates_go_below_a_split_delta_at_the_head() {
     assert_eq!(tree.get(&[0; 8]), Ok(Lookup::Found(102)));
 }
 
-/// Trap: the slot's compare-and-swap does not see what goes below a split delta. A thread that has
-/// frozen that pointer and fallen asleep holds nobody up.
-fn a_frozen_split_delta_is_replaced_by_whoever_meets_it<V: Variant>() {
+/// Trap: the slot's compare-and-swap does not see what goes below a split delta. A thread that has frozen
+/// that pointer and is suspended blocks no other thread.
+fn any_thread_replaces_a_frozen_split_delta<V: Variant>() {
     for updates in 0..3_u64 {
         for by_put in [false, true] {
             let tree = leaf::<V>(20);
@@ -222,7 +222,7 @@ fn a_frozen_split_delta_is_replaced_by_whoever_meets_it<V: Variant>() {
                 assert_eq!(tree.write(&[0; 8], 7), Ok(Some(found)));
             }
             assert_eq!(tree.get(&[0; 8]), Ok(Lookup::Found(7)));
-            // The sleeper wakes up, with what it wanted to put there.
+            // The suspended thread resumes, with what it wanted to put there.
             let late = OwnedNode::record::<V>(Kind::Put, 0, 666, head);
             assert!(tree.mapping.push(page, head, late).is_err());
             assert!(!tree.mapping.trim_split(page, split, guard));
@@ -234,12 +234,12 @@ fn a_frozen_split_delta_is_replaced_by_whoever_meets_it<V: Variant>() {
 }
 
 #[test]
-fn frozen_updates_hold_nobody_up() {
+fn frozen_updates_block_no_thread() {
     a_frozen_split_delta_is_replaced_by_whoever_meets_it::<SplitHead>();
     a_frozen_split_delta_is_replaced_by_whoever_meets_it::<Both>();
 }
 
-/// A put does not look, so its leaf is counted when somebody must know.
+/// A put does not look for its key, so its leaf is counted when a count is needed.
 fn puts_are_counted_at_rest<V: Variant>() {
     let tree = leaf::<V>(3);
     let guard = &epoch::pin();

@@ -1,7 +1,7 @@
 //! Many look-ups at once.
 //!
-//! A batch goes down the tree level by level: each lane takes its turn, asks for the lines of its child,
-//! and lets the next lane go on.
+//! A batch descends level by level: each lane makes one step, prefetches the lines of its child, and yields
+//! to the next lane.
 //!
 //! Paper: bwtree §4.1.1 (the same Read, many at a time)
 

@@ -28,7 +28,7 @@ impl<K: Key, V: Variant> Drop for Built<'_, K, V> {
     fn drop(&mut self) {
         let guard = epoch::pin();
         for leaf in self.leaves.drain(..) {
-            // Somebody who holds an old version with that number may be looking at it.
+            // A thread with an old version of that number may be reading it.
             let (node, table) = (leaf.as_ref(), &self.tree.leaves);
             let _ = swap(table.word(node.number()), node.address(), 0, &guard);
             table.give_back(node.number(), node.counter() + 1);
@@ -105,7 +105,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
                 &entries,
             );
             let address = leaf.as_ref().address();
-            // The word of a free number is 0, and nobody else changes it.
+            // The word of a free number is 0, and no other thread changes it.
             let named = swap(self.leaves.word(number), 0, address, guard);
             assert!(named.is_ok(), "the word of a free number is 0");
             built.leaves.push(leaf);

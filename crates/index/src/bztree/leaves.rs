@@ -4,7 +4,7 @@
 //! very step that changes the key set. The leaf's address in this table changes with the child word of
 //! its parent, in one multi-word change; so the table never leads to a leaf that is out of the tree.
 //!
-//! # Nobody slips past
+//! # No insertion slips past a reader
 //!
 //! A reader raises the rts and **then** reads the leaf's status; an inserter changes the status and
 //! **then** reads the rts. All are `SeqCst`. What must be shown is that this holds although leaves are
@@ -13,16 +13,17 @@
 //! - The reader takes the leaf from the table after the raise, so that leaf was in the tree after the
 //!   raise. An insertion into it before it was frozen is in its status; one into what replaced it came
 //!   after the raise.
-//! - *Split, merge.* Who relied on the old leaf may rely on it no longer, but whoever did so successfully
-//!   must be known to the leaves that replace it, which have other numbers. So a reader that finds the
-//!   leaf frozen does not succeed: it finishes the replacement and looks again. And whoever replaces a
-//!   leaf first freezes it and **then** takes over its rts: every successful reader raised it before.
+//! - *Split, merge.* A reader that relied on the old leaf may rely on it no longer, but a reader that did
+//!   so successfully must be known to the leaves that replace it, which have other numbers. So a reader
+//!   that finds the leaf frozen does not succeed: it finishes the replacement and looks again. And a thread
+//!   that replaces a leaf first freezes it and **then** takes over its rts: every successful reader raised
+//!   it before.
 //!
 //! # Invariants
 //! - L1. A word of the table is 0 or the address of a leaf of the tree.
-//! - L2. A pair of number and counter never comes back: a leaf that takes a number over starts above the
+//! - L2. A pair of number and counter never recurs: a leaf that takes a number over starts above the
 //!   counters that the number has had (`floor`).
-//! - L3. The rts of a number never decreases: whoever inserted may ask for it after the leaf is gone.
+//! - L3. The rts of a number never decreases: an inserter may ask for it after the leaf is gone.
 
 use std::sync::atomic::Ordering;
 
@@ -97,7 +98,7 @@ impl Leaves {
         self.numbers.use_up();
     }
 
-    /// Returns a number whose leaf is gone, or never was. `floor` is larger than its last counter.
+    /// Releases the number of a leaf that is gone, or never was. `floor` is larger than its last counter.
     pub(super) fn give_back(&self, number: u32, floor: u64) {
         self.slot(number).floor.store(floor, Ordering::SeqCst);
         self.numbers.give_back(number);
@@ -108,7 +109,7 @@ impl Leaves {
         &self.slot(number).leaf
     }
 
-    /// Lets `to` answer for who relied on `from`, which is frozen.
+    /// Lets `to` account for readers that relied on `from`, which is frozen.
     pub(super) fn inherit(&self, from: u32, to: u32) {
         let rts = self.rts(u64::from(from));
         self.slot(to).rts.fetch_max(rts, Ordering::SeqCst);

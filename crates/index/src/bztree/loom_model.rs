@@ -52,7 +52,7 @@ impl Leaf {
         (status, Value::read(&self.payload, guard).payload())
     }
 
-    /// Lets the record die; the payload that it had, unless somebody was faster.
+    /// Deletes the record; returns the payload that it had, unless another thread was faster.
     fn kill(&self, guard: &Guard) -> Option<u64> {
         let status = words::status(&self.status, guard);
         let value = Value::read(&self.payload, guard);
@@ -84,7 +84,7 @@ fn a_frozen_leaf_swallows_no_replacement() {
             Some(3) => assert!(done[1]),
             other => panic!("{other:?}"),
         }
-        // Nobody was the last to succeed and is not seen.
+        // No last successful change is invisible.
         if done == [true, false] {
             assert_eq!(copied, Some(2));
         }
@@ -207,7 +207,7 @@ fn an_insert_is_copied_by_the_split_or_made_after_it() {
         split.insert(guard);
         splitter.join().unwrap();
         let now = mwcas::read(&split.child, guard) as usize;
-        assert!(now > 0, "somebody has split the leaf");
+        assert!(now > 0, "the leaf has been split");
         let shown = words::status(&split.status[now], guard).visible();
         let records = split.built[now].load(Ordering::Relaxed) + u64::from(shown.count_ones());
         assert_eq!(records, 1);
@@ -309,16 +309,17 @@ fn a_reader_finds_its_keys_while_their_leaf_is_merged_in_place() {
 }
 
 #[test]
-fn no_insert_slips_past_a_reader_whose_leaf_is_split_in_place() {
+fn no_insert_slips_past_a_reader_of_a_split_leaf() {
     no_insert_slips_past_a_reader_whose_leaf_is_split(three_leaves::<InPlace>);
 }
 
 #[test]
-fn no_insert_slips_past_a_reader_whose_leaf_is_merged_away_in_place() {
+fn no_insert_slips_past_a_reader_of_a_merged_leaf() {
     no_insert_slips_past_a_reader_whose_leaf_is_merged_away(three_leaves::<InPlace>);
 }
 
-/// Who adds a record without looking for its key is not asked by its key whether the leaf is frozen.
+/// A thread that adds a record without looking for its key does not learn by its key whether the leaf is
+/// frozen.
 #[test]
 fn a_put_outlives_a_split() {
     both_ways(

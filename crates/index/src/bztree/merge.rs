@@ -1,13 +1,13 @@
 //! Merges: what deletions leave behind.
 //!
 //! A leaf with few records is united with a neighbour under the same parent, if both fit into one. The
-//! parent then has one child fewer, and is united with its neighbour in turn; a root of one child
-//! gives way to that child. After a merge one looks again from the root, so that what became possible by
+//! parent then has one child fewer, and is united with its neighbour in turn; a root of one child is
+//! replaced by that child. After a merge the search restarts from the root, so that what became possible by
 //! it is done too: an emptied tree is one leaf.
 //!
-//! Both nodes are frozen, the left one first, and then exchanged for their union (`replace.rs`). If
-//! nothing comes of it, because others were faster or a node has grown meanwhile, frozen leaves are
-//! replaced one by one. A frozen inner node may stay: who next changes something below copies it.
+//! Both nodes are frozen, the left one first, and then exchanged for their union (`replace.rs`). If that
+//! fails, because other threads were faster or a node has grown meanwhile, frozen leaves are replaced one
+//! by one. A frozen inner node may stay: the next change below it copies it.
 //!
 //! Paper: bwtree §2.3, §4.2.3
 
@@ -24,7 +24,7 @@ use crate::mwcas;
 use crate::scan::Target;
 
 impl<K: Key, V: Variant> BzTree<K, V> {
-    /// How many records of a leaf are alive: an upper bound, exact unless somebody is writing.
+    /// How many records of a leaf are alive: an upper bound, exact unless a writer is active.
     pub(super) fn alive(&self, leaf: NodeRef<'_, K>, guard: &Guard) -> usize {
         let status = words::status(leaf.status(), guard);
         let shown = status.visible().count_ones() as usize;

@@ -1,4 +1,4 @@
-//! The BzTree: a lock-free B+-tree whose nodes are changed by multi-word compare-and-swap.
+//! The BzTree: a lock-free B+-tree with nodes that are changed by multi-word compare-and-swap.
 //!
 //! ```text
 //!            root word                     no mapping table: a parent's word is the child's address,
@@ -7,11 +7,11 @@
 //!        v               v
 //!   leaf | status | slots, in order of arrival | sorted records |
 //! ```
-//! A leaf takes new records in its slots, in two changes of its status word: one reserves a slot, one
-//! makes it count. A leaf whose slots are used up is frozen and replaced by one whose records are all
-//! sorted, or by two. *In place*, the payload of a key that is present is replaced where it is. In the
-//! *append* variant it is not: every write takes a slot, a `put` does not even look for the key, and a
-//! read takes the newest record.
+//! A leaf takes new records in its slots, in two changes of its status word: one reserves a slot, one makes
+//! it count. A leaf without free slots is frozen and replaced by one with all records sorted, or by two.
+//! *In place*, the payload of a key that is present is replaced where it is. In the *append* variant it is
+//! not: every write takes a slot, a `put` does not even look for the key, and a read takes the newest
+//! record.
 //!
 //! | to learn about | read |
 //! |---|---|

@@ -6,8 +6,9 @@
 //!  sorted: | separators | block 0 | block 1 | … | variable keys: end u32 × n, low, high, keys |
 //!          (`lines.rs` draws separators and blocks; `search.rs` searches them)
 //! ```
-//! What a look-up needs of a node lies in few lines whose places are known before the first of them has
-//! come: they follow from the number of entries, which is kept beside the node's address in its parent.
+//! What a look-up needs of a node lies in few lines, and their places are known before the first of them
+//! has arrived: they follow from the number of entries, which is kept beside the node's address in its
+//! parent.
 //!
 //! The words of slots, payloads and children are atomics; everything else is constant once the node
 //! is published. A payload has 61 bits:
@@ -19,11 +20,12 @@
 //!
 //! # Invariants
 //! - N1. After publication only these change: status, hashes, update counts, slots, payloads, children.
-//! - N2. A node that was published is freed by `mwcas::defer_twice`, after the change that took it out
-//!   of the tree, by whoever made that change; so it lives while anybody is pinned who can reach it.
+//! - N2. A node that was published is freed by `mwcas::defer_twice`, after the change that took it out of
+//!   the tree, by the thread that made that change; so it lives while any thread is pinned that can reach
+//!   it.
 //! - N3. Slot `i` is written by the one thread that reserved it, before it becomes visible.
-//! - N4. Keys of the sorted region ascend strictly, `low <= key < high`. In an inner node the first key
-//!   is `low`, so every search in range finds a child (trap "leftmost child").
+//! - N4. Keys of the sorted region ascend strictly, `low <= key < high`. In an inner node the first key is
+//!   `low`, so every search in range finds a child (trap "leftmost child").
 //! - N5. `end[i]` is where key `i` ends, counted from the start of `keys`; the last is their total.
 //!
 //! Paper: bwtree §2.3
@@ -93,10 +95,10 @@ pub(super) struct Shape<'a, K: Key> {
     pub(super) high: Option<K::Ref<'a>>,
 }
 
-/// A node nobody else knows of. Frees it if dropped.
+/// A node that is not published. Frees it if dropped.
 pub(super) struct OwnedNode<K: Key>(NonNull<Header<K>>);
 
-/// A node that somebody may change, alive during `'g`.
+/// A node that other threads may change, alive during `'g`.
 pub(crate) struct NodeRef<'g, K: Key> {
     pointer: NonNull<Header<K>>,
     guard: PhantomData<&'g ()>,
@@ -166,7 +168,7 @@ impl<K: Key> OwnedNode<K> {
                 // No key yet.
                 put(in_slots::<K>(slot), 0);
                 if cfg!(loom) {
-                    // Whose atomics are more than their bits.
+                    // Atomics of which may be more than their bits.
                     put(in_slots::<K>(slot) + VALUES, 0);
                 }
             }
@@ -239,7 +241,7 @@ impl<K: Key> OwnedNode<K> {
 impl<K: Key> Drop for OwnedNode<K> {
     /// Trap "an unpublished right node to be freed when its compare-and-swap loses".
     fn drop(&mut self) {
-        // SAFETY: not published, so nobody else refers to it.
+        // SAFETY: not published, so nothing else refers to it.
         unsafe { free(self.0) };
     }
 }
@@ -247,7 +249,7 @@ impl<K: Key> Drop for OwnedNode<K> {
 /// Frees a node and the keys of its slots.
 ///
 /// # Safety
-/// Nobody refers to the node, and it is freed once.
+/// Nothing refers to the node, and it is freed once.
 unsafe fn free<K: Key>(pointer: NonNull<Header<K>>) {
     let node = NodeRef::<K> {
         pointer,
@@ -302,8 +304,8 @@ impl<K: Key> RootWord<K> {
 
     #[inline]
     pub(super) fn load<'g>(&self, guard: &'g Guard) -> NodeRef<'g, K> {
-        // SAFETY: the word leads to a published node, which is freed when nobody pinned can reach
-        // it any more (N2). `SeqCst` in `read` pairs with the change that published it.
+        // SAFETY: the word leads to a published node, which is freed when no pinned thread can reach it any
+        // more (N2). `SeqCst` in `read` pairs with the change that published it.
         unsafe { node_of(mwcas::read(&self.word, guard)) }
     }
 
@@ -315,15 +317,15 @@ impl<K: Key> RootWord<K> {
             if node.level() > 0 {
                 pending.extend((0..node.len()).map(|i| node.child(i, &guard)));
             }
-            // SAFETY: `&mut self`: nobody uses the tree, and each node has one parent. Whoever still
-            // helps with a change of this tree would be using it.
+            // SAFETY: `&mut self`: no other thread uses the tree, and each node has one parent. A thread
+            // that still helps with a change of this tree would be using it.
             unsafe { free(node.pointer) };
         }
     }
 }
 
 impl<'g, K: Key> NodeRef<'g, K> {
-    /// The word that leads to this node: its address, and its length for those who fetch ahead.
+    /// The word that leads to this node: its address, and its length for prefetching.
     #[inline]
     pub(super) fn word(self) -> u64 {
         let address = self.pointer.addr().get() as u64;
@@ -344,10 +346,10 @@ impl<'g, K: Key> NodeRef<'g, K> {
         (address != 0).then(|| unsafe { node_of(address) })
     }
 
-    /// Frees the node once nobody can refer to it. The caller has taken it out of the tree.
+    /// Frees the node once nothing can refer to it. The caller has taken it out of the tree.
     pub(super) fn retire(self, guard: &Guard) {
         let pointer = self.pointer;
-        // SAFETY: out of the tree, and nobody else retires it (N2).
+        // SAFETY: out of the tree, and no other thread retires it (N2).
         unsafe { mwcas::defer_twice(guard, move || free(pointer)) };
     }
 
@@ -563,8 +565,8 @@ impl<'g, K: Key> NodeRef<'g, K> {
         assert!(slot < self.slots());
         let at = in_slots::<K>(slot) + VALUES;
         let word = self.start().wrapping_add(at).cast::<AtomicU64>();
-        // SAFETY: within the node, aligned. Not written by `build`, but by `slot_fill` before anybody
-        // looks at it (N3).
+        // SAFETY: within the node, aligned. Not written by `build`, but by `slot_fill` before any thread
+        // reads it (N3).
         unsafe { &*word }
     }
 
@@ -573,7 +575,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         if K::INLINE {
             return None;
         }
-        // `Acquire`: with the store in `slot_fill`, for whoever frees the node.
+        // `Acquire`: with the store in `slot_fill`, for the thread that frees the node.
         let head = self.slot_head(slot).load(Ordering::Acquire);
         let memory = NonNull::new(head as usize as *mut u8)?;
         // SAFETY: a head that is not zero leads to what `slot_fill` wrote.
@@ -620,15 +622,15 @@ impl<'g, K: Key> NodeRef<'g, K> {
             }
             memory.addr() as u64
         };
-        // Relaxed and `Release`: published by the status that makes the slot visible; `Release` for
-        // whoever frees the node, which may be before that.
+        // Relaxed and `Release`: published by the status that makes the slot visible; `Release` for the
+        // thread that frees the node, which may be before that.
         self.slot_value(slot).store(value, Ordering::Relaxed);
         self.slot_head(slot).store(head, Ordering::Release);
         let byte = u64::from(hash) << (slot % 8 * 8);
         self.header().hashes[slot / 8].fetch_or(byte, Ordering::Relaxed);
     }
 
-    /// A bit for each slot whose hash is this. Of slots not visible they mean nothing.
+    /// A bit for each slot that has this hash. Of slots not visible they mean nothing.
     #[inline(always)]
     pub(super) fn slots_like(self, hash: u8) -> u32 {
         let mut like = 0;

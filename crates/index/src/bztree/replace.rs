@@ -1,21 +1,21 @@
 //! Freeze and replace: how a node becomes another, or two, or two become one.
 //!
-//! Nodes have no half-done states for others to find. Whoever changes the structure freezes the old
-//! nodes, builds new ones beside them, and exchanges them in one multi-word change:
+//! Nodes have no half-done states for others to find. A structure change freezes the old nodes, builds new
+//! ones beside them, and exchanges them in one multi-word change:
 //!
 //! ```text
 //!            parent                   one node for one:   child word of the parent
 //!           /      \                                      status of the parent (compared: not frozen)
 //!       node  -->   node'                                 word of the table of leaves
 //! ```
-//! Otherwise the parent has another number of children, so it is frozen and copied too, and exchanged
-//! in its own parent. The same if the parent is found frozen: whoever froze it may be slow or gone, so
-//! nobody waits, but takes it along; so a change that fails does so because another succeeded. An inner
-//! node that would grow too large becomes two, which goes on upwards; at the top one word leads to the
-//! root.
+//! Otherwise the parent has another number of children, so it is frozen and copied too, and exchanged in
+//! its own parent. The same if the parent is found frozen: the thread that froze it may be slow or gone, so
+//! the change does not wait, but includes it; so a change that fails does so because another succeeded. An
+//! inner node that would grow too large becomes two, which goes on upwards; at the top one word leads to
+//! the root.
 //!
-//! Whoever meets a frozen leaf replaces it ([`BzTree::replace`]) by what its content asks for: one leaf
-//! or two. Several may build; one change succeeds, the others drop what they built.
+//! A thread that meets a frozen leaf replaces it ([`BzTree::replace`]) by what its content asks for: one
+//! leaf or two. Several may build; one change succeeds, the others drop what they built.
 //!
 //! Trap "a parent splitting during a merge", "stale parent stack": the child word says whether the
 //! parent still leads to the old node, its status whether the parent itself is still part of the tree, and
@@ -44,7 +44,7 @@ pub(super) struct Split {
     pub(super) halves: (LeafVersion, LeafVersion),
 }
 
-/// A number whose leaf changes, and the addresses of the old leaf and the new; 0: none.
+/// The number of a leaf that changes, and the addresses of the old leaf and the new; 0: none.
 pub(super) type Renamed = (u32, u64, u64);
 
 /// A number for the right half of a split, given back if the split is not made.
@@ -85,8 +85,8 @@ fn cut<K: Key>(
 
 impl<K: Key, V: Variant> BzTree<K, V> {
     /// Whether a leaf has grown so much that its slots must not be filled with keys it does not have: what
-    /// replaces it could not be built if there is no number to split it with. And there must be no need
-    /// for one then, as the leaf is frozen already, by whoever it was, and would remain so.
+    /// replaces it could not be built if there is no number to split it with. It must not need one then, as
+    /// the leaf is frozen already, whichever thread froze it, and would remain so.
     #[inline]
     pub(super) fn is_crowded(leaf: NodeRef<'_, K>) -> bool {
         leaf.len() + leaf.slots() > RECORDS_MAX
@@ -199,7 +199,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         None
     }
 
-    /// Puts new leaves in the place of a frozen one, unless somebody else does.
+    /// Puts new leaves in the place of a frozen one, unless another thread does.
     fn install_at(
         &self,
         key: K::Ref<'_>,

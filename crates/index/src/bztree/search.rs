@@ -128,7 +128,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         self.high().map(|high| K::head(high, self.prefix()))
     }
 
-    /// The child on the way to `key`, whose lines are asked for; `FILL`: those of its slots too.
+    /// The child on the path to `key`; prefetches its lines, and with `FILL` those of its slots too.
     #[inline(always)]
     pub(super) fn child_to<const FILL: bool>(
         self,
@@ -170,7 +170,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         self.descend::<false>(key, guard)
     }
 
-    /// The same for one who is going to fill a slot, probably.
+    /// The same for a caller that is going to fill a slot, probably.
     #[inline(always)]
     pub(super) fn leaf_to_fill<'g>(&self, key: K::Ref<'_>, guard: &'g Guard) -> NodeRef<'g, K> {
         self.descend::<true>(key, guard)

@@ -12,7 +12,7 @@ use crate::key::{Key, OwnedKey};
 use crate::scan::{LEAVES_PER_PIN, Target};
 
 impl<K: Key, V: Variant> BzTree<K, V> {
-    /// Calls `visit` with every node. Exact when nobody is writing.
+    /// Calls `visit` with every node. Exact when no thread is writing.
     fn walk(&self, mut visit: impl FnMut(NodeRef<'_, K>, &Guard)) {
         let mut next: Option<OwnedKey<K>> = None;
         loop {

@@ -4,15 +4,15 @@
 //!  63   60 59         32 31        22    21      20        16 15          0
 //! | 0000  | changes (28) | dead (10) | frozen | reserved (5) | visible (16) |
 //! ```
-//! - *changes*: how often the node's key set changed since it was built. The leaf's version is this
-//!   plus the counter the node was built with, so it changes in the very step that changes the key set.
+//! - *changes*: how often the node's key set changed since it was built. The leaf's version is this plus
+//!   the counter the node was built with, so it changes in the very step that changes the key set.
 //! - *dead*: records that were removed in place, or that say of a key that it was removed: the paper's
 //!   deleted size, counted in records.
 //! - *frozen*: the node is being replaced and accepts nothing more.
 //! - *reserved*: slots of the unsorted region that have been taken.
-//! - *visible*: those among them whose record counts. The two phases of an insertion are two
-//!   compare-and-swaps of this word, the second of which makes the record visible, changes the version,
-//!   and fails if anything changed that the insertion relied on.
+//! - *visible*: those among them with a record that counts. The two phases of an insertion are two
+//!   compare-and-swaps of this word, the second of which makes the record visible, changes the version, and
+//!   fails if anything changed that the insertion relied on.
 //!
 //! The highest bits are clear: the word takes part in multi-word changes (`mwcas`).
 //!
@@ -53,7 +53,7 @@ impl Status {
         Self(self.0 | 1 << FROZEN_SHIFT)
     }
 
-    /// A bit for each slot whose record counts.
+    /// A bit for each slot with a record that counts.
     #[inline]
     pub(super) const fn visible(self) -> u32 {
         self.0 as u32 & ((1 << SLOTS_MAX) - 1)

@@ -1,13 +1,13 @@
 //! What happens to the words of a leaf: the protocol, apart from where the words are.
 //!
-//! - A record in a slot is shown by a swap of the status word from exactly the state that was looked at.
+//! - A record in a slot is shown by a swap of the status word from exactly the state that was read.
 //! - In place, a payload is replaced by a swap of that word alone. The original compares the status word
-//!   too, so that all writers of a leaf meet in one word and each needs a descriptor; without it a
-//!   frozen leaf would swallow the change, for it may have been copied already. Here whoever freezes a
-//!   leaf first sets the frozen bit of the status, after which no record appears or dies, and then the
-//!   frozen bit of **each payload word**, before it copies any. So a replacement either comes before
+//!   too, so that all writers of a leaf meet in one word and each needs a descriptor; without it a frozen
+//!   leaf would swallow the change, for it may have been copied already. Here the thread that freezes a
+//!   leaf first sets the frozen bit of the status, after which no record appears or is deleted, and then
+//!   the frozen bit of **each payload word**, before it copies any. So a replacement either comes before
 //!   that word is frozen, and is copied, or finds it frozen and fails.
-//! - In place, a record dies or lives again by a change of its word *and* the status: the version
+//! - In place, a record is deleted or restored by a change of its word *and* the status: the version
 //!   changes in the same step.
 //!
 //! Paper: bwtree §2.3, §5.2 (in-place, append)
@@ -87,7 +87,7 @@ pub(super) fn look_up(
         if let Some(payload) = value.payload() {
             return Ok(payload);
         }
-        // In place the record may have died after the status was read; then the version is another.
+        // In place the record may have been deleted after the status was read; then the version is another.
         if !in_place || status(leaf, guard).changes() == seen.changes() {
             return Err(seen);
         }
@@ -111,7 +111,7 @@ pub(super) fn advance(
     mwcas::swap(word, seen.0, next.0, guard).map_err(Status)
 }
 
-/// In place: the record dies, in one step with the change of the key set.
+/// In place: deletes the record, in one step with the change of the key set.
 pub(super) fn kill(
     (leaf, seen): (&AtomicU64, Status),
     (word, value): (&AtomicU64, Value),

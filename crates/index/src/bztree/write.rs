@@ -139,7 +139,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             if value.is_frozen() {
                 return Try::Replace;
             }
-            // Relaxed would do for the processor, whose swaps are barriers; not for the language.
+            // Relaxed would do for the processor, where swaps are barriers; not for the language.
             let (begun, done) = leaf.updates();
             begun.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             let replaced = words::replace(word, value, payload, guard);
@@ -176,7 +176,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         }
     }
 
-    /// Adds a record for a key whose payload in `status` is `old`.
+    /// Adds a record for a key that has the payload `old` in `status`.
     fn change_by_slot(
         (leaf, mut status): (NodeRef<'_, K>, Status),
         (key, hash): (K::Ref<'_>, u8),
@@ -256,7 +256,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         }
     }
 
-    /// Replaces a leaf whose last slot has just been used. If that split it, says how.
+    /// Replaces a leaf after its last slot has been used. If that split it, says how.
     fn replace_if_full(
         &self,
         key: K::Ref<'_>,

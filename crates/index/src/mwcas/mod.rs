@@ -1,9 +1,9 @@
 //! Multi-word compare-and-swap: up to four words change together, or none does.
 //!
-//! A thread describes the change in a *descriptor* and puts a mark that leads to it into each word in
-//! turn, where it finds the value it expects. If that succeeds everywhere one compare-and-swap on the
-//! descriptor's outcome decides, and the marks are replaced by the new values, otherwise by the old.
-//! Whoever meets a mark, a reader too, carries the change to its end instead of waiting for its owner.
+//! A thread describes the change in a *descriptor* and puts a mark that leads to it into each word in turn,
+//! where it finds the value it expects. If that succeeds everywhere one compare-and-swap on the
+//! descriptor's outcome decides, and the marks are replaced by the new values, otherwise by the old. A
+//! thread that meets a mark, a reader too, helps the change to completion instead of waiting for its owner.
 //!
 //! ```text
 //!  word:  value               0 … any 63 bits
@@ -15,23 +15,23 @@
 //!
 //! # Why a late helper does no harm
 //!
-//! Trap "conditional installation": a helper that was slow may come to mark a word when all is long
-//! decided and the word has got the expected value again. So a mark is installed in two steps: first
-//! the helper's own *attempt* goes into the word, then the outcome is read, and only if it is still
-//! open does the mark replace the attempt, else the value comes back (Harris et al. call this RDCSS).
-//! Each helper has an attempt of its own and puts it into a word at most once (W3), so an attempt seen
-//! is never an old one come back. While it stands in the word nobody else can have marked that word,
-//! so between reading the outcome as open and placing the mark nobody can have decided for success.
-//! For failure they can: then the mark of a failed change appears late, means the old value, and is
-//! removed by the helper that placed it.
+//! Trap "conditional installation": a slow helper may come to mark a word when all is long decided and the
+//! word has got the expected value again. So a mark is installed in two steps: first the helper's own
+//! *attempt* goes into the word, then the outcome is read, and only if it is still open does the mark
+//! replace the attempt, else the value comes back (Harris et al. call this RDCSS). Each helper has an
+//! attempt of its own and puts it into a word at most once (W3), so an attempt seen is never an old one
+//! come back. While it stands in the word no other thread can have marked that word, so between reading the
+//! outcome as open and placing the mark no thread can have decided for success. One can have decided for
+//! failure: then the mark of a failed change appears late, means the old value, and is removed by the
+//! helper that placed it.
 //!
 //! # Invariants
 //! - W1. A value has its highest bit clear.
-//! - W2. A descriptor's entries do not change after its address has been put anywhere.
+//! - W2. A descriptor's entries do not change after its address has been published.
 //! - W3. An attempt is put into each of the words at most once, by the thread that made it.
-//! - W4. What changes refer to is freed two periods of grace after it was retired ([`defer_twice`]):
+//! - W4. What changes refer to is freed two grace periods after it was retired ([`defer_twice`]):
 //!   descriptors and attempts, and the memory that the words lie in.
-//! - W5. Whoever finds a mark whose change is decided touches no other word of it.
+//! - W5. A thread that finds a mark of a decided change touches no other word of it.
 //!
 //! # Why two periods
 //!
@@ -224,7 +224,7 @@ fn help(word: &AtomicU64, mark: u64, guard: &Guard) {
         return;
     }
     let descriptor = (mark & !MARK) as usize as *const Descriptor;
-    // SAFETY: a descriptor's address is in a word only while it is alive for everybody pinned (W4), and
+    // SAFETY: a descriptor's address is in a word only while it is alive for all pinned threads (W4), and
     // the caller has been pinned since before it read the mark.
     let descriptor = unsafe { &*descriptor };
     if descriptor.outcome.load(Ordering::SeqCst) != OPEN {
@@ -249,14 +249,14 @@ fn help(word: &AtomicU64, mark: u64, guard: &Guard) {
 fn decide_attempt(word: &AtomicU64, mark: u64) {
     let attempt = (mark & !(MARK | ATTEMPT | ENTRY_BITS)) as usize as *const Attempt;
     let number = (mark & ENTRY_BITS) as usize;
-    // SAFETY: as in `help`: what is in a word is alive for everybody pinned (W4).
+    // SAFETY: as in `help`: what is in a word is alive for all pinned threads (W4).
     let descriptor = unsafe { (*attempt).descriptor.as_ref() };
     let goal = if descriptor.outcome.load(Ordering::SeqCst) == OPEN {
         descriptor.mark()
     } else {
         descriptor.entries[number].expected
     };
-    // If it fails somebody else did the same.
+    // If it fails another thread did the same.
     let _ = word.compare_exchange(mark, goal, Ordering::SeqCst, Ordering::SeqCst);
 }
 
@@ -284,7 +284,7 @@ impl Descriptor {
     fn release(&self, word: &AtomicU64, entry: &Entry) {
         let succeeded = self.outcome.load(Ordering::SeqCst) == SUCCEEDED;
         let value = if succeeded { entry.new } else { entry.expected };
-        // If it fails somebody else did the same, or the mark was never there.
+        // If it fails another thread did the same, or the mark was never there.
         let _ = word.compare_exchange(self.mark(), value, Ordering::SeqCst, Ordering::SeqCst);
     }
 
@@ -300,7 +300,7 @@ impl Descriptor {
                 word.compare_exchange(entry.expected, mine, Ordering::SeqCst, Ordering::SeqCst);
             match swapped {
                 Ok(_) => {
-                    // The attempt has been used for this word (W3): no second turn.
+                    // The attempt has been used for this word (W3): it must not be used again.
                     decide_attempt(word, mine);
                     return true;
                 }
@@ -312,17 +312,17 @@ impl Descriptor {
     }
 }
 
-/// Frees a descriptor or attempt when nobody can refer to it any more.
+/// Frees a descriptor or attempt when nothing can refer to it any more.
 fn retire<T: 'static>(pointer: NonNull<T>, guard: &Guard) {
-    // SAFETY: leaked from a box, and nobody refers to it after two periods of grace (W4).
+    // SAFETY: leaked from a box, and nothing refers to it after two grace periods (W4).
     unsafe { defer_twice(guard, move || drop(Box::from_raw(pointer.as_ptr()))) };
 }
 
 /// Runs `free` when two periods of grace are over.
 ///
 /// # Safety
-/// `free` may run on any thread and at any later time; what it frees cannot be reached any more by who
-/// pins from now on, except through changes that are under way.
+/// `free` may run on any thread and at any later time; what it frees cannot be reached by threads that pin
+/// from now on, except through changes that are under way.
 pub(crate) unsafe fn defer_twice(guard: &Guard, free: impl FnOnce() + 'static) {
     if cfg!(loom) {
         // A model's threads share one stack of guards, and the collector one with other models.

@@ -79,8 +79,8 @@ impl<'g, K: Key> NodeRef<'g, K> {
         Spot::new(at, at < self.len() && self.head_at(at) == head)
     }
 
-    /// A copy of this base node with `changes`, whose keys ascend. `len` is what `len_with` says of
-    /// them. `header` has this node's fences.
+    /// A copy of this base node with `changes`, in ascending key order. `len` is what `len_with` returns
+    /// for them. `header` has this node's fences.
     pub(in crate::bwtree) fn copy_with(
         self,
         header: &BaseHeader<'_, K>,

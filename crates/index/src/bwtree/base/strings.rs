@@ -168,8 +168,8 @@ impl Strings {
         let low = keep(self.low, header.low);
         let high = header.high.map_or(low, |high| keep(self.high, high));
         let mut at = self.keys;
-        // SAFETY: `of` made room for this number behind the header, whose size is a multiple of 8, and for
-        // one bound more than there are entries where the blocks end, which are whole lines.
+        // SAFETY: `of` made room for this number behind the header, which has a size that is a multiple of
+        // 8, and for one bound more than there are entries where the blocks end, which are whole lines.
         unsafe {
             let shared = (self.prefix as u32) << 1 | if self.by_fences { BY_FENCES } else { 0 };
             start

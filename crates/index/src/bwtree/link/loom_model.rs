@@ -14,7 +14,7 @@ use super::{Chained, Link, Updates, worth_cutting};
 
 struct Node {
     number: u8,
-    /// Not atomic: loom reports who reads it without having synchronised with its writer.
+    /// Not atomic: loom reports a reader that has not synchronised with the writer.
     bits: UnsafeCell<u64>,
     next: Link<Node>,
     updates: Updates<Node>,
@@ -127,7 +127,7 @@ fn writers_of_two_segments_and_a_reader_agree() {
     });
 }
 
-/// A page whose head may be a split delta, and the nodes taken out of it.
+/// A page with a head that may be a split delta, and the nodes taken out of it.
 struct Page {
     slot: AtomicPtr<Node>,
     retired: loom::sync::Mutex<Vec<At>>,
@@ -174,7 +174,7 @@ impl Page {
         self.retired.lock().unwrap().push(out);
     }
 
-    /// As `put_key`: with help for whoever froze the updates.
+    /// As `put_key`: helps the thread that froze the updates.
     fn put(&self, bit: u64) {
         loop {
             let (head, state) = self.load();

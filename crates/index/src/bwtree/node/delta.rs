@@ -134,7 +134,7 @@ impl<K: Key> OwnedNode<K> {
         node
     }
 
-    /// Moves a leaf delta whose installation failed onto another head.
+    /// Moves a leaf delta that could not be installed onto another head.
     pub(in crate::bwtree) fn relink<V: Variant>(
         mut self,
         key: K::Ref<'_>,
@@ -173,7 +173,8 @@ impl<K: Key> OwnedNode<K> {
         header.counter = counter;
     }
 
-    /// Says where the key is in the base node. For who has looked, in the state this delta lies on.
+    /// Records where the key is in the base node. For a writer that has looked, in the state this delta
+    /// lies on.
     pub(in crate::bwtree) fn set_spot<V: Variant>(&mut self, spot: Spot) {
         // A chain that is cut has another base node then.
         if !V::IN_CHAIN && is_spotted::<K>(self.as_ref().kind()) {
@@ -182,7 +183,7 @@ impl<K: Key> OwnedNode<K> {
         }
     }
 
-    /// Says that nobody looked whether this delta adds a key (N6).
+    /// Records that no writer looked whether this delta adds a key (N6).
     pub(in crate::bwtree) fn set_uncounted(&mut self) {
         // SAFETY: `self` is ours alone (N1) and its header is initialised.
         unsafe { self.0.as_mut().flags |= UNCOUNTED };
@@ -299,8 +300,8 @@ impl<K: Key> OwnedNode<K> {
         node
     }
 
-    /// The removal of `on`'s page, whose merge is announced in page `parent`; `NONE`: the page is a
-    /// root that collapses and keeps the chain below.
+    /// The removal of `on`'s page, with the merge announced in page `parent`; `NONE`: the page is a root
+    /// that collapses and keeps the chain below.
     pub(in crate::bwtree) fn remove<V: Variant>(parent: PageId, on: NodeRef<'_, K>) -> Self {
         let low = on.low();
         let change = Change {

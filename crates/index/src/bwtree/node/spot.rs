@@ -1,12 +1,12 @@
 //! Where in the base node the key of a delta is: the offset that the OpenBw-Tree's deltas keep, too.
 //!
-//! A delta about an eight-byte key is nothing but a header, so its header need not say how large it is
-//! and says this in the same place. A writer that looks for its key before it changes anything comes by
-//! the answer for nothing, and whoever consolidates the chain is spared a search for each delta.
+//! A delta about an eight-byte key is nothing but a header, so its header need not say how large it is and
+//! says this in the same place. A writer that looks for its key before it changes anything gets the answer
+//! for free, and a consolidation is spared a search for each delta.
 //!
 //! It is right as long as the chain ends in the base node it was found in. So where chains are cut below
-//! their deltas nobody notes it; a merge delta brings a second base node into the chain, and then nobody
-//! reads it.
+//! their deltas it is not recorded; a merge delta brings a second base node into the chain, and then it is
+//! not read.
 //!
 //! Paper: bwtree §2.4, reference 11
 

@@ -15,8 +15,8 @@ use super::{AtomicU64, Claims, has_mark, set_mark};
 struct Node {
     /// The base node below; of a base node, itself.
     home: *const Base,
-    /// Not atomic: loom reports two writers of a slot, and who reads without having synchronised with
-    /// the writer. The keys of a base node are bits; a delta has one, and what is below it.
+    /// Not atomic: loom reports two writers of a slot, and a reader that has not synchronised with the
+    /// writer. The keys of a base node are bits; a delta has one, and what is below it.
     content: UnsafeCell<(u64, *mut Node)>,
     /// Whether a delta that is in no slab is in the chain.
     loose: UnsafeCell<bool>,
@@ -196,6 +196,6 @@ fn writers_take_different_slots_while_the_page_is_consolidated() {
 }
 
 #[test]
-fn a_full_slab_holds_nobody_up() {
+fn a_full_slab_blocks_no_writer() {
     check([&[2, 8], &[4]], 1);
 }
