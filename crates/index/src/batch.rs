@@ -1,7 +1,8 @@
 //! Many look-ups at once, some of them side by side.
 //!
-//! One look-up spends most of its time waiting for memory, one dependent miss after the other. Look-ups that go
-//! down a tree together, each asking for its next node before the others have their turn, wait together.
+//! One look-up spends most of its time waiting for memory, one dependent miss after the other. Look-ups
+//! that descend a tree together, each prefetching its next node before it yields to the others, overlap
+//! their misses.
 
 use crate::key::Key;
 use crate::{IndexError, Lookup};

@@ -2,7 +2,7 @@
 //!
 //! # In which order the two are changed
 //!
-//! Who writes a key holds a lock that all writers of that key take, from before the first part is changed
+//! Writers of a key hold a lock that all writers of that key take, from before the first part is changed
 //! until both are. Readers take none. An insert changes the tree first, then the table; a delete the table
 //! first, then the tree. So the tree has at any time what the table has: **a key that a look-up found is
 //! shown by every scan begun afterwards**, unless it was deleted since. The table decides whether a key is
@@ -13,16 +13,17 @@
 //! - *Point operations* are linearizable: all their answers are the table's, and it changes at one instant
 //!   within each operation. *Scans* are as good as the tree's.
 //! - Between the two, while an insert is between its parts, a scan finds the key and a look-up does not
-//!   yet. Whoever asks both may see that for as long as the insert has not returned; afterwards both show it.
-//!   A transaction is not misled. The new record is locked until the insert has returned, so nobody reads
-//!   it before both parts lead to it (core, `space.rs`). And a transaction that writes the key, which locks
-//!   nothing until it commits, finds the record through the table, or waits here for whoever is
-//!   inserting it: then its own scans show what it wrote. (In the other order they did not.)
-//! - *Phantoms*. Each part has leaves of its own, told apart by the highest bit of their numbers. Who found a
-//!   key absent relies on the part that was asked: a failed look-up on the table's stripe, a scan on the
-//!   tree's leaf. An insert changes the versions of **both**, and then reads the rts of **both**. So for each
-//!   reader the protocol of `traits.rs` runs on its part as if there were no other: either the reader
-//!   finds the version changed or the inserter finds the rts raised.
+//!   yet. A caller of both may see that for as long as the insert has not returned; afterwards both show
+//!   it. A transaction is not misled. The new record is locked until the insert has returned, so no
+//!   transaction reads it before both parts lead to it (core, `space.rs`). And a transaction that writes
+//!   the key, which locks nothing until it commits, finds the record through the table, or waits here for
+//!   the thread that is inserting it: then its own scans show what it wrote. (In the other order they did
+//!   not.)
+//! - *Phantoms*. Each part has leaves of its own, told apart by the highest bit of their numbers. A reader
+//!   that found a key absent relies on the part that was asked: a failed look-up on the table's stripe, a
+//!   scan on the tree's leaf. An insert changes the versions of **both**, and then reads the rts of
+//!   **both**. So for each reader the protocol of `traits.rs` runs on its part as if there were no other:
+//!   either the reader finds the version changed or the inserter finds the rts raised.
 //! - *Own inserts*. [`Both::add`] reports the change of each part, so that a transaction can carry over
 //!   what it had read of either.
 
@@ -109,7 +110,7 @@ impl Both {
         self.add_absent(key, payload).map(Ok)
     }
 
-    /// Adds a key that neither part has; its lock is held, so nobody else adds it meanwhile.
+    /// Adds a key that neither part has; its lock is held, so no other thread adds it meanwhile.
     fn add_absent(&self, key: &[u8], payload: u64) -> Result<BothInserted, IndexError> {
         let InsertOutcome::Inserted(tree) = self.tree.insert(key, payload)? else {
             unreachable!("both parts hold the same keys")
@@ -133,7 +134,7 @@ impl Both {
         })
     }
 
-    /// Fills both parts, which are empty and which nobody else uses. After an error neither is of use.
+    /// Fills both parts, which are empty and which no other thread uses. After an error neither is of use.
     pub(crate) fn fill<B: AsRef<[u8]>>(
         &self,
         sorted: impl IntoIterator<Item = (B, u64)>,

@@ -2,7 +2,7 @@
 
 use crate::Statistics;
 
-/// All counts of a tree. Exact when nobody is writing.
+/// All counts of a tree. Exact when no thread is writing.
 pub(crate) struct Census {
     pub(crate) statistics: Statistics,
     /// What nodes and tables take.

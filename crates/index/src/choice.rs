@@ -177,7 +177,7 @@ impl Index {
     /// Adds a key that is absent, and then reads the rts of what has changed.
     ///
     /// # Errors
-    /// As [`PointIndex::insert`]. Nobody has been shown the payload then.
+    /// As [`PointIndex::insert`]. The payload was visible to no thread then.
     pub fn add(&self, key: &[u8], payload: u64) -> Result<Added, IndexError> {
         let (leaf, scanned) = match self {
             Self::OrderedAndHash(both) => match both.add(key, payload)? {
@@ -221,8 +221,8 @@ impl Index {
         }
     }
 
-    /// Fills an empty index that nobody else uses yet, and returns how many keys there were. They come in
-    /// ascending order, unless the index keeps none. After an error the index is to be dropped.
+    /// Fills an empty index that no other thread uses yet, and returns how many keys there were. They come
+    /// in ascending order, unless the index keeps none. After an error the index is to be dropped.
     ///
     /// # Errors
     /// As [`OrderedIndex::bulk_load`].

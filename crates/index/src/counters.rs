@@ -10,7 +10,7 @@ use crate::Statistics;
 pub(crate) enum Event {
     /// A node was rebuilt without what its updates left behind.
     Consolidation,
-    /// The same, in vain: somebody changed the node meanwhile.
+    /// The same, without success: another thread changed the node meanwhile.
     FailedConsolidation,
     Split,
     Merge,

@@ -1,14 +1,13 @@
-//! What is to be done when nobody who is pinned now can be in the way: the collector's business, but in
-//! a model, where it must be done within the run.
+//! Epoch-deferred destruction: by the collector, but in a model within the run of the model.
 //!
-//! The collector does it at any time, in any thread: in another run of the model too, or in that of
-//! another model, and to whom atomics of one run are of no use in another. A function that touches
-//! none may be given to the collector as it is.
+//! The collector frees at any time, in any thread: in another run of the model too, or in that of another
+//! model, where atomics of one run are invalid. A function that touches none may be given to the collector
+//! as it is.
 #![expect(unsafe_code, reason = "hands on what is deferred")]
 
 use crossbeam_epoch::Guard;
 
-/// Has `free` run once everybody who is pinned now has unpinned; a model, when its run ends.
+/// Runs `free` once all threads that are pinned now have unpinned; in a model, when its run ends.
 ///
 /// # Safety
 /// As for [`Guard::defer_unchecked`].

@@ -109,7 +109,7 @@ impl<T> Drop for GrowingArray<T> {
             let elements = place.load(Ordering::Relaxed);
             if !elements.is_null() {
                 let slice = ptr::slice_from_raw_parts_mut(elements, chunk_len(chunk));
-                // SAFETY: a boxed slice of this length (`reach`); nobody else has the array.
+                // SAFETY: a boxed slice of this length (`reach`); no other thread has the array.
                 drop(unsafe { Box::from_raw(slice) });
             }
         }

@@ -1,15 +1,15 @@
 //! The two kinds of keys, as the trees store and compare them.
 //!
-//! A tree is compiled once for each. Keys of exactly eight bytes are read as big-endian numbers,
-//! whose order is that of the bytes, and compared in one instruction. Others are byte strings; of
-//! each a *head*, the eight bytes after a prefix that a whole node shares, is kept apart from the
-//! rest so that most comparisons are between numbers too.
+//! A tree is compiled once for each. Keys of exactly eight bytes are read as big-endian numbers, which keep
+//! the order of the bytes, and compared in one instruction. Others are byte strings; of each a *head*, the
+//! eight bytes after a prefix that a whole node shares, is kept apart from the rest so that most
+//! comparisons are between numbers too.
 //!
 //! # Invariants
-//! - K1. `head` is monotonic: if two keys share their first `skip` bytes, `a <= b` implies
-//!   `head(a, skip) <= head(b, skip)`.
-//! - K2. A `Raw` key borrows bytes without saying for how long. Whoever stores one says who owns
-//!   them (for nodes: invariant N3 in `bwtree/node.rs`).
+//! - K1. `head` is monotonic: if two keys share their first `skip` bytes, `a <= b` implies `head(a, skip)
+//!   <= head(b, skip)`.
+//! - K2. A `Raw` key borrows bytes without a lifetime. The place that stores one names the owner of the
+//!   bytes (for nodes: invariant N3 in `bwtree/node.rs`).
 #![expect(
     unsafe_code,
     reason = "a key stored in a node borrows from the node's delta chain"

@@ -1,10 +1,9 @@
-//! Leaf number → the leaf's stamp, and the leaf itself: phantoms, for trees whose leaves carry their
-//! own version. (The Bw-tree's mapping table does the same for pages, `bwtree/stamps.rs`.)
+//! Leaf number → the leaf's stamp, and the leaf itself: phantom protection for trees with leaves that carry
+//! their own version. (The Bw-tree's mapping table does the same for pages, `bwtree/stamps.rs`.)
 //!
-//! A leaf that belongs to a tree has a [`LeafMark`]: its number and the counter of its version. Its
-//! *rts* lies here instead, as it must outlive the leaf: whoever inserted a key may ask for it after
-//! the leaf has been merged away. Memory safety needs no promise from transactions, which hold
-//! nothing but numbers.
+//! A leaf that belongs to a tree has a [`LeafMark`]: its number and the counter of its version. Its *rts*
+//! lies here instead, as it must outlive the leaf: an inserter of a key may ask for it after the leaf has
+//! been merged away. Memory safety needs no promise from transactions, which hold nothing but numbers.
 //!
 //! ```text
 //!  LeafVersion { leaf: 7, .. } --> | slot 7: leaf, rts, floor | --> LeafMark in the leaf: 7, counter
@@ -12,21 +11,21 @@
 //!
 //! # The protocol
 //!
-//! A reader raises the rts and **then** reads the counter; an inserter changes the counter and
-//! **then** reads the rts. All four are `SeqCst`: either the reader sees the counter changed, or the
-//! inserter sees the rts raised. The counter is changed by whoever has the leaf to itself (a lock), so
-//! that nobody sees the key set of one version with the counter of another.
+//! A reader raises the rts and **then** reads the counter; an inserter changes the counter and **then**
+//! reads the rts. All four are `SeqCst`: either the reader sees the counter changed, or the inserter sees
+//! the rts raised. The counter is changed by the thread that has the leaf to itself (a lock), so that no
+//! reader sees the key set of one version with the counter of another.
 //!
-//! - *Split of L into L and Q*, under the lock of L and before Q can be found: L's counter is changed,
-//!   then Q's rts raised to L's. A reader that still finds L unchanged raised its rts before.
-//! - *Merge of R into L*, under the locks of both: R's counter dies, then L's rts is raised to R's,
-//!   then L takes R's keys, or R's range at least.
+//! - *Split of L into L and Q*, under the lock of L and before Q can be found: L's counter is changed, then
+//!   Q's rts raised to L's. A reader that still finds L unchanged raised its rts before.
+//! - *Merge of R into L*, under the locks of both: R's counter is invalidated, then L's rts is raised to
+//!   R's, then L takes R's keys, or R's range at least.
 //!
 //! # Invariants
-//! - T1. A slot's leaf is null or points to a mark that is alive for everybody who is pinned: a leaf
-//!   is withdrawn before it is retired to the collector.
-//! - T2. A pair of number and counter never comes back: a leaf that takes a number over starts above
-//!   the counters that the number has had (`floor`).
+//! - T1. A slot's leaf is null or points to a mark that is alive for all pinned threads: a leaf is
+//!   withdrawn before it is retired to the collector.
+//! - T2. A pair of number and counter never recurs: a leaf that takes a number over starts above the
+//!   counters that the number has had (`floor`).
 //! - T3. The rts of a number never decreases.
 //!
 //! Source: TicToc's phantom protection needs more than versions, so leaves have a rts.
@@ -133,8 +132,8 @@ impl LeafTable {
     /// Makes a leaf known by its number, or an exact copy of it in its place.
     ///
     /// # Safety
-    /// `mark` stays where it is until [`withdraw`](Self::withdraw), or until another copy is
-    /// published, and then until everybody who is pinned has unpinned (T1).
+    /// `mark` stays where it is until [`withdraw`](Self::withdraw), or until another copy is published, and
+    /// then until all pinned threads have unpinned (T1).
     pub(crate) unsafe fn publish(&self, mark: NonNull<LeafMark>) {
         // SAFETY: the caller's promise.
         let number = unsafe { mark.as_ref() }.number;
@@ -148,15 +147,15 @@ impl LeafTable {
         self.numbers.give_back(mark.number);
     }
 
-    /// To be called while `left` is locked and before anybody can find `right`, which takes a part of
-    /// its keys: changes the version of `left`, and lets `right` answer for who relied on it.
+    /// To be called while `left` is locked and before `right`, which takes a part of its keys, is
+    /// published: changes the version of `left`, and hands the stamps of its readers to `right`.
     pub(crate) fn split(&self, left: &LeafMark, right: &LeafMark) {
         left.bump();
         self.inherit(left, right);
     }
 
-    /// To be called while both leaves are locked, before `into` takes the keys or the range of
-    /// `gone`, which nobody must find in it any longer: nobody can rely on `gone` from here on.
+    /// To be called while both leaves are locked, before `into` takes the keys or the range of `gone`,
+    /// which no search must find in it any longer: no reader can rely on `gone` from here on.
     pub(crate) fn merge(&self, gone: &LeafMark, into: &LeafMark) {
         let last = gone.counter.swap(DEAD, Ordering::SeqCst);
         self.inherit(gone, into);
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn both_halves_answer_for_who_relied_on_the_whole() {
+    fn both_halves_keep_the_stamps_of_the_whole() {
         let guard = &crossbeam_epoch::pin();
         let (table, [left, right]) = leaves::<2>();
         let seen = left.version();

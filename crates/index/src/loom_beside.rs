@@ -91,7 +91,7 @@ pub(crate) fn loaded<T: OrderedIndex>(empty: T, keys: &[u64]) -> T {
     empty
 }
 
-/// Gives a key that is there, and that nobody else updates, another payload; [`is_updated`] afterwards.
+/// Gives a key that is there, and that no other thread updates, another payload; [`is_updated`] afterwards.
 pub(crate) fn update(tree: &impl PointIndex, key: u64) {
     let old = tree.update(&key.to_be_bytes(), UPDATED);
     assert_eq!(old, Ok(Some(payload_of(key))));
@@ -127,8 +127,8 @@ thread_local! {
     static OUTCOMES: Cell<Outcomes> = const { Cell::new(Outcomes { relied: 0, did_not: 0 }) };
 }
 
-/// Runs `read`, which ends with [`rely_on_absence`], beside `insert`, which ends with
-/// [`insert_and_look`], both ways: whoever inserted knows of who relied.
+/// Runs `read`, which ends with [`rely_on_absence`], beside `insert`, which ends with [`insert_and_look`],
+/// both ways: the inserter learns of the reader.
 pub(crate) fn no_insert_slips_past<T: PointIndex + Send + Sync + 'static>(
     make: impl Fn() -> T + Copy + Send + Sync + 'static,
     read: fn(&T),
@@ -137,7 +137,7 @@ pub(crate) fn no_insert_slips_past<T: PointIndex + Send + Sync + 'static>(
     OUTCOMES.set(Outcomes::default());
     both_ways(make, read, insert, did_not_slip_past);
     let Outcomes { relied, did_not } = OUTCOMES.get();
-    assert!(relied > 0, "nobody ever relied on the absence");
+    assert!(relied > 0, "no reader ever relied on the absence");
     assert!(did_not > 0, "the insert never came before the reader");
 }
 

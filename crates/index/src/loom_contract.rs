@@ -140,9 +140,9 @@ pub(crate) fn a_reader_finds_its_keys_while_their_leaf_is_merged<
     );
 }
 
-/// The very key whose insertion splits the leaf; and one that comes into the right half, whose absence was
-/// read in the whole.
-pub(crate) fn no_insert_slips_past_a_reader_whose_leaf_is_split<
+/// The very key that splits the leaf by its insertion; and one that is added to the right half after its
+/// absence was read in the whole.
+pub(crate) fn inserts_notice_readers_of_a_split_leaf<
     T: OrderedIndex + Send + Sync + 'static,
 >(
     three_leaves: fn() -> T,
@@ -163,7 +163,7 @@ pub(crate) fn no_insert_slips_past_a_reader_whose_leaf_is_split<
 }
 
 /// A key that comes where a leaf was, into the one that has taken its range over.
-pub(crate) fn no_insert_slips_past_a_reader_whose_leaf_is_merged_away<
+pub(crate) fn inserts_notice_readers_of_a_merged_leaf<
     T: OrderedIndex + Send + Sync + 'static,
 >(
     three_leaves: fn() -> T,

@@ -1,4 +1,4 @@
-//! Where nodes come from: the program's allocator, which is also who asks for huge pages
+//! Node memory: from the program's allocator, which also asks for huge pages
 //! (`docs/decisions/0020-huge-pages-from-the-allocator.md`).
 #![expect(unsafe_code, reason = "nodes are allocated by size, not by type")]
 
@@ -17,7 +17,7 @@ pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
 /// Gives it back.
 ///
 /// # Safety
-/// `memory` came from [`allocate`] with this layout, is given back once, and nobody refers to it.
+/// `memory` came from [`allocate`] with this layout, is freed once, and nothing refers to it.
 #[inline]
 pub(crate) unsafe fn free(memory: NonNull<u8>, layout: Layout) {
     // SAFETY: the caller's promise.

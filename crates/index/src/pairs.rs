@@ -113,8 +113,8 @@ impl<T: OrderedIndex> Pairs<T> {
         Ok(removed.is_some())
     }
 
-    /// All payloads of a key, ascending, into `out`, which is cleared. Each leaf of the index is seen
-    /// at one instant; a key whose payloads lie in several leaves is not.
+    /// All payloads of a key, ascending, into `out`, which is cleared. Each leaf of the index is seen at
+    /// one instant; a key with payloads in several leaves is not.
     ///
     /// # Errors
     /// As [`insert_pair`](Self::insert_pair); `out` is then empty.

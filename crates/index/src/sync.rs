@@ -21,7 +21,7 @@ pub(crate) fn total_order() {
     loom::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
-/// One turn of waiting for another thread that is about to finish: `turn` counts them.
+/// One step of waiting for another thread that is about to finish: `turn` counts them.
 #[cold]
 pub(crate) fn wait(turn: u32) {
     #[cfg(loom)]

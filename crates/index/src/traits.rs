@@ -31,8 +31,8 @@ pub struct Inserted {
     pub before: LeafVersion,
     /// The leaf immediately after.
     pub after: LeafVersion,
-    /// Set when this very operation then split the leaf and nobody changed its key set between:
-    /// the left half as it is now, and the right half. Whoever relied on `before` may rely on both.
+    /// Set when this very operation then split the leaf and no other operation changed its key set between:
+    /// the left half as it is now, and the right half. A reader that relied on `before` may rely on both.
     pub split: Option<(LeafVersion, LeafVersion)>,
 }
 
@@ -112,7 +112,7 @@ pub enum GetOrInsert {
     },
 }
 
-/// Counts of what an index did and holds. Exact when nobody is using it.
+/// Counts of what an index did and holds. Exact when no other thread uses it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Statistics {
     /// Records.
@@ -129,7 +129,7 @@ pub struct Statistics {
     pub longest_chain: u64,
     /// Nodes rebuilt without what their updates left behind.
     pub consolidations: u64,
-    /// The same in vain: somebody changed the node meanwhile.
+    /// The same without success: another thread changed the node meanwhile.
     pub consolidations_failed: u64,
     /// Nodes split.
     pub splits: u64,
@@ -309,7 +309,7 @@ pub trait PointIndex: Send + Sync {
     /// are not counted.
     fn memory_bytes(&self) -> usize;
 
-    /// Number of keys; walks the leaves. Exact when nobody is writing.
+    /// Number of keys; walks the leaves. Exact when no thread is writing.
     fn len(&self) -> usize;
 
     /// Whether there are no keys.
@@ -372,8 +372,8 @@ pub enum ScanItem<'a> {
     /// The state of the leaf that the entries up to the next `Leaf` come from. Comes before them,
     /// and comes too when the leaf has no entry in the range.
     Leaf(LeafVersion),
-    /// A payload that an entry will soon have, unless the scan ends before: a hint for who has to fetch what it
-    /// stands for. An index need not give any.
+    /// A payload that an entry will soon have, unless the scan ends before: a hint for callers that fetch
+    /// what it stands for. An index need not give any.
     Ahead(u64),
     /// A key and its payload.
     Entry(&'a [u8], u64),
@@ -383,10 +383,9 @@ pub enum ScanItem<'a> {
 pub trait OrderedIndex: PointIndex {
     /// Visits the keys of a range in order until `visit` breaks.
     ///
-    /// The leaves reported cover the part of the range that was visited without a gap; each is seen
-    /// at one instant, the scan as a whole is not. A key present throughout is visited exactly
-    /// once. A range that holds no keys, even one whose ends are crossed, reports a leaf. `visit`
-    /// may use the index.
+    /// The leaves reported cover the part of the range that was visited without a gap; each is seen at one
+    /// instant, the scan as a whole is not. A key present throughout is visited exactly once. A range that
+    /// holds no keys, even one with crossed ends, reports a leaf. `visit` may use the index.
     ///
     /// # Errors
     /// If a bound is not a key this index can hold.

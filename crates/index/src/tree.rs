@@ -100,19 +100,19 @@ macro_rules! trees {
 trees! { $
     /// The Bw-tree of the paper.
     Bwtree = "bwtree": BwtreeFixed8(FixedBwTree), BwtreeVariable(VariableBwTree);
-    /// The Bw-tree whose writers consolidate within the chain: the paper's proposal (a).
+    /// The Bw-tree with writers that consolidate within the chain: the paper's proposal (a).
     BwtreeInchain = "bwtree-inchain":
         BwtreeInchainFixed8(BwTree<Fixed8, InChain>), BwtreeInchainVariable(BwTree<Variable, InChain>);
-    /// The Bw-tree whose split deltas stay at the head: the paper's proposal (b).
+    /// The Bw-tree with split deltas that stay at the head: the paper's proposal (b).
     BwtreeSplithead = "bwtree-splithead":
         BwtreeSplitheadFixed8(BwTree<Fixed8, SplitHead>), BwtreeSplitheadVariable(BwTree<Variable, SplitHead>);
     /// The Bw-tree with both proposals.
     BwtreeBoth = "bwtree-both":
         BwtreeBothFixed8(BwTree<Fixed8, Both>), BwtreeBothVariable(BwTree<Variable, Both>);
-    /// The Bw-tree whose leaves are allocated together with their deltas: the OpenBw-Tree's layout.
+    /// The Bw-tree with leaves that are allocated together with their deltas: the OpenBw-Tree's layout.
     Openbw = "openbw":
         OpenbwFixed8(BwTree<Fixed8, OpenBw>), OpenbwVariable(BwTree<Variable, OpenBw>);
-    /// The BzTree whose writes add records.
+    /// The BzTree in which writes add records.
     BztreeAppend = "bztree-append":
         BztreeAppendFixed8(FixedBzTree<Append>), BztreeAppendVariable(VariableBzTree<Append>);
     /// The BzTree that replaces payloads in place.

@@ -68,9 +68,9 @@ fn eight(first: u8, last: u8) -> [u8; 8] {
     [first, first, first, first, first, first, first, last]
 }
 
-/// Five keys of one block, alone in the leaf at the edge of a node whose path they do not have: a bound
-/// lifts them out, all of them to one side, into a leaf with one more than it should have; the other side
-/// is empty. With the next key they become a block.
+/// Five keys of one block, alone in the leaf at the edge of a node with a path that they do not have: a
+/// bound lifts them out, all of them to one side, into a leaf with one more than it should have; the other
+/// side is empty. With the next key they become a block.
 #[test]
 fn keys_of_a_block_are_lifted_out_from_below_another_path() {
     for first in [0, 9] {
@@ -182,8 +182,8 @@ fn a_bulk_load_makes_full_leaves_and_a_shallow_tree() {
     }
 }
 
-/// Whoever counts meanwhile sees nothing or all; a load that fails shows nothing; who relied on the empty
-/// tree is told.
+/// A count meanwhile sees nothing or all; a load that fails shows nothing; a reader that relied on the
+/// empty tree is told.
 #[test]
 fn a_bulk_load_is_seen_at_one_instant() {
     let keys = 20_000_u64;

@@ -74,7 +74,7 @@ fn every_index_is_filled_and_refuses_what_it_cannot_hold() {
     }
 }
 
-/// Whoever relied on the absence of a key is noticed by its insert, whichever way it looked.
+/// A reader that relied on the absence of a key is noticed by its insert, whichever part it read.
 #[test]
 fn an_insert_changes_what_look_ups_and_what_scans_rely_on() {
     for kind in KINDS {
@@ -118,7 +118,7 @@ fn an_insert_changes_what_look_ups_and_what_scans_rely_on() {
     }
 }
 
-/// A transaction that wrote a key whose record another one is just inserting found it by a look-up, and
+/// A transaction that wrote a key found the record, which another one is just inserting, by a look-up, and
 /// has to see it in its own scans.
 #[test]
 fn what_a_look_up_finds_the_next_scan_shows() {

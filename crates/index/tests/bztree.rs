@@ -184,7 +184,7 @@ fn no_put_is_hidden_by_an_older_write_in_place() {
     no_put_is_hidden_by_an_older_write::<InPlace>();
 }
 
-/// Whoever relied on the left leaf may not take the union of both for it.
+/// A reader that relied on the left leaf may not take the union of both for it.
 #[test]
 fn a_merge_changes_the_version_of_the_leaf_that_stays() {
     let tree = FixedBzTree::<InPlace>::new(small());
@@ -224,7 +224,7 @@ fn scans_see_a_leaf_at_one_instant_in_place() {
     scans_see_a_leaf_at_one_instant::<InPlace>();
 }
 
-/// With small nodes, so that several levels are built; and the tree goes on living.
+/// With small nodes, so that several levels are built; and the tree can be changed afterwards.
 fn a_bulk_load_equals_insertion<V: Variant>() {
     for keys in [0, 1, 3, 4, 5, 12, 50, 51, 3_000] {
         for config in [BzConfig::tiny(), small()] {

@@ -130,7 +130,7 @@ fn keys_survive_growing_and_shrinking_by_many_threads() {
             });
             let statistics = index.statistics();
             assert_eq!((index.len(), statistics.records), (100, 100));
-            // It is found again at once where it ought to be, whoever was the last to change the size.
+            // It is found again immediately where it should be, whichever thread changed the size last.
             for n in 0..100 {
                 assert_eq!(index.get(&KeyShape::Dense.key(n)), Ok(Lookup::Found(n)));
             }

@@ -16,7 +16,7 @@ use namiki_index::{
     Tree, TreeKind,
 };
 
-/// Every tree with its default sizes, and those whose sizes can be chosen with the smallest.
+/// Every tree with its default sizes, and those with configurable sizes with the smallest.
 fn trees() -> Vec<(Tree, KeyShape)> {
     let tiny = |keys| Tree::bwtree(keys, BwConfig::tiny());
     let mut trees = vec![
@@ -58,7 +58,7 @@ fn a_bulk_load_of_any_size_equals_insertion() {
             );
             sound(&tree);
             assert_eq!(scan_all(&tree, ScanRange::all()), sorted);
-            // And it goes on living.
+            // And it can be changed afterwards.
             for n in keys..keys + 200 {
                 tree.insert(&shape.key(n), n).unwrap();
             }
@@ -329,7 +329,7 @@ fn takes_a_million_keys(tree: &Tree) {
     assert_eq!((scanned, next), (Ok(()), keys));
 }
 
-/// Who counts pages and looks for leaves by their numbers meets those of loads that are given up.
+/// A thread that counts pages and looks for leaves by their numbers meets those of loads that are given up.
 #[test]
 fn a_tree_is_counted_beside_loads_that_fail() {
     for (tree, shape) in trees() {
@@ -346,7 +346,7 @@ fn a_tree_is_counted_beside_loads_that_fail() {
                 }
             });
             while loads_left.load(Ordering::Relaxed) > 0 {
-                // Exact only if nobody writes.
+                // Exact only if no thread writes.
                 let statistics = tree.statistics();
                 assert!(statistics.records <= 500, "{statistics:?}");
                 for leaf in 0..100 {

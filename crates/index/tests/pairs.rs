@@ -54,7 +54,7 @@ fn a_key_has_the_payloads_of_a_set() {
 
 /// Two threads add the same pairs of few keys: each pair is added by one of them.
 #[test]
-fn a_pair_is_inserted_once_whoever_tries() {
+fn a_pair_is_inserted_once_by_racing_threads() {
     each_tree(|pairs| {
         let added: u64 = thread::scope(|scope| {
             let threads = [0, 1].map(|thread| {

@@ -24,7 +24,7 @@ enum Fault {
     DeleteLooksFirst,
     /// An update reads the old payload, and then puts the new one.
     UpdateReadsFirst,
-    /// A get answers from what the map was at the get before, whoever made it.
+    /// A get answers from what the map was at the get before, by any thread.
     GetIsStale,
 }
 

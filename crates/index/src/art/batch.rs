@@ -1,8 +1,8 @@
 //! Many lookups at once: their cache misses overlap.
 //!
-//! A batch goes down the tree together, each lane one node at a time: when a lane knows its next node it
-//! asks for the cache lines it will need there, and it is the next lane's turn. A lane that meets a
-//! change takes the ordinary way.
+//! A batch descends together, each lane one node at a time: when a lane knows its next node it prefetches
+//! the cache lines it will need there, and yields to the next lane. A lane that meets a change takes the
+//! ordinary descent.
 //!
 //! Paper: bwtree §2 (its reference 3 is ART: Search, here many at a time)
 

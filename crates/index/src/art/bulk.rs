@@ -4,15 +4,15 @@
 //!  keys  aab aac | ab | ba ..          open nodes, the deepest last: path "", path "a", path "aa"
 //!          2    1    0   bytes shared      the key ba shares nothing with ab: "aa" and "a" are closed
 //! ```
-//! Two neighbouring keys part at a node whose path is what they share. So the nodes that may still get
-//! children are those on the way of the newest key, each with the children left of it. When a key comes
-//! that shares less, the nodes with longer paths are closed: one with few keys below it is none but a
-//! part of a leaf; else its neighbouring parts become leaves, about as full as they may be, and it becomes
-//! a node. Each leaf and each node is made once, when all that is below it is known.
+//! Two neighbouring keys part at a node that has their common prefix as its path. So the nodes that may
+//! still get children are those on the path of the newest key, each with the children left of it. When a
+//! key comes that shares less, the nodes with longer paths are closed: one with few keys below it is none
+//! but a part of a leaf; else its neighbouring parts become leaves, about as full as they may be, and it
+//! becomes a node. Each leaf and each node is made once, when all that is below it is known.
 //!
-//! Nothing of it can be found before the end, not by leaf numbers either; so all of it is simply freed
-//! if the load fails. Then, under the locks of the top and of the empty leaf, its leaves come to answer
-//! for who relied on that leaf, which is merged into the first of them, and the top links to it.
+//! Nothing of it can be found before the end, not by leaf numbers either; so all of it is simply freed if
+//! the load fails. Then, under the locks of the top and of the empty leaf, its leaves take over the stamps
+//! of readers that relied on that leaf, which is merged into the first of them, and the top links to it.
 
 use crossbeam_epoch::{self as epoch, Guard};
 
@@ -28,7 +28,7 @@ use super::split::BLOCK_BYTES;
 use crate::IndexError;
 use crate::leaf_table::LeafTable;
 
-/// A subtree whose leaves' numbers go back when it is dropped.
+/// A subtree that releases the numbers of its leaves when it is dropped.
 struct Built<'t, K: ArtKey> {
     subtree: Option<Subtree<K>>,
     table: &'t LeafTable,
@@ -138,7 +138,7 @@ impl<'t, K: ArtKey> Load<'t, K> {
         self.bytes.extend_from_slice(key);
     }
 
-    /// Closes all nodes whose paths are longer.
+    /// Closes all nodes with longer paths.
     fn close(&mut self, last: &[u8], shared: usize) -> Result<(), IndexError> {
         while let Some(open) = self.open.pop_if(|open| open.path_len > shared) {
             self.complete(open, last)?;

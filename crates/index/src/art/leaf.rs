@@ -126,7 +126,7 @@ impl<'g, K: ArtKey> LeafRef<'g, K> {
                 Err(place)
             };
         }
-        // The last place whose key is not greater, without branches that are guessed.
+        // The last place with a key that is not greater, without branches that the processor must predict.
         let count = self.count();
         if count == 0 {
             return Err(0);

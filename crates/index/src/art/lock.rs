@@ -6,11 +6,11 @@
 //! ```
 //!
 //! # Invariants
-//! - L1. The words of a node change only while its lock is held, and each change of them is followed
-//!   by a release with a new version. So whoever read the same version before and after reading the
-//!   words has read one state.
-//! - L2. Locks are only ever *tried*, against the version seen before: whoever loses gives up all it
-//!   holds and starts again. So there is no deadlock in whatever order locks are taken.
+//! - L1. The words of a node change only while its lock is held, and each change of them is followed by a
+//!   release with a new version. So a reader that read the same version before and after reading the words
+//!   has read one state.
+//! - L2. Locks are only ever *tried*, against the version seen before: a thread that loses releases all it
+//!   holds and restarts. So there is no deadlock in whatever order locks are taken.
 //! - L3. An obsolete node stays obsolete and its words do not change again.
 //!
 //! Paper: bwtree §2 (its reference 3 is ART), with optimistic lock coupling
@@ -31,7 +31,7 @@ impl Lock {
         Self(AtomicU64::new(0))
     }
 
-    /// Waits until nobody holds the lock and returns the version. `None`: the node is obsolete.
+    /// Waits until the lock is free and returns the version. `None`: the node is obsolete.
     #[inline]
     pub(super) fn read(&self) -> Option<u64> {
         // `Acquire` pairs with the `Release` of the last unlock: the words are as new as the version.
@@ -48,8 +48,8 @@ impl Lock {
     /// Whether the words read since `read` returned this version are of one state.
     #[inline]
     pub(super) fn check(&self, version: u64) -> bool {
-        // The fence pairs with that of `try_lock`: whoever read a word that a writer wrote sees the
-        // lock held, or a later version.
+        // The fence pairs with that of `try_lock`: a reader of a word that a writer wrote sees the lock
+        // held, or a later version.
         fence(Ordering::Acquire);
         self.0.load(Ordering::Relaxed) == version
     }

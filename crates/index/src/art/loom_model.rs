@@ -98,8 +98,8 @@ fn an_insert_into_the_neighbour_outlives_a_merge() {
     );
 }
 
-/// A leaf is merged into the first leaf of the next node, whose range grows without a word of it being
-/// written: a scan that was there must not take the old bound for the end of what it has seen (A1).
+/// A leaf is merged into the first leaf of the next node, which extends that leaf's range without a write
+/// to it: a scan that was there must not take the old bound for the end of what it has seen (A1).
 #[test]
 fn a_scan_meets_a_key_once_while_its_leaf_is_merged_into_a_deeper_one() {
     check_beside(

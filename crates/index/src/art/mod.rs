@@ -42,16 +42,16 @@
 //! | walks over the whole tree | `walk.rs` |
 //!
 //! # Invariants of the tree
-//! - A1. The range of a leaf changes only under the locks of the leaf **and of every inner node between
-//!   it and the node whose bounds change**, and all their versions change. So a reader who saw the same
-//!   version of each node before and after reading the next one's has come to the leaf that covers its
+//! - A1. The range of a leaf changes only under the locks of the leaf **and of every inner node between it
+//!   and the node with the bounds that change**, and all their versions change. So a reader that saw the
+//!   same version of each node before and after reading the next one's has come to the leaf that covers its
 //!   key, and the leaf still does while its version is that.
 //! - A2. The path of an inner node begins with the path of the one above (I4).
 //! - A3. A block's keys begin with the path of the inner node above it.
 //! - A4. A leaf's mark is published before the leaf can be found, and withdrawn before it is retired.
 //!
-//! Readers write nothing. A writer locks the one leaf it changes; a structure change also the nodes of
-//! A1. Locks are tried, never waited for, so nobody deadlocks; who loses starts again.
+//! Readers write nothing. A writer locks the one leaf it changes; a structure change also the nodes of A1.
+//! Locks are tried, never waited for, so there is no deadlock; a thread that loses restarts.
 //!
 //! Paper: bwtree §2 (its reference 3 is ART)
 

@@ -12,15 +12,15 @@
 //! here, so it leads to what is alive.
 //!
 //! # Invariants
-//! - N1. Kind, path, head and room are written before the node can be found, and never again. All else
-//!   is words that are read and written as atomics.
+//! - N1. Kind, path, head and room are written before the node can be found, and never again. All else is
+//!   words that are read and written as atomics.
 //! - N2. A word of the part for links holds a link or zero, one of the part for records the address of a
 //!   record or zero; both are stored with `Release`, when what they lead to is complete, and read with
 //!   `Acquire`.
-//! - N3. Whoever is pinned comes only to what was in the tree at some time since, or was made by
-//!   themselves: they begin at the top, and what is taken out of a node is retired to the collector
-//!   (`retire.rs`), if not still linked to elsewhere. What a node had before it was taken out itself,
-//!   they come to as well, but only if they were pinned then. So it is all alive until they unpin.
+//! - N3. A pinned thread comes only to what was in the tree at some time since it was pinned, or was made
+//!   by itself: it begins at the top, and what is taken out of a node is retired to the collector
+//!   (`retire.rs`), if not still linked to elsewhere. It may also come to what a node had before the node
+//!   was taken out itself, but only if it was pinned then. So it is all alive until the thread unpins.
 //!
 //! Paper: bwtree §2 (its reference 3 is ART)
 #![expect(unsafe_code, reason = "nodes are blocks of words of several sizes")]
@@ -150,7 +150,7 @@ impl<'g, H: Header, K: Key> Node<'g, H, K> {
         assert!(shape.tail == tail.len(), "a tail as the header says");
         let at = memory::allocate(shape.layout::<H>()).cast::<H>();
         // SAFETY: fresh memory of the right size and alignment (`layout`), ours alone. The words begin
-        // behind the header, whose alignment is theirs, and the tail behind the words.
+        // behind the header, which has their alignment, and the tail behind the words.
         unsafe {
             at.write(header);
             let words = at.add(1).cast::<AtomicU64>();
@@ -235,7 +235,7 @@ impl<'g, H: Header, K: Key> Node<'g, H, K> {
     /// Frees the node, not what it holds addresses of.
     ///
     /// # Safety
-    /// Nobody else can find it, or still has it, and it is not used again.
+    /// No other thread can find it, or still has it, and it is not used again.
     pub(super) unsafe fn free(self) {
         let layout = self.shape().layout::<H>();
         // SAFETY: the caller's promise; it came from `make` with this layout. Words need no drop: they
@@ -344,7 +344,7 @@ impl<'g, K: Key> LeafRef<'g, K> {
     pub(super) fn retire_record(self, i: usize, guard: &Guard) {
         let record = self.record(i);
         self.set_record(i, Record::NONE);
-        // SAFETY: nobody finds it from now on, as it was in this place alone (R2).
+        // SAFETY: no thread finds it from now on, as it was in this place alone (R2).
         unsafe { record.retire(guard) };
     }
 }

@@ -16,7 +16,7 @@ pub(super) const BEHIND: i32 = 255;
 pub(super) struct Progress {
     /// So many bytes are those of the path.
     matched: usize,
-    /// Set when a byte was not: so it is for all nodes below, whose paths begin with this one's.
+    /// Set when a byte was not: so it is for all nodes below, as their paths begin with this one's.
     side: Option<i32>,
 }
 

@@ -66,8 +66,8 @@ impl<'g> Record<'g> {
         let Some(at) = self.address() else {
             return &[];
         };
-        // SAFETY: written by `new`, never again (R1), and alive during `'g`: established by whoever made
-        // this with `from_word`.
+        // SAFETY: written by `new`, never again (R1), and alive during `'g`: established by the caller of
+        // `from_word` that made this.
         unsafe {
             let len = at.cast::<Length>().read() as usize;
             std::slice::from_raw_parts(at.add(size_of::<Length>()).as_ptr(), len)
@@ -86,7 +86,7 @@ impl<'g> Record<'g> {
     /// Frees it.
     ///
     /// # Safety
-    /// Nobody else has it, or can find it, and it is not used again.
+    /// No other thread has it, or can find it, and it is not used again.
     pub(super) unsafe fn free(self) {
         if let Some(at) = self.address() {
             let layout = layout(self.bytes().len());
@@ -95,14 +95,14 @@ impl<'g> Record<'g> {
         }
     }
 
-    /// Frees it when nobody who is pinned now can have it any more.
+    /// Frees it when no thread that is pinned now can have it any more.
     ///
     /// # Safety
     /// No leaf holds it any longer.
     pub(super) unsafe fn retire(self, guard: &Guard) {
         if self != Self::NONE {
             let gone = Record::<'static>(self.0, PhantomData);
-            // SAFETY: nobody finds it from now on (the caller's promise, R2).
+            // SAFETY: no thread finds it from now on (the caller's promise, R2).
             unsafe { guard.defer_unchecked(move || gone.free()) };
         }
     }

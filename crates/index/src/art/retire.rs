@@ -1,13 +1,13 @@
-//! The end of nodes: what a node no longer leads to is retired, and a subtree that nobody else has is
-//! freed at once.
+//! The end of nodes: what a node no longer leads to is retired, and a subtree without other owners is freed
+//! directly.
 //!
 //! # Invariants
 //! - E1. Outside of obsolete nodes, each node but the top is linked to from one node only (from several
-//!   neighbouring places, if that is a Node48 or a Node256). So what a node is made to lead to no longer
-//!   is found no longer, unless its successor leads there: that is looked up here, not promised.
-//! - E2. Who calls holds the locks of the node and of what goes, and makes that obsolete; a leaf that goes
-//!   is withdrawn from the table or published as a copy before (A4), and its records are elsewhere.
-#![expect(unsafe_code, reason = "frees nodes, now or when nobody has them")]
+//!   neighbouring places, if that is a Node48 or a Node256). So what a node is made to lead to no longer is
+//!   found no longer, unless its successor leads there: that is looked up here, not promised.
+//! - E2. The caller holds the locks of the node and of what is removed, and makes that obsolete; a removed
+//!   leaf is withdrawn from the table or published as a copy before (A4), and its records are elsewhere.
+#![expect(unsafe_code, reason = "frees nodes, now or when no thread can have them")]
 
 use crossbeam_epoch::Guard;
 
@@ -16,12 +16,12 @@ use super::node::{Below, LeafRef, Link, NodeRef};
 use super::path::ArtKey;
 use super::record::Record;
 
-/// Frees what a link leads to when nobody who is pinned now can have it any more.
+/// Frees what a link leads to when no thread that is pinned now can have it any more.
 ///
 /// # Safety
 /// Nothing that is in the tree leads there.
 unsafe fn retire<K: ArtKey>(gone: Link<'_, K>, guard: &Guard) {
-    // SAFETY: freed after all who found it, who were pinned then, have unpinned; once.
+    // SAFETY: freed once, after all threads that found it, which were pinned then, have unpinned.
     unsafe {
         let gone: Link<'static, K> = gone.extend();
         guard.defer_unchecked(move || match gone.follow() {
@@ -70,7 +70,7 @@ impl<K: ArtKey> NodeRef<'_, K> {
     }
 }
 
-/// A node that nobody else has, with all that is below it. Freed when dropped.
+/// A node without other owners, with all that is below it. Freed when dropped.
 pub(super) struct Subtree<K: ArtKey>(Link<'static, K>);
 
 impl<K: ArtKey> Subtree<K> {
@@ -80,7 +80,7 @@ impl<K: ArtKey> Subtree<K> {
         Self(unsafe { fresh.extend() })
     }
 
-    /// Gives it to whoever links to it, or to what will be dropped as a subtree.
+    /// Hands it to the node that will link to it, or to what will be dropped as a subtree.
     pub(super) fn give<'g>(self, _guard: &'g Guard) -> Link<'g, K> {
         // SAFETY: alive while the guard is pinned, even if it is found, taken out and retired.
         let link = unsafe { self.0.extend() };
@@ -117,11 +117,11 @@ impl<K: ArtKey> Subtree<K> {
 impl<K: ArtKey> Drop for Subtree<K> {
     fn drop(&mut self) {
         self.for_each(|visited| match visited {
-            // SAFETY: nobody else has it; it comes after all that is below it, and is not looked at again.
+            // SAFETY: no other thread has it; it comes after all that is below it, and is not read again.
             Below::Node(node) => unsafe { node.free() },
             Below::Leaf(leaf) => {
                 for record in records(leaf) {
-                    // SAFETY: nobody else has the leaf, and the record is in no other (R2).
+                    // SAFETY: no other thread has the leaf, and the record is in no other (R2).
                     unsafe { record.free() };
                 }
                 // SAFETY: as above.

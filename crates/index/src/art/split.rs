@@ -5,17 +5,17 @@
 //!
 //! # Where a bound goes
 //!
-//! Into the node whose path is the bound without its last byte. If there is no such node on the way to
-//! the leaf, one is made, a Node4 with two children: *above* the first node on the way whose path is not
-//! a proper prefix of the bound. (In the paper: the prefix split, and lazy expansion when that is the
-//! leaf.) That node must keep a path that begins with the new node's, so the new path is cut where the
-//! two part; the bound is then the shortest one there that leaves all of the old node's bounds on one
-//! side. It may have all records on one side: the split leaves an empty leaf behind, and one with a record
-//! too many, for which there is spare room. That one lies directly below the node of the bound and has a
-//! key on that node's path, so that its next split leaves records on both sides.
+//! Into the node that has the bound without its last byte as its path. If there is no such node on the way
+//! to the leaf, one is made, a Node4 with two children: *above* the first node on the way with a path that
+//! is not a proper prefix of the bound. (In the paper: the prefix split, and lazy expansion when that is
+//! the leaf.) That node must keep a path that begins with the new node's, so the new path is cut where the
+//! two part; the bound is then the shortest one there that leaves all of the old node's bounds on one side.
+//! It may have all records on one side: the split leaves an empty leaf behind, and one with a record too
+//! many, for which there is spare room. That one lies directly below the node of the bound and has a key on
+//! that node's path, so that its next split leaves records on both sides.
 //!
-//! The leaf that is split is the first or the last one of such an old node, whose range becomes smaller
-//! without one of its words being written: which is why all nodes between are locked and change their
+//! The leaf that is split is the first or the last one of such an old node. That node's range becomes
+//! smaller without a write to its words: which is why all nodes between are locked and change their
 //! versions (A1). The old leaf stays where it is and keeps its number, be it the left or the right one.
 //!
 //! Paper: bwtree §2 (its reference 3 is ART: Insert, lazy expansion, path compression)
@@ -41,7 +41,8 @@ pub(super) const BLOCK_BYTES: usize = 7;
 /// A bound to be, and where it goes.
 struct Bound {
     bytes: Vec<u8>,
-    /// The step of the way at whose child the bound goes in, or below whose node the new one comes.
+    /// The step of the path at the child of which the bound goes in, or below the node of which the new one
+    /// comes.
     step: usize,
 }
 
@@ -252,7 +253,7 @@ fn head_bytes<K: ArtKey>(items: &[Item<'_, K>]) -> Vec<u8> {
     })
 }
 
-/// The last step whose path is a proper prefix of `bytes`, or the top, and the path of the next one.
+/// The last step with a path that is a proper prefix of `bytes`, or the top, and the path of the next one.
 fn deepest<K: ArtKey>(bytes: &[u8], way: &[Step<'_, K>]) -> (usize, Option<Vec<u8>>) {
     for (i, step) in way.iter().enumerate().skip(1) {
         let path = step.node.path_bytes();

@@ -19,8 +19,8 @@ use crate::loom_beside::{
 use crate::loom_contract::{
     a_reader_finds_its_keys_while_their_leaf_is_merged,
     a_reader_finds_its_keys_while_their_leaf_is_split, an_insert_outlives_a_merge,
-    an_insert_outlives_a_split, no_insert_slips_past_a_reader_whose_leaf_is_merged_away,
-    no_insert_slips_past_a_reader_whose_leaf_is_split, no_update_is_lost_while_its_leaf_is_split,
+    an_insert_outlives_a_split, inserts_notice_readers_of_a_merged_leaf,
+    inserts_notice_readers_of_a_split_leaf, no_update_is_lost_while_its_leaf_is_split,
     two_splits_below_one_parent_are_both_made,
 };
 
@@ -246,13 +246,13 @@ fn a_split_outlives_the_loss_of_a_level() {
 
 #[test]
 fn no_insert_slips_past_a_reader_of_a_split_leaf() {
-    no_insert_slips_past_a_reader_whose_leaf_is_split(three_leaves::<Plain>);
-    no_insert_slips_past_a_reader_whose_leaf_is_split(three_leaves::<SplitHead>);
+    inserts_notice_readers_of_a_split_leaf(three_leaves::<Plain>);
+    inserts_notice_readers_of_a_split_leaf(three_leaves::<SplitHead>);
 }
 
 #[test]
 fn no_insert_slips_past_a_reader_of_a_merged_leaf() {
-    no_insert_slips_past_a_reader_whose_leaf_is_merged_away(three_leaves::<Plain>);
+    inserts_notice_readers_of_a_merged_leaf(three_leaves::<Plain>);
 }
 
 /// Splits the leaf of a key as far as the split delta, of which the parent does not know.

@@ -23,8 +23,8 @@ use crate::loom_beside::{
 use crate::loom_contract::{
     a_reader_finds_its_keys_while_their_leaf_is_merged,
     a_reader_finds_its_keys_while_their_leaf_is_split, an_insert_outlives_a_merge,
-    an_insert_outlives_a_split, no_insert_slips_past_a_reader_whose_leaf_is_merged_away,
-    no_insert_slips_past_a_reader_whose_leaf_is_split, no_update_is_lost_while_its_leaf_is_split,
+    an_insert_outlives_a_split, inserts_notice_readers_of_a_merged_leaf,
+    inserts_notice_readers_of_a_split_leaf, no_update_is_lost_while_its_leaf_is_split,
     sparse, two_splits_below_one_parent_are_both_made,
 };
 use crate::mwcas::{self, Change};
@@ -310,12 +310,12 @@ fn a_reader_finds_its_keys_while_their_leaf_is_merged_in_place() {
 
 #[test]
 fn no_insert_slips_past_a_reader_of_a_split_leaf() {
-    no_insert_slips_past_a_reader_whose_leaf_is_split(three_leaves::<InPlace>);
+    inserts_notice_readers_of_a_split_leaf(three_leaves::<InPlace>);
 }
 
 #[test]
 fn no_insert_slips_past_a_reader_of_a_merged_leaf() {
-    no_insert_slips_past_a_reader_whose_leaf_is_merged_away(three_leaves::<InPlace>);
+    inserts_notice_readers_of_a_merged_leaf(three_leaves::<InPlace>);
 }
 
 /// A thread that adds a record without looking for its key does not learn by its key whether the leaf is

@@ -17,7 +17,7 @@
 //! |---|---|
 //! | multi-word compare-and-swap, helping | `mwcas` |
 //! | nodes in memory | `node.rs`, `lines.rs` |
-//! | the status word; the words of a leaf and who may change them when | `status.rs`, `words.rs` |
+//! | the status word; the words of a leaf and when they may change | `status.rs`, `words.rs` |
 //! | searches | `search.rs`, `leaf.rs` |
 //! | the operations | `leaf.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
 //! | structure changes | `replace.rs`, `merge.rs` |

@@ -168,7 +168,7 @@ impl<K: Key> OwnedNode<K> {
                 // No key yet.
                 put(in_slots::<K>(slot), 0);
                 if cfg!(loom) {
-                    // Atomics of which may be more than their bits.
+                    // Under loom an atomic is more than its bits: it must be constructed.
                     put(in_slots::<K>(slot) + VALUES, 0);
                 }
             }
@@ -273,7 +273,7 @@ unsafe fn free<K: Key>(pointer: NonNull<Header<K>>) {
 #[inline(always)]
 unsafe fn node_of<'g, K: Key>(word: u64) -> NodeRef<'g, K> {
     let address = (word & ((1 << ADDRESS_BITS) - 1)) as usize;
-    // SAFETY: words are made by `NodeRef::word`, whose pointer is not null.
+    // SAFETY: words are made by `NodeRef::word` from a pointer that is not null.
     let pointer = unsafe { NonNull::new_unchecked(address as *mut Header<K>) };
     NodeRef {
         pointer,

@@ -1,9 +1,9 @@
 //! What threads did to an index: calls with their answers, in the real-time order of begins and ends.
 //!
-//! One counter is the clock. A call takes a number before it begins and another after it has ended, so
-//! that of two calls the one whose end has the smaller number than the other's begin came first, and
-//! otherwise they overlapped. The first number is never used again and serves as the payload that the
-//! call writes: each payload then tells which call wrote it.
+//! One counter is the clock. A call takes a number before it begins and another after it has ended. Of two
+//! calls, one came first if its end has a smaller number than the other's begin; otherwise they overlapped.
+//! The first number is never used again and serves as the payload that the call writes: each payload then
+//! tells which call wrote it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -115,7 +115,7 @@ pub(super) struct Operation {
     pub(super) begun: u64,
     /// Drawn after it.
     pub(super) ended: u64,
-    /// Who called.
+    /// The calling thread.
     pub(super) thread: u64,
     /// What it did.
     pub(super) action: Action,

@@ -22,7 +22,7 @@ const SHOWN_BEFORE: usize = 12;
 /// And how many later ones.
 const SHOWN_AFTER: usize = 4;
 
-/// The operation whose answer no order explains.
+/// The operation with an answer that no order explains.
 #[derive(Debug)]
 pub(super) struct Contradiction {
     /// Its end was reached in no order.
@@ -301,7 +301,7 @@ mod tests {
             at(5, 6, read(Some(10))),
         ];
         assert_eq!(rejected(&history), Some(2));
-        // Also where the write is still under way, but somebody has seen it.
+        // Also where the write is still under way, but a reader has seen it.
         let history = [
             at(1, 2, insert(10, None)),
             at(3, 9, write(11, Some(10))),
@@ -369,7 +369,7 @@ mod tests {
             at(4, 5, write(12, Some(10))),
         ];
         assert_eq!(rejected(&history), Some(1));
-        // Nobody replaced it, and it is gone.
+        // It was never replaced, and it is gone.
         let history = [
             at(1, 2, insert(10, None)),
             at(3, 6, write(11, Some(10))),

@@ -47,7 +47,7 @@ pub fn scan_all(tree: &impl OrderedIndex, range: ScanRange<'_>) -> Vec<(Vec<u8>,
     entries
 }
 
-/// Checks that both scans of the whole tree, `len` and point reads agree. Nobody may be writing.
+/// Checks that both scans of the whole tree, `len` and point reads agree. No thread may be writing.
 ///
 /// # Panics
 /// If they do not.

@@ -148,8 +148,8 @@ pub fn inserts_report_versions_and_splits(tree: &impl OrderedIndex, shape: KeySh
 }
 
 /// A failed get tells the version that the insert of the same key finds, inserts and deletes change it, no
-/// version ever comes back, and updates leave it alone. (Of a tree, later operations may end a merge that an
-/// earlier one began, which changes versions too: this is for indexes whose leaves stay.)
+/// version ever recurs, and updates leave it alone. (Of a tree, later operations may end a merge that an
+/// earlier one began, which changes versions too: this is for indexes with leaves that stay.)
 ///
 /// # Panics
 /// If it is not so.

@@ -224,8 +224,8 @@ macro_rules! ordered_contract {
     };
 }
 
-/// The same of the claims that an index keeps whose keys are in no order. Instead of the two lists there
-/// may be one of [`Subject`]s: `every: subjects()`.
+/// The same of the claims of an index that keeps its keys in no order. Instead of the two lists there may
+/// be one of [`Subject`]s: `every: subjects()`.
 #[macro_export]
 macro_rules! point_contract {
     ($($subjects:tt)+) => {

@@ -8,7 +8,7 @@
 //!  place:  0 … 0 | highest bits: part | the other bits |      part -> where line 0 of its segment would be
 //! ```
 //! There is a guide for each such *level*. A part has its places in one segment, except perhaps part 0,
-//! whose lines are found by their numbers alone.
+//! which finds its lines by their numbers alone.
 //!
 //! # Invariants
 //! - D1. A guide does not change, and is freed with the lines it leads to.

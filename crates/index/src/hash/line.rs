@@ -9,7 +9,7 @@
 //! ```
 //! A *bucket* is a home line and the lines that follow it where it holds more than three keys
 //! (`bucket.rs`); only the control word of the home line counts, of the others only *used*. A bucket of
-//! *depth* `d` at place `i` holds the keys whose hashes end in the `d` lowest bits of `i`; one without a
+//! *depth* `d` at place `i` holds the keys with hashes that end in the `d` lowest bits of `i`; one without a
 //! depth is *dead* and holds nothing, as memory is that was never written.
 //!
 //! # Invariants

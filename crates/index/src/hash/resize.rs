@@ -114,7 +114,7 @@ impl<K: HashKey> HashIndex<K> {
                 bucket.keep();
                 return;
             }
-            // An older child whose split another thread has claimed but not begun comes first.
+            // An older child with a split that another thread has claimed but not begun comes first.
             self.split(bucket, births);
             if depth == bit {
                 return;
@@ -164,7 +164,7 @@ impl<K: HashKey> HashIndex<K> {
             }
             let last = to | 1 << (depth - 1);
             if last != place {
-                // A younger child whose merge another thread has claimed but not begun goes first.
+                // A younger child with a merge that another thread has claimed but not begun goes first.
                 bucket.keep();
                 self.fell(last);
                 continue;

@@ -26,7 +26,7 @@
 //! - L2. `low` never changes: a range is extended at its upper end only. That end is the `low` of
 //!   `next`, none if there is no `next`.
 //! - L3. `prev` is written by the holder of the lock of the node it points to, or is to point to.
-//! - L4. A slot whose marker says so holds the address of a block that lives; one that is replaced is
+//! - L4. A slot with such a marker holds the address of a live block; one that is replaced is
 //!   retired after the replacement.
 //! - L5. The counter of `mark` changes under `inserting` or `splitting`, so that a version of the leaf and
 //!   the keys that were read with it are of one instant.
@@ -268,7 +268,7 @@ impl<K: Slicing> Border<K> {
         None
     }
 
-    /// A bit for each slot whose hint is `hint`, and maybe for some others.
+    /// A bit for each slot with this hint, and maybe for some others.
     #[inline]
     fn with_hint(&self, hint: u8) -> u32 {
         let mut slots = 0;

@@ -186,7 +186,7 @@ impl<K: Slicing> Interior<K> {
         self.slices[position].store(slice, Relaxed);
     }
 
-    /// Takes out the child after `position`, whose range goes to the one there. The lock is held,
+    /// Takes out the child after `position` and gives its range to the one there. The lock is held,
     /// `inserting` announced.
     pub(super) fn remove_after(&self, position: usize) {
         let len = self.len();

@@ -242,7 +242,7 @@ impl<K: Key> OwnedNode<K> {
     /// Makes this node the structure change that may be half done.
     fn announce(&mut self) {
         let this = self.0.as_ptr();
-        // SAFETY: `self` is ours alone (N1), and its kind is one whose word is `change`.
+        // SAFETY: `self` is ours alone (N1), and the word of its kind is `change`.
         let header = unsafe { self.0.as_mut() };
         header.word.change = this;
         header.flags |= CHANGING;
