@@ -16,7 +16,7 @@ pub type Numbers = Table<u64, u64>;
 /// Every order in which logs are replayed.
 pub const BOTH_ORDERS: [ReplayOrder; 2] = [ReplayOrder::HighestStamp, ReplayOrder::Merge];
 
-/// Settings whose every write is made by the commit that needs it, with files that fill quickly.
+/// Settings under which every write is made by the commit that needs it, with files that fill quickly.
 #[must_use]
 pub fn builder(spec: &str, disk: &SimDisk) -> Builder {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());

@@ -23,7 +23,7 @@ pub fn on_threads(threads: u64, one: impl Fn(u64) + Sync) {
         }
         drop(done);
         if watch.recv_timeout(LONGEST) == Err(RecvTimeoutError::Timeout) {
-            // Nobody else could end the threads.
+            // Nothing else could end the threads.
             eprintln!("deadlock: the threads do not come to an end");
             std::process::abort();
         }

@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 /// More threads, or streams, than can be measured have no use.
 const THREADS_MAX: u64 = 1024;
 
-/// How long the timed part of a run lasts, if nobody says.
+/// The default length of the timed part of a run.
 const SECONDS: Duration = Duration::from_secs(3);
 
 /// How results are printed.
@@ -168,7 +168,7 @@ impl Serialize for RecordBytes {
 pub(crate) enum Sequencer {
     /// One atomic addition.
     FetchAdd,
-    /// The paper's compare-and-swap loop, whose misses are counted.
+    /// The paper's compare-and-swap loop, with its misses counted.
     Cas,
 }
 

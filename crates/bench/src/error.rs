@@ -115,7 +115,7 @@ impl BenchError {
         }
     }
 
-    /// Whether whoever read the results went away, as `head` does. Nobody wants to hear of it.
+    /// Whether the reader of the results has closed its end, as `head` does. That is not reported.
     pub(crate) fn is_reader_gone(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -1,7 +1,7 @@
 //! Ctrl-C ends the run that is under way; its row is still checked and printed.
 //!
-//! A second one ends the program at once. Nothing is dropped then, so whoever makes files that are
-//! to go at the end says so by [`remove_at_exit`].
+//! A second one ends the program immediately. Nothing is dropped then, so files that must be removed at the
+//! end are registered with [`remove_at_exit`].
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +46,7 @@ pub(crate) fn check() -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The flag itself, for whoever looks at it by themselves.
+/// The flag itself, for code that polls it.
 pub(crate) fn flag() -> Arc<AtomicBool> {
     Arc::clone(&ASKED)
 }

@@ -161,7 +161,7 @@ impl Keys {
     }
 }
 
-/// Bytes that look like text of nobody's: the same for the same `of`.
+/// Bytes that look like text: the same for the same `of`.
 fn append_filling(of: u64, bytes: usize, to: &mut Vec<u8>) {
     let end = to.len() + bytes;
     let mut state = of;
@@ -180,7 +180,7 @@ const INVERSES: [u64; 2] = [0x96DE_1B17_3F11_9089, 0x3196_42B2_D24D_8EC3];
 const _: () = assert!(FACTORS[0].wrapping_mul(INVERSES[0]) == 1);
 const _: () = assert!(FACTORS[1].wrapping_mul(INVERSES[1]) == 1);
 
-/// One to one: splitmix64's mixing, whose steps can all be undone.
+/// One to one: splitmix64's mixing, in which every step can be undone.
 const fn scramble(number: u64) -> u64 {
     let bits = number.wrapping_add(ADDED);
     let bits = (bits ^ (bits >> 30)).wrapping_mul(FACTORS[0]);

@@ -1,9 +1,9 @@
 //! A disk that makes no more files once Ctrl-C was pressed, as long as a log is being started.
 //!
-//! A stream's log files are filled with zeros when they are made: ahead, or when somebody commits to it,
-//! in the load or in the warm-up. With many streams that takes a while. Nothing is lost by giving up
-//! then. Once the clock has started, files have to be made for the commits under way to be
-//! acknowledged, and for the run that was interrupted to be checked.
+//! A stream's log files are filled with zeros when they are made: ahead of need, or by a commit, in the
+//! load or in the warm-up. With many streams that takes a while. Nothing is lost by an interruption then.
+//! Once the clock has started, files have to be made for the commits under way to be acknowledged, and for
+//! the run that was interrupted to be checked.
 
 use std::io;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(crate) struct OpeningDisk {
 }
 
 impl OpeningDisk {
-    /// Gives up at Ctrl-C until [`OpeningDisk::started`].
+    /// Stops at Ctrl-C until [`OpeningDisk::started`].
     pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
         Self {
             disk,

@@ -29,7 +29,7 @@ pub(crate) enum RunPlace {
 /// A folder that is removed when it is dropped, and by the Ctrl-C that drops nothing.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    // In this order: nobody else is to remove the folder while it is marked.
+    // In this order: no other process may remove the folder while it is marked.
     dir: TempDir,
     _mark: ScratchMark,
 }
@@ -72,7 +72,7 @@ impl Place {
         }
     }
 
-    /// A folder for files that do not outlive their run, whoever the folder belongs to.
+    /// A folder for files that do not outlive their run, whatever the owner of the folder is.
     pub(crate) fn scratch(&self) -> Result<Scratch, BenchError> {
         Scratch::new(self.path())
     }

@@ -1,7 +1,7 @@
 //! Threads that go through the stages of a run together, and runs that take turns.
 //!
-//! Nothing here can wait forever: whoever coordinates sees threads that ended early, panicked ones
-//! included, and threads that wait see the end of the run.
+//! Nothing here can wait forever: the coordinator sees threads that ended early, panicked ones included,
+//! and threads that wait see the end of the run.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -110,7 +110,7 @@ impl Stages {
         }
     }
 
-    /// Sends everybody home.
+    /// Ends all threads.
     pub(crate) fn abandon(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.over.store(true, Ordering::Release);
@@ -247,7 +247,7 @@ pub(crate) fn through_stages<W: Send, L>(
             if !stages.next(number as u32 + 1) {
                 return Ok((worker, results));
             }
-            // Who fails sends everybody home.
+            // A thread that fails ends all others.
             let done = stage(&mut worker, number, *length, &stages);
             results.push(done.inspect_err(|_| stages.abandon())?);
         }
@@ -259,7 +259,7 @@ pub(crate) fn through_stages<W: Send, L>(
         stages.wait_for(0, &handles);
         let mut looks = Vec::with_capacity(lengths.len());
         for (number, (length, what)) in lengths.iter().enumerate() {
-            // Nobody can tell anything from a stage that ends as it begins.
+            // A stage that ends as it begins has no meaningful result.
             if number > 0 && interrupt::asked() {
                 break;
             }
@@ -306,7 +306,7 @@ pub(crate) fn spawn<'scope, 'env, T: Send + 'scope>(
 }
 
 /// Runs `body`, and whatever threads it starts, on `count` processors alone if asked for and there are
-/// enough: for threads that cannot be pinned one by one, because somebody else starts them.
+/// enough: for threads that cannot be pinned one by one, because a library starts them.
 pub(crate) fn on_processors<T: Send>(
     count: usize,
     pin: Switch,
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_started_on_some_processors_stays_there() {
+    fn threads_stay_on_the_processors_of_their_parent() {
         let all = pin::available().unwrap();
         let inherited = || Ok(std::thread::spawn(pin::available).join().unwrap().unwrap());
         let (one, any) = (all[..1].to_vec(), all.clone());

@@ -706,7 +706,7 @@ impl Running {
         }
     }
 
-    /// Returns when the program has made a file or folder whose path ends like this.
+    /// Returns when the program has made a file or folder with a path that ends like this.
     fn wait_for_file(&mut self, ending: &str) {
         while !has_file(self.temporary.path(), ending) {
             assert!(self.child.try_wait().unwrap().is_none(), "it has ended");

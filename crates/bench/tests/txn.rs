@@ -41,7 +41,7 @@ fn under_two_phase_locking_the_policy_of_waiting_can_be_chosen() {
             for key in LOCK_WAITS {
                 assert_eq!(row[key].is_number(), locks, "{key} in {row}");
             }
-            // Nobody waits then, and nobody has to give way.
+            // No transaction waits then, and none is wounded.
             if locks && policy == "no-wait" {
                 assert_eq!(row["lock_waits"], 0, "{row}");
                 assert_eq!(row["lock_wounds"], 0, "{row}");
@@ -59,7 +59,7 @@ fn under_two_phase_locking_the_policy_of_waiting_can_be_chosen() {
     );
 }
 
-/// Beyond any run's length none is closed; the shortest is closed whenever somebody looks at the clock.
+/// Beyond any run's length none is closed; the shortest is closed at every look at the clock.
 #[test]
 fn the_length_of_an_epoch_can_be_chosen_and_those_that_were_closed_are_counted() {
     let args = ["txn", "--workload", "u1", "--spec", "NOLOG", "--ops"];

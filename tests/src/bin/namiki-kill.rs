@@ -81,8 +81,8 @@ fn rounds(arguments: &Arguments) -> Result<(), String> {
                 }
                 None => witness.round(Cut::Kill).map_err(told)?,
             }
-            // Not always: a child that opens a database which nobody has opened since the last
-            // kill can be killed while it recovers.
+            // Not always: a child that opens a database which has not been opened since the last kill can
+            // be killed while it recovers.
             if round % 2 == 1 || round + 1 == of_this {
                 witness.check().map_err(told)?;
             }

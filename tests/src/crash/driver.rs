@@ -1,4 +1,4 @@
-//! Runs whose events are to be crashed at.
+//! Runs that produce the events to be crashed at.
 
 use std::io::ErrorKind;
 
@@ -92,7 +92,7 @@ impl<K: Numbered> Worker<K> {
                 Err(error) => return Err(error),
             }
         }
-        // Now nobody waits for oneself.
+        // Now the run does not wait for its own transaction.
         self.open = None;
         let (extra, flusher) = (&self.extra, &self.flusher);
         let operations = self.db.spec().style() == Some(LogStyle::Operations);
@@ -272,7 +272,7 @@ fn give_up<K: Numbered>(
     tx.abort("as planned")
 }
 
-/// A transaction that is still open at whatever comes next; nothing if somebody is in its way.
+/// A transaction that is still open at whatever comes next; nothing if a lock is in its way.
 fn leave_open<K: Numbered>(
     db: &Database,
     tables: &Tables<K>,
@@ -361,7 +361,7 @@ fn shuffle<K: Numbered>(
     for id in first_id..first_id + transactions {
         let chosen = random.index(workers.len());
         let committed = workers[chosen].transact(&tables, id)?;
-        // Somebody else's group may hold the lock, and nobody else runs.
+        // Another worker's group may hold the lock, and no other thread runs.
         let to_flush = random.index(workers.len());
         let percent = if committed { flush_percent } else { 60 };
         workers[to_flush].idle(&tables, percent)?;

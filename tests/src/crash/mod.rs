@@ -11,7 +11,7 @@
 //! - it opens;
 //! - every transaction acknowledged before the event is there, and what an acknowledged reader saw;
 //! - transactions are there as a whole or not at all (each writes two markers beside its data);
-//! - with each, those whose versions it read or overwrote (under release by epochs: read);
+//! - with each, those that wrote the versions it read or overwrote (under release by epochs: read);
 //! - so also for tables made while transactions ran;
 //! - each key holds its last version among those kept, with the stamp it was committed with;
 //! - new stamps lie above all those;

@@ -14,7 +14,7 @@ pub type Kept = BTreeSet<u64>;
 /// What one transaction did.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Done {
-    /// Not known if nobody knows whether it committed.
+    /// Unknown if the commit's outcome is.
     pub(super) stamp: Option<u64>,
     /// The versions that it read: key and stamp.
     pub(super) reads: Vec<(u64, u64)>,
@@ -82,7 +82,7 @@ impl Oracle {
         self.done.is_empty()
     }
 
-    /// Forgets writers that were lost: if they came back, nobody would know them.
+    /// Forgets writers that were lost: if they came back, they would be unknown.
     pub(super) fn retain(&mut self, kept: &Kept, stamps: &BTreeMap<u64, u64>) {
         self.done
             .retain(|id, done| kept.contains(id) || done.writes.is_empty());
@@ -214,11 +214,11 @@ impl Oracle {
                 .get(key)
                 .and_then(|versions| versions.get(stamp))
                 .ok_or_else(|| {
-                    format!("T{id} read version {stamp} of {key}, which nobody wrote")
+                    format!("T{id} read version {stamp} of {key}, which was never written")
                 })?;
             if !kept.contains(writer) {
                 return Err(format!(
-                    "T{id} is kept or acknowledged, but T{writer}, whose {key} it read, is lost"
+                    "T{id} is kept or acknowledged, but T{writer}, the writer of {key} that it read, is lost"
                 ));
             }
         }
@@ -240,7 +240,7 @@ impl Oracle {
                     (false, _) => lost = Some(*id),
                     (true, Some(lost)) if !self.done[id].by_epochs => {
                         return Err(format!(
-                            "T{id} is kept, but T{lost}, whose {key} it overwrote, is lost"
+                            "T{id} is kept, but T{lost}, the writer of {key} that it overwrote, is lost"
                         ));
                     }
                     (true, _) => {}

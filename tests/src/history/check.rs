@@ -12,8 +12,8 @@ use super::versions::{INITIAL, Versions, party};
 pub enum Promise {
     /// Some serial order explains every read.
     Serializable,
-    /// And that order never contradicts the clock: who ended before another started comes first.
-    /// Transactions without instants are ordered by their data only.
+    /// And that order never contradicts the clock: a transaction that ended before another started comes
+    /// first. Transactions without instants are ordered by their data only.
     StrictlySerializable,
 }
 
@@ -193,8 +193,8 @@ fn draw_reads(
     }
 }
 
-/// The initial state is before everybody. Drawing that only for those who have to be before *it*
-/// closes exactly the same circles.
+/// The initial state comes before all. Drawing that only for the transactions that have to be before *it*
+/// closes exactly the same cycles.
 fn draw_to_writer(
     from: u32,
     writer: u32,

@@ -15,8 +15,8 @@ impl Dice {
     }
 }
 
-/// Runs the transactions in this order on a map: does everybody read what they say they read, do
-/// the versions of every key rise, and (if promised) is the clock never contradicted?
+/// Runs the transactions in this order on a map: are all reads as recorded, do the versions of every key
+/// rise, and (if promised) is the clock never contradicted?
 fn replays(history: &History, order: &[usize], promise: Promise) -> bool {
     let mut now = vec![NEVER_WRITTEN; history.names.len()];
     for &(key, stamp) in &history.initial {
@@ -65,8 +65,8 @@ fn some_order_replays(history: &History, promise: Promise) -> bool {
     extend(history, &mut Vec::new(), promise)
 }
 
-/// Up to five transactions on three keys that read any version whatever, so that good and bad
-/// histories both turn up often.
+/// Up to five transactions on three keys that read arbitrary versions, so that good and bad histories are
+/// both frequent.
 fn small_history(dice: &mut Dice) -> History {
     let mut history = History::new();
     let keys = [b"a", b"b", b"c"].map(|name| history.key(1, name));

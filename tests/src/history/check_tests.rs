@@ -88,7 +88,7 @@ fn a_read_only_transaction_may_be_ordered_into_the_past() {
 }
 
 #[test]
-fn blind_writes_conflict_with_nobody() {
+fn blind_writes_conflict_with_nothing() {
     let mut book = Book::default();
     book.commit(1, 10, &[], &["x", "y"])
         .commit(2, 11, &[], &["y", "x", "x"]);
@@ -253,7 +253,7 @@ fn a_stale_read_is_found_across_many_moments() {
 }
 
 #[test]
-fn the_same_instant_orders_nobody() {
+fn the_same_instant_orders_nothing() {
     let mut book = Book::default();
     book.commit(1, 10, &[], &["x"]).last_ran(1, 2);
     book.commit(2, 0, &[("x", 0)], &[]).last_ran(2, 3);
@@ -269,7 +269,7 @@ fn a_transaction_without_instants_is_ordered_by_its_data_only() {
 }
 
 #[test]
-fn nobody_reads_or_writes_before_the_initial_state() {
+fn nothing_comes_before_the_initial_state() {
     let mut book = Book::default();
     book.initially("x", 5).commit(1, 0, &[("x", 0)], &[]);
     let story = book.story(Serializable);
@@ -289,7 +289,7 @@ fn nobody_reads_or_writes_before_the_initial_state() {
 }
 
 #[test]
-fn what_nobody_committed_cannot_be_read() {
+fn uncommitted_versions_cannot_be_read() {
     let mut book = Book::default();
     book.initially("x", 3)
         .commit(1, 10, &[], &["x"])
@@ -303,7 +303,7 @@ fn what_nobody_committed_cannot_be_read() {
     book.commit(2, 0, &[("x", 7)], &[]);
     assert!(
         book.story(Serializable)
-            .ends_with("nobody ever wrote that key")
+            .ends_with("that key was never written")
     );
 }
 

@@ -20,13 +20,13 @@
 //!
 //! The checker shares no type with the engine, so a mistake there cannot hide itself here.
 //!
-//! # Rules for whoever records
-//! - Only committed transactions go in. A transaction whose outcome is unknown goes in exactly when
-//!   recovery kept it.
-//! - A deletion is a write: it creates a version (a tombstone), and reading "not there" after it is a
-//!   read of that version. Only a key nobody ever wrote is read as [`NEVER_WRITTEN`].
-//! - A scan is written out as one read per key of the range, *also* of the keys that were not
-//!   there. That is how phantoms are seen.
+//! # Rules for recorders
+//! - Only committed transactions go in. A transaction with an unknown outcome goes in exactly when recovery
+//!   kept it.
+//! - A deletion is a write: it creates a version (a tombstone), and reading "not there" after it is a read
+//!   of that version. Only a key that was never written is read as [`NEVER_WRITTEN`].
+//! - A scan is written out as one read per key of the range, *also* of the keys that were not there. That
+//!   is how phantoms are seen.
 //! - Reads of a transaction's own writes are left out.
 //!
 //! ```

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// Names a version of a key: the stamp of the transaction that created it.
 pub type VersionStamp = u64;
 
-/// The "version" of a key that nobody has ever written. No transaction may commit with this stamp.
+/// The "version" of a key that was never written. No transaction may commit with this stamp.
 pub const NEVER_WRITTEN: VersionStamp = 0;
 
 /// A key of one [`History`], interned so that a read costs twelve bytes and not a key.

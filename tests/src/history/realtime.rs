@@ -1,8 +1,8 @@
 //! "T1 had ended when T2 started", for all pairs, without drawing all pairs.
 //!
-//! A million transactions have half a trillion such pairs. One node per moment says the same with
-//! three arrows a transaction: who ends points to the moment, every moment to the next one, and the
-//! latest moment to who starts.
+//! A million transactions have half a trillion such pairs. One node per moment says the same with three
+//! arrows a transaction: from a transaction that ends to the moment, from every moment to the next one, and
+//! from the latest moment to a transaction that starts.
 //!
 //! ```text
 //!   T1 ends   T2 ends        T3 starts   T4 ends        T5 starts

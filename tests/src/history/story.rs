@@ -17,14 +17,14 @@ pub enum Violation {
     /// The recording's clock ran backwards.
     #[error("T{id} ended ({ended}) before it started ({started})")]
     EndedBeforeItStarted {
-        /// Whose instants they are.
+        /// The transaction of these instants.
         id: u64,
         /// When it says it started.
         started: u64,
         /// When it says it ended.
         ended: u64,
     },
-    /// A writer committed with the stamp that means "nobody wrote this".
+    /// A writer committed with the stamp that means "never written".
     #[error("T{writer} wrote but committed with stamp 0, which means \"never written\"")]
     WroteWithoutStamp {
         /// The writer.
@@ -37,10 +37,10 @@ pub enum Violation {
         key: String,
         /// The stamp both used.
         stamp: VersionStamp,
-        /// Who used it.
+        /// The transactions that used it.
         writers: [Party; 2],
     },
-    /// Somebody saw what an aborted transaction wrote, or what nobody did.
+    /// A transaction saw what an aborted one wrote, or what was never written.
     #[error(
         "T{reader} read version {stamp} of {key}, which no committed transaction wrote; \
          {}",
@@ -61,7 +61,7 @@ pub enum Violation {
     Cycle(Cycle),
 }
 
-/// Who stands at one end of an arrow.
+/// The transaction at one end of an arrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Party {
     /// What was there before the first transaction.
@@ -82,9 +82,9 @@ pub struct Cycle {
 /// One arrow of a circle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Who has to come first.
+    /// The party that has to come first.
     pub before: Party,
-    /// Who has to come later.
+    /// The party that has to come later.
     pub after: Party,
     /// The reason.
     pub why: Why,
@@ -115,7 +115,7 @@ pub enum Why {
         key: String,
         /// The version `before` read.
         stamp: VersionStamp,
-        /// Who wrote it, unless it is [`NEVER_WRITTEN`].
+        /// Its writer, unless it is [`NEVER_WRITTEN`].
         writer: Party,
         /// The version `after` wrote.
         overwritten_at: VersionStamp,
@@ -276,7 +276,7 @@ struct Neighbours<'a>(&'a [Option<(Party, VersionStamp)>; 2]);
 impl fmt::Display for Neighbours<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            [None, None] => write!(f, "nobody ever wrote that key"),
+            [None, None] => write!(f, "that key was never written"),
             [Some((writer, stamp)), None] => write!(f, "its newest version is {stamp} by {writer}"),
             [None, Some((writer, stamp))] => write!(f, "its oldest version is {stamp} by {writer}"),
             [Some((older, at)), Some((newer, then))] => {

@@ -1,9 +1,9 @@
-//! The versions of every key in the order of their stamps, and who wrote them.
+//! The versions of every key in the order of their stamps, with their writers.
 
 use super::model::{History, KeyId, NEVER_WRITTEN, VersionStamp};
 use super::story::{Party, Violation};
 
-/// Written before the recording began, by nobody in the history.
+/// Written before the recording began, by no transaction of the history.
 pub(super) const INITIAL: u32 = u32::MAX;
 
 /// One version: when it was created and the index of its writer (or [`INITIAL`]).

@@ -15,11 +15,11 @@ const THREADS: u64 = 3;
 /// Commits of a thread that wait for their acknowledgement.
 const WAITING_MAX: usize = 40;
 
-/// Opens the database and pays until somebody ends the process. The numbers of acknowledged payments
-/// go to standard output, eight bytes each.
+/// Opens the database and pays until the process is killed. The numbers of acknowledged payments go to
+/// standard output, eight bytes each.
 ///
 /// # Errors
-/// What went wrong. With a pipe whose reader is gone, that is no error.
+/// What went wrong. A pipe without a reader is no error.
 pub fn pay(opening: &Opening) -> Result<(), String> {
     let db = opening
         .builder()

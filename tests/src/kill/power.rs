@@ -1,4 +1,4 @@
-//! A file system whose power can be cut: an ext4 in a file, mounted from a loop device, and shut down
+//! A file system with a power cut on demand: an ext4 in a file, mounted from a loop device, and shut down
 //! without a flush.
 #![expect(unsafe_code, reason = "the request that shuts a file system down")]
 
@@ -77,7 +77,7 @@ impl PowerCut {
         }
     }
 
-    /// Comes back after a cut. Nobody may have a file open there.
+    /// Restarts after a cut. No file may be open there.
     ///
     /// # Errors
     /// What the tools said.

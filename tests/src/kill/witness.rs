@@ -38,7 +38,7 @@ pub struct Witnessed {
 
 /// Kills children that work in one directory, and knows what was acknowledged there.
 pub struct Witness {
-    /// The program whose child command is `pay`.
+    /// The program with the child command `pay`.
     program: PathBuf,
     dir: PathBuf,
     random: Random,
@@ -193,7 +193,7 @@ fn watch(mut child: Child, cut: Cut<'_>, delay: Duration, payments: usize) -> Re
                 bytes.extend_from_slice(&chunk[..count]);
                 if bytes.len() / 8 >= payments && !said {
                     said = true;
-                    // Nobody listens when it is dead already.
+                    // The receiver is gone when the child is dead already.
                     let _ = enough.send(());
                 }
             }

@@ -11,7 +11,8 @@ use super::own::{Own, below};
 use super::{Numbers, Step};
 use crate::spelling::Numbered;
 
-/// An instant after all that were asked for before: who has ended before another begins has smaller ones.
+/// An instant after all that were taken before: a transaction that has ended before another begins has
+/// smaller ones.
 pub(super) fn instant() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::SeqCst)
@@ -50,7 +51,7 @@ impl Attempt {
         }
     }
 
-    /// A value that nobody else writes.
+    /// A value that no other transaction writes.
     fn value(&mut self) -> u64 {
         self.values += 1;
         self.id << 16 | self.values

@@ -1,4 +1,4 @@
-//! Open transactions whose steps are shuffled, all on one thread.
+//! Open transactions with shuffled steps, all on one thread.
 
 use namiki::{Conflict, Database, Error, Ticket, Transaction};
 use namiki_platform::random::Random;
@@ -77,7 +77,7 @@ pub fn run(
             }
             Err(Error::Conflict(conflict)) => {
                 run.conflicts += 1;
-                // Held by somebody's group: nobody else would flush it.
+                // Held by a group of another worker, which no other thread would flush.
                 if matches!(conflict, Conflict::ReadLocked | Conflict::WriteLocked) {
                     for ticket in tickets.drain(..) {
                         db.wait(&ticket)?;

@@ -1,8 +1,8 @@
 //! Random transactions at high contention, and the histories that they leave behind.
 //!
-//! Few keys, many transactions. The keys in use move on slowly ([`Mix::transactions_per_key`]), so
-//! that there are always some that nobody has ever written: only these can be phantoms, because a
-//! key that was written once keeps its record when it is deleted.
+//! Few keys, many transactions. The keys in use move on slowly ([`Mix::transactions_per_key`]), so that
+//! there are always some that were never written: only these can be phantoms, because a key that was
+//! written once keeps its record when it is deleted.
 //!
 //! Three ways to run them:
 //! - [`interleaved`]: many open transactions, their steps shuffled by a seed, on **one** thread:
@@ -10,10 +10,10 @@
 //! - [`nested`]: the same with sessions, one running inside the other, so that bugs can be planted;
 //! - [`threads`]: real ones.
 //!
-//! What an attempt has seen counts only if it commits: then its reads must be of versions that
-//! somebody committed, their values those that were written, the history without a circle, and the
-//! final contents the last versions. Who adds to a key without looking reads nothing; the version that it
-//! writes must hold the sum of the amount and of the version before it, whichever that turned out to be. So what
+//! What an attempt has seen counts only if it commits: then its reads must be of committed versions, with
+//! the values that were written, the history must have no cycle, and the final contents must be the last
+//! versions. A transaction that adds to a key without reading it reads nothing; the version that it writes
+//! must hold the sum of the amount and of the version before it, whichever that turned out to be. So what
 //! is there in the end is the sum of all amounts that were added since a value was put.
 
 mod attempt;

@@ -40,7 +40,7 @@ impl Own {
 /// If the transaction found nothing.
 pub(super) fn below(sum: Option<u64>, amount: u64, present: bool) -> Option<u64> {
     let sum = sum.expect("a transaction sees what it has added");
-    // If the sum is wrong, nobody will have written this.
+    // If the sum is wrong, no transaction will have written this.
     match sum.wrapping_sub(amount) {
         0 if !present => None,
         before => Some(before),

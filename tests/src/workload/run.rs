@@ -138,7 +138,7 @@ impl Run {
                 0 => None,
                 stamp => *values
                     .get(&(seen.key, stamp))
-                    .ok_or_else(|| format!("T{id} saw {seen:?}, which nobody wrote"))?,
+                    .ok_or_else(|| format!("T{id} saw {seen:?}, which was never written"))?,
             };
             if written != seen.value || written.is_some() != seen.present {
                 return Err(format!("T{id} saw {seen:?}, but {written:?} was written"));

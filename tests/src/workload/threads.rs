@@ -10,8 +10,8 @@ use namiki_platform::random::Random;
 use super::{Attempt, Mix, Numbers, Run};
 use crate::spelling::Numbered;
 
-/// So often the same steps are tried: those that conflict with more others would hardly be seen in a history otherwise,
-/// writers among readers who wait for nobody above all.
+/// How often the same steps are retried. Without retries, transactions that conflict often would hardly
+/// appear in a history, above all writers among readers that wait for no lock.
 const ATTEMPTS: u32 = 64;
 
 /// Runs transactions until `transactions` have committed, on `threads` threads.
@@ -86,7 +86,7 @@ pub fn run<C: Checks>(
 
 /// Lets another thread do a step, so that transactions meet on few and busy processors, too.
 ///
-/// It gives up in the end: all others may be done, or wait for the log.
+/// It gives up in the end: all other threads may be done, or wait for the log.
 fn let_another_step(steps_done: &AtomicU64, done: u64) {
     for _ in 0..200 {
         std::thread::yield_now();

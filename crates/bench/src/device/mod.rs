@@ -37,7 +37,7 @@ Modes:
 Files are preallocated, filled with zeros, and written over from front to back.
 
 With --work-us, each thread computes for so long before each write or read: what is left of the device
-when those who use it have something else to do. A workload that takes so much processor time between
+when its callers have other work. A workload that takes so much processor time between
 its writes cannot write more often.
 
 Examples:

@@ -1,9 +1,8 @@
 //! Looks at each answer that the index gives while threads are at work: whether it can be.
 //!
-//! What threads do to a key in which order, nobody knows. But a key that was loaded and that nobody ever
-//! deletes is there all the time: every read finds it and every scan over its place visits it, once.
-//! One that nobody ever adds is never there. And every payload is one that an operation on its key wrote,
-//! or the load.
+//! The order in which threads change a key is unknown. But a key that was loaded and is never deleted is
+//! there all the time: every read finds it and every scan over its position visits it, once. One that is
+//! never added is never there. And every payload is one that an operation on its key wrote, or the load.
 
 use super::done::Done;
 use super::facts::Facts;
@@ -37,9 +36,9 @@ pub(crate) trait Witness {
 
 /// Looks at nothing: what is timed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Nobody;
+pub(crate) struct NoWitness;
 
-impl Witness for Nobody {}
+impl Witness for NoWitness {}
 
 /// What examiners know of all keys.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ pub(crate) struct Done {
     pub(crate) payloads_in: u64,
     /// Sum of those that came out again: replaced or deleted.
     pub(crate) payloads_out: u64,
-    /// Folds what reads and scans returned, so that nobody can leave them out.
+    /// Folds what reads and scans returned, so that the compiler cannot leave them out.
     pub(crate) seen: u64,
 }
 

@@ -21,13 +21,13 @@ enum Fault {
     Nothing,
     /// A read finds nothing.
     Misses,
-    /// A read finds a payload that nobody wrote to the key.
+    /// A read finds a payload that was never written to the key.
     Mixes,
     /// A look-up of many keys exchanges two answers.
     Exchanges,
     /// A write is not done.
     LosesWrite,
-    /// A write stores a payload that nobody wrote.
+    /// A write stores a payload of no operation.
     Corrupts,
     /// An update is not done, and returns as if it were.
     LosesUpdate,
@@ -313,7 +313,7 @@ fn one_key_is_enough() {
     }
 }
 
-/// Early, while nobody looks at single answers: it is the counts that are wrong.
+/// Early, while single answers are not examined: it is the counts that are wrong.
 #[test]
 fn answers_that_cannot_be_are_counted() {
     let reads = choice("read=100");
@@ -367,7 +367,7 @@ fn what_is_left_must_be_explained() {
     fails(&inserts, Fault::LosesInsert, 30, "keys are left");
 }
 
-/// Where threads add and delete the same keys, nobody knows which are left, but they are as many.
+/// Where threads add and delete the same keys, it is unknown which are left, but not how many.
 #[test]
 fn keys_and_payloads_balance() {
     let churn = choice("insert=50,delete=50");

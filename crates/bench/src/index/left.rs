@@ -1,5 +1,5 @@
-//! What a run left in its index, when nobody is using it any more: whether the operations that were
-//! done can have left that.
+//! What a run left in its index after all threads have ended: whether the operations that were done can
+//! have left that.
 //!
 //! - L1. Every key that must be there is, and none that cannot be.
 //! - L2. Every payload was written to its key by an operation that was done, and the same thread did
@@ -91,7 +91,7 @@ impl Finished<'_> {
                     return Err(format!("key {key} was added, never deleted, and is gone"));
                 }
                 Some(false) if *payload != ABSENT => {
-                    return Err(format!("key {key} is there and nobody added it"));
+                    return Err(format!("key {key} is there and was never added"));
                 }
                 _ => {}
             }

@@ -25,8 +25,8 @@ pub(crate) trait Measured: Sync {
     /// Looks a key up.
     fn get(&self, key: &[u8]) -> Result<Option<u64>, IndexError>;
 
-    /// Looks many keys up at once: one answer for each, in order. Who has no such operation says so in
-    /// [`lacks`](Self::lacks) and is not asked: single look-ups would measure nothing else.
+    /// Looks many keys up at once: one answer for each, in order. An index without such an operation says
+    /// so in [`lacks`](Self::lacks) and is not asked: single look-ups would measure nothing else.
     fn get_many(&self, _keys: &[&[u8]], found: &mut Vec<Lookup>) -> Result<(), IndexError> {
         found.clear();
         Ok(())

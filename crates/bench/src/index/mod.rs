@@ -1,9 +1,9 @@
 //! `index`: the indexes alone, without transactions.
 //!
 //! The paper's benchmark, with all its parameters. A run loads an index, warms up, does operations that
-//! were drawn before the clock started, does some more with the clock around each for the latencies,
-//! and some whose every answer is examined; and at the end, what is left in the index must be what the
-//! operations can have left.
+//! were drawn before the clock started, does some more with the clock around each for the latencies, and
+//! some with every answer examined; and at the end, what is left in the index must be what the operations
+//! can have left.
 //!
 //! Paper: bwtree §5
 
@@ -46,7 +46,7 @@ use crate::latency::clock_ns;
 use crate::report::Report;
 use crate::run::in_turns;
 
-/// Operations of a run, if nobody says how many or how long.
+/// Operations of a run, if neither number nor time is given.
 ///
 /// Paper: bwtree §5.2, table 1
 const OPS: u64 = 10_000_000;
@@ -55,8 +55,8 @@ const KEY_BYTES_MAX: u64 = 1 << 16;
 
 const NOTES: &str = "\
 A run loads --initial of the --keys into a new index, does operations that were drawn before the clock
-started, does --latency-ops more with the clock around each, and some whose every answer is examined.
-Rates are of the first, latencies of the second. Then nobody is using the index, and what is left in it
+started, does --latency-ops more with the clock around each, and some with every answer examined.
+Rates are of the first, latencies of the second. Then all threads have ended, and what is left in it
 must be what the operations can have left.
 
 Indexes are the trees, hash, which keeps no order and so does all but scan, and a tree with +hash behind,
@@ -92,7 +92,7 @@ Examples:
   namiki-bench index --mix read=100 --batch 1,16";
 
 const COMPARE_NOTES: &str = "\
-The same as `namiki-bench index`, whose help explains it, with other indexes in turn:
+The same as `namiki-bench index` (its help explains it), with other indexes in turn:
   scc                 scc::TreeIndex, a B+-tree
   crossbeam-skiplist  crossbeam_skiplist::SkipMap
   congee              congee::Congee, an adaptive radix tree over keys of 8 bytes
@@ -218,7 +218,7 @@ pub(crate) fn compare(args: &CompareIndexArgs) -> Result<(), BenchError> {
 }
 
 impl IndexArgs {
-    /// Who asks for an index by its name means to see it measured.
+    /// An index that is named explicitly must be measured, or refused.
     fn check(&self) -> Result<(), BenchError> {
         let named = self.tree.iter().filter_map(|trees| match trees.subjects() {
             [one] => Some(*one),
@@ -343,7 +343,7 @@ impl WorkloadArgs {
         Ok(())
     }
 
-    /// The length of the timed part: the paper's number of operations, if nobody says.
+    /// The length of the timed part: by default the paper's number of operations.
     fn length(&self) -> Length {
         match (self.timed.seconds, self.timed.ops) {
             (None, None) => Length::Operations(OPS),

@@ -26,7 +26,7 @@ const INITIAL_STREAM: u64 = 1;
 const THREAD_STREAMS: u64 = 2;
 /// Memory for the operations of all threads.
 const BYTES_MAX: u64 = 1 << 30;
-/// As many operations, at least, for each thread of a run whose length is a time.
+/// As many operations, at least, for each thread of a run that ends by time.
 const OPERATIONS_MIN: u64 = 1 << 21;
 
 /// What operations are drawn from.

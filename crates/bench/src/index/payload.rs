@@ -1,5 +1,5 @@
-//! Payloads that say who wrote them: thread and number of the operation, so that afterwards each can
-//! be traced to an operation on its key, and none is written twice.
+//! Payloads that name their writer: thread and number of the operation, so that afterwards each can be
+//! traced to an operation on its key, and none is written twice.
 //!
 //! ```text
 //!  63      55 54              44 43                        0
@@ -11,7 +11,7 @@
 /// Bits of a number: four days of operations at 50 million a second.
 const NUMBER_BITS: u32 = 44;
 
-/// Who wrote a payload.
+/// The writer of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writer {
     /// The load of this key.
@@ -36,7 +36,7 @@ pub(crate) const fn written(thread: usize, number: u64) -> u64 {
     (thread as u64 + 1) << NUMBER_BITS | number
 }
 
-/// Who wrote it.
+/// The writer of this payload.
 pub(crate) const fn writer(payload: u64) -> Writer {
     let number = payload & ((1 << NUMBER_BITS) - 1);
     match (payload >> NUMBER_BITS).checked_sub(1) {

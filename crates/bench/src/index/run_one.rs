@@ -30,7 +30,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) pin: Switch,
 }
 
-/// Operations whose answers are examined, by all threads together; fewer where there are scans.
+/// Operations with examined answers, by all threads together; fewer where there are scans.
 const EXAMINED: u64 = 100_000;
 const EXAMINED_ENTRIES: u64 = 2_000_000;
 

@@ -17,7 +17,7 @@ use crate::keys::CORE_BYTES;
 pub(crate) enum Subject {
     /// An index of ours: a tree, the hash table, or both together.
     Ours(IndexKind),
-    /// An index of somebody else's.
+    /// An index of another crate.
     Peer(Peer),
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use namiki_index::{IndexError, Lookup};
 use namiki_platform::clock::now_ns;
 
-use super::answers::{Examiner, Nobody, Promises, Witness};
+use super::answers::{Examiner, NoWitness, Promises, Witness};
 use super::done::Done;
 use super::measured::Measured;
 use super::mix::Operation;
@@ -56,7 +56,7 @@ impl<I: Measured> Worker<'_, I> {
     /// Does operations until there were `most` or the stage ends.
     pub(crate) fn run(&mut self, most: u64, stages: &Stages) -> Result<StageResult, BenchError> {
         let began = Instant::now();
-        let done = self.stretches(most, stages, Nobody, |steps, stretch| {
+        let done = self.stretches(most, stages, NoWitness, |steps, stretch| {
             let mut place = stretch.start;
             while place < stretch.end {
                 place += steps.next(place)?;
@@ -74,7 +74,7 @@ impl<I: Measured> Worker<'_, I> {
     ) -> Result<StageResult, BenchError> {
         let mut latencies = Latencies::new();
         let began = Instant::now();
-        let done = self.stretches(most, stages, Nobody, |steps, stretch| {
+        let done = self.stretches(most, stages, NoWitness, |steps, stretch| {
             let mut place = stretch.start;
             while place < stretch.end {
                 let start = now_ns();

@@ -88,7 +88,7 @@ impl Store for FjallStore {
                 let value = encoded(payload, &mut value);
                 tx.insert(&self.records, bytes_of(key), value);
             }
-            // Nobody else is there to be in conflict with.
+            // No other transaction runs that could conflict.
             tx.commit().map_err(of(NAME))?.map_err(of(NAME))?;
         }
         self.db.persist(PersistMode::SyncAll).map_err(of(NAME))

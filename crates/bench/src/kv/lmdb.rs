@@ -40,14 +40,14 @@ impl LmdbStore {
             .map_size(usize::try_from(map_bytes).unwrap_or(usize::MAX))
             .max_readers(READERS_MAX);
         if !setting.durable {
-            // SAFETY: the flag gives up durability, and integrity after a crash of the system where the
+            // SAFETY: the flag disables durability, and integrity after a crash of the system where the
             // file system does not keep the order of writes. No memory is unsafe by it: the map is
-            // read-only, and a file that a crash has damaged is not opened again, because the folder is
-            // the run's own.
+            // read-only, and a file that a crash has damaged is not opened again, because the folder is the
+            // run's own.
             unsafe { options.flags(EnvFlags::NO_SYNC) };
         }
-        // SAFETY: nobody else changes the mapped file. The folder is this run's alone, made by it with a
-        // random name (`Scratch`), LMDB's own lock file guards it against other openings, and it is
+        // SAFETY: no other process changes the mapped file. The folder is this run's alone, made by it with
+        // a random name (`Scratch`), LMDB's own lock file guards it against other openings, and it is
         // closed before the folder is removed: `close` waits for that.
         let env = unsafe { options.open(setting.dir) }.map_err(of(NAME))?;
         let mut tx = env.write_txn().map_err(of(NAME))?;

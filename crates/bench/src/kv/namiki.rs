@@ -1,6 +1,7 @@
 //! Namiki, as a program that embeds it uses it: `transact` from many threads.
 //!
-//! Records whose keys are known together are asked for together (`get_many`, `update_many`). What is not to be durable and is logged all the same is committed by tickets that nobody waits for.
+//! Records of keys that are known together are looked up together (`get_many`, `update_many`). Commits that
+//! are logged but need not be durable are left to tickets without a waiter.
 
 use std::num::NonZeroU16;
 use std::ops::ControlFlow;

@@ -13,7 +13,7 @@ use crate::error::BenchError;
 use crate::txn::payload::Payload;
 
 const NAME: &str = "sqlite";
-/// The longest wait for the one writer. Who waits asks again and again, at growing distances.
+/// The longest wait for the one writer. A waiter polls, with growing delays.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Each connection's own cache, in KiB. What is not there is read from the map of the file.
 const CACHE_KIB: i64 = 64 << 10;

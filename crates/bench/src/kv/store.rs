@@ -74,7 +74,7 @@ pub(crate) trait Store: Sync {
         false
     }
 
-    /// What each record holds, while nobody writes: the value of every key below `records`, none where
+    /// What each record holds, while no thread writes: the value of every key below `records`, none where
     /// there is none.
     fn contents(&self, records: u64) -> Result<Vec<Option<Payload>>, BenchError> {
         let mut handle = self.handle()?;
@@ -87,7 +87,7 @@ pub(crate) trait Store: Sync {
                 match found.get_mut(*key as usize) {
                     Some(at) => *at = Some(*payload),
                     None => {
-                        let what = format!("there is a key that nobody wrote: {key}");
+                        let what = format!("there is a key that was never written: {key}");
                         return Err(BenchError::Check(what));
                     }
                 }
@@ -128,7 +128,7 @@ pub(crate) fn counted_up(payload: Payload) -> Payload {
     }
 }
 
-/// A value's bytes, in `buffer`, whose memory is used again.
+/// A value's bytes, in `buffer`, which is reused.
 pub(crate) fn encoded(payload: Payload, buffer: &mut ValueBytes) -> &[u8] {
     buffer.clear();
     payload.encode(buffer);

@@ -1,8 +1,8 @@
 //! Does the store hold what the threads' transactions left?
 //!
-//! - Blind updates: a record that somebody wrote holds the last write of one of those threads.
+//! - Blind updates: a record that was written holds the last write of one of its writers.
 //! - Reads with updates: every record was counted up exactly as often as it was updated.
-//! - Nobody wrote: every record is as it was loaded.
+//! - No writes: every record is as it was loaded.
 //!
 //! Of a store that forgets, only what it has not forgotten is looked at.
 
@@ -35,7 +35,7 @@ impl Expected<'_> {
         } else if let Some((key, wrong)) = first_wrong(drawn, self.threads, &tags, |key| key) {
             let holds = tags[key as usize];
             return failed(match wrong {
-                Wrong::NobodyWrote => format!("record {key} holds {holds:#x}: nobody wrote it"),
+                Wrong::NeverWritten => format!("record {key} holds {holds:#x}: it was never written"),
                 Wrong::NobodysLast => {
                     format!("record {key} holds {holds:#x}: no thread's last write there")
                 }
@@ -69,7 +69,7 @@ impl Expected<'_> {
         (0..).zip(found).map(tag).collect()
     }
 
-    /// What each record may hold, where writes were blind and nobody knows better.
+    /// What each record may hold, where writes were blind and their order is unknown.
     fn last_tags(&self, records: usize) -> Vec<u64> {
         let mut tags: Vec<u64> = (0..records as u64).collect();
         for done in self.threads {

@@ -109,7 +109,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Nobody writes while all read: each record holds its number.
+    /// All threads read and none writes: each record holds its number.
     fn check_read(&self) -> Result<(), BenchError> {
         let Memory { keys, values, .. } = &self.memory;
         if values.len() != keys.len() {

@@ -123,7 +123,7 @@ impl Build {
         Ok(built)
     }
 
-    /// Waits until the log is long enough, or nobody writes any more.
+    /// Waits until the log is long enough, or all writers have ended.
     fn watch<T>(&self, db: &Database, stop: &AtomicBool, writers: &[ScopedJoinHandle<'_, T>]) {
         let mut said = Instant::now();
         while !stop.load(Ordering::Relaxed) && !writers.iter().all(ScopedJoinHandle::is_finished) {

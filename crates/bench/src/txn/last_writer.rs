@@ -17,7 +17,7 @@ pub(crate) enum Wrong {
     /// Threads wrote it, and it holds the last write of none.
     NobodysLast,
     /// No thread wrote it, and it changed.
-    NobodyWrote,
+    NeverWritten,
 }
 
 /// Finds the first record that does not hold what it may. `found` is what the records hold, and
@@ -40,7 +40,7 @@ pub(crate) fn first_wrong(
         .zip(records)
         .find_map(|(key, ((latest, explained), holds))| {
             let wrong = match latest {
-                0 if *holds != first(key) => Wrong::NobodyWrote,
+                0 if *holds != first(key) => Wrong::NeverWritten,
                 1.. if !explained => Wrong::NobodysLast,
                 _ => return None,
             };
@@ -149,7 +149,7 @@ mod tests {
         for value in [untouched as u64 + 1, tag(0, 3), tag(0, 19), tag(2, 0)] {
             let mut table = history.table();
             table[untouched] = value;
-            assert_eq!(wrong(&history, &table), Some(Wrong::NobodyWrote));
+            assert_eq!(wrong(&history, &table), Some(Wrong::NeverWritten));
         }
     }
 

@@ -147,7 +147,7 @@ impl Expected<'_> {
         };
         let (holds, held) = (found[key as usize], first(key));
         failed(match wrong {
-            Wrong::NobodyWrote => {
+            Wrong::NeverWritten => {
                 format!("record {key} holds {holds:#x}: it held {held:#x}, and nobody wrote it")
             }
             Wrong::NobodysLast => format!(

@@ -1,4 +1,4 @@
-//! `scc::TreeIndex`: a B+-tree whose reads take no locks.
+//! `scc::TreeIndex`: a B+-tree with reads that take no locks.
 
 use std::ops::{Bound, ControlFlow};
 

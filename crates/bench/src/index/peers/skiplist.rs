@@ -1,8 +1,8 @@
 //! `crossbeam-skiplist`: a lock-free skip list.
 //!
-//! Its own insertion over a key that is there removes it first, so that others see it gone for a while.
-//! Payloads are atomic instead and are set in their place. That is one step where nobody else adds or
-//! removes the key meanwhile; where somebody may, such a mix is left out.
+//! Its own insertion over a key that is there removes it first, so that other threads see it absent for a
+//! while. Payloads are atomic instead and are set in their place. That is one step where no other thread
+//! adds or removes the key meanwhile; where one may, such a mix is left out.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,13 +1,12 @@
 //! The floor: the least that a synchronous durable commit of many threads can cost.
 //!
-//! One preallocated file, one mutex, one open group. A committer adds its transaction to the group that is
-//! open. If nobody writes, it closes that group, writes it with one durable write and tells the others;
-//! whoever comes meanwhile adds to the next group and waits, and the first of them to wake up leads it.
-//! With one thread, that is a lone durable writer. There is no index: nothing can be read but all of it.
+//! One preallocated file, one mutex, one open group. A committer adds its transaction to the open group. If
+//! no write is under way, it closes that group, writes it with one durable write and wakes the others;
+//! later committers add to the next group and wait, and the first of them to wake up leads it. With one
+//! thread, that is a lone durable writer. There is no index: nothing can be read but all of it.
 //!
-//! The file has two halves. When one is full, the other is written over from its beginning on, as a log does
-//! whose records have been checkpointed: a run may be as long as it likes, and what is older than half the
-//! file may be gone.
+//! The file has two halves. When one is full, the other is overwritten from its beginning, as a log is
+//! after a checkpoint: a run may be as long as it likes, and what is older than half the file may be gone.
 //!
 //! # A group in the file
 //! ```text
@@ -17,9 +16,10 @@
 //! it, so that a group that was torn by a crash is no group, and the log ends before it.
 //!
 //! # Invariants
-//! - F1. `durable` is the number of the last group of which the device has said that it has it. A
-//!   committer returns when that is not below the number of its own.
-//! - F2. Only who has set `writing` writes, so groups become durable in the order of their numbers.
+//! - F1. `durable` is the number of the last group which the device has reported as durable. A committer
+//!   returns when that is not below the number of its own.
+//! - F2. Only the thread that has set `writing` writes, so groups become durable in the order of their
+//!   numbers.
 
 mod replay;
 #[cfg(test)]
@@ -63,7 +63,7 @@ struct Log {
     durable: u64,
     /// F2.
     writing: bool,
-    /// A write has failed. Nobody knows what the device kept, so nothing more is taken.
+    /// A write has failed. It is unknown what the device kept, so nothing more is accepted.
     failed: bool,
     /// Where the group before ends.
     end: u64,
@@ -145,7 +145,7 @@ impl Floor {
         }
     }
 
-    /// Writes the open group, whose number is not durable yet.
+    /// Writes the open group, which is not durable yet.
     fn lead(&self, mut log: MutexGuard<'_, Log>) -> Result<Committed, BenchError> {
         let number = log.number;
         let next = empty_group(mem::take(&mut log.spare));
@@ -233,7 +233,7 @@ impl Store for Floor {
         let kept = replay(&*self.file, |entries| {
             replay::records(entries, bytes, |key, payload| {
                 let at = usize::try_from(key).ok().and_then(|key| found.get_mut(key));
-                *at.ok_or_else(|| BenchError::Check(format!("nobody wrote key {key}")))? =
+                *at.ok_or_else(|| BenchError::Check(format!("key {key} was never written")))? =
                     Some(payload);
                 Ok(())
             })
@@ -246,7 +246,7 @@ impl Store for Floor {
             )));
         }
         if first == 1 {
-            // Nothing is forgotten yet, and a record that nobody wrote holds its number.
+            // Nothing is forgotten yet, and a record that was never written holds its number.
             for (key, payload) in (0..).zip(&mut found) {
                 payload.get_or_insert(Payload { tag: key, bytes });
             }

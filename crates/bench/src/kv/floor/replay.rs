@@ -136,7 +136,7 @@ fn next_group(bytes: &[u8]) -> Next<'_> {
     }
 }
 
-/// Shows the records of a group, whose values are `value_bytes` long.
+/// Passes on the records of a group with values of `value_bytes`.
 pub(super) fn records(
     entries: &[u8],
     value_bytes: u16,

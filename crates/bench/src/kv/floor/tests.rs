@@ -28,7 +28,7 @@ fn floor(file: Arc<dyn DiskFile>) -> Floor {
     Floor::on(file, String::new(), VALUE_BYTES).unwrap()
 }
 
-/// A file whose first write waits for a word.
+/// A file that holds its first write until it is released.
 #[derive(Debug)]
 struct Gate {
     file: Arc<dyn DiskFile>,
@@ -95,7 +95,7 @@ fn leader_and_followers(fails: bool) -> (Vec<Result<Committed, BenchError>>, Flo
             waited,
             "a follower was acknowledged before its group was written"
         );
-        assert_eq!(durable, 0, "nobody's write has ended");
+        assert_eq!(durable, 0, "no write has ended");
         let threads = [leader].into_iter().chain(followers);
         threads.map(|thread| thread.join().unwrap()).collect()
     });
@@ -103,7 +103,7 @@ fn leader_and_followers(fails: bool) -> (Vec<Result<Committed, BenchError>>, Flo
 }
 
 #[test]
-fn who_comes_while_the_leader_writes_is_written_together() {
+fn commits_during_a_write_share_the_next() {
     let (ended, floor) = leader_and_followers(false);
     for ended in ended {
         assert_eq!(ended.unwrap(), Committed::AT_ONCE);
@@ -116,7 +116,7 @@ fn who_comes_while_the_leader_writes_is_written_together() {
 }
 
 #[test]
-fn nobody_is_acknowledged_after_a_write_that_failed() {
+fn nothing_is_acknowledged_after_a_failed_write() {
     let (ended, _) = leader_and_followers(true);
     assert!(ended.iter().all(Result::is_err), "{ended:?}");
 }
