@@ -204,7 +204,7 @@ fn who_asks_again_and_again_whether_what_he_has_read_is_durable_is_told_so_in_th
     for asks_the_session in [true, false] {
         on_threads(1, |_| {
             let mut session = session.lock().unwrap();
-            // It has read nothing, so its own group is all that it waits for, and nobody waits for its epoch.
+            // It has read nothing, so it waits for its own group only, and nothing waits for its epoch.
             session.transact(|tx| tx.put(&table, &1, &1)).unwrap();
             let (_, ticket) = session.transact_async(|tx| tx.get(&table, &1)).unwrap();
             while !match asks_the_session {

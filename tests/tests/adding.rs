@@ -1,4 +1,4 @@
-//! Amounts that are added without being read: sums are exact, whoever adds at the same time, and nobody conflicts.
+//! Commutative increments: sums are exact under concurrent increments, and increments never conflict.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroU16;
@@ -220,7 +220,7 @@ fn sums_come_back_after_a_crash() {
     }
 }
 
-/// Where amounts are added at the commit, a sum that nobody wants any more may be as large as it likes.
+/// Where amounts are added at the commit, a sum that is no longer needed may be as large as it likes.
 #[test]
 fn a_sum_that_is_taken_back_or_overwritten_fails_nothing() {
     each_spec(|db, table| {

@@ -1,9 +1,9 @@
 //! Transactions that want the same keys in opposite orders come to an end under every concurrency control, and none of
 //! them starves.
 //!
-//! Where reads are locked, they wait for one another, and one that would close a circle gives way. Where reads are
-//! validated, or a lock that another has is not waited for, nobody waits while holding a lock; there it is the loser
-//! that must not lose for ever.
+//! Where reads are locked, transactions wait for each other, and one that would close a cycle is wounded.
+//! Where reads are validated, or under `NoWait`, no transaction waits while it holds a lock; there the
+//! loser must not lose for ever.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -46,14 +46,14 @@ const SPECS: [&str; 20] = [
     "TT(EPOCH)+PWAL(auto)",
 ];
 
-/// Each as it is, and where reads are locked also with nobody who waits for a lock.
+/// Each as it is, and where reads are locked also without waits for locks.
 fn runs() -> impl Iterator<Item = (&'static str, WaitPolicy)> {
     let waiting = SPECS.into_iter().map(|spec| (spec, WaitPolicy::WoundWait));
     let locking = SPECS.into_iter().filter(|spec| spec.starts_with("S2PL"));
     waiting.chain(locking.map(|spec| (spec, WaitPolicy::NoWait)))
 }
 
-/// Nobody but those who are in each other's way flushes a group.
+/// No thread flushes a group except those that conflict.
 fn builder(spec: &str) -> Builder {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     Database::builder()
@@ -72,8 +72,8 @@ fn filled(builder: Builder) -> (Database, Numbers) {
     (db, table)
 }
 
-/// A group holds locks until it is durable, and whoever waits for it gathers more commits for an hour: not if
-/// somebody wants one of the locks.
+/// A group holds locks until it is durable, and its waiters accumulate more commits for an hour: not if
+/// another transaction wants one of the locks.
 #[test]
 fn who_wants_a_lock_of_a_group_that_is_gathered_does_not_wait_for_it_to_fill() {
     for (spec, policy) in runs().filter(|(it, _)| it.contains("(NLR)+PWAL(16)")) {
@@ -101,7 +101,7 @@ fn who_wants_a_lock_of_a_group_that_is_gathered_does_not_wait_for_it_to_fill() {
                 while !is_appended.load(Ordering::Acquire) {
                     std::thread::yield_now();
                 }
-                // Also once the other sleeps.
+                // Also once the other has parked.
                 std::thread::sleep(Duration::from_millis(5));
                 add(&mut session, &0);
                 session.flush().unwrap();

@@ -202,7 +202,8 @@ fn lost_update<C: Checks>(book: &mut Book) -> Result<u64, Error> {
     )
 }
 
-/// Protocols under which the others go on, and who has read what they changed cannot commit.
+/// Protocols under which other transactions go on, and a transaction that has read what they changed cannot
+/// commit.
 fn optimistic_books() -> impl Iterator<Item = Book> {
     let specs = ["TT(ELR)+PWAL(1)", "SILO(ELR)+PWAL(1)", "SILO(NLR)+NOLOG"];
     specs.into_iter().map(|spec| Book::of(spec, Duration::MAX))
@@ -401,14 +402,14 @@ fn a_version_that_is_read_further_ahead_than_a_word_can_tell_is_still_the_same()
         )
         .unwrap();
     assert!(book.stamp_of(id) < FAR, "it is ordered before the reader");
-    // Whoever overwrites it comes after the reader.
+    // A transaction that overwrites it comes after the reader.
     let id = book.commit(|page, tx, table| page.write(tx, table, X));
     assert!(book.stamp_of(id) > FAR);
     book.assert_serial();
 }
 
-/// The floor of the epoch is for those who write. A reader at the floor would move the rts of every
-/// record that was not read in this epoch.
+/// The floor of the epoch is for writers. A reader at the floor would move the rts of every record that was
+/// not read in this epoch.
 #[test]
 fn a_reader_is_ordered_by_what_it_read_and_a_writer_above_the_floor() {
     let mut book = Book::of("TT(NLR)+PWAL(1)", Duration::ZERO);

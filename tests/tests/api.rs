@@ -131,8 +131,8 @@ fn a_savepoint_takes_back_what_came_after_it_and_nothing_else() {
     });
 }
 
-/// Writes are put off until their records are needed, which nobody must be able to tell: two tables
-/// against two maps.
+/// Writes are deferred until their records are needed, which must not be observable: two tables against two
+/// maps.
 #[test]
 fn whatever_comes_between_writes_sees_them_all() {
     const KEYS: u64 = 40;
@@ -374,7 +374,7 @@ fn a_ticket_is_acknowledged_when_its_group_is_flushed_and_not_before() {
     }
 }
 
-/// A group that was left to the disk is acknowledged when somebody asks, once it is written.
+/// A group that is flushed asynchronously is acknowledged when its ticket is polled, once it is written.
 #[test]
 fn a_launched_group_is_acknowledged_when_somebody_asks() {
     for spec in ["TT(NLR)+PWAL(3)", "TT(ELR)+PWAL(3)"] {
@@ -402,7 +402,7 @@ fn a_launched_group_is_acknowledged_when_somebody_asks() {
             tickets.iter().all(|ticket| db.is_acknowledged(ticket)),
             "{spec}"
         );
-        // Never by itself: whoever waits brings it to its end, and so does who needs its records.
+        // Never by itself: a waiter completes it, and so does a transaction that needs its records.
         disk.complete_after(u64::MAX);
         let tickets = [4, 5, 6].map(&mut commit);
         assert!(!db.is_acknowledged(&tickets[2]), "{spec}");
@@ -423,7 +423,8 @@ fn a_launched_group_is_acknowledged_when_somebody_asks() {
     }
 }
 
-/// What was launched and is written holds nobody up, whoever's it is and whoever asks.
+/// An asynchronous flush that is written delays no thread, whichever stream it is on and whichever thread
+/// asks.
 #[test]
 fn a_launched_group_that_is_written_is_seen_by_others() {
     for spec in ["TT(NLR)+PWAL(2)", "TT(ELR)+PWAL(2)"] {
@@ -444,7 +445,7 @@ fn a_launched_group_that_is_written_is_seen_by_others() {
             put(key).unwrap();
             put(key + 1).unwrap().1
         };
-        // Its group holds the lock (NLR), and nobody comes back to that stream.
+        // Its group holds the lock (NLR), and no commit follows on that stream.
         fill(1);
         let ((), overwritten) = other
             .try_transact_async(|tx| tx.put(&table, &1, &2))

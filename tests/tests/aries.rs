@@ -60,7 +60,7 @@ fn all_old() -> BTreeMap<u64, String> {
     (0..10).map(|key| (key, "old".to_owned())).collect()
 }
 
-/// What a crash leaves, opened under every protocol in turn, one after the other's crash.
+/// What a crash leaves, opened under every protocol in turn, each after the crash of the one before.
 fn survives(disk: &SimDisk, loss: Loss, expected: &BTreeMap<u64, String>) {
     let mut disk = disk.crash_image(disk.events(), loss);
     for spec in Spec::all_durable() {
@@ -454,7 +454,7 @@ fn a_transaction_that_is_open_when_the_database_is_closed_is_undone_at_every_ope
     }
 }
 
-/// The moment at which its locks go is when it meets somebody else's, not when its code notices.
+/// Its locks are released when it meets a lock of another transaction, not when its code notices.
 #[test]
 fn a_transaction_that_has_failed_is_undone_before_its_locks_go() {
     for spec in specs() {
@@ -526,7 +526,7 @@ fn a_rollback_whose_compensations_have_no_room_leaves_a_log_that_opens() {
                     drop(tx);
                 }
                 assert_eq!(contents(&db), expected, "{spec}, {filler}");
-                // Whoever comes next, if there is room, is not undone with it.
+                // A later transaction, if there is room, is not undone with it.
                 if db.transact(|tx| tx.put(&table, &1, "won")).is_ok() {
                     expected.insert(1, "won".to_owned());
                 }

@@ -38,7 +38,7 @@ fn a_body_that_fails_because_of_what_never_was_is_run_again() {
             runs += 1;
             let x = tx.get(&table, &X)?.unwrap();
             if runs == 1 {
-                // Somebody else pays in between.
+                // Another transaction pays in between.
                 db.transact(|tx| {
                     tx.put(&table, &X, &0)?;
                     tx.put(&table, &Y, &100)
@@ -172,8 +172,8 @@ fn a_body_that_swallows_a_conflict_does_not_commit() {
     }
 }
 
-/// A transaction that reads all rows, while others change one after the other without end: each of its attempts
-/// would come too late, if its turn did not come.
+/// Starvation avoidance: a transaction that reads all rows, while others change one after the other without
+/// end. Each of its attempts would come too late without commit priority.
 #[test]
 fn a_long_transaction_gets_through_many_short_ones() {
     for spec in [
@@ -224,8 +224,9 @@ fn a_long_transaction_gets_through_many_short_ones() {
     }
 }
 
-/// Two transactions that take longer than others wait for them at first, while another changes what they have read at
-/// each of their attempts: they have the turn one after the other, and the others wait longer for them.
+/// Two transactions that take longer than others wait for them at first, while another changes what they
+/// have read at each of their attempts: they get commit priority one after the other, and the others wait
+/// longer for them.
 #[test]
 fn transactions_longer_than_others_wait_for_them_get_through() {
     const QUICK: u32 = 64;

@@ -1,4 +1,4 @@
-//! Databases whose protocol is chosen when they are opened.
+//! Databases that choose their protocol when they are opened.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;

@@ -55,7 +55,7 @@ struct Run {
     threads: u64,
 }
 
-/// Every concurrency control with every tree and number of threads, and whatever else there is in turn.
+/// Every concurrency control with every tree and number of threads, and all other settings in turn.
 fn runs() -> Vec<Run> {
     let mut runs = Vec::new();
     for (concurrency, rests) in PROTOCOLS {

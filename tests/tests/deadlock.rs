@@ -1,9 +1,9 @@
 //! The two rules that keep groups under normal lock release out of deadlocks, each with the proof
 //! that without it nothing moves.
 //!
-//! Two workers each hold locks of a group that is not full and that nobody else flushes, and each
-//! wants what the other holds. The engine bounds its waits, so a deadlock is not a thread that
-//! hangs but one whose attempts all end in conflicts.
+//! Two workers each hold locks of a group that is not full and that no other thread flushes, and each wants
+//! what the other holds. The engine bounds its waits, so a deadlock does not show as a thread that hangs
+//! but as one that meets a conflict in every attempt.
 //!
 //! Paper: tictoc-pwal §3.2.2
 #![allow(
@@ -23,7 +23,7 @@ use namiki_platform::disk::{Disk, SimDisk};
 
 type Numbers = Table<u64, u64>;
 
-/// The rules are for those who lock at the commit, and hold the locks until their group is durable.
+/// The rules are for protocols that lock at the commit, and hold the locks until their group is durable.
 const SPECS: [&str; 2] = ["TT(NLR)+PWAL(1000)", "SILO(NLR)+PWAL(1000)"];
 
 /// What each worker holds in its group.
@@ -87,8 +87,8 @@ fn attempt<C: Checks>(
     }
 }
 
-/// The attempts of both workers in turn, on one thread; whoever is done rests, and flushes before.
-/// Returns whether both got what they wanted.
+/// The attempts of both workers in turn, on one thread; a worker that is done flushes and stops. Returns
+/// whether both got what they wanted.
 fn in_turn<C: Checks>(spec: &str, wants: Wants, rounds: u32) -> bool {
     let (db, table) = open(spec);
     let mut sessions = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
@@ -121,7 +121,7 @@ fn in_turn<C: Checks>(spec: &str, wants: Wants, rounds: u32) -> bool {
         }
     }
     assert_eq!(done, [false; 2], "a deadlock holds both");
-    assert_eq!(db.counters().log.flushes, flushes, "nobody flushed");
+    assert_eq!(db.counters().log.flushes, flushes, "no flush happened");
     false
 }
 
@@ -226,8 +226,8 @@ fn a_group_does_not_block_its_own_worker() {
     }
 }
 
-/// Whoever finds a lock taken and is lost anyway, because what it read has changed, gives up at once
-/// (tictoc-pwal §2.1): it need not free its group's locks for a wait.
+/// A transaction that finds a lock taken and is lost anyway, because what it read has changed, aborts
+/// immediately (tictoc-pwal §2.1): it need not free its group's locks for a wait.
 #[test]
 fn a_lost_transaction_that_finds_a_lock_taken_does_not_flush_its_group() {
     for spec in SPECS {

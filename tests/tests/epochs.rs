@@ -152,7 +152,7 @@ fn what_was_acknowledged_survives_beside_a_stream_that_rests() {
 
 #[test]
 fn what_was_not_waited_for_is_never_half_there() {
-    // At every event of a run: who reads is there only with what was read.
+    // At every event of a run: a reader is there only with what it read.
     for (spec, order) in in_both_orders(of_group("1")) {
         let disk = SimDisk::new();
         let db = open(&spec, &disk, order);
@@ -258,7 +258,8 @@ fn closing_acknowledges_what_was_accepted() {
     }
 }
 
-/// Nobody writes, and epochs pass by far more than floors are remembered: no mark is written for what is long proven.
+/// Without writes, far more epochs pass than floors are remembered: no marker is written for what is long
+/// certified.
 #[test]
 fn reading_what_is_proven_writes_nothing_however_long_it_goes_on() {
     for spec in of_group("auto") {

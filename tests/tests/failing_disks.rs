@@ -121,7 +121,7 @@ fn after_a_failed_write_the_outcome_is_unknown_and_nothing_more_is_acknowledged(
             "{spec}: {error:?}"
         );
         assert!(!error.is_retryable());
-        // The disk works again, but nobody knows what it kept.
+        // The disk works again, but it is unknown what it kept.
         disk.heal();
         let error = put(&db, 6).unwrap_err();
         assert!(matches!(error, Error::LogFailed(_)), "{spec}: {error:?}");
@@ -149,8 +149,8 @@ fn after_a_failed_write_the_outcome_is_unknown_and_nothing_more_is_acknowledged(
     }
 }
 
-/// A write that was reported as failed may have come to light all the same, and what can be read need not be durable.
-/// Whoever was shown it would see it vanish in a power cut.
+/// A write that was reported as failed may be readable nevertheless, and what can be read need not be
+/// durable. It could vanish in a power cut after a reader has seen it.
 #[test]
 fn what_an_opening_has_shown_of_a_failed_write_is_there_for_good() {
     for (spec, shared) in combinations() {

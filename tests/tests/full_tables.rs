@@ -1,4 +1,4 @@
-//! Tables whose indexes have no room for another key: what needs none goes on, and a transaction that
+//! Tables with indexes that have no room for another key: what needs none goes on, and a transaction that
 //! needs some fails as a whole.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,7 +7,7 @@ use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
 use namiki_tests::numbers::{Numbers, builder, numbers};
 
-/// A database whose table has no room for the key [`Full::refused`].
+/// A database with a table that has no room for the key [`Full::refused`].
 struct Full {
     disk: SimDisk,
     db: Database,
@@ -116,7 +116,7 @@ fn an_insert_without_room_is_refused_and_its_transaction_goes_on() {
     });
 }
 
-/// By what a transaction may learn that a write it had put off found no room.
+/// The operation by which a transaction may learn that a deferred write found no room.
 type Learns = fn(&mut Transaction, &Numbers) -> Result<(), Error>;
 
 #[test]

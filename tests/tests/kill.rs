@@ -34,7 +34,7 @@ fn a_process_killed_at_any_moment_loses_nothing_that_was_acknowledged() {
     }
     println!("{acknowledged} payments acknowledged, {in_flight} more in flight");
     assert!(acknowledged > 500, "{acknowledged}");
-    assert!(in_flight > 0, "nobody was ever killed in the middle");
+    assert!(in_flight > 0, "no child was ever killed in the middle");
 }
 
 /// One test at a time, so that they take no processor from each other's children: some are killed

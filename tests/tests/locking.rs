@@ -1,5 +1,5 @@
-//! Strict two-phase locking: who waits for whom, who gives way, and that everybody gets through. (Under every
-//! concurrency control: `adversarial.rs`.)
+//! Strict two-phase locking: waits, wounds, and progress of all transactions. (Under every concurrency
+//! control: `adversarial.rs`.)
 //!
 //! Paper: pwal §5.4, raft-pwal §2.1
 #![allow(
@@ -88,7 +88,7 @@ fn what_is_read_can_be_read_and_what_is_written_is_alone() {
         assert_locked(attempt(&db, |tx| tx.get_for_update(&table, &10)));
         assert_locked(attempt(&db, |tx| tx.update(&table, &10, |it| it + 1)));
         assert_locked(attempt(&db, |tx| tx.delete(&table, &10)));
-        // Its own lock is in nobody's way but others'.
+        // Its own lock conflicts with those of others only.
         assert!(reader.update(&table, &10, |it| it + 1).unwrap());
         assert_locked(attempt(&db, |tx| tx.get(&table, &10)));
         attempt(&db, |tx| tx.put(&table, &20, &1)).unwrap();
@@ -135,7 +135,8 @@ fn a_gap_that_was_read_gets_no_key() {
             // Elsewhere they come in.
             attempt(&db, |tx| tx.insert(&table, &25, &1)).unwrap();
             attempt(&db, |tx| tx.put(&table, &5, &1)).unwrap();
-            // The reader is in nobody's way but others', and a key of its own divides the gap, not the lock.
+            // The reader's lock conflicts with those of others only, and a key of its own divides the gap,
+            // not the lock.
             reader.insert(&table, &15, &2).unwrap();
             assert_locked(attempt(&db, |tx| tx.put(&table, &14, &1)));
             assert_locked(attempt(&db, |tx| tx.put(&table, &16, &1)));
@@ -200,7 +201,7 @@ fn a_key_that_is_not_in_a_hash_table_is_locked_by_itself() {
     }
 }
 
-/// So its readers do not wait for one another, whoever has come first; one who may write it does.
+/// So its readers do not wait for one another, whichever came first; one that may write it does.
 #[test]
 fn a_key_that_is_not_in_a_hash_table_can_be_read_by_several() {
     for spec in SPECS {
@@ -217,7 +218,7 @@ fn a_key_that_is_not_in_a_hash_table_can_be_read_by_several() {
             assert_locked(attempt(&db, |tx| tx.put(&table, &key, &1)));
         }
         reader.commit().unwrap();
-        // Nor does whoever wants to write it begin as a reader.
+        // Nor does a transaction that wants to write it begin as a reader.
         let mut writer = db.begin().unwrap();
         assert_eq!(writer.get_for_update(&table, &35).unwrap(), None);
         assert!(!writer.update(&table, &45, |it| it).unwrap());
@@ -283,8 +284,8 @@ fn locks_end_with_the_transaction_however_it_ends() {
     }
 }
 
-/// Nobody has, unless for somebody whom the scheduler kept waiting until he outranked all others: then one for
-/// each of the keys that he takes.
+/// No transaction was wounded, except for one that the scheduler delayed until it was boosted above all
+/// others: then one for each of the keys that it locks.
 fn check_nobody_gave_way(db: &Database, keys: u64) {
     let counters = db.counters();
     assert!(
@@ -325,7 +326,7 @@ fn transactions_that_lock_all_keys_first_never_give_way() {
     }
 }
 
-/// Also where they have to be made first: each round's keys are new to whoever comes first.
+/// Also where they have to be made first: each round's keys are new to the first transaction.
 #[test]
 fn who_locks_all_keys_first_waits_and_never_gives_way_even_if_they_are_not_there() {
     for spec in SPECS {
@@ -357,7 +358,7 @@ fn who_locks_all_keys_first_waits_and_never_gives_way_even_if_they_are_not_there
     }
 }
 
-/// Keys of two tables, whose owners go through them in opposite orders.
+/// Keys of two tables, locked in opposite orders.
 #[test]
 fn keys_of_several_tables_are_locked_in_one_order_too() {
     for spec in SPECS {
@@ -399,7 +400,8 @@ fn keys_of_several_tables_are_locked_in_one_order_too() {
     }
 }
 
-/// Who has locked another record first and comes to a hot one last is the only one not in order.
+/// A transaction that has locked another record first and comes to a hot one last is the only one not in
+/// order.
 #[test]
 fn a_transaction_out_of_order_gets_a_hot_key() {
     for spec in ["S2PL(NLR)+NOLOG", "S2PL(ELR)+PWAL(16)"] {
@@ -435,7 +437,7 @@ fn a_transaction_out_of_order_gets_a_hot_key() {
     }
 }
 
-/// A group of commits that nobody flushes holds a lock: whoever wants it flushes the group.
+/// A group of commits without a flush holds a lock: a transaction that wants it flushes the group.
 #[test]
 fn a_lock_that_a_group_holds_is_waited_for_at_the_disk() {
     let (db, table) = filled(builder("S2PL(NLR)+PWAL(1000)"));
@@ -458,7 +460,7 @@ fn a_lock_that_a_group_holds_is_waited_for_at_the_disk() {
     }
 }
 
-/// Two transactions each want what the other has: one of them gives way.
+/// Two transactions each want what the other has: one of them is wounded.
 fn wound(db: &Database, table: &Numbers) {
     let wounded = AtomicU64::new(0);
     let both_have_one = Barrier::new(2);
@@ -475,7 +477,8 @@ fn wound(db: &Database, table: &Numbers) {
     assert_eq!(wounded.into_inner(), 1, "{}", db.spec());
 }
 
-/// Those who hold locks here wait for something else than a processor, as people do: nobody waits for them twice.
+/// Holders of locks here wait for something other than a processor, such as user input: no transaction
+/// waits for them twice.
 #[test]
 fn after_a_wound_no_more_take_locks_than_there_are_processors_unless_those_go_nowhere() {
     type Way = fn(&mut Transaction, &Numbers) -> Result<(), Error>;
@@ -500,7 +503,7 @@ fn after_a_wound_no_more_take_locks_than_there_are_processors_unless_those_go_no
                 tx
             };
             let before: Vec<_> = (0..processors + 1).map(inside).collect();
-            assert_eq!(held_back(way), 0, "{spec}: nobody was in the way");
+            assert_eq!(held_back(way), 0, "{spec}: no holder was in the way");
             wound(&db, &table);
             let crowd: Vec<_> = (0..processors).map(inside).collect();
             assert_eq!(held_back(way), 1, "{spec}, way {number}");

@@ -210,7 +210,7 @@ fn a_missing_shared_device_is_not_an_empty_database() {
     }
 }
 
-/// The rename of a manifest is visible, and its directory was not synced. Whoever opens the database next, and begins a
+/// The rename of a manifest is visible, and its directory was not synced. The next opening, which begins a
 /// generation on a device that lies elsewhere, is killed by a power cut that takes the manifest back.
 #[test]
 fn a_manifest_that_may_be_taken_back_announces_no_generation_of_a_device_elsewhere() {

@@ -258,7 +258,7 @@ fn is_too_long<T>(ended: &Result<T, Error>) -> bool {
     matches!(ended, Err(Error::KeyTooLong { table, .. }) if table == "names")
 }
 
-/// Who misses a key before the bad one has read its gap, as if it had asked for that key alone.
+/// A batch that misses a key before the bad one has read its gap, as if it had asked for that key alone.
 #[test]
 fn keys_before_one_that_no_table_can_hold_are_protected() {
     each_optimistic(|db, numbers| {

@@ -216,7 +216,7 @@ fn whoever_comes_while_a_database_is_created_finds_it_in_use() {
     }
 }
 
-/// What a crash cuts off was seen by nobody outside, but its stamps are on the disk.
+/// What a crash cuts off was seen by no caller, but its stamps are on the disk.
 #[test]
 fn new_stamps_lie_above_those_of_commits_that_were_cut_off() {
     for order in BOTH_ORDERS {

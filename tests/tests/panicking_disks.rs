@@ -1,8 +1,8 @@
-//! A disk with a bug, whose call panics instead of failing: the thread that it happens to unwinds, everybody else is
-//! told by an error, nobody waits for ever, and the next opening has what was acknowledged.
+//! A disk with a bug that makes a call panic instead of failing: the calling thread unwinds, all others get
+//! an error, none waits for ever, and the next opening has what was acknowledged.
 //!
-//! The disk panics at every such step from then on, and a panic in the middle of another's unwinding ends the
-//! process: so whoever cleans up must leave the disk alone.
+//! The disk panics at every such step from then on, and a panic during another's unwinding ends the
+//! process: so clean-up must not touch the disk.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -112,14 +112,14 @@ fn threads_meet_a_panic(spec: &str, prepare: Prepare, step: Step, after: u64) {
             Ok(error) => assert!(tells_of_a_panic(&error), "{spec}: {error:?}"),
             Err(_) => drop(panics.fetch_add(1, Ordering::SeqCst)),
         }
-        // Whoever comes later is told at once.
+        // A later caller is told immediately.
         let read = db.transact(|tx| tx.get(&table, &SUM)).unwrap_err();
         assert!(tells_of_a_panic(&read), "{spec}: {read:?}");
         let begun = db.begin().unwrap_err();
         assert!(tells_of_a_panic(&begun), "{spec}: {begun:?}");
     });
     if prepare == Prepare::Inline {
-        assert!(panics.into_inner() > 0, "{spec}: nobody met the panic");
+        assert!(panics.into_inner() > 0, "{spec}: no thread met the panic");
     }
     drop(table);
     let acknowledged = acknowledged.map(AtomicU64::into_inner);
@@ -164,7 +164,7 @@ fn a_panic_while_a_file_of_the_log_is_made_is_told_to_everybody_and_loses_nothin
     }
 }
 
-/// Groups that nobody waits for are flushed by a thread of the log, which nobody would see panic.
+/// Groups without waiters are flushed by the flusher, in which a panic would go unnoticed.
 #[test]
 fn a_panic_in_a_flush_that_nobody_waits_for_is_told_to_everybody_and_loses_nothing() {
     for spec in [
@@ -205,7 +205,7 @@ fn a_panic_in_a_flush_that_nobody_waits_for_is_told_to_everybody_and_loses_nothi
     }
 }
 
-/// Strict two-phase locking: a group has a lock, and whoever waits for it flushes the group.
+/// Strict two-phase locking: a group has a lock, and the waiter for it flushes the group.
 #[test]
 fn a_panic_in_the_flush_of_one_who_waits_for_a_lock_frees_its_own_locks() {
     for spec in ["S2PL(NLR)+PWAL(16)", "S2PL(NLR)+PWAL(16)+ARIES"] {
@@ -265,7 +265,7 @@ fn wait_for(flag: &AtomicBool) {
     }
 }
 
-/// Long enough for another thread to go to sleep; what is asserted holds if it does not, too.
+/// Long enough for another thread to park; what is asserted holds if it does not, too.
 fn let_others_wait() {
     std::thread::sleep(Duration::from_millis(5));
 }

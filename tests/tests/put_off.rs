@@ -129,7 +129,7 @@ fn blind_writes_wait_for_each_other_where_locks_are_released_early() {
                     // Its ticket is not waited for: all want the locks all the time.
                     tx.commit_async()
                         .map(drop)
-                        .expect("nobody reads, so nobody is in anybody's way");
+                        .expect("without reads there are no conflicts");
                 }
             });
         });

@@ -196,7 +196,7 @@ fn transactions_of_four_threads_are_serializable_under_every_protocol() {
     threads_under(&all_specs(), WaitPolicy::WoundWait, 2000, 1500, [4, 4]);
 }
 
-/// Whoever comes to a lock that another thread has, or a group of any stream, does not wait for it.
+/// A transaction that meets a lock of another thread, or of a group of any stream, does not wait for it.
 #[test]
 fn transactions_of_threads_that_wait_for_no_lock_are_serializable() {
     let locks_reads = |spec: &Spec| spec.concurrency == ConcurrencyControl::TwoPhase;
@@ -390,7 +390,8 @@ fn reads_and_gaps_that_are_not_locked_are_caught() {
     }
 }
 
-/// Where operations are logged, records change before the commit: who does not lock sees what may never come about.
+/// Where operations are logged, records change before the commit: a reader without locks sees what may
+/// never commit.
 #[test]
 fn a_read_of_what_has_not_committed_is_caught() {
     for spec in ["S2PL(NLR)+PWAL(auto)+ARIES", "S2PL(ELR)+PWAL(16)+ARIES"] {
@@ -401,7 +402,8 @@ fn a_read_of_what_has_not_committed_is_caught() {
     }
 }
 
-/// A version that somebody is about to overwrite, whose place in the order is decided, is no longer valid.
+/// A version that is about to be overwritten, by a transaction with a decided place in the order, is no
+/// longer valid.
 #[test]
 fn a_lock_that_is_overlooked_is_caught() {
     assert_circle(&caught::<planted::NoLockCheck>(
@@ -410,7 +412,7 @@ fn a_lock_that_is_overlooked_is_caught() {
     ));
 }
 
-/// Who adds reads nothing, so there is no circle, but a version that does not hold the sum.
+/// An increment reads nothing, so there is no cycle, but a version that does not hold the sum.
 #[test]
 fn an_amount_that_is_added_to_an_older_version_is_caught() {
     for spec in ["TT(NLR)+PWAL(16)", "SILO(ELR)+PWAL(1)", "S2PL(NLR)+NOLOG"] {

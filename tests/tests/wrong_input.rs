@@ -94,7 +94,7 @@ fn a_transaction_too_large_for_the_buffer_is_refused_and_changes_nothing() {
     }
 }
 
-/// A program's own type, whose later release writes other bytes under the same name.
+/// A program's own type. Its later release writes other bytes under the same name.
 struct Earlier;
 struct Later;
 
@@ -267,7 +267,7 @@ fn too_many_conflicts_are_reported_and_not_retried_for_ever() {
         .transact(|tx| {
             attempts += 1;
             tx.get(&table, &1)?;
-            // Somebody is always faster.
+            // Another transaction is always faster.
             let mut other = db.begin()?;
             other.update(&table, &1, |old| old + 1)?;
             other.commit()?;

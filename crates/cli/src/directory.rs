@@ -16,7 +16,7 @@ use crate::read_only::{LOCK_NAME, ReadOnlyDisk};
 /// while it is written, and the file that tries direct I/O.
 const LEFT_BY_INTERRUPTED_CREATION: [&str; 3] = [LOCK_NAME, "MANIFEST", "direct-io-probe"];
 
-/// A directory that nobody else uses for as long as this is held.
+/// A directory that no other process uses for as long as this is held.
 pub(crate) struct Directory {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) wal: PathBuf,

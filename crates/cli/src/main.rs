@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         Command::DemoVictim(arguments) => demo::run_victim(&arguments),
     };
     match done {
-        // Whoever reads our output has read enough: `namiki dump-log DIR | head`.
+        // The reader of our output has read enough: `namiki dump-log DIR | head`.
         Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("namiki: {}", failure.sentence());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SyncedDisk};
 
-/// The file whose lock says that a directory is in use.
+/// The file with the lock that says that a directory is in use.
 pub(crate) const LOCK_NAME: &str = "LOCK";
 
 /// Reads files and nothing else; works on a read-only file system, too.
@@ -70,8 +70,8 @@ impl Disk for ReadOnlyDisk {
         Err(refused())
     }
 
-    /// Takes the same lock as the disks that write, without creating its file: where there is none,
-    /// nobody has ever opened the directory.
+    /// Takes the same lock as the disks that write, without creating its file: where there is none, the
+    /// directory has never been opened.
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
         let file = match File::open(dir.join(LOCK_NAME)) {
             Ok(file) => file,

@@ -213,7 +213,7 @@ fn a_demo_that_cannot_begin_says_so_once_and_names_what_was_asked_for() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("/proc/absent; --dir or TMPDIR"), "{said}");
-    // The second process fails: this one reports it, and nobody else.
+    // The second process fails: only this one reports it.
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().join("place");
     let output = Command::new("sh")
@@ -437,7 +437,7 @@ fn check_names_an_operation_that_does_not_follow_from_those_before_it() {
     let replace: [(usize, usize, u64, &str); 4] = [
         // An update is lost, and another beginning in its place.
         (3, 1, 4, "and the one before it is"),
-        // The rest of a transaction whose beginning is lost.
+        // The rest of a transaction without its beginning.
         (6, 5, 6, "has not begun"),
         // An update comes again.
         (4, 3, 4, "it follows"),
@@ -516,7 +516,7 @@ fn check_accepts_an_interrupted_creation_and_nothing_else_without_a_manifest() {
     for command in ["check", "dump-log"] {
         let said = refuses(1, &[command, path]);
         assert!(said.contains("holds files but no database"), "{said}");
-        // Who reads has no use for a new directory.
+        // A reader has no use for a new directory.
         assert!(said.contains("name the directory of a database"), "{said}");
     }
 }

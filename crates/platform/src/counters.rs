@@ -1,5 +1,5 @@
-//! Counters that cost their worker nothing shared: each worker has its own, kept on cache lines of
-//! its own by whoever makes them, and whoever wants a total adds them up.
+//! Per-worker counters without shared cache lines: each worker has its own, and totals are sums over all
+//! workers.
 //!
 //! # Invariants
 //! - C1. A counter is changed by one thread at a time, its worker's. So a plain load and store
@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts what one worker does; anybody may read it.
+/// Counts what one worker does; any thread may read it.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 

@@ -22,7 +22,7 @@ pub struct Mapping {
     length: usize,
 }
 
-// SAFETY: it only owns the range; what is done with the bytes is up to who uses `start`.
+// SAFETY: it only owns the range; what is done with the bytes is up to the users of `start`.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -79,8 +79,8 @@ impl Mapping {
     /// Gives the memory behind the range back to the kernel. The range stays readable and writable: each
     /// byte is zero from some moment on, or, if the kernel refuses, what it was.
     pub fn discard(&self) {
-        // SAFETY: the range is ours (M1), and whoever uses it knows that this changes its bytes, as a
-        // store from another thread would.
+        // SAFETY: the range is ours (M1), and its users know that this changes its bytes, as a store from
+        // another thread would.
         let _ = unsafe {
             madvise(
                 self.start.as_ptr().cast(),
@@ -93,7 +93,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length (M2), and nobody refers to it any longer. That cannot
+        // SAFETY: mapped in `new` with this length (M2), and nothing refers to it any longer. That cannot
         // fail.
         let _ = unsafe { munmap(self.first.as_ptr().cast(), self.length) };
     }

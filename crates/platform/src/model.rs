@@ -14,10 +14,10 @@
 //! That is a reader without locks beside a writer that looks before it writes. A model of the two ran
 //! once, and passed whatever the reader did.
 //!
-//! So each atomic here has a *watch* beside it, to which each access first stores. Two stores always
-//! depend on each other, whoever made them: loom tries all orders of the stores, and with them all
-//! orders of the accesses. Nobody reads a watch, so it makes nothing happen before anything else, and a
-//! load may return an old value as before.
+//! So each atomic here has a *watch* beside it, to which each access first stores. Two stores always depend
+//! on each other, on whichever threads: loom tries all orders of the stores, and with them all orders of
+//! the accesses. A watch is never read, so it makes nothing happen before anything else, and a load may
+//! return an old value as before.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ watched! {
 pub struct Mutex<T>(loom::sync::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// A lock that nobody holds.
+    /// A free lock.
     #[must_use]
     pub fn new(value: T) -> Self {
         Self(loom::sync::Mutex::new(value))
@@ -124,7 +124,7 @@ impl<T> Mutex<T> {
         self.0.lock().expect("no thread of a model panics")
     }
 
-    /// Takes the lock if nobody holds it.
+    /// Takes the lock if it is free.
     #[must_use]
     pub fn try_lock(&self) -> Option<loom::sync::MutexGuard<'_, T>> {
         self.0.try_lock().ok()

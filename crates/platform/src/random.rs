@@ -111,7 +111,7 @@ pub(crate) const fn mix(mut bits: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The first numbers of the published C program whose state is 1, 2, 3, 4.
+    /// The first numbers of the published C program from the state 1, 2, 3, 4.
     #[test]
     fn the_generator_is_xoshiro256_plus_plus() {
         let mut random = Random {

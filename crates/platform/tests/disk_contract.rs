@@ -193,7 +193,7 @@ fn creating_directories_twice_is_no_error() {
     });
 }
 
-/// Refused before anything is reserved, so that nobody else meets a full disk meanwhile.
+/// Refused before anything is reserved, so that no other process meets a full disk meanwhile.
 #[test]
 fn a_file_larger_than_the_disk_is_refused_and_leaves_nothing() {
     on_every_disk(|disk, dir, kind| {
@@ -220,7 +220,7 @@ fn a_file_of_an_odd_length_keeps_it() {
     });
 }
 
-/// A left-over of a creation that was killed is no file, and is in nobody's way.
+/// A left-over of a creation that was killed is no file, and is in the way of nothing.
 #[test]
 fn an_unfinished_file_is_not_listed_and_is_replaced() {
     for disk in [&DirectDisk::new() as &dyn Disk, &SyncedDisk::new()] {

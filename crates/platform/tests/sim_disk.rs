@@ -199,7 +199,7 @@ fn replacing_is_atomic_at_every_event_and_for_every_loss() {
             assert!(bytes == old || bytes == new, "{at} {loss:?}");
             assert!(at < end || bytes == new, "{loss:?}");
             seen.insert(bytes[0]);
-            // A left-over is in nobody's way.
+            // A left-over is in the way of nothing.
             image.replace(path, b"third").unwrap();
             assert_eq!(names_of(&image), ["/m"]);
         }

@@ -52,7 +52,7 @@ Examples:
   namiki demo --accounts 100000 --seconds 2
   namiki demo --dir /data/demo --spec 'TT(ELR)+PWAL(16)'";
 
-/// The most threads that pay. Each has a log stream of its own, whose first file is filled with zeros
+/// The most threads that pay. Each has a log stream of its own, with a first file that is filled with zeros
 /// before the first payment.
 const THREADS_MAX: u16 = 256;
 

@@ -22,7 +22,7 @@ pub(super) struct Found {
     pub(super) missing: Vec<u64>,
     /// Payments that are there and were not acknowledged.
     pub(super) unacknowledged: u64,
-    /// Accounts whose balance is not what their payments add up to.
+    /// Accounts with a balance that is not what their payments add up to.
     pub(super) wrong_balances: u64,
 }
 
@@ -81,8 +81,8 @@ pub(super) fn compare(
     Ok(found)
 }
 
-/// Calls `visit` for every row of a table, in the order of the keys, piece after piece. Nobody else is
-/// at work, so it does not matter that each piece is a transaction of its own; one for all would
+/// Calls `visit` for every row of a table, in the order of the keys, piece after piece. No other
+/// transaction runs, so it does not matter that each piece is a transaction of its own; one for all would
 /// have to remember every row it has read.
 fn each_row<V: Value>(
     db: &Database,

@@ -1,4 +1,4 @@
-//! The process that is killed: it loads the accounts and pays until it dies.
+//! The process that is killed: it loads the accounts and pays until then.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -47,7 +47,7 @@ pub(crate) struct VictimArguments {
     pub(super) spec: Spec,
 }
 
-/// Loads and pays, and reports through standard output, until it is killed or nobody listens.
+/// Loads and pays, and reports through standard output, until it is killed or its reader is gone.
 pub(crate) fn run(arguments: &VictimArguments) -> Result<(), Failure> {
     // The descriptor itself, because the standard library's output is buffered.
     let pipe = io::stdout()

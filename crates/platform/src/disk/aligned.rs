@@ -1,4 +1,4 @@
-//! A growable byte buffer whose first byte is aligned for direct I/O.
+//! A growable byte buffer that is aligned for direct I/O.
 //!
 //! A device takes a long write in pieces, one for each run of bytes that lies together in physical
 //! memory: with ordinary pages one for every 4 KiB. In huge pages a frame of 192 KiB is one piece

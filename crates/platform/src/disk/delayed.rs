@@ -38,8 +38,7 @@ impl DelayedDisk {
     /// The delay of the paper's experiments.
     pub const PAUSE_DEFAULT: Duration = Duration::from_nanos(50);
 
-    /// A disk whose writes each pause for `pause`. Calibrates the pause, which takes a few
-    /// milliseconds.
+    /// A disk that pauses for `pause` in each write. Calibrates the pause, which takes a few milliseconds.
     #[must_use]
     pub fn new(pause: Duration) -> Self {
         Self {
@@ -182,15 +181,13 @@ impl Map {
         let Some(start) = self.start else { return };
         // SAFETY: `offset <= len` (asserted), inside the mapping (D1) or one past its end.
         let target = unsafe { start.as_ptr().add(offset) }.cast::<AtomicU64>();
-        // SAFETY: the range lies in the mapping (asserted, D1), which lives as long as `self`. It
-        // is aligned: mappings start on pages and `offset` is a multiple of eight. Everybody in
-        // this process writes it through such words only (D2); the kernel is no party to our
-        // memory model.
+        // SAFETY: the range lies in the mapping (asserted, D1), which lives as long as `self`. It is
+        // aligned: mappings start on pages and `offset` is a multiple of eight. All threads of this process
+        // write it through such words only (D2); the kernel is no party to our memory model.
         let words = unsafe { std::slice::from_raw_parts(target, bytes.len() / WORD) };
         let (chunks, _) = bytes.as_chunks::<WORD>();
         for (word, chunk) in words.iter().zip(chunks) {
-            // Relaxed: nobody learns of these bytes through them; the reader is the kernel, or
-            // a process that comes later.
+            // Relaxed: these bytes synchronise no threads; their reader is the kernel, or a later process.
             word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
         }
     }

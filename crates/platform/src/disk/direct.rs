@@ -25,7 +25,7 @@ use super::{AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, PendingWrite, Synced
 /// Smallest unit of a direct write that this crate ever uses.
 const SECTOR_BYTES: usize = 512;
 
-/// A disk whose writes bypass the page cache and return when durable. Opens block devices as well.
+/// A disk with writes that bypass the page cache and return when durable. Opens block devices as well.
 ///
 /// Opening or creating a file fails with `Unsupported` where the file system has no direct I/O;
 /// [`open_best`] then finds the next best.

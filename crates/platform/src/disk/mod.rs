@@ -95,7 +95,7 @@ pub trait Disk: Send + Sync + Debug {
     /// Takes `dir` for this process until the returned lock is dropped.
     ///
     /// # Errors
-    /// `ResourceBusy` when somebody holds it; whatever the device says otherwise.
+    /// `ResourceBusy` when it is locked already; whatever the device says otherwise.
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock>;
 }
 
@@ -107,8 +107,8 @@ pub trait DiskFile: Send + Sync + Debug {
     /// 512-byte sectors.
     ///
     /// # Errors
-    /// `InvalidInput` for a misaligned or out-of-range write; the device's own otherwise, after
-    /// which nobody can know what the device kept.
+    /// `InvalidInput` for a misaligned or out-of-range write; the device's own otherwise, after which it is
+    /// unknown what the device kept.
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Begins to write the first `len` bytes of `buf` durably, as [`DiskFile::write_durable`] does,
@@ -144,8 +144,8 @@ pub trait DiskFile: Send + Sync + Debug {
     fn block_bytes(&self) -> usize;
 }
 
-/// A durable write that has begun. Dropped, it is waited for, and nobody learns what became of it. A
-/// process that dies may leave it under way.
+/// A durable write that has begun. Dropped, it is waited for, and its result is lost. A process that is
+/// killed may leave it under way.
 pub trait PendingWrite: Send {
     /// Whether it has come to its end, good or bad. Does not wait.
     fn is_complete(&mut self) -> bool;

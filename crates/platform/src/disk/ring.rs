@@ -3,10 +3,10 @@
 //! A ring carries one write at a time. Idle rings wait in a pool, so there are as many as there ever
 //! were writes under way at once.
 //!
-//! The kernel reports a completion to the thread that submitted the write, and to nobody before that
-//! thread has taken notice. So a system call in which it sleeps may be interrupted (`EINTR`), and while
-//! it is in one that cannot be interrupted, others wait with it. A process that is killed leaves its
-//! writes under way, which may reach the disk when it is gone.
+//! The kernel reports a completion to the thread that submitted the write, and to no other before that
+//! thread has taken notice. So a system call in which it sleeps may be interrupted (`EINTR`), and while it
+//! is in one that cannot be interrupted, others wait with it. A process that is killed leaves its writes
+//! under way, which may reach the disk when it is gone.
 //!
 //! # Invariants
 //! - U1. From its submission to its completion a write owns its buffer and its file, because the
@@ -66,7 +66,7 @@ impl RingPool {
         // write has completed (U1): by `RingWrite`, or if it was not submitted, the ring goes first.
         let pushed = unsafe { ring.submission().push(&entry) };
         if pushed.is_err() || !matches!(ring.submit(), Ok(1)) {
-            // A ring whose entry the kernel did not take is given up, and the entry with it.
+            // A ring with an entry that the kernel did not take is dropped, and the entry with it.
             drop(ring);
             return Err(buf);
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::DiskFile;
 use super::files::{self, FileBacked};
 
-/// A disk whose writes are synced one by one.
+/// A disk that syncs each write.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SyncedDisk;
 

@@ -20,7 +20,7 @@ pub(super) enum NameChange {
 }
 
 impl NameChange {
-    /// The directory whose sync makes this change durable.
+    /// The directory that makes this change durable by its sync.
     pub(super) fn home(&self) -> &Path {
         let (Self::CreateDir(path)
         | Self::Create(path, _)
@@ -39,7 +39,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// Changes names. A change whose subject is not there (its creation was lost) does nothing.
+    /// Changes names. A change of a file that is not there (its creation was lost) does nothing.
     pub(super) fn apply(&mut self, change: &NameChange) {
         match change {
             NameChange::CreateDir(path) => {
@@ -84,7 +84,7 @@ impl Contents {
             .sum()
     }
 
-    /// Forgets files without a name: nobody has them open after a crash.
+    /// Forgets files without a name: after a crash none is open.
     pub(super) fn drop_nameless(&mut self) {
         let named: BTreeSet<FileId> = self.names.values().copied().collect();
         self.bodies.retain(|file, _| named.contains(file));

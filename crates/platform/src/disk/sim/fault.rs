@@ -61,8 +61,8 @@ impl Fault {
         self
     }
 
-    /// The step panics where it would have failed, as a disk with a bug does. (A write that nobody waits for any
-    /// more fails in silence.)
+    /// The step panics where it would have failed, as a disk with a bug does. (A write without a waiter
+    /// fails silently.)
     #[must_use]
     pub fn panicking(mut self) -> Self {
         self.panics = true;

@@ -158,7 +158,7 @@ impl SimDisk {
         state.trace.push(Event::Mark(mark));
     }
 
-    /// Changes bytes of a file behind everybody's back, as a failing disk does.
+    /// Silent corruption: changes bytes of a file without the writer's knowledge, as a failing disk does.
     ///
     /// # Errors
     /// `NotFound`; `InvalidInput` beyond the file's end.
@@ -504,13 +504,13 @@ struct Begun {
     yields: u64,
 }
 
-/// A write under way that nobody waits for yet.
+/// A write under way without a waiter so far.
 struct SimWrite {
     disk: SimDisk,
     /// None once it has ended.
     begun: Option<Begun>,
     buf: AlignedBuf,
-    /// How often it is still asked in vain whether it is complete.
+    /// How often polls still find it incomplete.
     asked_in_vain: u64,
 }
 
