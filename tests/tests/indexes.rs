@@ -20,6 +20,12 @@ fn kinds() -> impl Iterator<Item = IndexKind> {
     ])
 }
 
+/// The other suites mean every tree when they go through all of them.
+#[test]
+fn every_tree_is_in_this_build() {
+    assert!(TreeKind::ALL.iter().copied().eq(TreeKind::in_build()));
+}
+
 fn builder(disk: &SimDisk) -> Builder {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let streams = NonZeroU16::new(2).unwrap();

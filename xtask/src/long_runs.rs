@@ -81,7 +81,11 @@ pub(crate) fn asan(root: &Path, args: &[String]) -> Result<(), String> {
             "-p",
             "namiki-index",
             "-p",
+            "namiki-trees",
+            "-p",
             "namiki",
+            "--features",
+            "namiki/all-indexes",
         ])
         .args(["--lib", "--tests", "--no-fail-fast", "--target", TARGET])
         .env("RUSTFLAGS", "-Zsanitizer=address --cfg asan")

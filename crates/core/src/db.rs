@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use crossbeam_utils::CachePadded;
-use namiki_index::IndexKind;
 use namiki_log::LogCounters;
 use namiki_platform::disk::{DirLock, Disk};
 use namiki_platform::{Epoch, WorkerId};
@@ -18,6 +17,7 @@ use crate::choose::Choice;
 use crate::engine::{Engine, LockCounters};
 use crate::epoch::Count;
 use crate::error::Error;
+use crate::index::{IndexKind, IndexNotInBuild};
 use crate::manifest::Manifest;
 use crate::record::INLINE_BYTES_MAX;
 use crate::recovery::RecoveryReport;
@@ -91,6 +91,12 @@ pub(crate) struct Indexes {
 impl Indexes {
     pub(crate) fn of(&self, table: &str) -> IndexKind {
         self.by_name.get(table).copied().unwrap_or(self.others)
+    }
+
+    /// That all are in this build.
+    pub(crate) fn check(&self) -> Result<(), IndexNotInBuild> {
+        let mut kinds = self.by_name.values().chain([&self.others]);
+        kinds.try_for_each(|kind| kind.check_in_build())
     }
 }
 
@@ -237,7 +243,9 @@ impl Database {
         shared.write(&manifest)?;
         catalogue.manifest = manifest;
         let index = shared.indexes.of(name);
-        let space = Arc::new(Space::new(info, index, shared.engine.owner));
+        let space = Space::new(info, index, shared.engine.owner)
+            .unwrap_or_else(|error| unreachable!("the database was opened with it: {error}"));
+        let space = Arc::new(space);
         shared.engine.spaces.lock().push(Arc::clone(&space));
         Ok(Table::new(space))
     }

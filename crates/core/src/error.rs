@@ -7,8 +7,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use namiki_index::{IndexError, IndexKind};
+use namiki_index::IndexError;
 use namiki_log::{LogError, ReadError};
+
+use crate::index::{IndexKind, IndexNotInBuild};
 
 /// Why a transaction did not commit, or is not known to have committed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -362,6 +364,9 @@ pub enum OpenError {
     /// Settings that do not fit together.
     #[error("{0}")]
     Settings(String),
+    /// An index was chosen whose tree this build was made without.
+    #[error(transparent)]
+    IndexNotInBuild(#[from] IndexNotInBuild),
     /// The recovery was interrupted, see [`Builder::interrupt`](crate::Builder::interrupt).
     #[error("recovery was interrupted; nothing was changed")]
     Interrupted,

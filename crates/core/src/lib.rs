@@ -26,7 +26,7 @@
 //!
 //! # The parts
 //!
-//! Each module uses only those before it: `error, spec, choose, sync, thread, record, arena, lock, admission, turn, cc, space, recent,
+//! Each module uses only those before it: `index, error, spec, choose, sync, thread, record, arena, lock, admission, turn, cc, space, recent,
 //! epoch, format, operation, transactions, undo, sets, codec, engine, durably, acquire, commit, ticket, txn, table, session, manifest, recovery, db, open`.
 //!
 //! Paper: tictoc-pwal, pwal
@@ -44,6 +44,8 @@ mod engine;
 mod epoch;
 mod error;
 mod format;
+#[doc(hidden)]
+pub mod index;
 mod lock;
 mod manifest;
 mod open;
@@ -71,7 +73,8 @@ pub use db::{ConflictCounters, Counters, Database};
 pub use engine::LockCounters;
 pub use error::{Conflict, Error, OpenError};
 pub use format::RecordFormat;
-pub use namiki_index::{Direction, IndexKind, TreeKind};
+pub use index::{IndexKind, IndexNotInBuild, TreeKind};
+pub use namiki_index::Direction;
 pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, SequencerKind};
 pub use namiki_platform::disk::DeviceProfile;
 pub use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};

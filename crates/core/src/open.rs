@@ -26,7 +26,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16};
 use std::time::Duration;
 
-use namiki_index::IndexKind;
 use namiki_log::{
     CutRule, GenerationInfo, Log, LogConfig, Placement, Prepare, Records, Retain, SequencerKind,
 };
@@ -40,6 +39,7 @@ use crate::engine::{Engine, Settings, Waits};
 use crate::epoch::Epochs;
 use crate::error::OpenError;
 use crate::format::RecordFormat;
+use crate::index::IndexKind;
 use crate::manifest::Manifest;
 use crate::recovery::{self, OnProgress, RecoverySettings, ReplayOrder};
 use crate::space::{Owner, Space};
@@ -176,7 +176,8 @@ impl Builder {
     }
 
     /// The index of all tables that [`Builder::table_index`] does not name. Default: the default ordered
-    /// tree. Indexes are built when a database is opened, and may differ from one opening to the next.
+    /// tree. Indexes are built when a database is opened, and may differ from one opening to the next. Trees
+    /// other than ART need the feature `all-indexes` ([`OpenError::IndexNotInBuild`]).
     #[must_use]
     pub fn index(mut self, index: impl Into<IndexKind>) -> Self {
         self.indexes.others = index.into();
@@ -376,8 +377,8 @@ impl Builder {
         let spaces: Vec<_> = manifest
             .tables
             .iter()
-            .map(|info| Arc::new(Space::new(info.clone(), self.indexes.of(&info.name), owner)))
-            .collect();
+            .map(|info| Space::new(info.clone(), self.indexes.of(&info.name), owner).map(Arc::new))
+            .collect::<Result<_, _>>()?;
         let wal_dir = dir.join("wal");
         let found = recovery::recover(
             &disk,
@@ -456,6 +457,7 @@ impl Builder {
         {
             return refuse(format!("{spec} makes no sense: {why}"));
         }
+        self.indexes.check()?;
         if self.sequencer == SequencerKind::None {
             return refuse(
                 "a log whose order is that of its sequence numbers has to draw them".to_owned(),

@@ -16,8 +16,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_index::{
-    Added, Direction, Index, IndexError, IndexKind, Inserted, KeyKind, LeafVersion, Lookup,
-    PointIndex, ScanItem, ScanRange,
+    Direction, IndexError, Inserted, LeafVersion, Lookup, PointIndex, ScanItem, ScanRange,
 };
 use namiki_platform::Stamp;
 use serde::{Deserialize, Serialize};
@@ -25,6 +24,7 @@ use smallvec::SmallVec;
 
 use crate::arena::Arena;
 use crate::cc::{Before, Protocol};
+use crate::index::{Added, Index, IndexKind, IndexNotInBuild, KeyKind};
 use crate::lock::LockWord;
 use crate::record::RecordRef;
 
@@ -126,7 +126,11 @@ pub(crate) enum Step<'a> {
 }
 
 impl Space {
-    pub(crate) fn new(info: TableInfo, index: IndexKind, owner: Owner) -> Self {
+    pub(crate) fn new(
+        info: TableInfo,
+        index: IndexKind,
+        owner: Owner,
+    ) -> Result<Self, IndexNotInBuild> {
         let keys = if info.fixed_keys {
             KeyKind::Fixed8
         } else {
@@ -134,13 +138,13 @@ impl Space {
         };
         let arena = Arena::default();
         let end = arena.record(0, LockWord::FREE.0);
-        Self {
+        Ok(Self {
             info,
             owner,
-            index: Index::new(index, keys),
+            index: Index::new(index, keys)?,
             arena,
             end,
-        }
+        })
     }
 
     fn record(payload: u64) -> RecordRef {
@@ -350,7 +354,12 @@ mod tests {
 
     #[test]
     fn a_key_that_finds_no_room_leaves_no_record_behind() {
-        for index in ["art", "blink", "masstree", "bztree-append", "art+hash"] {
+        let kinds = ["art", "blink", "masstree", "bztree-append", "art+hash"];
+        let kinds = kinds.map(|name| name.parse::<IndexKind>().unwrap());
+        for index in kinds {
+            if index.check_in_build().is_err() {
+                continue;
+            }
             let info = TableInfo {
                 id: TableId(0),
                 name: String::new(),
@@ -359,7 +368,7 @@ mod tests {
                 fixed_keys: true,
                 inline_bytes: 8,
             };
-            let space = Space::new(info, index.parse().unwrap(), Owner::new());
+            let space = Space::new(info, index, Owner::new()).unwrap();
             space.use_up();
             let place = |key: u64| space.place(&key.to_be_bytes(), TicToc::NEW_LOCKED);
             let refused = (0..100_000).find(|key| place(*key).is_err()).unwrap();

@@ -45,15 +45,3 @@ pub enum IndexError {
     #[error("the index has used all of its page numbers")]
     OutOfPages,
 }
-
-/// A name that is not that of any tree or kind of key.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown {what} \"{name}\", expected one of: {expected}")]
-pub struct UnknownKind {
-    /// What was being named: "tree" or "kind of key".
-    pub what: &'static str,
-    /// The name given.
-    pub name: String,
-    /// The names there are.
-    pub expected: String,
-}

@@ -78,20 +78,21 @@ pub trait Key: sealed::Sealed + Sized + Send + Sync + 'static {
 }
 
 /// A key and its bytes.
+#[doc(hidden)]
 #[derive(Debug)]
-pub(crate) struct OwnedKey<K> {
+pub struct OwnedKey<K> {
     head: u64,
     tail: Vec<u8>,
     kind: PhantomData<K>,
 }
 
 impl<K: Key> OwnedKey<K> {
-    pub(crate) fn new(key: K::Ref<'_>) -> Self {
+    pub fn new(key: K::Ref<'_>) -> Self {
         Self::from_parts(K::head(key, 0), K::tail(key).to_vec())
     }
 
     /// As [`Key::from_parts`].
-    pub(crate) const fn from_parts(head: u64, tail: Vec<u8>) -> Self {
+    pub const fn from_parts(head: u64, tail: Vec<u8>) -> Self {
         Self {
             head,
             tail,
@@ -99,7 +100,7 @@ impl<K: Key> OwnedKey<K> {
         }
     }
 
-    pub(crate) fn get(&self) -> K::Ref<'_> {
+    pub fn get(&self) -> K::Ref<'_> {
         K::from_parts(self.head, &self.tail)
     }
 }

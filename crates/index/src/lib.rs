@@ -1,18 +1,13 @@
 //! Concurrent indexes from byte-string keys to eight-byte payloads.
 //!
-//! Two traits, [`PointIndex`] and [`OrderedIndex`], are what the engine is written against; [`Tree`]
-//! chooses an implementation of the latter at run time and calls it without a virtual call:
+//! Two traits, [`PointIndex`] and [`OrderedIndex`], are what the engine is written against. Here are the two
+//! indexes that a table has unless another is chosen:
 //!
-//! | tree | a word about it |
-//! |---|---|
-//! | [Bw-tree](bwtree::BwTree) | deltas on pages behind a mapping table; its variants too, the OpenBw-Tree's layout among them |
-//! | [BzTree](bztree::BzTree) | multi-word compare-and-swap in the nodes, append or in place |
-//! | [Masstree](masstree::Masstree) | a trie of B+-trees over eight-byte slices |
-//! | [B-link tree](blink::BlinkTree) | latched writers, latch-free readers |
-//! | [ART](art::ArtTree) | an adaptive radix tree with optimistic locks |
+//! - [ART](art::ArtTree), an adaptive radix tree with optimistic locks;
+//! - the [hash table](hash::HashIndex), for keys that are never scanned.
 //!
-//! The [hash table](hash::HashIndex) is for keys that are never scanned; [`Index`] is either, or both
-//! together.
+//! The other trees are in the crate `namiki-trees`, built of the same parts (`shared`) and tested by the
+//! same suite (`contract`, a feature). `namiki` chooses between all of them at run time.
 //!
 //! Every index also reports a [`LeafVersion`] with each answer that depends on *absent* keys, and
 //! keeps a stamp beside it, so that transactions can rule out phantoms without locks.
@@ -20,49 +15,28 @@
 //! Paper: bwtree §3, §4
 
 pub mod art;
-mod batch;
-pub mod blink;
-mod both;
-pub mod bwtree;
-pub mod bztree;
-mod census;
-mod choice;
+#[cfg(feature = "contract")]
 #[doc(hidden)]
 pub mod contract;
-mod counters;
-mod defer;
 mod error;
-mod forward;
-mod growing;
 pub mod hash;
 pub mod key;
-mod leaf_table;
-mod lines;
-#[cfg(test)]
-#[cfg(loom)]
-mod loom_beside;
-#[cfg(test)]
-#[cfg(loom)]
-mod loom_contract;
-pub mod masstree;
-mod memory;
-mod mwcas;
-mod numbers;
+#[cfg(all(loom, feature = "contract"))]
+#[doc(hidden)]
+pub mod loom_beside;
+#[cfg(all(loom, feature = "contract"))]
+#[doc(hidden)]
+pub mod loom_contract;
 mod pairs;
-mod range;
-mod scan;
-mod sync;
+#[doc(hidden)]
+pub mod shared;
 mod traits;
-mod tree;
 mod version;
 
-pub use both::Both;
-pub use choice::{Added, Index, IndexKind, Point};
-pub use error::{IndexError, UnknownKind};
+pub use error::IndexError;
 pub use pairs::{PairItem, PairOutcome, Pairs};
 pub use traits::{
     Change, Changed, Direction, Expected, GetOrInsert, InsertOutcome, Inserted, Lookup,
     OrderedIndex, PointIndex, ScanItem, ScanRange, Statistics,
 };
-pub use tree::{KeyKind, Tree, TreeKind};
 pub use version::LeafVersion;

@@ -13,11 +13,11 @@ use loom::sync::Arc;
 use loom::thread;
 use namiki_platform::model::explore;
 
-use crate::defer::end_of_run;
+use crate::shared::defer::end_of_run;
 use crate::{InsertOutcome, Lookup, OrderedIndex, PointIndex};
 
 /// Runs `change` beside `work` on a tree made by `make`, and then `look`.
-pub(crate) fn beside<T: Send + Sync + 'static>(
+pub fn beside<T: Send + Sync + 'static>(
     preemptions: usize,
     make: impl Fn() -> T + Send + Sync + 'static,
     change: fn(&T),
@@ -40,7 +40,7 @@ pub(crate) fn beside<T: Send + Sync + 'static>(
 }
 
 /// The same with one preemption, in each of the two orders.
-pub(crate) fn both_ways<T: Send + Sync + 'static>(
+pub fn both_ways<T: Send + Sync + 'static>(
     make: impl Fn() -> T + Copy + Send + Sync + 'static,
     one: fn(&T),
     other: fn(&T),
@@ -51,33 +51,33 @@ pub(crate) fn both_ways<T: Send + Sync + 'static>(
 }
 
 /// The payload of a key here: in few enough bits for every tree.
-pub(crate) const fn payload_of(key: u64) -> u64 {
+pub const fn payload_of(key: u64) -> u64 {
     !key >> 3
 }
 
 /// Inserts a key that is absent.
-pub(crate) fn insert(tree: &impl PointIndex, key: u64) {
+pub fn insert(tree: &impl PointIndex, key: u64) {
     let inserted = tree.insert(&key.to_be_bytes(), payload_of(key));
     assert!(matches!(inserted, Ok(InsertOutcome::Inserted(_))));
 }
 
 /// Gives a key its payload without a look whether it is there.
-pub(crate) fn put(tree: &impl PointIndex, key: u64) {
+pub fn put(tree: &impl PointIndex, key: u64) {
     assert_eq!(tree.put(&key.to_be_bytes(), payload_of(key)), Ok(()));
 }
 
-pub(crate) fn delete(tree: &impl PointIndex, key: u64) {
+pub fn delete(tree: &impl PointIndex, key: u64) {
     assert_eq!(tree.delete(&key.to_be_bytes()), Ok(Some(payload_of(key))));
 }
 
-pub(crate) fn is_there(tree: &impl PointIndex, key: u64) {
+pub fn is_there(tree: &impl PointIndex, key: u64) {
     assert_eq!(
         tree.get(&key.to_be_bytes()),
         Ok(Lookup::Found(payload_of(key)))
     );
 }
 
-pub(crate) fn is_gone(tree: &impl PointIndex, key: u64) {
+pub fn is_gone(tree: &impl PointIndex, key: u64) {
     assert!(matches!(
         tree.get(&key.to_be_bytes()),
         Ok(Lookup::Missing(_))
@@ -85,26 +85,26 @@ pub(crate) fn is_gone(tree: &impl PointIndex, key: u64) {
 }
 
 /// A tree with these keys alone: `empty` is loaded with them.
-pub(crate) fn loaded<T: OrderedIndex>(empty: T, keys: &[u64]) -> T {
+pub fn loaded<T: OrderedIndex>(empty: T, keys: &[u64]) -> T {
     let sorted = keys.iter().map(|key| (key.to_be_bytes(), payload_of(*key)));
     assert_eq!(empty.bulk_load(sorted), Ok(keys.len()));
     empty
 }
 
 /// Gives a key that is there, and that no other thread updates, another payload; [`is_updated`] afterwards.
-pub(crate) fn update(tree: &impl PointIndex, key: u64) {
+pub fn update(tree: &impl PointIndex, key: u64) {
     let old = tree.update(&key.to_be_bytes(), UPDATED);
     assert_eq!(old, Ok(Some(payload_of(key))));
 }
 
-pub(crate) fn is_updated(tree: &impl PointIndex, key: u64) {
+pub fn is_updated(tree: &impl PointIndex, key: u64) {
     assert_eq!(tree.get(&key.to_be_bytes()), Ok(Lookup::Found(UPDATED)));
 }
 
 const UPDATED: u64 = 99;
 
 /// The tree has these keys, not updated, and no others.
-pub(crate) fn has(tree: &impl PointIndex, keys: &[u64]) {
+pub fn has(tree: &impl PointIndex, keys: &[u64]) {
     keys.iter().for_each(|key| is_there(tree, *key));
     assert_eq!(tree.len(), keys.len());
 }
@@ -112,8 +112,8 @@ pub(crate) fn has(tree: &impl PointIndex, keys: &[u64]) {
 /// What the thread that relies on an absence, and the one that inserts the key, tell of it, in the
 /// payloads of these keys, which are there.
 const STAMP: u64 = 7;
-pub(crate) const READER: u64 = 10;
-pub(crate) const WRITER: u64 = 30;
+pub const READER: u64 = 10;
+pub const WRITER: u64 = 30;
 
 /// Of the runs of one model, in how many the reader relied on the absence, and in how many not.
 #[derive(Clone, Copy, Default)]
@@ -129,7 +129,7 @@ thread_local! {
 
 /// Runs `read`, which ends with [`rely_on_absence`], beside `insert`, which ends with [`insert_and_look`],
 /// both ways: the inserter learns of the reader.
-pub(crate) fn no_insert_slips_past<T: PointIndex + Send + Sync + 'static>(
+pub fn no_insert_slips_past<T: PointIndex + Send + Sync + 'static>(
     make: impl Fn() -> T + Copy + Send + Sync + 'static,
     read: fn(&T),
     insert: fn(&T),
@@ -142,7 +142,7 @@ pub(crate) fn no_insert_slips_past<T: PointIndex + Send + Sync + 'static>(
 }
 
 /// Relies on a key's absence, and says so if that succeeded.
-pub(crate) fn rely_on_absence(tree: &impl PointIndex, key: &[u8]) {
+pub fn rely_on_absence(tree: &impl PointIndex, key: &[u8]) {
     if let Ok(Lookup::Missing(seen)) = tree.get(key)
         && tree.raise_and_check(seen, STAMP)
     {
@@ -151,7 +151,7 @@ pub(crate) fn rely_on_absence(tree: &impl PointIndex, key: &[u8]) {
 }
 
 /// Inserts a key, and says what stamp was found where it came.
-pub(crate) fn insert_and_look(tree: &impl PointIndex, key: &[u8]) {
+pub fn insert_and_look(tree: &impl PointIndex, key: &[u8]) {
     let Ok(InsertOutcome::Inserted(done)) = tree.insert(key, INSERTED) else {
         panic!("it was absent")
     };

@@ -9,7 +9,7 @@ use crate::loom_beside::{
 use crate::{OrderedIndex, PointIndex};
 
 /// The same tree, of which one leaf has but one record.
-pub(crate) fn sparse<T: PointIndex + 'static>(
+pub fn sparse<T: PointIndex + 'static>(
     three_leaves: fn() -> T,
     left: u64,
 ) -> impl Fn() -> T + Copy + Send + Sync + 'static {
@@ -21,7 +21,7 @@ pub(crate) fn sparse<T: PointIndex + 'static>(
 }
 
 /// Each leaf that is split has a half that the parent may not know yet, when the other thread comes upon it.
-pub(crate) fn an_insert_outlives_a_split<T: OrderedIndex + Send + Sync + 'static>(
+pub fn an_insert_outlives_a_split<T: OrderedIndex + Send + Sync + 'static>(
     three_leaves: fn() -> T,
 ) {
     both_ways(
@@ -39,7 +39,7 @@ pub(crate) fn an_insert_outlives_a_split<T: OrderedIndex + Send + Sync + 'static
 }
 
 /// Both change the parent, which gets too large.
-pub(crate) fn two_splits_below_one_parent_are_both_made<T: OrderedIndex + Send + Sync + 'static>(
+pub fn two_splits_below_one_parent_are_both_made<T: OrderedIndex + Send + Sync + 'static>(
     three_leaves: fn() -> T,
 ) {
     both_ways(
@@ -54,7 +54,7 @@ pub(crate) fn two_splits_below_one_parent_are_both_made<T: OrderedIndex + Send +
     );
 }
 
-pub(crate) fn no_update_is_lost_while_its_leaf_is_split<T: OrderedIndex + Send + Sync + 'static>(
+pub fn no_update_is_lost_while_its_leaf_is_split<T: OrderedIndex + Send + Sync + 'static>(
     three_leaves: fn() -> T,
 ) {
     both_ways(
@@ -69,7 +69,7 @@ pub(crate) fn no_update_is_lost_while_its_leaf_is_split<T: OrderedIndex + Send +
     );
 }
 
-pub(crate) fn a_reader_finds_its_keys_while_their_leaf_is_split<
+pub fn a_reader_finds_its_keys_while_their_leaf_is_split<
     T: OrderedIndex + Send + Sync + 'static,
 >(
     three_leaves: fn() -> T,
@@ -90,7 +90,7 @@ pub(crate) fn a_reader_finds_its_keys_while_their_leaf_is_split<
 
 /// Into the leaf that is empty, and into the one that it is united with: each of them the right one and the
 /// left one.
-pub(crate) fn an_insert_outlives_a_merge<T: OrderedIndex + Send + Sync + 'static>(
+pub fn an_insert_outlives_a_merge<T: OrderedIndex + Send + Sync + 'static>(
     three_leaves: fn() -> T,
 ) {
     let left_stays = sparse(three_leaves, 20);
@@ -121,7 +121,7 @@ pub(crate) fn an_insert_outlives_a_merge<T: OrderedIndex + Send + Sync + 'static
     );
 }
 
-pub(crate) fn a_reader_finds_its_keys_while_their_leaf_is_merged<
+pub fn a_reader_finds_its_keys_while_their_leaf_is_merged<
     T: OrderedIndex + Send + Sync + 'static,
 >(
     three_leaves: fn() -> T,
@@ -142,7 +142,7 @@ pub(crate) fn a_reader_finds_its_keys_while_their_leaf_is_merged<
 
 /// The very key that splits the leaf by its insertion; and one that is added to the right half after its
 /// absence was read in the whole.
-pub(crate) fn inserts_notice_readers_of_a_split_leaf<
+pub fn inserts_notice_readers_of_a_split_leaf<
     T: OrderedIndex + Send + Sync + 'static,
 >(
     three_leaves: fn() -> T,
@@ -163,7 +163,7 @@ pub(crate) fn inserts_notice_readers_of_a_split_leaf<
 }
 
 /// A key that comes where a leaf was, into the one that has taken its range over.
-pub(crate) fn inserts_notice_readers_of_a_merged_leaf<
+pub fn inserts_notice_readers_of_a_merged_leaf<
     T: OrderedIndex + Send + Sync + 'static,
 >(
     three_leaves: fn() -> T,

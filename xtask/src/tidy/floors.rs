@@ -9,14 +9,25 @@ use crate::tree::{SourceFile, Tree};
 /// ```text
 ///  cli  bench  tests      xtask (stands alone)
 ///        core
+///   trees                 (of core's, only where its feature `all-indexes` is on)
 ///    index   log          (strangers to each other)
 ///      platform
 /// ```
 const FLOORS: &[(&str, &[&str])] = &[
     ("namiki-platform", &[]),
-    ("namiki-index", &["namiki-platform"]),
+    // Itself: its tests are built with its feature `contract`.
+    ("namiki-index", &["namiki-index", "namiki-platform"]),
+    ("namiki-trees", &["namiki-index", "namiki-platform"]),
     ("namiki-log", &["namiki-platform"]),
-    ("namiki", &["namiki-index", "namiki-log", "namiki-platform"]),
+    (
+        "namiki",
+        &[
+            "namiki-index",
+            "namiki-trees",
+            "namiki-log",
+            "namiki-platform",
+        ],
+    ),
     (
         "namiki-bench",
         &["namiki", "namiki-index", "namiki-log", "namiki-platform"],

@@ -11,6 +11,7 @@ const SOURCE: &str = "crates/core/src/";
 
 /// The modules of core. A new one is put where its imports allow.
 const ORDER: &[&str] = &[
+    "index",
     "error",
     "spec",
     "choose",

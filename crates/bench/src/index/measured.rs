@@ -5,9 +5,9 @@
 
 use std::ops::{Bound, ControlFlow};
 
+use namiki::index::{Index, Point, Tree};
 use namiki_index::{
-    Index, IndexError, InsertOutcome, Lookup, OrderedIndex, Point, PointIndex, ScanItem, ScanRange,
-    Statistics, Tree,
+    IndexError, InsertOutcome, Lookup, OrderedIndex, PointIndex, ScanItem, ScanRange, Statistics,
 };
 
 use super::operations::Choice;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use namiki_index::{Index, IndexKind, KeyKind, Point, Tree, TreeKind};
+use namiki::index::{Index, IndexKind, IndexNotInBuild, KeyKind, Point, Tree, TreeKind};
 
 #[cfg(feature = "compare")]
 use super::peers::{CongeeTree, LockedBTreeMap, SccTree, SkipList};
@@ -96,14 +96,20 @@ impl Subject {
                     _ => KeyKind::Variable,
                 };
                 match kind {
-                    IndexKind::Ordered(tree) => plan.run(&Tree::new(tree, keys), &what),
+                    IndexKind::Ordered(tree) => {
+                        plan.run(&Tree::new(tree, keys).map_err(left_out)?, &what)
+                    }
                     IndexKind::Hash => plan.run(&Point::new(keys), &what),
-                    both => plan.run(&Index::new(both, keys), &what),
+                    both => plan.run(&Index::new(both, keys).map_err(left_out)?, &what),
                 }
             }
             Self::Peer(peer) => peer.run(plan, &what),
         }
     }
+}
+
+fn left_out(error: IndexNotInBuild) -> BenchError {
+    BenchError::Usage(error.to_string())
 }
 
 fn not_built(what: &str) -> BenchError {

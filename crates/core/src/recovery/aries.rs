@@ -165,11 +165,11 @@ impl History<'_, '_> {
 mod tests {
     use std::sync::Arc;
 
-    use namiki_index::IndexKind;
     use namiki_platform::Stamp;
 
     use super::*;
     use crate::format::RecordFormat;
+    use crate::index::IndexKind;
     use crate::space::{Owner, Space, TableInfo};
     use crate::spec::ConcurrencyControl;
 
@@ -228,11 +228,8 @@ mod tests {
             fixed_keys: true,
             inline_bytes: 16,
         };
-        let spaces = [Arc::new(Space::new(
-            info,
-            IndexKind::default(),
-            Owner::new(),
-        ))];
+        let space = Space::new(info, IndexKind::default(), Owner::new()).unwrap();
+        let spaces = [Arc::new(space)];
         let tables = Tables::new(&spaces, ConcurrencyControl::TwoPhase);
         let mut story = Story {
             history: History {

@@ -418,11 +418,12 @@ mod tests {
     use std::ops::ControlFlow;
     use std::sync::atomic::AtomicU32;
 
-    use namiki_index::{IndexKind, ScanRange};
+    use namiki_index::ScanRange;
     use namiki_platform::random::Random;
 
     use super::*;
     use crate::cc::TicToc;
+    use crate::index::IndexKind;
     use crate::space::{Owner, Step, TableId, TableInfo};
 
     fn space(fixed_keys: bool, index: IndexKind) -> Space {
@@ -434,7 +435,7 @@ mod tests {
             fixed_keys,
             inline_bytes: 8,
         };
-        Space::new(info, index, Owner::new())
+        Space::new(info, index, Owner::new()).unwrap()
     }
 
     fn key(number: u64, fixed: bool) -> Vec<u8> {

@@ -13,8 +13,8 @@ use super::node::Link;
 use super::path::{ArtKey, Progress};
 use super::search::{At, Next, Reached};
 use crate::Lookup;
-use crate::batch::LANES;
-use crate::scan::Target;
+use crate::shared::batch::LANES;
+use crate::shared::scan::Target;
 
 /// Where a lookup is on its way.
 enum Stage<'g, K> {

@@ -26,7 +26,7 @@ use super::record::Record;
 use super::retire::Subtree;
 use super::split::BLOCK_BYTES;
 use crate::IndexError;
-use crate::leaf_table::LeafTable;
+use crate::shared::leaf_table::LeafTable;
 
 /// A subtree that releases the numbers of its leaves when it is dropped.
 struct Built<'t, K: ArtKey> {

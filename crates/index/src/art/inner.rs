@@ -289,7 +289,7 @@ mod tests {
     use super::super::retire::Subtree;
     use super::*;
     use crate::key::Fixed8;
-    use crate::leaf_table::LeafTable;
+    use crate::shared::leaf_table::LeafTable;
 
     #[test]
     fn bytes_are_compared_eight_at_a_time() {

@@ -27,11 +27,11 @@ use super::kind::Kind;
 use super::node::{BEFORE_PLACES, LeafRef, PLACES};
 use super::path::ArtKey;
 use super::record::Record;
-use crate::leaf_table::LeafMark;
+use crate::shared::leaf_table::LeafMark;
 
 /// A record of a leaf, while leaves are being rearranged. `record` is `NONE` for a key that has none
 /// yet: it gets one when it is written to a leaf.
-pub(crate) struct Item<'a, K: ArtKey> {
+pub struct Item<'a, K: ArtKey> {
     pub(super) key: K::Ref<'a>,
     pub(super) payload: u64,
     pub(super) record: Record<'a>,

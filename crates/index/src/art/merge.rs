@@ -17,8 +17,8 @@ use super::node::LeafRef;
 use super::path::{ArtKey, BEFORE, BEHIND, Progress};
 use super::search::{At, Next, Reached, Step};
 use super::split::lock_all;
-use crate::counters::Event;
-use crate::scan::Target;
+use crate::shared::counters::Event;
+use crate::shared::scan::Target;
 
 /// What an attempt came to.
 enum Attempt {

@@ -88,11 +88,11 @@ use self::kind::Kind;
 use self::node::LeafRef;
 use self::path::BEFORE;
 use self::retire::Subtree;
-use crate::batch::get_in_lanes;
-use crate::counters::Counters;
 use crate::key::{Fixed8, Variable};
-use crate::leaf_table::LeafTable;
-use crate::scan::scan;
+use crate::shared::batch::get_in_lanes;
+use crate::shared::counters::Counters;
+use crate::shared::leaf_table::LeafTable;
+use crate::shared::scan::scan;
 use crate::{
     Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
     ScanRange, Statistics,
@@ -197,8 +197,9 @@ impl<K: ArtKey> ArtTree<K> {
         }
     }
 
-    /// See [`Tree::use_up`](crate::Tree::use_up).
-    pub(crate) fn use_up(&self) {
+    /// Leaves the tree no page number that was never used, so that it soon has to refuse new keys: for tests.
+    #[doc(hidden)]
+    pub fn use_up(&self) {
         self.table.use_up();
     }
 }

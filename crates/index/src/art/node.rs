@@ -38,9 +38,9 @@ use super::lock::Lock;
 use super::path::window;
 use super::record::Record;
 use crate::key::Key;
-use crate::leaf_table::{LeafMark, LeafTable};
-use crate::memory;
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::shared::leaf_table::{LeafMark, LeafTable};
+use crate::shared::memory;
+use crate::shared::sync::{AtomicU32, AtomicU64};
 
 /// Bytes that the address of a node is a multiple of: a cache line.
 const ALIGN: usize = 64;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::node::NodeRef;
 use crate::key::{Fixed8, Key, Variable};
-use crate::scan::Target;
+use crate::shared::scan::Target;
 
 /// The rank of a key that is less than everything below a node but its first child.
 pub(super) const BEFORE: i32 = -1;

@@ -7,7 +7,7 @@ use crossbeam_epoch as epoch;
 use super::ArtTree;
 use super::path::ArtKey;
 use super::search::Reached;
-use crate::scan::Target;
+use crate::shared::scan::Target;
 use crate::{IndexError, Lookup};
 
 impl<K: ArtKey> ArtTree<K> {

@@ -11,7 +11,7 @@ use std::ptr::{self, NonNull};
 
 use crossbeam_epoch::Guard;
 
-use crate::memory;
+use crate::shared::memory;
 
 type Length = u32;
 

@@ -17,8 +17,8 @@ use super::node::NodeRef;
 use super::path::ArtKey;
 use super::search::{Step, Trace};
 use crate::key::OwnedKey;
-use crate::range::{after_start, before_end};
-use crate::scan::{Fenced, Part, Target};
+use crate::shared::range::{after_start, before_end};
+use crate::shared::scan::{Fenced, Part, Target};
 use crate::{Direction, LeafVersion, ScanItem};
 
 /// The bounds of the leaf at the end of a way, as far as they are known: node and byte.
@@ -56,7 +56,7 @@ impl<'g, K: ArtKey> Trace<'g, K> for Fences<'g, K> {
 }
 
 /// What was copied of a leaf at one instant, beside the records.
-pub(crate) struct Copied<K> {
+pub struct Copied<K> {
     version: LeafVersion,
     /// In the direction of the scan.
     fence: Option<OwnedKey<K>>,

@@ -8,9 +8,9 @@ use crossbeam_epoch::Guard;
 use super::ArtTree;
 use super::node::{Below, LeafRef, Link, NodeRef};
 use super::path::{ArtKey, BEFORE, Progress};
-use crate::counters::Event;
-use crate::scan::Target;
-use crate::sync::wait;
+use crate::shared::counters::Event;
+use crate::shared::scan::Target;
+use crate::shared::sync::wait;
 
 /// An inner node on a way down.
 pub(super) struct Step<'g, K> {

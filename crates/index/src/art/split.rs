@@ -31,8 +31,8 @@ use super::node::{LeafRef, NodeRef};
 use super::path::{ArtKey, BEFORE, shared_bytes};
 use super::record::Record;
 use super::search::{Reached, Step};
-use crate::counters::Event;
-use crate::scan::Target;
+use crate::shared::counters::Event;
+use crate::shared::scan::Target;
 use crate::{IndexError, Inserted};
 
 /// Bytes of an eight-byte key that all keys of a block share.

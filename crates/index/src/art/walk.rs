@@ -9,9 +9,9 @@ use super::ArtTree;
 use super::path::{ArtKey, BEFORE};
 use super::scan::Fences;
 use super::search::Step;
-use crate::census::Census;
 use crate::key::OwnedKey;
-use crate::scan::{LEAVES_PER_PIN, Target};
+use crate::shared::census::Census;
+use crate::shared::scan::{LEAVES_PER_PIN, Target};
 
 impl<K: ArtKey> ArtTree<K> {
     pub(super) fn census(&self) -> Census {

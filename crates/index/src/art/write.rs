@@ -10,8 +10,8 @@ use crossbeam_epoch::{self as epoch, Guard};
 use super::ArtTree;
 use super::path::ArtKey;
 use super::search::Reached;
-use crate::counters::Event;
-use crate::scan::Target;
+use crate::shared::counters::Event;
+use crate::shared::scan::Target;
 use crate::{Change, Changed, IndexError, Inserted};
 
 impl<K: ArtKey> ArtTree<K> {

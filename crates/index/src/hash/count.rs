@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::counters::{SHARDS, shard};
+use crate::shared::counters::{SHARDS, shard};
 
 #[derive(Default)]
 #[repr(align(128))]

@@ -16,8 +16,8 @@ use super::bucket::slots;
 use super::keys::HashKey;
 use super::line::{Control, Line, SLOTS};
 use crate::Lookup;
-use crate::batch::LANES;
-use crate::sync::wait;
+use crate::shared::batch::LANES;
+use crate::shared::sync::wait;
 
 /// The bucket has changed while it was read.
 struct Changed;

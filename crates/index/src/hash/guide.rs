@@ -23,7 +23,7 @@ use std::sync::atomic::{self, Ordering};
 
 use super::line::Line;
 use super::lines::Lines;
-use crate::sync::AtomicPtr;
+use crate::shared::sync::AtomicPtr;
 
 const PART_BITS: u32 = 5;
 const PARTS: usize = 1 << PART_BITS;

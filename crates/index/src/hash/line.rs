@@ -24,7 +24,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::sync::{AtomicU64, total_order};
+use crate::shared::sync::{AtomicU64, total_order};
 
 /// Keys of a line.
 pub(super) const SLOTS: usize = 3;

@@ -52,8 +52,8 @@ use std::marker::PhantomData;
 use self::bucket::Bucket;
 pub use self::keys::HashKey;
 use self::table::Table;
-use crate::batch::get_in_lanes;
 use crate::key::{Fixed8, Variable};
+use crate::shared::batch::get_in_lanes;
 use crate::{Change, Changed, Expected, IndexError, LeafVersion, Lookup, PointIndex, Statistics};
 
 /// Sizes of a table. May differ at every start; nothing is stored.

@@ -22,8 +22,8 @@ use super::HashIndex;
 use super::bucket::Bucket;
 use super::keys::HashKey;
 use super::table::{Table, parent};
-use crate::counters::Event;
-use crate::sync::RwLockReadGuard;
+use crate::shared::counters::Event;
+use crate::shared::sync::RwLockReadGuard;
 
 /// Buckets that one hand-in of a thread splits or merges at most, for each key of its batch.
 const STEPS_PER_KEY: u64 = 2;

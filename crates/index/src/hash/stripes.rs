@@ -15,7 +15,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::LeafVersion;
-use crate::sync::{AtomicU64, total_order};
+use crate::shared::sync::{AtomicU64, total_order};
 
 /// See above. Counter and rts share a cache line: an inserter wants both.
 #[derive(Debug)]

@@ -36,8 +36,8 @@ use super::line::{Control, Line};
 use super::lines::Lines;
 use super::overflow::Overflow;
 use super::stripes::Stripes;
-use crate::counters::{Counters, Event};
-use crate::sync::{AtomicU64, RwLock, total_order, wait};
+use crate::shared::counters::{Counters, Event};
+use crate::shared::sync::{AtomicU64, RwLock, total_order, wait};
 
 /// A table without its keys' kind.
 pub(super) struct Table {

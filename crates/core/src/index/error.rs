@@ -1,0 +1,21 @@
+//! Why there is no such index: nothing is called so, or this build was made without it.
+
+/// A name that is not that of any tree or kind of key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {what} \"{name}\", expected one of: {expected}")]
+pub struct UnknownKind {
+    /// What was being named: "tree" or "kind of key".
+    pub what: &'static str,
+    /// The name given.
+    pub name: String,
+    /// The names there are.
+    pub expected: String,
+}
+
+/// A tree that this build does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the index `{tree}` is not in this build: enable the feature `all-indexes` of `namiki`")]
+pub struct IndexNotInBuild {
+    /// The tree's name.
+    pub tree: &'static str,
+}

@@ -1,0 +1,76 @@
+//! Counts of rare events, spread over cache lines so that threads seldom share one.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::Statistics;
+
+/// What is counted.
+#[derive(Clone, Copy)]
+pub enum Event {
+    /// A node was rebuilt without what its updates left behind.
+    Consolidation,
+    /// The same, without success: another thread changed the node meanwhile.
+    FailedConsolidation,
+    Split,
+    Merge,
+    RootSplit,
+    RootCollapse,
+    /// A compare-and-swap that lost and was repeated or given up.
+    CasMiss,
+    /// A search that began again at the root.
+    Restart,
+}
+
+const EVENTS: usize = Event::Restart as usize + 1;
+/// Parts of a count, one for each of few threads.
+pub const SHARDS: usize = 16;
+
+/// The part that this thread counts in.
+#[inline]
+pub fn shard() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static SHARD: Cell<usize> = const { Cell::new(usize::MAX) });
+    let mut shard = SHARD.get();
+    if shard == usize::MAX {
+        shard = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
+        SHARD.set(shard);
+    }
+    shard
+}
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard([AtomicU64; EVENTS]);
+
+/// How often each event happened in one tree.
+#[derive(Default)]
+pub struct Counters([Shard; SHARDS]);
+
+impl Counters {
+    pub fn add(&self, event: Event) {
+        self.0[shard()].0[event as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn sum(&self, event: Event) -> u64 {
+        self.0
+            .iter()
+            .map(|shard| shard.0[event as usize].load(Ordering::Relaxed))
+            .sum()
+    }
+
+    /// Statistics with what happened, and nothing yet of what there is.
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            consolidations: self.sum(Event::Consolidation),
+            consolidations_failed: self.sum(Event::FailedConsolidation),
+            splits: self.sum(Event::Split),
+            merges: self.sum(Event::Merge),
+            root_splits: self.sum(Event::RootSplit),
+            root_collapses: self.sum(Event::RootCollapse),
+            cas_misses: self.sum(Event::CasMiss),
+            restarts: self.sum(Event::Restart),
+            ..Statistics::default()
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Many look-ups at once.
+//!
+//! A batch goes down the tree level by level: every lane searches its node and asks for the lines of the
+//! next, and only then the lanes look at those.
+//!
+//! Paper: bwtree §4.1.1 (Read, many at a time)
+
+use crossbeam_epoch as epoch;
+
+use super::BlinkTree;
+use super::descend::{Step, Way};
+use namiki_index::Lookup;
+use namiki_index::key::Key;
+use namiki_index::shared::batch::LANES;
+
+impl<K: Key> BlinkTree<K> {
+    /// At most [`LANES`] look-ups side by side.
+    pub(super) fn get_lanes(&self, keys: &[K::Ref<'_>], out: &mut Vec<Lookup>) {
+        let guard = &epoch::pin();
+        let root = Way::sideways(self.root.load(guard));
+        let mut ways = [root; LANES];
+        for lane in 0..keys.len() {
+            ways[lane] = self.start(keys[lane], guard);
+        }
+        let lanes = || 0..keys.len();
+        let mut above = root.node.level();
+        while above > 0 {
+            for lane in lanes() {
+                // A lane that had to go sideways is late, and goes on below.
+                if ways[lane].node.level() == above
+                    && let Step::Down(way) = self.step::<false>(&ways[lane], keys[lane])
+                {
+                    ways[lane] = way;
+                }
+            }
+            above -= 1;
+        }
+        for lane in lanes() {
+            let way = &mut ways[lane];
+            if way.node.level() > 0 {
+                *way = self.descend::<false>(0, keys[lane], guard);
+            }
+            out.push(match self.find(way, keys[lane]).payload {
+                Ok(payload) => Lookup::Found(payload),
+                Err(version) => Lookup::Missing(version),
+            });
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! From the root down to a leaf, or to a level above.
+//!
+//! A child's address that was read in one state of the parent is good for as long as we are pinned: the
+//! child keeps its lower fence for life; what a split has moved is found by the links to the right; and a
+//! merged child's own link leads to the node that has its keys, on the left. So a reader never returns to
+//! the parent, and never holds one node while it reads another.
+//!
+//! Paper: bwtree §2.2 (the high key tells a search that came too far left to move right)
+
+use std::ops::Bound;
+
+use crossbeam_epoch::Guard;
+
+use super::BlinkTree;
+use super::latch::Seen;
+use super::node::NodeRef;
+use namiki_index::LeafVersion;
+use namiki_index::key::Key;
+use namiki_index::shared::range::before_end;
+
+/// A node that a search has come to.
+pub(super) struct Way<'g, K: Key> {
+    pub(super) node: NodeRef<'g, K>,
+    /// Where in the node the search will probably end.
+    pub(super) guess: usize,
+    /// The parent, the node's place in it, and how many entries the parent thinks the node has.
+    parent: Option<(NodeRef<'g, K>, usize, usize)>,
+}
+
+impl<K: Key> Clone for Way<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Key> Copy for Way<'_, K> {}
+
+impl<'g, K: Key> Way<'g, K> {
+    /// To a node that no parent led to.
+    pub(super) fn sideways(node: NodeRef<'g, K>) -> Self {
+        Self {
+            node,
+            guess: 0,
+            parent: None,
+        }
+    }
+
+    /// Asks for all entries that an insert here would move.
+    #[inline]
+    pub(super) fn prefetch_tail(&self, room: usize) {
+        if let Some((.., noted)) = self.parent {
+            self.node.prefetch_entries(self.guess, noted, room);
+        }
+    }
+
+    /// Asks for the entries of the right sibling, and returns it, if the parent knows one that begins
+    /// before `end`. The parent may be changing; then what is asked for is not needed.
+    pub(super) fn prefetch_next(
+        &self,
+        end: Bound<K::Ref<'_>>,
+        room: usize,
+    ) -> Option<NodeRef<'g, K>> {
+        let (parent, i, _) = self.parent?;
+        let next = i + 1;
+        if next >= parent.len() || !before_end::<K>(end, parent.key(next)) {
+            return None;
+        }
+        let (node, len) = parent.child(next)?;
+        node.prefetch_entries(0, len, room);
+        Some(node)
+    }
+
+    /// Tells the parent how many entries the node has, if it should know better.
+    #[inline(always)]
+    fn correct(&self, len: usize) {
+        if let Some((parent, i, noted)) = self.parent
+            && noted.abs_diff(len) > 2
+        {
+            correct(parent, i, self.node, len);
+        }
+    }
+}
+
+#[cold]
+fn correct<K: Key>(parent: NodeRef<'_, K>, i: usize, child: NodeRef<'_, K>, len: usize) {
+    parent.note_len(i, child, len);
+}
+
+/// What a search for one key found in its leaf, at one instant.
+pub(super) struct Found<'g, K: Key> {
+    pub(super) leaf: NodeRef<'g, K>,
+    pub(super) seen: Seen,
+    /// How many keys of the leaf are less.
+    pub(super) at: usize,
+    /// The payload, or what the version was.
+    pub(super) payload: Result<u64, LeafVersion>,
+}
+
+/// What to do after one look at an inner node.
+pub(super) enum Step<'g, K: Key> {
+    /// Go to a child.
+    Down(Way<'g, K>),
+    /// Go to another node, of the same level if the tree did not lose one.
+    Over(NodeRef<'g, K>),
+    /// Look again: the node has changed.
+    Again,
+}
+
+impl<K: Key> BlinkTree<K> {
+    /// Where every search begins.
+    #[inline(always)]
+    pub(super) fn start<'g>(&self, key: K::Ref<'_>, guard: &'g Guard) -> Way<'g, K> {
+        let node = self.root.load(guard);
+        Way {
+            node,
+            guess: node.guess_in_root(key),
+            parent: None,
+        }
+    }
+
+    /// One look at an inner node. The lines of the child that the search will need are asked for.
+    #[inline(always)]
+    pub(super) fn step<'g, const BELOW: bool>(
+        &self,
+        way: &Way<'g, K>,
+        key: K::Ref<'_>,
+    ) -> Step<'g, K> {
+        let node = way.node;
+        let seen = node.begin();
+        if seen.is_dead() {
+            return node.right().map_or(Step::Again, Step::Over);
+        }
+        if let Some(right) = node.beyond::<BELOW>(key) {
+            if node.unchanged(seen) {
+                return Step::Over(right);
+            }
+            return Step::Again;
+        }
+        let i = node.rank_of_child::<BELOW>(key, way.guess);
+        let Some((child, noted)) = node.child(i) else {
+            assert!(
+                !node.unchanged(seen),
+                "an inner node has a child for every key"
+            );
+            return Step::Again;
+        };
+        let guess = node.guess(i, key, noted);
+        child.prefetch(guess, self.nodes.room(node.level() - 1));
+        if !node.unchanged(seen) {
+            return Step::Again;
+        }
+        way.correct(node.len());
+        Step::Down(Way {
+            node: child,
+            guess,
+            parent: Some((node, i, noted)),
+        })
+    }
+
+    /// A node of `level`, or below if the tree is not that high, from which links lead to the one that
+    /// covers the point at `key` (`BELOW`: just below it).
+    #[inline(always)]
+    pub(super) fn descend<'g, const BELOW: bool>(
+        &self,
+        level: u8,
+        key: K::Ref<'_>,
+        guard: &'g Guard,
+    ) -> Way<'g, K> {
+        let mut way = self.start(key, guard);
+        let mut at = way.node.level();
+        while at > level {
+            match self.step::<BELOW>(&way, key) {
+                Step::Down(down) => {
+                    way = down;
+                    at -= 1;
+                }
+                Step::Over(node) => {
+                    way = Way::sideways(node);
+                    at = node.level();
+                }
+                Step::Again => {}
+            }
+        }
+        way
+    }
+
+    /// The node that covers the point, reached by links from one that is not right of it, as it is when it
+    /// is read.
+    #[inline(always)]
+    pub(super) fn settle<'g, const BELOW: bool>(
+        &self,
+        way: &mut Way<'g, K>,
+        key: K::Ref<'_>,
+    ) -> Seen {
+        loop {
+            let seen = way.node.begin();
+            if seen.is_dead() {
+                if let Some(node) = way.node.right() {
+                    *way = Way::sideways(node);
+                }
+                continue;
+            }
+            match way.node.beyond::<BELOW>(key) {
+                None => return seen,
+                Some(right) => {
+                    if way.node.unchanged(seen) {
+                        *way = Way::sideways(right);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks a key up in its leaf, which `way` leads to or which lies beside it.
+    #[inline(always)]
+    pub(super) fn find<'g>(&self, way: &mut Way<'g, K>, key: K::Ref<'_>) -> Found<'g, K> {
+        loop {
+            let seen = self.settle::<false>(way, key);
+            let leaf = way.node;
+            let (at, equal) = leaf.lower(key, way.guess);
+            let payload = if equal {
+                Ok(leaf.value(at))
+            } else {
+                Err(leaf.mark().version())
+            };
+            let len = leaf.len();
+            if leaf.unchanged(seen) {
+                way.correct(len);
+                return Found {
+                    leaf,
+                    seen,
+                    at,
+                    payload,
+                };
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Many lookups at once.
+//!
+//! A batch goes down the tree level by level: first every lane asks for its page, then every lane
+//! searches. A lane that meets anything unusual takes the ordinary way.
+//!
+//! Paper: bwtree §4.1.1 (the same Read, many at a time)
+
+use crossbeam_epoch as epoch;
+
+use super::BwTree;
+use super::hint::Way;
+use super::search::{At, Place};
+use super::variant::Variant;
+use namiki_index::Lookup;
+use namiki_index::key::Key;
+use namiki_index::shared::batch::LANES;
+
+/// One lookup on its way down. A finished lane has no next page.
+struct Lane<'k, 'g, K: Key> {
+    key: K::Ref<'k>,
+    /// The way that led to the page.
+    way: Way<'g>,
+    place: Option<Place<'g, K>>,
+    lookup: Option<Lookup>,
+}
+
+impl<K: Key, V: Variant> BwTree<K, V> {
+    /// At most [`LANES`] look-ups side by side.
+    pub(super) fn get_lanes(&self, keys: &[K::Ref<'_>], out: &mut Vec<Lookup>) {
+        let guard = &epoch::pin();
+        let root = self.root.load().page;
+        let first = self
+            .mapping
+            .load(root, guard)
+            .map(|head| Place { id: root, head });
+        let mut lanes: [Lane<'_, '_, K>; LANES] = std::array::from_fn(|_| Lane {
+            key: K::min(),
+            way: Way::unknown(root),
+            place: None,
+            lookup: None,
+        });
+        let lanes = &mut lanes[..keys.len()];
+        for (lane, key) in lanes.iter_mut().zip(keys) {
+            lane.key = *key;
+            lane.place = first;
+        }
+        let mut going = true;
+        while going {
+            going = false;
+            let mut next = [None; LANES];
+            for (lane, next) in lanes.iter_mut().zip(&mut next) {
+                if lane.lookup.is_some() {
+                    continue;
+                }
+                match self.step(lane) {
+                    Step::Answer(lookup) => {
+                        if let Some(place) = lane.place {
+                            self.tidy_after_read(place, guard);
+                        }
+                        lane.lookup = Some(lookup);
+                    }
+                    Step::Down(way) => {
+                        self.mapping.prefetch(way.child);
+                        (*next, going) = (Some(way), true);
+                    }
+                    Step::Unusual => {
+                        let place = self.leaf(At(lane.key), guard);
+                        lane.lookup = Some(answer(place, lane.key));
+                    }
+                }
+            }
+            for (lane, way) in lanes.iter_mut().zip(next) {
+                if let Some(way) = way {
+                    let head = self.mapping.load(way.child, guard);
+                    lane.place = head.map(|head| Place {
+                        id: way.child,
+                        head,
+                    });
+                    lane.way = way;
+                }
+            }
+        }
+        out.extend(lanes.iter().filter_map(|lane| lane.lookup));
+    }
+
+    /// One lane, one level.
+    #[inline]
+    fn step<'g>(&self, lane: &Lane<'_, 'g, K>) -> Step<'g> {
+        match lane.place {
+            Some(place) if !place.head.is_removed() && !place.head.is_left_of(At(lane.key)) => {
+                lane.way.correct(place.head);
+                if place.head.level() == 0 {
+                    return Step::Answer(answer(place, lane.key));
+                }
+                let way = place.head.way(At(lane.key));
+                way.prefetch::<K, V>(place.head.base_hint());
+                Step::Down(way)
+            }
+            _ => Step::Unusual,
+        }
+    }
+}
+
+/// What one lane does next.
+enum Step<'g> {
+    Answer(Lookup),
+    /// To another page.
+    Down(Way<'g>),
+    /// A page that is being removed, or was split and the parent does not know yet.
+    Unusual,
+}
+
+fn answer<K: Key>(place: Place<'_, K>, key: K::Ref<'_>) -> Lookup {
+    match place.head.find(key) {
+        Some(payload) => Lookup::Found(payload),
+        None => Lookup::Missing(place.version()),
+    }
+}

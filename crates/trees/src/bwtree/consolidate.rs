@@ -1,0 +1,382 @@
+//! Consolidation: a delta chain becomes one base node.
+//!
+//! A structure change that is half done is finished first: its delta is what tells others about it
+//! and must not be lost before the parent knows. If the compare-and-swap fails, consolidation is not
+//! repeated; the next to find the chain too long will try.
+//!
+//! Consolidation is done by the writer that makes a chain reach the threshold with its delta (in another
+//! way under `inchain.rs`), or that meets a page larger than the limit; by a deleter that leaves few
+//! records; by a scan, which must sort the records anyway; and now and then by a single look-up that passes
+//! a page with deltas, so that a page that is no longer written becomes clean, whatever the last writer
+//! left. A read or an update never splits or merges a leaf, nor does an insertion merge one: a transaction
+//! must not invalidate, by an operation that cannot report it, the leaf versions it has just been given.
+//!
+//! Few changes, which is what there mostly is, are merged straight into a copy of the base node; what else
+//! there is goes through a list of all entries.
+//!
+//! Paper: bwtree §4.2.1
+
+use std::cell::Cell;
+use std::cmp::Ordering;
+
+use crossbeam_epoch::Guard;
+
+use super::BwTree;
+use super::base::{self, Entry, Fate};
+use super::hint;
+use super::inchain::Below;
+use super::mapping::PageId;
+use super::node::{BaseHeader, Kind, NodeRef, OwnedNode};
+use super::search::Place;
+use super::split::SplitDone;
+use super::variant::Variant;
+use namiki_index::key::Key;
+use namiki_index::shared::counters::Event;
+
+/// One in this many of those that meet a leaf with deltas consolidates it.
+const READS_PER_CONSOLIDATION: u32 = if cfg!(loom) { NEVER } else { 8 };
+/// The same for inner pages, which are larger and which insertions keep changing.
+const PASSES_PER_CONSOLIDATION: u32 = if cfg!(loom) { NEVER } else { 64 };
+/// A run of a model must not depend on how many were before.
+const NEVER: u32 = u32::MAX;
+
+/// What consolidation may do about the size of the page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Resize {
+    /// Nothing.
+    Never,
+    /// Split it if it is too large.
+    Split,
+    /// That, or merge it if it is too small.
+    SplitOrMerge,
+}
+
+/// Appends the records of the page in this state, in key order.
+pub(super) fn collect<'g, K: Key>(head: NodeRef<'g, K>, out: &mut Vec<Entry<'g, K>>) {
+    // Newest first, up to where the sorted entries begin.
+    let mut changes: Vec<(K::Ref<'g>, Option<u64>)> = Vec::new();
+    let mut node = head;
+    loop {
+        match node.kind() {
+            Kind::Base | Kind::Merge => break,
+            Kind::Put => changes.push((node.key(), Some(node.payload()))),
+            Kind::IndexInsert => changes.push((node.key(), Some(u64::from(node.child().0)))),
+            Kind::Delete | Kind::IndexDelete => changes.push((node.key(), None)),
+            Kind::Split | Kind::Remove | Kind::Merging => {}
+        }
+        let Some(next) = node.next() else {
+            unreachable!("a chain ends in a base node")
+        };
+        node = next;
+    }
+    let start = out.len();
+    if node.kind() == Kind::Merge {
+        // At most two deep: a page takes part in one merge at a time.
+        if let Some(left) = node.next() {
+            collect(left, out);
+        }
+        collect(node.merged(), out);
+        if !changes.is_empty() {
+            let sorted = out.split_off(start);
+            apply::<K>(sorted.into_iter(), changes, out);
+        }
+    } else {
+        let sorted = (0..node.len()).map(|i| (node.key_at(i), node.value_at(i)));
+        apply::<K>(sorted, changes, out);
+    }
+}
+
+/// Deltas that are merged without a list of all entries: any number would do.
+const FEW: usize = 24;
+
+/// What consolidation makes of a page.
+pub(super) enum Consolidated<'g, K: Key> {
+    /// Its new base node.
+    Base(OwnedNode<K>),
+    /// These are more entries than it may have.
+    TooLarge(Vec<Entry<'g, K>>),
+}
+
+/// Consolidates a page, or what lies below one of its deltas, if that has at most `len_max` entries.
+pub(super) fn consolidated<K: Key>(head: NodeRef<'_, K>, len_max: usize) -> Consolidated<'_, K> {
+    let base = head.base();
+    let header = BaseHeader {
+        level: head.level(),
+        right: head.right(),
+        counter: head.counter(),
+        low: base.key(),
+        high: head.high(),
+        slots: base.slots(),
+    };
+    let mut fates = [Fate::none(); FEW];
+    if let Some((base, few)) = fates_of(head, &mut fates) {
+        let fates = &mut fates[..few];
+        let len = base.len_with(fates);
+        check_len(head, len);
+        if len <= len_max {
+            return Consolidated::Base(base.copy_with(&header, fates, len));
+        }
+    }
+    let mut entries = Vec::with_capacity(head.len() + usize::from(head.depth()));
+    collect(head, &mut entries);
+    check_len(head, entries.len());
+    if entries.len() <= len_max {
+        Consolidated::Base(base::build(&header, &entries))
+    } else {
+        Consolidated::TooLarge(entries)
+    }
+}
+
+fn check_len<K: Key>(head: NodeRef<'_, K>, len: usize) {
+    debug_assert!(
+        len == head.len() || head.is_uncounted() && len > head.len(),
+        "{len} of {head:?}"
+    );
+}
+
+/// The base node of a chain and what becomes of the keys its deltas name, ascending: for few deltas,
+/// and no merge among them. Both of one walk: what lies below a delta may be cut off and
+/// replaced by a base node that has its deltas in it (`inchain.rs`).
+fn fates_of<'g, K: Key>(
+    head: NodeRef<'g, K>,
+    fates: &mut [Fate<'g, K>; FEW],
+) -> Option<(NodeRef<'g, K>, usize)> {
+    let (mut node, mut few) = (head, 0);
+    loop {
+        let value = match node.kind() {
+            Kind::Base => return Some((node, few)),
+            Kind::Merge => return None,
+            Kind::Put => Some(Some(node.payload())),
+            Kind::IndexInsert => Some(Some(u64::from(node.child().0))),
+            Kind::Delete | Kind::IndexDelete => Some(None),
+            Kind::Split | Kind::Remove | Kind::Merging => None,
+        };
+        if let Some(value) = value {
+            let key = node.key();
+            let at = fates[..few].partition_point(|fate| K::cmp(fate.key, key) == Ordering::Less);
+            // Newest first: what is there already is newer.
+            if at == few || K::cmp(fates[at].key, key) != Ordering::Equal {
+                if few == FEW {
+                    return None;
+                }
+                fates.copy_within(at..few, at + 1);
+                fates[at] = Fate {
+                    key,
+                    value,
+                    spot: node.spot(),
+                };
+                few += 1;
+            }
+        }
+        let Some(next) = node.next() else {
+            unreachable!("a chain ends in a base node")
+        };
+        node = next;
+    }
+}
+
+/// Merges changes, newest first, into sorted entries.
+fn apply<'g, K: Key>(
+    sorted: impl Iterator<Item = Entry<'g, K>>,
+    mut changes: Vec<(K::Ref<'g>, Option<u64>)>,
+    out: &mut Vec<Entry<'g, K>>,
+) {
+    if changes.is_empty() {
+        out.extend(sorted);
+        return;
+    }
+    // Stable: of several changes of one key the newest stays first and is kept.
+    changes.sort_by(|a, b| K::cmp(a.0, b.0));
+    changes.dedup_by(|later, kept| K::cmp(later.0, kept.0) == Ordering::Equal);
+    let mut changes = changes.into_iter().peekable();
+    for entry in sorted {
+        let mut replaced = false;
+        while let Some((key, change)) =
+            changes.next_if(|change| K::cmp(change.0, entry.0) != Ordering::Greater)
+        {
+            replaced |= K::cmp(key, entry.0) == Ordering::Equal;
+            out.extend(change.map(|value| (key, value)));
+        }
+        if !replaced {
+            out.push(entry);
+        }
+    }
+    out.extend(changes.filter_map(|(key, change)| change.map(|value| (key, value))));
+}
+
+impl<K: Key, V: Variant> BwTree<K, V> {
+    /// What a writer does after its delta is in place. Reports a split.
+    #[inline]
+    pub(super) fn tidy_after_write(
+        &self,
+        place: Place<'_, K>,
+        resize: Resize,
+        guard: &Guard,
+    ) -> Option<SplitDone> {
+        let (len, depth) = (place.head.len(), place.head.depth());
+        let long = self.is_long(depth, self.config.leaf_chain_max);
+        let deleted = resize == Resize::SplitOrMerge;
+        // Trap "a tree emptied returns its memory": the last deletes of a leaf may never reach the
+        // threshold, so an empty leaf is tidied at once.
+        let sparse = deleted && (len == 0 || (len < self.config.leaf_min() && depth >= 4));
+        // Readers shorten chains and never split, so the chain of a full leaf may never reach the
+        // threshold.
+        let full = resize != Resize::Never && len > self.config.leaf_max;
+        if !long && !sparse && !full {
+            return None;
+        }
+        if V::IN_CHAIN
+            && !sparse
+            && !full
+            && self.consolidate_below(place.head, resize, guard) == Below::Tidy
+        {
+            return None;
+        }
+        self.consolidate(place, resize, guard)
+    }
+
+    /// Whether the writer of a delta of this depth consolidates.
+    pub(super) fn is_long(&self, depth: u8, chain_max: u8) -> bool {
+        if V::IN_CHAIN {
+            depth.is_multiple_of(chain_max)
+        } else {
+            depth >= chain_max
+        }
+    }
+
+    /// What a reader does with a page that it found to have deltas: mostly nothing.
+    #[inline]
+    pub(super) fn tidy_after_read(&self, place: Place<'_, K>, guard: &Guard) {
+        if place.head.depth() > 0 {
+            self.tidy_sometimes(place, guard);
+        }
+    }
+
+    #[cold]
+    fn tidy_sometimes(&self, place: Place<'_, K>, guard: &Guard) {
+        // Leaves and inner pages are met by turns, so each kind has a count of its own.
+        thread_local!(static TURNS: [Cell<u32>; 2] = const { [Cell::new(0), Cell::new(0)] });
+        let (kind, every) = match place.head.level() {
+            0 => (0, READS_PER_CONSOLIDATION),
+            _ => (1, PASSES_PER_CONSOLIDATION),
+        };
+        let turn = TURNS.with(|turns| {
+            turns[kind].set(turns[kind].get().wrapping_add(1));
+            turns[kind].get()
+        });
+        if turn.is_multiple_of(every) {
+            hint::prefetch_slab(place.head);
+            self.consolidate(place, Resize::Never, guard);
+        }
+    }
+
+    /// Replaces the page's chain by a base node, or by two.
+    pub(super) fn consolidate(
+        &self,
+        place: Place<'_, K>,
+        resize: Resize,
+        guard: &Guard,
+    ) -> Option<SplitDone> {
+        let id = place.id;
+        let mut head = place.head;
+        if let Some(change) = head.smo() {
+            if !self.complete(id, change, guard) {
+                return None;
+            }
+            head = self.mapping.load(id, guard)?;
+            if head.is_removed() || head.smo().is_some_and(|other| other != change) {
+                return None;
+            }
+        }
+        if head.depth() == 0 {
+            if resize == Resize::SplitOrMerge {
+                self.shrink(Place { id, head }, guard);
+            }
+            return None;
+        }
+        let base = match consolidated(head, self.len_max(head.level(), resize)) {
+            Consolidated::TooLarge(entries) => {
+                return self.split(Place { id, head }, &entries, guard);
+            }
+            Consolidated::Base(base) => base,
+        };
+        let head = self.rebase(Place { id, head }, base, guard)?;
+        if resize == Resize::SplitOrMerge {
+            self.shrink(Place { id, head }, guard);
+        }
+        None
+    }
+
+    /// How many entries a page may have and not be split now.
+    pub(super) fn len_max(&self, level: u8, resize: Resize) -> usize {
+        match (resize, level) {
+            (Resize::Never, _) => usize::MAX,
+            (_, 0) => self.config.leaf_max,
+            _ => self.config.inner_max,
+        }
+    }
+
+    /// Installs a base node in place of the chain it was consolidated from.
+    pub(super) fn rebase<'g>(
+        &self,
+        place: Place<'g, K>,
+        base: OwnedNode<K>,
+        guard: &'g Guard,
+    ) -> Option<NodeRef<'g, K>> {
+        match self.mapping.replace(place.id, place.head, base, guard) {
+            Ok(new) => {
+                self.counters.add(Event::Consolidation);
+                Some(new)
+            }
+            Err(_) => {
+                self.counters.add(Event::FailedConsolidation);
+                None
+            }
+        }
+    }
+
+    /// Finishes the structure change that `head` shows and removes its trace, so that another may
+    /// begin. One attempt; the caller looks again.
+    pub(super) fn clear_change(&self, id: PageId, head: NodeRef<'_, K>, guard: &Guard) {
+        let Some(change) = head.smo() else { return };
+        if !self.complete(id, change, guard) {
+            return;
+        }
+        let Some(head) = self.mapping.load(id, guard) else {
+            return;
+        };
+        if !head.is_removed()
+            && head.smo() == Some(change)
+            && let Consolidated::Base(base) = consolidated(head, usize::MAX)
+        {
+            self.rebase(Place { id, head }, base, guard);
+        }
+    }
+
+    /// Does what a thread has left to do that froze the updates below a split delta at the head (M5 in
+    /// `mapping.rs`). For a thread that failed to put a delta there.
+    pub(super) fn unfreeze(&self, id: PageId, guard: &Guard) {
+        if V::SPLIT_AT_HEAD
+            && let Some(head) = self.mapping.load(id, guard)
+            && let Some(split) = head.smo().filter(|change| change.kind() == Kind::Split)
+            && split.updates().is_frozen()
+        {
+            self.clear_change(id, head, guard);
+        }
+    }
+
+    /// Cooperation: finishes a structure change that another thread may have left half done. On
+    /// return the parent knows of it (or it is no longer there). False: that needs a page id, and there
+    /// is none.
+    ///
+    /// Paper: bwtree §4.2.4, figure 11
+    pub(super) fn complete(&self, id: PageId, change: NodeRef<'_, K>, guard: &Guard) -> bool {
+        match change.kind() {
+            Kind::Split => return self.complete_split(id, change, guard),
+            Kind::Merge => self.complete_merge(change.page(), change.child(), guard),
+            Kind::Merging => self.complete_merge(id, change.child(), guard),
+            other => unreachable!("{other:?} is not a structure change"),
+        }
+        true
+    }
+}

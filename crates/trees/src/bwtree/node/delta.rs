@@ -1,0 +1,364 @@
+//! Delta records: made here, on top of the node that was the head.
+//!
+//! The invariants are those of `node.rs`.
+#![expect(
+    unsafe_code,
+    reason = "writes the headers and bodies of nodes that are not published yet"
+)]
+
+use std::mem::size_of;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use super::{
+    CHANGING, Change, ChangeBody, HIGH, Header, INHERITED, Kind, LOOSE, Link, NodeRef, OWNS_NEXT,
+    OwnedNode, SLAB, Spot, UNCOUNTED, UPPER, Updates, Word, is_spotted,
+};
+use crate::bwtree::mapping::PageId;
+use crate::bwtree::variant::Variant;
+use namiki_index::key::Key;
+
+/// Where the deltas of this variant get the bytes of a key from that is below them: from a copy
+/// (`true`), as what is below may go before they do, or from there (N3).
+const fn copies<V: Variant>() -> bool {
+    V::IN_CHAIN
+}
+
+/// The node a delta put on `on` lies on, and the depth that gives it. Under proposal (b) what is put
+/// on a split delta goes below it, and it says what the page is like with nothing there.
+fn below<'g, K: Key, V: Variant>(on: NodeRef<'g, K>) -> NodeRef<'g, K> {
+    match on.next() {
+        Some(next) if V::SPLIT_AT_HEAD && on.kind() == Kind::Split => next,
+        _ => on,
+    }
+}
+
+impl<K: Key> OwnedNode<K> {
+    /// Where the bytes after the header begin.
+    fn area(&mut self) -> *mut u8 {
+        // SAFETY: the allocation starts with a header, so one past it is in bounds or its end.
+        unsafe { self.0.as_ptr().add(1).cast() }
+    }
+
+    /// A delta on top of `on`, with room for `body` bytes and then those of `own_key` and, if they are
+    /// to be copied, of the upper fence and of `more`. The fence is copied; `at`, which is returned,
+    /// is where the next key goes, from the start of the area. If there is a `slot`, it is large enough.
+    fn delta<V: Variant>(
+        kind: Kind,
+        on: NodeRef<'_, K>,
+        slot: Option<NonNull<Header<K>>>,
+        body: usize,
+        own_key: usize,
+        more: usize,
+    ) -> (Self, usize) {
+        let under = on.header();
+        let fence = on.high().filter(|_| copies::<V>());
+        let fence_bytes = fence.map_or(0, |high| K::tail(high).len());
+        let copied = if copies::<V>() { more } else { 0 };
+        let bytes = size_of::<Header<K>>() + body + fence_bytes + own_key + copied;
+        let header = |bytes| Header {
+            kind,
+            level: under.level,
+            depth: next_number::<V>(under.depth),
+            flags: under.flags & INHERITED,
+            len: under.len,
+            right: under.right,
+            extent: if is_spotted::<K>(kind) {
+                Spot::UNKNOWN.word()
+            } else {
+                bytes
+            },
+            counter: under.counter,
+            high: under.high,
+            key: under.key,
+            next: Link::new(below::<K, V>(on).as_ptr()),
+            hint: AtomicPtr::new(under.hint.load(Ordering::Relaxed)),
+            word: Word {
+                change: ptr::null(),
+            },
+        };
+        let mut node = match slot {
+            Some(slot) => {
+                // SAFETY: ours alone (O1), large enough and aligned to a line.
+                unsafe { slot.write(header(bytes as u32)) };
+                Self(slot)
+            }
+            None => Self::allocate(kind, bytes, header),
+        };
+        let mut at = body;
+        if let Some(high) = fence {
+            let high = node.keep(&mut at, high);
+            // SAFETY: `node` is ours alone (N1) and its header is initialised.
+            unsafe { node.0.as_mut().high = high };
+        }
+        (node, at)
+    }
+
+    /// Copies a key's bytes to `at` behind the header and moves `at` behind them.
+    fn keep(&mut self, at: &mut usize, key: K::Ref<'_>) -> K::Raw {
+        let tail = K::tail(key);
+        // SAFETY: `delta` reserved the bytes of this very key at this place of the area; the memory is
+        // ours alone (N1), cannot overlap `tail`, and the copy lives as long as the `Raw` made from
+        // it, which goes into this node (N3).
+        unsafe {
+            let copy = self.area().add(*at);
+            ptr::copy_nonoverlapping(tail.as_ptr(), copy, tail.len());
+            *at += tail.len();
+            let tail = std::slice::from_raw_parts(copy, tail.len());
+            K::raw(K::from_parts(K::head(key, 0), tail))
+        }
+    }
+
+    /// A leaf delta (`Put` or `Delete`) on top of `on`.
+    pub(in crate::bwtree) fn record<V: Variant>(
+        kind: Kind,
+        key: K::Ref<'_>,
+        payload: u64,
+        on: NodeRef<'_, K>,
+    ) -> Self {
+        let own_key = K::tail(key).len();
+        let slot = if V::SLAB {
+            on.home().take_slot(size_of::<Header<K>>() + own_key, key)
+        } else {
+            None
+        };
+        let (mut node, mut at) = Self::delta::<V>(kind, on, slot, 0, own_key, 0);
+        let key = node.keep(&mut at, key);
+        // SAFETY: `node` is ours alone (N1) and its header is initialised.
+        let header = unsafe { node.0.as_mut() };
+        if V::SLAB {
+            header.flags |= if slot.is_some() { SLAB } else { LOOSE };
+        }
+        header.key = key;
+        header.word.payload = payload;
+        node
+    }
+
+    /// Moves a leaf delta that could not be installed onto another head.
+    pub(in crate::bwtree) fn relink<V: Variant>(
+        mut self,
+        key: K::Ref<'_>,
+        payload: u64,
+        on: NodeRef<'_, K>,
+    ) -> Self {
+        if copies::<V>() && !K::INLINE {
+            // The fence may have changed, and with it the room for its bytes.
+            return Self::record::<V>(self.as_ref().kind(), key, payload, on);
+        }
+        // O2. Perhaps there is a slot now for one that had none.
+        if V::SLAB && !(self.as_ref().is_in_slab() && self.as_ref().home() == on.home()) {
+            return Self::record::<V>(self.as_ref().kind(), key, payload, on);
+        }
+        let under = on.header();
+        // SAFETY: `self` is ours alone (N1) and its header is initialised.
+        let header = unsafe { self.0.as_mut() };
+        header.depth = next_number::<V>(under.depth);
+        header.flags = header.flags & SLAB | under.flags & INHERITED;
+        if is_spotted::<K>(header.kind) {
+            header.extent = Spot::UNKNOWN.word();
+        }
+        header.right = under.right;
+        header.high = under.high;
+        header.next = Link::new(below::<K, V>(on).as_ptr());
+        header.hint = AtomicPtr::new(under.hint.load(Ordering::Relaxed));
+        header.word.payload = payload;
+        self
+    }
+
+    /// Sets how many records the page has and its version's counter as seen from this delta.
+    pub(in crate::bwtree) fn set_content(&mut self, len: usize, counter: u64) {
+        // SAFETY: `self` is ours alone (N1) and its header is initialised.
+        let header = unsafe { self.0.as_mut() };
+        header.len = len as u32;
+        header.counter = counter;
+    }
+
+    /// Records where the key is in the base node. For a writer that has looked, in the state this delta
+    /// lies on.
+    pub(in crate::bwtree) fn set_spot<V: Variant>(&mut self, spot: Spot) {
+        // A chain that is cut has another base node then.
+        if !V::IN_CHAIN && is_spotted::<K>(self.as_ref().kind()) {
+            // SAFETY: `self` is ours alone (N1) and its header is initialised.
+            unsafe { self.0.as_mut().extent = spot.word() };
+        }
+    }
+
+    /// Records that no writer looked whether this delta adds a key (N6).
+    pub(in crate::bwtree) fn set_uncounted(&mut self) {
+        // SAFETY: `self` is ours alone (N1) and its header is initialised.
+        unsafe { self.0.as_mut().flags |= UNCOUNTED };
+    }
+
+    /// `own_key`: the key is not below and is copied in any variant.
+    fn change<V: Variant>(
+        kind: Kind,
+        on: NodeRef<'_, K>,
+        change: &Change<'_, K>,
+        own_key: bool,
+        other: Updates<Header<K>>,
+    ) -> Self {
+        let own_key = own_key || copies::<V>();
+        let key_bytes = if own_key {
+            K::tail(change.key).len()
+        } else {
+            0
+        };
+        let bounds = [Some(change.lower), change.upper];
+        let more = bounds.iter().flatten().map(|key| K::tail(*key).len()).sum();
+        let body = size_of::<ChangeBody<K>>();
+        let (mut node, mut at) = Self::delta::<V>(kind, on, None, body, key_bytes, more);
+        let mut raw = |key: K::Ref<'_>, copy: bool| {
+            if copy {
+                node.keep(&mut at, key)
+            } else {
+                K::raw(key)
+            }
+        };
+        let key = raw(change.key, own_key);
+        let lower = raw(change.lower, copies::<V>());
+        let upper = change.upper.map(|upper| raw(upper, copies::<V>()));
+        // SAFETY: `node` is ours alone (N1), a `ChangeBody` was reserved after the header, and both
+        // are aligned to 8.
+        unsafe {
+            let header = node.0.as_mut();
+            header.key = key;
+            if upper.is_some() {
+                header.flags |= UPPER;
+            }
+            if let Some(change) = on.smo() {
+                header.word.change = change.as_ptr();
+            }
+            node.area().cast::<ChangeBody<K>>().write(ChangeBody {
+                child: change.child,
+                page: change.page,
+                lower,
+                upper: upper.unwrap_or(lower),
+                other,
+            });
+        }
+        node
+    }
+
+    /// Makes this node the structure change that may be half done.
+    fn announce(&mut self) {
+        let this = self.0.as_ptr();
+        // SAFETY: `self` is ours alone (N1), and the word of its kind is `change`.
+        let header = unsafe { self.0.as_mut() };
+        header.word.change = this;
+        header.flags |= CHANGING;
+    }
+
+    /// A split delta over the fresh left half: keys from the half's `high` on are in page `right`.
+    /// `grown` is the root that was prepared for the two, or `NONE`.
+    pub(in crate::bwtree) fn split<V: Variant>(
+        mut left: Self,
+        right: PageId,
+        grown: PageId,
+    ) -> Self {
+        let on = left.as_ref();
+        let key = on.high().unwrap_or(on.low());
+        let change = Change {
+            key,
+            child: right,
+            page: grown,
+            lower: key,
+            upper: None,
+        };
+        let (key, high) = (K::raw(key), on.header().high);
+        let mut node = Self::change::<V>(Kind::Split, on, &change, false, Updates::none());
+        // Its keys are those of the base node below it in any variant (N3), which lives longer.
+        // SAFETY: both nodes are ours alone (N1). It lies on the base node itself.
+        unsafe {
+            let header = node.0.as_mut();
+            (header.key, header.high) = (key, high);
+            header.next = Link::new(left.0.as_ptr());
+            left.0.as_mut().word.change = node.0.as_ptr();
+        }
+        node.announce();
+        std::mem::forget(left);
+        node
+    }
+
+    /// An entry of an inner page, or its end. `change.lower` and `change.upper` belong to `on`'s
+    /// chain; `key` is copied.
+    pub(in crate::bwtree) fn index<V: Variant>(
+        kind: Kind,
+        change: &Change<'_, K>,
+        on: NodeRef<'_, K>,
+    ) -> Self {
+        let mut node = Self::change::<V>(kind, on, change, true, Updates::none());
+        // SAFETY: `node` is ours alone (N1).
+        let header = unsafe { node.0.as_mut() };
+        match kind {
+            Kind::IndexInsert => header.len += 1,
+            Kind::IndexDelete => {
+                header.len -= 1;
+                header.flags &= !CHANGING;
+            }
+            _ => node.announce(),
+        }
+        node
+    }
+
+    /// The removal of `on`'s page, with the merge announced in page `parent`; `NONE`: the page is a root
+    /// that collapses and keeps the chain below.
+    pub(in crate::bwtree) fn remove<V: Variant>(parent: PageId, on: NodeRef<'_, K>) -> Self {
+        let low = on.low();
+        let change = Change {
+            key: low,
+            child: PageId::NONE,
+            page: parent,
+            lower: low,
+            upper: None,
+        };
+        let mut node = Self::change::<V>(Kind::Remove, on, &change, false, Updates::none());
+        if parent == PageId::NONE {
+            // SAFETY: `node` is ours alone (N1).
+            unsafe { node.0.as_mut().flags |= OWNS_NEXT };
+        }
+        node
+    }
+
+    /// The union of `left` with the frozen chain `right` of its right sibling, page `right_id`. The
+    /// merge is announced in page `parent`.
+    pub(in crate::bwtree) fn merge<V: Variant>(
+        left: NodeRef<'_, K>,
+        right: NodeRef<'_, K>,
+        right_id: PageId,
+        parent: PageId,
+    ) -> Self {
+        let low = right.low();
+        let change = Change {
+            key: low,
+            child: right_id,
+            page: parent,
+            lower: low,
+            // Room for the upper fence, which is not that of `left`.
+            upper: right.high(),
+        };
+        let other = Updates::fixed(right.as_ptr());
+        let mut node = Self::change::<V>(Kind::Merge, left, &change, false, other);
+        // SAFETY: `change` wrote a body, and it is ours alone (N1).
+        let high = unsafe { (*node.area().cast::<ChangeBody<K>>()).upper };
+        let from = right.header();
+        // SAFETY: `node` is ours alone (N1). Keys that were not copied are of `right`'s chain, which
+        // joins this one (N3).
+        let header = unsafe { node.0.as_mut() };
+        header.depth = next_number::<V>(header.depth.saturating_add(from.depth));
+        header.flags = (header.flags & !(HIGH | UPPER)) | from.flags & (HIGH | UNCOUNTED) | LOOSE;
+        header.high = high;
+        header.right = from.right;
+        header.len += from.len;
+        header.counter = header.counter.max(from.counter) + 1;
+        node.announce();
+        node
+    }
+}
+
+/// The number of a delta that lies on the one with this number: never that of a base node. Where
+/// chains are cut below their heads it counts on for ever, and begins again after the last.
+fn next_number<V: Variant>(below: u8) -> u8 {
+    below
+        .checked_add(1)
+        .unwrap_or(if V::IN_CHAIN { 1 } else { below })
+}

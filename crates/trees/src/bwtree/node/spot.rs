@@ -1,0 +1,56 @@
+//! Where in the base node the key of a delta is: the offset that the OpenBw-Tree's deltas keep, too.
+//!
+//! A delta about an eight-byte key is nothing but a header, so its header need not say how large it is and
+//! says this in the same place. A writer that looks for its key before it changes anything gets the answer
+//! for free, and a consolidation is spared a search for each delta.
+//!
+//! It is right as long as the chain ends in the base node it was found in. So where chains are cut below
+//! their deltas it is not recorded; a merge delta brings a second base node into the chain, and then it is
+//! not read.
+//!
+//! Paper: bwtree §2.4, reference 11
+
+use super::Kind;
+use namiki_index::key::Key;
+
+/// Whether a node of this kind is nothing but a header, so that its `extent` can say something else.
+pub(super) const fn is_spotted<K: Key>(kind: Kind) -> bool {
+    K::INLINE && matches!(kind, Kind::Put | Kind::Delete)
+}
+
+/// Where the key of a leaf delta is among those of the base node below, as far as its writer knew: so
+/// that a consolidation need not search.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::bwtree) struct Spot(u32);
+
+impl Spot {
+    pub(in crate::bwtree) const UNKNOWN: Self = Self(u32::MAX);
+
+    /// The key is entry `i`, or (not `found`) belongs in front of it.
+    #[inline]
+    pub(in crate::bwtree) fn new(i: usize, found: bool) -> Self {
+        u32::try_from(i * 2 + usize::from(found)).map_or(Self::UNKNOWN, Self)
+    }
+
+    pub(in crate::bwtree) fn is_known(self) -> bool {
+        self != Self::UNKNOWN
+    }
+
+    pub(in crate::bwtree) fn i(self) -> usize {
+        self.0 as usize / 2
+    }
+
+    pub(in crate::bwtree) fn found(self) -> bool {
+        self.0 % 2 == 1
+    }
+
+    /// As a header holds it.
+    pub(super) const fn word(self) -> u32 {
+        self.0
+    }
+
+    /// Reads it from a header.
+    pub(super) const fn from_word(word: u32) -> Self {
+        Self(word)
+    }
+}

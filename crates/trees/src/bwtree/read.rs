@@ -1,0 +1,111 @@
+//! Point reads.
+//!
+//! Paper: bwtree §4.1.1, figure 6 (Read)
+
+use std::cmp::Ordering;
+
+use crossbeam_epoch::{self as epoch};
+
+use super::BwTree;
+use super::node::{Kind, NodeRef, Spot};
+use super::search::{At, Place};
+use super::variant::Variant;
+use namiki_index::key::Key;
+use namiki_index::{IndexError, LeafVersion, Lookup};
+
+/// What is wanted to be known of a key.
+trait Finding {
+    fn of(payload: Option<u64>, spot: Spot) -> Self;
+}
+
+impl Finding for Option<u64> {
+    fn of(payload: Option<u64>, _spot: Spot) -> Self {
+        payload
+    }
+}
+
+impl Finding for (Option<u64>, Spot) {
+    fn of(payload: Option<u64>, spot: Spot) -> Self {
+        (payload, spot)
+    }
+}
+
+impl<K: Key> NodeRef<'_, K> {
+    /// The payload of a key in the range of this leaf, in the state that this head stands for.
+    #[inline]
+    pub(super) fn find(self, key: K::Ref<'_>) -> Option<u64> {
+        // Mostly so.
+        if self.kind() == Kind::Base {
+            return self.base_get(key);
+        }
+        if let Some(base) = self.past_deltas(key) {
+            return base.base_get(key);
+        }
+        self.find_through_deltas(key, Self::base_get)
+    }
+
+    /// The same, and where the key is among those of the base node, if that is known.
+    #[inline]
+    pub(super) fn find_spot(self, key: K::Ref<'_>) -> (Option<u64>, Spot) {
+        if self.kind() == Kind::Base {
+            return self.base_find(key);
+        }
+        if let Some(base) = self.past_deltas(key) {
+            return base.base_find(key);
+        }
+        self.find_through_deltas(key, Self::base_find)
+    }
+
+    #[inline(never)]
+    fn find_through_deltas<F: Finding>(
+        self,
+        key: K::Ref<'_>,
+        in_base: impl FnOnce(Self, K::Ref<'_>) -> F,
+    ) -> F {
+        let mut node = self;
+        loop {
+            match node.kind() {
+                Kind::Base => return in_base(node, key),
+                Kind::Put if K::cmp(node.key(), key) == Ordering::Equal => {
+                    return F::of(Some(node.payload()), node.spot());
+                }
+                Kind::Delete if K::cmp(node.key(), key) == Ordering::Equal => {
+                    return F::of(None, node.spot());
+                }
+                Kind::Merge if K::cmp(node.key(), key) != Ordering::Greater => {
+                    node = node.merged();
+                    continue;
+                }
+                _ => {}
+            }
+            let Some(next) = node.next() else {
+                unreachable!("a chain ends in a base node")
+            };
+            node = next;
+        }
+    }
+}
+
+impl<K: Key> Place<'_, K> {
+    /// The leaf version in the state that was seen.
+    pub(super) fn version(self) -> LeafVersion {
+        LeafVersion {
+            leaf: u64::from(self.id.0),
+            counter: self.head.counter(),
+        }
+    }
+}
+
+impl<K: Key, V: Variant> BwTree<K, V> {
+    pub(super) fn get_key(&self, key: &[u8]) -> Result<Lookup, IndexError> {
+        let key = K::parse(key)?;
+        let guard = &epoch::pin();
+        let place = self.leaf(At(key), guard);
+        let lookup = match place.head.find(key) {
+            Some(payload) => Lookup::Found(payload),
+            None => Lookup::Missing(place.version()),
+        };
+        self.tidy_after_read(place, guard);
+        Ok(lookup)
+    }
+}

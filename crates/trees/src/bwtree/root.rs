@@ -1,0 +1,48 @@
+//! The root word: which page the search begins at.
+
+use std::sync::atomic::Ordering;
+
+use super::mapping::PageId;
+use namiki_index::shared::sync::AtomicU64;
+
+/// The root page's id and how often the root has changed.
+///
+/// ```text
+///  63        32 31        0
+/// |  changes   |  page id  |
+/// ```
+/// The count guards against the root going from P to N (split) and back to P (collapse) between a
+/// slow thread's look and its compare-and-swap: it would else install a root that knows a page long
+/// merged away (trap "root split and collapse").
+pub(super) struct Root(AtomicU64);
+
+/// One value of the root word.
+#[derive(Clone, Copy)]
+pub(super) struct RootWord {
+    word: u64,
+    pub(super) page: PageId,
+}
+
+impl Root {
+    pub(super) fn new(page: PageId) -> Self {
+        Self(AtomicU64::new(u64::from(page.0)))
+    }
+
+    /// `Acquire` pairs with the `Release` of `replace`: the page's slot is filled.
+    #[inline]
+    pub(super) fn load(&self) -> RootWord {
+        let word = self.0.load(Ordering::Acquire);
+        RootWord {
+            word,
+            page: PageId(word as u32),
+        }
+    }
+
+    /// Makes `page` the root if nothing changed since `seen`.
+    pub(super) fn replace(&self, seen: RootWord, page: PageId) -> bool {
+        let next = ((seen.word >> 32) + 1) << 32 | u64::from(page.0);
+        self.0
+            .compare_exchange(seen.word, next, Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok()
+    }
+}

@@ -1,0 +1,328 @@
+//! Finding the page that covers a point, on any level.
+//!
+//! We keep no stack of the pages passed on the way down (the paper's `node_stack`): structure changes are
+//! rare, and a thread that needs a parent searches for it again from the root, which cannot be stale (trap
+//! "stale parent stack"). A search that meets a page with a range that ends before its point goes right, as
+//! in a B-link tree; one that meets a removed page helps to finish the removal and restarts from the root.
+//!
+//! The point may also lie *just below* a key. That is how we walk left without left links (trap
+//! "backward scans without left links"): the left neighbour of a page is the page covering the point
+//! just below its lower fence.
+//!
+//! Paper: bwtree §4.1.1, figure 6; §4.2.4
+
+use std::cmp::Ordering;
+
+use crossbeam_epoch::Guard;
+
+use super::BwTree;
+use super::hint::{self, Way};
+use super::mapping::PageId;
+use super::node::{Kind, NodeRef};
+use super::variant::Variant;
+use namiki_index::key::Key;
+use namiki_index::shared::counters::Event;
+
+/// A place in the order of keys.
+pub(super) trait Point<K: Key>: Copy {
+    /// Whether the leaf's entries will be looked at.
+    const LOOKS: bool = true;
+
+    /// Whether the point is at or right of `separator`.
+    fn reaches(self, separator: K::Ref<'_>) -> bool;
+
+    /// How many keys of an inner base node it reaches.
+    fn rank(self, base: NodeRef<'_, K>) -> usize;
+
+    /// The way on from an inner base node.
+    fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g>;
+}
+
+/// At a key.
+pub(super) struct At<'a, K: Key>(pub(super) K::Ref<'a>);
+/// At a key, to put a delta on its leaf without a look at what is there.
+pub(super) struct Onto<'a, K: Key>(pub(super) K::Ref<'a>);
+/// Just below a key: right of every smaller key. There is none below the smallest key.
+pub(super) struct Below<'a, K: Key>(pub(super) K::Ref<'a>);
+/// Right of all keys.
+#[derive(Clone, Copy)]
+pub(super) struct Last;
+
+impl<K: Key> Clone for At<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K: Key> Copy for At<'_, K> {}
+impl<K: Key> Clone for Onto<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K: Key> Copy for Onto<'_, K> {}
+impl<K: Key> Clone for Below<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K: Key> Copy for Below<'_, K> {}
+
+impl<K: Key> Point<K> for At<'_, K> {
+    #[inline]
+    fn reaches(self, separator: K::Ref<'_>) -> bool {
+        K::cmp(separator, self.0) != Ordering::Greater
+    }
+
+    #[inline]
+    fn rank(self, base: NodeRef<'_, K>) -> usize {
+        base.rank::<true>(self.0)
+    }
+
+    #[inline(always)]
+    fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g> {
+        base.way_to::<true>(self.0)
+    }
+}
+
+impl<K: Key> Point<K> for Onto<'_, K> {
+    const LOOKS: bool = false;
+
+    #[inline]
+    fn reaches(self, separator: K::Ref<'_>) -> bool {
+        At::<K>(self.0).reaches(separator)
+    }
+
+    #[inline]
+    fn rank(self, base: NodeRef<'_, K>) -> usize {
+        At::<K>(self.0).rank(base)
+    }
+
+    #[inline(always)]
+    fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g> {
+        At::<K>(self.0).way(base)
+    }
+}
+
+impl<K: Key> Point<K> for Below<'_, K> {
+    fn reaches(self, separator: K::Ref<'_>) -> bool {
+        K::cmp(separator, self.0) == Ordering::Less
+    }
+
+    fn rank(self, base: NodeRef<'_, K>) -> usize {
+        base.rank::<false>(self.0)
+    }
+
+    fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g> {
+        base.way_to::<false>(self.0)
+    }
+}
+
+impl<K: Key> Point<K> for Last {
+    fn reaches(self, _separator: K::Ref<'_>) -> bool {
+        true
+    }
+
+    fn rank(self, base: NodeRef<'_, K>) -> usize {
+        base.len()
+    }
+
+    fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g> {
+        base.way_at(base.len() - 1, u64::MAX)
+    }
+}
+
+/// The entry of an inner page that covers a point.
+pub(super) struct Route<'g, K: Key> {
+    pub(super) child: PageId,
+    /// The entry's key.
+    pub(super) low: K::Ref<'g>,
+    /// The key of the next entry, or the page's upper fence.
+    pub(super) high: Option<K::Ref<'g>>,
+}
+
+/// A page and the state of it that was seen.
+pub struct Place<'g, K: Key> {
+    pub(super) id: PageId,
+    pub(super) head: NodeRef<'g, K>,
+}
+
+impl<K: Key> Clone for Place<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K: Key> Copy for Place<'_, K> {}
+
+impl<'g, K: Key> NodeRef<'g, K> {
+    /// Whether the point is right of this page's range.
+    #[inline]
+    pub(super) fn is_left_of(self, point: impl Point<K>) -> bool {
+        self.high().is_some_and(|high| point.reaches(high))
+    }
+
+    /// Whether the keys of an index delta, which begin at `from`, include the point.
+    fn includes(self, from: K::Ref<'_>, point: impl Point<K>) -> bool {
+        point.reaches(from) && !self.upper().is_some_and(|upper| point.reaches(upper))
+    }
+
+    /// The way to the child of an inner page that covers a point of its range.
+    #[inline(always)]
+    pub(super) fn way(self, point: impl Point<K>) -> Way<'g> {
+        // Mostly so.
+        if self.kind() == Kind::Base {
+            return point.way(self);
+        }
+        self.way_through_deltas(point)
+    }
+
+    /// The newest delta that covers the point decides.
+    #[inline(never)]
+    fn way_through_deltas(self, point: impl Point<K>) -> Way<'g> {
+        let mut node = self;
+        loop {
+            match node.kind() {
+                Kind::Base => return point.way(node),
+                Kind::IndexInsert if node.includes(node.key(), point) => {
+                    return Way::unknown(node.child());
+                }
+                Kind::IndexDelete if node.includes(node.lower(), point) => {
+                    return Way::unknown(node.child());
+                }
+                Kind::Merge if point.reaches(node.key()) => {
+                    node = node.merged();
+                    continue;
+                }
+                _ => {}
+            }
+            let Some(next) = node.next() else {
+                unreachable!("a chain ends in a base node")
+            };
+            node = next;
+        }
+    }
+
+    /// Like [`way`](Self::way), with the exact bounds of the entry. Every delta that
+    /// does not include the point still bounds the range from one side.
+    pub(super) fn route(self, point: impl Point<K>) -> Route<'g, K> {
+        let mut low = self.low();
+        let mut high = self.high();
+        let mut node = self;
+        let raise = |low: &mut K::Ref<'g>, key: K::Ref<'g>| {
+            if K::cmp(key, *low) == Ordering::Greater {
+                *low = key;
+            }
+        };
+        let lower = |high: &mut Option<K::Ref<'g>>, key: Option<K::Ref<'g>>| {
+            if let Some(key) = key
+                && high.is_none_or(|high| K::cmp(key, high) == Ordering::Less)
+            {
+                *high = Some(key);
+            }
+        };
+        loop {
+            match node.kind() {
+                Kind::Base => {
+                    let i = point.rank(node).saturating_sub(1);
+                    raise(&mut low, node.key_at(i));
+                    lower(&mut high, (i + 1 < node.len()).then(|| node.key_at(i + 1)));
+                    return Route {
+                        child: PageId::of_entry(node.value_at(i)),
+                        low,
+                        high,
+                    };
+                }
+                Kind::IndexInsert | Kind::IndexDelete => {
+                    let insert = node.kind() == Kind::IndexInsert;
+                    let from = if insert { node.key() } else { node.lower() };
+                    if !point.reaches(from) {
+                        lower(&mut high, Some(from));
+                    } else if let Some(upper) = node.upper().filter(|k| point.reaches(*k)) {
+                        raise(&mut low, upper);
+                    } else {
+                        raise(&mut low, from);
+                        lower(&mut high, node.upper());
+                        return Route {
+                            child: node.child(),
+                            low,
+                            high,
+                        };
+                    }
+                }
+                Kind::Merge if point.reaches(node.key()) => {
+                    raise(&mut low, node.key());
+                    node = node.merged();
+                    continue;
+                }
+                Kind::Merge => lower(&mut high, Some(node.key())),
+                _ => {}
+            }
+            let Some(next) = node.next() else {
+                unreachable!("a chain ends in a base node")
+            };
+            node = next;
+        }
+    }
+}
+
+impl<K: Key, V: Variant> BwTree<K, V> {
+    /// The page of `level` that covers the point. `None`: the tree is not that high.
+    pub(super) fn descend<'g, P: Point<K>>(
+        &self,
+        level: u8,
+        point: P,
+        guard: &'g Guard,
+    ) -> Option<Place<'g, K>> {
+        'restart: loop {
+            let mut way = Way::unknown(self.root.load().page);
+            loop {
+                // An empty slot: the page went away between reading its id and its slot.
+                let Some(head) = self.mapping.load(way.child, guard) else {
+                    self.counters.add(Event::Restart);
+                    continue 'restart;
+                };
+                if V::SLAB && !P::LOOKS {
+                    hint::prefetch_slots::<K>(head);
+                }
+                if head.is_removed() {
+                    self.help_removal(way.child, head, guard);
+                    self.counters.add(Event::Restart);
+                    continue 'restart;
+                }
+                way.correct(head);
+                if head.is_left_of(point) {
+                    way = Way::unknown(head.right());
+                    continue;
+                }
+                if head.level() <= level {
+                    let id = way.child;
+                    return (head.level() == level).then_some(Place { id, head });
+                }
+                if level == 0 {
+                    // Or an inner page that no longer changes would keep its last deltas.
+                    self.tidy_after_read(
+                        Place {
+                            id: way.child,
+                            head,
+                        },
+                        guard,
+                    );
+                }
+                way = head.way(point);
+                if P::LOOKS || head.level() > 1 {
+                    way.prefetch::<K, V>(head.base_hint());
+                } else {
+                    way.prefetch_slab::<K, V>(head.base_hint());
+                }
+            }
+        }
+    }
+
+    /// The leaf that covers a key.
+    #[inline]
+    pub(super) fn leaf<'g>(&self, point: impl Point<K>, guard: &'g Guard) -> Place<'g, K> {
+        match self.descend(0, point, guard) {
+            Some(place) => place,
+            None => unreachable!("every tree has a level of leaves"),
+        }
+    }
+}

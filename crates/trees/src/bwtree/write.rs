@@ -1,0 +1,146 @@
+//! The operations that put a delta record on a leaf.
+//!
+//! Whether the key is there is decided in the state the delta will lie on, and the compare-and-swap
+//! succeeds only if that is still the leaf's state: so each operation is atomic without a lock, and
+//! knows the versions before and after exactly. A failed swap takes its delta along to the new head.
+//!
+//! Paper: bwtree §4.1.2, figure 8 (Write)
+
+use std::cmp::Ordering;
+
+use crossbeam_epoch::{self as epoch, Guard};
+
+use super::BwTree;
+use super::consolidate::Resize;
+use super::hint;
+use super::node::{Kind, OwnedNode};
+use super::search::{At, Onto, Place};
+use super::variant::Variant;
+use namiki_index::key::Key;
+use namiki_index::shared::counters::Event;
+use namiki_index::{Change, Changed, IndexError, Inserted};
+
+impl<K: Key, V: Variant> BwTree<K, V> {
+    /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide`
+    /// is asked again when another thread changed the leaf meanwhile.
+    pub(super) fn change_key(
+        &self,
+        key: &[u8],
+        mut decide: impl FnMut(Option<u64>) -> Change,
+    ) -> Result<Changed, IndexError> {
+        let key = K::parse(key)?;
+        let guard = &epoch::pin();
+        let mut place = self.leaf(At(key), guard);
+        let mut delta: Option<OwnedNode<K>> = None;
+        loop {
+            let (id, head) = (place.id, place.head);
+            let (old, spot) = head.find_spot(key);
+            let (kind, payload) = match decide(old) {
+                Change::Put(payload) => (Kind::Put, payload),
+                Change::Delete if old.is_some() => (Kind::Delete, 0),
+                Change::Keep | Change::Delete => {
+                    return Ok(Changed::from(old));
+                }
+            };
+            let mut new = match delta.take() {
+                Some(delta) if delta.as_ref().kind() == kind => {
+                    delta.relink::<V>(key, payload, head)
+                }
+                _ => OwnedNode::record::<V>(kind, key, payload, head),
+            };
+            new.set_spot::<V>(spot);
+            let (len, counter) = (head.len(), head.counter());
+            match (kind, old) {
+                // Uncounted, the length may be too small already.
+                (Kind::Delete, _) => new.set_content(len.saturating_sub(1), counter + 1),
+                (_, None) => new.set_content(len + 1, counter + 1),
+                (_, Some(_)) => new.set_content(len, counter),
+            }
+            match self.mapping.push(id, head, new) {
+                Ok(head) => {
+                    let before = place.version();
+                    let place = Place { id, head };
+                    let after = place.version();
+                    let resize = match (kind, old) {
+                        (Kind::Delete, _) => Resize::SplitOrMerge,
+                        (_, None) => Resize::Split,
+                        (_, Some(_)) => Resize::Never,
+                    };
+                    let split = self.tidy_after_write(place, resize, guard);
+                    let inserted = (kind == Kind::Put && old.is_none()).then(|| Inserted {
+                        before,
+                        after,
+                        split: split
+                            .filter(|done| done.of == after)
+                            .map(|done| done.halves),
+                    });
+                    return Ok(Changed { old, inserted });
+                }
+                Err(unused) => {
+                    self.counters.add(Event::CasMiss);
+                    delta = Some(unused);
+                    place = self.again(place, key, guard);
+                }
+            }
+        }
+    }
+
+    /// Gives a key a payload without looking whether it is there: one delta goes on top of the leaf
+    /// whatever lies below. If the key is not seen to be present at once, the delta counts as a change
+    /// of the key set for the leaf's version, and the leaf's length is uncounted (N6 in `node.rs`).
+    ///
+    /// Paper: bwtree §4.1.2, figure 8
+    pub(super) fn put_key(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {
+        let key = K::parse(key)?;
+        let guard = &epoch::pin();
+        let mut place = self.leaf(Onto(key), guard);
+        let mut delta: Option<OwnedNode<K>> = None;
+        loop {
+            let (id, head) = (place.id, place.head);
+            // The head is at hand: of several writes of one key in a row the first may have added it.
+            if self.is_long(head.depth().wrapping_add(1), self.config.leaf_chain_max) {
+                // Our delta will make the chain too long: all of the base node will be read.
+                hint::prefetch_whole::<K>(head);
+            }
+            let present = head.kind() == Kind::Put && K::cmp(head.key(), key) == Ordering::Equal;
+            let mut new = match delta.take() {
+                Some(delta) => delta.relink::<V>(key, payload, head),
+                None => OwnedNode::record::<V>(Kind::Put, key, payload, head),
+            };
+            if present {
+                new.set_content(head.len(), head.counter());
+            } else {
+                new.set_content(head.len(), head.counter() + 1);
+                new.set_uncounted();
+            }
+            match self.mapping.push(id, head, new) {
+                Ok(head) => {
+                    let resize = if present {
+                        Resize::Never
+                    } else {
+                        Resize::Split
+                    };
+                    self.tidy_after_write(Place { id, head }, resize, guard);
+                    return Ok(());
+                }
+                Err(unused) => {
+                    self.counters.add(Event::CasMiss);
+                    delta = Some(unused);
+                    place = self.again(place, key, guard);
+                }
+            }
+        }
+    }
+
+    /// The leaf of `key` after a swap failed on `place`: usually the same page.
+    fn again<'g>(&self, place: Place<'g, K>, key: K::Ref<'_>, guard: &'g Guard) -> Place<'g, K> {
+        self.unfreeze(place.id, guard);
+        // The page cannot have been reused while we are pinned (M4), so its lower fence still holds.
+        match self.mapping.load(place.id, guard) {
+            Some(head) if !head.is_removed() && !head.is_left_of(At(key)) => {
+                Place { id: place.id, head }
+            }
+            _ => self.leaf(At(key), guard),
+        }
+    }
+}

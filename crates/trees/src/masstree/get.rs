@@ -1,0 +1,72 @@
+//! Point reads.
+//!
+//! Layer by layer. A key that goes on where the leaf has a link is looked for in that layer, if it begins
+//! with what all keys there have in common. If it does not it is absent, and the leaf with the link
+//! answers for that: an insertion would change that leaf (`layers.rs`).
+//!
+//! The payload of a long key is read from its suffix after the leaf was found unchanged. Should the
+//! suffix be replaced in between, it still holds the last payload from before, which was there when
+//! the leaf was validated or came later.
+//!
+//! Paper: bwtree §2.5
+
+use crossbeam_epoch::{self as epoch, Guard};
+
+use super::Masstree;
+use super::border::{Content, Look};
+use super::slices::{Cut, Slicing};
+use super::tailed::Layer;
+use namiki_index::shared::counters::Event;
+use namiki_index::{IndexError, Lookup};
+
+/// Where a look into a leaf leads.
+pub(super) enum Next<'g, 'k> {
+    Answer(Lookup),
+    Layer(&'g Layer, Cut<'k>),
+}
+
+/// What a look says about the key.
+#[inline]
+pub(super) fn judge<'g, 'k>(look: &Look<'g>, cut: &Cut<'k>) -> Next<'g, 'k> {
+    let found = match look.content {
+        Some(Content::Payload(payload)) => Some(payload),
+        Some(Content::Suffix(suffix)) => (suffix.bytes() == cut.rest).then(|| suffix.payload()),
+        Some(Content::Layer(layer)) => match layer.fits(cut.rest) {
+            Some(rest) => return Next::Layer(layer, Cut::of(rest)),
+            None => None,
+        },
+        None => None,
+    };
+    Next::Answer(found.map_or(Lookup::Missing(look.version), Lookup::Found))
+}
+
+impl<K: Slicing> Masstree<K> {
+    #[inline]
+    pub(super) fn get_key(&self, key: &[u8]) -> Result<Lookup, IndexError> {
+        let key = K::parse(key)?;
+        Ok(self.look_up(Cut::first::<K>(key), &epoch::pin()))
+    }
+
+    /// Looks up a whole key.
+    #[inline]
+    pub(super) fn look_up(&self, key: Cut<'_>, guard: &Guard) -> Lookup {
+        let (mut layer, mut cut) = (self.top(), key);
+        loop {
+            let Some(way) = self.descend(layer, cut.slice, guard) else {
+                // Removed meanwhile: the key may be in the layer above now.
+                (layer, cut) = (self.top(), key);
+                self.counters.add(Event::Restart);
+                continue;
+            };
+            match way
+                .leaf
+                .look(&cut, way.seen, guard)
+                .map(|look| judge(&look, &cut))
+            {
+                Some(Next::Answer(lookup)) => return lookup,
+                Some(Next::Layer(below, rest)) => (layer, cut) = (below, rest),
+                None => self.counters.add(Event::Restart),
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Masstree: a trie of B+-trees over eight-byte slices of the keys.
+//!
+//! ```text
+//!   first layer:        interior             slices of bytes 0 to 7
+//!                      /        \
+//!                 border  <-->  border       leaves are linked both ways
+//!                                 |
+//!                  a slice that several keys share and go on after
+//!                                 |
+//!   next layer:                border        their next eight bytes
+//! ```
+//!
+//! | to learn about | read |
+//! |---|---|
+//! | versions and locks | `version.rs` |
+//! | how keys are cut | `slices.rs` |
+//! | nodes and blocks in memory | `node.rs`, `border.rs`, `interior.rs`, `tailed.rs` |
+//! | the way down | `descend.rs` |
+//! | the operations | `get.rs`, `batch.rs`, `change.rs`, `scan.rs`, `bulk.rs` |
+//! | structure changes and the order of locks | `split.rs`, `layers.rs`, `remove.rs` |
+//!
+//! Readers take no lock and write nothing: they look at a node's version before and after. Writers lock
+//! the leaf, and for a structure change few nodes more, never for longer than that takes. So an operation
+//! is not lock-free, but waits for others' short sections only. Memory is reclaimed by epochs.
+//!
+//! Where this departs from the original, it says why: what keys of a layer share is kept once
+//! (`layers.rs`), suffixes are blocks with their payload (`tailed.rs`), leaves are found and changed from
+//! their parents instead of by parent pointers (`split.rs`, `remove.rs`).
+//!
+//! Paper: bwtree §2.5
+
+mod batch;
+mod border;
+mod bulk;
+mod change;
+mod descend;
+mod get;
+mod interior;
+mod layers;
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_model;
+mod node;
+mod release;
+mod remove;
+mod scan;
+mod slices;
+mod split;
+mod statistics;
+mod tailed;
+mod version;
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use crossbeam_epoch as epoch;
+
+use self::border::{Border, WIDTH};
+use self::interior::FAN_OUT;
+use self::slices::Slicing;
+use self::tailed::Layer;
+use namiki_index::key::{Fixed8, Variable};
+use namiki_index::shared::batch::get_in_lanes;
+use namiki_index::shared::counters::Counters;
+use namiki_index::shared::leaf_table::LeafTable;
+use namiki_index::{
+    Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
+    ScanRange, Statistics,
+};
+
+/// Sizes that structure changes depend on. May differ at every start; nothing is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MasstreeConfig {
+    /// A leaf with so many entries is split when another comes. At most what a node has room for; at
+    /// least 2, or 10 for byte strings, of which so many may share a slice.
+    pub leaf_max: usize,
+    /// An interior node with so many children is split before another comes. At least 4.
+    pub inner_max: usize,
+    /// How full a bulk load makes its nodes, in percent of the maximum.
+    pub load_percent: usize,
+}
+
+impl Default for MasstreeConfig {
+    fn default() -> Self {
+        Self {
+            leaf_max: WIDTH,
+            inner_max: FAN_OUT,
+            load_percent: 80,
+        }
+    }
+}
+
+impl MasstreeConfig {
+    /// The smallest nodes there can be, so that structure changes happen all the time.
+    #[must_use]
+    pub const fn tiny() -> Self {
+        Self {
+            leaf_max: 2,
+            inner_max: 4,
+            load_percent: 75,
+        }
+    }
+
+    fn checked<K: Slicing>(self) -> Self {
+        // Markers 0 to 8, and one key, or link, that goes on.
+        let least = if K::INLINE { 2 } else { 10.min(WIDTH) };
+        Self {
+            leaf_max: self.leaf_max.clamp(least, WIDTH),
+            inner_max: self.inner_max.clamp(4, FAN_OUT),
+            load_percent: self.load_percent.clamp(1, 100),
+        }
+    }
+}
+
+/// A Masstree over one kind of keys.
+///
+/// Payloads may be any `u64`. Dropping the tree frees it; retired nodes go when the collector gets
+/// to them.
+pub struct Masstree<K: Slicing> {
+    first: Layer,
+    table: LeafTable,
+    config: MasstreeConfig,
+    counters: Counters,
+    keys: std::marker::PhantomData<fn() -> K>,
+}
+
+/// A Masstree of eight-byte keys: it has one layer.
+pub type FixedMasstree = Masstree<Fixed8>;
+/// A Masstree of byte strings up to 64 KiB.
+pub type VariableMasstree = Masstree<Variable>;
+
+impl<K: Slicing> fmt::Debug for Masstree<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Masstree")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Slicing> Default for Masstree<K> {
+    fn default() -> Self {
+        Self::new(MasstreeConfig::default())
+    }
+}
+
+impl<K: Slicing> Masstree<K> {
+    /// An empty tree. Sizes out of range are brought into it.
+    #[must_use]
+    pub fn new(config: MasstreeConfig) -> Self {
+        let table = LeafTable::new();
+        let Some(mark) = table.mark() else {
+            unreachable!("a new table has free numbers")
+        };
+        let guard = &epoch::pin();
+        let root = node::create(Border::<K>::new(mark, 0, true), guard);
+        root.publish(&table);
+        Self {
+            first: Layer::first(node::pointer(root)),
+            table,
+            config: config.checked::<K>(),
+            counters: Counters::default(),
+            keys: std::marker::PhantomData,
+        }
+    }
+
+    /// The first layer.
+    #[inline]
+    fn top(&self) -> &Layer {
+        &self.first
+    }
+
+    #[inline]
+    fn is_top(&self, layer: &Layer) -> bool {
+        std::ptr::eq(layer, &raw const self.first)
+    }
+
+    /// Leaves the tree no page number that was never used, so that it soon has to refuse new keys: for tests.
+    #[doc(hidden)]
+    pub fn use_up(&self) {
+        self.table.use_up();
+    }
+}
+
+impl<K: Slicing> PointIndex for Masstree<K> {
+    #[inline]
+    fn get(&self, key: &[u8]) -> Result<Lookup, IndexError> {
+        self.get_key(key)
+    }
+
+    fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
+        get_in_lanes::<K>(keys, out, |keys, out| self.get_lanes(keys, out))
+    }
+
+    #[inline]
+    fn change(
+        &self,
+        key: &[u8],
+        _: Expected,
+        decide: impl FnMut(Option<u64>) -> Change,
+    ) -> Result<Changed, IndexError> {
+        self.change_key(key, decide)
+    }
+
+    fn leaf_rts(&self, leaf: u64) -> u64 {
+        self.table.rts(leaf)
+    }
+
+    fn raise_and_check(&self, seen: LeafVersion, rts: u64) -> bool {
+        self.table.raise_and_check(seen, rts, &epoch::pin())
+    }
+
+    fn current(&self, leaf: u64) -> Option<LeafVersion> {
+        self.table.current(leaf, &epoch::pin())
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.census().statistics
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.census().bytes
+    }
+
+    fn len(&self) -> usize {
+        self.census().statistics.records as usize
+    }
+}
+
+impl<K: Slicing> OrderedIndex for Masstree<K> {
+    fn scan(
+        &self,
+        range: ScanRange<'_>,
+        visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        self.scan_range(range, visit)
+    }
+
+    fn bulk_load<B: AsRef<[u8]>>(
+        &self,
+        sorted: impl IntoIterator<Item = (B, u64)>,
+    ) -> Result<usize, IndexError> {
+        self.load_sorted(sorted)
+    }
+}
