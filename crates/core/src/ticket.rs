@@ -70,7 +70,7 @@ impl Future for Acknowledged {
         let polled = match ticket.awaits {
             Awaits::Nothing => Poll::Ready(Ok(())),
             Awaits::Group(group) => log.poll_hardened(group, waker, &mut this.watch),
-            Awaits::Prefix(_, lsn) => log.poll_covered(lsn, waker, &mut this.watch),
+            Awaits::Prefix(group, lsn) => log.poll_covered(group, lsn, waker, &mut this.watch),
             Awaits::Epoch(group, epoch) => log.poll_proven(group, epoch, waker, &mut this.watch),
         };
         polled.map_err(Error::OutcomeUnknown)

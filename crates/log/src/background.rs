@@ -1,7 +1,10 @@
-//! The log's two threads: one flushes what nobody waits for, one makes segments ready.
+//! The log's two threads: the flusher, which flushes for tasks and what nobody waits for, and one that makes segments
+//! ready.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use namiki_platform::Epoch;
 
 use crate::config::Held;
 use crate::log::Streams;
@@ -13,21 +16,65 @@ const TICK_MAX: Duration = Duration::from_secs(3600);
 /// Rounds without work after which the flusher sleeps until it is rung.
 const IDLE_ROUNDS_MAX: u32 = 32;
 
-/// Flushes streams in which a commit has been pending for long. A round sees a stream with pending
-/// commits and remembers how many were hardened; if the next round finds the same number, the
-/// oldest of them is a whole tick old. With ticks of half the limit nothing waits longer than it,
-/// and no commit has to look at a clock.
+/// Serves tasks when it is called, and flushes streams in which a commit has been pending for long.
 pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Duration) {
     let tick = (group_wait_max / 2).clamp(TICK_MIN, TICK_MAX);
     let door = &streams.shared.flusher;
-    let mut seen = vec![None; streams.list.len()];
-    let mut seen_proven = None;
+    let mut late = Late::new(streams.list.len());
     let mut idle_rounds = 0;
+    let mut next_round = Instant::now();
     // However it ends, tasks no longer have anybody who flushes for them.
     let _leaving = Leaving(streams);
     loop {
+        door.clear();
+        let due = streams.serve_tasks();
+        let now = Instant::now();
+        if now >= next_round {
+            let busy = late.round(streams);
+            idle_rounds = if busy { 0 } else { idle_rounds + 1 };
+            next_round = Instant::now() + tick.max(poisoned_pause(streams));
+        }
+        let is_poisoned = streams.shared.poison.get().is_some();
+        if is_poisoned {
+            // It may have been set on behalf of another stream.
+            wake_tasks(streams);
+        }
+        let rests = idle_rounds > IDLE_ROUNDS_MAX && !is_poisoned;
+        let until = match (rests, due) {
+            (true, due) => due,
+            (false, Some(due)) => Some(due.min(next_round)),
+            (false, None) => Some(next_round),
+        };
+        if !door.sleep(until, rests, || has_work(streams)) {
+            return;
+        }
+        if rests {
+            idle_rounds = 0;
+            next_round = Instant::now();
+        }
+    }
+}
+
+/// What is late. A round sees a stream with pending commits and remembers how many were hardened; if the next round
+/// finds the same number, the oldest of them is a whole tick old. With ticks of half the limit nothing waits longer
+/// than it, and no commit has to look at a clock.
+struct Late {
+    seen: Vec<Option<u64>>,
+    seen_proven: Option<Epoch>,
+}
+
+impl Late {
+    fn new(streams: usize) -> Self {
+        Self {
+            seen: vec![None; streams],
+            seen_proven: None,
+        }
+    }
+
+    /// A tick after the round before. Whether there was anything to see.
+    fn round<H: Held>(&mut self, streams: &Streams<H>) -> bool {
         let mut busy = false;
-        for (stream, seen) in streams.list.iter().zip(&mut seen) {
+        for (stream, seen) in streams.list.iter().zip(&mut self.seen) {
             if !stream.has_pending() {
                 *seen = None;
                 continue;
@@ -48,44 +95,19 @@ pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Dur
             let proven = unproven.map(|_| epochs.proven());
             busy = busy || unproven.is_some();
             match unproven {
-                Some(last) if proven == seen_proven => {
+                Some(last) if proven == self.seen_proven => {
                     // Threads find out by themselves what went wrong, and so do tasks if it has poisoned the log.
                     if let Err(error) = streams.prove(epochs, last, 0)
                         && error.is_full()
                     {
                         epochs.refuse(last, error);
                     }
-                    seen_proven = None;
+                    self.seen_proven = None;
                 }
-                _ => seen_proven = proven,
+                _ => self.seen_proven = proven,
             }
         }
-        if streams.shared.poison.get().is_some() {
-            // It may have been set on behalf of another stream.
-            wake_tasks(streams);
-        }
-        idle_rounds = if busy { 0 } else { idle_rounds + 1 };
-        let mut stop = door.stop.lock();
-        if *stop {
-            return;
-        }
-        if idle_rounds <= IDLE_ROUNDS_MAX || streams.shared.poison.get().is_some() {
-            let wake = Instant::now() + tick.max(poisoned_pause(streams));
-            let mut passed = false;
-            while !*stop && !passed {
-                (stop, passed) = door.bell.wait_until(stop, wake);
-            }
-        } else {
-            door.fall_asleep();
-            while !*stop && !has_work(streams) {
-                stop = door.bell.wait(stop);
-            }
-            door.wake_up();
-            idle_rounds = 0;
-        }
-        if *stop {
-            return;
-        }
+        busy
     }
 }
 

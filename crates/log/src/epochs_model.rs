@@ -14,7 +14,9 @@ use crate::epochs::{EpochHorizon, EpochSource};
 use crate::format::frame::{FrameHeader, epoch_word};
 use crate::horizon::IDLE;
 use crate::model::{ModelDisk, Task};
+use crate::serve_model::run_task;
 use crate::sync::fence;
+use crate::watch::Watch;
 use crate::{Entry, Group, Log, LogConfig, Placement, Prepare, Ticket};
 
 const STREAMS: usize = 2;
@@ -167,12 +169,16 @@ struct World {
 
 impl World {
     fn new() -> Arc<Self> {
+        Self::with(Duration::MAX)
+    }
+
+    fn with(group_wait_max: Duration) -> Arc<Self> {
         let disk = Arc::new(ModelDisk::new(false));
         let source = Arc::new(LockedEpochs(loom::sync::Mutex::new((1, [0; STREAMS]))));
         let config = LogConfig {
             streams: NonZeroU16::new(STREAMS as u16).unwrap(),
             group: Group::Auto,
-            group_wait_max: Duration::MAX,
+            group_wait_max,
             epochs: Some(source.clone()),
             buffer_bytes: 4096,
             placement: Placement::Segments {
@@ -278,4 +284,27 @@ fn a_task_is_woken_by_the_later_of_two_streams_that_prove_its_epoch() {
             other.join().unwrap();
         }
     });
+}
+
+/// The commit of a task, and what a task has only read.
+#[test]
+fn a_task_has_its_epoch_proven_by_the_flusher() {
+    for has_only_read in [false, true] {
+        explore(2, move || {
+            let wait = Duration::from_secs(3600);
+            let world = World::with(wait);
+            let (ticket, epoch) = world.commit(1);
+            let ticket = (!has_only_read).then_some(ticket);
+            let flusher = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || world.log.flush_late(wait))
+            };
+            let mut watch = Watch::default();
+            let ended = run_task(|waker| world.log.poll_proven(ticket, epoch, waker, &mut watch));
+            ended.unwrap();
+            assert!(proven_by(&world.disk.frames()) >= epoch, "{epoch}");
+            world.log.stop_flusher();
+            flusher.join().unwrap();
+        });
+    }
 }

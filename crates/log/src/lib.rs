@@ -16,6 +16,7 @@
 
 mod background;
 mod config;
+mod cover;
 mod epochs;
 #[cfg(test)]
 #[cfg(loom)]
@@ -32,6 +33,10 @@ mod place;
 mod prove;
 mod read;
 mod sequencer;
+mod serve;
+#[cfg(test)]
+#[cfg(loom)]
+mod serve_model;
 mod shared;
 mod stream;
 mod sync;

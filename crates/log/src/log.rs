@@ -19,7 +19,7 @@ use crate::info::Seal;
 use crate::place::{Place, RegionPlace, SegmentMaker, SegmentPlace, open_shared};
 use crate::shared::{Doorbell, Poison, Requests, Shared};
 use crate::stream::{Stream, Ticket};
-use crate::sync::Mutex;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::watch::{Watch, Watchers};
 
 /// What the log's threads share with its handle.
@@ -83,6 +83,7 @@ impl<H: Held> Log<H> {
             prepare: config.prepare,
             launch_from: config.launches_from(),
             has_flusher,
+            demanded: AtomicU64::new(0),
             flusher: CachePadded::new(Doorbell::new()),
             preparer: CachePadded::new(Requests::new()),
         });
@@ -228,38 +229,11 @@ impl<H: Held> Log<H> {
     /// # Errors
     /// The error that poisoned the log; [`LogError::NeverDrawn`].
     pub fn wait_covered(&self, lsn: Lsn) -> Result<(), LogError> {
-        loop {
-            if let Some(ended) = self.covered(lsn) {
-                return ended;
-            }
-            for (index, stream) in self.streams.list.iter().enumerate() {
-                if self.streams.shared.horizon.lags(index, lsn) {
-                    stream.harden_lsn(lsn)?;
-                }
-            }
-        }
-    }
-
-    /// How waiting for `lsn` ends; nothing if it has to go on.
-    fn covered(&self, lsn: Lsn) -> Option<Result<(), LogError>> {
-        let Shared {
-            horizon, poison, ..
-        } = &*self.streams.shared;
-        if !horizon.sequencer.draws() {
-            return Some(poison.check());
-        }
-        if horizon.covers(lsn) {
-            return Some(Ok(()));
-        }
-        let next = Lsn(horizon.sequencer.next());
-        if lsn >= next {
-            return Some(Err(LogError::NeverDrawn { lsn, next }));
-        }
-        poison.get().map(Err)
+        self.streams.cover(lsn)
     }
 
     /// As [`Stream::wait_hardened`] for a task, which the waker wakes when it should ask again. The
-    /// flusher flushes what nobody else does; if there is none (`group_wait_max` is
+    /// flusher leads the flush, as the thread that waits would; if there is no flusher (`group_wait_max` is
     /// `Duration::MAX`), this waits like a thread.
     ///
     /// # Errors
@@ -287,27 +261,37 @@ impl<H: Held> Log<H> {
                 self.enter(usize::from(ticket.worker.0), waker, watch);
                 ended()
             })
-            .map_or(Poll::Pending, Poll::Ready)
+            .map_or_else(
+                || {
+                    stream.demand(ticket.number, 0);
+                    Poll::Pending
+                },
+                Poll::Ready,
+            )
     }
 
-    /// As [`Log::wait_covered`] for a task: see [`Log::poll_hardened`]. The task is woken when a stream
-    /// that lags has hardened something; an append that has just begun may look like one that lags
-    /// until the next flush of its stream.
+    /// As [`Log::wait_covered`] for a task: see [`Log::poll_hardened`]. `ticket` is the commit that waits,
+    /// if it is one, and its group is waited for first. The task is woken when a stream that lags has hardened
+    /// something, and when the flusher has flushed all that do.
     ///
     /// # Errors
     /// As [`Log::wait_covered`].
     pub fn poll_covered(
         &self,
+        ticket: Option<Ticket>,
         lsn: Lsn,
         waker: &Waker,
         watch: &mut Watch,
     ) -> Poll<Result<(), LogError>> {
         if !self.streams.shared.has_flusher {
-            return Poll::Ready(self.wait_covered(lsn));
+            let hardened = ticket.map_or(Ok(()), |ticket| {
+                self.stream(ticket.worker).wait_hardened(ticket)
+            });
+            return Poll::Ready(hardened.and_then(|()| self.wait_covered(lsn)));
         }
         let lags = |index: &usize| self.streams.shared.horizon.lags(*index, lsn);
         loop {
-            if let Some(ended) = self.covered(lsn) {
+            if let Some(ended) = self.streams.covered(lsn) {
                 return Poll::Ready(ended);
             }
             let Some(index) = (0..self.streams.list.len()).find(lags) else {
@@ -315,10 +299,11 @@ impl<H: Held> Log<H> {
             };
             drop(self.streams.list[index].poll());
             self.enter(index, waker, watch);
-            if let Some(ended) = self.covered(lsn) {
+            if let Some(ended) = self.streams.covered(lsn) {
                 return Poll::Ready(ended);
             }
             if lags(&index) {
+                self.demand(ticket, lsn.0);
                 return Poll::Pending;
             }
         }
@@ -416,11 +401,30 @@ impl<H: Held> Log<H> {
         };
         ended()
             .or_else(|| {
-                self.poll_epoch(epoch);
+                self.poll();
                 self.enter(self.streams.list.len(), waker, watch);
                 ended()
             })
-            .map_or(Poll::Pending, Poll::Ready)
+            .map_or_else(
+                || {
+                    self.demand(ticket, epoch.0);
+                    Poll::Pending
+                },
+                Poll::Ready,
+            )
+    }
+
+    /// A task that is in the list of those to be woken wants everything acknowledged through this LSN or epoch, once
+    /// its commit is hardened, if it is one.
+    fn demand(&self, ticket: Option<Ticket>, through: u64) {
+        match ticket {
+            Some(ticket) => self.stream(ticket.worker).demand(ticket.number, through),
+            None => {
+                let shared = &*self.streams.shared;
+                shared.demanded.fetch_max(through, Ordering::Release);
+                shared.call_flusher();
+            }
+        }
     }
 
     /// The task waits no longer.
@@ -543,6 +547,17 @@ impl<H: Held> Log<H> {
             seal.max_stamp = seal.max_stamp.max(max_stamp);
         }
         Ok(seal)
+    }
+
+    /// What the flusher's thread does, in a model.
+    #[cfg(loom)]
+    pub(crate) fn flush_late(&self, group_wait_max: Duration) {
+        background::flush_late(&self.streams, group_wait_max);
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn stop_flusher(&self) {
+        self.streams.shared.flusher.stop();
     }
 
     fn stop_threads(&self) {

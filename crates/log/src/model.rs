@@ -170,9 +170,9 @@ impl Disk for ModelDisk {
     }
 }
 
-struct World {
-    disk: Arc<ModelDisk>,
-    log: Arc<Log<()>>,
+pub(crate) struct World {
+    pub(crate) disk: Arc<ModelDisk>,
+    pub(crate) log: Arc<Log<()>>,
 }
 
 impl World {
@@ -190,7 +190,7 @@ impl World {
         Self::with(config, fails)
     }
 
-    fn config() -> LogConfig {
+    pub(crate) fn config() -> LogConfig {
         LogConfig {
             group_wait_max: Duration::MAX,
             launch_from: Some(NonZeroU32::MIN),
@@ -204,13 +204,13 @@ impl World {
         }
     }
 
-    fn with(config: LogConfig, fails: bool) -> Arc<Self> {
+    pub(crate) fn with(config: LogConfig, fails: bool) -> Arc<Self> {
         let disk = Arc::new(ModelDisk::new(fails));
         let log = Log::create(disk.clone(), &PathBuf::from("/wal"), config).unwrap();
         Arc::new(Self { disk, log })
     }
 
-    fn append(&self, worker: u16, bytes: usize) -> Result<Ticket, LogError> {
+    pub(crate) fn append(&self, worker: u16, bytes: usize) -> Result<Ticket, LogError> {
         let stream = self.log.stream(WorkerId(worker));
         let appended =
             stream.append(Entry::Commit, Stamp(1), Epoch(1), bytes, |_, _| {}, |()| {})?;
@@ -595,13 +595,11 @@ fn a_sleeping_flusher_is_woken_by_work() {
                 door.ring();
             })
         };
-        let mut stop = door.stop.lock();
-        door.fall_asleep();
-        while !work.load(Ordering::Acquire) {
-            stop = door.bell.wait(stop);
+        let is_there = || work.load(Ordering::Acquire);
+        while !is_there() {
+            door.clear();
+            assert!(door.sleep(None, true, is_there));
         }
-        door.wake_up();
-        drop(stop);
         worker.join().unwrap();
     });
 }

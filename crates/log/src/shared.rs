@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
+use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::{Generation, WorkerId};
@@ -10,7 +11,7 @@ use crate::config::Prepare;
 use crate::epochs::EpochHorizon;
 use crate::error::LogError;
 use crate::horizon::Horizon;
-use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 
 pub(crate) struct Shared {
     pub(crate) generation: Generation,
@@ -23,6 +24,9 @@ pub(crate) struct Shared {
     pub(crate) launch_from: Option<NonZeroU32>,
     /// Whether there is a flusher to wake.
     pub(crate) has_flusher: bool,
+    /// Through which LSN or epoch tasks want everything acknowledged, without a commit of their own;
+    /// 0: none does. The flusher takes it.
+    pub(crate) demanded: AtomicU64,
     // Padded, because the threads write to these and every commit reads what is before them.
     pub(crate) flusher: CachePadded<Doorbell>,
     pub(crate) preparer: CachePadded<Requests>,
@@ -33,6 +37,22 @@ impl Shared {
     pub(crate) fn wake_flusher(&self) {
         if self.has_flusher {
             self.flusher.ring();
+        }
+    }
+
+    /// A task waits for something that only the flusher may bring about, or the log has failed: it looks at
+    /// once, whenever its next tick is.
+    pub(crate) fn call_flusher(&self) {
+        if self.has_flusher {
+            self.flusher.call();
+        }
+    }
+
+    /// Poisons the log when dropped, which only a panic should do.
+    pub(crate) fn tripwire(&self, worker: WorkerId) -> Tripwire<'_> {
+        Tripwire {
+            shared: self,
+            worker,
         }
     }
 
@@ -89,19 +109,11 @@ impl Poison {
             error
         }
     }
-
-    /// Poisons the log when dropped, which only a panic should do.
-    pub(crate) fn tripwire(&self, worker: WorkerId) -> Tripwire<'_> {
-        Tripwire {
-            poison: self,
-            worker,
-        }
-    }
 }
 
-/// See [`Poison::tripwire`].
+/// See [`Shared::tripwire`].
 pub(crate) struct Tripwire<'a> {
-    poison: &'a Poison,
+    shared: &'a Shared,
     worker: WorkerId,
 }
 
@@ -113,46 +125,101 @@ impl Tripwire<'_> {
 
 impl Drop for Tripwire<'_> {
     fn drop(&mut self) {
-        self.poison.set(LogError::Panicked {
+        self.shared.poison.set(LogError::Panicked {
             worker: self.worker,
         });
+        self.shared.call_flusher();
     }
 }
 
-/// Wakes a thread that sleeps because there was nothing to do.
+/// Wakes the flusher: from any sleep by a *call*, and by a *ring* only if it rests because there was nothing to do.
+/// A ring is for every group's first commit, a call for what tasks wait for.
+///
+/// # Invariants
+/// - B1. Work is made visible before a call or a ring. The flusher clears the call before it looks for
+///   work. Before it sleeps, it says so and then looks at the call and, to rest, for work. With a fence on both
+///   sides, one of the two sees the other.
 pub(crate) struct Doorbell {
-    asleep: AtomicBool,
-    pub(crate) stop: Mutex<bool>,
-    pub(crate) bell: Condvar,
+    /// The flusher sleeps, and a call wakes it.
+    listens: AtomicBool,
+    /// So does a ring.
+    rests: AtomicBool,
+    is_called: AtomicBool,
+    stop: Mutex<bool>,
+    bell: Condvar,
 }
 
 impl Doorbell {
     pub(crate) fn new() -> Self {
         Self {
-            asleep: AtomicBool::new(false),
+            listens: AtomicBool::new(false),
+            rests: AtomicBool::new(false),
+            is_called: AtomicBool::new(false),
             stop: Mutex::new(false),
             bell: Condvar::default(),
         }
     }
 
-    /// After making work visible.
+    /// Wakes the flusher if it rests, after making work visible.
     pub(crate) fn ring(&self) {
-        // Either this sees `asleep`, or the sleeper's look after its own fence sees the work.
+        // B1.
         fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) {
-            let _stop = self.stop.lock();
-            self.bell.notify_one();
+        if self.rests.load(Ordering::Relaxed) {
+            self.wake();
         }
     }
 
-    /// Before the last look for work.
-    pub(crate) fn fall_asleep(&self) {
-        self.asleep.store(true, Ordering::Relaxed);
+    /// Has the flusher look once more from now on, after making work visible.
+    pub(crate) fn call(&self) {
+        // Release pairs with the acquire in `clear`, whose look for work sees what was made visible.
+        self.is_called.store(true, Ordering::Release);
+        // B1.
         fence(Ordering::SeqCst);
+        // One of several callers wakes it.
+        if self.listens.load(Ordering::Relaxed) && self.listens.swap(false, Ordering::Relaxed) {
+            self.wake();
+        }
     }
 
-    pub(crate) fn wake_up(&self) {
-        self.asleep.store(false, Ordering::Relaxed);
+    fn wake(&self) {
+        // Whoever has said that it sleeps, and has not looked yet, still has the lock.
+        drop(self.stop.lock());
+        self.bell.notify_one();
+    }
+
+    /// Before a look for work.
+    pub(crate) fn clear(&self) {
+        // Acquire, see `call`.
+        self.is_called.swap(false, Ordering::Acquire);
+    }
+
+    /// Sleeps until `until` or a call; if it `rests`, until a ring or work, too. False if it is time to stop.
+    pub(crate) fn sleep(
+        &self,
+        until: Option<Instant>,
+        rests: bool,
+        has_work: impl Fn() -> bool,
+    ) -> bool {
+        let mut stop = self.stop.lock();
+        self.listens.store(true, Ordering::Relaxed);
+        self.rests.store(rests, Ordering::Relaxed);
+        // B1.
+        fence(Ordering::SeqCst);
+        while !*stop && !self.is_called.load(Ordering::Relaxed) && !(rests && has_work()) {
+            match until {
+                None => stop = self.bell.wait(stop),
+                Some(until) => {
+                    let passed;
+                    (stop, passed) = self.bell.wait_until(stop, until);
+                    if passed {
+                        break;
+                    }
+                }
+            }
+        }
+        self.listens.store(false, Ordering::Relaxed);
+        self.rests.store(false, Ordering::Relaxed);
+        !*stop
     }
 
     pub(crate) fn stop(&self) {

@@ -36,13 +36,16 @@ impl EpochSource for Quiet {
     }
 }
 
+/// Ticks of the flusher, and none at all.
+const WAITS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(3600)];
+
 /// A log by epochs with a flusher.
-fn by_epochs(streams: u16) -> (LogConfig, Arc<Quiet>) {
+fn by_epochs(streams: u16, group_wait_max: Duration) -> (LogConfig, Arc<Quiet>) {
     let source = Arc::new(Quiet(AtomicU64::new(1)));
     let config = LogConfig {
         sequencer: SequencerKind::None,
         epochs: Some(source.clone()),
-        group_wait_max: Duration::from_millis(1),
+        group_wait_max,
         ..config(streams)
     };
     (config, source)
@@ -87,38 +90,42 @@ fn wait_as_task(log: &Log<()>, epoch: Epoch) -> Result<(), LogError> {
 
 #[test]
 fn a_task_is_told_that_a_device_has_no_room_for_the_evidence_as_a_thread_is() {
-    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let (mut config, source) = by_epochs(2);
-    config.placement = shared(16 << 10);
-    let log: Arc<Log<()>> = create(&disk, config);
-    within_reason("both are told", move || {
-        let (epoch, error) = fill(&log, &source);
-        assert!(matches!(error, LogError::RegionFull { .. }), "{error:?}");
-        for _ in 0..3 {
-            let told = wait_as_task(&log, epoch);
-            assert!(matches!(told, Err(LogError::RegionFull { .. })), "{told:?}");
-        }
-        // What is proven stays so, and the log accepts what it has room for: nothing has failed.
-        wait_as_task(&log, Epoch(epoch.0 - 1)).unwrap();
-        assert!(log.poisoned().is_none());
-    });
+    for wait in WAITS {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let (mut config, source) = by_epochs(2, wait);
+        config.placement = shared(16 << 10);
+        let log: Arc<Log<()>> = create(&disk, config);
+        within_reason("both are told", move || {
+            let (epoch, error) = fill(&log, &source);
+            assert!(matches!(error, LogError::RegionFull { .. }), "{error:?}");
+            for _ in 0..3 {
+                let told = wait_as_task(&log, epoch);
+                assert!(matches!(told, Err(LogError::RegionFull { .. })), "{told:?}");
+            }
+            // What is proven stays so, and the log accepts what it has room for: nothing has failed.
+            wait_as_task(&log, Epoch(epoch.0 - 1)).unwrap();
+            assert!(log.poisoned().is_none());
+        });
+    }
 }
 
 #[test]
 fn a_task_that_asks_when_a_disk_has_room_again_is_not_told_of_the_time_before() {
-    let sim = SimDisk::new();
-    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let (config, source) = by_epochs(1);
-    sim.set_capacity(Some(2 * (16 << 10)));
-    let log: Arc<Log<()>> = create(&disk, config);
-    within_reason("both are told", move || {
-        let (epoch, error) = fill(&log, &source);
-        assert!(matches!(error, LogError::DiskFull { .. }), "{error:?}");
-        let told = wait_as_task(&log, epoch);
-        assert!(matches!(told, Err(LogError::DiskFull { .. })), "{told:?}");
-        sim.set_capacity(None);
-        // An attempt may have been under way.
-        while wait_as_task(&log, epoch).is_err() {}
-        log.close().unwrap();
-    });
+    for wait in WAITS {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let (config, source) = by_epochs(1, wait);
+        sim.set_capacity(Some(2 * (16 << 10)));
+        let log: Arc<Log<()>> = create(&disk, config);
+        within_reason("both are told", move || {
+            let (epoch, error) = fill(&log, &source);
+            assert!(matches!(error, LogError::DiskFull { .. }), "{error:?}");
+            let told = wait_as_task(&log, epoch);
+            assert!(matches!(told, Err(LogError::DiskFull { .. })), "{told:?}");
+            sim.set_capacity(None);
+            // An attempt may have been under way.
+            while wait_as_task(&log, epoch).is_err() {}
+            log.close().unwrap();
+        });
+    }
 }

@@ -5,6 +5,7 @@
 //!
 //! Paper: tictoc-pwal §4
 
+mod awaiting;
 mod body;
 pub(crate) mod done;
 mod drawn;
@@ -97,10 +98,15 @@ bytes in all (shared-prefix). Whatever they look like, they are made before the 
 with --ops, as far as 256 MiB go (67 million keys), else for a million keys of each thread; then they come again.
 
 A thread does not wait for its commit to be durable: it queues it and goes on, as in the paper, and
-commits count when they are acknowledged. --outstanding 1 waits for each.
+commits count when they are acknowledged. --outstanding 1 waits for each. With --await, a thread drives tasks that await
+theirs, like the executor of an asynchronous runtime: each commits, awaits the acknowledgement and commits again. To see
+what awaiting costs beside waiting, run one thread with one task, and one with 16 beside 16 threads:
+  --outstanding 1 --streams 1 --threads 1,16 --await 0,1,16 --repeat 15
 
 Latencies are those of all transactions where each waits for a device of its own; where groups wait,
 of one in 7; in memory and on emulated devices, of one in 61.
+
+In JSON, await is the number of tasks of each thread (0: none, it waits itself), and streams that of the log.
 
 In JSON, rows of S2PL say how its transactions waited for locks: wait_policy, lock_waits (for a lock that another
 one had), lock_wounds (who gave way to an older one), lock_promotions (who had waited for so long that all others
@@ -181,6 +187,13 @@ pub(crate) struct TxnArgs {
     /// groups form when somebody waits]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     outstanding: Option<u32>,
+    /// Tasks of each thread that await their commits, in turn with 0, where the thread waits itself; several with
+    /// commas
+    #[arg(long = "await", value_name = "N,…", value_delimiter = ',', default_value = "0", value_parser = whole::<u16>(0..=1024))]
+    tasks: Vec<u16>,
+    /// Log streams [default: one for each thread]
+    #[arg(long, value_name = "N", value_parser = args::threads)]
+    streams: Option<NonZeroU16>,
     /// Transactions that a thread has received before it runs the first of them, as a server may: it asks
     /// for the records of all of them at once. With 1, it knows only the one that it runs
     #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u16>(1..=1024))]
@@ -202,6 +215,8 @@ struct Combination {
     workload: Workload,
     spec: Spec,
     threads: NonZeroU16,
+    /// Of each thread; 0: it waits itself.
+    tasks: u16,
     keys: Keys,
     index: IndexKind,
 }
@@ -228,13 +243,16 @@ impl TxnArgs {
             for &threads in &self.threads {
                 for keys in self.looks.keys(self.records, &self.key_bytes) {
                     for &index in &self.index {
-                        all.extend(self.spec.iter().map(|&spec| Combination {
-                            workload,
-                            spec,
-                            threads,
-                            keys,
-                            index,
-                        }));
+                        for &spec in &self.spec {
+                            all.extend(self.tasks.iter().map(|&tasks| Combination {
+                                workload,
+                                spec,
+                                threads,
+                                tasks,
+                                keys,
+                                index,
+                            }));
+                        }
                     }
                 }
             }
@@ -294,8 +312,8 @@ impl TxnArgs {
         round: u32,
     ) -> Result<TxnRow<'a>, BenchError> {
         let place = place.for_run()?;
-        let threads = combination.threads.get();
-        let disk = self.device.open(place.path(), threads, place.is_fresh())?;
+        let streams = self.streams(combination).get();
+        let disk = self.device.open(place.path(), streams, place.is_fresh())?;
         self.run_one(combination, &place, &disk, machine, round)
             .map_err(|error| self.advise(disk.disk.explain(error)))
     }
@@ -331,6 +349,7 @@ impl TxnArgs {
             workload,
             spec,
             threads,
+            tasks,
             keys,
             index,
         } = combination;
@@ -396,6 +415,8 @@ impl TxnArgs {
             index: index.to_string(),
             device: self.device.device.to_string(),
             threads: threads.get(),
+            tasks,
+            streams: self.streams(combination).get(),
             records: self.records,
             value_bytes: self.value_bytes,
             skew: self.skew,
@@ -431,15 +452,19 @@ impl TxnArgs {
         })
     }
 
+    fn streams(&self, combination: Combination) -> NonZeroU16 {
+        self.streams.unwrap_or(combination.threads)
+    }
+
     fn builder(&self, combination: Combination, disk: &ReadyDisk) -> Builder {
         let builder = Database::builder()
             .spec(combination.spec)
             .index(combination.index)
-            .streams(combination.threads)
+            .streams(self.streams(combination))
             .group_wait_max(self.group_wait_us.0)
             .record_format(self.record_format.0)
             .sequencer(self.sequencer.kind())
-            .segment_bytes(segment_bytes(combination.threads))
+            .segment_bytes(segment_bytes(self.streams(combination)))
             .interrupt(interrupt::flag())
             .wait_policy(self.wait_policy.policy())
             .attempts_max(ATTEMPTS);
@@ -518,7 +543,10 @@ impl TxnArgs {
             &self.timed,
             &format!("{} {}", combination.workload, combination.spec),
             |thread| self.worker(&loaded, thread),
-            |worker, length, stages| worker.stage(body, length, stages),
+            |worker, length, stages| match combination.tasks {
+                0 => worker.stage(body, length, stages),
+                tasks => worker.stage_awaiting(body, tasks, length, stages),
+            },
             || {
                 disk.disk.started();
                 Look::now(db, table)
@@ -561,6 +589,7 @@ impl TxnArgs {
         );
         Ok(Worker {
             threads,
+            db: loaded.db,
             // The number of threads came from a u16.
             session: loaded.db.session_on(WorkerId(thread as u16))?,
             records: loaded.table,

@@ -16,6 +16,10 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) index: String,
     pub(crate) device: String,
     pub(crate) threads: u16,
+    /// Of each thread; 0: it waits itself.
+    #[serde(rename = "await")]
+    pub(crate) tasks: u16,
+    pub(crate) streams: u16,
     pub(crate) records: u64,
     pub(crate) value_bytes: u16,
     pub(crate) skew: f64,
@@ -76,6 +80,7 @@ impl Row for TxnRow<'_> {
         "layout",
         "device",
         "threads",
+        "await",
         "tps",
         "abort rate",
         "p50 us",
@@ -97,6 +102,7 @@ impl Row for TxnRow<'_> {
             Cell::key(self.key_layout),
             Cell::key(&self.device),
             Cell::key(self.threads),
+            Cell::key(self.tasks),
             Cell::measure(self.tps),
             Cell::measure(self.abort_rate),
             latency(|us| us.p50),

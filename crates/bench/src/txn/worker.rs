@@ -8,10 +8,10 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use namiki::{Error, Session, Ticket};
+use namiki::{Database, Error, Session, Ticket};
 use namiki_platform::clock::now_ns;
 
-use super::body::{Body, Job, Outcome};
+use super::body::{Body, Job, Outcome, Values};
 use super::done::Done;
 use super::drawn::Drawn;
 use super::workload::{Records, record_of, tag};
@@ -23,6 +23,7 @@ use crate::run::{StageResult, Stages, share};
 /// A thread and all that belongs to it.
 pub(crate) struct Worker<'a, D: Drawn> {
     pub(crate) threads: usize,
+    pub(crate) db: &'a Database,
     pub(crate) session: Session,
     pub(crate) records: &'a Records<D::Key>,
     /// The keys of its ring.
@@ -53,6 +54,40 @@ impl<D: Drawn> Worker<'_, D> {
         self.session.prefetch(self.records, keys);
     }
 
+    /// Runs the next transaction. Nothing if it met too many conflicts: it is tried again under its number, unless the
+    /// stage is over.
+    #[inline]
+    pub(crate) fn run_next<B: Body>(
+        &mut self,
+        body: B,
+        values: &mut Values,
+    ) -> Result<Option<Ticket>, BenchError> {
+        let number = self.done.next_number();
+        if self.pipeline > 1 && number.is_multiple_of(self.pipeline) {
+            self.look_ahead(number);
+        }
+        let (keys, first) = self.done.ring.at(number);
+        let job = Job {
+            records: self.records,
+            keys,
+            first,
+            drawn: &self.drawn,
+            tag: tag(self.done.thread, number),
+        };
+        let ticket = match self.session.transact_async(|tx| body.run(tx, job, values)) {
+            Ok((Outcome::Done, ticket)) => ticket,
+            Ok((Outcome::Refused, ticket)) => {
+                self.done.refuse();
+                ticket
+            }
+            Err(Error::TooManyConflicts { .. }) => return Ok(None),
+            Err(Error::Aborted(why)) => return Err(BenchError::Check(why)),
+            Err(error) => return Err(error.into()),
+        };
+        self.done.commit();
+        Ok(Some(ticket))
+    }
+
     /// Runs transactions until told to stop or done, and returns when all are acknowledged.
     pub(crate) fn stage<B: Body>(
         &mut self,
@@ -60,10 +95,7 @@ impl<D: Drawn> Worker<'_, D> {
         length: Length,
         stages: &Stages,
     ) -> Result<StageResult, BenchError> {
-        let end = match length {
-            Length::Time(_) => u64::MAX,
-            Length::Operations(total) => share(total, self.done.thread, self.threads),
-        };
+        let end = stage_end(length, self.done.thread, self.threads);
         let before = self.done.committed();
         let attempts = self.session.attempts();
         let mut latencies = Latencies::new();
@@ -79,33 +111,9 @@ impl<D: Drawn> Worker<'_, D> {
             } else {
                 0
             };
-            let number = self.done.next_number();
-            if self.pipeline > 1 && number.is_multiple_of(self.pipeline) {
-                self.look_ahead(number);
-            }
-            let (keys, first) = self.done.ring.at(number);
-            let job = Job {
-                records: self.records,
-                keys,
-                first,
-                drawn: &self.drawn,
-                tag: tag(self.done.thread, number),
+            let Some(ticket) = self.run_next(body, &mut values)? else {
+                continue;
             };
-            let ticket = match self
-                .session
-                .transact_async(|tx| body.run(tx, job, &mut values))
-            {
-                Ok((Outcome::Done, ticket)) => ticket,
-                Ok((Outcome::Refused, ticket)) => {
-                    self.done.refuse();
-                    ticket
-                }
-                // Tried again under its number, unless the stage is over.
-                Err(Error::TooManyConflicts { .. }) => continue,
-                Err(Error::Aborted(why)) => return Err(BenchError::Check(why)),
-                Err(error) => return Err(error.into()),
-            };
-            self.done.commit();
             if self.outstanding_max == 0 {
                 if start != 0 {
                     latencies.add_ns(now_ns() - start);
@@ -132,6 +140,14 @@ impl<D: Drawn> Worker<'_, D> {
             aborted: self.session.attempts() - attempts - committed,
             latencies,
         })
+    }
+}
+
+/// After how many transactions a thread ends a stage of this length.
+pub(crate) fn stage_end(length: Length, thread: usize, threads: usize) -> u64 {
+    match length {
+        Length::Time(_) => u64::MAX,
+        Length::Operations(total) => share(total, thread, threads),
     }
 }
 

@@ -101,7 +101,7 @@ impl<H: Held> Stream<H> {
         }
 
         debug_assert!(entry != Entry::Part || self.shared.epochs.is_none());
-        let tripwire = self.shared.poison.tripwire(self.worker);
+        let tripwire = self.shared.tripwire(self.worker);
         let state = &mut *guard;
         let mut lsn = Lsn(0);
         if self.shared.horizon.sequencer.draws() {
@@ -214,7 +214,9 @@ impl<H: Held> Stream<H> {
             }
             (Err(error), Place::Segments(place)) => {
                 place.give_up(&job);
-                Err(self.shared.poison.if_poisonous(error))
+                let error = self.shared.poison.if_poisonous(error);
+                self.shared.call_flusher();
+                Err(error)
             }
             (made, Place::Region(_)) => made.map(drop),
         };
@@ -268,6 +270,7 @@ impl<H: Held> Drop for Preparing<'_, H> {
     fn drop(&mut self) {
         let worker = self.stream.worker;
         self.stream.shared.poison.set(LogError::Panicked { worker });
+        self.stream.shared.call_flusher();
         self.stream.state.lock().place.stop_preparing();
         self.stream.prepared.notify_all();
     }

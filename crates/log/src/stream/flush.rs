@@ -182,7 +182,7 @@ impl<H: Held> Stream<H> {
     }
 
     /// Begins a flight like [`Stream::lead`], and leaves it alone if the disk can write on its own.
-    fn launch<'a>(
+    pub(super) fn launch<'a>(
         &'a self,
         guard: MutexGuard<'a, State<H>>,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
@@ -202,8 +202,9 @@ impl<H: Held> Stream<H> {
                     write,
                 });
                 std::mem::forget(landing);
-                // S3.
+                // S3, S7.
                 self.wake_everybody();
+                self.pass_on_demand(&guard);
                 Ok(guard)
             }
             Err(buf) => {
@@ -214,7 +215,7 @@ impl<H: Held> Stream<H> {
     }
 
     /// Lands a flight that was launched, when its write has come to its end.
-    fn land<'a>(
+    pub(super) fn land<'a>(
         &'a self,
         guard: MutexGuard<'a, State<H>>,
         launched: Launched<H>,
@@ -377,6 +378,8 @@ impl<H: Held> Stream<H> {
             std::mem::swap(&mut frame, &mut state.filling);
         }
         state.other = Some(frame);
+        // S7.
+        self.pass_on_demand(state);
         state.hardened = through.expect("only its end takes a flight away, and this is it");
         // Release pairs with the acquires of `is_hardened`: the frame is durable (S2).
         self.hardened.store(state.hardened, Ordering::Release);

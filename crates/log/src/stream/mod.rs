@@ -28,10 +28,14 @@
 //!   the log is poisoned.
 //! - S6. Whatever ends a flight, or closes the stream, announces it to the tasks that wait; every call
 //!   that may do so wakes them at its end (`watch.rs`), or when its caller no longer leads (`prove.rs`).
+//! - S7. A task that waits for a commit leads no flight: it says what it wants, and the flusher leads for it
+//!   (`demand.rs`). The end of a flight, and a flight that is left alone, calls the flusher if there is such
+//!   a demand.
 //!
 //! Paper: pwal §4.2, Algorithms 1 and 2
 
 mod append;
+mod demand;
 mod flush;
 mod gather;
 mod mark;
@@ -50,6 +54,7 @@ use crate::place::{Place, SegmentMaker};
 use crate::shared::Shared;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::watch::{Waking, Watchers};
+use demand::Demand;
 use state::State;
 
 pub use append::{Appended, Entry};
@@ -89,6 +94,8 @@ pub struct Stream<H: Held> {
     prepared: Condvar,
     /// Tasks that wait for commits.
     pub(crate) watchers: Watchers,
+    /// What they want.
+    demand: Demand,
 }
 
 impl<H: Held> Stream<H> {
@@ -118,6 +125,7 @@ impl<H: Held> Stream<H> {
             leaders: Default::default(),
             prepared: Condvar::default(),
             watchers: Watchers::new(),
+            demand: Demand::new(),
         }
     }
 
@@ -178,6 +186,8 @@ impl<H: Held> Stream<H> {
         if let Some(epochs) = &self.shared.epochs {
             epochs.watchers.announce();
         }
+        // It wakes those of the other streams.
+        self.shared.call_flusher();
     }
 
     /// The last frame that is hardened, and the largest stamp ever appended.

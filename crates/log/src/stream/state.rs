@@ -98,6 +98,8 @@ pub(super) struct State<H> {
     pub(super) launched: Option<Launched<H>>,
     /// The flight for which one of those who wait to lead it has an eye on the time; 0 if nobody has.
     pub(super) timed: u64,
+    /// The flight for which the flusher has an eye on the time, on behalf of tasks; 0 if it has none.
+    pub(super) attended: u64,
     /// Until when the group that fills waits for as many as it should be, once somebody waits.
     pub(super) deadline: Option<Instant>,
     pub(super) gathering: Gathering,
@@ -126,6 +128,7 @@ impl<H: Held> State<H> {
             in_flight: None,
             launched: None,
             timed: 0,
+            attended: 0,
             deadline: None,
             gathering: Gathering::default(),
             wanted: 0,

@@ -57,7 +57,7 @@ impl<H: Held> Stream<H> {
     }
 
     /// Until when the group that fills waits for more commits; nothing if it should depart.
-    fn waits_until(&self, state: &mut State<H>) -> Option<Instant> {
+    pub(super) fn waits_until(&self, state: &mut State<H>) -> Option<Instant> {
         if self.group_wait_max == Duration::MAX || state.wanted > state.hardened {
             return None;
         }

@@ -1,0 +1,120 @@
+//! Tasks and the flusher that serves them, under a model checker: see `model.rs`.
+
+use std::num::{NonZeroU16, NonZeroU32};
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use loom::thread;
+use namiki_platform::WorkerId;
+use namiki_platform::model::explore;
+
+use crate::model::{Task, World};
+use crate::watch::Watch;
+use crate::{LogConfig, LogError};
+
+/// A log whose flusher has no tick, and its thread.
+fn with_flusher(config: LogConfig, fails: bool) -> (Arc<World>, thread::JoinHandle<()>) {
+    let config = LogConfig {
+        group_wait_max: Duration::from_secs(3600),
+        launch_from: Some(NonZeroU32::MAX),
+        ..config
+    };
+    let world = World::with(config, fails);
+    let flusher = {
+        let world = Arc::clone(&world);
+        thread::spawn(move || world.log.flush_late(Duration::from_secs(3600)))
+    };
+    (world, flusher)
+}
+
+/// Polls until the task has ended, each time it is woken.
+pub(crate) fn run_task(
+    mut poll: impl FnMut(&Waker) -> Poll<Result<(), LogError>>,
+) -> Result<(), LogError> {
+    let task = Task::new();
+    let waker = Arc::clone(&task).into();
+    loop {
+        if let Poll::Ready(ended) = poll(&waker) {
+            return ended;
+        }
+        task.sleep();
+    }
+}
+
+#[test]
+fn a_task_is_served_by_the_flusher_and_woken() {
+    explore(3, || {
+        let (world, flusher) = with_flusher(World::config(), false);
+        let ticket = world.append(0, 8).unwrap();
+        let mut watch = Watch::default();
+        let ended = run_task(|waker| world.log.poll_hardened(ticket, waker, &mut watch));
+        ended.unwrap();
+        assert!(world.disk.holds(ticket.lsn.0));
+        world.log.stop_flusher();
+        flusher.join().unwrap();
+    });
+}
+
+#[test]
+fn a_task_behind_a_flight_of_a_thread_is_served_by_the_flusher() {
+    explore(2, || {
+        let (world, flusher) = with_flusher(World::config(), false);
+        world.append(0, 8).unwrap();
+        let thread = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.log.stream(WorkerId(0)).flush().unwrap())
+        };
+        let ticket = world.append(0, 8).unwrap();
+        let mut watch = Watch::default();
+        let ended = run_task(|waker| world.log.poll_hardened(ticket, waker, &mut watch));
+        ended.unwrap();
+        assert!(world.disk.holds(ticket.lsn.0));
+        thread.join().unwrap();
+        world.log.stop_flusher();
+        flusher.join().unwrap();
+    });
+}
+
+#[test]
+fn a_task_learns_from_the_flusher_that_the_disk_failed() {
+    explore(3, || {
+        let (world, flusher) = with_flusher(World::config(), true);
+        let ticket = world.append(0, 8).unwrap();
+        let mut watch = Watch::default();
+        let ended = run_task(|waker| world.log.poll_hardened(ticket, waker, &mut watch));
+        ended.unwrap_err();
+        world.log.stop_flusher();
+        flusher.join().unwrap();
+    });
+}
+
+#[test]
+fn a_task_that_waits_for_another_stream_is_served_by_the_flusher() {
+    explore(2, || {
+        let streams = NonZeroU16::new(2).unwrap();
+        let (world, flusher) = with_flusher(
+            LogConfig {
+                streams,
+                ..World::config()
+            },
+            false,
+        );
+        let other = {
+            let world = Arc::clone(&world);
+            // Appends and never flushes.
+            thread::spawn(move || world.append(1, 8).unwrap())
+        };
+        let ticket = world.append(0, 8).unwrap();
+        let mut watch = Watch::default();
+        let ended =
+            run_task(|waker| (world.log).poll_covered(Some(ticket), ticket.lsn, waker, &mut watch));
+        ended.unwrap();
+        for lsn in 1..=ticket.lsn.0 {
+            assert!(world.disk.holds(lsn));
+        }
+        other.join().unwrap();
+        world.log.stop_flusher();
+        flusher.join().unwrap();
+    });
+}

@@ -1,0 +1,122 @@
+//! What tasks want of a stream, and how the flusher serves them.
+//!
+//! A thread that waits for a commit leads its flight. A task has no thread to lend, and the thread that polls it must not
+//! wait for a device; so it leaves a *demand* and calls the flusher, which does for it what a waiting thread
+//! does for itself, with the same regard for groups.
+//!
+//! # Invariants
+//! - D1. A task enters the list of those to be woken, looks, leaves its demand, and calls the flusher, in
+//!   this order.
+//! - D2. The call is left out only if somebody is bound to make one, or to look by himself: the leader of the
+//!   flight under way, at its end, or the flusher that has an eye on the time of the next. Both are known under
+//!   the stream's lock, as is how far the stream is hardened.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::Stream;
+use super::state::State;
+use crate::config::Held;
+use crate::sync::{AtomicU64, Mutex, Ordering};
+
+/// See the module.
+pub(super) struct Demand {
+    /// The last commit that a task wants hardened.
+    through: AtomicU64,
+    /// For such commits, through which LSN or epoch everything is wanted once they are hardened. The flusher takes
+    /// it then.
+    then: Mutex<BTreeMap<u64, u64>>,
+}
+
+impl Demand {
+    pub(super) fn new() -> Self {
+        Self {
+            through: AtomicU64::new(0),
+            then: Mutex::new(BTreeMap::new()),
+        }
+    }
+}
+
+impl<H: Held> Stream<H> {
+    /// A task wants the commit `number` hardened, and after that everything through the LSN or epoch `then`, if that is
+    /// not 0. It is in the list of those to be woken (D1).
+    pub(crate) fn demand(&self, number: u64, then: u64) {
+        if then > 0 {
+            self.demand.then.lock().insert(number, then);
+        }
+        self.demand.through.fetch_max(number, Ordering::Relaxed);
+        if self.needs_flusher(number) {
+            self.shared.call_flusher();
+        }
+    }
+
+    /// Whether nobody is bound to see the demand for this commit (D2).
+    fn needs_flusher(&self, number: u64) -> bool {
+        let Some(mut state) = self.state.try_lock() else {
+            return true;
+        };
+        if state.hardened >= number {
+            return true;
+        }
+        match state.in_flight {
+            Some(_) => state.launched.is_some(),
+            None => state.attended != state.flights + 1 || self.waits_until(&mut state).is_none(),
+        }
+    }
+
+    /// Calls the flusher if a task wants something that is not hardened, or was not until now: a flight ends,
+    /// or is left alone.
+    pub(super) fn pass_on_demand(&self, state: &State<H>) {
+        // Relaxed: whoever relies on this call has left his demand before he had the lock.
+        if self.demand.through.load(Ordering::Relaxed) > state.hardened {
+            self.shared.call_flusher();
+        }
+    }
+
+    /// Whether tasks want a commit that is not hardened.
+    pub(crate) fn is_demanded(&self) -> bool {
+        self.demand.through.load(Ordering::Relaxed) > self.hardened_commits()
+    }
+
+    /// Leads the flight that tasks want if its group is complete, or launches it; otherwise says until when it waits. The
+    /// end of a flight under way is a reason to be called again. What goes wrong, tasks find out.
+    pub(crate) fn serve(&self, launches: bool) -> Option<Instant> {
+        let _waking = self.waking();
+        let mut state = self.state.lock();
+        if !self.is_demanded() || state.in_flight.is_some() || self.check_poison().is_err() {
+            return None;
+        }
+        let deadline = self.waits_until(&mut state);
+        if deadline.is_some() {
+            state.attended = state.flights + 1;
+        } else if launches {
+            drop(self.launch(state));
+        } else {
+            drop(self.lead(state));
+        }
+        deadline
+    }
+
+    /// Lands the flight that nobody attends to, if tasks wait for the stream.
+    pub(crate) fn land_demanded(&self) {
+        let _waking = self.waking();
+        let mut state = self.state.lock();
+        if self.is_demanded()
+            && let Some(launched) = state.launched.take()
+        {
+            drop(self.land(state, launched));
+        }
+    }
+
+    /// Takes what tasks want beyond commits of the stream that are hardened; 0: nothing.
+    pub(crate) fn take_demand(&self) -> u64 {
+        let mut then = self.demand.then.lock();
+        let mut wanted = 0;
+        while let Some(first) = then.first_entry()
+            && *first.key() <= self.hardened_commits()
+        {
+            wanted = wanted.max(first.remove());
+        }
+        wanted
+    }
+}
