@@ -50,6 +50,8 @@ mod mwcas;
 mod numbers;
 mod pairs;
 mod range;
+#[doc(hidden)]
+pub mod reclaim;
 mod scan;
 mod sync;
 mod traits;

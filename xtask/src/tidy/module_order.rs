@@ -16,6 +16,7 @@ const ORDER: &[&str] = &[
     "choose",
     "sync",
     "thread",
+    "scratch",
     "record",
     "arena",
     "lock",
