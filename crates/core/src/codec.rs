@@ -82,6 +82,11 @@ pub(crate) fn encode(sets: &Sets, format: RecordFormat, into: &mut [u8]) {
     out.end();
 }
 
+/// The bytes that a put takes at least.
+pub(crate) fn put_bytes(table: TableId, key_bytes: usize, value_bytes: usize) -> usize {
+    change_bytes(table, key_bytes, Some(value_bytes))
+}
+
 fn change_bytes(table: TableId, key: usize, value: Option<usize>) -> usize {
     let lengths = varint_bytes(u64::from(table.0)) + varint_bytes(key as u64);
     1 + lengths + key + value.map_or(0, |value| varint_bytes(value as u64) + value)

@@ -15,6 +15,7 @@ use crate::epoch::Epochs;
 use crate::error::Error;
 use crate::format::RecordFormat;
 use crate::record::RecordRef;
+use crate::scratch::free_if_large;
 use crate::sets::AddError;
 use crate::space::{Owner, Space, TableId};
 use crate::spec::{LockRelease, Spec, WaitPolicy};
@@ -40,6 +41,7 @@ fn publish_all<P: Protocol>(locked: &mut Vec<(RecordRef, Stamp)>) {
     for (record, stamp) in locked.drain(..) {
         P::publish(record, stamp);
     }
+    free_if_large(locked);
 }
 
 impl Held for GroupLocks {

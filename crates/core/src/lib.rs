@@ -26,7 +26,7 @@
 //!
 //! # The parts
 //!
-//! Each module uses only those before it: `index, error, spec, choose, sync, thread, record, arena, lock, admission, turn, cc, space, recent,
+//! Each module uses only those before it: `index, error, spec, choose, sync, thread, scratch, record, arena, lock, admission, turn, cc, space, recent,
 //! epoch, format, operation, transactions, undo, sets, codec, engine, durably, acquire, commit, ticket, txn, table, session, manifest, recovery, db, open`.
 //!
 //! Paper: tictoc-pwal, pwal
@@ -53,6 +53,7 @@ mod operation;
 mod recent;
 mod record;
 mod recovery;
+mod scratch;
 mod session;
 mod sets;
 mod space;

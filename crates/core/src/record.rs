@@ -361,6 +361,7 @@ unsafe fn retire_box(address: u64, meta: u64) {
     // SAFETY: the caller's promise; readers that still look at the box are pinned (see
     // `copy_boxed_if`).
     unsafe { reclaim::pin().defer_unchecked(move || free_box(address, meta)) };
+    namiki_index::reclaim::retired((meta & LEN_MASK) as usize);
 }
 
 /// # Safety

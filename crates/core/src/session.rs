@@ -240,6 +240,7 @@ struct Running<'a>(&'a mut Transaction);
 
 impl Running<'_> {
     fn ended(self) {
+        self.0.free_large_buffers();
         std::mem::forget(self);
     }
 }
@@ -249,6 +250,7 @@ impl Drop for Running<'_> {
         self.0.end();
         self.0.end_turn();
         self.0.start_afresh();
+        self.0.free_large_buffers();
     }
 }
 

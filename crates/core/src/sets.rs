@@ -18,6 +18,7 @@ use crate::cc::{Before, Seen};
 use crate::lock::Locks;
 use crate::operation::OperationLog;
 use crate::record::{AddressHasher, RecordRef, Snapshot};
+use crate::scratch::{Sizes, free_if_large, free_map_if_large};
 use crate::space::{Insertion, Space, TableId};
 use crate::turn::{Place, Turn};
 use crate::undo::UndoList;
@@ -160,7 +161,7 @@ pub(crate) struct Sets {
 }
 
 impl Sets {
-    /// Forgets everything; the memory stays.
+    /// Forgets everything. The memory stays, see [`Sets::free_large_buffers`].
     pub(crate) fn clear(&mut self) {
         self.reads.clear();
         self.gaps.clear();
@@ -175,6 +176,38 @@ impl Sets {
         self.marks.clear();
         debug_assert!(self.undo_list.end().is_none(), "it has ended");
         self.release_locks();
+    }
+
+    /// The sizes of the buffers that are kept.
+    #[inline(always)]
+    pub(crate) fn sizes(&self) -> Sizes {
+        let own = Sizes::default()
+            .with(&self.reads)
+            .with(&self.gaps)
+            .with(&self.writes)
+            .with(&self.pending)
+            .with(&self.bytes)
+            .with_map(&self.by_record)
+            .with(&self.undo)
+            .with(&self.sum)
+            .with(&self.marks);
+        own.and(self.undo_list.sizes()).and(self.locks.sizes())
+    }
+
+    /// Forgets everything, and frees the buffers that have become large.
+    pub(crate) fn free_large_buffers(&mut self) {
+        self.clear();
+        free_if_large(&mut self.reads);
+        free_if_large(&mut self.gaps);
+        free_if_large(&mut self.writes);
+        free_if_large(&mut self.pending);
+        free_if_large(&mut self.bytes);
+        free_map_if_large(&mut self.by_record);
+        free_if_large(&mut self.undo);
+        free_if_large(&mut self.sum);
+        free_if_large(&mut self.marks);
+        self.undo_list.free_large_buffers();
+        self.locks.free_large_buffers();
     }
 
     /// Whether to wait for whoever has the turn. Not if it was in the line for that just now.

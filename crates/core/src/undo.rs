@@ -24,6 +24,7 @@ use namiki_platform::Lsn;
 use crate::format::RecordFormat;
 use crate::operation::{Image, Operation, OperationLog};
 use crate::record::RecordRef;
+use crate::scratch::{Sizes, free_if_large};
 use crate::space::TableId;
 
 /// One change.
@@ -67,6 +68,20 @@ impl UndoList {
         self.is_cut = false;
         self.steps.clear();
         self.bytes.clear();
+    }
+
+    /// The sizes of the buffers that are kept.
+    #[inline(always)]
+    pub(crate) fn sizes(&self) -> Sizes {
+        let sizes = Sizes::default().with(&self.steps).with(&self.bytes);
+        sizes.with(&self.value)
+    }
+
+    /// Frees the buffers that have become large. The list is empty.
+    pub(crate) fn free_large_buffers(&mut self) {
+        free_if_large(&mut self.steps);
+        free_if_large(&mut self.bytes);
+        free_if_large(&mut self.value);
     }
 
     /// Whether a record had a value before the transaction changed it; nothing if it has not.

@@ -29,6 +29,8 @@ pub mod loom_beside;
 pub mod loom_contract;
 mod pairs;
 #[doc(hidden)]
+pub mod reclaim;
+#[doc(hidden)]
 pub mod shared;
 mod traits;
 mod version;

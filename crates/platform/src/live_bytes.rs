@@ -5,6 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering};
 
 static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
+static PEAK_BYTES: AtomicIsize = AtomicIsize::new(0);
 
 /// The system's allocator, which keeps count of what is allocated and not freed. To be a program's
 /// `#[global_allocator]`.
@@ -21,12 +22,27 @@ impl CountingAllocator {
         }
         least
     }
+
+    /// The bytes that are live now, whatever is retired and not yet freed included.
+    #[must_use]
+    pub fn live() -> isize {
+        LIVE_BYTES.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes that were live at any moment of `run`.
+    pub fn peak_of(run: impl FnOnce()) -> isize {
+        PEAK_BYTES.store(Self::live(), Ordering::Relaxed);
+        run();
+        PEAK_BYTES.load(Ordering::Relaxed)
+    }
 }
 
 // SAFETY: passes every call on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE_BYTES.fetch_add(layout.size() as isize, Ordering::Relaxed);
+        let bytes = layout.size() as isize;
+        let live = LIVE_BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        PEAK_BYTES.fetch_max(live, Ordering::Relaxed);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }

@@ -17,6 +17,7 @@ const ORDER: &[&str] = &[
     "choose",
     "sync",
     "thread",
+    "scratch",
     "record",
     "arena",
     "lock",

@@ -5,6 +5,7 @@ use std::hash::BuildHasherDefault;
 
 use super::word::Locked;
 use crate::record::{AddressHasher, RecordRef};
+use crate::scratch::{Sizes, free_if_large, free_map_if_large};
 
 /// Up to this many locks are looked for one by one.
 const LINEAR: usize = 16;
@@ -84,6 +85,18 @@ impl Held {
 
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// The sizes of the buffers that are kept.
+    #[inline(always)]
+    pub(super) fn sizes(&self) -> Sizes {
+        Sizes::default().with(&self.list).with_map(&self.by_record)
+    }
+
+    /// Frees the buffers that have become large. No lock is held.
+    pub(super) fn free_large_buffers(&mut self) {
+        free_if_large(&mut self.list);
+        free_map_if_large(&mut self.by_record);
     }
 
     /// Takes all locks out.

@@ -31,6 +31,7 @@ pub(crate) use self::word::{LockWord, Locked};
 use self::held::Held;
 use self::sleepers::Seniority;
 use crate::record::RecordRef;
+use crate::scratch::Sizes;
 use crate::sync::Ordering;
 
 /// The locks of one transaction, and its place among those who wait.
@@ -121,6 +122,17 @@ impl Locks {
     /// Notes that a lock is another's now, or released.
     pub(crate) fn forget(&mut self, record: RecordRef, locked: Locked) {
         self.held.remove(record, locked);
+    }
+
+    /// The sizes of the buffers that are kept.
+    #[inline(always)]
+    pub(crate) fn sizes(&self) -> Sizes {
+        self.held.sizes()
+    }
+
+    /// Frees the buffers that have become large. No lock is held.
+    pub(crate) fn free_large_buffers(&mut self) {
+        self.held.free_large_buffers();
     }
 
     /// Whether none is held.

@@ -20,6 +20,7 @@ pub use value::{Number, Value, ValueBytes};
 use crate::error::Error;
 use crate::lock::Locked;
 use crate::space::{FOUND_TOGETHER, Space, TableId};
+use crate::txn::stage::check_length;
 use crate::txn::{Transaction, Version};
 
 /// A table that maps keys of type `K`, in order, to values of type `V`.
@@ -88,6 +89,20 @@ fn decode_value<V: Value + ?Sized>(space: &Space, bytes: &[u8]) -> Result<V::Own
         expected: V::type_name().into_owned(),
         len_bytes: bytes.len(),
     })
+}
+
+/// Encodes a value unless it says that it is too long.
+#[inline]
+fn encode_checked<V: Value + ?Sized>(
+    space: &Space,
+    key: &[u8],
+    value: &V,
+    max_bytes: usize,
+    into: &mut ValueBytes,
+) -> Result<(), Error> {
+    check_length(space, key, value.encoded_bytes_min(), max_bytes)?;
+    value.encode(into);
+    Ok(())
 }
 
 /// Hands on the bytes of some keys at a time, at most [`FOUND_TOGETHER`]. They lie in `bytes`.
@@ -243,7 +258,11 @@ impl Transaction {
         value: &V,
     ) -> Result<(), Error> {
         let space = own(self, table)?;
-        key.with_bytes(|key| self.put_bytes(space, key, |bytes| value.encode(bytes)))
+        let max_bytes = self.value_bytes_max();
+        key.with_bytes(|key| {
+            check_length(space, key, value.encoded_bytes_min(), max_bytes)?;
+            self.put_bytes(space, key, |bytes| value.encode(bytes))
+        })
     }
 
     /// Adds an amount to the number that the key has at the commit, or to zero if it is not there then. Nothing is
@@ -279,15 +298,17 @@ impl Transaction {
         value: &V,
     ) -> Result<(), Error> {
         let space = own(self, table)?;
-        key.with_bytes(
-            |key| match self.insert_bytes(space, key, |bytes| value.encode(bytes))? {
+        let max_bytes = self.value_bytes_max();
+        key.with_bytes(|key| {
+            check_length(space, key, value.encoded_bytes_min(), max_bytes)?;
+            match self.insert_bytes(space, key, |bytes| value.encode(bytes))? {
                 true => Ok(()),
                 false => Err(Error::Duplicate {
                     table: table.name().to_owned(),
                     key: key.iter().map(|byte| format!("{byte:02x}")).collect(),
                 }),
-            },
-        )
+            }
+        })
     }
 
     /// Replaces a value by what `change` makes of it; returns whether there was one.
@@ -301,11 +322,11 @@ impl Transaction {
         change: impl FnOnce(V::Owned) -> V::Owned,
     ) -> Result<bool, Error> {
         let space = own(self, table)?;
+        let max_bytes = self.value_bytes_max();
         key.with_bytes(|key| {
             self.update_bytes(space, key, |old, new| {
                 let value = change(decode_value::<V>(space, old)?);
-                Borrow::<V>::borrow(&value).encode(new);
-                Ok(())
+                encode_checked::<V>(space, key, value.borrow(), max_bytes, new)
             })
         })
     }
@@ -326,11 +347,11 @@ impl Transaction {
         let space = own(self, table)?;
         let mut bytes = self.take_key_buffer();
         let (mut first, mut updated) = (0, 0);
+        let max_bytes = self.value_bytes_max();
         let done = together(keys, &mut bytes, |keys| {
             updated += self.update_together(space, keys, |at, old, new| {
                 let value = change(first + at, decode_value::<V>(space, old)?);
-                Borrow::<V>::borrow(&value).encode(new);
-                Ok(())
+                encode_checked::<V>(space, keys[at], value.borrow(), max_bytes, new)
             })?;
             first += keys.len();
             Ok(())

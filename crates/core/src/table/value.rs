@@ -20,6 +20,12 @@ pub trait Value {
         Cow::Borrowed(Self::NAME)
     }
 
+    /// A length in bytes that the encoding has at least. Worth implementing for values that may be very long: one that is
+    /// longer than a table or the log can hold is then refused before it is encoded.
+    fn encoded_bytes_min(&self) -> usize {
+        0
+    }
+
     /// Adds the value's bytes.
     fn encode(&self, into: &mut ValueBytes);
 
@@ -120,6 +126,9 @@ impl<const N: usize> Value for [u8; N] {
     fn type_name() -> Cow<'static, str> {
         Cow::Owned(format!("[u8; {N}]"))
     }
+    fn encoded_bytes_min(&self) -> usize {
+        N
+    }
     fn encode(&self, into: &mut ValueBytes) {
         into.extend_from_slice(self);
     }
@@ -134,6 +143,9 @@ macro_rules! bytes_value {
             type Owned = $owned;
             const NAME: &'static str = $name;
 
+            fn encoded_bytes_min(&self) -> usize {
+                self.len()
+            }
             fn encode(&self, into: &mut ValueBytes) {
                 into.extend_from_slice(self.as_ref());
             }

@@ -7,13 +7,14 @@
 //!
 //! This module works on bytes; `table` adds the typed face of it. Keys that are looked up together are in
 //! `together.rs`, writes that wait to be looked up so in `pending.rs`, amounts that are added in `adding.rs`, ranges
-//! of keys in `scan.rs`, and keys that are not there in `gaps.rs`.
+//! of keys in `scan.rs`, and keys that are not there in `gaps.rs`. Which values are refused is in `stage.rs`.
 
 mod adding;
 mod gaps;
 mod in_place;
 mod pending;
 mod scan;
+pub(crate) mod stage;
 mod together;
 
 use std::ops::Range;
@@ -31,7 +32,8 @@ use crate::epoch::{Count, SlotId};
 use crate::error::{Conflict, Error};
 use crate::lock::Locked;
 use crate::recent::Recent;
-use crate::record::{RecordRef, VALUE_BYTES_MAX};
+use crate::record::RecordRef;
+use crate::scratch::{Sizes, free_if_large};
 use crate::sets::{Mark, Sets};
 use crate::space::{Insertion, Placed, Space};
 use crate::spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
@@ -58,6 +60,8 @@ pub struct Transaction {
     value: Vec<u8>,
     /// The value that is being written.
     encoded: Vec<u8>,
+    /// The longest value that the log, or a record, can hold.
+    value_bytes_max: usize,
     /// What the index said of keys that were looked up together.
     lookups: Vec<Lookup>,
     /// The bytes of keys that are looked up together.
@@ -112,6 +116,7 @@ pub struct Version {
 impl Transaction {
     pub(crate) fn new(engine: Arc<Engine>, worker: WorkerId, slot: SlotId) -> Self {
         Self {
+            value_bytes_max: stage::value_bytes_max(&engine, worker),
             concurrency: engine.spec.concurrency,
             in_place: engine.spec.style() == Some(LogStyle::Operations),
             engine,
@@ -306,6 +311,23 @@ impl Transaction {
         }
         self.roll_back_changes();
         self.sets.release_locks();
+    }
+
+    /// Frees the buffers that have become large (`scratch.rs`). The transaction has ended.
+    #[inline(always)]
+    pub(crate) fn free_large_buffers(&mut self) {
+        let sizes = Sizes::default().with(&self.value).with(&self.encoded);
+        if sizes.and(self.sets.sizes()).is_large() {
+            self.free_each_large_buffer();
+        }
+    }
+
+    #[cold]
+    fn free_each_large_buffer(&mut self) {
+        self.end();
+        self.sets.free_large_buffers();
+        free_if_large(&mut self.value);
+        free_if_large(&mut self.encoded);
     }
 
     /// Reads the record into `self.value`, waiting for its lock for a while. Returns whether the key
@@ -544,56 +566,6 @@ impl Transaction {
                 record
             }
         }
-    }
-
-    /// Takes a value in that is to be written.
-    fn stage(
-        &mut self,
-        space: &Space,
-        key: &[u8],
-        encode: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<Range<u32>, Error> {
-        // Apart from the other values, whatever a type's own encoding does with what it is given.
-        self.encoded.clear();
-        encode(&mut self.encoded);
-        self.stage_encoded(space, key)
-    }
-
-    #[inline]
-    fn stage_encoded(&mut self, space: &Space, key: &[u8]) -> Result<Range<u32>, Error> {
-        let bytes = self.encoded.len();
-        // An amount that is added gets a sum as well.
-        if bytes > VALUE_BYTES_MAX || !self.sets.room_for(key.len() + 2 * bytes) {
-            return Err(self.does_not_fit(space, key, bytes));
-        }
-        Ok(self.sets.stage(&self.encoded))
-    }
-
-    #[cold]
-    fn does_not_fit(&self, space: &Space, key: &[u8], value_bytes: usize) -> Error {
-        if value_bytes > VALUE_BYTES_MAX {
-            return Error::ValueTooLong {
-                table: space.info.name.clone(),
-                len_bytes: value_bytes,
-                max_bytes: VALUE_BYTES_MAX,
-            };
-        }
-        Error::TransactionTooLarge {
-            len_bytes: self.sets.bytes() + key.len() + value_bytes,
-            max_bytes: u32::MAX as usize,
-        }
-    }
-
-    /// The record of a key whose value has just been staged; if it has none and gets none, the value is
-    /// given back.
-    fn place_staged(
-        &mut self,
-        space: &Arc<Space>,
-        key: &[u8],
-        value: &Range<u32>,
-    ) -> Result<RecordRef, Error> {
-        self.place(space, key)
-            .inspect_err(|_| self.sets.unstage(value))
     }
 
     /// Writes a value, whether the key is there or not, without reading it. Where the key's record

@@ -1,0 +1,163 @@
+//! Memory is bounded by the bytes that are in use, not by how many values, tables or keys there were.
+//!
+//! The tests run one after the other, so that every allocation counted is that of one of them.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::borrow::Borrow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use namiki::{Database, Error, Value, ValueBytes};
+use namiki_platform::disk::NullDisk;
+use namiki_platform::live_bytes::CountingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+const KIB: isize = 1 << 10;
+const MIB: isize = 1 << 20;
+
+fn alone() -> MutexGuard<'static, ()> {
+    static RUNNING: Mutex<()> = Mutex::new(());
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bytes that are allocated now; nothing is collected before.
+fn live() -> isize {
+    CountingAllocator::live()
+}
+
+/// A database whose log is written to nowhere.
+fn open(spec: &str, buffer_bytes: usize) -> (tempfile::TempDir, Database) {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::builder()
+        .spec(spec.parse().unwrap())
+        .buffer_bytes(buffer_bytes)
+        .segment_bytes(128 << 20)
+        .disk(Arc::new(NullDisk::new()))
+        .open(dir.path().join("data"))
+        .unwrap();
+    (dir, db)
+}
+
+const SPECS: [&str; 5] = [
+    "TT(NLR)+NOLOG",
+    "TT(EPOCH)+PWAL(1)",
+    "SILO(NLR)+PWAL(1)",
+    "S2PL(EPOCH)+PWAL(1)",
+    "S2PL(NLR)+PWAL(1)+ARIES",
+];
+
+#[test]
+fn overwritten_large_values_are_freed_while_others_are_written() {
+    let _alone = alone();
+    for spec in SPECS {
+        let (_dir, db) = open(spec, 12 << 20);
+        let table = db.table::<u64, [u8]>("values").unwrap();
+        let value = vec![7; 4 << 20];
+        let put = || db.transact(|tx| tx.put(&table, &1, &value[..])).unwrap();
+        put();
+        let start = live();
+        let peak = CountingAllocator::peak_of(|| (0..50).for_each(|_| put()));
+        let (more, peak) = (live() - start, peak - start);
+        // At most the new value and the one it replaces; and while it runs, its copies.
+        assert!(more <= 5 * MIB, "{spec}: {more} bytes more");
+        assert!(peak <= 40 * MIB, "{spec}: {peak} bytes at the peak");
+    }
+}
+
+#[test]
+fn a_refused_value_is_neither_copied_nor_kept() {
+    let _alone = alone();
+    for spec in SPECS.into_iter().filter(|spec| !spec.contains("NOLOG")) {
+        let (_dir, db) = open(spec, 256 << 10);
+        let table = db.table::<u64, [u8]>("values").unwrap();
+        let key = 5;
+        db.transact(|tx| tx.put(&table, &key, b"short")).unwrap();
+        let value = vec![7; 64 << 20];
+        let refused = |ended: Result<(), Error>| {
+            assert!(
+                matches!(ended, Err(Error::TransactionTooLarge { len_bytes, max_bytes })
+                    if len_bytes > value.len() && max_bytes < 256 << 10),
+                "{spec}: {ended:?}"
+            );
+        };
+        let start = live();
+        let peak = CountingAllocator::peak_of(|| {
+            refused(db.transact(|tx| tx.put(&table, &key, &value[..])));
+            refused(db.transact(|tx| tx.insert(&table, &6, &value[..])));
+        });
+        let (more, peak) = (live() - start, peak - start);
+        assert!(peak <= 256 * KIB, "{spec}: {peak} bytes at the peak");
+        assert!(more <= 64 * KIB, "{spec}: {more} bytes more");
+        // What replaces a value is made by the caller, and copied no further.
+        let peak = CountingAllocator::peak_of(|| {
+            refused(db.transact(|tx| tx.update(&table, &key, |_| value.clone()).map(drop)));
+            let all = |_, _| value.clone();
+            refused(db.transact(|tx| tx.update_many(&table, [key], all).map(drop)));
+        });
+        assert!(peak - start <= 65 * MIB, "{spec}: {peak} bytes");
+        assert!(live() - start <= 64 * KIB, "{spec}");
+        // The transaction can go on.
+        db.transact(|tx| {
+            refused(tx.put(&table, &key, &value[..]));
+            tx.put(&table, &key, b"other")
+        })
+        .unwrap();
+        let found = db.transact(|tx| tx.get(&table, &key)).unwrap();
+        assert_eq!(found.as_deref(), Some(&b"other"[..]));
+    }
+}
+
+/// A value that does not say how long it is.
+struct Secretive(usize);
+
+impl Borrow<Secretive> for Vec<u8> {
+    fn borrow(&self) -> &Secretive {
+        unreachable!("it is written only")
+    }
+}
+
+impl Value for Secretive {
+    type Owned = Vec<u8>;
+    const NAME: &'static str = "secretive";
+
+    fn encode(&self, into: &mut ValueBytes) {
+        into.resize(self.0, 7);
+    }
+    fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
+        Some(bytes.to_vec())
+    }
+}
+
+#[test]
+fn a_large_transaction_leaves_no_large_buffer_behind() {
+    let _alone = alone();
+    for spec in SPECS {
+        let has_log = !spec.contains("NOLOG");
+        let (_dir, db) = open(spec, 64 << 20);
+        let table = db.table::<u64, Secretive>("values").unwrap();
+        let start = live();
+        for turn in 0..3 {
+            // Refused after it has been encoded, or read and deleted.
+            let bytes = if has_log { 100 << 20 } else { 50 << 20 };
+            let put = db.transact(|tx| tx.put(&table, &1, &Secretive(bytes)));
+            assert_eq!(put.is_err(), has_log, "{spec}");
+            db.transact(|tx| tx.put(&table, &1, &Secretive(20 << 20)))
+                .unwrap();
+            db.transact(|tx| {
+                assert!(tx.get(&table, &1)?.is_some());
+                tx.delete(&table, &1)
+            })
+            .unwrap();
+            // Many small ones.
+            let many = (2..30_000_u64).map(|key| (turn + 1) * 1_000_000 + key % 8_000);
+            db.transact(|tx| many.clone().try_for_each(|key| tx.put(&table, &key, &Secretive(8))))
+                .unwrap();
+            db.transact(|tx| many.clone().try_for_each(|key| tx.delete(&table, &key).map(drop)))
+                .unwrap();
+        }
+        let records = db.transact(|_| Ok(())).map(|()| table.memory_bytes()).unwrap() as isize;
+        let more = live() - start - records;
+        assert!(more <= 6 * MIB, "{spec}: {more} bytes more");
+    }
+}
