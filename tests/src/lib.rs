@@ -1,6 +1,7 @@
 //! The suites that need the whole engine.
 
 pub mod crash;
+pub mod forked;
 pub mod history;
 pub mod kill;
 pub mod numbers;

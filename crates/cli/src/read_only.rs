@@ -1,12 +1,12 @@
 //! A disk that cannot write, so that what looks through it cannot change anything.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SyncedDisk};
+use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SyncedDisk, lock_to_read};
 
 /// The file with the lock that says that a directory is in use.
 pub(crate) const LOCK_NAME: &str = "LOCK";
@@ -70,19 +70,9 @@ impl Disk for ReadOnlyDisk {
         Err(refused())
     }
 
-    /// Takes the same lock as the disks that write, without creating its file: where there is none, the
-    /// directory has never been opened.
+    /// Takes the same locks as the disks that write, without creating anything.
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
-        let file = match File::open(dir.join(LOCK_NAME)) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(DirLock::new(())),
-            Err(error) => return Err(error),
-        };
-        match file.try_lock() {
-            Ok(()) => Ok(DirLock::new(file)),
-            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::ResourceBusy.into()),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        lock_to_read(dir)
     }
 }
 

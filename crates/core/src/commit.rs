@@ -429,6 +429,7 @@ pub(crate) fn not_appended(error: LogError) -> Error {
         },
         LogError::DiskFull { .. } | LogError::RegionFull { .. } => Error::DiskFull(error),
         LogError::Closed => Error::Closed,
+        LogError::Forked => Error::Forked,
         other => Error::LogFailed(other),
     }
 }

@@ -109,6 +109,17 @@ pub(crate) struct Catalogue {
     pub(crate) closed: Result<(), Error>,
 }
 
+impl Catalogue {
+    /// Of a database that is not open.
+    fn closed() -> Self {
+        Self {
+            manifest: Manifest::new(0, Spec::DEFAULT),
+            lock: None,
+            closed: Err(Error::Closed),
+        }
+    }
+}
+
 /// How many attempts ended in each kind of [`Conflict`](crate::Conflict).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConflictCounters {
@@ -194,6 +205,7 @@ impl Database {
         if catalogue.lock.is_none() {
             return Err(Error::Closed);
         }
+        shared.engine.check_process()?;
         if inline_bytes > INLINE_BYTES_MAX {
             return Err(Error::TableRoom {
                 table: name.to_owned(),
@@ -423,8 +435,9 @@ impl Database {
     /// have not committed by now fail with [`Error::Closed`]. Closing again gives the same answer.
     ///
     /// # Errors
-    /// [`Error::OutcomeUnknown`] if the log failed, and [`Error::Manifest`]: the directory is free
-    /// then, too, and the next opening recovers it as after a crash.
+    /// [`Error::OutcomeUnknown`] if the log failed, [`Error::Manifest`], and [`Error::AnotherWriter`]: the
+    /// directory is free then, too, and the next opening recovers it as after a crash. [`Error::Forked`]
+    /// in a forked child of the process that opened it; it stays open there.
     pub fn close(&self) -> Result<(), Error> {
         self.shared.close()
     }
@@ -432,6 +445,7 @@ impl Database {
 
 impl Shared {
     fn close(&self) -> Result<(), Error> {
+        self.engine.check_process()?;
         let mut catalogue = self.catalogue.lock();
         self.engine.shut();
         let Some(lock) = catalogue.lock.take() else {
@@ -464,6 +478,12 @@ impl Shared {
     }
 
     fn write(&self, manifest: &Manifest) -> Result<(), Error> {
+        let path = || Manifest::path(&self.dir);
+        match manifest.is_still_ours(&*self.disk, &self.dir) {
+            Ok(true) => {}
+            Ok(false) => return Err(Error::AnotherWriter { path: path() }),
+            Err(source) => return Err(self.not_written(source)),
+        }
         let written = manifest.write(&*self.disk, &self.dir);
         written.map_err(|source| self.not_written(source))
     }
@@ -476,8 +496,32 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// In a forked child: gives up what the child shares with its parent, and nothing else. What memory
+    /// holds is left as the fork found it: a thread that is not here may have been in the middle of it.
+    fn abandon(&mut self) {
+        let is_whole = !self.catalogue.is_locked();
+        let catalogue = std::mem::replace(self.catalogue.get_mut(), Catalogue::closed());
+        let Catalogue { manifest, lock, .. } = catalogue;
+        if is_whole {
+            // Without this, the child would keep the directory locked after the end of its parent.
+            drop((manifest, lock));
+        } else {
+            std::mem::forget((manifest, lock));
+        }
+        for pool in &mut self.pools {
+            std::mem::forget(std::mem::take(pool.get_mut()));
+        }
+        std::mem::forget(Arc::clone(&self.engine));
+        std::mem::forget(Arc::clone(&self.disk));
+    }
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
+        if !self.engine.is_own() {
+            return self.abandon();
+        }
         // Whoever wants to hear of a failure calls `Database::close`.
         let _ = self.close();
     }

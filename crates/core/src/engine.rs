@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use namiki_log::{Held, Log};
-use namiki_platform::Stamp;
+use namiki_platform::{ProcessToken, Stamp};
 use parking_lot::Mutex;
 
 use crate::admission::{Admission, PATIENCE};
@@ -136,6 +136,8 @@ pub struct LockCounters {
 
 /// What all transactions of an open database share.
 pub(crate) struct Engine {
+    /// The process that has the database open.
+    process: ProcessToken,
     pub(crate) spec: Spec,
     pub(crate) owner: Owner,
     pub(crate) format: RecordFormat,
@@ -168,6 +170,7 @@ impl Engine {
             waits,
         } = settings;
         Self {
+            process: ProcessToken::current(),
             spec,
             owner,
             format,
@@ -189,7 +192,21 @@ impl Engine {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed);
         }
+        self.check_process()?;
         self.check_poison()
+    }
+
+    /// False in a forked child of the process that has the database open.
+    pub(crate) fn is_own(&self) -> bool {
+        self.process.is_current()
+    }
+
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        if self.is_own() {
+            Ok(())
+        } else {
+            Err(Error::Forked)
+        }
     }
 
     pub(crate) fn lock_counters(&self) -> LockCounters {

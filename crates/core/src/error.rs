@@ -148,6 +148,21 @@ pub enum Error {
     /// All 65,536 sessions and open transactions are in use. Drop some.
     #[error("65,536 sessions and open transactions are in use; drop some")]
     TooManySessions,
+    /// This process was forked from the one that opened the database, which goes on with it. Nothing was
+    /// changed. Let the parent use it, or open it in the child after the parent has closed it.
+    #[error(
+        "the database was opened by the parent of this process; open it again when the parent has closed it"
+    )]
+    Forked,
+    /// Another program has opened the database meanwhile, in spite of the lock: the directory was moved,
+    /// or the file system does not lock. The manifest is left as that one wrote it.
+    #[error(
+        "{path} was written by another program while the database was open; close all but one, then open it again"
+    )]
+    AnotherWriter {
+        /// The manifest's file.
+        path: PathBuf,
+    },
     /// The database was closed. Nothing was changed.
     #[error("the database is closed")]
     Closed,
@@ -273,6 +288,15 @@ pub enum OpenError {
     InUse {
         /// The directory.
         dir: PathBuf,
+    },
+    /// Another program has opened the database meanwhile, in spite of the lock: the directory was moved,
+    /// or the file system does not lock. The manifest is left as that one wrote it.
+    #[error(
+        "{path} was written by another program during the recovery; let one program open the database"
+    )]
+    AnotherWriter {
+        /// The manifest's file.
+        path: PathBuf,
     },
     /// The directory holds files, but no database.
     #[error("{dir} holds files but no database; choose an empty or a new directory")]

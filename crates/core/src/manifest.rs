@@ -84,6 +84,23 @@ impl Manifest {
         disk.replace(&Self::path(dir), &self.encode())
     }
 
+    /// Whether the directory's manifest is of the same opening as this one, which is to replace it: of the
+    /// same database, and nothing has begun another generation of the log since. One that is missing or
+    /// damaged was written by no other program, and is replaced.
+    ///
+    /// # Errors
+    /// Whatever the device says.
+    pub(crate) fn is_still_ours(&self, disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
+        match Self::read(disk, dir) {
+            Ok(Some(found)) => Ok(self.database == found.database
+                && self.next_generation == found.next_generation),
+            Ok(None) | Err(OpenError::DamagedManifest { .. }) => Ok(true),
+            Err(OpenError::Device { source, .. }) => Err(source),
+            // A newer program's.
+            Err(_) => Ok(false),
+        }
+    }
+
     fn encode(&self) -> Vec<u8> {
         let body = serde_json::to_string_pretty(self).expect("a manifest has only string keys");
         format!(
@@ -135,6 +152,8 @@ impl Manifest {
 
 #[cfg(test)]
 mod tests {
+    use namiki_platform::disk::SimDisk;
+
     use super::*;
 
     #[test]
@@ -162,5 +181,24 @@ mod tests {
                 ..
             }
         ));
+    }
+
+    #[test]
+    fn a_manifest_of_another_opening_is_not_ours() {
+        let disk = SimDisk::new();
+        let dir = Path::new("/db");
+        disk.create_dir_all(dir).unwrap();
+        let ours = Manifest::new(7, Spec::DEFAULT);
+        assert!(ours.is_still_ours(&disk, dir).unwrap());
+        ours.write(&disk, dir).unwrap();
+        assert!(ours.is_still_ours(&disk, dir).unwrap());
+        let mut later = ours.clone();
+        later.next_generation = Generation(2);
+        for other in [later, Manifest::new(8, Spec::DEFAULT)] {
+            other.write(&disk, dir).unwrap();
+            assert!(!ours.is_still_ours(&disk, dir).unwrap());
+        }
+        disk.replace(&Manifest::path(dir), b"damaged").unwrap();
+        assert!(ours.is_still_ours(&disk, dir).unwrap());
     }
 }

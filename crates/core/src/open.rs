@@ -401,6 +401,8 @@ impl Builder {
         manifest
             .generations
             .retain(|generation| !holds_nothing(generation));
+        let found_manifest = manifest.clone();
+        check_writer(&found_manifest, &*disk, dir)?;
         let floor = Stamp(found.report.max_stamp.0 + 1).min(Stamp::MAX);
         let epochs = Arc::new(Epochs::new(floor, chosen.epoch_length));
         let mut log = None;
@@ -416,6 +418,7 @@ impl Builder {
         }
         manifest.spec = spec;
         manifest.closed = false;
+        check_writer(&found_manifest, &*disk, dir)?;
         write(&manifest, &*disk, dir)?;
 
         let settings = Settings {
@@ -617,6 +620,16 @@ fn write(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<(), OpenErr
             path: Manifest::path(dir),
             source,
         })
+}
+
+/// Fails if another program has begun a generation since this manifest was read.
+fn check_writer(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
+    let path = Manifest::path(dir);
+    match manifest.is_still_ours(disk, dir) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(OpenError::AnotherWriter { path }),
+        Err(source) => Err(OpenError::Device { path, source }),
+    }
 }
 
 fn lock(disk: &dyn Disk, dir: &Path) -> Result<DirLock, OpenError> {

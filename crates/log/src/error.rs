@@ -57,6 +57,9 @@ pub enum LogError {
         /// Whose stream.
         worker: WorkerId,
     },
+    /// This process was forked from the one that writes the log, and must not write into it.
+    #[error("the log belongs to the parent of this process, which was forked from it")]
+    Forked,
     /// The log was closed.
     #[error("the log is closed")]
     Closed,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::disk::{AlignedBuf, Disk};
-use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
+use namiki_platform::{Epoch, Lsn, ProcessToken, Stamp, WorkerId};
 
 use crate::background;
 use crate::config::{Held, LogConfig, Placement, Prepare};
@@ -76,6 +76,7 @@ impl<H: Held> Log<H> {
         let has_flusher = config.group_wait_max != Duration::MAX;
         let has_segments = matches!(config.placement, Placement::Segments { .. });
         let shared = Arc::new(Shared {
+            process: ProcessToken::current(),
             generation: config.generation,
             horizon: Horizon::new(config.sequencer, config.first_lsn, count),
             epochs: (config.epochs.clone()).map(|source| EpochHorizon::new(source, count)),
@@ -429,6 +430,9 @@ impl<H: Held> Log<H> {
 
     /// The task waits no longer.
     pub fn leave(&self, watch: &mut Watch) {
+        if !self.streams.shared.process.is_current() {
+            return;
+        }
         if let Some((index, key)) = watch.place.take() {
             self.watchers(index).leave(key);
         }
@@ -523,8 +527,9 @@ impl<H: Held> Log<H> {
     /// is being written any more, so the log may be opened again.
     ///
     /// # Errors
-    /// The error that poisoned the log; the threads are stopped all the same.
+    /// The error that poisoned the log; the threads are stopped all the same. [`LogError::Forked`].
     pub fn close(&self) -> Result<Seal, LogError> {
+        self.streams.shared.check_process()?;
         let result = self.streams.close();
         self.stop_threads();
         result?;
@@ -560,6 +565,13 @@ impl<H: Held> Log<H> {
         self.streams.shared.flusher.stop();
     }
 
+    /// In a forked child: leaves all as it is. The threads are not there to be joined, a write under
+    /// way is the parent's to wait for, and a lock may be held by a thread that is not there.
+    fn abandon(&mut self) {
+        std::mem::forget(Arc::clone(&self.streams));
+        std::mem::forget(std::mem::take(&mut self.threads));
+    }
+
     fn stop_threads(&self) {
         self.streams.shared.flusher.stop();
         self.streams.shared.preparer.stop();
@@ -576,7 +588,11 @@ impl<H: Held> Log<H> {
 
 impl<H: Held> Drop for Log<H> {
     fn drop(&mut self) {
-        self.stop_threads();
+        if self.streams.shared.process.is_current() {
+            self.stop_threads();
+        } else {
+            self.abandon();
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
-use namiki_platform::{Generation, WorkerId};
+use namiki_platform::{Generation, ProcessToken, WorkerId};
 
 use crate::config::Prepare;
 use crate::epochs::EpochHorizon;
@@ -14,6 +14,8 @@ use crate::horizon::Horizon;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 
 pub(crate) struct Shared {
+    /// The process that writes the log.
+    pub(crate) process: ProcessToken,
     pub(crate) generation: Generation,
     pub(crate) horizon: Horizon,
     /// Where commits are released by epochs.
@@ -33,6 +35,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Fails in a forked child, whose writes would go into the log of its parent.
+    pub(crate) fn check_process(&self) -> Result<(), LogError> {
+        if self.process.is_current() {
+            Ok(())
+        } else {
+            Err(LogError::Forked)
+        }
+    }
+
     /// Something is pending in a stream that had nothing: the flusher must not sleep now.
     pub(crate) fn wake_flusher(&self) {
         if self.has_flusher {

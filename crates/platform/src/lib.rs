@@ -15,6 +15,7 @@ pub mod model;
 pub mod pin;
 mod prefetch;
 pub mod probe;
+mod process;
 pub mod random;
 pub mod zipf;
 
@@ -22,3 +23,4 @@ pub use huge_pages::advise_huge_pages;
 pub use ids::{Epoch, Generation, Lsn, Stamp, WorkerId};
 pub use mapping::Mapping;
 pub use prefetch::prefetch;
+pub use process::ProcessToken;

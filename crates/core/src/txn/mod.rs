@@ -752,9 +752,11 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         // While the engine, and so the records, are there.
-        self.end();
-        self.end_turn();
-        self.engine.epochs.release(self.slot);
+        if self.engine.is_own() {
+            self.end();
+            self.end_turn();
+            self.engine.epochs.release(self.slot);
+        }
     }
 }
 

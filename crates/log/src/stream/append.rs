@@ -196,6 +196,9 @@ impl<H: Held> Stream<H> {
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
     ) -> (MutexGuard<'a, State<H>>, Result<(), LogError>) {
+        if let Err(forked) = self.shared.check_process() {
+            return (state, Err(forked));
+        }
         let (Some(maker), Place::Segments(place)) = (&self.maker, &mut state.place) else {
             return (state, Ok(()));
         };

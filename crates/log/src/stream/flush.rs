@@ -53,6 +53,7 @@ impl<H: Held> Stream<H> {
         if !self.has_pending() {
             return self.shared.poison.check();
         }
+        self.shared.check_process()?;
         let _waking = self.waking();
         let state = self.state.lock();
         let through = state.appended;
@@ -105,6 +106,7 @@ impl<H: Held> Stream<H> {
         if self.shared.launch_from.is_none() || !self.has_pending() {
             return Ok(());
         }
+        self.shared.check_process()?;
         let _waking = self.waking();
         match self.state.try_lock() {
             Some(state) => self.land_if_complete(state).map(drop),
@@ -150,6 +152,7 @@ impl<H: Held> Stream<H> {
         mut state: MutexGuard<'a, State<H>>,
         through: u64,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
+        self.shared.check_process()?;
         match state.launched.take() {
             Some(launched) => self.land(state, launched),
             None => {
@@ -166,6 +169,7 @@ impl<H: Held> Stream<H> {
         guard: MutexGuard<'a, State<H>>,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
         self.check_poison()?;
+        self.shared.check_process()?;
         let landing = Landing { stream: self };
         // Declared after `landing`, so that a panic lets go of it first.
         let mut guard = guard;
@@ -186,6 +190,7 @@ impl<H: Held> Stream<H> {
         &'a self,
         guard: MutexGuard<'a, State<H>>,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
+        self.shared.check_process()?;
         let landing = Landing { stream: self };
         let mut guard = guard;
         let (mut flight, spot) = self.depart(&mut guard);
@@ -238,6 +243,9 @@ impl<H: Held> Stream<H> {
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
+        if state.launched.is_some() {
+            self.shared.check_process()?;
+        }
         match state
             .launched
             .take_if(|launched| launched.write.is_complete())

@@ -11,20 +11,20 @@
 //! One path is created or replaced by one thread at a time; a directory lock keeps other
 //! processes out.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, FileEntry};
+use super::{AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, FileEntry, lock};
 
 /// Ends the name of a file that is not finished. Such a file is never listed, and overwritten
 /// when its name is needed again.
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
-/// The file that [`Disk::lock_dir`] locks.
-const LOCK_NAME: &str = "LOCK";
+/// The file that [`Disk::lock_dir`] locks beside the directory itself.
+pub(super) const LOCK_NAME: &str = "LOCK";
 
 /// New files are filled by writes of this size: large enough for a device's full speed.
 const FILL_BYTES: usize = 1 << 20;
@@ -140,30 +140,15 @@ impl<T: FileBacked> Disk for T {
     }
 
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
+        let itself = lock::directory(dir)?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
             .open(dir.join(LOCK_NAME))?;
-        match file.try_lock() {
-            Ok(()) => Ok(DirLock::new(Locked(file))),
-            Err(TryLockError::WouldBlock) => Err(busy(dir)),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
-    }
-}
-
-/// A locked file.
-///
-/// The lock would go with the last descriptor of the open file, and a process that another thread
-/// starts has one until it runs its program. So the lock is given up by itself.
-struct Locked(File);
-
-impl Drop for Locked {
-    fn drop(&mut self) {
-        // It fails only on a file that cannot be locked.
-        let _ = self.0.unlock();
+        let file = lock::file(file, dir)?;
+        Ok(DirLock::new((file, itself)))
     }
 }
 
@@ -189,7 +174,7 @@ pub(super) fn parent_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
 }
 
-/// The error of a directory that somebody else has locked.
+/// The error of a directory that is locked already.
 pub(super) fn busy(dir: &Path) -> io::Error {
     io::Error::new(
         io::ErrorKind::ResourceBusy,
@@ -345,24 +330,5 @@ fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
             fs::remove_file(from)
         }
         Err(error) => Err(error.into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lock_does_not_outlive_its_owner_in_a_descriptor_that_somebody_inherited() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(LOCK_NAME);
-        let file = File::create(&path).unwrap();
-        file.try_lock().unwrap();
-        let lock = Locked(file);
-        let _inherited = lock.0.try_clone().unwrap();
-        let another = File::open(&path).unwrap();
-        assert!(another.try_lock().is_err());
-        drop(lock);
-        another.try_lock().unwrap();
     }
 }

@@ -8,6 +8,7 @@ mod aligned;
 mod delayed;
 mod direct;
 mod files;
+mod lock;
 mod null;
 mod profile;
 mod ring;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 pub use aligned::AlignedBuf;
 pub use delayed::DelayedDisk;
 pub use direct::{DirectDisk, WriteMode, open_best};
+pub use lock::lock_to_read;
 pub use null::NullDisk;
 pub use profile::{DeviceProfile, PROFILE_FILES};
 pub use sim::SimDisk;
@@ -92,10 +94,11 @@ pub trait Disk: Send + Sync + Debug {
     /// Whatever the device says.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Takes `dir` for this process until the returned lock is dropped.
+    /// Takes `dir` for this process until the returned lock is dropped. The lock does not depend on a
+    /// file that can be removed or replaced. Dropped in a forked child, it leaves the parent's lock as it is.
     ///
     /// # Errors
-    /// `ResourceBusy` when it is locked already; whatever the device says otherwise.
+    /// `ResourceBusy` when it is held; whatever the device says otherwise.
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock>;
 }
 

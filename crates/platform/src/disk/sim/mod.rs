@@ -52,6 +52,7 @@ use self::pages::Pages;
 use self::trace::{Event, Frontier};
 use super::files::{self, parent_of};
 use super::{AlignedBuf, DirLock, Disk, DiskFile, FileEntry, PendingWrite};
+use crate::process::ProcessToken;
 use crate::random::Random;
 
 pub use fault::{Fault, Step};
@@ -479,6 +480,7 @@ impl Disk for SimDisk {
         Ok(DirLock::new(Held {
             disk: self.clone(),
             dir,
+            process: ProcessToken::current(),
         }))
     }
 }
@@ -486,11 +488,15 @@ impl Disk for SimDisk {
 struct Held {
     disk: SimDisk,
     dir: Arc<Path>,
+    process: ProcessToken,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.disk.0.state.lock().locked.remove(&self.dir);
+        // A forked child has a copy of the disk, which a thread of the parent may have had locked.
+        if self.process.is_current() {
+            self.disk.0.state.lock().locked.remove(&self.dir);
+        }
     }
 }
 
