@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use namiki::{Database, Error, WorkerId};
+use namiki::{Database, Error, Spec, Transaction, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
 use namiki_tests::numbers::{Numbers, builder, keys, numbers};
@@ -169,6 +169,155 @@ fn a_body_that_swallows_a_conflict_does_not_commit() {
         assert_eq!(rows, [(X, 1), (Y, 0)], "{spec}");
         // The next transaction of the session knows nothing of it.
         other.transact(|tx| tx.put(&table, &Y, &3)).unwrap();
+    }
+}
+
+/// An error that is not the engine's.
+#[derive(Debug)]
+enum Refusal {
+    Refused(Option<u64>),
+    Engine(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+#[test]
+fn an_own_error_rolls_back_what_was_written_before_it() {
+    for spec in Spec::all_durable() {
+        let db = builder(&spec.to_string(), &SimDisk::new())
+            .open("/db")
+            .unwrap();
+        let table = two_accounts(&db);
+        let refuse = |tx: &mut Transaction| {
+            tx.put(&table, &X, &1)?;
+            tx.insert(&table, &7, &1)?;
+            Err::<(), _>(Refusal::Refused(tx.get(&table, &X)?))
+        };
+        let mut session = db.session().unwrap();
+        let refused = [
+            db.transact_with(refuse),
+            session.transact_with(refuse),
+            session.transact_async_with(refuse).map(|_| ()),
+            session.try_transact_async_with(refuse).map(|_| ()),
+        ];
+        for refused in refused {
+            assert!(
+                matches!(refused, Err(Refusal::Refused(Some(1)))),
+                "{spec}: {refused:?}"
+            );
+            let rows = session.transact(|tx| tx.scan(&table, ..)).unwrap();
+            assert_eq!(rows, [(X, 100), (Y, 0)], "{spec}");
+        }
+        // What is not refused commits, and its ticket is one.
+        let pay = |tx: &mut Transaction| {
+            tx.update(&table, &X, |old| old - 10)?;
+            Ok::<_, Refusal>(tx.update(&table, &Y, |old| old + 10)?)
+        };
+        assert!(db.transact_with(pay).unwrap());
+        let (paid, ticket) = session.transact_async_with(pay).unwrap();
+        session.wait(&ticket).unwrap();
+        assert!(paid && db.is_acknowledged(&ticket), "{spec}");
+        let rows = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        assert_eq!(rows, [(X, 80), (Y, 20)], "{spec}");
+    }
+}
+
+/// The engine's own errors come as the caller's type; a duplicate is the body's to pass on.
+#[test]
+fn errors_of_the_engine_arrive_as_the_callers_type() {
+    let db = builder("TT(EPOCH)+PWAL(16)", &SimDisk::new())
+        .open("/db")
+        .unwrap();
+    let table = two_accounts(&db);
+    let doubled = db.transact_with(|tx| Ok::<_, Refusal>(tx.insert(&table, &X, &1)?));
+    assert!(
+        matches!(doubled, Err(Refusal::Engine(Error::Duplicate { .. }))),
+        "{doubled:?}"
+    );
+    db.close().unwrap();
+    let closed = db.transact_with(|tx| Ok::<_, Refusal>(tx.get(&table, &X)?));
+    assert!(
+        matches!(closed, Err(Refusal::Engine(Error::Closed))),
+        "{closed:?}"
+    );
+}
+
+/// What a body does with the conflict that its read met.
+#[derive(Clone, Copy, Debug)]
+enum Makes {
+    /// Goes on as if nothing had been.
+    Nothing,
+    /// Returns an error of its own.
+    AnOwnError,
+}
+
+/// A conflict is retried whatever the body makes of it: the lock is free at the second attempt.
+#[test]
+fn a_conflict_is_retried_whatever_the_body_returns() {
+    for spec in ["TT(NLR)+PWAL(16)", "TT(NLR)+PWAL(auto)"] {
+        for makes in [Makes::Nothing, Makes::AnOwnError] {
+            let db = builder(spec, &SimDisk::new()).open("/db").unwrap();
+            let table = two_accounts(&db);
+            let mut holder = db.session_on(WorkerId(0)).unwrap();
+            let mut other = db.session_on(WorkerId(1)).unwrap();
+            // The holder's group keeps the lock.
+            holder.transact_async(|tx| tx.put(&table, &X, &1)).unwrap();
+            let mut runs = 0;
+            let mut body = |tx: &mut Transaction, lets_go: bool| {
+                runs += 1;
+                if lets_go {
+                    holder.flush()?;
+                }
+                match (tx.get(&table, &X), makes) {
+                    (Err(Error::Conflict(_)), Makes::AnOwnError) => Err(Refusal::Refused(None)),
+                    (Err(Error::Conflict(_)), Makes::Nothing) => Ok(None),
+                    (read, _) => Ok(read?),
+                }
+            };
+            // Asked to run once, the session reports the conflict and not what was made of it.
+            let once = other.try_transact_async_with(|tx| body(tx, false));
+            assert!(
+                matches!(once, Err(Refusal::Engine(Error::Conflict(_)))),
+                "{spec}, {makes:?}: {once:?}"
+            );
+            let mut is_second = false;
+            let read = other.transact_with(|tx| body(tx, std::mem::replace(&mut is_second, true)));
+            assert!(matches!(read, Ok(Some(1))), "{spec}, {makes:?}: {read:?}");
+            assert_eq!(runs, 3, "{spec}, {makes:?}");
+        }
+    }
+}
+
+/// A refusal that was decided by what was never there together is not returned.
+#[test]
+fn an_own_error_over_stale_reads_is_retried() {
+    for spec in optimistic() {
+        let db = builder(&spec.to_string(), &SimDisk::new())
+            .open("/db")
+            .unwrap();
+        let table = two_accounts(&db);
+        let mut runs = 0;
+        let refused = db.transact_with(|tx| {
+            runs += 1;
+            let x = tx.get(&table, &X)?.unwrap();
+            if runs == 1 {
+                db.transact(|tx| {
+                    tx.put(&table, &X, &0)?;
+                    tx.put(&table, &Y, &100)
+                })?;
+            }
+            let y = tx.get(&table, &Y)?.unwrap();
+            Err::<(), _>(Refusal::Refused(Some(x + y)))
+        });
+        assert!(
+            matches!(refused, Err(Refusal::Refused(Some(100)))),
+            "{spec}: {refused:?}"
+        );
+        assert_eq!(runs, 2, "{spec}");
     }
 }
 

@@ -161,6 +161,10 @@ pub struct Counters {
     pub conflicts: u64,
     /// Which.
     pub conflicts_by_kind: ConflictCounters,
+    /// Rounds in which a commit could not lock all that it writes: it released its locks, and tried again or met
+    /// [`Conflict::WriteLocked`](crate::Conflict::WriteLocked). An algorithm that aborts on a failed lock has so many
+    /// aborts. 0 where reads are locked: there, see `locks`.
+    pub failed_locks: u64,
     /// The log's own counters; all zero without a log.
     pub log: LogCounters,
     /// Waits for locks; all zero unless reads are locked.
@@ -279,7 +283,8 @@ impl Database {
     /// `body` is run again after a conflict, so it must have no effects other than through its
     /// transaction. What it reads may not belong together, but then it is run again, even if it
     /// returns an error. An error that is passed on ends the transaction without a trace, and so
-    /// does a panic. It should not wait for anything: memory that tables give up is not reused as
+    /// does a panic. `Ok` commits, whatever is inside: a body that refuses with an error of its own is run by
+    /// [`Database::transact_with`], for `Ok(Err(refused))` commits what was written before the refusal. It should not wait for anything: memory that tables give up is not reused as
     /// long as it runs.
     ///
     /// It does not starve: after 64 conflicts in a row it asks for the turn, which those who ask get one after the
@@ -295,13 +300,81 @@ impl Database {
         &self,
         body: impl FnMut(&mut Transaction) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        self.with_session(|session| session.transact(body))
+    }
+
+    /// [`Database::transact`] for a body that refuses with an error of its own. Any `Err` rolls back; what the
+    /// engine has to report arrives as an `E`.
+    ///
+    /// A conflict that the transaction has met is retried, whatever `body` makes of it: the refusal of an attempt
+    /// that met one, or has read what was no longer current, is not returned. (A conflict of another transaction,
+    /// run inside the body, is not this one's, and is returned as the body returns it.)
+    ///
+    /// ```
+    /// #[derive(Debug, PartialEq)]
+    /// enum PaymentError {
+    ///     /// The account lacks so much.
+    ///     Refused { missing: i64 },
+    ///     Database(String),
+    /// }
+    ///
+    /// impl From<namiki::Error> for PaymentError {
+    ///     fn from(error: namiki::Error) -> Self {
+    ///         Self::Database(error.to_string())
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = namiki::Database::open(&dir.path().join("data"))?;
+    /// let accounts = db.table::<u64, i64>("accounts")?;
+    /// db.transact(|tx| tx.put(&accounts, &1, &3))?;
+    ///
+    /// // Right: the refusal is the transaction's error, and nothing of it has happened.
+    /// let paid = db.transact_with(|tx| {
+    ///     tx.put(&accounts, &2, &10)?;
+    ///     let from = tx.get(&accounts, &1)?.unwrap_or(0);
+    ///     if from < 10 {
+    ///         return Err(PaymentError::Refused { missing: 10 - from });
+    ///     }
+    ///     tx.put(&accounts, &1, &(from - 10))?;
+    ///     Ok(())
+    /// });
+    /// assert_eq!(paid, Err(PaymentError::Refused { missing: 7 }));
+    /// assert_eq!(db.transact(|tx| tx.get(&accounts, &2))?, None);
+    ///
+    /// // Wrong: the transaction ends with `Ok`, so it commits what was written before the refusal.
+    /// let refused = db.transact(|tx| {
+    ///     tx.put(&accounts, &2, &10)?;
+    ///     Ok(Err::<(), _>("insufficient funds"))
+    /// })?;
+    /// assert!(refused.is_err());
+    /// assert_eq!(db.transact(|tx| tx.get(&accounts, &2))?, Some(10)); // from nowhere
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What `body` returns, unless a conflict was met; and the errors of [`Database::transact`], as an `E`.
+    pub fn transact_with<T, E: From<Error>>(
+        &self,
+        body: impl FnMut(&mut Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.with_session(|session| session.transact_with(body))
+    }
+
+    /// Runs this in a session of the pool.
+    fn with_session<T, E: From<Error>>(
+        &self,
+        run: impl FnOnce(&mut Session) -> Result<T, E>,
+    ) -> Result<T, E> {
         let pool = self.pool();
         let pooled = pool.lock().pop();
         let mut session = match pooled {
             Some(session) => session,
             None => self.session()?,
         };
-        let result = session.transact(body);
+        let result = run(&mut session);
         pool.lock().push(session);
         result
     }
@@ -421,6 +494,7 @@ impl Database {
             read_only: engine.epochs.counted(Count::ReadOnly),
             conflicts: conflicts_by_kind.all(),
             conflicts_by_kind,
+            failed_locks: engine.epochs.counted(Count::FailedLock),
             log: engine
                 .log
                 .as_ref()

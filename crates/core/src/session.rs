@@ -7,7 +7,7 @@ use namiki_platform::WorkerId;
 use namiki_platform::random::Random;
 
 use crate::cc::{Checks, Sound};
-use crate::error::Error;
+use crate::error::{Conflict, Error};
 use crate::table::{Key, Table};
 use crate::ticket::{self, Ticket};
 use crate::txn::Transaction;
@@ -70,6 +70,20 @@ impl Session {
         Ok(value)
     }
 
+    /// [`Session::transact`] for a body that refuses with an error of its own. See
+    /// [`Database::transact_with`](crate::Database::transact_with).
+    ///
+    /// # Errors
+    /// What `body` returns, unless a conflict was met; and the errors of [`Session::transact`], as an `E`.
+    pub fn transact_with<T, E: From<Error>>(
+        &mut self,
+        body: impl FnMut(&mut Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let (value, ticket) = self.transact_async_with(body)?;
+        self.wait(&ticket)?;
+        Ok(value)
+    }
+
     /// Runs a transaction until it commits, and returns without waiting for it to be durable.
     ///
     /// # Errors
@@ -78,17 +92,38 @@ impl Session {
         &mut self,
         mut body: impl FnMut(&mut Transaction) -> Result<T, Error>,
     ) -> Result<(T, Ticket), Error> {
+        let done = self.retry(|session| session.attempt::<Sound, _, _>(&mut body, conflict_in));
+        done.map_err(Failure::into_error)
+    }
+
+    /// [`Session::transact_async`] for a body that refuses with an error of its own.
+    ///
+    /// # Errors
+    /// As [`Session::transact_with`].
+    pub fn transact_async_with<T, E: From<Error>>(
+        &mut self,
+        mut body: impl FnMut(&mut Transaction) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        let done = self.retry(|session| session.attempt::<Sound, _, _>(&mut body, |_| None));
+        done.map_err(Failure::into_error)
+    }
+
+    /// Makes attempts until one of them ends in anything but a conflict.
+    fn retry<T, E>(
+        &mut self,
+        mut make_attempt: impl FnMut(&mut Self) -> Result<T, Failure<E>>,
+    ) -> Result<T, Failure<E>> {
         let attempts_max = self.transaction.engine().attempts_max;
         let (mut attempt, mut asks_after) = (1, TURN_AFTER);
         let done = loop {
-            match self.try_transact_async(&mut body) {
-                Err(Error::Conflict(last)) if attempt >= attempts_max => {
-                    break Err(Error::TooManyConflicts {
+            match make_attempt(self) {
+                Err(Failure::Conflict(last)) if attempt >= attempts_max => {
+                    break Err(Failure::Engine(Error::TooManyConflicts {
                         attempts: attempt,
                         last,
-                    });
+                    }));
                 }
-                Err(Error::Conflict(_)) => self.back_off(attempt),
+                Err(Failure::Conflict(_)) => self.back_off(attempt),
                 done => break done,
             }
             attempt += 1;
@@ -112,15 +147,38 @@ impl Session {
         self.try_planted::<Sound, T>(body)
     }
 
+    /// [`Session::try_transact_async`] for a body that refuses with an error of its own.
+    ///
+    /// # Errors
+    /// As [`Session::transact_with`]; and [`Error::Conflict`], as an `E`, if the transaction met one, whatever
+    /// `body` returned.
+    pub fn try_transact_async_with<T, E: From<Error>>(
+        &mut self,
+        body: impl FnOnce(&mut Transaction) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        let done = self.attempt::<Sound, _, _>(body, |_| None);
+        done.map_err(Failure::into_error)
+    }
+
     /// [`Session::try_transact_async`] with a bug, to see it found.
     #[doc(hidden)]
     pub fn try_planted<C: Checks, T>(
         &mut self,
         body: impl FnOnce(&mut Transaction) -> Result<T, Error>,
     ) -> Result<(T, Ticket), Error> {
+        let done = self.attempt::<C, _, _>(body, conflict_in);
+        done.map_err(Failure::into_error)
+    }
+
+    #[inline]
+    fn attempt<C: Checks, T, E>(
+        &mut self,
+        body: impl FnOnce(&mut Transaction) -> Result<T, E>,
+        conflict_in: impl FnOnce(&E) -> Option<Conflict>,
+    ) -> Result<(T, Ticket), Failure<E>> {
         self.attempts += 1;
         let running = Running(&mut self.transaction);
-        let done = attempt::<C, T>(running.0, body);
+        let done = attempt::<C, T, E>(running.0, body, conflict_in);
         running.ended();
         done
     }
@@ -199,12 +257,51 @@ impl Session {
     }
 }
 
-/// Runs a transaction once.
+/// How an attempt ended that did not commit.
+enum Failure<E> {
+    /// In a conflict, which the transaction recorded or its commit met: it is worth another attempt.
+    Conflict(Conflict),
+    /// In an error of the body, which holds: what the body had read is current and durable.
+    Body(E),
+    /// In an error of the engine.
+    Engine(Error),
+}
+
+impl<E> From<Error> for Failure<E> {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Conflict(conflict) => Self::Conflict(conflict),
+            error => Self::Engine(error),
+        }
+    }
+}
+
+impl<E: From<Error>> Failure<E> {
+    fn into_error(self) -> E {
+        match self {
+            Self::Conflict(conflict) => Error::Conflict(conflict).into(),
+            Self::Body(error) => error,
+            Self::Engine(error) => error.into(),
+        }
+    }
+}
+
+/// The conflict that a body's error passes on, its own transaction's or that of one it has run inside.
+fn conflict_in(error: &Error) -> Option<Conflict> {
+    match error {
+        Error::Conflict(conflict) => Some(*conflict),
+        _ => None,
+    }
+}
+
+/// Runs a transaction once. A conflict that the transaction has recorded ends the attempt, whatever `body` returns;
+/// so does one that `conflict_in` finds in the body's error.
 #[inline]
-fn attempt<C: Checks, T>(
+fn attempt<C: Checks, T, E>(
     transaction: &mut Transaction,
-    body: impl FnOnce(&mut Transaction) -> Result<T, Error>,
-) -> Result<(T, Ticket), Error> {
+    body: impl FnOnce(&mut Transaction) -> Result<T, E>,
+    conflict_in: impl FnOnce(&E) -> Option<Conflict>,
+) -> Result<(T, Ticket), Failure<E>> {
     transaction.restart()?;
     transaction.plant::<C>();
     // Each access to an index pins the thread against reclamation, which costs a memory fence:
@@ -212,24 +309,28 @@ fn attempt<C: Checks, T>(
     // of the whole body, they cost nothing. But one that waits for locks may sleep for long, and nothing is
     // reclaimed while anybody is pinned.
     let pinned = (!transaction.locks_reads()).then(crossbeam_epoch::pin);
-    let mut result = body(transaction);
-    if result.is_ok()
-        && let Err(error) = transaction.settle()
-    {
-        result = Err(error);
-    }
+    let result = match body(transaction) {
+        Ok(value) => match transaction.settle() {
+            Ok(()) => Ok(value),
+            Err(error) => Err(Failure::from(error)),
+        },
+        Err(error) => Err(match conflict_in(&error) {
+            Some(conflict) => Failure::Conflict(conflict),
+            None => Failure::Body(error),
+        }),
+    };
     // What follows may wait for the disk.
     drop(pinned);
     let value = match result {
-        Err(Error::Conflict(conflict)) => {
-            transaction.end();
-            return Err(Error::Conflict(conflict));
-        }
-        Err(error) => {
-            let confirmed = transaction.confirm_reads();
-            return Err(confirmed.err().unwrap_or(error));
-        }
         Ok(value) => value,
+        Err(Failure::Conflict(conflict)) => {
+            transaction.end();
+            return Err(Failure::Conflict(conflict));
+        }
+        Err(failure) => {
+            transaction.confirm_reads()?;
+            return Err(failure);
+        }
     };
     let ticket = transaction.finish::<C>()?;
     Ok((value, ticket))

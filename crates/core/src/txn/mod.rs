@@ -163,7 +163,8 @@ impl Transaction {
     }
 
     /// Ends the transaction with an error that says `why`; nothing of it will have happened.
-    /// Meant for `return tx.abort("…")`.
+    /// Meant for `return tx.abort("…")`. A body with an error type of its own is run by
+    /// [`Database::transact_with`](crate::Database::transact_with).
     ///
     /// # Errors
     /// Always [`Error::Aborted`].
