@@ -1,8 +1,8 @@
-//! Getting a lock that somebody else may have, under strict two-phase locking.
+//! Lock acquisition under strict two-phase locking: spin, flush the group, then wait.
 //!
-//! Before a transaction waits, its worker's group of commits is flushed, and if it is a group that has the lock,
-//! that one is, too: nobody waits for a lock while others wait for a group that nobody flushes (the deadlock
-//! rules of `tictoc-pwal` §3.2.2).
+//! Before a transaction waits, its worker's group of commits is flushed, and if a group has the lock, that one is,
+//! too: no transaction waits for a lock while others wait for a group without a flush (the deadlock rules of
+//! `tictoc-pwal` §3.2.2).
 //!
 //! Paper: pwal §5.4
 
@@ -17,7 +17,7 @@ use crate::lock::{Locked, Locks, Surroundings, Waited};
 use crate::record::RecordRef;
 use crate::spec::WaitPolicy;
 
-/// How often a lock is tried again before the transaction goes to sleep: most are held for a moment only.
+/// Retries of a lock before the transaction parks: most locks are held for a moment only.
 const SPINS: u32 = 128;
 
 /// Takes a lock, waiting for it as the database's policy says.

@@ -1,21 +1,22 @@
 //! How many transactions hold locks at once, while they keep meeting in deadlocks.
 //!
-//! Under strict two-phase locking, the chance that two transactions wait for each other grows with the square of
-//! how many are open; and when a processor is there for two of them only, each of the others costs the locks that
-//! it sleeps with, and is likely to be wounded for them. So while transactions are wounded, no more of them take
-//! their first lock than there are processors, and the others wait with no lock at all (load control). Nobody has to
-//! be told that the crowd is over: a limit that nobody is wounded under ends by itself.
+//! Under strict two-phase locking, the chance that two transactions wait for each other grows with the square of how
+//! many are open; and when there are processors for two of them only, each of the others occupies the locks with
+//! which it waits, and is likely to be wounded for them. So while transactions are wounded, no more of them acquire
+//! their first lock than there are processors, and the others wait with no lock at all. The limit ends by itself when
+//! there are no more wounds.
 //!
-//! It is a hint, which nothing relies on. Whoever was let in may be waiting for something else than a processor, a
-//! person perhaps: if somebody has asked for a place in vain, and none has changed hands meanwhile, those who have
-//! them do not count any more, and others take their places.
+//! Permits are a hint, which nothing relies on. A holder may be waiting for something other than a processor, such as
+//! user input: if no permit is released within the timeout of a request, all outstanding permits expire, and others
+//! are admitted in their place.
 //!
-//! Those who have just left may come in again, before those who wait: to change places costs more than most
-//! transactions do. Who has waited for a while asks for the next place that becomes free, and gets it, in turn.
+//! Barging is allowed: a transaction that has just released its permit may get one again, before the waiters, because
+//! a hand-off to a parked thread costs more than most transactions do. A waiter that has slept for a while queues for
+//! the next permit, which is handed over in FIFO order.
 //!
-//! Blind writes, which are locked together at the commit, in the one order of all records, are not held back: those
-//! who lock in order are not wounded, but by who has waited for long. (Of others it is not known before the first lock
-//! that they will.)
+//! Blind writes, which are locked together at the commit, in the one order of all records, need no permit:
+//! transactions that lock in order are not wounded, except by boosted waiters. (Of others it is not known before the
+//! first lock that they will lock in order.)
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,10 +33,10 @@ const AFTER_WOUND: usize = 256;
 const AFTER_WOUND_FOR_PLACE: usize = 4;
 /// So many wounds count at most.
 const WOUNDS_COUNTED_MAX: usize = 16;
-/// How long one waits before asking for the next place, for each of those who wait for the same one.
+/// The sleep before a waiter queues for a permit, times the waiters per permit.
 const PAUSE: Duration = Duration::from_micros(200);
-/// How long one asks, while no place changes hands, before those who have them do not count any more; and the longest
-/// wait before one asks.
+/// How long a waiter queues, while no permit is released, before outstanding permits expire; and the longest sleep
+/// before it queues.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(2);
 
 /// The way in, to a transaction's first lock.
@@ -51,17 +52,17 @@ pub(crate) struct Admission {
 struct Room {
     /// For how many transactions more there is a limit.
     limited_for: usize,
-    /// The numbers of those who have places.
+    /// The numbers of the permits.
     inside: Vec<u64>,
-    /// Those who ask for the next place.
+    /// The queue for the next permit.
     asking: VecDeque<Asking>,
-    /// How many wait, those who ask included.
+    /// How many wait, the queue included.
     waiting: usize,
     /// How many ever came.
     came: u64,
     /// How often places became free.
     freed: u64,
-    /// How often nobody inside counted any more.
+    /// How often all permits expired.
     #[cfg(test)]
     cleared: u64,
     /// How many ever had to wait.
@@ -73,14 +74,14 @@ struct Asking {
     bell: Bell,
 }
 
-/// A place among those who may take locks, until this is dropped.
+/// A permit to acquire locks, until this is dropped.
 pub(crate) struct Admitted {
     admission: Arc<Admission>,
     number: u64,
 }
 
 impl Admission {
-    /// A way in for so many at once. Whoever has asked for so long while nobody left goes in all the same.
+    /// Admission control with so many permits. They expire if none is released for so long while a request queues.
     pub(crate) fn new(places: usize, patience: Duration) -> Self {
         Self {
             is_limited: CachePadded::new(AtomicBool::new(false)),
@@ -90,14 +91,14 @@ impl Admission {
         }
     }
 
-    /// Whether whoever holds no lock yet has to [ask](Self::admit).
+    /// Whether a transaction without locks has to [request a permit](Self::admit).
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {
         // Relaxed: a hint.
         self.is_limited.load(Ordering::Relaxed)
     }
 
-    /// A transaction had to let go of its locks for the sake of another.
+    /// A transaction was wounded.
     pub(crate) fn note_wound(&self) {
         let each = self.after_wound();
         let mut room = self.room.lock();
@@ -109,7 +110,7 @@ impl Admission {
         AFTER_WOUND.max(AFTER_WOUND_FOR_PLACE * self.places)
     }
 
-    /// How often somebody had to wait.
+    /// How many transactions ever had to wait.
     pub(crate) fn held_back(&self) -> u64 {
         self.room.lock().held_back
     }
@@ -160,7 +161,7 @@ impl Admission {
             room = self.room.lock();
             let now = bed.age();
             if room.freed != freed {
-                // For those who came in since, others wait anew.
+                // A permit was released: the timeout starts anew.
                 (since, freed) = (now, room.freed);
             } else if now.saturating_sub(since) >= self.patience {
                 room.inside.clear();
@@ -177,7 +178,7 @@ impl Admission {
 }
 
 impl Room {
-    /// Gives the places that nobody has to those who ask, in turn.
+    /// Grants free permits to the queue, in FIFO order.
     fn fill(&mut self, places: usize) {
         while self.inside.len() < places {
             let Some(next) = self.asking.pop_front() else {
@@ -203,7 +204,7 @@ impl Drop for Admitted {
 
 #[cfg(test)]
 impl Admission {
-    /// Whether nobody has a place, or waits for one.
+    /// Whether no permit is held or requested.
     fn is_empty(&self) -> bool {
         let room = self.room.lock();
         room.inside.is_empty() && room.waiting == 0 && room.asking.is_empty()
@@ -218,7 +219,7 @@ mod model {
     use super::*;
     use crate::sync::AtomicUsize;
 
-    /// Nobody is woken by time here: a place that is given to nobody would let somebody sleep for ever.
+    /// No wait ends by a timeout here: a permit that is granted to no request would hang a waiter.
     #[test]
     fn no_place_is_taken_twice_and_none_is_lost() {
         explore(3, || {
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_nowhere_is_waited_for_once_however_often_others_are_wounded() {
+    fn idle_holders_delay_others_once_whatever_the_wounds() {
         let admission = Arc::new(Admission::new(2, Duration::ZERO));
         let idle = [(); 2].map(|()| admission.admit());
         for wounds in 0..3 {
@@ -301,7 +302,7 @@ mod tests {
                 scope.spawn(|| {
                     let admitted = admission.admit();
                     inside.fetch_add(1, Ordering::Relaxed);
-                    // Everybody stalls until all are in.
+                    // All stall until all are admitted.
                     while inside.load(Ordering::Relaxed) < CROWD as usize {
                         thread::yield_now();
                     }
@@ -318,9 +319,9 @@ mod tests {
     }
 
     #[test]
-    fn places_go_to_those_who_ask_in_turn_as_long_as_some_become_free() {
+    fn permits_are_granted_in_fifo_order() {
         const THREADS: usize = 3;
-        // As good as never, so that nobody goes in for want of patience.
+        // As good as never, so that no permit expires.
         let admission = Arc::new(Admission::new(1, Duration::MAX));
         let first = admission.admit();
         let order = Mutex::new(Vec::new());
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_inside_than_places_and_everybody_gets_one() {
+    fn permits_are_limited_and_every_request_gets_one() {
         const THREADS: usize = 6;
         let admission = Arc::new(Admission::new(2, Duration::MAX));
         let first = [(); 2].map(|()| admission.admit());

@@ -9,21 +9,20 @@
 //!   commits      └── epoch e ──┘└─ epoch e+1 ─┘
 //! ```
 //!
-//! A committer registers when its locks are held and before it validates: it reads the epoch and its
-//! floor, computes its stamp, publishes both in its slot, and reads the epoch again. If that moved,
-//! it starts over. Whoever closes e stores e+1 first, *then* reads all slots, *then* publishes
-//! floor(e+1) = 1 + the largest stamp. All of these are `SeqCst`, so either the committer sees the
-//! epoch move, or the closer sees the committer's stamp.
+//! A committer registers when its locks are held and before it validates: it reads the epoch and its floor, computes
+//! its stamp, publishes both in its slot, and reads the epoch again. If that moved, it starts over. A closer of e
+//! stores e+1 first, *then* reads all slots, *then* publishes floor(e+1) = 1 + the largest stamp. All of these are
+//! `SeqCst`, so either the committer sees the epoch move, or the closer sees the committer's stamp.
 //!
-//! Anybody may finish a half-done change of epoch: a committer that finds the epoch ahead of its
-//! floor does so, rather than wait for a thread that may not have a processor. Workers that commit
-//! close epochs by the way, those that are old enough; when nobody commits, none passes.
+//! Any thread may finish a half-done change of epoch: a committer that finds the epoch ahead of its floor does so,
+//! rather than wait for a thread that may not have a processor. Committers close epochs that are old enough; without
+//! commits, none passes.
 //!
-//! An epoch is **finished** when it is closed and nobody is registered in it or before. Whoever asks reads
-//! the epoch first, and of each slot the stamp before the epoch: the swap of a stamp by one who stayed
-//! registered comes before the closing in the order of all `SeqCst` accesses, so it is seen, and with it
-//! the slot's epoch that was stored before it. A slot's epoch is always stored with `Release`: who sees
-//! it, or the 0 of the end, sees the commits that came before.
+//! An epoch is **finished** when it is closed and no committer is registered in it or before. The check reads the
+//! epoch first, and of each slot the stamp before the epoch: the swap of a stamp by a committer that stayed
+//! registered comes before the closing in the order of all `SeqCst` accesses, so it is seen, and with it the slot's
+//! epoch that was stored before it. A slot's epoch is always stored with `Release`: a reader of it, or of the 0 of
+//! the end, sees the commits that came before.
 //!
 //! Design: what is finished is what a log can prove durable; see decision 0023.
 
@@ -114,7 +113,7 @@ pub(crate) struct Epochs {
     /// `floor << 16 | epoch & 0xffff`, so that one load gives a pair that belongs together.
     floor: CachePadded<AtomicU64>,
     blocks: [OnceLock<Block>; BLOCKS],
-    /// How many of them are made. SeqCst, so that whoever closes an epoch sees the slots of all who are
+    /// How many of them are made. SeqCst, so that a closer of an epoch sees the slots of all committers that are
     /// registered in it.
     blocks_made: AtomicUsize,
     /// An epoch that was found finished.
@@ -198,8 +197,8 @@ impl Epochs {
             }
             let stamp = stamp_above(Stamp(floor >> EPOCH_BITS));
             slot.epoch.store(epoch, Ordering::Release);
-            // Only the owner stores, so nobody else can have made the maximum larger. A stamp beyond
-            // the last one will not commit, and would not fit into a floor's word.
+            // Only the owner stores, so no other thread can have made the maximum larger. A stamp beyond the last one
+            // will not commit, and would not fit into a floor's word.
             let published = stamp.min(Stamp::MAX).0;
             let largest = published.max(slot.stamp.load(Ordering::Relaxed));
             // SeqCst, as are the closer's store of the epoch and its later reading of the slots:
@@ -235,8 +234,8 @@ impl Epochs {
             .max()
             .unwrap_or(0);
         let floor = (largest + 1).min(Stamp::MAX.0).max(old >> EPOCH_BITS);
-        // Whoever is first decides. Any value that is read after the epoch moved covers all of
-        // the closed epoch, and nobody publishes a stamp of the new one before its floor.
+        // The first one decides. Any value that is read after the epoch moved covers all of the closed epoch, and no
+        // committer publishes a stamp of the new one before its floor.
         let _ = self.floor.compare_exchange(
             old,
             floor << EPOCH_BITS | epoch & EPOCH_MASK,
@@ -252,8 +251,8 @@ impl Epochs {
     /// database was opened. If the floor is forgotten, or not known yet, not all such versions are.
     pub(crate) fn floor_after(&self, Epoch(epoch): Epoch) -> Stamp {
         let word = self.floors[(epoch + 1) as usize % FLOORS].load(Ordering::Acquire);
-        // The word has only the low bits of its epoch. Asked after it was loaded: whoever wrote a later one there
-        // had seen that epoch begin.
+        // The word has only the low bits of its epoch. Checked after it was loaded: a thread that wrote a later one
+        // there had seen that epoch begin.
         let is_forgotten = self.current.load(Ordering::SeqCst) > epoch + FLOORS as u64;
         match !is_forgotten && word & EPOCH_MASK == (epoch + 1) & EPOCH_MASK {
             true => Stamp(word >> EPOCH_BITS).max(self.first_floor),
@@ -261,8 +260,8 @@ impl Epochs {
         }
     }
 
-    /// Whether a version with this creation stamp is proven durable, now that everything through `proven` is. What was
-    /// once found so is not forgotten, however many epochs pass in which nobody writes.
+    /// Whether a version with this creation stamp is proven durable, now that everything through `proven` is. What
+    /// was once found so is not forgotten, however many epochs pass without writes.
     pub(crate) fn is_proven(&self, stamp: Stamp, proven: Epoch) -> bool {
         let below = self.proven_below.load(Ordering::Acquire);
         if stamp.0 < below {
@@ -284,7 +283,7 @@ impl Epochs {
         }
     }
 
-    /// Closes the current epoch if it is old enough and nobody else is about to.
+    /// Closes the current epoch if it is old enough and no other thread is about to.
     fn tick(&self) {
         let Some(mut began) = self.began.try_lock() else {
             return;
@@ -331,7 +330,7 @@ impl EpochSource for Epochs {
 
     fn finished(&self) -> Epoch {
         let epoch = self.current.load(Ordering::SeqCst);
-        // Acquire: what whoever found it out has seen.
+        // Acquire: what the thread that found it out has seen.
         let known = self.finished.load(Ordering::Acquire);
         if known + 1 == epoch {
             return Epoch(known);
@@ -387,10 +386,10 @@ mod tests {
     use std::sync::Mutex;
 
     #[test]
-    fn an_epoch_whose_floor_is_missing_is_closed_all_the_same() {
+    fn an_epoch_without_a_floor_can_be_closed() {
         let epochs = Epochs::new(Stamp(100), Duration::MAX);
         let epoch = epochs.current();
-        // Somebody has closed it, and has not come to the next one's floor.
+        // Another thread has closed it, and has not published the next one's floor.
         epochs.current.store(epoch.0 + 1, Ordering::SeqCst);
         epochs.close(Epoch(epoch.0 + 1));
         assert_eq!(epochs.current(), Epoch(epoch.0 + 2));

@@ -11,7 +11,7 @@ mod real {
 
     pub(crate) use parking_lot::Mutex;
 
-    /// A thread's own place to sleep, and how long it has been there.
+    /// Parks the current thread, and measures how long ago it was made.
     pub(crate) struct Bed {
         since: Instant,
     }
@@ -23,12 +23,12 @@ mod real {
             }
         }
 
-        /// What wakes the one who sleeps here: the thread that asks.
+        /// The handle that unparks this thread.
         pub(crate) fn bell(&self) -> Bell {
             Bell(std::thread::current())
         }
 
-        /// Sleeps until the bell rings, or has since the last time; no longer than this.
+        /// Parks until unparked, or returns immediately if it was since the last park; no longer than this.
         pub(crate) fn sleep(&self, longest: Duration) {
             std::thread::park_timeout(longest);
         }
@@ -101,8 +101,8 @@ mod model {
         loom::thread::yield_now();
     }
 
-    /// No time passes but one millisecond with each sleep, which ends with the bell and not before: whoever is not
-    /// woken sleeps for ever, and the checker says so.
+    /// No time passes but one millisecond with each park, which ends with an unpark and not before: a lost wake-up
+    /// hangs, and the checker reports it.
     pub(crate) struct Bed {
         rung: Arc<(Mutex<bool>, Condvar)>,
         sleeps: Cell<u64>,

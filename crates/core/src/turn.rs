@@ -1,16 +1,16 @@
-//! Whose turn it is: a transaction that has met too many conflicts commits while the others wait.
+//! Starvation avoidance: a transaction that was aborted repeatedly gets exclusive commit priority.
 //!
 //! An optimistic transaction that reads much can be overtaken again and again by short ones that write. After some
-//! conflicts in a row its session asks for the turn, of which there is one; those who ask while somebody has it are
-//! in a line, by the order in which they first asked (ageing), but for the attempts that they make meanwhile. As long
-//! as somebody has it, whoever else wants to commit a write waits before locking anything, and under
-//! [`NoWait`](crate::WaitPolicy::NoWait) whoever wants a first lock.
+//! conflicts in a row its session requests the priority token, of which there is one. Requests queue while the token
+//! is held, in the order in which they were first made (ageing), interrupted by retries. While it is held, all other
+//! transactions wait before they lock the writes of a commit, and under [`NoWait`](crate::WaitPolicy::NoWait) before
+//! their first lock.
 //!
-//! That wait is bounded, because the one whose turn it is may itself wait for another (a body that runs a transaction
-//! of another session, say). A bound that is shorter than the transaction would be of no help to it: each time that
-//! it fails although it has the turn, and others have not waited long enough for it, they wait twice as long.
+//! That wait is bounded, because the holder may itself wait for another transaction (a body that runs a transaction
+//! of another session, say). A bound that is shorter than the holder's transaction would not help it. So each time
+//! that the holder fails although another transaction timed out waiting for it, the bound is doubled.
 //!
-//! It is a matter of who goes first, on which nothing else relies.
+//! Priority is a hint, on which nothing else relies.
 
 use std::time::Duration;
 
@@ -18,23 +18,23 @@ use crossbeam_utils::CachePadded;
 
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Bed, Bell, Mutex, Ordering, sleep};
 
-/// The longest that a commit waits for somebody else's turn to end, and that one is in the line for it at a time.
+/// The longest wait for the holder, and the longest wait in the queue at a time.
 pub(crate) const WAIT_MAX: Duration = Duration::from_millis(50);
 /// So often that is doubled at most, to 1.6 seconds; no wait for several turns is longer.
 const DOUBLED_MAX: usize = 5;
-/// How often it gives up the processor before it sleeps.
+/// Yields before the first sleep.
 const YIELDS: u32 = 16;
 const SLEEP: Duration = Duration::from_micros(100);
 
-/// The turn of a database.
+/// The priority token of a database.
 pub(crate) struct Turn {
     /// What [`Line::taken`] says, to be looked at without the mutex.
     taken: CachePadded<AtomicBool>,
     /// How many turns have begun.
     number: AtomicU64,
-    /// How often the time that others wait has been doubled for whoever has the turn.
+    /// How often the bound has been doubled for the current holder.
     doubled: AtomicUsize,
-    /// The number of a turn for whose end somebody has not waited.
+    /// The number of the last token that a wait timed out on.
     passed: AtomicU64,
     wait_max: Duration,
     line: Mutex<Line>,
@@ -53,12 +53,12 @@ struct Waiting {
     bell: Bell,
 }
 
-/// A transaction's place in the line, which it keeps until it has committed, or its turn has ended in vain.
+/// A transaction's position in the queue, which it keeps until it has committed, or the token was of no use to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(u64);
 
 impl Turn {
-    /// Nobody has it, and nobody waits longer than this for one who will.
+    /// A free token, for which no wait takes longer than this.
     pub(crate) fn new(wait_max: Duration) -> Self {
         Self {
             taken: CachePadded::new(AtomicBool::new(false)),
@@ -70,8 +70,8 @@ impl Turn {
         }
     }
 
-    /// Takes the turn, or waits for it for a while. Returns whether the caller has it; if not, it may run and ask
-    /// again, with the place that it got the first time.
+    /// Acquires the token, or queues for it for a bounded time. Returns whether the caller holds it; if not, it may
+    /// run and request it again, with the position that it got the first time.
     pub(crate) fn take(&self, place: &mut Option<Place>) -> bool {
         let mut wait = Wait::new(self);
         let mut line = self.line.lock();
@@ -115,7 +115,7 @@ impl Turn {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// Whoever has the turn has failed all the same.
+    /// The holder was aborted nevertheless.
     pub(crate) fn failed(&self) {
         if self.passed.swap(0, Ordering::Relaxed) == self.number() {
             let doubled = self.doubled.load(Ordering::Relaxed) + 1;
@@ -124,7 +124,7 @@ impl Turn {
         }
     }
 
-    /// Ends the turn, by whoever has it: it is that of the next one in the line.
+    /// Releases the token: it goes to the next one in the queue.
     pub(crate) fn end(&self) {
         let mut line = self.line.lock();
         let places = line.waiting.iter().map(|it| it.place);
@@ -140,14 +140,14 @@ impl Turn {
         }
     }
 
-    /// Whether somebody has the turn.
+    /// Whether the token is held.
     #[inline]
     pub(crate) fn is_taken(&self) -> bool {
-        // Relaxed: nothing depends on it but who goes first.
+        // Relaxed: nothing depends on it but the order of commits.
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Waits until nobody has the turn any more, for a while.
+    /// Waits until the token is free, for a bounded time.
     pub(crate) fn wait(&self) {
         let mut wait = Wait::new(self);
         for round in 0.. {
@@ -166,11 +166,11 @@ impl Turn {
     }
 }
 
-/// Waiting for the end of a turn, and of those after it.
+/// Waiting for the release of a token, and of those after it.
 struct Wait<'a> {
     turn: &'a Turn,
     bed: Bed,
-    /// The turn that is waited for, and since when.
+    /// The token that is waited for, and since when.
     number: u64,
     since: Duration,
 }
@@ -185,7 +185,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// How much longer: each turn is waited for anew, though not for ever.
+    /// The time left: each token is waited for anew, within a total bound.
     fn left(&mut self) -> Duration {
         let (now, age) = (self.turn.number(), self.bed.age());
         if now != self.number {
@@ -200,7 +200,7 @@ impl<'a> Wait<'a> {
             .min(for_all.saturating_sub(age))
     }
 
-    /// The turn has not ended yet.
+    /// The wait timed out.
     fn gives_up(&self) {
         self.turn.passed.store(self.number, Ordering::Relaxed);
     }
@@ -214,7 +214,7 @@ mod model {
 
     use super::*;
 
-    /// A turn that ends while others ask for it is somebody's, and only one's.
+    /// A token that is released while others queue for it has exactly one next holder.
     #[test]
     fn one_at_a_time_has_the_turn_and_it_is_not_lost() {
         explore(3, || {
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_turn_goes_to_whoever_asked_first_even_if_others_wait_for_it_longer() {
+    fn the_token_goes_to_the_first_request() {
         let turn = Turn::new(Duration::MAX);
         assert!(turn.take(&mut None));
         // As if it had asked before, and made an attempt meanwhile.
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_waited_in_vain_keeps_the_place() {
+    fn a_timed_out_request_keeps_its_position() {
         let turn = Turn::new(Duration::ZERO);
         assert!(turn.take(&mut None));
         let mut place = None;
@@ -294,7 +294,7 @@ mod tests {
         let doubled = || turn.doubled.load(Ordering::Relaxed);
         assert!(turn.take(&mut None));
         turn.failed();
-        assert_eq!(doubled(), 0, "nobody had to wait");
+        assert_eq!(doubled(), 0, "no wait timed out");
         turn.wait();
         assert_eq!(doubled(), 0, "it has not failed");
         turn.failed();
@@ -309,6 +309,6 @@ mod tests {
         turn.end();
         assert!(turn.take(&mut None));
         turn.failed();
-        assert_eq!(doubled(), 0, "it is another's, whom nobody has passed");
+        assert_eq!(doubled(), 0, "another holder, for which no wait timed out");
     }
 }

@@ -1,4 +1,4 @@
-//! The checks that make a commit right, each with a switch that tests can turn off.
+//! The checks that make a commit right, each of which tests can turn off.
 //!
 //! A history checker that has never found a cycle proves nothing. The commit path therefore takes
 //! its checks as a type parameter: the database always uses [`Sound`], which has all of them, and
@@ -15,15 +15,15 @@ pub trait Checks: 'static {
     /// commit stamp lies below the current wts, without asking whether the version it read is the
     /// one before: it commits a write skew.)
     const REQUIRE_CURRENT: bool = true;
-    /// A version that was read and is locked by somebody else is not validated (Silo).
+    /// A version that was read and is locked by another transaction is not validated (Silo).
     const REQUIRE_UNLOCKED: bool = true;
     /// A record is locked before it is read (strict two-phase locking).
     const LOCK_READS: bool = true;
     /// So are gaps.
     const LOCK_GAPS: bool = true;
     /// Amounts are added to what records hold when they are locked to be written. (Otherwise to what they hold when
-    /// [`Transaction::add`](crate::Transaction::add) is called, which nobody notes as a read: of two who add at
-    /// once, one loses its amount.)
+    /// [`Transaction::add`](crate::Transaction::add) is called, which is not recorded as a read: of two concurrent
+    /// increments, one is lost.)
     const ADD_LOCKED: bool = true;
     /// A failed lock flushes the group and frees its locks (`tictoc-pwal` §3.2.2, first rule).
     const FLUSH_ON_FAILED_LOCK: bool = true;
@@ -68,7 +68,7 @@ pub mod planted {
         REQUIRE_CURRENT
     );
     bug!(
-        /// Silo takes a version that somebody is about to overwrite for valid.
+        /// Silo takes a version that is about to be overwritten for valid.
         NoLockCheck,
         REQUIRE_UNLOCKED
     );

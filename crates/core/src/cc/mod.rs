@@ -70,9 +70,8 @@ pub(crate) trait Protocol {
     /// The word of a new record that enters the index locked.
     const NEW_LOCKED: u64;
 
-    /// Unlocks such a record, unless reads are locked, too. `leaf_rts` is the largest stamp at which anybody
-    /// has read that the key was not there. Returns the version that the record begins with, as if it had
-    /// been read.
+    /// Unlocks such a record, unless reads are locked, too. `leaf_rts` is the largest stamp at which the key was read
+    /// as absent. Returns the version that the record begins with, as if it had been read.
     fn admit(record: RecordRef, leaf_rts: u64) -> Seen;
 
     /// Copies the payload into `out`. Takes no lock and writes nothing shared.
@@ -84,14 +83,14 @@ pub(crate) trait Protocol {
     /// Releases a lock under which nothing was changed.
     fn unlock(record: RecordRef, before: Before);
 
-    /// The word of a record with a version of this stamp that nobody locks.
+    /// The word of an unlocked record with a version of this stamp.
     fn published(stamp: Stamp) -> u64;
 
     /// Publishes a version that was installed under the lock, and releases it.
     fn publish(record: RecordRef, stamp: Stamp);
 
-    /// The lock of a record is now that of a group of commits on this stream. Returns whether somebody is known to
-    /// wait for it.
+    /// The lock of a record now belongs to a group of commits on this stream. Returns whether it is known to have
+    /// waiters.
     fn hand_over(_record: RecordRef, _stream: WorkerId) -> bool {
         false
     }
@@ -99,7 +98,7 @@ pub(crate) trait Protocol {
     /// The smallest stamp at which a record locked with `before` may get a new version.
     fn write_floor(record: RecordRef, before: Before) -> Stamp;
 
-    /// The rts that a commit at `stamp` leaves in leaves whose gaps it has read.
+    /// The rts that a commit at `stamp` leaves in leaves in which it has read gaps.
     fn gap_stamp(stamp: Stamp) -> u64 {
         stamp.0
     }

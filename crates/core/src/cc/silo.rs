@@ -8,14 +8,14 @@
 //! ```text
 //!   stamp = max( stamp of every version read,  stamp + 1 of every version overwritten,  floor )
 //! ```
-//! The stamp is above that of whatever was overwritten and not below that of whatever was read; it tells nothing
-//! of who read a version before it was overwritten. (Silo's own rule, with the epoch in the upper bits of the
-//! word; here the floor of the epoch has its place.)
+//! The stamp is above that of whatever was overwritten and not below that of whatever was read; it tells nothing of
+//! readers of a version before it was overwritten. (Silo's own rule, with the epoch in the upper bits of the word;
+//! here the floor of the epoch has its place.)
 //!
-//! **Why validation sees locks.** T1 locks x and then looks at y, T2 locks y and then looks at x: one of the two
-//! has to see the other's lock. All four are `SeqCst`, and so are a leaf's counter, when a key comes in and when
-//! it is looked at again: who fills a gap has done so before it locks anything, so either the one who read the
-//! gap sees the counter moved, or the other sees the first one's locks.
+//! **Why validation sees locks.** T1 locks x and then loads y, T2 locks y and then loads x: one of the two has to see
+//! the other's lock. All four are `SeqCst`, and so are a leaf's counter, when a key is inserted and when it is
+//! validated: an inserter has changed it before it locks anything, so either the reader of the gap sees the counter
+//! moved, or the inserter sees the reader's locks.
 //!
 //! Paper: tictoc-pwal §5.1 (and Tu et al., SOSP 2013)
 
@@ -77,7 +77,7 @@ impl Protocol for Silo {
     }
 
     fn publish(record: RecordRef, stamp: Stamp) {
-        // Release: pairs with the Acquire of whoever reads or locks the version next.
+        // Release: pairs with the Acquire of the next reader or holder of the version.
         record.word().store(stamp.0, Ordering::Release);
     }
 
@@ -90,7 +90,7 @@ impl Protocol for Silo {
     }
 
     fn validate<C: Checks>(record: RecordRef, seen: Seen, _stamp: Stamp) -> bool {
-        // SeqCst: after the locks of `try_lock`, see above. Whoever holds the lock may be about to publish.
+        // SeqCst: after the locks of `try_lock`, see above. A holder of the lock may be about to publish.
         let word = record.word().load(Ordering::SeqCst);
         word == seen.from.0 || !C::REQUIRE_UNLOCKED && word & !LOCK == seen.from.0
     }

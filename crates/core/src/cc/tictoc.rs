@@ -10,14 +10,13 @@
 //! and asks of every version read whether it is valid at that stamp. If its rts is not there yet,
 //! it is moved there, without a lock. There is no shared counter.
 //!
-//! **Phantoms.** A key that was looked for and not found has no record to validate. Re-checking the
-//! version of the leaf that should hold it is not enough here, because the order of stamps is not
-//! the order of time: T2 reads y at rts F+100; T1 scans the gap of k, writes y at F+101 and commits;
-//! T2 inserts k at F. T2's read of y passes, being valid at F; yet T1 is before T2 (it did not see
-//! k) and T2 is before T1 (it read y as it was before). So a leaf carries an rts too: whoever read a
-//! gap moves it up to their stamp and then checks the leaf's version, and whoever inserts first
-//! enters the leaf and then takes a stamp above its rts. Here, the new record inherits the leaf's
-//! rts as its own (`admit`), which gives the same, and holds whoever writes the record first.
+//! **Phantoms.** A key that was looked for and not found has no record to validate. Re-checking the version of the
+//! leaf that should hold it is not enough here, because the order of stamps is not the order of time: T2 reads y at
+//! rts F+100; T1 scans the gap of k, writes y at F+101 and commits; T2 inserts k at F. T2's read of y passes, being
+//! valid at F; yet T1 is before T2 (it did not see k) and T2 is before T1 (it read y as it was before). So a leaf
+//! carries an rts too: a reader of a gap raises it to its stamp and then checks the leaf's version, and an inserter
+//! first enters the leaf and then takes a stamp above its rts. Here, the new record inherits the leaf's rts as its
+//! own (`admit`), which gives the same, and holds for every first writer of the record.
 //!
 //! **What it promises**: serializability, not strict serializability. A transaction may be ordered
 //! before one that had returned before it began.
@@ -40,8 +39,8 @@ impl Protocol for TicToc {
     const NEW_LOCKED: u64 = TsWord::at(0).locked().0;
 
     fn admit(record: RecordRef, leaf_rts: u64) -> Seen {
-        // The record is locked by us: `place` has just put it into the index that way. Release:
-        // whoever locks the record sees the rts.
+        // The record is locked by us: `place` has just put it into the index that way. Release: the next holder of
+        // the record's lock sees the rts.
         record
             .word()
             .store(TsWord::at(leaf_rts).0, Ordering::Release);
@@ -82,8 +81,8 @@ impl Protocol for TicToc {
         if word.is_locked() {
             return Err(Busy);
         }
-        // Acquire: pairs with the Release of the last unlock, whose version we may overwrite. A
-        // failure because somebody moved rts meanwhile is reported as busy; callers try again.
+        // Acquire: pairs with the Release of the last unlock, which published the version that we may overwrite. A
+        // failure because rts moved meanwhile is reported as busy; callers retry.
         record
             .word()
             .compare_exchange(
@@ -105,7 +104,7 @@ impl Protocol for TicToc {
     }
 
     fn publish(record: RecordRef, stamp: Stamp) {
-        // Release: pairs with the Acquire of whoever reads or locks the version next.
+        // Release: pairs with the Acquire of the next reader or holder of the version.
         record
             .word()
             .store(Self::published(stamp), Ordering::Release);
@@ -117,8 +116,8 @@ impl Protocol for TicToc {
 
     fn validate<C: Checks>(record: RecordRef, seen: Seen, stamp: Stamp) -> bool {
         if stamp <= seen.until {
-            // Valid at the time of reading up to a stamp beyond ours: nobody can have written a
-            // version at or below it. The record need not be looked at again (§2.1.1).
+            // Valid at the time of reading up to a stamp beyond ours: no transaction can have written a version at or
+            // below it. The record need not be loaded again (§2.1.1).
             return true;
         }
         loop {
@@ -127,7 +126,7 @@ impl Protocol for TicToc {
                 return !C::REQUIRE_CURRENT && stamp.0 < word.wts();
             }
             if word.rts() >= stamp.0 {
-                // Even if somebody holds the lock, their version will come after rts.
+                // Even if the record is locked, the holder's version will come after rts.
                 return true;
             }
             if word.is_locked() {

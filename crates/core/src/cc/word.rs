@@ -20,7 +20,7 @@ impl TsWord {
     pub(crate) const DELTA_MAX: u64 = (1 << Self::DELTA_BITS) - 1;
     const LOCK: u64 = 1 << 63;
 
-    /// The word of a record whose version is valid at `stamp` alone, unlocked.
+    /// The word of an unlocked record with a version that is valid at `stamp` alone.
     pub(crate) const fn at(stamp: u64) -> Self {
         debug_assert!(stamp <= Self::WTS_MASK);
         Self(stamp)

@@ -38,7 +38,7 @@ impl World {
         let slot = self.slots[committer];
         std::array::from_fn(|before| {
             let registered = self.epochs.register(slot, |floor| floor);
-            // Nothing but the end of the registration tells anybody of it.
+            // Only the end of the registration makes it visible.
             self.appended[committer].store(before as u64 + 1, Ordering::Relaxed);
             self.epochs.deregister(slot);
             registered
@@ -66,7 +66,7 @@ fn assert_none_is_missing((finished, seen): (Epoch, [u64; 2]), commits: [&[(Epoc
 }
 
 #[test]
-fn no_epoch_is_finished_while_somebody_is_registered_in_it() {
+fn no_epoch_with_registrations_is_finished() {
     explore(2, || {
         let world = World::new();
         let committers = [0, 1].map(|committer| {
@@ -82,7 +82,7 @@ fn no_epoch_is_finished_while_somebody_is_registered_in_it() {
     });
 }
 
-/// Who begins again in the next epoch has left the one before.
+/// A committer that registers again in the next epoch has left the one before.
 #[test]
 fn a_committer_that_goes_on_is_seen_in_the_epoch_it_is_in() {
     explore(3, || {
@@ -100,9 +100,9 @@ fn a_committer_that_goes_on_is_seen_in_the_epoch_it_is_in() {
     });
 }
 
-/// Who is told what another has found out sees what the other saw.
+/// A thread that is told what another has found out sees what the other saw.
 #[test]
-fn what_somebody_else_has_found_finished_is_seen_whole() {
+fn an_epoch_found_finished_elsewhere_is_seen_complete() {
     explore(2, || {
         let world = World::new();
         world.epochs.close(Epoch(1));
@@ -123,7 +123,7 @@ fn what_somebody_else_has_found_finished_is_seen_whole() {
     });
 }
 
-/// The stamps of an epoch are below the floor of the next, whoever closes it.
+/// The stamps of an epoch are below the floor of the next, whichever thread closes it.
 #[test]
 fn stamps_lie_on_their_epochs_side_of_a_floor() {
     explore(3, || {
@@ -133,7 +133,7 @@ fn stamps_lie_on_their_epochs_side_of_a_floor() {
             thread::spawn(move || world.commit::<2>(0))
         };
         world.epochs.close(Epoch(1));
-        // Whoever publishes the floor may not have noted it yet: then this is a lower one.
+        // The publisher of the floor may not have recorded it yet: then this is a lower one.
         let early = world.epochs.floor_after(Epoch(1));
         let commits = committer.join().unwrap();
         let floor = world.epochs.floor_after(Epoch(1));

@@ -1,17 +1,17 @@
 //! Locks of records and of the gaps between them, for strict two-phase locking.
 //!
-//! A lock is a word in the record (`word.rs`): taken and released by one atomic operation as long as nobody is
-//! in the way. Who has to wait sleeps (`sleepers.rs`), where deadlocks are ruled out, too.
+//! A lock is a word in the record (`word.rs`), acquired and released by one atomic operation if there is no conflict.
+//! Blocked transactions park in the wait list (`sleepers.rs`), where deadlocks are ruled out, too.
 //!
-//! Keys that are not there are locked by the gap that they would lie in: it belongs to the record of the next
-//! key, or to the table's last record, which stands for the end of all keys (next-key locking). A key that
-//! comes in divides a gap; nobody relies on either part then, because whoever puts it in holds the gap to
-//! itself. Keys never leave the index while the database is open.
+//! Keys that are not there are locked by the gap that they would lie in: it belongs to the record of the next key, or
+//! to the table's last record, which stands for the end of all keys (next-key locking). An inserted key divides a
+//! gap; no other transaction relies on either part then, because the inserter holds the gap exclusively. Keys never
+//! leave the index while the database is open.
 //!
 //! # Invariants
-//! - K1. A transaction's [`Locks`] are exactly what its record's words count for it, but for those that it has
-//!   handed over to a group of commits.
-//! - K2. A record's word says that somebody sleeps for as long as somebody does.
+//! - K1. A transaction's [`Locks`] are exactly what its record's words count for it, except those that it has handed
+//!   over to a group of commits.
+//! - K2. A record's word says that there are waiters for as long as there are.
 //!
 //! Paper: pwal §5.4 (strict two-phase locking), raft-pwal §2.1 (locks in one order)
 
@@ -34,7 +34,7 @@ use crate::record::RecordRef;
 use crate::scratch::Sizes;
 use crate::sync::Ordering;
 
-/// The locks of one transaction, and its place among those who wait.
+/// The locks of one transaction, and its wait age.
 #[derive(Default)]
 pub(crate) struct Locks {
     held: Held,
@@ -42,7 +42,7 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// Takes a lock if nobody is in the way. Returns whether the transaction has it now.
+    /// Acquires a lock if there is no conflict. Returns whether the transaction has it now.
     #[inline]
     pub(crate) fn try_acquire(&mut self, record: RecordRef, wanted: Locked) -> bool {
         let own = self.held.of(record);
@@ -57,8 +57,9 @@ impl Locks {
             let Some(granted) = word.granted(wanted, own) else {
                 return false;
             };
-            // SeqCst, like a leaf's counter: who relies on a gap looks at the counter after this, and who fills
-            // it changes the counter after this. (And Acquire: pairs with the Release of the last holder.)
+            // SeqCst, like a leaf's counter: a reader that relies on a gap loads the counter after this, and an
+            // inserter into the gap changes the counter after this. (And Acquire: pairs with the Release of the last
+            // holder.)
             match record.word().compare_exchange_weak(
                 word.0,
                 granted.0,
@@ -74,7 +75,7 @@ impl Locks {
         }
     }
 
-    /// Sleeps until the lock is the transaction's, or something else comes of it. It may take `longest`.
+    /// Parks until the lock is granted, or the wait ends otherwise. It may take `longest`.
     #[cold]
     pub(crate) fn wait(
         &mut self,
@@ -91,13 +92,13 @@ impl Locks {
         waited
     }
 
-    /// The stream whose group of commits has the record locked.
+    /// The stream of the group of commits that has the record locked.
     pub(crate) fn group_on(record: RecordRef) -> Option<WorkerId> {
         LockWord(record.word().load(Ordering::Relaxed)).group()
     }
 
-    /// The word for a new record in the gap below `next`, of which this transaction is to hold `wanted`; and what
-    /// it then holds. Who relies on the gap relies on both parts of it.
+    /// The word for a new record in the gap below `next`, of which this transaction is to hold `wanted`; and what it
+    /// then holds. A transaction that relies on the gap relies on both parts of it.
     pub(crate) fn word_of_new(&self, wanted: Locked, next: Option<RecordRef>) -> (u64, Locked) {
         let gap = next.is_some_and(|next| self.held.of(next).has(Locked::GAP));
         let locked = match gap {
@@ -105,7 +106,7 @@ impl Locks {
             false => wanted,
         };
         let word = LockWord::FREE.granted(locked, Locked::default());
-        (word.expect("nobody has locked what is new").0, locked)
+        (word.expect("a new record is not locked").0, locked)
     }
 
     /// Notes that a record has come into the index with such a word.
@@ -113,7 +114,7 @@ impl Locks {
         self.held.add(record, locked);
     }
 
-    /// Gives up one lock.
+    /// Releases one lock.
     pub(crate) fn release(&mut self, record: RecordRef, locked: Locked) {
         self.held.remove(record, locked);
         release(record, locked);
@@ -140,7 +141,7 @@ impl Locks {
         self.held.is_empty()
     }
 
-    /// Gives up all locks.
+    /// Releases all locks.
     #[inline(always)]
     pub(crate) fn release_all(&mut self) {
         if !self.held.is_empty() {
@@ -155,26 +156,26 @@ impl Locks {
         }
     }
 
-    /// The next transaction is not this one again: whoever waited before it goes first.
+    /// The next transaction is not a retry of this one: it has no wait age.
     pub(crate) fn start_afresh(&mut self) {
         self.seniority = Seniority::default();
     }
 }
 
-/// Says that the exclusive lock of a record is now that of a group of commits on this stream. Returns whether somebody
-/// sleeps until it is released, who will not have seen that the group has it.
+/// Records that the exclusive lock of a record now belongs to a group of commits on this stream. Returns whether
+/// there are waiters for it, which will not have seen that the group has it.
 pub(crate) fn hand_over(record: RecordRef, stream: WorkerId) -> bool {
     let group = LockWord::FREE.held_by_group(stream);
-    // Relaxed: it is a hint for those who wait.
+    // Relaxed: it is a hint for waiters.
     let before = record.word().fetch_or(group.0, Ordering::Relaxed);
     LockWord(before).waits()
 }
 
-/// Gives up what a transaction or a group holds of a record.
+/// Releases what a transaction or a group holds of a record.
 #[inline]
 pub(crate) fn release(record: RecordRef, locked: Locked) {
     let mut word = LockWord(record.word().load(Ordering::Relaxed));
-    // Release: pairs with the Acquire of whoever gets the lock next. SeqCst for a gap, see `try_acquire`.
+    // Release: pairs with the Acquire of the next holder. SeqCst for a gap, see `try_acquire`.
     while let Err(now) = record.word().compare_exchange_weak(
         word.0,
         word.released(locked).0,

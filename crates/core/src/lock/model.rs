@@ -1,5 +1,5 @@
-//! Locks and sleepers under a model checker. No sleep ends by itself here, so whoever is not woken hangs, and the
-//! checker says so: for real, a wake-up that is lost costs time only, until somebody looks again.
+//! Locks and waiters under a model checker. No wait ends by a timeout here, so a lost wake-up hangs, and the checker
+//! reports it: in production, a lost wake-up costs time only, until the next periodic check.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p namiki --lib --release model
@@ -47,7 +47,7 @@ impl World {
         self.numbers[at].store(number + 1, Ordering::Relaxed);
     }
 
-    /// As a stream does it: when this returns, the group holds nothing, whoever has flushed it.
+    /// As a stream does it: when this returns, the group holds nothing, whichever thread has flushed it.
     fn flush_group(&self) {
         for record in self.group.lock().drain(..) {
             release(record, Locked::EXCLUSIVE);
@@ -61,7 +61,7 @@ impl World {
     }
 }
 
-/// What a sleeper asks, and how often: each time it has been woken, or a flush has returned.
+/// What a waiter calls, and how often: each time it has been woken, or a flush has returned.
 struct Around {
     world: Arc<World>,
     looks: Cell<u32>,
@@ -79,7 +79,7 @@ impl Surroundings for Around {
     }
 }
 
-/// One who asks for locks.
+/// A transaction that requests locks.
 struct Party {
     around: Around,
     locks: Locks,
@@ -105,8 +105,8 @@ impl Party {
         }
     }
 
-    /// Takes these locks one after the other, does it, and lets go; from the beginning if it was wounded. Returns how
-    /// often it was.
+    /// Acquires these locks one after the other, runs the body, and releases them; restarts if it was wounded.
+    /// Returns how often it was.
     fn run(&mut self, wanted: &[(usize, Locked)], body: impl Fn(&World)) -> u32 {
         let mut wounds = 0;
         loop {
@@ -151,7 +151,7 @@ const X: Locked = Locked::EXCLUSIVE;
 const S: Locked = Locked::SHARED;
 
 #[test]
-fn an_exclusive_lock_is_held_by_one_and_whoever_waits_for_it_is_woken() {
+fn an_exclusive_lock_has_one_holder_and_wakes_its_waiter() {
     let twice = |mut party: Party| {
         for _ in 0..2 {
             party.run(&[(0, X)], |world| world.increment(0));
@@ -162,9 +162,9 @@ fn an_exclusive_lock_is_held_by_one_and_whoever_waits_for_it_is_woken() {
     });
 }
 
-/// Two who have waited for the same are woken by one release if they may have it together, and one after the other if not.
+/// Two waiters for the same lock are woken by one release if they are compatible, and one after the other if not.
 #[test]
-fn whoever_waits_is_woken_among_several_too() {
+fn each_of_several_waiters_is_woken() {
     for wanted in [[S, S], [S, X], [X, X]] {
         explore(2, move || {
             let world = World::new(1);
@@ -177,16 +177,16 @@ fn whoever_waits_is_woken_among_several_too() {
             world.increment(0);
             holder.locks.release_all();
             for other in others {
-                assert_eq!(other.join().unwrap(), 0, "nobody holds what another wants");
+                assert_eq!(other.join().unwrap(), 0, "there are no conflicts");
             }
             world.assert_free();
         });
     }
 }
 
-/// All who are let in by one release are woken by it: they do not wait for each other's.
+/// All waiters that one release admits are woken by it: they do not wait for each other.
 #[test]
-fn readers_who_wait_are_woken_together() {
+fn waiting_readers_are_woken_together() {
     explore(2, || {
         let world = World::new(1);
         let mut writer = Party::of(&world);
@@ -214,9 +214,9 @@ fn readers_who_wait_are_woken_together() {
     });
 }
 
-/// The first of two who sleep for a record is woken for it, and wounded for another one before it looks.
+/// The first of two waiters for a record is woken for it, and wounded for another one before it looks.
 #[test]
-fn whoever_gives_up_wakes_the_next() {
+fn a_wounded_waiter_wakes_the_next() {
     explore(2, || {
         let world = World::new(3);
         let mut first = Party::of(&world);
@@ -225,7 +225,7 @@ fn whoever_gives_up_wakes_the_next() {
             let world = Arc::clone(&world);
             thread::spawn(move || {
                 let mut party = Party::of(&world);
-                // Not in order, so that either gives way to who holds nothing yet.
+                // Not in order, so that either yields to a transaction that holds nothing yet.
                 assert_eq!(party.lock(holding, X), Waited::Acquired);
                 let waited = party.lock(0, X);
                 party.locks.release_all();
@@ -267,7 +267,7 @@ fn readers_see_nothing_half_written() {
 
 /// Each waits for the other to stop reading: one is wounded, and comes again.
 #[test]
-fn two_readers_who_want_to_write_do_not_hang() {
+fn two_upgrading_readers_do_not_hang() {
     let upgrade = |mut party: Party| {
         party.run(&[(0, S), (0, X)], |world| world.increment(0));
     };
@@ -289,7 +289,7 @@ fn opposite_orders_do_not_hang() {
     });
 }
 
-/// A gap's readers and the one who puts a key into it, with the record's own lock beside them.
+/// A gap's readers and the inserter of a key into it, with the record's own lock beside them.
 #[test]
 fn a_gap_is_relied_on_or_filled() {
     let fill = |mut party: Party| {
@@ -309,7 +309,7 @@ fn a_gap_is_relied_on_or_filled() {
 
 /// One wants a hot key that another takes again and again: woken and too late once, it is let in next time.
 #[test]
-fn whoever_has_waited_for_a_hot_key_is_let_in() {
+fn a_waiter_for_a_hot_key_is_admitted() {
     let hog = |mut party: Party| {
         for _ in 0..4 {
             party.run(&[(0, X)], |world| world.increment(0));
@@ -325,14 +325,14 @@ fn whoever_has_waited_for_a_hot_key_is_let_in() {
     });
 }
 
-/// How often one who waits for a hot key is woken at most: to find that another was faster, for a ring that came before
-/// that, and to take it.
+/// How often a waiter for a hot key is woken at most: to find that another transaction was faster, for an unpark that
+/// came before that, and to acquire it.
 const LOOKS: u32 = 3;
 
-/// A lock that a group of commits holds is released by a flush: of whoever handed it over if somebody slept by then, else
-/// of whoever comes later.
+/// A lock that a group of commits holds is released by a flush: of the thread that handed it over if there was a
+/// waiter by then, else of a later waiter.
 #[test]
-fn a_group_that_holds_a_lock_is_flushed_for_whoever_waits() {
+fn a_group_with_a_lock_is_flushed_for_its_waiter() {
     let commit = |mut party: Party| {
         let world = Arc::clone(&party.around.world);
         let record = world.records[0];
@@ -350,7 +350,7 @@ fn a_group_that_holds_a_lock_is_flushed_for_whoever_waits() {
     };
     let wait = |mut party: Party| {
         party.run(&[(0, X)], |world| world.increment(0));
-        // Where the other came later, nobody else will.
+        // Where the other came later, no other thread will flush.
         party.around.world.flush_group();
     };
     explore(3, move || {

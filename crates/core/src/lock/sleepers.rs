@@ -1,28 +1,27 @@
-//! Those who sleep until a record is released, and who of them has to give way.
+//! The lock wait list: parking, wound-wait, and hand-off.
 //!
-//! Everybody who sleeps is in one list, behind one mutex, with what they wait for and with the locks that they
-//! hold. Nobody comes here without a conflict, and who does is about to give up the processor, which costs far
-//! more than a look through the list.
+//! All waiters are in one list, behind one mutex, with what they wait for and with the locks that they hold. A
+//! transaction comes here only after a conflict, when it is about to give up the processor, which costs far more than
+//! a search of the list.
 //!
-//! # No deadlock
-//! A circle of transactions that wait for each other consists of sleepers only, as whoever runs releases what
-//! they hold in the end. Among sleepers, one may wait for another only if that other has the higher [`Rank`]:
-//! whoever goes to sleep looks at everybody who sleeps, gives way (it is *wounded*) if it holds what a higher
-//! rank waits for, and wounds those of lower rank who hold what it waits for. Both happen under the mutex, and
-//! nobody's locks change while they sleep. So ranks rise along every path of waiting, and no path comes back to
-//! where it began.
+//! # Deadlock avoidance (wound-wait)
+//! A cycle of transactions that wait for each other consists of waiters only, as a running transaction releases its
+//! locks in the end. Among waiters, one may wait for another only if that other has the higher [`Rank`]. A new waiter
+//! compares itself with all others: it is *wounded* if it holds what a higher rank waits for, and it wounds those of
+//! lower rank that hold what it waits for. Both happen under the mutex, and a waiter's locks do not change. So ranks
+//! rise along every path of waiting, and no path returns to its start.
 //!
-//! There is one exception, for those who have taken all their locks in the one order of all records, the one
-//! that they wait for the last: they wait for each other whatever their ages, because a circle would have to
-//! descend somewhere. They are a class of their own between the others, so that no path leaves it and returns.
+//! One exception: transactions that have acquired all their locks in the one order of all records, the one that they
+//! wait for last, wait for each other whatever their ages. A cycle of them would have to descend somewhere. They are
+//! a class of their own between the others, so that no path leaves it and returns.
 //!
-//! # No starvation
-//! Ages are kept from one attempt to the next, and who has been wounded [`WOUNDS`] times outranks everybody
-//! who has not. A lock that is released is free for anybody, who may come before those whom it woke, since
-//! handing it to a thread that has no processor yet would keep it locked for as long; but who has slept for
-//! [`FAIR_AFTER`] marks the record *fair*, and from then on it goes to the highest rank among those who wait; and
-//! who has slept for [`VETERAN_AFTER`] outranks all who have not, and leaves its class: those who take their locks in
-//! order give way to it, too, and to nobody else of their kind.
+//! # Starvation avoidance
+//! Ages are kept over retries, and a transaction that was wounded [`WOUNDS`] times outranks all that were not. A
+//! released lock is free for any transaction, which may overtake the waiters that it wakes (barging): handing it to a
+//! thread that has no processor yet would keep it locked for as long. A waiter that has waited for [`FAIR_AFTER`]
+//! marks the record *fair*: it requests FIFO hand-off and disables barging, and from then on the lock goes to the
+//! highest rank among its waiters. A waiter that has waited for [`VETERAN_AFTER`] is boosted above all that have not,
+//! and leaves its class: transactions that lock in order yield to it, too, and to no other of their kind.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -35,16 +34,16 @@ use super::word::{LockWord, Locked};
 use crate::record::RecordRef;
 use crate::sync::{Bed, Bell, Mutex, Ordering, shared};
 
-/// After so many wounds a transaction is not wounded by others than those who have had as many.
+/// After so many wounds a transaction is wounded only by transactions with as many.
 const WOUNDS: u32 = 8;
-/// How long one sleeps before nobody may pass them any more.
+/// The wait after which barging is disabled.
 const FAIR_AFTER: Duration = Duration::from_millis(1);
-/// How long one sleeps before outranking everybody who has not.
+/// The wait after which a waiter is boosted.
 const VETERAN_AFTER: Duration = Duration::from_millis(10);
-/// How long one sleeps at most before looking again whether the database is still open.
+/// The longest park before a waiter checks again whether the database is still open.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
-/// Who has to give way to whom: lower values come first.
+/// The order of wounding: lower values go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     class: Class,
@@ -61,7 +60,7 @@ enum Class {
 }
 
 impl Rank {
-    /// Whether a sleeper of this rank may not wait for one of that.
+    /// Whether a waiter of this rank wounds one of that.
     fn wounds(self, other: Self) -> bool {
         let both_ordered = self.class == Class::Ordered && other.class == Class::Ordered;
         self < other && !both_ordered
@@ -77,7 +76,7 @@ pub(super) struct Seniority {
 
 impl Seniority {
     fn rank(&mut self, ordered: bool) -> Rank {
-        // Only who has to wait draws one, so it is no counter that all commits share.
+        // Only a waiter draws one, so it is no counter that all commits share.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Rank {
             class: match (self.wounds >= WOUNDS, ordered) {
@@ -101,7 +100,7 @@ struct Sleeper {
     /// What it holds, the record that it waits for included.
     held: Held,
     wounded: bool,
-    /// Nobody may come before it any more.
+    /// Requests FIFO hand-off; disables barging.
     impatient: bool,
 }
 
@@ -124,15 +123,15 @@ shared!(
 pub(crate) enum Waited {
     /// The lock is the transaction's.
     Acquired,
-    /// To let somebody else go on, the transaction has to let go of its locks.
+    /// The transaction has to release its locks for the sake of another.
     Wounded,
     /// It took too long.
     TimedOut,
-    /// The one who waits was told to stop.
+    /// The waiter was told to stop.
     Stopped,
 }
 
-/// What somebody who sleeps asks of the rest of the database.
+/// What a waiter needs of the rest of the database.
 pub(crate) trait Surroundings {
     /// Whether there is anything left to wait for.
     fn may_go_on(&self) -> bool;
@@ -141,12 +140,12 @@ pub(crate) trait Surroundings {
     /// shows as [`Surroundings::may_go_on`].
     fn flush(&self, stream: WorkerId);
 
-    /// Somebody has slept for so long that all who have not give way.
+    /// A waiter was boosted after a long wait.
     fn promoted(&self) {}
 }
 
-/// Sleeps until `wanted` is granted, or something else comes of it. `held` is what the transaction holds;
-/// what it gets is not noted there.
+/// Parks until `wanted` is granted, or the wait ends otherwise. `held` is what the transaction holds; what it
+/// acquires is not added there.
 pub(super) fn wait(
     record: RecordRef,
     wanted: Locked,
@@ -160,7 +159,7 @@ pub(super) fn wait(
     let bed = Bed::new();
     let mut sleepers = SLEEPERS.lock();
     let number = sleepers.enter(&bed, record, wanted, held, rank);
-    // First, so that whoever releases the record from now on comes to see.
+    // First, so that a release from now on finds the waiter.
     sleepers.mark(record);
     let mut at = sleepers.position(number);
     let mut seen = match sleepers.look(at) {
@@ -218,7 +217,8 @@ pub(super) fn wait(
     }
 }
 
-/// Takes the sleeper out of the list if a disk panics in a flush, and gives its locks back to whoever releases them.
+/// Takes the waiter out of the list if a disk panics in a flush, and returns its locks to the transaction that
+/// releases them.
 struct Asleep<'a> {
     number: u64,
     held: &'a mut Held,
@@ -235,7 +235,7 @@ impl Drop for Asleep<'_> {
     }
 }
 
-/// What a sleeper sees who looks at what it waits for.
+/// What a waiter sees of the lock that it waits for.
 #[derive(Clone, Copy)]
 enum Seen {
     Ended(Waited),
@@ -273,7 +273,7 @@ impl Sleepers {
         found.expect("only the sleeper itself takes it out")
     }
 
-    /// Takes the lock for a sleeper if it is free.
+    /// Acquires the lock for a waiter if it is free.
     fn look(&self, at: usize) -> Seen {
         let me = &self.list[at];
         let own = me.held.of(me.record);
@@ -297,8 +297,8 @@ impl Sleepers {
         }
     }
 
-    /// Whether the sleeper must give way; if not, wounds those who have to give way to it. Either way nobody may
-    /// take what was given way for in between.
+    /// Whether the waiter must yield; if not, wounds the waiters that have to yield to it. Either way no other
+    /// transaction may take what was yielded in between.
     fn give_way(&mut self, at: usize) -> bool {
         let waits_for = |waiter: &Sleeper, holder: &Sleeper| {
             holder.held.of(waiter.record).excludes(waiter.wanted)
@@ -328,7 +328,8 @@ impl Sleepers {
         !gives_way.is_empty()
     }
 
-    /// Who has slept for long outranks everybody who has not, and wounds those of them who hold what it waits for.
+    /// Boosts a waiter after a long wait above all that have not waited as long, and wounds those of them that hold
+    /// what it waits for.
     fn promote(&mut self, at: usize) {
         let (record, wanted) = (self.list[at].record, self.list[at].wanted);
         self.list[at].rank.class = Class::Veteran;
@@ -345,7 +346,7 @@ impl Sleepers {
         self.list.iter().filter(move |it| it.record == record)
     }
 
-    /// Says in the record's word whether anybody sleeps.
+    /// Records in the record's word whether there are waiters.
     fn mark(&self, record: RecordRef) {
         let waits = self.on(record).next().is_some();
         let fair = self.on(record).any(|it| it.impatient);
@@ -362,8 +363,8 @@ impl Sleepers {
         }
     }
 
-    /// Wakes those who could have what they want of the record now, by their rank, but for those who exclude somebody
-    /// before them who could not.
+    /// Wakes the waiters that could be granted the record now, by their rank, except those that exclude an earlier
+    /// one that could not.
     fn wake(&self, record: RecordRef) {
         let mut word = load(record);
         let mut waiting: Vec<&Sleeper> = self.on(record).collect();
@@ -382,7 +383,7 @@ impl Sleepers {
     }
 }
 
-/// Somebody has released a record that says that somebody sleeps.
+/// Called after the release of a record with waiters.
 #[cold]
 pub(super) fn wake(record: RecordRef) {
     SLEEPERS.lock().wake(record);
@@ -393,7 +394,7 @@ fn load(record: RecordRef) -> LockWord {
 }
 
 fn exchange(record: RecordRef, from: LockWord, to: LockWord) -> Result<(), LockWord> {
-    // Acquire: pairs with the Release of whoever had the lock before.
+    // Acquire: pairs with the Release of the holder before.
     record
         .word()
         .compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed)
@@ -409,7 +410,7 @@ mod tests {
     use crate::arena::Arena;
     use crate::lock::{Locks, hand_over, release};
 
-    /// A database whose disk has a bug.
+    /// A database on a disk with a bug.
     struct Buggy;
 
     impl Surroundings for Buggy {
@@ -423,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn who_flushes_in_its_sleep_and_panics_keeps_its_locks_until_its_end_and_is_not_waited_for() {
+    fn a_panic_in_a_waiters_flush_leaves_its_locks() {
         let arena = Arena::default();
         let [own, groups] = [0; 2].map(|_| arena.record(8, LockWord::FREE.0));
         assert!(Locks::default().try_acquire(groups, Locked::EXCLUSIVE));

@@ -1,14 +1,13 @@
-//! The lock word: who may read or write a record, and who may put keys into the gap below it.
+//! The lock word: locks of a record, and of the gap below it.
 //!
 //! ```text
 //!   63   62      61       60    …   40          20         0
 //!  | X | waits | insert | fair | … | stream 17 | gap 20   | readers 20 |
-//! ```
-//! The *record* has readers or one exclusive holder (X). The *gap* is the range of keys between the record's
-//! key and the one before it in the table, both left out: it has readers, who have found it empty, or one who is
-//! about to put a key into it. `stream` is not 0 while X belongs to a group of commits that waits for its flush
-//! on the log stream `stream - 1`. `waits` says that somebody sleeps until the record is released; `fair` that
-//! one of them has waited for so long that nobody may come before them.
+//! The *record* has readers or one exclusive holder (X). The *gap* is the range of keys between the record's key and
+//! the one before it in the table, both left out: it has readers, which have found it empty, or one transaction that
+//! is about to insert a key into it. `stream` is not 0 while X belongs to a group of commits that waits for its flush
+//! on the log stream `stream - 1`. `waits` says that there are waiters for the record; `fair` that one of them has
+//! disabled barging.
 //!
 //! A transaction counts once among the readers of a record, and once among those of its gap.
 
@@ -77,8 +76,8 @@ impl LockWord {
     pub(crate) const FREE: Self = Self(0);
     pub(crate) const NEW: Self = Self(EXCLUSIVE);
 
-    /// The word with the rest of `wanted` granted to a transaction that holds `own` already; nothing if somebody
-    /// else holds what excludes it.
+    /// The word with the rest of `wanted` granted to a transaction that holds `own` already; nothing if another
+    /// transaction holds a conflicting lock.
     pub(crate) const fn granted(self, wanted: Locked, own: Locked) -> Option<Self> {
         let mut word = self.0;
         if wanted.has(Locked::EXCLUSIVE) {
@@ -111,7 +110,7 @@ impl LockWord {
         Some(Self(word))
     }
 
-    /// What to take away from the word when a transaction gives up `own`.
+    /// What to subtract from the word when a transaction releases `own`.
     pub(crate) const fn released(self, own: Locked) -> Self {
         let mut word = self.0;
         if own.has(Locked::EXCLUSIVE) {
@@ -133,7 +132,7 @@ impl LockWord {
         Self(self.0 | (stream.0 as u64 + 1) << STREAM_SHIFT)
     }
 
-    /// The stream whose group of commits has the exclusive lock.
+    /// The stream of the group of commits that has the exclusive lock.
     pub(crate) fn group(self) -> Option<WorkerId> {
         let stream = (self.0 & STREAM) >> STREAM_SHIFT;
         u16::try_from(stream.checked_sub(1)?).ok().map(WorkerId)
@@ -147,7 +146,7 @@ impl LockWord {
         self.0 & FAIR != 0
     }
 
-    /// The same word, saying whether anybody sleeps, and whether one of them has waited for too long.
+    /// The same word, with whether there are waiters, and whether one of them has disabled barging.
     pub(crate) const fn with_sleepers(self, waits: bool, fair: bool) -> Self {
         let mut word = self.0 & !(WAITS | FAIR);
         if waits {
@@ -210,7 +209,7 @@ mod tests {
                 );
             }
         }
-        // But a second reader is in the way of whoever wants to write what both have read.
+        // But a second reader conflicts with a writer of what both have read.
         let two = LockWord(2);
         assert_eq!(two.granted(Locked::EXCLUSIVE, Locked::SHARED), None);
         assert_eq!(
