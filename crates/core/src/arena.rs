@@ -6,8 +6,8 @@
 //! up to 16, fill chunks of their own, so that those that insert share no counter.
 //!
 //! # Invariants
-//! - A1. The first `used` bytes of a chunk are whole records, one after the other. It sinks only by a
-//!   record at its end that nobody but its maker has known.
+//! - A1. The first `used` bytes of a chunk are whole records, one after the other. `used` sinks only by a record at
+//!   its end that no thread but its maker has known.
 //! - A2. Chunks are freed only by `drop`.
 #![expect(unsafe_code, reason = "hands out raw memory for records")]
 
@@ -23,7 +23,7 @@ use crate::thread;
 
 const CHUNK_BYTES_MIN: usize = 64 << 10;
 const CHUNK_BYTES_MAX: usize = 2 << 20;
-/// Threads whose numbers are the same modulo this fill the same chunks.
+/// Threads with the same number modulo this fill the same chunks.
 const SHARDS: usize = 16;
 
 struct Chunk {
@@ -32,7 +32,7 @@ struct Chunk {
     used: AtomicUsize,
 }
 
-// SAFETY: `start` is only memory; who may touch which part of it is decided by `used`.
+// SAFETY: `start` is only memory; access to each part of it is decided by `used`.
 unsafe impl Send for Chunk {}
 // SAFETY: as above.
 unsafe impl Sync for Chunk {}
@@ -64,11 +64,10 @@ impl Arena {
         unsafe { RecordRef::create(memory, value_bytes, word) }
     }
 
-    /// Takes back the record that this thread was given last, if nobody was given one in the same
-    /// place since.
+    /// Takes back the record that this thread was given last, if no other was allocated from the same chunk since.
     ///
     /// # Safety
-    /// The record is absent, nobody else has ever known it, and it is not used again.
+    /// The record is absent, no other thread has ever known it, and it is not used again.
     pub(crate) unsafe fn take_back(&self, record: RecordRef) {
         self.shard().give_up(record);
     }
@@ -101,8 +100,8 @@ impl Shard {
         };
         let at = at as usize;
         let end = at + record.bytes();
-        // Release: whoever is given this memory next writes it after us (`allocate`). On success the
-        // record was the last one (A1); without a box, it has nothing to be disposed of.
+        // Release: the next owner of this memory writes it after us (`allocate`). On success the record was the last
+        // one (A1); without a box, it has nothing to be disposed of.
         let _ = chunk
             .used
             .compare_exchange(end, at, Ordering::Release, Ordering::Relaxed);
@@ -115,8 +114,8 @@ impl Shard {
             // pairs with the Release in `grow`.
             if let Some(chunk) = unsafe { current.as_ref() } {
                 let fits = |used| Some(used + bytes).filter(|end| *end <= chunk.bytes);
-                // Acquire pairs with the release in `give_up`: the memory may have been somebody's.
-                // Records are published by their index.
+                // Acquire pairs with the release in `give_up`: the memory may have had an owner. Records are
+                // published by their index.
                 if let Ok(at) = chunk
                     .used
                     .fetch_update(Ordering::Acquire, Ordering::Relaxed, fits)
@@ -150,8 +149,8 @@ impl Drop for Shard {
             let end = *chunk.used.get_mut();
             let mut at = 0;
             while at < end {
-                // SAFETY: a whole record begins here (A1), and nobody can reach it any more:
-                // dropping the arena means dropping its table (R1).
+                // SAFETY: a whole record begins here (A1), and no thread can reach it any more: dropping the arena
+                // means dropping its table (R1).
                 unsafe {
                     let address = chunk.start.add(at).as_ptr().expose_provenance() as u64;
                     let record = RecordRef::from_address(address);
@@ -226,7 +225,7 @@ mod tests {
         let arena = Arena::default();
         let kept = arena.record(8, 0);
         let lost = arena.record(8, 0);
-        // SAFETY: absent, and known to nobody else.
+        // SAFETY: absent, and known to no other thread.
         unsafe { arena.take_back(lost) };
         assert_eq!(arena.record(8, 0), lost);
         // It is not the last one any more: it stays where it is.

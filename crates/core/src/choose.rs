@@ -1,5 +1,5 @@
-//! Choosing the protocol for whoever does not want to: from what the device can do, how many processors there are,
-//! and what transactions are to be promised.
+//! Automatic choice of the protocol: from what the device can do, the number of processors, and the isolation that is
+//! asked for.
 //!
 //! The rule, with the measurements that it comes from, is in `docs/choosing.md`.
 

@@ -1,19 +1,19 @@
 //! The one commit path. Every protocol, lock release, log layout and group runs through it.
 //!
 //! ```text
-//!   lock the writes in address order ── failed: let go, flush the group, try again
+//!   lock the writes in address order ── failed: release, flush the group, retry
 //!   register in the epoch, take the stamp
 //!   validate reads, then gaps ───────── failed: unlock, conflict
 //!   append to the log ───────────────── (early release: the LSN is drawn here, under the locks)
 //!     install the new versions
 //!     unlock ────────────────────────── early release: now; normal: when the group is durable
-//!   flush if the group is full ──────── (the single log does so before it lets anybody append)
+//!   flush if the group is full ──────── (the single log does so before the next append)
 //! ```
 //! The four protocols of the paper are the two values of [`Release`] times the group's size: its
 //! algorithms 2 and 3 (normal release, groups of 1 and n), 4 and 5 (early release). Where the paper
 //! flushes a group on *any* failed validation (algorithm 3, line 9), we flush on a failed *lock* and
 //! on a wait while reading, as its text says (§3.2.2): only these can be part of a deadlock, and a
-//! failed validation gains nothing from locks being freed that nobody waits for.
+//! failed validation gains nothing from freeing locks, since it does not wait.
 //!
 //! A commit that has no writes is not logged. Under early release it may have read what is not
 //! durable yet, so it too waits for everything logged so far.
@@ -37,11 +37,11 @@ use crate::error::{Conflict, Error};
 use crate::lock::Locked;
 use crate::sets::{Read, Sets};
 
-/// How often a lock that is taken is tried again before the commit lets go of all its locks.
+/// Retries of a taken lock before the commit releases all its locks.
 const SPINS: u32 = 64;
-/// How often a commit that had to let go starts over before it is a conflict.
+/// Restarts of a commit that had to release its locks, before it is a conflict.
 const ROUNDS: u32 = 16;
-/// How long one that need not give up sleeps after so many.
+/// The sleep between further restarts of a commit that need not abort.
 const PATIENCE: Duration = Duration::from_micros(50);
 
 /// When locks are released: a type parameter of the commit path.
@@ -93,8 +93,7 @@ pub(crate) struct Committed {
     pub(crate) awaits: Awaits,
 }
 
-/// Commits the transaction, or changes nothing; except that after [`Error::OutcomeUnknown`] nobody
-/// knows.
+/// Commits the transaction, or changes nothing; except that after [`Error::OutcomeUnknown`] it is unknown which.
 pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     engine: &Engine,
     stream: Option<&Stream<GroupLocks>>,
@@ -105,7 +104,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
         return commit_read_only::<P, R, C>(engine, sets);
     }
     let mut is_independent = R::BY_EPOCH && engine.has_read_durably(sets);
-    // Whoever holds locks already goes on, and lets go of them.
+    // A transaction that holds locks already goes on, and will release them.
     if sets.locks.is_empty() && sets.waits_for_turn(&engine.turn) {
         wait_for_turn(engine, stream)?;
     }
@@ -194,7 +193,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
         sets.release_locks();
     }
     if is_wanted {
-        // Whoever sleeps for a lock of the group flushes nothing.
+        // A waiter for a lock of the group flushes nothing.
         stream.flush().map_err(Error::OutcomeUnknown)?;
     } else if appended.group_is_full {
         stream
@@ -211,8 +210,8 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     Ok(Committed { stamp, awaits })
 }
 
-/// Whether all that was read may stand, as of one moment: what a transaction without writes commits
-/// with, and what one that fails has to pass before its failure may be told to anybody.
+/// Whether all that was read is valid at one moment: what a transaction without writes commits with, and what one
+/// that fails has to pass before its failure may be reported.
 pub(crate) fn commit_read_only<P: Protocol, R: Release, C: Checks>(
     engine: &Engine,
     sets: &Sets,
@@ -235,7 +234,7 @@ pub(crate) fn commit_read_only<P: Protocol, R: Release, C: Checks>(
     Ok(Committed { stamp, awaits })
 }
 
-/// Waits while somebody else has the turn, with no group that holds locks they may want.
+/// Waits while another transaction has exclusive commit priority, without a group that holds locks it may want.
 #[cold]
 fn wait_for_turn(engine: &Engine, stream: Option<&Stream<GroupLocks>>) -> Result<(), Error> {
     if let Some(stream) = stream
@@ -282,7 +281,7 @@ fn lock_writes<P: Protocol, C: Checks>(
             break;
         }
         if round >= ROUNDS {
-            // Whoever has the lock has lost the processor, or writes to the device.
+            // The holder of the lock was preempted, or writes to the device.
             if sets.waits_for_turn(&engine.turn) {
                 engine.turn.wait();
             }
@@ -290,8 +289,8 @@ fn lock_writes<P: Protocol, C: Checks>(
             engine.check_poison()?;
             continue;
         }
-        // Deadlock rule 1: whoever cannot get a lock holds none while waiting, nor does their
-        // group. Otherwise two workers could each wait for a lock in the other's group.
+        // Deadlock rule 1: a commit that cannot acquire a lock holds none while it waits, nor does its group.
+        // Otherwise two workers could each wait for a lock in the other's group.
         match stream {
             Some(stream) if C::FLUSH_ON_FAILED_LOCK && groups_hold && stream.has_pending() => {
                 stream.flush().map_err(Error::LogFailed)?;
@@ -329,8 +328,8 @@ fn unlock_writes<P: Protocol>(sets: &Sets) {
     }
 }
 
-/// Makes the sums of the amounts that are to be added, to records that are locked: whoever wanted the same has
-/// waited for the lock, and nobody has read what could have changed.
+/// Makes the sums of the amounts that are to be added, to records that are locked: other increments of the same
+/// record wait for the lock, and nothing was read that could have changed.
 fn add_up(engine: &Engine, sets: &mut Sets) -> Result<(), Error> {
     let mut value = Vec::new();
     for at in 0..sets.writes.len() {
@@ -339,7 +338,7 @@ fn add_up(engine: &Engine, sets: &mut Sets) -> Result<(), Error> {
         }
         let (record, table) = (sets.writes[at].record, sets.writes[at].table);
         let Some(present) = record.copy_if(&mut value, |_| true) else {
-            unreachable!("the record is locked, so nobody changes it");
+            unreachable!("the record is locked, so it does not change");
         };
         sets.has_read_locked(record, present);
         sets.add_up(at, (!present.absent).then_some(&value[..]))

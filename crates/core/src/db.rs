@@ -255,7 +255,7 @@ impl Database {
         };
         let mut manifest = catalogue.manifest.clone();
         manifest.tables.push(info.clone());
-        // Durable before anybody can log a change of it.
+        // Durable before a change of it can be logged.
         shared.write(&manifest)?;
         catalogue.manifest = manifest;
         let index = shared.indexes.of(name);
@@ -287,11 +287,11 @@ impl Database {
     /// [`Database::transact_with`], for `Ok(Err(refused))` commits what was written before the refusal. It should not wait for anything: memory that tables give up is not reused as
     /// long as it runs.
     ///
-    /// It does not starve: after 64 conflicts in a row it asks for the turn, which those who ask get one after the
-    /// other, for 32 attempts. While it has that, all others wait before they write, for 50 ms, or up to 1.6 s if that
-    /// was not enough. (Of those who wait for locks, under strict two-phase locking, the oldest goes first.) A body that
-    /// takes longer than that, under concurrency control that validates, may be overtaken for ever by those that write
-    /// what it reads.
+    /// Starvation avoidance: after 64 conflicts in a row it requests exclusive commit priority, which is granted in
+    /// the order of requests, for 32 attempts. Meanwhile all other transactions wait before they write, for 50 ms, or
+    /// up to 1.6 s if that was not enough. (Of transactions that wait for locks, under strict two-phase locking, the
+    /// oldest goes first.) A body that takes longer than that, under concurrency control that validates, may be
+    /// overtaken for ever by writers of what it reads.
     ///
     /// # Errors
     /// What `body` returns, other than a conflict; [`Error::TooManyConflicts`]; and the errors of
@@ -383,7 +383,7 @@ impl Database {
         &self.shared.pools[thread::number() % POOLS]
     }
 
-    /// A session for a thread that runs many transactions. Sessions take the log's streams in turn.
+    /// A session for a thread that runs many transactions. Sessions use the log's streams round-robin.
     ///
     /// # Errors
     /// [`Error::Closed`]; [`Error::TooManySessions`].
@@ -401,10 +401,10 @@ impl Database {
         Ok(Session::new(self.transaction_on(worker)?, seed))
     }
 
-    /// Begins a transaction that its owner ends, with [`Transaction::commit`] or by dropping it. It is
-    /// registered by itself, where all threads meet; a [`Session`], and [`Database::transact`], which
-    /// keeps some, register once for many transactions. Whoever runs it again after a conflict begins a new one, which
-    /// is nobody's successor: only `transact` knows how often a transaction has lost.
+    /// Begins a transaction that its owner ends, with [`Transaction::commit`] or by dropping it. It is registered by
+    /// itself, in a place that all threads share; a [`Session`], and [`Database::transact`], which keeps some,
+    /// register once for many transactions. To run it again after a conflict starts a transaction without retry
+    /// priority: only `transact` knows how often a transaction has been aborted.
     ///
     /// # Errors
     /// As [`Database::session`].
@@ -421,10 +421,10 @@ impl Database {
         Ok(Transaction::new(Arc::clone(engine), worker, slot))
     }
 
-    /// Whether the transaction is durable, and everything it depends on. This flushes nothing; the log's own thread
-    /// does, so who asks again learns it in the end. With a [`Builder::group_wait_max`](crate::Builder::group_wait_max)
-    /// of `Duration::MAX` there is no such thread, and somebody has to flush, under early release every stream. By
-    /// epochs (`EPOCH`) that need not do: there, somebody has to wait for it.
+    /// Whether the transaction is durable, and everything it depends on. This flushes nothing; the flusher does, so
+    /// repeated calls learn it in the end. With a [`Builder::group_wait_max`](crate::Builder::group_wait_max) of
+    /// `Duration::MAX` there is no flusher, and another caller has to flush, under early release every stream. By
+    /// epochs (`EPOCH`) that need not suffice: there, a caller has to wait for it.
     #[must_use]
     pub fn is_acknowledged(&self, ticket: &Ticket) -> bool {
         ticket::is_acknowledged(&self.shared.engine, ticket)
@@ -571,8 +571,8 @@ impl Shared {
 }
 
 impl Shared {
-    /// In a forked child: gives up what the child shares with its parent, and nothing else. What memory
-    /// holds is left as the fork found it: a thread that is not here may have been in the middle of it.
+    /// In a forked child: releases what the child shares with its parent, and nothing else. What memory holds is left
+    /// as the fork found it: a thread that is not here may have been in the middle of it.
     fn abandon(&mut self) {
         let is_whole = !self.catalogue.is_locked();
         let catalogue = std::mem::replace(self.catalogue.get_mut(), Catalogue::closed());
@@ -596,7 +596,7 @@ impl Drop for Shared {
         if !self.engine.is_own() {
             return self.abandon();
         }
-        // Whoever wants to hear of a failure calls `Database::close`.
+        // A caller that needs to know of a failure calls `Database::close`.
         let _ = self.close();
     }
 }

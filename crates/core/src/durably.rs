@@ -31,7 +31,7 @@ impl Engine {
         if self.epochs.is_proven(largest, log.proven_epoch()) {
             return None;
         }
-        // Whoever wrote what was read had registered before.
+        // The writer of what was read had registered before.
         let current = self.epochs.current();
         let before = Epoch(current.0 - 1);
         match largest < self.epochs.floor_after(before) {

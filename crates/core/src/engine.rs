@@ -72,7 +72,7 @@ pub(crate) struct Settings {
     pub(crate) waits: Waits,
 }
 
-/// What came of waiting for locks, see [`LockCounters`]. Counted where somebody waits, so all may share it.
+/// What came of waiting for locks, see [`LockCounters`]. Counted by waiters, so all may share it.
 #[derive(Default)]
 pub(crate) struct LockCounts {
     waits: AtomicU64,
@@ -89,7 +89,7 @@ impl LockCounts {
         counter.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Somebody has waited for so long, whatever came of it.
+    /// A wait has taken so long, whatever came of it.
     pub(crate) fn waited(&self, time: Duration) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Self::add(&self.waits, 1);
@@ -115,13 +115,13 @@ impl LockCounts {
 /// How transactions waited for each other's locks under strict two-phase locking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockCounters {
-    /// How often a transaction went to sleep because another one had a lock that it wanted.
+    /// How often a transaction parked because another one had a lock that it wanted.
     pub waits: u64,
     /// How often one waited for a group of commits to be flushed that had it.
     pub group_waits: u64,
-    /// How often one had to give way to an older one.
+    /// How often one was wounded by an older one.
     pub wounds: u64,
-    /// How often one had waited for so long, ten milliseconds, that all who have not give way to it.
+    /// How often one was boosted above all others, after a wait of ten milliseconds.
     pub promotions: u64,
     /// How often one waited for too long.
     pub timeouts: u64,
@@ -149,8 +149,8 @@ pub(crate) struct Engine {
     pub(crate) lock_counts: CachePadded<LockCounts>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) turn: Turn,
-    /// All tables, here so that they outlive whoever holds the engine: transactions, and the log's
-    /// groups, which `log` above drops first (record.rs, R1).
+    /// All tables, here so that they outlive the users of the engine: transactions, and the log's groups, which `log`
+    /// above drops first (record.rs, R1).
     pub(crate) spaces: Mutex<Vec<Arc<Space>>>,
     closed: AtomicBool,
 }
@@ -225,8 +225,8 @@ impl Engine {
         }
     }
 
-    /// Gives up the processor for whoever holds the locks that are wanted. A group that was left to the
-    /// disk holds its own although it is written, until somebody comes to see: that is done here.
+    /// Yields to the holder of the locks that are wanted. A group that is flushed asynchronously holds its own locks
+    /// although it is written, until its flush is completed: that is done here.
     ///
     /// # Errors
     /// That of a log that failed: locks may be held for ever then.

@@ -242,7 +242,7 @@ pub enum Conflict {
     #[error("a record it read has changed")]
     ReadChanged,
     /// It had a lock for which an older transaction waits, and would have had to wait itself (strict two-phase
-    /// locking): one of the two had to give way.
+    /// locking): it was wounded to avoid a deadlock.
     #[error("it had to give way to an older transaction")]
     Wounded,
     /// A key appeared in a range, or in the place of a missing key, that was read.
@@ -388,7 +388,7 @@ pub enum OpenError {
     /// Settings that do not fit together.
     #[error("{0}")]
     Settings(String),
-    /// An index was chosen whose tree this build was made without.
+    /// An index was chosen that this build was made without.
     #[error(transparent)]
     IndexNotInBuild(#[from] IndexNotInBuild),
     /// The recovery was interrupted, see [`Builder::interrupt`](crate::Builder::interrupt).

@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
         u32::try_from(self.varint()?).map_err(|_| DecodeError::Truncated)
     }
 
-    /// Passes over padding, whose first byte has been read.
+    /// Skips padding after its first byte has been read.
     pub(crate) fn padding(&mut self) -> Result<(), DecodeError> {
         let length = self.take(4)?;
         let length = u32::from_le_bytes(length.try_into().expect("four bytes"));

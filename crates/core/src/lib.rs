@@ -20,9 +20,9 @@
 //! T_b, T_c, T_a, although T_a had returned before T_b began. Under Silo, T_c finds that z has changed when it
 //! wants to commit, and runs again. Under strict two-phase locking, T_a waits until T_c has ended.
 //!
-//! TicToc and Silo lock records for the moment of the commit; a transaction that is open holds nobody up, and runs
-//! again if what it has read has changed. Strict two-phase locking locks what a transaction reads, and the gaps
-//! between the keys, until it ends: others wait ([`WaitPolicy`]), so it should not be left open.
+//! TicToc and Silo lock records for the moment of the commit; an open transaction blocks no other, and is retried if
+//! what it has read has changed. Strict two-phase locking locks what a transaction reads, and the gaps between the
+//! keys, until it ends: others wait ([`WaitPolicy`]), so it should not be left open.
 //!
 //! # The parts
 //!

@@ -4,23 +4,22 @@
 //!   0         8             16                                  24
 //!   | word 64 | creation 64 | absent 1 | boxed 1 | … | cap 8 | len 32 | data: cap × 64 bits |
 //! ```
-//! `word` belongs to the concurrency control alone. `creation` is the stamp of the commit that
-//! wrote this version; it is the version's identity. A payload of at most `cap` words lies in
-//! `data`; a longer one lies in an immutable box whose address is `data[0]`.
+//! `word` belongs to the concurrency control alone. `creation` is the stamp of the commit that wrote this version; it
+//! is the version's identity. A payload of at most `cap` words lies in `data`; a longer one lies in an immutable box
+//! at the address `data[0]`.
 //!
 //! Readers race with the one writer that holds the record's lock, so every field is an atomic, and
 //! a reader's copy counts only if the word did not change around it.
 //!
 //! # Invariants
-//! - R1. Once anybody but its maker knows a record's address, its memory is not freed or reused while its
-//!   table exists, and whoever holds a
-//!   [`RecordRef`] keeps the table alive (a transaction holds the database). Tables are dropped
-//!   with the database, so a `RecordRef` can be followed by anybody who has one.
+//! - R1. Once a record's address is known to any thread but its maker, its memory is not freed or reused while its
+//!   table exists, and the owner of a [`RecordRef`] keeps the table alive (a transaction holds the database). Tables
+//!   are dropped with the database, so a `RecordRef` can always be followed.
 //! - R2. `cap` is written once, before the record is shared, and is at least 1.
-//! - R3. `creation`, the rest of the header and `data` are stored only by who holds the record's
-//!   lock, between a compare-and-swap that set the lock and a `Release` store that clears it.
-//! - R4. When `boxed` is set, `data[0]` is the address of a live box of exactly `len` bytes. A
-//!   replaced box is retired through epoch reclamation, not freed.
+//! - R3. `creation`, the rest of the header and `data` are stored only by the holder of the record's lock, between a
+//!   compare-and-swap that set the lock and a `Release` store that clears it.
+//! - R4. When `boxed` is set, `data[0]` is the address of a live box of exactly `len` bytes. A replaced box is
+//!   retired through epoch reclamation, not freed.
 //!
 //! Paper: tictoc-pwal §2.1.1
 #![expect(
@@ -86,8 +85,7 @@ impl RecordRef {
     /// Makes an absent record with the protocol word `word` in fresh memory.
     ///
     /// # Safety
-    /// `memory` is aligned to 8, is valid for `bytes_for(value_bytes)` bytes, belongs to nobody
-    /// else, and keeps R1.
+    /// `memory` is aligned to 8, is valid for `bytes_for(value_bytes)` bytes, has no other owner, and keeps R1.
     pub(crate) unsafe fn create(memory: NonNull<u8>, value_bytes: usize, word: u64) -> Self {
         let capacity = capacity_words(value_bytes);
         let header = memory.cast::<Header>();
@@ -109,7 +107,7 @@ impl RecordRef {
     /// The record at an address that came from [`RecordRef::address`].
     ///
     /// # Safety
-    /// `address` came from [`RecordRef::address`] of a record whose table still exists (R1).
+    /// `address` came from [`RecordRef::address`] of a record in a table that still exists (R1).
     pub(crate) unsafe fn from_address(address: u64) -> Self {
         // SAFETY: the caller vouches that it came from a non-null pointer.
         Self(unsafe {
@@ -153,7 +151,7 @@ impl RecordRef {
         Stamp(self.header().creation.load(Ordering::Relaxed))
     }
 
-    /// Whether the version says that the key is not there; exact while nobody writes.
+    /// Whether the version says that the key is not there; exact while there are no writers.
     pub(crate) fn is_absent(self) -> bool {
         self.header().meta.load(Ordering::Relaxed) & ABSENT != 0
     }
@@ -231,10 +229,9 @@ impl RecordRef {
             return None;
         }
         let start: *const u8 = std::ptr::with_exposed_provenance(address as usize);
-        // SAFETY: the word did not change while we loaded `meta` and `address`, so they belong
-        // together and to the current version (R3, the fences as in `copy_if`), and the box was
-        // live then (R4). We pinned before we loaded its address, so it is not freed before
-        // `guard` goes. Nobody writes into it.
+        // SAFETY: the word did not change while we loaded `meta` and `address`, so they belong together and to the
+        // current version (R3, the fences as in `copy_if`), and the box was live then (R4). We pinned before we
+        // loaded its address, so it is not freed before `guard` goes. It is never written.
         out.extend_from_slice(unsafe {
             std::slice::from_raw_parts(start, (meta & LEN_MASK) as usize)
         });
@@ -249,7 +246,7 @@ impl RecordRef {
     /// [`VALUE_BYTES_MAX`] long; no value means that the key is not there.
     pub(crate) fn install(self, value: Option<&[u8]>, creation: Stamp) {
         let header = self.header();
-        // Pairs with the readers' Acquire fence: whoever sees a store below sees the lock.
+        // Pairs with the readers' Acquire fence: a reader that sees a store below sees the lock.
         fence(Ordering::Release);
         header.creation.store(creation.0, Ordering::Relaxed);
         let old_meta = header.meta.load(Ordering::Relaxed);
@@ -316,11 +313,11 @@ impl RecordRef {
     /// Frees the box, if there is one.
     ///
     /// # Safety
-    /// The record is going away: nobody else can reach it, and it is not used again.
+    /// The record is being dropped: no other thread can reach it, and it is not used again.
     pub(crate) unsafe fn dispose(self) {
         let meta = self.header().meta.load(Ordering::Relaxed);
         if meta & BOXED != 0 {
-            // SAFETY: R4, and the caller vouches that nobody can reach it any more.
+            // SAFETY: R4, and the caller vouches that no thread can reach it any more.
             unsafe { free_box(self.data(0).load(Ordering::Relaxed), meta) };
         }
     }
@@ -351,7 +348,7 @@ impl Hasher for AddressHasher {
     }
 }
 
-/// Frees a box when nobody looks at it any more. (Apart from `install`, which has to stay small.)
+/// Frees a box when no thread reads it any more. (Apart from `install`, which has to stay small.)
 ///
 /// # Safety
 /// `address` and `meta` are of one version with a box that was unlinked, and this is called once
@@ -365,7 +362,7 @@ unsafe fn retire_box(address: u64, meta: u64) {
 }
 
 /// # Safety
-/// `address` and `meta` are of one version with a box that nobody can reach any more.
+/// `address` and `meta` are of one version with a box that no thread can reach any more.
 unsafe fn free_box(address: u64, meta: u64) {
     let start: *mut u8 = std::ptr::with_exposed_provenance_mut(address as usize);
     let slice = std::ptr::slice_from_raw_parts_mut(start, (meta & LEN_MASK) as usize);

@@ -12,15 +12,14 @@ use crate::table::{Key, Table};
 use crate::ticket::{self, Ticket};
 use crate::txn::Transaction;
 
-/// After this many conflicts in a row, an attempt is preceded by a sleep, not just by giving up
-/// the processor.
+/// After this many conflicts in a row, an attempt is preceded by a sleep, not just by a yield.
 const YIELDS: u32 = 8;
 /// The longest sleep between two attempts.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
-/// After so many conflicts in a row, a transaction asks for the turn (`turn.rs`).
+/// After so many conflicts in a row, a transaction requests exclusive commit priority (`turn.rs`).
 const TURN_AFTER: u32 = 64;
-/// After so many more than when it ended in vain, it asks again.
+/// After so many more conflicts than when priority did not help, it requests it again.
 const TURN_AGAIN_AFTER: u32 = 192;
 
 /// Runs transactions on one log stream.
@@ -183,10 +182,9 @@ impl Session {
         done
     }
 
-    /// Brings what transactions on these keys will look at closer to the processor, see
-    /// [`Transaction::prefetch`]. Worth it for who has several transactions waiting to be run, as a server
-    /// has that was sent a pipeline of statements: a transaction of one key has nothing of its own that
-    /// its cache misses could overlap with, but with those of the next ones they can.
+    /// Prefetches what transactions on these keys will read, see [`Transaction::prefetch`]. Useful for a caller with
+    /// several transactions ready to be run, such as a server that was sent a pipeline of statements: a transaction
+    /// of one key has nothing of its own to overlap its cache misses with, but those of the next ones do.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -237,9 +235,9 @@ impl Session {
         self.transaction.flush_group()
     }
 
-    /// Waits a little, longer after each conflict, and each time for a length of its own, so that
-    /// two that were in each other's way do not meet again. The first time it is tried again at once:
-    /// most often something has changed that was read, and whoever changed it is done.
+    /// Back-off: waits longer after each conflict, and for a randomised time, so that two transactions that
+    /// conflicted do not meet again. The first retry is immediate: most often something has changed that was read,
+    /// and its writer is done.
     fn back_off(&mut self, attempt: u32) {
         if attempt == 1 {
             return;
@@ -248,8 +246,8 @@ impl Session {
             std::thread::yield_now();
             return;
         }
-        // The lock in the way may be held by a group of any stream that nobody is about to flush, or
-        // by one whose flush takes long. A failure shows at the next attempt.
+        // The conflicting lock may be held by a group of any stream that no thread is about to flush, or by one with
+        // a slow flush. A failure shows at the next attempt.
         let _ = self.transaction.flush_all();
         let exponent = (attempt - YIELDS).min(10);
         let longest = Duration::from_micros(1 << exponent).min(SLEEP_MAX);
@@ -304,10 +302,9 @@ fn attempt<C: Checks, T, E>(
 ) -> Result<(T, Ticket), Failure<E>> {
     transaction.restart()?;
     transaction.plant::<C>();
-    // Each access to an index pins the thread against reclamation, which costs a memory fence:
-    // no access could begin before the one before had ended all its cache misses. Inside a pin
-    // of the whole body, they cost nothing. But one that waits for locks may sleep for long, and nothing is
-    // reclaimed while anybody is pinned.
+    // Each access to an index pins the thread against reclamation, which costs a memory fence: no access could begin
+    // before the one before had ended all its cache misses. Inside a pin of the whole body, they cost nothing. But
+    // one that waits for locks may park for long, and nothing is reclaimed while any thread is pinned.
     let pinned = (!transaction.locks_reads()).then(crossbeam_epoch::pin);
     let result = match body(transaction) {
         Ok(value) => match transaction.settle() {
@@ -336,7 +333,7 @@ fn attempt<C: Checks, T, E>(
     Ok((value, ticket))
 }
 
-/// Undoes the transaction and lets go of its locks and its turn if its code panics, or a disk does at its commit.
+/// Undoes the transaction and releases its locks and its priority if its code panics, or a disk does at its commit.
 struct Running<'a>(&'a mut Transaction);
 
 impl Running<'_> {
@@ -357,7 +354,7 @@ impl Drop for Running<'_> {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure here; tickets of these commits report it.
+        // No caller is left to report a failure to; tickets of these commits report it.
         let _ = self.flush();
     }
 }

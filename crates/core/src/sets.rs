@@ -96,7 +96,7 @@ pub(crate) struct Write {
     pub(crate) before: Before,
 }
 
-/// A write whose record has not been looked for yet.
+/// Deferred blind write: the record has not been looked up yet.
 #[derive(Debug)]
 pub(crate) struct Pending {
     /// Position in [`Sets::spaces`].
@@ -121,9 +121,8 @@ pub(crate) struct Mark {
 pub(crate) struct Sets {
     pub(crate) reads: Vec<Read>,
     gaps: Vec<Gap>,
-    /// The tables in which gaps were ever read or writes put off. They stay from one transaction to
-    /// the next: counting references to a table anew in each would be a counter that all workers
-    /// share.
+    /// The tables in which gaps were ever read or writes deferred. They stay from one transaction to the next:
+    /// counting references to a table anew in each would be a counter that all workers share.
     spaces: Vec<Arc<Space>>,
     /// The one that was asked for last: most transactions stay with one for a while.
     last_space: usize,
@@ -141,17 +140,17 @@ pub(crate) struct Sets {
     sum: Vec<u8>,
     /// Some writes are amounts to be added.
     adds: bool,
-    /// It is this transaction's turn, and of those that run in its place.
+    /// This transaction, and its retries, have exclusive commit priority.
     pub(crate) has_turn: bool,
-    /// Where it is among those who have asked for the turn.
+    /// Its position among the requests for priority.
     pub(crate) place_in_line: Option<Place>,
     /// The numbers of the marks that can be returned to, in order.
     marks: Vec<u64>,
-    /// Numbers for marks that nobody else has.
+    /// Numbers for marks that are unique.
     mark_numbers: Range<u64>,
     /// The locks that the transaction holds, where reads are locked.
     pub(crate) locks: Locks,
-    /// It counts among those who hold locks while there is a limit to them.
+    /// Its permit to hold locks, while these are limited.
     pub(crate) admitted: Option<Admitted>,
     /// What has been changed, where records are changed before the commit.
     pub(crate) undo_list: UndoList,
@@ -210,13 +209,13 @@ impl Sets {
         self.locks.free_large_buffers();
     }
 
-    /// Whether to wait for whoever has the turn. Not if it was in the line for that just now.
+    /// Whether to wait for the transaction with commit priority. Not if it queued for priority just now.
     #[inline]
     pub(crate) fn waits_for_turn(&self, turn: &Turn) -> bool {
         turn.is_taken() && !self.has_turn && self.place_in_line.is_none()
     }
 
-    /// Gives up all locks, and the place among those who hold some.
+    /// Releases all locks, and the permit to hold some.
     #[inline(always)]
     pub(crate) fn release_locks(&mut self) {
         self.locks.release_all();
@@ -338,17 +337,17 @@ impl Sets {
         Adder(at as u16)
     }
 
-    /// The table of a write that was put off.
+    /// The table of a deferred write.
     pub(crate) fn space_of(&self, pending: &Pending) -> &Arc<Space> {
         &self.spaces[pending.space as usize]
     }
 
-    /// The key of a write that was put off.
+    /// The key of a deferred write.
     pub(crate) fn key_of(&self, pending: &Pending) -> &[u8] {
         self.slice(&pending.key)
     }
 
-    /// Gives a write that was put off its record.
+    /// Gives a deferred write its record.
     pub(crate) fn place(&mut self, pending: &Pending, record: RecordRef) {
         let table = self.space_of(pending).info.id;
         let key = |_: &mut Self| pending.key.clone();
@@ -621,9 +620,9 @@ impl Sets {
             .map(|gap| (&*self.spaces[gap.space], gap.leaf))
     }
 
-    /// The transaction itself has added a key to a leaf: gaps that it had read there stay good if
-    /// nobody else had changed the leaf's keys before. Returns whether there were any: then the
-    /// new record has to be read in their place.
+    /// The transaction itself has added a key to a leaf: gaps that it had read there stay valid if no other
+    /// transaction had changed the leaf's keys before. Returns whether there were any: then the new record has to be
+    /// read in their place.
     pub(crate) fn own_insert(&mut self, space: &Arc<Space>, inserted: &Insertion) -> bool {
         if self.gaps.is_empty() {
             return false;
@@ -655,8 +654,8 @@ impl Sets {
         kept
     }
 
-    /// Puts the writes into the one order in which everybody locks: by address. Positions from
-    /// [`Sets::write_of`] end here; [`Sets::writes_sorted`] goes by the new order.
+    /// Sorts the writes into the one order in which all commits lock: by address. Positions from [`Sets::write_of`]
+    /// end here; [`Sets::writes_sorted`] goes by the new order.
     pub(crate) fn sort_writes(&mut self) {
         self.writes.sort_unstable_by_key(|write| write.record);
     }

@@ -4,10 +4,9 @@
 //! record** first; from then on, its presence is a matter of the record alone, and every protocol
 //! treats "not there" as one more version. Absent records stay until the database is opened again.
 //!
-//! The new record enters the index locked, and is unlocked with the leaf's rts as its own: whoever
-//! has read the gap before, at a stamp up to that rts, stays ahead of whoever fills it
-//! (see `cc`, phantoms). Where look-ups and scans go to different parts of an index, it is unlocked when it
-//! is in both, with the larger rts.
+//! The new record enters the index locked, and is unlocked with the leaf's rts as its own: a transaction that has
+//! read the gap before, at a stamp up to that rts, stays ahead of the one that fills it (see `cc`, phantoms). Where
+//! look-ups and scans go to different parts of an index, it is unlocked when it is in both, with the larger rts.
 #![expect(unsafe_code, reason = "turns the index's payloads back into records")]
 
 use std::fmt;
@@ -59,7 +58,7 @@ pub struct TableInfo {
 pub(crate) struct Owner(u64);
 
 impl Owner {
-    /// One that nobody else in this process has.
+    /// One that is unique in this process.
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -198,12 +197,12 @@ impl Space {
                     rts,
                 });
             }
-            // Somebody was faster.
+            // Another thread was faster.
             Ok(Added::Exists(payload)) => Ok(Placed::Found(Self::record(payload))),
             Err(error) => Err(error),
         };
-        // SAFETY: it is absent as it was made, and the index has neither taken its address nor shown it to
-        // anybody (`Index::add`).
+        // SAFETY: it is absent as it was made, and the index has neither taken its address nor published it
+        // (`Index::add`).
         unsafe { self.arena.take_back(fresh) };
         found
     }
@@ -244,8 +243,8 @@ impl Space {
         self.index.kind().is_ordered()
     }
 
-    /// Puts loose records of this table into the index, which is empty, by keys that come in their
-    /// order, if the table has one. The end of a replay, while nobody else uses the table.
+    /// Puts loose records of this table into the index, which is empty, by keys that come in their order, if the
+    /// table has one. The end of a replay, while no other thread uses the table.
     pub(crate) fn fill<B: AsRef<[u8]>>(
         &self,
         entries: impl IntoIterator<Item = (B, RecordRef)>,
@@ -337,7 +336,7 @@ impl fmt::Debug for Space {
     }
 }
 
-/// Locks a record that is replayed. Other threads replay other streams; nobody holds a lock for long.
+/// Locks a record that is replayed. Other threads replay other streams; no lock is held for long.
 fn lock<P: Protocol>(record: RecordRef) -> Before {
     loop {
         if let Ok(before) = P::try_lock(record) {
@@ -374,7 +373,7 @@ mod tests {
             let refused = (0..100_000).find(|key| place(*key).is_err()).unwrap();
             let take_next = || {
                 let next = space.arena.record(8, 0);
-                // SAFETY: nobody else has known it.
+                // SAFETY: no other thread has known it.
                 unsafe { space.arena.take_back(next) };
                 next
             };

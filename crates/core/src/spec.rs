@@ -37,8 +37,8 @@ impl ConcurrencyControl {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::TicToc, Self::Silo, Self::TwoPhase];
 
-    /// Whether the order of transactions is that of time: who had returned before another began is before it.
-    /// (External consistency.)
+    /// Whether the order of transactions is that of time: a transaction that had returned before another began is
+    /// before it. (External consistency.)
     #[must_use]
     pub fn is_strict(self) -> bool {
         match self {
@@ -60,14 +60,14 @@ impl ConcurrencyControl {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitPolicy {
-    /// It waits, and deadlocks are ruled out by age: an older transaction does not wait for a younger one that
-    /// waits itself, but has it let go of its locks and run again (*wounds* it). Transactions that take their locks
-    /// in the one order of all records, like those that [lock all keys up
+    /// Wound-wait: it waits, and deadlocks are ruled out by age. An older transaction does not wait for a younger one
+    /// that waits itself, but *wounds* it: the younger one releases its locks and is retried. Transactions that take
+    /// their locks in the one order of all records, like those that [lock all keys up
     /// front](crate::Transaction::lock_all), wait for each other without that.
     #[default]
     WoundWait,
-    /// It ends with a conflict at once. A transaction that [`transact`](crate::Database::transact) runs again and
-    /// again gets its turn in the end: the others wait before their first lock.
+    /// It ends with a conflict immediately. A transaction that [`transact`](crate::Database::transact) retries again
+    /// and again gets priority in the end: the others wait before their first lock.
     NoWait,
 }
 
@@ -127,8 +127,8 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Release by epochs, one stream per worker, and groups that form by themselves while the previous flush is
-    /// under way: durable, fast at every number of threads, and nobody waits for a lock while the device works.
+    /// Release by epochs, one stream per worker, and groups that form by themselves while the previous flush is under
+    /// way: durable, fast at every number of threads, and no transaction waits for a lock during a device write.
     pub const DEFAULT: Self = Self {
         concurrency: ConcurrencyControl::TicToc,
         release: LockRelease::EpochEarly,

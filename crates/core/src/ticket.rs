@@ -17,8 +17,8 @@ use crate::space::Owner;
 ///
 /// Ask [`Database::is_acknowledged`](crate::Database::is_acknowledged), or wait with
 /// [`Database::wait`](crate::Database::wait) or, in a task,
-/// [`Database::acknowledged`](crate::Database::acknowledged). Until then, the transaction must not be
-/// reported to anybody as done.
+/// [`Database::acknowledged`](crate::Database::acknowledged). Until then, the transaction must not be reported as
+/// done.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     pub(crate) owner: Owner,
@@ -27,10 +27,10 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// The commit stamp. It rises with every version of a key, and whoever reads a version has at least its stamp. Under
-    /// TicToc, transactions are equivalent to running one by one in this order, readers of a version after its writer;
-    /// under Silo and strict two-phase locking, whose readers leave no trace, one that overwrites what another has
-    /// read may have the lower stamp.
+    /// The commit stamp. It rises with every version of a key, and a reader of a version has at least its stamp.
+    /// Under TicToc, transactions are equivalent to running one by one in this order, readers of a version after its
+    /// writer; under Silo and strict two-phase locking, where readers leave no trace, one that overwrites what
+    /// another has read may have the lower stamp.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         self.stamp
@@ -127,7 +127,7 @@ pub(crate) fn is_acknowledged(engine: &Engine, ticket: &Ticket) -> bool {
         Awaits::Epoch(_, epoch) => log.is_proven(epoch),
     };
     acknowledged() || {
-        // It may have been written while nobody looked. If the log has failed, it was not.
+        // It may have been written meanwhile. If the log has failed, it was not.
         match ticket.awaits {
             Awaits::Nothing => {}
             Awaits::Group(group) => drop(log.stream(group.worker).poll()),

@@ -1,6 +1,6 @@
-//! The transaction table of ARIES, as it follows a log from its beginning: who has begun and not ended, and what they
-//! have changed that is not undone. Whoever reads operations in the order of their LSNs tells them to the table, which
-//! says whether each follows from those before it.
+//! The transaction table of ARIES, as it follows a log from its beginning: transactions that have begun and not
+//! ended, and their changes that are not undone. A reader of operations in the order of their LSNs passes them to the
+//! table, which says whether each follows from those before it.
 //!
 //! Paper: pwal §5.3, §5.6
 

@@ -5,12 +5,13 @@
 //! the disk.
 //!
 //! # Invariants
-//! - U1. Whoever has a record in this list holds its exclusive lock, until the transaction has ended or undone it.
+//! - U1. The owner of this list holds the exclusive lock of each record in it, until the transaction has ended or
+//!   undone it.
 //! - U2. A change is in the log's buffer before it is in the record (write-ahead). The record keeps its creation
 //!   stamp until the commit gives it that of the transaction.
 //! - U3. Undoing restores every record, whatever becomes of the log. What a log that failed, or has no room, does not
-//!   say of a rollback does no harm: whoever changes the record next logs that, and recovery undoes nothing
-//!   that somebody has changed since (`recovery/aries.rs`).
+//!   say of a rollback does no harm: the next change of the record logs its image, and recovery undoes nothing that
+//!   was changed since (`recovery/aries.rs`).
 //! - U4. A change is made only if the compensation for it is not too long for the buffer: a rollback to a savepoint
 //!   does owe the log what it undoes.
 //!
@@ -118,7 +119,7 @@ impl UndoList {
         };
         let mut value = std::mem::take(&mut self.value);
         let Some(present) = record.copy_if(&mut value, |_| true) else {
-            unreachable!("the record is locked, so nobody changes it");
+            unreachable!("the record is locked, so it does not change");
         };
         let before = (!present.absent).then_some(&value[..]);
         let undo_next = self.last();

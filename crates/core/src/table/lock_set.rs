@@ -75,8 +75,8 @@ fn all_encoded<K: Key + ?Sized, B: Borrow<K>>(keys: impl IntoIterator<Item = B>)
 /// Locking before anything else.
 impl Transaction {
     /// Locks keys for reading and writing, whether they are there or not, before the transaction does anything with
-    /// them: for who knows all keys up front, under strict two-phase locking. Everybody locks in the same order, so
-    /// transactions that do only this, once, do not give way to each other, except to one that has waited for ten
+    /// them: for transactions that know all keys up front, under strict two-phase locking. All lock in the same
+    /// order, so transactions that do only this, once, do not wound each other, except one that has waited for ten
     /// milliseconds. Under TicToc and Silo, which lock at the commit, nothing happens.
     ///
     /// # Errors

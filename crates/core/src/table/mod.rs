@@ -331,13 +331,13 @@ impl Transaction {
         })
     }
 
-    /// Replaces the values of many keys by what `change` makes of them, given each one's place in `keys`;
-    /// returns how many there were. The same as an [`update`](Transaction::update) of each in turn, and faster:
-    /// what one look-up waits for, the others wait for at the same time.
+    /// Replaces the values of many keys by what `change` makes of them, given each one's position in `keys`; returns
+    /// how many there were. The same as an [`update`](Transaction::update) of each in sequence, and faster: their
+    /// cache misses overlap.
     ///
     /// # Errors
-    /// As [`Transaction::update`]; the keys before the one that failed are updated then, and those after it are
-    /// not. Who wants neither rolls back to a [savepoint](Transaction::savepoint) made before.
+    /// As [`Transaction::update`]; the keys before the one that failed are updated then, and those after it are not.
+    /// To undo these, roll back to a [savepoint](Transaction::savepoint) made before.
     pub fn update_many<K: Key + ?Sized, V: Value + ?Sized, B: Borrow<K>>(
         &mut self,
         table: &Table<K, V>,

@@ -1,11 +1,11 @@
 //! Keys that are not there, and the gaps that they would lie in.
 //!
 //! Where reads are validated, the leaf's version stands for the gap. Where they are locked, the record of the next
-//! key does: whoever has found a gap empty holds the lock of the gap, and whoever puts a key into it has to have it
-//! alone. A gap is found by looking for the next key, then locked, and then the leaves that were looked at are
-//! asked whether a key has come in meanwhile; from then on none can. (A hash index has no next key: a key
-//! that was looked for gets a record that says that it is not there, and whoever looked holds the lock of that, shared
-//! if it was only read. Whoever puts the key in needs it exclusively.)
+//! key does: a transaction that has found a gap empty holds the lock of the gap, and an inserter into it needs it
+//! exclusively. A gap is found by looking for the next key, then locked, and then the leaves that were read are
+//! checked for inserted keys; from then on there can be none. (A hash index has no next key: a key that was looked
+//! for gets a record that says that it is not there, and the reader holds the lock of that, shared. An inserter of
+//! the key needs it exclusively.)
 //!
 //! Paper: pwal §5.4 (strict two-phase locking)
 
@@ -29,7 +29,7 @@ enum Pass {
     OutOfKeys,
     /// A key has come in where there was none.
     Disturbed,
-    /// At a lock that somebody else has: it is waited for when the index is left, which nothing is reclaimed of
+    /// At a lock of another transaction: it is waited for after the index is left, of which nothing is reclaimed
     /// meanwhile.
     Locked(RecordRef, Locked),
 }
@@ -199,12 +199,12 @@ impl Transaction {
                 };
                 let wanted = match () {
                     () if forward && !is_below(key, range.end) => Locked::GAP,
-                    // Nobody asked for keys below it.
+                    // No keys below it were asked for.
                     () if range.start == Bound::Included(key) => Locked::SHARED,
                     () => Locked::SHARED_AND_GAP,
                 };
                 let wanted = match self.sets.write_of(record) {
-                    // Who looks at an amount that is to be added has it added.
+                    // A reader of an amount that is to be added has it added.
                     Some(at) if wanted != Locked::GAP && self.sets.adds_at(at) => {
                         wanted.and(Locked::EXCLUSIVE)
                     }

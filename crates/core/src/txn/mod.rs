@@ -1,9 +1,9 @@
 //! A transaction: reads, writes, savepoints, and its end.
 //!
 //! Under optimistic concurrency control, nothing is locked while a transaction's own code runs. Reads copy the
-//! current version and remember it; writes are kept apart until the commit. So a transaction that is dropped, or
-//! whose code panics, has nothing to undo, and one that sits idle holds nobody up. Under strict two-phase locking,
-//! reads lock first. Where operations are logged one by one, writes are made at once, too (`in_place.rs`).
+//! current version and remember it; writes are kept apart until the commit. So a transaction that is dropped, or that
+//! panics in its code, has nothing to undo, and an idle one blocks no other. Under strict two-phase locking, reads
+//! lock first. Where operations are logged one by one, writes are made immediately, too (`in_place.rs`).
 //!
 //! This module works on bytes; `table` adds the typed face of it. Keys that are looked up together are in
 //! `together.rs`, writes that wait to be looked up so in `pending.rs`, amounts that are added in `adding.rs`, ranges
@@ -43,7 +43,7 @@ use crate::ticket::{self, Ticket};
 /// without, then with giving up the processor in between.
 const READ_SPINS: u32 = 64;
 const READ_YIELDS: u32 = 64;
-/// How many attempts one has the turn for: if it does not help, the others go on for a while.
+/// How many attempts one has priority for: if that does not help, the others go on for a while.
 const TURN_ATTEMPTS: u32 = 32;
 
 /// A running transaction.
@@ -69,7 +69,7 @@ pub struct Transaction {
     recent: Recent,
     /// Records are changed before the commit.
     in_place: bool,
-    /// How often it has failed although it had the turn.
+    /// How often it has failed with priority.
     turn_attempts: u32,
     /// It has waited for whatever one waits for before the first lock.
     has_come_in: bool,
@@ -79,7 +79,7 @@ pub struct Transaction {
     planted: Planted,
 }
 
-/// What of its reads only tests turn off.
+/// Checks of its reads that only tests turn off.
 #[derive(Clone, Copy)]
 struct Planted {
     /// Deadlock rule 2, see `wait_for_lock`.
@@ -270,9 +270,8 @@ impl Transaction {
         committed.map(|committed| self.ticket(committed))
     }
 
-    /// Before one more attempt: asks for the turn, for this transaction and those that run in its place after it has
-    /// failed. Returns false if it has had the turn for long enough, in vain. (Those who wait for locks have their own
-    /// order.)
+    /// Before one more attempt: requests commit priority, for this transaction and its retries. Returns false if it
+    /// has had priority for long enough, without success. (Transactions that wait for locks have their own order.)
     pub(crate) fn take_turn(&mut self) -> bool {
         if self.locks_reads() && self.engine.waits.policy == WaitPolicy::WoundWait {
             return true;
@@ -298,14 +297,14 @@ impl Transaction {
         self.sets.place_in_line = None;
     }
 
-    /// Gives the turn back.
+    /// Releases the priority token.
     pub(crate) fn end_turn(&mut self) {
         if std::mem::take(&mut self.sets.has_turn) {
             self.engine.turn.end();
         }
     }
 
-    /// Undoes what has not been committed, and lets go of all locks: the transaction has ended, or will not go on.
+    /// Undoes what has not been committed, and releases all locks: the transaction has ended, or will not go on.
     pub(crate) fn end(&mut self) {
         if self.sets.is_logged.get() {
             with_protocol!(self.concurrency, P => commit::forget_what_is_logged::<P>(&mut self.sets));
@@ -385,8 +384,8 @@ impl Transaction {
         locked.map_err(|error| self.doom(error))
     }
 
-    /// Before each lock: the first one waits for a place among those who hold some, if these are limited, and for
-    /// whoever has the turn.
+    /// Before each lock: the first one waits for a permit to hold locks, if these are limited, and for the
+    /// transaction with commit priority.
     ///
     /// # Errors
     /// What the transaction failed with before: its locks are gone, and it gets no more.
@@ -406,7 +405,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// The same if nobody else has it; returns whether the transaction has it now.
+    /// The same without waiting; returns whether the transaction has the lock now.
     fn try_lock(&mut self, record: RecordRef, wanted: Locked) -> Result<bool, Error> {
         self.come_in()?;
         Ok(self.sets.locks.try_acquire(record, wanted))
@@ -418,7 +417,7 @@ impl Transaction {
         if let Error::Conflict(conflict) = &error {
             self.engine.epochs.count(self.slot, conflict.into());
         }
-        // Nobody need wait for it any more.
+        // No other transaction needs to wait for it any more.
         self.end();
         self.doomed.get_or_insert(error).clone()
     }
@@ -442,7 +441,8 @@ impl Transaction {
             LockRelease::EpochEarly => commit::commit_read_only::<P, EpochEarly, Sound>(engine, sets),
         });
         let ticket = confirmed.map(|confirmed| self.ticket(confirmed));
-        // While it waits for the device, nobody need wait for it. (If it has met a conflict, it runs again.)
+        // While it waits for the device, no other transaction needs to wait for it. (If it has met a conflict, it is
+        // retried.)
         self.end();
         let ticket = ticket?;
         self.end_turn();
@@ -457,9 +457,8 @@ impl Transaction {
         }
     }
 
-    /// Deadlock rule 2 of `tictoc-pwal` §3.2.2: whoever waits for a locked record while reading
-    /// frees the locks of their group first. Otherwise two workers could each wait for a record
-    /// that the other's group holds.
+    /// Deadlock rule 2 of `tictoc-pwal` §3.2.2: a reader that waits for a locked record frees the locks of its own
+    /// group first. Otherwise two workers could each wait for a record that the other's group holds.
     fn wait_for_lock(&self, attempt: u32) -> Result<(), Error> {
         if let Some(stream) = self.stream()
             && self.planted.flush_on_read_wait

@@ -1,4 +1,4 @@
-//! Writes that were put off: blind ones, which need their record at the commit and not before.
+//! Deferred blind writes: they need their record at the commit and not before.
 //!
 //! Whatever reads places them first, so that it sees them; so do savepoints, which go by positions in the
 //! write set. Until then they gather, and are looked up together.
@@ -21,7 +21,7 @@ use crate::sets::Pending;
 use crate::space::{FOUND_TOGETHER, Space};
 
 impl Transaction {
-    /// Looks the records of all writes up that were put off, together: their cache misses overlap.
+    /// Looks up the records of all deferred writes together: their cache misses overlap.
     ///
     /// # Errors
     /// [`Error::TableFull`]; the transaction cannot commit any more.

@@ -109,8 +109,8 @@ impl Transaction {
         }
     }
 
-    /// The record of a key whose value has just been staged; if it has none and gets none, the value is
-    /// given back.
+    /// The record of a key with a value that has just been staged; if it has none and gets none, the value is
+    /// unstaged.
     pub(super) fn place_staged(
         &mut self,
         space: &Arc<Space>,

@@ -1,9 +1,8 @@
 //! Keys that are looked up together, so that their cache misses overlap.
 //!
-//! A look-up waits for one miss after the other, first those of the index and then that of the record. Of
-//! keys that are known at the same time, the index takes a step for each in turn, and all records are asked
-//! for before the first is looked at. Each of these calls is for at most
-//! [`FOUND_TOGETHER`](crate::space::FOUND_TOGETHER) keys.
+//! A look-up waits for one miss after the other, first those of the index and then that of the record. For keys that
+//! are known at the same time, the index takes a step for each by turns, and all records are prefetched before the
+//! first is read. Each of these calls is for at most [`FOUND_TOGETHER`](crate::space::FOUND_TOGETHER) keys.
 
 use std::sync::Arc;
 
@@ -69,7 +68,7 @@ impl Transaction {
     /// Asks for what a look-up of some keys will look at, and for their records. The misses of the look-ups
     /// are waited for, together; those of the records are not.
     pub(crate) fn prefetch_together(&mut self, space: &Space, keys: &[&[u8]]) {
-        // Who uses a key that the table cannot hold will be told then.
+        // A key that the table cannot hold is reported when it is used.
         if space.find_all(keys, &mut self.lookups).is_ok() {
             prefetch_found(&self.lookups);
         }
