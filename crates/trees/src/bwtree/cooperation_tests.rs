@@ -487,7 +487,7 @@ macro_rules! for_all_variants {
 for_all_variants! {
     a_half_done_split_is_invisible_to_readers_and_completed_by_consolidation,
     a_split_under_updates_keeps_its_trace_until_the_parent_knows,
-    the_root_split_can_be_completed_by_whoever_splits_its_right_half,
+    a_split_of_the_right_half_completes_the_root_split,
     a_merge_left_at_any_step_is_completed_by_readers_writers_and_scans,
     updates_on_both_sides_of_a_merge_are_found_from_above_it,
     a_parent_completes_the_merge_below_before_it_splits,

@@ -235,8 +235,8 @@ fn any_thread_replaces_a_frozen_split_delta<V: Variant>() {
 
 #[test]
 fn frozen_updates_block_no_thread() {
-    a_frozen_split_delta_is_replaced_by_whoever_meets_it::<SplitHead>();
-    a_frozen_split_delta_is_replaced_by_whoever_meets_it::<Both>();
+    any_thread_replaces_a_frozen_split_delta::<SplitHead>();
+    any_thread_replaces_a_frozen_split_delta::<Both>();
 }
 
 /// A put does not look for its key, so its leaf is counted when a count is needed.
