@@ -1,5 +1,5 @@
-//! The log's two threads: the flusher, which flushes for tasks and what nobody waits for, and one that makes segments
-//! ready.
+//! The log's two threads: the flusher, which flushes for tasks and for groups without a waiter, and one
+//! that prepares segments.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::log::Streams;
 const TICK_MIN: Duration = Duration::from_micros(50);
 /// Longest time between two rounds; a limit beyond it is as good as none.
 const TICK_MAX: Duration = Duration::from_secs(3600);
-/// Rounds without work after which the flusher sleeps until it is rung.
+/// Rounds without work after which the flusher parks until it is notified.
 const IDLE_ROUNDS_MAX: u32 = 32;
 
 /// Serves tasks when it is called, and flushes streams in which a commit has been pending for long.
@@ -23,7 +23,7 @@ pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Dur
     let mut late = Late::new(streams.list.len());
     let mut idle_rounds = 0;
     let mut next_round = Instant::now();
-    // However it ends, tasks no longer have anybody who flushes for them.
+    // However it ends, no thread flushes for tasks any more.
     let _leaving = Leaving(streams);
     loop {
         door.clear();
@@ -82,7 +82,7 @@ impl Late {
             busy = true;
             let hardened = stream.hardened_commits();
             if *seen == Some(hardened) {
-                // Those who wait get the error themselves, and so does the next append.
+                // Waiters get the error themselves, and so does the next append.
                 drop(stream.flush());
                 *seen = None;
             } else {

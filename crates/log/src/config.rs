@@ -15,10 +15,10 @@ use crate::info::{CutRule, GenerationInfo, Records};
 
 /// What a group of commits holds until it is hardened: under normal lock release, record locks.
 pub trait Held: Default + Send + 'static {
-    /// Lets go of everything. Called by whichever thread led the flush, after the frame is durable
-    /// and before anybody is told; it must neither append to the log nor wait for it.
+    /// Releases everything. Called by the flush leader, after the frame is durable and before any waiter is
+    /// woken; it must neither append to the log nor wait for it.
     fn release(&mut self);
-    /// Whether there is nothing to let go of.
+    /// Whether there is nothing to release.
     fn is_empty(&self) -> bool;
 }
 
@@ -29,7 +29,7 @@ impl Held for () {
     }
 }
 
-/// How many streams there are, and who may fill one while it is written.
+/// How many streams there are, and whether one can be filled while it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Layout {
     /// P-WAL: a stream per worker, two buffers each, so that one fills while the other is written.
@@ -91,7 +91,7 @@ pub enum Placement {
     },
 }
 
-/// What becomes of segments whose frames are all hardened.
+/// What becomes of segments in which all frames are hardened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Retain {
     /// They stay.
@@ -99,12 +99,12 @@ pub enum Retain {
     All,
     /// They stay until `Stream::recycle_through` gives them up.
     UntilRecycled,
-    /// Only the last so many of a stream stay, the one being written included; older ones are
-    /// renamed and written again. For measuring, and for logs somebody else keeps.
+    /// Only the last so many of a stream stay, the one being written included; older ones are renamed and
+    /// overwritten. For measuring, and for logs that another system keeps.
     Last(NonZeroU32),
 }
 
-/// Who makes the next segment ready.
+/// The thread that makes the next segment ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prepare {
     /// A thread, as soon as half of the current segment is used and no other is ready.
@@ -126,8 +126,8 @@ pub struct LogConfig {
     pub streams: NonZeroU16,
     /// Commits per flush.
     pub group: Group,
-    /// Longest a commit waits for its group. `Duration::MAX`: no limit and no flusher thread; who
-    /// waits for a commit then flushes at once.
+    /// Longest a commit waits for its group. `Duration::MAX`: no limit and no flusher thread; a waiter for
+    /// a commit then flushes immediately.
     pub group_wait_max: Duration,
     /// From how many commits on the flush of a full group is left to the disk, where the disk can
     /// write on its own, and its worker goes on: see `Stream::begin_flush`. Nothing: from 32 on, where
@@ -146,7 +146,7 @@ pub struct LogConfig {
     pub placement: Placement,
     /// What becomes of hardened segments.
     pub retain: Retain,
-    /// Who prepares segments.
+    /// The thread that prepares segments.
     pub prepare: Prepare,
     /// Which life of the log this is: higher than every one before.
     pub generation: Generation,

@@ -1,4 +1,4 @@
-//! Covering an LSN: what those do who wait for one, and the flusher for tasks.
+//! Covering an LSN: for a waiter, or by the flusher for tasks.
 
 use namiki_platform::Lsn;
 

@@ -10,19 +10,19 @@
 //!   proven   D     the largest of  min over all streams of what its frames have closed,
 //!                                  the T that any durable frame carries     (the disk knows)
 //! ```
-//! A frame closes e if no record of e or before can follow it in its stream; so where all streams are
-//! busy, the frames that carry an epoch also prove it. A stream that rests writes nothing, and its last
-//! frame is ancient; then somebody who waits writes a frame without records on a stream of their own,
-//! the *mark*, for the T that it carries.
+//! A frame closes e if no record of e or before can follow it in its stream; so where all streams are busy,
+//! the frames that carry an epoch also prove it. An idle stream writes nothing, and its last frame is
+//! ancient; then one of the waiters writes a frame without records on a stream of its own, the *mark*, for
+//! the T that it carries.
 //!
 //! # Invariants
 //! - E1. A stream's mark changes only under that stream's lock.
 //! - E2. A mark is lowered to a commit's epoch before the commit's registration ends, and raised past it
 //!   only after its frame is durable.
-//! - E3. The source is asked for E before the marks are read. Who sees a commit's registration ended sees
-//!   the mark that it lowered, or a later one; so T is never too high.
-//! - E4. What a frame closes is the E read under its stream's lock when the frame departs: whoever had
-//!   registered in E or before has appended, so his record is in this frame or in one before.
+//! - E3. The source is asked for E before the marks are read. A thread that sees a commit's registration
+//!   ended sees the mark that it lowered, or a later one; so T is never too high.
+//! - E4. What a frame closes is the E read under its stream's lock when the frame is sealed: every commit
+//!   registered in E or before has been appended, so its record is in this frame or in one before.
 //! - E5. D is raised only by what a durable frame says. It never goes back, nor does T.
 //!
 //! Design: release by epochs needs evidence on the disk before it acknowledges; see decision 0023.
@@ -37,13 +37,13 @@ use crate::horizon::IDLE;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 use crate::watch::Watchers;
 
-/// Gives epochs to those who commit, and knows which are over.
+/// Gives epochs to commits, and knows which are over.
 pub trait EpochSource: std::fmt::Debug + Send + Sync {
     /// The epoch in which a commit that begins now is registered.
     fn current(&self) -> Epoch;
 
-    /// The largest epoch that is closed and in which, as in all before, nobody is registered any more:
-    /// whoever was has appended his commit, and the caller sees what he did, or will never append it.
+    /// The largest epoch that is closed and in which, as in all before, no commit is registered any more:
+    /// each one that was has appended its record, and the caller sees what it did, or will never append it.
     /// Takes no lock, and does not touch the log.
     fn finished(&self) -> Epoch;
 
@@ -74,19 +74,20 @@ struct Refusals {
 pub(crate) struct EpochHorizon {
     pub(crate) source: Arc<dyn EpochSource>,
     marks: Box<[CachePadded<Mark>]>,
-    /// A T that somebody computed.
+    /// The last T that was computed.
     hardened: CachePadded<AtomicU64>,
     /// D.
     proven: CachePadded<AtomicU64>,
-    /// The largest epoch that somebody wants proven, or did, and does not prove himself: a task, or who asks again.
+    /// The largest epoch that is wanted proven, or was, by a caller that does not prove it itself: a task,
+    /// or a poll.
     wanted: AtomicU64,
     /// What tasks are to be told of the flusher's attempts.
     refusals: Mutex<Refusals>,
     /// The log was closed in order.
     is_over: AtomicBool,
-    /// Whether somebody is proving an epoch, or closing the log.
+    /// Whether a thread is proving an epoch, or closing the log.
     is_led: Mutex<bool>,
-    /// Where those wait who would do so, too.
+    /// Where the other threads wait that would do so, too.
     followers: Condvar,
     /// Tasks that wait for an epoch.
     pub(crate) watchers: Watchers,
@@ -155,8 +156,8 @@ impl EpochHorizon {
         self.marks.iter().all(|mark| pending(mark) == IDLE)
     }
 
-    /// A frame departs; says what it closes. The epoch of what it carries is closed first if somebody will
-    /// wait for it. Under the stream's lock (E4).
+    /// A frame is sealed; returns what it closes. The epoch of what it carries is closed first if it will
+    /// have waiters. Under the stream's lock (E4).
     pub(crate) fn departs(&self, stream: usize) -> Epoch {
         let dependent = self.marks[stream].dependent.load(Ordering::Relaxed);
         self.source.close(Epoch(dependent));
@@ -171,7 +172,7 @@ impl EpochHorizon {
         let closed = closed.0.max(mark.closed.load(Ordering::Relaxed));
         mark.closed.store(closed, Ordering::Release);
         mark.pending.store(pending, Ordering::Release);
-        // Of two who land at once, one sees what the other has closed.
+        // Of two flushes that complete at the same time, one sees what the other has closed.
         fence(Ordering::SeqCst);
         let closed = |mark: &CachePadded<Mark>| mark.closed.load(Ordering::Acquire);
         let by_all = self.marks.iter().map(closed).min().unwrap_or(0);
@@ -196,9 +197,10 @@ impl EpochHorizon {
         self.proven() >= epoch || self.is_over.load(Ordering::Acquire)
     }
 
-    /// Somebody wants this epoch proven. Whether nobody had wanted it before: the flusher has to know then.
+    /// Requests a proof of this epoch. Returns whether it was not requested before: the flusher has to know
+    /// then.
     pub(crate) fn want(&self, epoch: Epoch) -> bool {
-        // Who asks again and again need not write where all others look.
+        // Repeated polls need not write a shared line.
         self.wanted.load(Ordering::Acquire) < epoch.0
             && self.wanted.fetch_max(epoch.0, Ordering::AcqRel) < epoch.0
     }
@@ -211,13 +213,13 @@ impl EpochHorizon {
         (!self.proves(last)).then_some(last)
     }
 
-    /// There was no room for a mark that proves `epoch`. Those who wait for it without a thread are told.
+    /// There was no room for a mark that proves `epoch`. Waiters for it without a thread are told.
     pub(crate) fn refuse(&self, epoch: Epoch, error: LogError) {
         let mut refusals = self.refusals.lock();
         refusals.count += 1;
         refusals.last = Some((epoch, error));
         drop(refusals);
-        // Whoever enters the list after this finds it in his last look (W1).
+        // A task that enters the list after this finds it in its last look (W1).
         self.watchers.wake();
     }
 
@@ -234,8 +236,8 @@ impl EpochHorizon {
         (refusals.count > since && *of >= epoch).then(|| error.clone())
     }
 
-    /// Becomes the one who proves. Otherwise waits until that one has finished, and returns nothing. Who leads calls
-    /// nobody's waker, which might wait for an epoch itself.
+    /// Becomes the leader that proves. Otherwise waits until the leader has finished, and returns nothing.
+    /// The leader calls no waker, which might wait for an epoch itself.
     pub(crate) fn lead(&self) -> Option<Leading<'_>> {
         let mut is_led = self.is_led.lock();
         if *is_led {
@@ -246,15 +248,15 @@ impl EpochHorizon {
         Some(Leading(self))
     }
 
-    /// The streams are closed, so every record is durable, and every epoch that records depend on is proven. Nothing is
-    /// left to wait for, in no epoch: whoever has only read has read what recovery will find.
+    /// The streams are closed, so every record is durable, and every epoch that records depend on is
+    /// proven. Nothing is left to wait for, in no epoch: a reader has read what recovery will find.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
         self.watchers.announce();
     }
 }
 
-/// Lets another one prove when it is dropped, and lets everybody look.
+/// Ends the lead when it is dropped, and wakes all waiters.
 pub(crate) struct Leading<'a>(&'a EpochHorizon);
 
 impl Drop for Leading<'_> {

@@ -76,8 +76,8 @@ impl EpochSource for ModelEpochs {
     }
 }
 
-/// The same behind a lock, which the checker follows more easily in a whole log, where somebody waits for
-/// an epoch to be finished.
+/// The same behind a lock, which the checker follows more easily in a whole log with waiters for a finished
+/// epoch.
 #[derive(Debug)]
 struct LockedEpochs(loom::sync::Mutex<(u64, [u64; STREAMS])>);
 
@@ -213,7 +213,7 @@ impl World {
 }
 
 #[test]
-fn whoever_waits_for_an_epoch_finds_it_proven_on_the_disk() {
+fn a_waiter_for_an_epoch_finds_it_on_the_disk() {
     explore(2, || {
         let world = World::new();
         let other = {
@@ -226,7 +226,7 @@ fn whoever_waits_for_an_epoch_finds_it_proven_on_the_disk() {
 }
 
 #[test]
-fn a_stream_that_rests_is_flushed_for_one_who_waits() {
+fn an_idle_stream_is_flushed_for_a_waiter() {
     explore(2, || {
         let world = World::new();
         let other = {
@@ -244,9 +244,9 @@ fn a_stream_that_rests_is_flushed_for_one_who_waits() {
     });
 }
 
-/// As a transaction that has only read: nobody but itself wants its epoch proven.
+/// As a transaction that has only read: no other wants its epoch proven.
 #[test]
-fn whoever_waits_for_an_epoch_while_the_log_is_closed_finds_nothing_closed_to_him() {
+fn a_waiter_for_an_epoch_survives_the_log_being_closed() {
     explore(2, || {
         let world = World::new();
         let (_, epoch) = world.append(1, Entry::Independent);

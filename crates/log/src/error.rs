@@ -35,13 +35,13 @@ pub enum LogError {
     RegionFull {
         /// The device or file.
         path: PathBuf,
-        /// Whose region.
+        /// The worker of the region.
         worker: WorkerId,
         /// Its size.
         region_bytes: u64,
     },
-    /// Reading, writing or naming a file failed. If [`LogError::is_poison`] was true of the log,
-    /// nobody can know what the device kept: reopen to find out.
+    /// Reading, writing or naming a file failed. If [`LogError::is_poison`] was true of the log, it is
+    /// unknown what the device kept: reopen to find out.
     #[error("{doing} {} failed", path.display())]
     Device {
         /// What was being done, as in "writing".
@@ -54,7 +54,7 @@ pub enum LogError {
     /// A caller's closure, or the disk, panicked while the stream was in the middle of something.
     #[error("the log stream of {worker} was abandoned by a panic")]
     Panicked {
-        /// Whose stream.
+        /// The worker of the stream.
         worker: WorkerId,
     },
     /// This process was forked from the one that writes the log, and must not write into it.

@@ -31,7 +31,7 @@ pub(crate) const IDLE: u64 = u64::MAX;
 pub(crate) struct Horizon {
     pub(crate) sequencer: Sequencer,
     marks: Box<[CachePadded<AtomicU64>]>,
-    /// A horizon that somebody computed, so that most questions need no scan.
+    /// The last horizon that was computed, so that most checks need no scan.
     known: CachePadded<AtomicU64>,
 }
 
@@ -53,8 +53,8 @@ impl Horizon {
         if mark.load(Ordering::Relaxed) != IDLE {
             return self.sequencer.draw(misses);
         }
-        // The draw publishes this (Q2); release is for those who meet the mark without it, and
-        // rely on what the stream hardened before.
+        // The draw publishes this (Q2); release is for threads that load the mark without it, and rely on
+        // what the stream hardened before.
         mark.store(self.sequencer.lower_bound(), Ordering::Release);
         let drawn = self.sequencer.draw(misses);
         // Now it is known exactly. Left at a bound that others have passed meanwhile, it would
@@ -65,7 +65,7 @@ impl Horizon {
 
     /// Under the stream's lock, after a flush: the smallest LSN it has not hardened, or [`IDLE`].
     pub(crate) fn hardened_below(&self, stream: usize, mark: u64) {
-        // Release pairs with the acquire in `scan`: who sees the new mark sees the durable frame.
+        // Release pairs with the acquire in `scan`: a thread that sees the new mark sees the durable frame.
         self.marks[stream].store(mark, Ordering::Release);
     }
 

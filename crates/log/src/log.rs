@@ -49,7 +49,7 @@ pub struct LogCounters {
     pub frame_bytes: u64,
     /// Commits hardened.
     pub commits: u64,
-    /// Attempts to draw an LSN that somebody else won; compare-and-swap only.
+    /// Attempts to draw an LSN that another thread won; compare-and-swap only.
     pub cas_misses: u64,
     /// Sum over all frames of the time from the beginning of the write until its end was seen.
     pub flush_ns: u64,
@@ -172,12 +172,12 @@ impl<H: Held> Log<H> {
         Ok(())
     }
 
-    /// Makes segments until every stream has `count` ready beside the one it writes, rather than each
-    /// when half of the one before it is used: for those who know how much they will write, and do
-    /// not want to make files while they do. They come on top of those that
-    /// [`crate::Retain`] keeps, and each holds a file open. No effect on a shared device.
+    /// Makes segments until every stream has `count` ready beside the one it writes, rather than each when
+    /// half of the one before it is used: for callers that know how much they will write, and do not want
+    /// to make files while they do. They come on top of those that [`crate::Retain`] keeps, and each holds
+    /// a file open. No effect on a shared device.
     ///
-    /// To be called when the generation is announced to whoever will read it: with a file there is,
+    /// To be called when the generation is announced to its later readers: with a file there is,
     /// [`Log::create`] cannot start it again.
     ///
     /// # Errors
@@ -257,7 +257,7 @@ impl<H: Held> Log<H> {
         };
         ended()
             .or_else(|| {
-                // It may have been written while nobody looked. What went wrong, `ended` sees.
+                // It may have been written meanwhile. What went wrong, `ended` sees.
                 drop(stream.poll());
                 self.enter(usize::from(ticket.worker.0), waker, watch);
                 ended()
@@ -310,8 +310,8 @@ impl<H: Held> Log<H> {
         }
     }
 
-    /// Through this epoch every commit is hardened in all streams, as somebody has found out. It never
-    /// goes back. [`Epoch`] 0 where commits are not released by epochs.
+    /// Through this epoch every commit is hardened in all streams, as far as is known. It never goes back.
+    /// [`Epoch`] 0 where commits are not released by epochs.
     #[must_use]
     pub fn hardened_epoch(&self) -> Epoch {
         let epochs = self.streams.shared.epochs.as_ref();
@@ -319,7 +319,7 @@ impl<H: Held> Log<H> {
     }
 
     /// [`Log::hardened_epoch`] after a look at the streams; if nothing is pending in any of them, the
-    /// current epoch is closed first. So one who commits and waits alone finds everything hardened.
+    /// current epoch is closed first. So a single client that commits and waits finds everything hardened.
     #[must_use]
     pub fn hardened_epoch_now(&self) -> Epoch {
         let Some(epochs) = &self.streams.shared.epochs else {
@@ -340,7 +340,8 @@ impl<H: Held> Log<H> {
         epochs.map_or(Epoch(0), EpochHorizon::proven)
     }
 
-    /// Whether commits of `epoch`, and those who have read them, may be acknowledged. One load, if so.
+    /// Whether commits of `epoch`, and transactions that have read them, may be acknowledged. One load, if
+    /// so.
     #[must_use]
     pub fn is_proven(&self, epoch: Epoch) -> bool {
         let epochs = self.streams.shared.epochs.as_ref();
@@ -438,7 +439,7 @@ impl<H: Held> Log<H> {
         }
     }
 
-    /// Those who wait for a stream, or behind the last one, for an epoch.
+    /// The waiting tasks of a stream, or behind the last one, of an epoch.
     fn watchers(&self, index: usize) -> &Watchers {
         match (self.streams.list.get(index), &self.streams.shared.epochs) {
             (None, Some(epochs)) => &epochs.watchers,
@@ -446,7 +447,7 @@ impl<H: Held> Log<H> {
         }
     }
 
-    /// Enters a task in the list of one stream, or of those who wait for an epoch, and in no other.
+    /// Enters a task in the list of one stream, or of the waiters for an epoch, and in no other.
     fn enter(&self, index: usize, waker: &Waker, watch: &mut Watch) {
         let old = match watch.place {
             Some((at, key)) if at == index => Some(key),
@@ -459,8 +460,8 @@ impl<H: Held> Log<H> {
         watch.place = Some((index, key));
     }
 
-    /// Lands the flights of all streams that were launched and whose writes have come to their end: see
-    /// [`Stream::poll`]. What went wrong, those learn who wait.
+    /// Completes the asynchronous flushes of all streams that have been written: see [`Stream::poll`]. What
+    /// went wrong, waiters learn.
     pub fn poll(&self) {
         for stream in &self.streams.list {
             drop(stream.poll());
@@ -476,8 +477,8 @@ impl<H: Held> Log<H> {
         }
     }
 
-    /// [`Log::poll`] for one who wants to know whether `epoch` is proven. From now on the flusher sees to it, if
-    /// there is one.
+    /// [`Log::poll`] for a caller that wants to know whether `epoch` is proven. From now on the flusher
+    /// sees to it, if there is one.
     pub fn poll_epoch(&self, epoch: Epoch) {
         let shared = &*self.streams.shared;
         if let Some(epochs) = &shared.epochs

@@ -301,7 +301,7 @@ fn the_horizon_does_not_jump_a_commit_appended_during_a_flight() {
 }
 
 #[test]
-fn everyone_who_waits_for_a_commit_of_a_shared_stream_is_woken() {
+fn every_waiter_of_a_shared_stream_is_woken() {
     for layout in [Layout::PerWorker, Layout::Single] {
         explore(2, move || {
             let world = World::new(1, layout, false);
@@ -352,7 +352,7 @@ fn append_to_groups_of_two(world: &World) {
 }
 
 #[test]
-fn everyone_who_waits_for_a_launched_flight_is_woken() {
+fn every_waiter_of_an_asynchronous_flush_is_woken() {
     explore(2, || {
         let group = Group::Count(NonZeroU32::new(2).unwrap());
         let world = World::with_group(1, Layout::PerWorker, group, false);
@@ -382,8 +382,8 @@ fn launch_and_wait(world: &World) {
 }
 
 #[test]
-fn everyone_who_waits_for_a_group_to_fill_is_woken() {
-    // Time stands still, so whoever is to be woken by a deadline sleeps for ever.
+fn every_waiter_for_a_full_group_is_woken() {
+    // Time stands still, so a waiter for a deadline sleeps for ever.
     for threads in [1, 2] {
         explore(if threads == 1 { 4 } else { 2 }, move || {
             let config = LogConfig {
@@ -408,7 +408,7 @@ fn everyone_who_waits_for_a_group_to_fill_is_woken() {
 }
 
 #[test]
-fn who_wants_a_flush_at_once_is_not_kept_waiting_for_a_group_to_fill() {
+fn an_immediate_flush_does_not_wait_for_a_group() {
     explore(3, || {
         let config = LogConfig {
             group: Group::Count(NonZeroU32::new(9).unwrap()),
@@ -422,7 +422,7 @@ fn who_wants_a_flush_at_once_is_not_kept_waiting_for_a_group_to_fill() {
             thread::spawn(move || world.log.stream(WorkerId(0)).flush().unwrap())
         };
         let ticket = world.append(0, 8).unwrap();
-        // Sleeps behind that flight if it does not carry his commit, is woken first, and waits for his group.
+        // Parks behind that flush if it does not carry its commit, is woken first, and waits for its group.
         let patient = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
@@ -441,7 +441,7 @@ fn who_wants_a_flush_at_once_is_not_kept_waiting_for_a_group_to_fill() {
 }
 
 #[test]
-fn a_flight_that_is_left_alone_wakes_those_who_wait_for_it() {
+fn an_unattended_flush_wakes_its_waiters() {
     explore(3, || {
         let world = World::new(1, Layout::PerWorker, false);
         let ticket = world.append(0, 8).unwrap();
@@ -453,7 +453,7 @@ fn a_flight_that_is_left_alone_wakes_those_who_wait_for_it() {
         assert!(world.disk.holds(ticket.lsn.0));
         launcher.join().unwrap();
     });
-    // And those who wait for the one behind it.
+    // And the waiters for the one behind it.
     explore(3, || {
         let world = World::new(1, Layout::PerWorker, false);
         let ticket = world.append(0, 8).unwrap();
@@ -467,7 +467,7 @@ fn a_flight_that_is_left_alone_wakes_those_who_wait_for_it() {
 }
 
 #[test]
-fn a_launched_flight_is_landed_once_by_whoever_comes_first() {
+fn an_asynchronous_flush_is_completed_once() {
     explore(2, || {
         let world = World::new(1, Layout::PerWorker, false);
         let first = world.append(0, 8).unwrap();
@@ -502,7 +502,7 @@ fn a_launched_flight_is_landed_once_by_whoever_comes_first() {
 }
 
 #[test]
-fn a_launched_write_that_fails_wakes_everybody_with_the_error() {
+fn a_failed_asynchronous_write_wakes_all_with_the_error() {
     explore(3, || {
         let world = World::new(1, Layout::PerWorker, true);
         let others = [0, 1].map(|_| {
@@ -562,7 +562,7 @@ fn an_append_that_finds_the_buffer_full_waits_for_the_flight() {
 }
 
 #[test]
-fn a_failed_write_wakes_everybody_with_the_error() {
+fn a_failed_write_wakes_all_with_the_error() {
     explore(3, || {
         let world = World::new(1, Layout::PerWorker, true);
         let others = [0, 1].map(|_| {

@@ -1,8 +1,9 @@
-//! Proving an epoch: what those do who wait for one, and the flusher for those who do not.
+//! Proving an epoch: by a waiter, or by the flusher for tasks and polls.
 //!
-//! One at a time does it; the others wait for that one, look again, and the next takes over. So there is
-//! one mark for an epoch, however many wait for it. Who closes the log leads until that is done: who waits for an epoch
-//! meanwhile, as a transaction does that has only read, finds it over, or the log poisoned, and no stream closed to him.
+//! One thread at a time leads; the others wait for it, check again, and the next takes over. So there is
+//! one mark for an epoch, however many wait for it. The thread that closes the log leads until that is
+//! done: a waiter for an epoch meanwhile, such as a transaction that has only read, finds it over, or the
+//! log poisoned, and no stream closed to it.
 
 use namiki_platform::Epoch;
 
@@ -28,7 +29,7 @@ impl<H: Held> Streams<H> {
         loop {
             if epochs.source.finished() >= epoch {
                 let _waking = Waking(self);
-                // Everybody by himself: each flight that is waited for wakes all of them.
+                // Each waiter by itself: each flush that is waited for wakes all of them.
                 self.harden_epoch(epochs, epoch)?;
             }
             if epochs.proves(epoch) {
@@ -44,7 +45,7 @@ impl<H: Held> Streams<H> {
         }
     }
 
-    /// The same for an epoch that is closed, by the one who leads.
+    /// The same for an epoch that is closed, by the leader.
     fn prove_closed(
         &self,
         epochs: &EpochHorizon,
@@ -53,7 +54,7 @@ impl<H: Held> Streams<H> {
     ) -> Result<(), LogError> {
         let mut round = 0;
         while epochs.source.finished() < epoch {
-            // Somebody is on his way into a buffer; that may take a flush, but none of ours.
+            // A registered commit has not been appended yet; that may take a flush, but none of ours.
             if epochs.proves(epoch) {
                 return Ok(());
             }
@@ -100,19 +101,19 @@ impl<H: Held> Streams<H> {
         result
     }
 
-    /// Proves the epochs of commits that were accepted, by the one who leads: what is acknowledged after this has to
-    /// survive although the seal may never be written.
+    /// Proves the epochs of commits that were accepted, by the leader: what is acknowledged after this has
+    /// to survive although the seal may never be written.
     fn prove_the_rest(&self, epochs: &EpochHorizon) -> Result<(), LogError> {
         let Some(last) = epochs.unproven() else {
             return Ok(());
         };
         epochs.source.close(last);
-        // Without room for it, nobody can be told any more: as if the device had failed.
+        // Without room for it, no waiter can be acknowledged any more: as if the device had failed.
         let proven = self.prove_closed(epochs, last, 0);
         proven.map_err(|error| self.shared.poison.set(error))
     }
 
-    /// Hardens whatever the streams hold of `epoch` and before, in which nobody is registered any more.
+    /// Hardens whatever the streams hold of `epoch` and before, in which no commit is registered any more.
     fn harden_epoch(&self, epochs: &EpochHorizon, epoch: Epoch) -> Result<(), LogError> {
         for (index, stream) in self.list.iter().enumerate() {
             if epochs.lags(index, epoch) {
@@ -123,7 +124,7 @@ impl<H: Held> Streams<H> {
     }
 }
 
-/// When this is dropped, the tasks are woken for whom something was announced in any stream.
+/// When this is dropped, the tasks are woken that wait for an announcement of any stream.
 struct Waking<'a, H: Held>(&'a Streams<H>);
 
 impl<H: Held> Drop for Waking<'_, H> {

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - Q1. Every number is drawn exactly once, in increasing order.
-//! - Q2. Drawing is a release, and looking is an acquire: who sees a number as drawn sees
+//! - Q2. Drawing is a release, and loading is an acquire: a thread that sees a number as drawn sees
 //!   everything its drawer did before drawing, its published lower bound above all. (Draws are
 //!   read-modify-writes, so each continues the release sequences of all draws before it.)
 //!
@@ -44,7 +44,7 @@ impl Sequencer {
         self.next.load(Ordering::Acquire)
     }
 
-    /// Draws a number and counts the attempts that somebody else won. Lsn(0) if none are drawn.
+    /// Draws a number and counts the attempts that another thread won. Lsn(0) if none are drawn.
     pub(crate) fn draw(&self, misses: &mut u64) -> Lsn {
         match self.kind {
             SequencerKind::None => Lsn(0),

@@ -13,7 +13,7 @@ use crate::model::{Task, World};
 use crate::watch::Watch;
 use crate::{LogConfig, LogError};
 
-/// A log whose flusher has no tick, and its thread.
+/// A log with a flusher that has no tick, and its thread.
 fn with_flusher(config: LogConfig, fails: bool) -> (Arc<World>, thread::JoinHandle<()>) {
     let config = LogConfig {
         group_wait_max: Duration::from_secs(3600),

@@ -35,7 +35,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Fails in a forked child, whose writes would go into the log of its parent.
+    /// Fails in a forked child, which would write into the log of its parent.
     pub(crate) fn check_process(&self) -> Result<(), LogError> {
         if self.process.is_current() {
             Ok(())
@@ -44,7 +44,7 @@ impl Shared {
         }
     }
 
-    /// Something is pending in a stream that had nothing: the flusher must not sleep now.
+    /// Something is pending in a stream that had nothing: the flusher must not park now.
     pub(crate) fn wake_flusher(&self) {
         if self.has_flusher {
             self.flusher.ring();
@@ -143,15 +143,15 @@ impl Drop for Tripwire<'_> {
     }
 }
 
-/// Wakes the flusher: from any sleep by a *call*, and by a *ring* only if it rests because there was nothing to do.
-/// A ring is for every group's first commit, a call for what tasks wait for.
+/// Wakes the flusher: from any sleep by a *call*, and by a *ring* only if it is idle. A ring is for every
+/// group's first commit, a call for what tasks wait for.
 ///
 /// # Invariants
 /// - B1. Work is made visible before a call or a ring. The flusher clears the call before it looks for
-///   work. Before it sleeps, it says so and then looks at the call and, to rest, for work. With a fence on both
-///   sides, one of the two sees the other.
+///   work. Before it parks, it says so and then looks at the call and, to be idle, for work. With a fence
+///   on both sides, one of the two sees the other.
 pub(crate) struct Doorbell {
-    /// The flusher sleeps, and a call wakes it.
+    /// The flusher is parked, and a call wakes it.
     listens: AtomicBool,
     /// So does a ring.
     rests: AtomicBool,
@@ -182,7 +182,7 @@ impl Doorbell {
 
     /// Has the flusher look once more from now on, after making work visible.
     pub(crate) fn call(&self) {
-        // Release pairs with the acquire in `clear`, whose look for work sees what was made visible.
+        // Release pairs with the acquire in `clear`: its look for work sees what was made visible.
         self.is_called.store(true, Ordering::Release);
         // B1.
         fence(Ordering::SeqCst);
@@ -193,7 +193,7 @@ impl Doorbell {
     }
 
     fn wake(&self) {
-        // Whoever has said that it sleeps, and has not looked yet, still has the lock.
+        // A flusher that has announced to park, and has not looked yet, still has the lock.
         drop(self.stop.lock());
         self.bell.notify_one();
     }
@@ -204,7 +204,8 @@ impl Doorbell {
         self.is_called.swap(false, Ordering::Acquire);
     }
 
-    /// Sleeps until `until` or a call; if it `rests`, until a ring or work, too. False if it is time to stop.
+    /// Parks until `until` or a call; if it `rests`, until a ring or work, too. False if it is time to
+    /// stop.
     pub(crate) fn sleep(
         &self,
         until: Option<Instant>,

@@ -1,12 +1,11 @@
 //! Tasks that wait for a stream without a thread of their own.
 //!
 //! # Invariants
-//! - W1. A task enters the list first and then looks at what it waits for; whoever brings that about
-//!   makes it visible first and then looks at the list. Each with a fence in between, so that one of
-//!   the two sees the other.
-//! - W2. Wakers are somebody else's code. They are cloned, called and dropped without any lock of the
-//!   log: called at the end of the call that brought about what they wait for. What they panic with
-//!   goes no further.
+//! - W1. A task enters the list first and then looks at what it waits for; a thread that brings that about
+//!   makes it visible first and then looks at the list. Each with a fence in between, so that one of the
+//!   two sees the other.
+//! - W2. Wakers are foreign code. They are cloned, called and dropped without any lock of the log: called
+//!   at the end of the call that brought about what they wait for. Their panics go no further.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
@@ -16,7 +15,7 @@ use crate::sync::{AtomicBool, Mutex, Ordering, fence};
 /// The tasks that wait for a stream.
 pub(crate) struct Watchers {
     is_anybody: AtomicBool,
-    /// There are some to wake, and whoever noticed has not come to it.
+    /// There are some to wake, and the thread that noticed has not done so yet.
     to_wake: AtomicBool,
     list: Mutex<List>,
 }
@@ -100,16 +99,16 @@ impl Watchers {
         // W1.
         fence(Ordering::SeqCst);
         if self.is_anybody.load(Ordering::Relaxed) {
-            // Release pairs with the acquire in `Waking`: whoever takes this over finds all those in
-            // the list whom we would have found. Without it he might be said to have emptied the list
-            // before they entered it, and to have had this value from our later store. No processor
-            // stores before it knows a condition, and loom lets nobody load what is stored later, so
-            // no model fails; the language alone would allow it.
+            // Release pairs with the acquire in `Waking`: a thread that takes this over finds all those in
+            // the list that we would have found. Without it the list might be emptied by that thread before
+            // they entered it, with this value read from our later store. No processor stores before it
+            // knows a condition, and loom lets no thread load what is stored later, so no model fails; the
+            // language alone would allow it.
             self.to_wake.store(true, Ordering::Release);
         }
     }
 
-    /// When this is dropped, those are woken for whom something was announced. To be declared before
+    /// When this is dropped, the tasks are woken that wait for what was announced. To be declared before
     /// any lock is taken, so that it is dropped after that.
     pub(crate) fn at_the_end(&self) -> Waking<'_> {
         Waking(self)
@@ -137,7 +136,8 @@ pub(crate) struct Waking<'a>(&'a Watchers);
 impl Drop for Waking<'_> {
     fn drop(&mut self) {
         let to_wake = &self.0.to_wake;
-        // One load on the way of every commit. Who announced something sees it; Acquire, see there.
+        // One load on the path of every commit. The announcing thread sees its own store; Acquire, see
+        // there.
         if to_wake.load(Ordering::Relaxed) && to_wake.swap(false, Ordering::Acquire) {
             self.0.wake();
         }

@@ -46,10 +46,10 @@ impl Spot {
         Ok(())
     }
 
-    /// Begins to write a frame, the first `padded` bytes of `buf`. Gives the buffer back if the disk
-    /// can only write while its caller waits, and in a region: a process that is killed may leave such
-    /// a write under way, and whoever opens a shared device next writes to the same place. Segments
-    /// are of one generation, and what comes late into one lies behind its seal.
+    /// Begins to write a frame, the first `padded` bytes of `buf`. Gives the buffer back if the disk can
+    /// only write while its caller waits, and in a region: a process that is killed may leave such a write
+    /// under way, and the next opener of a shared device writes to the same place. Segments are of one
+    /// generation, and what comes late into one lies behind its seal.
     pub(crate) fn begin(
         &self,
         buf: AlignedBuf,
@@ -94,7 +94,7 @@ impl Place {
         }
     }
 
-    /// Whether somebody is making the next segment ready.
+    /// Whether a thread is making the next segment ready.
     pub(crate) fn is_preparing(&self) -> bool {
         match self {
             Self::Segments(place) => place.preparing,
@@ -102,7 +102,7 @@ impl Place {
         }
     }
 
-    /// Nobody is making the next segment ready any more, and it is not.
+    /// No thread is making the next segment ready any more, and it is not.
     pub(crate) fn stop_preparing(&mut self) {
         if let Self::Segments(place) = self {
             place.stop_preparing();

@@ -147,8 +147,8 @@ impl RegionPlace {
         Ok(place)
     }
 
-    /// Writes the head of a generation without frames. It takes the slot that the generation before
-    /// would have used next: a head whose write failed then can no longer come to light.
+    /// Writes the head of a generation without frames. It takes the slot that the generation before would
+    /// have used next: a head that could not be written then can no longer become readable.
     fn write_head(&self) -> Result<(), LogError> {
         let mut block = AlignedBuf::zeroed(self.block_bytes);
         self.head.write(&mut block);

@@ -35,7 +35,7 @@ pub(crate) struct Job {
 
 pub(crate) struct SegmentPlace {
     pub(crate) block_bytes: usize,
-    /// Whether somebody is making a spare right now.
+    /// Whether a thread is making a spare right now.
     pub(crate) preparing: bool,
     /// Whether the background was asked for a spare.
     pub(crate) requested: bool,
@@ -97,7 +97,7 @@ impl SegmentPlace {
         }
     }
 
-    /// Nobody is making a segment ready any more, and it is not.
+    /// No thread is making a segment ready any more, and it is not.
     pub(crate) fn stop_preparing(&mut self) {
         self.preparing = false;
         self.requested = false;
@@ -155,7 +155,7 @@ impl SegmentPlace {
         }
     }
 
-    /// Gives up the segments that hold nothing above `sequence`, unless all were promised to stay.
+    /// Drops the segments that hold nothing above `sequence`, unless all were promised to stay.
     pub(crate) fn recycle_through(&mut self, sequence: u64) {
         if self.retain == Retain::All {
             return;

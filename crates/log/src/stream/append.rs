@@ -19,8 +19,8 @@ const DIGEST_BYTES: usize = 16 << 10;
 /// What is appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A commit, or the end of one whose parts were appended before. Where commits are released by epochs, it
-    /// depends on others of its epoch.
+    /// A commit, or the end of one with parts that were appended before. Where commits are released by
+    /// epochs, it depends on others of its epoch.
     Commit,
     /// A commit that has read nothing of an epoch beyond [`Log::hardened_epoch`](crate::Log::hardened_epoch), as
     /// the caller has seen that. It may be acknowledged when it is hardened, whatever becomes of its epoch: its
@@ -32,14 +32,14 @@ pub enum Entry {
 
 /// An entry is in the buffer. It is not durable yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a full group has to be flushed by whoever filled it"]
+#[must_use = "the commit that fills a group has to flush it"]
 pub struct Appended {
     /// To ask for it later.
     pub ticket: Ticket,
-    /// This commit filled its group: the caller does what it does before a flush (its write phase,
-    /// its unlocking) and then calls [`Stream::begin_flush`]. Exactly one commit of a group is told so;
-    /// under [`Layout::Single`] none, because the group was flushed before the lock was let go
-    /// (pwal Algorithm 1), unless that failed.
+    /// This commit filled its group: the caller does what it does before a flush (its write phase, its
+    /// unlocking) and then calls [`Stream::begin_flush`]. Exactly one commit of a group is told so; under
+    /// [`Layout::Single`] none, because the group was flushed before the lock was released (pwal Algorithm
+    /// 1), unless that failed.
     pub group_is_full: bool,
 }
 
@@ -87,7 +87,7 @@ impl<H: Held> Stream<H> {
         let _waking = self.waking();
         let mut guard = self.state.lock();
         loop {
-            // First, because it lets go of the lock: what is asked below holds until the end.
+            // First, because it releases the lock: what is checked below holds until the end.
             guard = self.land_if_complete(guard)?;
             self.check_poison()?;
             if guard.closed {
@@ -227,7 +227,7 @@ impl<H: Held> Stream<H> {
         (state, result)
     }
 
-    /// Makes the next segment ready ahead of time, if nobody has. A failure is met again, and
+    /// Makes the next segment ready ahead of time, if no other thread has. A failure is met again, and
     /// reported, by the commit that needs the segment.
     pub(crate) fn prepare_ahead(&self) {
         let state = self.state.lock();
@@ -264,7 +264,7 @@ impl<H: Held> Stream<H> {
     }
 }
 
-/// Poisons the log if the disk panics while a segment is made ready, and wakes those who wait for it.
+/// Poisons the log if the disk panics while a segment is made ready, and wakes its waiters.
 struct Preparing<'a, H: Held> {
     stream: &'a Stream<H>,
 }

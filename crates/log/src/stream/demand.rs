@@ -5,11 +5,11 @@
 //! does for itself, with the same regard for groups.
 //!
 //! # Invariants
-//! - D1. A task enters the list of those to be woken, looks, leaves its demand, and calls the flusher, in
+//! - D1. A task enters the list of tasks to be woken, looks, leaves its demand, and calls the flusher, in
 //!   this order.
-//! - D2. The call is left out only if somebody is bound to make one, or to look by himself: the leader of the
-//!   flight under way, at its end, or the flusher that has an eye on the time of the next. Both are known under
-//!   the stream's lock, as is how far the stream is hardened.
+//! - D2. The call is left out only if another thread is bound to make one, or to look by itself: the leader
+//!   of the flush under way, at its end, or the flusher that waits for the deadline of the next. Both are
+//!   known under the stream's lock, as is how far the stream is hardened.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -50,7 +50,7 @@ impl<H: Held> Stream<H> {
         }
     }
 
-    /// Whether nobody is bound to see the demand for this commit (D2).
+    /// Whether no thread is bound to see the demand for this commit (D2).
     fn needs_flusher(&self, number: u64) -> bool {
         let Some(mut state) = self.state.try_lock() else {
             return true;
@@ -67,7 +67,7 @@ impl<H: Held> Stream<H> {
     /// Calls the flusher if a task wants something that is not hardened, or was not until now: a flight ends,
     /// or is left alone.
     pub(super) fn pass_on_demand(&self, state: &State<H>) {
-        // Relaxed: whoever relies on this call has left his demand before he had the lock.
+        // Relaxed: a task that relies on this call has left its demand before it had the lock.
         if self.demand.through.load(Ordering::Relaxed) > state.hardened {
             self.shared.call_flusher();
         }
@@ -97,7 +97,7 @@ impl<H: Held> Stream<H> {
         deadline
     }
 
-    /// Lands the flight that nobody attends to, if tasks wait for the stream.
+    /// Completes an unattended flush, if tasks wait for the stream.
     pub(crate) fn land_demanded(&self) {
         let _waking = self.waking();
         let mut state = self.state.lock();

@@ -1,8 +1,8 @@
 //! Writing a frame: a flight, from its departure to its landing.
 //!
-//! Whoever leads a flight stays with it until it has landed. A full group may also be launched: where
-//! the disk can write on its own, its worker goes on, and whoever next needs something of the stream
-//! lands the flight.
+//! A flush leader waits for its write. A full group may also be flushed asynchronously: where the disk can
+//! write on its own, its worker goes on, and the next thread that needs something of the stream completes
+//! the flush.
 //!
 //! Paper: pwal §2.1, §2.2
 
@@ -36,7 +36,7 @@ struct Flight<H> {
     departed: Instant,
 }
 
-/// A flight that was launched and that nobody attends to.
+/// An asynchronous flush that no thread attends to.
 pub(super) struct Launched<H> {
     flight: Flight<H>,
     path: Arc<Path>,
@@ -67,13 +67,13 @@ impl<H: Held> Stream<H> {
         state.in_flight.is_some() || !state.filling.held.is_empty()
     }
 
-    /// Begins to harden the commit and all before it, and does not wait for that if the disk can
-    /// write on its own and the group is large enough for that to pay ([`LogConfig::launch_from`]);
-    /// otherwise it does. It does wait for what was begun before: one flight at a time is under way.
-    /// If somebody else has begun to harden the commit, what came after it is left to fill its own group.
+    /// Begins to harden the commit and all before it, and does not wait for that if the disk can write on
+    /// its own and the group is large enough for that to pay ([`LogConfig::launch_from`]); otherwise it
+    /// does. It does wait for the flush before: one at a time is under way. If another thread has begun to
+    /// harden the commit, what came after it is left to fill its own group.
     ///
-    /// What was begun is hardened when somebody comes to see: the next append, flush or wait, a
-    /// look by [`Stream::poll`], or the flusher.
+    /// What was begun is hardened at the next append, flush or wait, at a call of [`Stream::poll`], or by
+    /// the flusher.
     ///
     /// # Errors
     /// As [`Stream::wait_hardened`]; but an error of the write that was begun comes later.
@@ -97,8 +97,8 @@ impl<H: Held> Stream<H> {
         Ok(())
     }
 
-    /// Lands the flight that nobody attends to, if there is one and its write has come to its end.
-    /// Does not wait, not even for whoever has the stream to themselves right now.
+    /// Completes the unattended flush, if there is one that has been written. Does not wait, not even for a
+    /// thread that holds the stream's lock right now.
     ///
     /// # Errors
     /// The error that poisoned the log, if the flight was landed and is not hardened.
@@ -134,7 +134,7 @@ impl<H: Held> Stream<H> {
         }
     }
 
-    /// As [`Stream::attend`]; and nobody who leads the next flight waits for more commits before it carries this
+    /// As [`Stream::attend`]; and no leader of the next flush waits for more commits before it carries this
     /// one.
     fn attend_at_once<'a>(
         &'a self,
@@ -145,8 +145,8 @@ impl<H: Held> Stream<H> {
         self.attend(state, through)
     }
 
-    /// Gets closer to the end of the flight under way: lands it if nobody attends to it, and
-    /// otherwise waits as one who needs the commit `through`.
+    /// Advances the flush under way: completes it if it is unattended, and otherwise waits as a waiter for
+    /// the commit `through`.
     pub(super) fn attend<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
@@ -171,7 +171,7 @@ impl<H: Held> Stream<H> {
         self.check_poison()?;
         self.shared.check_process()?;
         let landing = Landing { stream: self };
-        // Declared after `landing`, so that a panic lets go of it first.
+        // Declared after `landing`, so that a panic releases it first.
         let mut guard = guard;
         let (mut flight, spot) = self.depart(&mut guard);
         let kept = match self.layout {
@@ -208,7 +208,7 @@ impl<H: Held> Stream<H> {
                 });
                 std::mem::forget(landing);
                 // S3, S7.
-                self.wake_everybody();
+                self.wake_all();
                 self.pass_on_demand(&guard);
                 Ok(guard)
             }
@@ -238,7 +238,7 @@ impl<H: Held> Stream<H> {
         self.arrive(landing, flight, written, None)
     }
 
-    /// As [`Stream::land`], if there is a flight whose write has come to its end.
+    /// As [`Stream::land`], if there is a flush that has been written.
     pub(super) fn land_if_complete<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
@@ -320,8 +320,8 @@ impl<H: Held> Stream<H> {
         frame::finish(bytes, &header, frame.digest, spot.salt);
     }
 
-    /// Writes the frame and waits for it. `kept` is the stream's lock, if the flight keeps it; it
-    /// comes after `landing`, so that a panic lets go of it first.
+    /// Writes the frame and waits for it. `kept` is the stream's lock, if the flush keeps it; it comes
+    /// after `landing`, so that a panic releases it first.
     fn write<'a>(
         &'a self,
         landing: Landing<'a, H>,
@@ -362,7 +362,7 @@ impl<H: Held> Stream<H> {
         if let Err(error) = written {
             // What the group held stays held, for ever: the frame is put aside as it is.
             state.other = Some(frame);
-            self.wake_everybody();
+            self.wake_all();
             let error = self.shared.poison.set(error);
             self.announce_end();
             return Err(error);
@@ -408,7 +408,7 @@ impl<H: Held> Stream<H> {
         Ok(guard)
     }
 
-    pub(super) fn wake_everybody(&self) {
+    pub(super) fn wake_all(&self) {
         for condvar in &self.leaders {
             condvar.notify_all();
         }
@@ -416,7 +416,7 @@ impl<H: Held> Stream<H> {
     }
 }
 
-/// Poisons the log if a flight ends in a panic, ends the flight, and wakes those who wait for it.
+/// Poisons the log if a flush ends in a panic, ends the flush, and wakes its waiters.
 struct Landing<'a, H: Held> {
     stream: &'a Stream<H>,
 }
@@ -425,9 +425,9 @@ impl<H: Held> Drop for Landing<'_, H> {
     fn drop(&mut self) {
         let worker = self.stream.worker;
         self.stream.shared.poison.set(LogError::Panicked { worker });
-        // The lock makes sure that who saw no poison is waiting by now.
+        // The lock makes sure that a thread that saw no poison is waiting by now.
         self.stream.state.lock().in_flight = None;
-        self.stream.wake_everybody();
+        self.stream.wake_all();
         self.stream.announce_end();
     }
 }

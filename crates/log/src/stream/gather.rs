@@ -1,12 +1,12 @@
 //! When a group departs that is not counted.
 //!
-//! Threads that commit one transaction after the other come back soon after their last one is hardened.
-//! A leader who departs at once ([`Pace::AtOnce`]) takes along whoever came during the flight before, so
-//! that two halves of the threads take turns with the device. A leader who waits until those are back
-//! whom that flight carried ([`Pace::Together`]) carries all of them, for the price of that wait. Which
-//! hardens more commits in a second depends on the device and on what the threads do in between; so the
-//! stream measures both, and goes on with the better one. Nobody waits for longer than the last flight
-//! took.
+//! Group-commit policy. Threads that commit one transaction after the other commit again soon after their
+//! last one is hardened. A leader that seals immediately ([`Pace::AtOnce`]) takes the commits that came
+//! during the flush before, so that two halves of the threads alternate. A leader that waits for the
+//! commits of the threads which that flush acknowledged ([`Pace::Together`]) carries all of them, for the
+//! price of that wait. Which hardens more commits in a second depends on the device and on what the threads
+//! do in between; so the stream measures both, and goes on with the better one. No wait is longer than the
+//! last flush took.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const TRIAL_FLIGHTS: u32 = 32;
 const HOLD_FLIGHTS: [u32; 2] = [256, 4096];
 /// How much better the other pace has to be.
 const GAIN: f64 = 1.04;
-/// Where flights are shorter, a thread cannot be put to sleep and woken in their time.
+/// Where flushes are shorter, a thread cannot be parked and woken in their time.
 const SHORTEST_FLIGHT: Duration = Duration::from_micros(20);
 /// How much of the time between two landings counts, in flights: if it is longer, there was nothing to
 /// commit.
@@ -42,7 +42,7 @@ impl Pace {
     }
 }
 
-/// What a stream knows about those who commit, under its lock.
+/// What a stream knows about its committers, under its lock.
 #[derive(Debug)]
 pub(super) struct Gathering {
     /// The better one so far.
@@ -97,7 +97,7 @@ pub(super) struct Landed {
 }
 
 impl Gathering {
-    /// A flight has landed; nobody waits for a group longer than `wait_max`.
+    /// A flush has completed; no leader waits for a group longer than `wait_max`.
     pub(super) fn landed(&mut self, landed: Landed, wait_max: Duration) {
         let Landed {
             at,
@@ -118,7 +118,7 @@ impl Gathering {
             self.change_pace();
         }
         if carried > 0 {
-            // Marks say nothing about who commits.
+            // Marks say nothing about committers.
             self.crowd = carried.saturating_add(aboard);
         }
         self.until = match self.pace() {
@@ -176,7 +176,7 @@ mod tests {
         threads: u32,
         away: Duration,
         flight: Duration,
-        /// Who is back before the next flight departs at once.
+        /// Threads that commit before the next flush is sealed.
         aboard: u32,
     }
 
@@ -196,7 +196,7 @@ mod tests {
         fn fly(&mut self, flights: u32) -> u32 {
             let mut waited = 0;
             for _ in 0..flights {
-                // All who are not aboard yet are on their way back.
+                // All that have not committed yet are about to.
                 let mut carried = self.aboard.max(1);
                 let deadline = self.gathering.deadline(carried);
                 if let Some(deadline) = deadline {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_come_back_soon_fly_together() {
+    fn threads_that_return_soon_share_flushes() {
         let mut crowd = Crowd::new(16, FLIGHT / 4);
         crowd.fly(TRIAL_FLIGHTS * 2);
         let flights = HOLD_FLIGHTS[0];
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_stay_away_are_waited_for_in_trials_only() {
+    fn absent_threads_are_waited_for_in_trials_only() {
         let mut crowd = Crowd::new(16, FLIGHT * 3);
         let flights = HOLD_FLIGHTS[1] * 16;
         let waited = crowd.fly(flights);
@@ -245,13 +245,13 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_alone_waits_for_nobody() {
+    fn a_single_thread_waits_for_no_other() {
         let mut crowd = Crowd::new(1, FLIGHT / 4);
         assert_eq!(crowd.fly(HOLD_FLIGHTS[1] * 4), 0);
     }
 
     #[test]
-    fn nobody_is_gathered_for_a_device_that_is_faster_than_a_sleep() {
+    fn nothing_accumulates_for_a_fast_device() {
         let mut crowd = Crowd::new(16, Duration::ZERO);
         crowd.flight = SHORTEST_FLIGHT / 2;
         assert_eq!(crowd.fly(HOLD_FLIGHTS[1]), 0);
@@ -262,14 +262,14 @@ mod tests {
         let mut crowd = Crowd::new(16, FLIGHT / 4);
         crowd.fly(TRIAL_FLIGHTS * 2 + HOLD_FLIGHTS[0] / 2);
         assert_eq!(crowd.gathering.better, Pace::Together);
-        // Somebody comes back after a second, in the middle of what is measured.
+        // A thread returns after a second, in the middle of what is measured.
         crowd.now += Duration::from_secs(1);
         crowd.fly(HOLD_FLIGHTS[0] / 2 + TRIAL_FLIGHTS);
         assert_eq!(crowd.gathering.better, Pace::Together);
     }
 
     #[test]
-    fn nobody_waits_longer_than_a_flight_or_the_longest_wait() {
+    fn no_wait_exceeds_a_flush_or_the_limit() {
         let at = Instant::now();
         let mut gathering = Gathering {
             better: Pace::Together,
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flight_without_commits_says_nothing_about_who_comes_back() {
+    fn a_flush_without_commits_predicts_nothing() {
         let at = Instant::now();
         let mut gathering = Gathering {
             better: Pace::Together,

@@ -14,7 +14,8 @@ impl<H: Held> Stream<H> {
         epochs.map_or(Epoch(0), |epochs| epochs.departs(self.index))
     }
 
-    /// Hardens what the stream holds of `epoch` and before. Nobody is registered there any more. The caller wakes tasks.
+    /// Hardens what the stream holds of `epoch` and before, in which no commit is registered any more. The
+    /// caller wakes tasks.
     pub(crate) fn harden_epoch(&self, epoch: Epoch) -> Result<(), LogError> {
         let state = self.state.lock();
         let through = if state.filling.epoch_min <= epoch.0 {

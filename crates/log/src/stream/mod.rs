@@ -6,31 +6,31 @@
 //!             under the lock            without the lock        under the lock
 //! ```
 //!
-//! One flush is in flight at a time. Under `Layout::PerWorker` it runs without the lock, so the
-//! other buffer fills meanwhile; under `Layout::Single` the leader keeps the lock, which is the
-//! paper's algorithm 1. A flight has a leader who stays with it, or it is launched and left alone
-//! until somebody comes who needs it to have landed.
+//! One flush is in flight at a time. Under `Layout::PerWorker` it runs without the lock, so the other
+//! buffer fills meanwhile; under `Layout::Single` the leader keeps the lock, which is the paper's algorithm
+//! 1. A flush has a leader that waits for it, or it is asynchronous and unattended until a thread needs it
+//! to be complete.
 //!
 //! # Invariants
-//! - S1. Numbers, LSNs and frame sequences of a stream increase in the same order, because
-//!   all three are given out under its lock.
+//! - S1. Numbers, LSNs and frame sequences of a stream increase in the same order, because all three are
+//!   given out under its lock.
 //! - S2. `hardened` is raised only after the frame is durable and what its group held is released.
-//! - S3. Whoever waits for flight `f` waits on a condition variable of `f`'s parity. The end of `f`
-//!   wakes all of them, and one of those who want to lead flight `f + 1`; so nobody sleeps through
-//!   a flight, and nobody is woken for nothing but the next leader's rivals. That one may wait for more
-//!   commits, with an eye on the time, unless somebody wants the flight at once, which he said before he
-//!   slept; whoever completes the group leads it. A flight that is left
-//!   alone wakes everybody, because whoever waits for it or for one behind it has to land it now; and
-//!   nobody begins to wait while one is alone. Whoever finds the log poisoned wakes everybody, too.
-//! - S4. Between the draw of an LSN and the count of its entry nothing can fail. A panic there, or
-//!   in a flight, poisons the log.
-//! - S5. When a stream is closed no flight is under way, and none begins: nothing is pending, or
-//!   the log is poisoned.
-//! - S6. Whatever ends a flight, or closes the stream, announces it to the tasks that wait; every call
-//!   that may do so wakes them at its end (`watch.rs`), or when its caller no longer leads (`prove.rs`).
-//! - S7. A task that waits for a commit leads no flight: it says what it wants, and the flusher leads for it
-//!   (`demand.rs`). The end of a flight, and a flight that is left alone, calls the flusher if there is such
-//!   a demand.
+//! - S3. A waiter for flush `f` waits on a condition variable of `f`'s parity. The end of `f` wakes all of
+//!   them, and one of the waiters to lead flush `f + 1`; so no wake-up is lost, and only rivals of the next
+//!   leader are woken needlessly. The next leader may wait for more commits, with a deadline, unless a
+//!   waiter requested an immediate flush before it parked; the commit that completes the group leads it. An
+//!   unattended flush wakes all, because its waiters, and those for the one behind it, have to complete it
+//!   now; and no thread begins to wait while a flush is unattended. A thread that finds the log poisoned
+//!   wakes all, too.
+//! - S4. Between the draw of an LSN and the count of its entry nothing can fail. A panic there, or in a
+//!   flush, poisons the log.
+//! - S5. When a stream is closed no flush is under way, and none begins: nothing is pending, or the log is
+//!   poisoned.
+//! - S6. Whatever ends a flush, or closes the stream, announces it to the tasks that wait; every call that
+//!   may do so wakes them at its end (`watch.rs`), or when its caller no longer leads (`prove.rs`).
+//! - S7. A task that waits for a commit leads no flush: it leaves a demand, and the flusher leads for it
+//!   (`demand.rs`). The end of a flush, and an unattended flush, calls the flusher if there is such a
+//!   demand.
 //!
 //! Paper: pwal §4.2, Algorithms 1 and 2
 
@@ -88,9 +88,9 @@ pub struct Stream<H: Held> {
     /// Entries that are hardened (S2).
     hardened: AtomicU64,
     state: Mutex<State<H>>,
-    /// Where those wait who need a flight to end, or to lead one (by the flight's parity, S3).
+    /// Where threads wait that need a flush to end, or to lead one (by the flush's parity, S3).
     leaders: [Condvar; 2],
-    /// Where those wait for whom somebody else prepares a segment.
+    /// Where threads wait for a segment that another thread prepares.
     prepared: Condvar,
     /// Tasks that wait for commits.
     pub(crate) watchers: Watchers,
@@ -135,13 +135,13 @@ impl<H: Held> Stream<H> {
         self.worker
     }
 
-    /// Fails if the log is poisoned. Whoever has slept and leaves because of that may have been woken
-    /// to do something for the others, who must not go on sleeping.
+    /// Fails if the log is poisoned. A thread that was woken and leaves because of that may have been woken
+    /// to do something for the others, which must be woken, too.
     fn check_poison(&self) -> Result<(), LogError> {
         self.shared
             .poison
             .check()
-            .inspect_err(|_| self.wake_everybody())
+            .inspect_err(|_| self.wake_all())
     }
 
     /// Whether anything is appended and not hardened. Two loads.
@@ -170,7 +170,7 @@ impl<H: Held> Stream<H> {
         self.state.lock().counters
     }
 
-    /// When this is dropped, the tasks are woken for whom a call on this stream has announced something.
+    /// When this is dropped, the tasks are woken that wait for what a call on this stream has announced.
     /// See [`Watchers::at_the_end`].
     pub(crate) fn waking(&self) -> [Option<Waking<'_>>; 2] {
         let epochs = self.shared.epochs.as_ref();
@@ -201,9 +201,9 @@ impl<H: Held> Stream<H> {
         self.state.lock().closed = true;
     }
 
-    /// Refuses commits from now on, and hardens those that were accepted. On return, whatever it
-    /// says, nothing is being written and nothing will be: whoever opens the log again may write
-    /// where an old write could still have landed. The caller wakes tasks.
+    /// Refuses commits from now on, and hardens those that were accepted. On return, whatever it says,
+    /// nothing is being written and nothing will be: the next opener of the log may write where an old
+    /// write could still have landed. The caller wakes tasks.
     pub(crate) fn close(&self) -> Result<(), LogError> {
         // Those of another stream's failure, too.
         self.announce_end();
@@ -226,9 +226,9 @@ impl<H: Held> Stream<H> {
         result
     }
 
-    /// Gives up the segments that hold no frame above `sequence`, for the stream to write again.
-    /// Without effect on a shared device, and under [`crate::Retain::All`], which promised readers
-    /// that every segment is there.
+    /// Drops the segments that hold no frame above `sequence`, for the stream to overwrite. Without effect
+    /// on a shared device, and under [`crate::Retain::All`], which promised readers that every segment is
+    /// there.
     pub fn recycle_through(&self, sequence: u64) {
         if let Place::Segments(place) = &mut self.state.lock().place {
             place.recycle_through(sequence);

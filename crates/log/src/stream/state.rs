@@ -94,16 +94,16 @@ pub(super) struct State<H> {
     pub(super) flights: u64,
     /// While a flight is under way: the last commit it carries.
     pub(super) in_flight: Option<u64>,
-    /// That flight, if nobody attends to it.
+    /// That flush, if it is unattended.
     pub(super) launched: Option<Launched<H>>,
-    /// The flight for which one of those who wait to lead it has an eye on the time; 0 if nobody has.
+    /// The flush for which a waiter has a deadline; 0 if none has.
     pub(super) timed: u64,
     /// The flight for which the flusher has an eye on the time, on behalf of tasks; 0 if it has none.
     pub(super) attended: u64,
-    /// Until when the group that fills waits for as many as it should be, once somebody waits.
+    /// The deadline until which the group that fills waits for its expected size, once it has a waiter.
     pub(super) deadline: Option<Instant>,
     pub(super) gathering: Gathering,
-    /// The last commit that somebody who does not wait for a group wants to be hardened.
+    /// The last commit that is wanted hardened without waiting for a group.
     pub(super) wanted: u64,
     pub(super) appended: u64,
     pub(super) hardened: u64,

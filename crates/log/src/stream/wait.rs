@@ -15,10 +15,10 @@ use crate::sync::{MutexGuard, Ordering};
 const SPIN_ROUNDS: u32 = if cfg!(loom) { 1 } else { 32 };
 
 impl<H: Held> Stream<H> {
-    /// Returns when the commit is hardened. If no flush is in flight, it waits until its group is
-    /// complete, and then leads one: a group by count at most `group_wait_max` after somebody began to
-    /// wait for it, an automatic one at most so long after the last flush as that took. If
-    /// `group_wait_max` is `Duration::MAX`, it leads at once.
+    /// Returns when the commit is hardened. If no flush is in flight, it waits until its group is complete,
+    /// and then leads one: a group by count at most `group_wait_max` after its first waiter, an automatic
+    /// one at most so long after the last flush as that took. If `group_wait_max` is `Duration::MAX`, it
+    /// leads immediately.
     ///
     /// # Errors
     /// The error that poisoned the log: the outcome of the commit is unknown.
@@ -75,7 +75,7 @@ impl<H: Held> Stream<H> {
         deadline.filter(|deadline| Instant::now() < *deadline)
     }
 
-    /// Waits for more commits, at most until `deadline` if nobody else has an eye on the time (S3).
+    /// Waits for more commits, at most until `deadline` if no other waiter has it (S3).
     fn gather<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
@@ -96,7 +96,7 @@ impl<H: Held> Stream<H> {
 
     /// Whether there can be such a commit in this stream.
     pub(crate) fn check_ticket(&self, ticket: Ticket) -> Result<(), LogError> {
-        // Acquire, like any look at how far the stream is; whoever has the ticket sees its commit.
+        // Acquire, like any load of the stream's progress; the owner of the ticket sees its commit.
         let appended = self.appended.load(Ordering::Acquire);
         if ticket.worker == self.worker && ticket.number <= appended {
             return Ok(());
@@ -112,7 +112,7 @@ impl<H: Held> Stream<H> {
     /// Hardens whatever the stream has drawn at or below `lsn`.
     pub(crate) fn harden_lsn(&self, lsn: Lsn) -> Result<(), LogError> {
         let _waking = self.waking();
-        // Under the lock nobody is between draw and buffer.
+        // Under the lock no commit is between draw and buffer.
         let state = self.state.lock();
         let through = if state.filling.records > 0 && state.filling.first_lsn <= lsn {
             state.appended
