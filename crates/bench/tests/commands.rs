@@ -19,6 +19,8 @@ const TXN: &[&str] = &[
     "index",
     "device",
     "threads",
+    "await",
+    "streams",
     "records",
     "skew",
     "hot_keys",

@@ -80,3 +80,27 @@ fn the_length_of_an_epoch_can_be_chosen_and_those_that_were_closed_are_counted()
         );
     }
 }
+
+/// Tasks that await, in turn with threads that wait themselves.
+#[test]
+fn tasks_that_await_their_commits_are_checked_too() {
+    let args = ["txn", "--workload", "u1,payment", "--await", "0,1,16"];
+    let more = ["--threads", "2", "--streams", "1", "--verify-recovery"];
+    let specs = ["--spec", "TT(EPOCH)+PWAL(auto)", "--spec", "NOLOG"];
+    let logged = rows(&[&args[..], &more, &specs[..2], SMALL].concat());
+    let unlogged = rows(&[&args[..], &more[..4], &specs[2..], SMALL].concat());
+    for rows in [logged, unlogged] {
+        assert_eq!(rows.len(), 2 * 3);
+        for (row, tasks) in rows.iter().zip([0, 1, 16].into_iter().cycle()) {
+            assert_keys(row, &[MACHINE]);
+            assert_eq!(row["await"], tasks, "{row}");
+            assert_eq!(row["streams"], 1, "{row}");
+            assert_eq!(row["committed"], 600, "{row}");
+        }
+    }
+    refused(
+        &["txn", "--workload", "u1", "--await", "2000"],
+        2,
+        "--await",
+    );
+}

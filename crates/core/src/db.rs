@@ -439,17 +439,16 @@ impl Database {
     }
 
     /// A future that ends when the transaction is durable, and everything it depends on. It needs no
-    /// particular runtime. Its group is flushed when it is full, when somebody waits for one of its
-    /// commits in a thread, and in any case after [`Builder::group_wait_max`]; with `Duration::MAX`
-    /// nobody would, so the first poll does and waits for the disk. A full group that was left to the
-    /// disk ([`Builder::launch_from`]) is told of when somebody next commits on its stream or looks.
+    /// particular runtime. Its first poll calls the log's own thread, which flushes what the transaction needs
+    /// as [`Database::wait`] would: automatic groups at once, others when they are full, and at the latest
+    /// after [`Builder::group_wait_max`]. No poll waits for the disk, unless that is `Duration::MAX`: there is no
+    /// such thread then.
     ///
     /// Its output is that of [`Database::wait`]. Wakers are called at the end of whatever made the
     /// transaction durable: by threads that commit or wait, or by the log's own. As long as the future
     /// lives, so do the tables' contents in memory, but not the handles: the database can be closed.
     ///
     /// [`Builder::group_wait_max`]: crate::Builder::group_wait_max
-    /// [`Builder::launch_from`]: crate::Builder::launch_from
     pub fn acknowledged(&self, ticket: Ticket) -> Acknowledged {
         Acknowledged::new(Arc::clone(&self.shared.engine), ticket)
     }
