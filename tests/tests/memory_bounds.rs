@@ -6,8 +6,8 @@
 use std::borrow::Borrow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use namiki::{Database, Error, Value, ValueBytes};
-use namiki_platform::disk::NullDisk;
+use namiki::{Database, Error, IndexKind, ReplayOrder, Value, ValueBytes};
+use namiki_platform::disk::{Disk, NullDisk, SimDisk};
 use namiki_platform::live_bytes::CountingAllocator;
 
 #[global_allocator]
@@ -151,13 +151,138 @@ fn a_large_transaction_leaves_no_large_buffer_behind() {
             .unwrap();
             // Many small ones.
             let many = (2..30_000_u64).map(|key| (turn + 1) * 1_000_000 + key % 8_000);
-            db.transact(|tx| many.clone().try_for_each(|key| tx.put(&table, &key, &Secretive(8))))
-                .unwrap();
-            db.transact(|tx| many.clone().try_for_each(|key| tx.delete(&table, &key).map(drop)))
-                .unwrap();
+            db.transact(|tx| {
+                many.clone()
+                    .try_for_each(|key| tx.put(&table, &key, &Secretive(8)))
+            })
+            .unwrap();
+            db.transact(|tx| {
+                many.clone()
+                    .try_for_each(|key| tx.delete(&table, &key).map(drop))
+            })
+            .unwrap();
         }
-        let records = db.transact(|_| Ok(())).map(|()| table.memory_bytes()).unwrap() as isize;
+        let records = db
+            .transact(|_| Ok(()))
+            .map(|()| table.memory_bytes())
+            .unwrap() as isize;
         let more = live() - start - records;
         assert!(more <= 6 * MIB, "{spec}: {more} bytes more");
+    }
+}
+
+/// The bytes that each of many tables without a row takes.
+fn bytes_of_an_empty_table(index: IndexKind) -> isize {
+    const TABLES: isize = 200;
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::builder()
+        .spec("TT(NLR)+NOLOG".parse().unwrap())
+        .index(index)
+        .disk(Arc::new(NullDisk::new()))
+        .open(dir.path().join("data"))
+        .unwrap();
+    let create = |from: isize| {
+        for table in from..from + TABLES {
+            // Every second one with keys of any length.
+            match table % 2 {
+                0 => drop(db.table::<u64, u64>(&format!("table {table}")).unwrap()),
+                _ => drop(db.table::<str, u64>(&format!("table {table}")).unwrap()),
+            }
+        }
+    };
+    create(0);
+    let start = live();
+    create(TABLES);
+    (live() - start) / TABLES
+}
+
+#[test]
+fn an_empty_table_costs_at_most_four_kib() {
+    let _alone = alone();
+    for (index, bytes_max) in [("art", 4 * KIB), ("hash", 4 * KIB), ("art+hash", 8 * KIB)] {
+        let bytes = bytes_of_an_empty_table(index.parse().unwrap());
+        assert!(bytes <= bytes_max, "{index}: {bytes} bytes");
+    }
+}
+
+#[test]
+fn deleted_keys_leave_nothing_behind_when_it_is_opened_again() {
+    let _alone = alone();
+    const KEYS: u64 = 20_000;
+    for spec in [
+        "TT(EPOCH)+PWAL(16)",
+        "SILO(NLR)+PWAL(16)",
+        "S2PL(NLR)+PWAL(16)+ARIES",
+    ] {
+        for order in [ReplayOrder::HighestStamp, ReplayOrder::Merge] {
+            for index in ["art", "hash"] {
+                let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+                let open = || {
+                    Database::builder()
+                        .spec(spec.parse().unwrap())
+                        .index(index.parse::<IndexKind>().unwrap())
+                        .replay_order(order)
+                        .disk(Arc::clone(&disk))
+                        .open("/db")
+                        .unwrap()
+                };
+                let case = format!("{spec} {order:?} {index}");
+                let db = open();
+                let names = db.table::<u64, u64>("numbers").unwrap();
+                let texts = db.table::<str, str>("texts").unwrap();
+                let text = |key: u64| format!("{key:060}");
+                let in_batches =
+                    |change: &dyn Fn(&mut namiki::Transaction, u64) -> Result<(), Error>| {
+                        for first in (0..KEYS).step_by(500) {
+                            db.transact(|tx| {
+                                (first..first + 500).try_for_each(|key| change(tx, key))
+                            })
+                            .unwrap();
+                        }
+                    };
+                in_batches(&|tx, key| {
+                    tx.put(&names, &key, &key)?;
+                    tx.put(&texts, &text(key), &text(key))
+                });
+                in_batches(&|tx, key| {
+                    tx.delete(&names, &key)?;
+                    tx.delete(&texts, &text(key)).map(drop)
+                });
+                // A few stay, and one comes back.
+                db.transact(|tx| {
+                    tx.put(&names, &7, &70)?;
+                    tx.put(&texts, &text(9), "ninety")
+                })
+                .unwrap();
+                db.close().unwrap();
+                drop((names, texts, db));
+
+                let db = open();
+                let names = db.table::<u64, u64>("numbers").unwrap();
+                let texts = db.table::<str, str>("texts").unwrap();
+                for bytes in [names.memory_bytes(), texts.memory_bytes()] {
+                    // A hash table of one key has 16 KiB of stripes.
+                    let bytes_max = if index == "hash" { 24 << 10 } else { 8 << 10 };
+                    assert!(bytes <= bytes_max, "{case}: {bytes} bytes in a table");
+                }
+                // What is written now is above all that was deleted, whichever way it is replayed.
+                let check = |db: &Database, expected: &[(u64, Option<u64>)]| {
+                    let names = db.table::<u64, u64>("numbers").unwrap();
+                    for (key, value) in expected {
+                        let found = db.transact(|tx| tx.get(&names, key)).unwrap();
+                        assert_eq!(found, *value, "{case}: {key}");
+                    }
+                    let texts = db.table::<str, str>("texts").unwrap();
+                    let found = db.transact(|tx| tx.get(&texts, &text(9))).unwrap();
+                    assert_eq!(found.as_deref(), Some("ninety"), "{case}");
+                };
+                check(&db, &[(7, Some(70)), (8, None), (KEYS - 1, None)]);
+                db.transact(|tx| tx.insert(&names, &8, &80)).unwrap();
+                db.transact(|tx| tx.delete(&names, &7).map(drop)).unwrap();
+                db.close().unwrap();
+                drop((names, texts, db));
+                check(&open(), &[(7, None), (8, Some(80)), (KEYS - 1, None)]);
+            }
+        }
     }
 }

@@ -3,17 +3,21 @@
 //! Records are never freed one by one (`record.rs`, R1), so a bump allocator is enough, and it lays
 //! records that are inserted together side by side. Large chunks ask for huge pages: with a million
 //! records or more, most look-ups would otherwise miss the TLB as well as the cache. Threads,
-//! up to 16, fill chunks of their own, so that those that insert share no counter.
+//! up to 16, fill chunks of their own, so that those that insert share no counter. The first chunk has room for a few
+//! records only: a table that is empty should cost next to nothing.
+//!
+//! At the end of a replay, before any transaction runs, the records of deleted keys are taken out ([`Arena::compact`]).
 //!
 //! # Invariants
 //! - A1. The first `used` bytes of a chunk are whole records, one after the other. `used` sinks only by a record at
 //!   its end that no thread but its maker has known.
-//! - A2. Chunks are freed only by `drop`.
+//! - A2. Chunks are freed only by `drop`, and by [`Arena::compact`] when no other thread uses the arena.
 #![expect(unsafe_code, reason = "hands out raw memory for records")]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -21,7 +25,7 @@ use parking_lot::Mutex;
 use crate::record::RecordRef;
 use crate::thread;
 
-const CHUNK_BYTES_MIN: usize = 64 << 10;
+const CHUNK_BYTES_MIN: usize = 256;
 const CHUNK_BYTES_MAX: usize = 2 << 20;
 /// Threads with the same number modulo this fill the same chunks.
 const SHARDS: usize = 16;
@@ -30,6 +34,8 @@ struct Chunk {
     start: NonNull<u8>,
     bytes: usize,
     used: AtomicUsize,
+    /// No place is free in it, as [`Arena::compact`] has found.
+    packed: AtomicBool,
 }
 
 // SAFETY: `start` is only memory; access to each part of it is decided by `used`.
@@ -40,7 +46,8 @@ unsafe impl Sync for Chunk {}
 /// A growing set of records.
 #[derive(Default)]
 pub(crate) struct Arena {
-    shards: [CachePadded<Shard>; SHARDS],
+    /// Each is made when one of its threads inserts.
+    shards: [OnceLock<Box<CachePadded<Shard>>>; SHARDS],
 }
 
 /// The records of some of the threads.
@@ -74,11 +81,94 @@ impl Arena {
 
     /// The bytes taken from the system.
     pub(crate) fn bytes(&self) -> usize {
-        self.shards.iter().map(|shard| shard.bytes()).sum()
+        let shards = self.shards.iter().filter_map(OnceLock::get);
+        shards.map(|shard| shard.bytes()).sum()
     }
 
     fn shard(&self) -> &Shard {
-        &self.shards[thread::number() % SHARDS]
+        self.shards[thread::number() % SHARDS].get_or_init(Box::default)
+    }
+
+    /// Moves records into the places of absent ones, and takes the chunks out that are left without any. `kept` stays
+    /// where it is, absent or not. (Two fingers: one looks for free places from the front, one for records from the
+    /// back.)
+    ///
+    /// # Safety
+    /// No other thread uses the arena or its records meanwhile. From now on a record is used by what
+    /// [`Moved::record`] says of it, and an absent one, other than `kept`, is not used again.
+    pub(crate) unsafe fn compact(&self, kept: RecordRef) -> Moved {
+        let mut chunks: Vec<Box<Chunk>> = Vec::new();
+        for shard in self.shards.iter().filter_map(OnceLock::get) {
+            chunks.append(&mut shard.chunks.lock());
+            shard.current.store(std::ptr::null_mut(), Ordering::Relaxed);
+        }
+        // What stays comes into the smallest ones.
+        chunks.sort_by_key(|chunk| (!chunk.has(kept), chunk.bytes));
+        let is_free = |record: &RecordRef| record.is_absent() && *record != kept;
+        let mut emptied = Vec::new();
+        while let Some(last) = chunks.pop() {
+            // A chunk without a free place is not looked at again for the next one.
+            let open = chunks
+                .iter()
+                .filter(|it| !it.packed.load(Ordering::Relaxed));
+            let mut places = open.flat_map(|chunk| {
+                let free = chunk.records().filter(is_free).map(Some);
+                let end = std::iter::once_with(|| {
+                    chunk.packed.store(true, Ordering::Relaxed);
+                    None
+                });
+                free.chain(end)
+            });
+            let mut staying = last.records().filter(|it| !is_free(it));
+            let moved_all = staying.all(|record| {
+                let fits = |place: &RecordRef| place.capacity() == record.capacity();
+                let place = match record == kept {
+                    true => None,
+                    false => places.by_ref().flatten().find(fits),
+                };
+                if let Some(place) = place {
+                    record.move_to(place);
+                }
+                place.is_some()
+            });
+            drop((places, staying));
+            if moved_all {
+                emptied.push(last);
+            } else {
+                chunks.push(last);
+                break;
+            }
+        }
+        if let Some(last) = chunks.last_mut() {
+            let in_use = last.records().filter(|it| !is_free(it)).last();
+            let start = last.start.as_ptr().expose_provenance() as u64;
+            let used = in_use.map_or(0, |it| (it.address() - start) as usize + it.bytes());
+            last.used.store(used, Ordering::Relaxed);
+            let shard = self.shard();
+            shard.current.store(&raw mut **last, Ordering::Release);
+            shard.chunks.lock().append(&mut chunks);
+        }
+        Moved(emptied)
+    }
+}
+
+/// Where the records are that [`Arena::compact`] has moved. It holds the memory that they were in.
+pub(crate) struct Moved(
+    #[cfg_attr(not(test), expect(dead_code, reason = "held for its Drop"))]
+    #[expect(clippy::vec_box, reason = "as in `Shard`")]
+    Vec<Box<Chunk>>,
+);
+
+impl Moved {
+    /// Where a record is now.
+    pub(crate) fn record(&self, before: RecordRef) -> RecordRef {
+        before.moved_to().unwrap_or(before)
+    }
+
+    /// The bytes that are given back when this is dropped.
+    #[cfg(test)]
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|chunk| chunk.bytes).sum()
     }
 }
 
@@ -146,23 +236,40 @@ impl Shard {
 impl Drop for Shard {
     fn drop(&mut self) {
         for chunk in self.chunks.get_mut() {
-            let end = *chunk.used.get_mut();
-            let mut at = 0;
-            while at < end {
-                // SAFETY: a whole record begins here (A1), and no thread can reach it any more: dropping the arena
-                // means dropping its table (R1).
-                unsafe {
-                    let address = chunk.start.add(at).as_ptr().expose_provenance() as u64;
-                    let record = RecordRef::from_address(address);
-                    at += record.bytes();
-                    record.dispose();
-                }
+            for record in chunk.records() {
+                // SAFETY: no reference is left: dropping the arena means dropping its table (R1).
+                unsafe { record.dispose() };
             }
         }
     }
 }
 
 impl Chunk {
+    /// Whether the record is in it.
+    fn has(&self, record: RecordRef) -> bool {
+        let start = self.start.as_ptr().expose_provenance() as u64;
+        (start..start + self.bytes as u64).contains(&record.address())
+    }
+
+    /// The records in it. To be called while no other thread takes one.
+    fn records(&self) -> impl Iterator<Item = RecordRef> {
+        let end = self.used.load(Ordering::Relaxed);
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            // SAFETY: a whole record begins here (A1), and lives as long as its chunk, which outlives the use of what
+            // this returns: the callers drop no chunk before.
+            let record = unsafe {
+                let address = self.start.add(at).as_ptr().expose_provenance() as u64;
+                RecordRef::from_address(address)
+            };
+            at += record.bytes();
+            Some(record)
+        })
+    }
+
     fn layout(bytes: usize) -> Layout {
         let align = if bytes >= CHUNK_BYTES_MAX {
             CHUNK_BYTES_MAX
@@ -186,6 +293,7 @@ impl Chunk {
             start,
             bytes,
             used: AtomicUsize::new(0),
+            packed: AtomicBool::new(false),
         }
     }
 }
@@ -256,11 +364,52 @@ mod tests {
         assert_eq!(used(), [before[0], 0]);
     }
 
+    #[test]
+    fn absent_records_are_taken_out_and_the_others_found() {
+        for (records, every) in [(0, 1), (1, 1), (1_000, 1), (200_000, 3), (200_000, 70_000)] {
+            let arena = Arena::default();
+            let end = arena.record(16, 0);
+            let all: Vec<_> = (0..records as u64)
+                .map(|n| (n, arena.record(16, n)))
+                .inspect(|(n, record)| {
+                    let long = vec![7; (n % 40) as usize];
+                    let value = (n % every == 0 && every > 1).then_some(&long[..]);
+                    record.install(value, Stamp(*n));
+                })
+                .collect();
+            let before = arena.bytes();
+            let live = all.iter().filter(|(_, record)| !record.is_absent());
+            let live: Vec<_> = live.copied().collect();
+            // SAFETY: no other thread has the arena.
+            let moved = unsafe { arena.compact(end) };
+            assert_eq!(moved.record(end), end);
+            assert_eq!(arena.bytes() + moved.bytes(), before);
+            let now: Vec<_> = live.iter().map(|it| moved.record(it.1)).collect();
+            drop(moved);
+            let (bytes, record) = (arena.bytes(), RecordRef::bytes_for(16));
+            assert!(
+                bytes <= 2 * (live.len() + 1) * record + 2 * CHUNK_BYTES_MIN,
+                "{bytes}"
+            );
+            let mut found = Vec::new();
+            for ((n, _), record) in live.iter().zip(now) {
+                let seen = record.copy_if(&mut found, |_| true).unwrap();
+                assert_eq!((seen.creation, seen.absent), (Stamp(*n), false));
+                assert_eq!(found, vec![7; (n % 40) as usize]);
+                assert_eq!(record.word().load(Ordering::Relaxed), *n);
+            }
+            // The arena grows on.
+            for n in 0..1_000 {
+                arena.record(16, n);
+            }
+        }
+    }
+
     /// Under a race detector this tells whether the memory goes from hand to hand.
     #[test]
     fn threads_that_fill_the_same_chunk_take_records_back() {
         let arena = Arena::default();
-        let shard = &arena.shards[0];
+        let shard = &**arena.shards[0].get_or_init(Box::default);
         let bytes = RecordRef::bytes_for(8);
         std::thread::scope(|scope| {
             for word in 0..4 {

@@ -1,8 +1,8 @@
 //! A record: one protocol word, a header, and a payload that readers copy without a lock.
 //!
 //! ```text
-//!   0         8             16                                  24
-//!   | word 64 | creation 64 | absent 1 | boxed 1 | … | cap 8 | len 32 | data: cap × 64 bits |
+//!   0         8             16                                            24
+//!   | word 64 | creation 64 | absent 1 | boxed 1 | moved 1 | … | cap 8 | len 32 | data: cap × 64 bits |
 //! ```
 //! `word` belongs to the concurrency control alone. `creation` is the stamp of the commit that wrote this version; it
 //! is the version's identity. A payload of at most `cap` words lies in `data`; a longer one lies in an immutable box
@@ -15,6 +15,8 @@
 //! - R1. Once a record's address is known to any thread but its maker, its memory is not freed or reused while its
 //!   table exists, and the owner of a [`RecordRef`] keeps the table alive (a transaction holds the database). Tables
 //!   are dropped with the database, so a `RecordRef` can always be followed.
+//!   The one exception is the end of a replay, when no transaction runs: records are moved then, and those of deleted
+//!   keys are freed (`arena.rs`).
 //! - R2. `cap` is written once, before the record is shared, and is at least 1.
 //! - R3. `creation`, the rest of the header and `data` are stored only by the holder of the record's lock, between a
 //!   compare-and-swap that set the lock and a `Release` store that clears it.
@@ -43,6 +45,8 @@ const WORD_BYTES: usize = 8;
 const LINE_BYTES: usize = 64;
 const ABSENT: u64 = 1 << 63;
 const BOXED: u64 = 1 << 62;
+/// The record was moved; `creation` is its address now. Nothing of it is used any more.
+const MOVED: u64 = 1 << 61;
 const CAPACITY_SHIFT: u32 = 32;
 const LEN_MASK: u64 = u32::MAX as u64;
 
@@ -131,7 +135,8 @@ impl RecordRef {
         unsafe { self.0.add(1).cast::<AtomicU64>().add(index).as_ref() }
     }
 
-    fn capacity(self) -> usize {
+    /// The words that its payload has room for.
+    pub(crate) fn capacity(self) -> usize {
         (self.header().meta.load(Ordering::Relaxed) >> CAPACITY_SHIFT & 0xff) as usize
     }
 
@@ -154,6 +159,35 @@ impl RecordRef {
     /// Whether the version says that the key is not there; exact while there are no writers.
     pub(crate) fn is_absent(self) -> bool {
         self.header().meta.load(Ordering::Relaxed) & ABSENT != 0
+    }
+
+    /// Moves everything, a box too, to an absent record of the same capacity. No other thread uses either, and this one
+    /// is not used again, except to ask for where it has moved.
+    pub(crate) fn move_to(self, place: Self) {
+        assert!(self.capacity() == place.capacity() && place.is_absent() && self != place);
+        let (from, to) = (self.header(), place.header());
+        let copy = |from: &AtomicU64, to: &AtomicU64| {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        };
+        let word = from.word.load(Ordering::Relaxed);
+        to.word.store(word, Ordering::Relaxed);
+        copy(&from.creation, &to.creation);
+        copy(&from.meta, &to.meta);
+        for i in 0..self.capacity() {
+            copy(self.data(i), place.data(i));
+        }
+        let kept = (self.capacity() as u64) << CAPACITY_SHIFT;
+        from.meta.store(ABSENT | MOVED | kept, Ordering::Relaxed);
+        from.creation.store(place.address(), Ordering::Relaxed);
+    }
+
+    /// Where it has moved, if it has.
+    pub(crate) fn moved_to(self) -> Option<Self> {
+        let header = self.header();
+        let moved = header.meta.load(Ordering::Relaxed) & MOVED != 0;
+        // SAFETY: `move_to` has stored the address of a record. It is in the same arena, and stays there: records are
+        // moved once in the life of an arena, and what was moved to is not moved.
+        moved.then(|| unsafe { Self::from_address(header.creation.load(Ordering::Relaxed)) })
     }
 
     /// Asks the processor to bring the record's first line closer, for a lock that is taken later.

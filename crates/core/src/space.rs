@@ -2,7 +2,8 @@
 //!
 //! Updates never touch the index. A key that is written for the first time gets an **absent
 //! record** first; from then on, its presence is a matter of the record alone, and every protocol
-//! treats "not there" as one more version. Absent records stay until the database is opened again.
+//! treats "not there" as one more version. Absent records stay until the database is opened again, which leaves nothing of
+//! them behind (`Space::compact`).
 //!
 //! The new record enters the index locked, and is unlocked with the leaf's rts as its own: a transaction that has
 //! read the gap before, at a stamp up to that rts, stays ahead of the one that fills it (see `cc`, phantoms). Where
@@ -136,7 +137,8 @@ impl Space {
             KeyKind::Variable
         };
         let arena = Arena::default();
-        let end = arena.record(0, LockWord::FREE.0);
+        // As large as the others: it stays where it is when they are moved.
+        let end = arena.record(info.inline_bytes, LockWord::FREE.0);
         Ok(Self {
             info,
             owner,
@@ -236,6 +238,17 @@ impl Space {
         lock::<P>(record);
         record.restamp(stamp);
         P::publish(record, stamp);
+    }
+
+    /// Frees the records that have no value. `used` are all others, in each place that leads to them: they may be moved.
+    /// The end of a replay, while no other thread uses the table, and before the index is filled.
+    pub(crate) fn compact<'r>(&self, used: impl Iterator<Item = &'r mut RecordRef>) {
+        // SAFETY: no other thread uses the table, and its index is empty: only `used` and `end` lead to records. The
+        // former are followed below, the latter stays.
+        let moved = unsafe { self.arena.compact(self.end) };
+        for record in used {
+            *record = moved.record(*record);
+        }
     }
 
     /// Whether the table's keys are in an order, so that ranges of them can be scanned.

@@ -4,7 +4,8 @@
 //! slowest at: several misses on the way down, and a leaf that is rebuilt again and again. So the tree
 //! stays empty until all is replayed. Until then a key's record is found in a hash table, by a miss or
 //! two that overlap with those of the other keys of a frame; then the keys are sorted once and the tree
-//! is built from them. Keys that are deleted in the end never come into the tree.
+//! is built from them. Keys that are deleted in the end never come into the tree, and their records are freed before it is
+//! built. Nothing needs their stamps any more: what is committed later gets stamps above all that were replayed.
 //!
 //! The table is cut into shards, each with a lock that is held for one look-up. A slot has sixteen
 //! bytes for a key of eight, and thirty-two, with the key beside it, for another; three eighths to three
@@ -332,7 +333,13 @@ impl<'a, K: Kept> Map<'a, K> {
     ) -> Result<(), OpenError> {
         let space = self.space;
         let ordered = space.is_ordered();
-        let runs = self.runs(threads, ordered, &watch)?;
+        let deletes = self.deletes.load(Ordering::Relaxed);
+        let mut runs = self.runs(threads, ordered, &watch)?;
+        if deletes {
+            // The map is gone, so only the runs lead to records.
+            let records = runs.iter_mut().flatten().map(|(_, record)| record);
+            space.compact(records);
+        }
         let mut keys: Box<dyn Iterator<Item = (K, RecordRef)>> = match ordered {
             true => Box::new(merge(runs)),
             false => Box::new(runs.into_iter().flatten()),

@@ -89,11 +89,7 @@ impl Transaction {
     }
 
     #[inline]
-    pub(super) fn stage_encoded(
-        &mut self,
-        space: &Space,
-        key: &[u8],
-    ) -> Result<Range<u32>, Error> {
+    pub(super) fn stage_encoded(&mut self, space: &Space, key: &[u8]) -> Result<Range<u32>, Error> {
         self.check_fits(space, key, self.encoded.len())?;
         Ok(self.sets.stage(&self.encoded))
     }

@@ -1,5 +1,6 @@
 //! How many keys there are, counted by each thread for itself and brought together now and then.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::shared::counters::{SHARDS, shard};
@@ -8,11 +9,17 @@ use crate::shared::counters::{SHARDS, shard};
 #[repr(align(128))]
 struct Part(AtomicI64);
 
-/// A count that many threads change.
-pub(super) struct Count {
-    parts: [Part; SHARDS],
+#[derive(Default)]
+struct Parts {
+    each: [Part; SHARDS],
     /// What the parts have handed in.
     together: Part,
+}
+
+/// A count that many threads change.
+pub(super) struct Count {
+    /// Made for the first key.
+    parts: OnceLock<Box<Parts>>,
     /// A part hands in when it has reached so many, up or down.
     batch: i64,
 }
@@ -20,8 +27,7 @@ pub(super) struct Count {
 impl Count {
     pub(super) fn new(batch: u32) -> Self {
         Self {
-            parts: Default::default(),
-            together: Part::default(),
+            parts: OnceLock::new(),
             batch: i64::from(batch.max(1)),
         }
     }
@@ -30,21 +36,25 @@ impl Count {
     /// than a batch off for each part.
     #[inline]
     pub(super) fn add(&self, change: i64) -> Option<u64> {
-        let part = &self.parts[shard()].0;
+        let parts = self.parts.get_or_init(Box::default);
+        let part = &parts.each[shard()].0;
         let mine = part.fetch_add(change, Ordering::Relaxed) + change;
         if mine.abs() < self.batch {
             return None;
         }
         // Others may count in the same part: hand in what was seen, once.
         part.fetch_sub(mine, Ordering::Relaxed);
-        let together = self.together.0.fetch_add(mine, Ordering::Relaxed) + mine;
+        let together = parts.together.0.fetch_add(mine, Ordering::Relaxed) + mine;
         Some(together.max(0) as u64)
     }
 
     /// Exact while no thread is counting.
     pub(super) fn sum(&self) -> u64 {
+        let Some(parts) = self.parts.get() else {
+            return 0;
+        };
         let load = |part: &Part| part.0.load(Ordering::Relaxed);
-        let sum = load(&self.together) + self.parts.iter().map(load).sum::<i64>();
+        let sum = load(&parts.together) + parts.each.iter().map(load).sum::<i64>();
         sum.max(0) as u64
     }
 }

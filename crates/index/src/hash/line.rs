@@ -121,7 +121,7 @@ pub(super) struct Line {
 const _: () = assert!(size_of::<Line>() == 64);
 
 impl Line {
-    #[cfg(loom)]
+    /// As in memory that is zero.
     pub(super) fn zero() -> Self {
         let zero = || AtomicU64::new(0);
         Self {

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! # Invariants
-//! - S1. A segment's start is null until its memory is mapped, and does not change afterwards.
-//! - S2. A segment is unmapped when the lines are dropped, not before.
+//! - S1. A segment's start is null until its memory is there, and does not change afterwards.
+//! - S2. A segment's memory is freed when the lines are dropped, not before.
 #![expect(unsafe_code, reason = "mapped memory is read as lines")]
 
 use std::array;
@@ -21,29 +21,49 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::line::Line;
 
-const SEGMENTS: usize = 36;
+const SEGMENTS: usize = 32;
 
+/// Smaller segments are on the heap: the kernel maps whole pages.
 #[cfg(not(loom))]
-use namiki_platform::Mapping;
+const MAPPED_BYTES_MIN: usize = 4096;
 
-/// The model's memory is on the heap: its atomics are more than their bytes.
-#[cfg(loom)]
-struct Mapping(Box<[Line]>);
+/// The memory of a segment, zero at first.
+enum Memory {
+    /// (The model's memory is always here: its atomics are more than their bytes.)
+    Heap(Box<[Line]>),
+    #[cfg(not(loom))]
+    Mapped(namiki_platform::Mapping),
+}
 
-#[cfg(loom)]
-impl Mapping {
-    fn new(bytes: usize) -> std::io::Result<Self> {
-        let lines = bytes / size_of::<Line>();
-        Ok(Self((0..lines).map(|_| Line::zero()).collect()))
+impl Memory {
+    fn new(lines: usize) -> std::io::Result<Self> {
+        #[cfg(not(loom))]
+        if lines * size_of::<Line>() >= MAPPED_BYTES_MIN {
+            return namiki_platform::Mapping::new(lines * size_of::<Line>()).map(Self::Mapped);
+        }
+        Ok(Self::Heap((0..lines).map(|_| Line::zero()).collect()))
     }
-    fn start(&self) -> ptr::NonNull<u8> {
-        ptr::NonNull::from(&*self.0).cast()
+
+    fn start(&self) -> ptr::NonNull<Line> {
+        match self {
+            Self::Heap(lines) => ptr::NonNull::from(&**lines).cast(),
+            #[cfg(not(loom))]
+            Self::Mapped(mapping) => mapping.start().cast(),
+        }
     }
-    fn discard(&self) {}
+
+    /// Gives the contents back, where that frees pages.
+    fn discard(&self) {
+        match self {
+            Self::Heap(_) => {}
+            #[cfg(not(loom))]
+            Self::Mapped(mapping) => mapping.discard(),
+        }
+    }
 }
 
 struct Segment {
-    memory: Mapping,
+    memory: Memory,
     /// Its first so many lines may hold something: were used since it was mapped or given back.
     used: AtomicU64,
 }
@@ -53,7 +73,7 @@ pub(super) struct Lines {
     first_bits: u32,
     /// Where line 0 would be if the segment began with it.
     origins: [AtomicPtr<Line>; SEGMENTS],
-    segments: Box<[OnceLock<Segment>]>,
+    segments: Box<[OnceLock<Box<Segment>>]>,
 }
 
 impl Lines {
@@ -91,7 +111,7 @@ impl Lines {
         // `Acquire` pairs with the `Release` in `reach`.
         let origin = self.origins[self.segment_of(line)].load(Ordering::Acquire);
         assert!(!origin.is_null(), "a line is used when it is there");
-        // SAFETY: a non-null origin belongs to a segment that holds this line, is mapped (S1) and stays
+        // SAFETY: a non-null origin belongs to a segment that holds this line, is there (S1) and stays
         // so while `self` lives (S2); zeros are a valid line, and everything in it is atomic.
         unsafe { &*origin.wrapping_add(line as usize) }
     }
@@ -113,13 +133,13 @@ impl Lines {
         let number = self.segment_of(line);
         if self.origins[number].load(Ordering::Acquire).is_null() {
             let (first, lines) = self.extent(number);
-            let Ok(memory) = Mapping::new(lines * size_of::<Line>()) else {
+            let Ok(memory) = Memory::new(lines) else {
                 return false;
             };
             let used = AtomicU64::new(0);
             // If another thread was faster, our segment is freed.
-            let segment = self.segments[number].get_or_init(|| Segment { memory, used });
-            let start = segment.memory.start().as_ptr().cast::<Line>();
+            let segment = self.segments[number].get_or_init(|| Box::new(Segment { memory, used }));
+            let start = segment.memory.start().as_ptr();
             // All racing threads store the same value.
             self.origins[number].store(start.wrapping_sub(first as usize), Ordering::Release);
         }

@@ -73,7 +73,7 @@ pub struct HashConfig {
 impl Default for HashConfig {
     fn default() -> Self {
         Self {
-            first_bits: 6,
+            first_bits: 2,
             keys_per_four_buckets: 7,
             stripe_bits: 14,
             batch: 8,

@@ -3,7 +3,7 @@
 //! Each of a few pools hands out line numbers under a lock of its own, held for a few instructions; one
 //! insert in five or so needs a line. A pool frees its memory when all its lines have been returned.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::line::Line;
 use super::lines::Lines;
@@ -32,22 +32,35 @@ impl Pool {
 }
 
 /// The pools. A line's number tells its pool by the lowest bits.
-pub(super) struct Overflow(Box<[Pool]>);
+///
+/// A pool is made when the first line is taken of it. A line's number is published after that, so a thread that has read
+/// the number finds the pool.
+pub(super) struct Overflow([OnceLock<Box<Pool>>; POOLS]);
 
 impl Overflow {
     pub(super) fn new() -> Self {
-        let pool = || Pool {
-            supply: Mutex::default(),
-            lines: Lines::new(FIRST_BITS),
-        };
-        Self(std::iter::repeat_with(pool).take(POOLS).collect())
+        Self(std::array::from_fn(|_| OnceLock::new()))
+    }
+
+    /// The pool of a line that was taken.
+    #[inline]
+    fn pool(&self, line: u64) -> &Pool {
+        match self.0[line as usize % POOLS].get() {
+            Some(pool) => pool,
+            None => unreachable!("a line is used when it is there"),
+        }
     }
 
     /// A line for a bucket, with whatever is in it; `None`: there is no memory. The bucket's place
     /// chooses the pool.
     pub(super) fn take(&self, place: u64) -> Option<u64> {
         let chosen = place % POOLS as u64;
-        let pool = &self.0[chosen as usize];
+        let pool = self.0[chosen as usize].get_or_init(|| {
+            Box::new(Pool {
+                supply: Mutex::default(),
+                lines: Lines::new(FIRST_BITS),
+            })
+        });
         let mut supply = pool.supply();
         let line = match supply.free.pop() {
             Some(line) => line,
@@ -65,7 +78,7 @@ impl Overflow {
 
     /// Gives a line back that no bucket refers to.
     pub(super) fn give_back(&self, line: u64) {
-        let pool = &self.0[line as usize % POOLS];
+        let pool = self.pool(line);
         let mut supply = pool.supply();
         supply.free.push(line / POOLS as u64);
         if supply.free.len() as u64 == supply.fresh {
@@ -81,15 +94,14 @@ impl Overflow {
 
     #[inline]
     pub(super) fn line(&self, line: u64) -> &Line {
-        self.0[line as usize % POOLS]
-            .lines
-            .line(line / POOLS as u64)
+        self.pool(line).lines.line(line / POOLS as u64)
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let of_pool =
-            |pool: &Pool| pool.lines.bytes() + pool.supply().free.capacity() * size_of::<u64>();
-        self.0.iter().map(of_pool).sum()
+        let of_pool = |pool: &Box<Pool>| {
+            pool.lines.bytes() + pool.supply().free.capacity() * size_of::<u64>()
+        };
+        self.0.iter().filter_map(OnceLock::get).map(of_pool).sum()
     }
 }
 

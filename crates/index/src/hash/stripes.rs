@@ -11,35 +11,39 @@
 //! - V2. A reader raises the rts and **then** reads the counter; an inserter changes the counter and
 //!   **then** reads the rts. All four are `SeqCst`: either the reader sees the counter changed, or the
 //!   inserter sees the rts raised.
+//! - V3. Stripes are made in groups, when one of a group is first raised or bumped. Until then their counters and rts are
+//!   zero. A reader that has to see a bump by V1 has read a control word that was stored after it, and so finds the group. A
+//!   raise or a bump makes the group first, so V2 is about stripes that are there.
 
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use crate::LeafVersion;
 use crate::shared::sync::{AtomicU64, total_order};
 
 /// See above. Counter and rts share a cache line: an inserter wants both.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Stripe {
     counter: AtomicU64,
     rts: AtomicU64,
 }
 
+/// Stripes that are made together, 16 KiB of them.
+const GROUP_BITS: u32 = 10;
+
 /// All stripes of a table.
 #[derive(Debug)]
 pub(super) struct Stripes {
-    stripes: Box<[Stripe]>,
+    groups: Box<[OnceLock<Box<[Stripe]>>]>,
     bits: u32,
 }
 
 impl Stripes {
     /// `2^bits` of them, at most `2^20`.
     pub(super) fn new(bits: u32) -> Self {
-        let stripe = || Stripe {
-            counter: AtomicU64::new(0),
-            rts: AtomicU64::new(0),
-        };
+        let groups = std::iter::repeat_with(OnceLock::new);
         Self {
-            stripes: std::iter::repeat_with(stripe).take(1 << bits).collect(),
+            groups: groups.take(1 << bits.saturating_sub(GROUP_BITS)).collect(),
             bits,
         }
     }
@@ -50,9 +54,26 @@ impl Stripes {
         (hash << 1 >> 1 >> (63 - self.bits)) as usize
     }
 
+    /// A stripe, unless all of its group are as they were at first (V3).
     #[inline]
-    fn stripe(&self, leaf: u64) -> Option<&Stripe> {
-        self.stripes.get(usize::try_from(leaf).ok()?)
+    fn stripe(&self, number: usize) -> Option<&Stripe> {
+        let group = self.groups.get(number >> GROUP_BITS)?.get()?;
+        group.get(number & ((1 << GROUP_BITS) - 1))
+    }
+
+    /// A stripe that is about to be changed; `None`: there is none of that number.
+    #[inline]
+    fn stripe_to_change(&self, number: usize) -> Option<&Stripe> {
+        let group = self.groups.get(number >> GROUP_BITS)?;
+        let stripes = group.get_or_init(|| {
+            let stripes = std::iter::repeat_with(Stripe::default);
+            stripes.take(1 << self.bits.min(GROUP_BITS)).collect()
+        });
+        stripes.get(number & ((1 << GROUP_BITS) - 1))
+    }
+
+    fn counter(stripe: Option<&Stripe>) -> u64 {
+        stripe.map_or(0, |stripe| stripe.counter.load(Ordering::SeqCst))
     }
 
     /// The version of the stripe of a hash.
@@ -61,7 +82,7 @@ impl Stripes {
         let number = self.number(hash);
         LeafVersion {
             leaf: number as u64,
-            counter: self.stripes[number].counter.load(Ordering::SeqCst),
+            counter: Self::counter(self.stripe(number)),
         }
     }
 
@@ -69,7 +90,10 @@ impl Stripes {
     #[inline]
     pub(super) fn bump(&self, hash: u64) -> LeafVersion {
         let number = self.number(hash);
-        let counter = self.stripes[number].counter.fetch_add(1, Ordering::SeqCst);
+        let Some(stripe) = self.stripe_to_change(number) else {
+            unreachable!("a hash has a stripe")
+        };
+        let counter = stripe.counter.fetch_add(1, Ordering::SeqCst);
         total_order();
         LeafVersion {
             leaf: number as u64,
@@ -80,13 +104,13 @@ impl Stripes {
     /// See [`leaf_rts`](crate::PointIndex::leaf_rts).
     pub(super) fn rts(&self, leaf: u64) -> u64 {
         total_order();
-        self.stripe(leaf)
+        self.stripe(leaf as usize)
             .map_or(0, |stripe| stripe.rts.load(Ordering::SeqCst))
     }
 
     /// See [`raise_and_check`](crate::PointIndex::raise_and_check).
     pub(super) fn raise_and_check(&self, seen: LeafVersion, rts: u64) -> bool {
-        let Some(stripe) = self.stripe(seen.leaf) else {
+        let Some(stripe) = self.stripe_to_change(seen.leaf as usize) else {
             return false;
         };
         // The common case under many readers: large enough already. A load suffices, it stands in
@@ -100,11 +124,13 @@ impl Stripes {
 
     /// See [`current`](crate::PointIndex::current).
     pub(super) fn current(&self, leaf: u64) -> Option<LeafVersion> {
-        let counter = self.stripe(leaf)?.counter.load(Ordering::SeqCst);
-        Some(LeafVersion { leaf, counter })
+        let exists = leaf >> self.bits == 0;
+        let counter = Self::counter(self.stripe(leaf as usize));
+        exists.then_some(LeafVersion { leaf, counter })
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.stripes)
+        let made = self.groups.iter().filter_map(OnceLock::get);
+        size_of_val(&*self.groups) + made.map(|it| size_of_val(&**it)).sum::<usize>()
     }
 }

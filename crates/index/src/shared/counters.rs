@@ -1,6 +1,7 @@
 //! Counts of rare events, spread over cache lines so that threads seldom share one.
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::Statistics;
@@ -43,18 +44,19 @@ pub fn shard() -> usize {
 #[repr(align(128))]
 struct Shard([AtomicU64; EVENTS]);
 
-/// How often each event happened in one tree.
+/// How often each event happened in one tree. Most small trees never count anything.
 #[derive(Default)]
-pub struct Counters([Shard; SHARDS]);
+pub struct Counters(OnceLock<Box<[Shard; SHARDS]>>);
 
 impl Counters {
     pub fn add(&self, event: Event) {
-        self.0[shard()].0[event as usize].fetch_add(1, Ordering::Relaxed);
+        let shards = self.0.get_or_init(Box::default);
+        shards[shard()].0[event as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn sum(&self, event: Event) -> u64 {
-        self.0
-            .iter()
+        let shards = self.0.get().into_iter().flat_map(|all| all.iter());
+        shards
             .map(|shard| shard.0[event as usize].load(Ordering::Relaxed))
             .sum()
     }
