@@ -78,6 +78,7 @@ impl Stripes {
     }
 
     /// See [`leaf_rts`](crate::PointIndex::leaf_rts).
+    #[inline]
     pub(super) fn rts(&self, leaf: u64) -> u64 {
         total_order();
         self.stripe(leaf)
@@ -85,6 +86,7 @@ impl Stripes {
     }
 
     /// See [`raise_and_check`](crate::PointIndex::raise_and_check).
+    #[inline]
     pub(super) fn raise_and_check(&self, seen: LeafVersion, rts: u64) -> bool {
         let Some(stripe) = self.stripe(seen.leaf) else {
             return false;
@@ -99,6 +101,7 @@ impl Stripes {
     }
 
     /// See [`current`](crate::PointIndex::current).
+    #[inline]
     pub(super) fn current(&self, leaf: u64) -> Option<LeafVersion> {
         let counter = self.stripe(leaf)?.counter.load(Ordering::SeqCst);
         Some(LeafVersion { leaf, counter })

@@ -48,6 +48,7 @@ struct Shard([AtomicU64; EVENTS]);
 pub struct Counters([Shard; SHARDS]);
 
 impl Counters {
+    #[inline]
     pub fn add(&self, event: Event) {
         self.0[shard()].0[event as usize].fetch_add(1, Ordering::Relaxed);
     }

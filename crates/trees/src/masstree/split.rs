@@ -14,6 +14,8 @@
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
+use namiki_index::shared::counters::Event;
+use namiki_index::{IndexError, Inserted};
 
 use super::Masstree;
 use super::border::{Border, Entry};
@@ -23,8 +25,6 @@ use super::node::{self, Kind};
 use super::slices::{Cut, Slicing};
 use super::tailed::Layer;
 use super::version::{Locked, Seen};
-use namiki_index::shared::counters::Event;
-use namiki_index::{IndexError, Inserted};
 
 impl<K: Slicing> Masstree<K> {
     /// Adds a key to a full leaf. `None`: search again.
