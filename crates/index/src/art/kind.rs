@@ -56,6 +56,7 @@ impl Kind {
 
     /// Fewer children than this are moved to a smaller kind. Less than what that kind can have, so
     /// that a node does not change its kind all the time.
+    #[inline]
     pub(super) const fn least(self) -> usize {
         match self {
             Self::Node4 => 2,
@@ -66,6 +67,7 @@ impl Kind {
     }
 
     /// The smallest kind for so many children.
+    #[inline]
     pub(super) const fn for_children(count: usize) -> Self {
         match count {
             0..=4 => Self::Node4,

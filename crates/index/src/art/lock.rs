@@ -89,6 +89,7 @@ impl Locked<'_> {
     }
 
     /// The node is no longer part of the tree.
+    #[inline]
     pub(super) fn obsolete(&mut self) {
         self.changed();
         self.next |= OBSOLETE;

@@ -74,6 +74,7 @@ mod scan;
 mod search;
 mod split;
 mod walk;
+mod window;
 mod write;
 
 use std::fmt;

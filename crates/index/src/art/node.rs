@@ -35,8 +35,8 @@ use namiki_platform::prefetch;
 
 use super::kind::Kind;
 use super::lock::Lock;
-use super::path::window;
 use super::record::Record;
+use super::window::window;
 use crate::key::Key;
 use crate::shared::leaf_table::{LeafMark, LeafTable};
 use crate::shared::memory;

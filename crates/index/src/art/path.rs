@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::node::NodeRef;
+use super::window::window;
 use crate::key::{Fixed8, Key, Variable};
 use crate::shared::scan::Target;
 
@@ -106,29 +107,14 @@ impl ArtKey for Variable {
         }
     }
 
+    #[inline]
     fn shared(a: &[u8], b: &[u8]) -> usize {
         shared_bytes(a, b)
     }
 }
 
 /// How many first bytes two byte strings share.
+#[inline]
 pub(super) fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
-}
-
-/// The last eight bytes before position `len` (all bytes if there are fewer), as a big-endian number.
-/// `None` if the key is shorter than `len`.
-#[inline]
-pub(super) fn window(key: &[u8], len: usize) -> Option<u64> {
-    if key.len() < len {
-        return None;
-    }
-    match key[..len].last_chunk::<8>() {
-        Some(eight) => Some(u64::from_be_bytes(*eight)),
-        None => Some(
-            key[..len]
-                .iter()
-                .fold(0, |head, byte| head << 8 | u64::from(*byte)),
-        ),
-    }
 }

@@ -75,6 +75,7 @@ impl<'g> Record<'g> {
     }
 
     /// Bytes it takes.
+    #[inline]
     pub(super) fn size(self) -> usize {
         if self == Self::NONE {
             0

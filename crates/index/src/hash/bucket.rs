@@ -9,12 +9,14 @@ use super::line::{Control, Line, SLOTS};
 use super::overflow::Overflow;
 
 /// The lowest slot that is not used.
+#[inline]
 const fn free_slot(used: u8) -> Option<usize> {
     let slot = (!used).trailing_zeros() as usize;
     if slot < SLOTS { Some(slot) } else { None }
 }
 
 /// The slots that are used.
+#[inline]
 pub(super) fn slots(used: u8) -> impl Iterator<Item = usize> {
     (0..SLOTS).filter(move |slot| used & 1 << slot != 0)
 }
@@ -29,14 +31,17 @@ pub(super) struct At<'a> {
 }
 
 impl At<'_> {
+    #[inline]
     pub(super) fn payload(&self) -> u64 {
         self.line.payload(self.slot)
     }
 
+    #[inline]
     pub(super) fn word(&self) -> u64 {
         self.line.word(self.slot)
     }
 
+    #[inline]
     pub(super) fn set_payload(&self, payload: u64) {
         self.line.set_payload(self.slot, payload);
     }
@@ -85,6 +90,7 @@ impl<'a> Bucket<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn depth(&self) -> u32 {
         self.before.depth()
     }
@@ -129,6 +135,7 @@ impl<'a> Bucket<'a> {
     }
 
     /// Adds a key that is not there.
+    #[inline]
     pub(super) fn add(&mut self, word: u64, payload: u64) {
         if let Some(slot) = free_slot(self.used) {
             self.home.set(slot, word, payload);
@@ -156,6 +163,7 @@ impl<'a> Bucket<'a> {
     }
 
     /// Removes a key.
+    #[inline]
     pub(super) fn remove(&mut self, at: At<'_>) {
         let Some(first) = self.home.further() else {
             self.used &= !(1 << at.slot);
@@ -200,6 +208,7 @@ impl<'a> Bucket<'a> {
     }
 
     /// The same, and with another depth.
+    #[inline]
     pub(super) fn change_depth(self, depth: u32) {
         self.home.set_control(self.before.changed(depth, self.used));
     }

@@ -29,6 +29,7 @@ const PART_BITS: u32 = 5;
 const PARTS: usize = 1 << PART_BITS;
 
 /// The level of a table of so many buckets: those of `2^level + 1` to `2^(level + 1)`.
+#[inline]
 fn level_of(size: u64) -> usize {
     (size.max(2) - 1).ilog2() as usize
 }
@@ -107,11 +108,13 @@ impl Guides {
     }
 
     /// Whether tables of these sizes want different guides.
+    #[inline]
     pub(super) fn differ(size: u64, new: u64) -> bool {
         level_of(size) != level_of(new)
     }
 
     /// From now on the guide for this size is used.
+    #[inline]
     pub(super) fn follow(&self, size: u64, lines: &Lines) {
         let level = level_of(size);
         let guide = self.levels[level].get_or_init(|| Box::new(Guide::new(level, lines)));

@@ -120,6 +120,7 @@ impl HashKey for Fixed8 {
     #[inline]
     unsafe fn free(_word: u64) {}
 
+    #[inline]
     unsafe fn bytes(_word: u64) -> usize {
         0
     }
@@ -249,6 +250,7 @@ impl HashKey for Variable {
         unsafe { free_boxed(header(word)) };
     }
 
+    #[inline]
     unsafe fn bytes(word: u64) -> usize {
         // SAFETY: the caller's promise.
         layout(unsafe { Self::boxed(word) }.1.len()).size()

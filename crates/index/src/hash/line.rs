@@ -42,6 +42,7 @@ pub(super) struct Control(u64);
 
 impl Control {
     /// Of a bucket that begins to live: unlocked.
+    #[inline]
     pub(super) const fn born(depth: u32, used: u8, version: u64) -> Self {
         Self(
             version << VERSION_SHIFT
@@ -51,11 +52,13 @@ impl Control {
     }
 
     /// The next state, unlocked.
+    #[inline]
     pub(super) const fn changed(self, depth: u32, used: u8) -> Self {
         Self::born(depth, used, self.version() + 1)
     }
 
     /// The last state.
+    #[inline]
     pub(super) const fn died(self) -> Self {
         Self((self.version() + 1) << VERSION_SHIFT)
     }
@@ -76,11 +79,13 @@ impl Control {
         (self.0 >> USED_SHIFT & USED_MASK) as u8
     }
 
+    #[inline]
     pub(super) const fn version(self) -> u64 {
         self.0 >> VERSION_SHIFT
     }
 
     /// Of a bucket that lives.
+    #[inline]
     pub(super) fn depth(self) -> u32 {
         assert!(!self.is_dead(), "a dead bucket has no depth");
         (self.0 >> DEPTH_SHIFT & DEPTH_MASK) as u32 - 1
@@ -139,6 +144,7 @@ impl Line {
 
     /// The same, as part of the single total order in which locks are taken and `size` changes
     /// (`table.rs`, B4).
+    #[inline]
     pub(super) fn control_in_order(&self) -> Control {
         total_order();
         Control(self.control.load(Ordering::SeqCst))
@@ -146,6 +152,7 @@ impl Line {
 
     /// Sets the control word: a lock ends, or a dead bucket begins to live, or an overflow line tells
     /// which of its slots are used.
+    #[inline]
     pub(super) fn set_control(&self, control: Control) {
         self.control.store(control.0, Ordering::Release);
     }
@@ -164,6 +171,7 @@ impl Line {
         self.further.load(Ordering::Acquire).checked_sub(1)
     }
 
+    #[inline]
     pub(super) fn set_further(&self, line: Option<u64>) {
         let number = line.map_or(0, |line| line + 1);
         self.further.store(number, Ordering::Release);
@@ -179,11 +187,13 @@ impl Line {
         self.payloads[slot].load(Ordering::Acquire)
     }
 
+    #[inline]
     pub(super) fn set(&self, slot: usize, word: u64, payload: u64) {
         self.words[slot].store(word, Ordering::Release);
         self.set_payload(slot, payload);
     }
 
+    #[inline]
     pub(super) fn set_payload(&self, slot: usize, payload: u64) {
         self.payloads[slot].store(payload, Ordering::Release);
     }

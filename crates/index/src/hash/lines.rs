@@ -93,7 +93,6 @@ impl Lines {
         1 << (self.first_bits as usize + SEGMENTS - 1)
     }
 
-    #[inline]
     fn segment_of(&self, line: u64) -> usize {
         // Twice and one more, for a logarithm of zero.
         ((line >> self.first_bits) << 1 | 1).ilog2() as usize
@@ -177,6 +176,7 @@ impl Lines {
     }
 
     /// Number of the segment that the line is in.
+    #[inline]
     pub(super) fn segment(&self, line: u64) -> usize {
         self.segment_of(line)
     }

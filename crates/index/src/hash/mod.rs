@@ -30,6 +30,7 @@
 #![expect(unsafe_code, reason = "vouches that words of the table are alive")]
 
 mod bucket;
+mod config;
 mod count;
 mod find;
 mod guide;
@@ -50,58 +51,12 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use self::bucket::Bucket;
+pub use self::config::HashConfig;
 pub use self::keys::HashKey;
 use self::table::Table;
 use crate::key::{Fixed8, Variable};
 use crate::shared::batch::get_in_lanes;
 use crate::{Change, Changed, Expected, IndexError, LeafVersion, Lookup, PointIndex, Statistics};
-
-/// Sizes of a table. May differ at every start; nothing is stored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HashConfig {
-    /// An empty table has `2^first_bits` buckets. At most 20.
-    pub first_bits: u32,
-    /// The table grows when it has more keys for each four of its buckets, and shrinks when it has less than
-    /// half as many. A bucket's own line has room for three.
-    pub keys_per_four_buckets: u32,
-    /// There are `2^stripe_bits` stripes. At most 20.
-    pub stripe_bits: u32,
-    /// Keys that a thread counts before it looks whether the table has to grow or to shrink.
-    pub batch: u32,
-}
-
-impl Default for HashConfig {
-    fn default() -> Self {
-        Self {
-            first_bits: 2,
-            keys_per_four_buckets: 7,
-            stripe_bits: 14,
-            batch: 8,
-        }
-    }
-}
-
-impl HashConfig {
-    /// The smallest table there can be, so that it grows and shrinks all the time.
-    #[must_use]
-    pub const fn tiny() -> Self {
-        Self {
-            first_bits: 0,
-            keys_per_four_buckets: 8,
-            stripe_bits: 2,
-            batch: 1,
-        }
-    }
-
-    fn checked(self) -> Self {
-        Self {
-            first_bits: self.first_bits.min(20),
-            keys_per_four_buckets: self.keys_per_four_buckets.max(1),
-            stripe_bits: self.stripe_bits.min(20),
-            batch: self.batch.clamp(1, 1 << 10),
-        }
-    }
-}
 
 /// A hash table over one kind of keys.
 ///

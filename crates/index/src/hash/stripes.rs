@@ -102,6 +102,7 @@ impl Stripes {
     }
 
     /// See [`leaf_rts`](crate::PointIndex::leaf_rts).
+    #[inline]
     pub(super) fn rts(&self, leaf: u64) -> u64 {
         total_order();
         self.stripe(leaf as usize)
@@ -109,6 +110,7 @@ impl Stripes {
     }
 
     /// See [`raise_and_check`](crate::PointIndex::raise_and_check).
+    #[inline]
     pub(super) fn raise_and_check(&self, seen: LeafVersion, rts: u64) -> bool {
         let Some(stripe) = self.stripe_to_change(seen.leaf as usize) else {
             return false;
@@ -123,6 +125,7 @@ impl Stripes {
     }
 
     /// See [`current`](crate::PointIndex::current).
+    #[inline]
     pub(super) fn current(&self, leaf: u64) -> Option<LeafVersion> {
         let exists = leaf >> self.bits == 0;
         let counter = Self::counter(self.stripe(leaf as usize));

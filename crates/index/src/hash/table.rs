@@ -28,8 +28,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 
-use super::HashConfig;
 use super::bucket::Bucket;
+use super::config::HashConfig;
 use super::count::Count;
 use super::guide::Guides;
 use super::line::{Control, Line};
@@ -110,6 +110,7 @@ impl Table {
     }
 
     /// Counts one bucket more or less, if there are `size`. Their lines are there.
+    #[inline]
     pub(super) fn claim(&self, size: u64, new: u64) -> bool {
         let exchanged = self
             .size
@@ -139,6 +140,7 @@ impl Table {
     }
 
     /// How many buckets there should be now, for the holder of a parent's lock (B4).
+    #[inline]
     pub(super) fn size_in_order(&self) -> u64 {
         total_order();
         self.size.load(Ordering::SeqCst)
@@ -198,6 +200,7 @@ impl Table {
     }
 
     /// Locks the bucket at a place if it lives.
+    #[inline]
     pub(super) fn lock_place(&self, place: u64) -> Option<Bucket<'_>> {
         let line = self.homes.line(place);
         let mut turn = 0;
@@ -216,6 +219,7 @@ impl Table {
 
     /// The places of all live buckets. Threads that grow or shrink the table meanwhile may add or remove
     /// some.
+    #[inline]
     pub(super) fn living_places(&self) -> impl Iterator<Item = u64> {
         let size = self.size.load(Ordering::Acquire);
         (0..size).filter(|place| !self.homes.line(*place).control().is_dead())

@@ -49,6 +49,7 @@ struct Shard([AtomicU64; EVENTS]);
 pub struct Counters(OnceLock<Box<[Shard; SHARDS]>>);
 
 impl Counters {
+    #[inline]
     pub fn add(&self, event: Event) {
         let shards = self.0.get_or_init(Box::default);
         shards[shard()].0[event as usize].fetch_add(1, Ordering::Relaxed);

@@ -180,6 +180,7 @@ impl LeafTable {
         }
     }
 
+    #[inline]
     fn inherit(&self, from: &LeafMark, to: &LeafMark) {
         let rts = self.rts(u64::from(from.number));
         if let Some(slot) = self.slots.get(to.number) {
@@ -188,6 +189,7 @@ impl LeafTable {
     }
 
     /// See [`leaf_rts`](crate::PointIndex::leaf_rts).
+    #[inline]
     pub fn rts(&self, leaf: u64) -> u64 {
         total_order();
         self.slot(leaf)
@@ -195,6 +197,7 @@ impl LeafTable {
     }
 
     /// See [`raise_and_check`](crate::PointIndex::raise_and_check).
+    #[inline]
     pub fn raise_and_check(&self, seen: LeafVersion, rts: u64, guard: &Guard) -> bool {
         let Some(slot) = self.slot(seen.leaf) else {
             return false;
@@ -209,6 +212,7 @@ impl LeafTable {
     }
 
     /// See [`current`](crate::PointIndex::current).
+    #[inline]
     pub fn current(&self, leaf: u64, _guard: &Guard) -> Option<LeafVersion> {
         let mark = NonNull::new(self.slot(leaf)?.leaf.load(Ordering::SeqCst))?;
         // SAFETY: alive while `_guard` is pinned (T1); the store of the pointer was `SeqCst`.

@@ -6,12 +6,12 @@
 //! Paper: bwtree §4.1.1 (Read, many at a time)
 
 use crossbeam_epoch as epoch;
-
-use super::BlinkTree;
-use super::descend::{Step, Way};
 use namiki_index::Lookup;
 use namiki_index::key::Key;
 use namiki_index::shared::batch::LANES;
+
+use super::BlinkTree;
+use super::descend::{Step, Way};
 
 impl<K: Key> BlinkTree<K> {
     /// At most [`LANES`] look-ups side by side.

@@ -7,15 +7,15 @@
 //! Paper: bwtree §2.2 (a level is a list of nodes)
 
 use crossbeam_epoch::{self as epoch, Guard};
+use namiki_index::IndexError;
+use namiki_index::key::Key;
+use namiki_index::shared::counters::Event;
 
 use super::BlinkTree;
 use super::kept;
 use super::node::{Entry, NodeRef};
 use super::shape::Shape;
 use super::split::{entry_for, fill};
-use namiki_index::IndexError;
-use namiki_index::key::Key;
-use namiki_index::shared::counters::Event;
 
 /// Nodes built so far, given back if the load fails.
 struct Built<'a, 'g, K: Key> {

@@ -10,13 +10,13 @@
 use std::ops::Bound;
 
 use crossbeam_epoch::Guard;
+use namiki_index::LeafVersion;
+use namiki_index::key::Key;
+use namiki_index::shared::range::before_end;
 
 use super::BlinkTree;
 use super::latch::Seen;
 use super::node::NodeRef;
-use namiki_index::LeafVersion;
-use namiki_index::key::Key;
-use namiki_index::shared::range::before_end;
 
 /// A node that a search has come to.
 pub(super) struct Way<'g, K: Key> {

@@ -128,6 +128,7 @@ impl Latch {
     }
 
     /// Begins a change; the latch is the caller's. Readers wait from here on.
+    #[inline]
     pub(super) fn set_changing(&self) {
         let word = self.0.load(Ordering::Relaxed);
         debug_assert!(word & (LATCHED | CHANGING | DEAD) == LATCHED);
@@ -138,6 +139,7 @@ impl Latch {
     }
 
     /// Ends a change and keeps the latch. Readers pass again.
+    #[inline]
     pub(super) fn end_change(&self) {
         let word = self.0.load(Ordering::Relaxed);
         debug_assert!(word & (LATCHED | CHANGING) == LATCHED | CHANGING);
@@ -156,6 +158,7 @@ impl Latch {
     }
 
     /// Ends the node's last change and gives the latch back.
+    #[inline]
     pub(super) fn unlatch_dead(&self) {
         let word = self.0.load(Ordering::Relaxed);
         debug_assert!(word & (LATCHED | CHANGING) == LATCHED | CHANGING);

@@ -5,12 +5,12 @@
 use crossbeam_epoch as epoch;
 use loom::sync::Arc;
 use loom::thread;
+use namiki_index::{Lookup, OrderedIndex, PointIndex};
 use namiki_platform::model::explore;
 
 use super::descend::Way;
 use super::merge::Merged;
 use super::{BlinkConfig, FixedBlinkTree};
-use namiki_index::{Lookup, OrderedIndex, PointIndex};
 
 /// A tree with keys that are their payloads, in leaves that are as full as that.
 fn tree(leaf_max: usize, load_percent: usize, keys: &[u64]) -> Arc<FixedBlinkTree> {

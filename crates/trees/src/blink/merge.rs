@@ -21,11 +21,11 @@
 //! Paper: bwtree §2.1, figure 2; Lehman and Yao leave deletion open, this protocol is ours
 
 use crossbeam_epoch::Guard;
+use namiki_index::key::Key;
+use namiki_index::shared::counters::Event;
 
 use super::BlinkTree;
 use super::node::{NodeRef, retire_key};
-use namiki_index::key::Key;
-use namiki_index::shared::counters::Event;
 
 /// What became of an attempt.
 pub(super) enum Merged<'g, K: Key> {

@@ -34,6 +34,7 @@ mod bulk;
 mod descend;
 mod kept;
 mod latch;
+mod lines;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_model;
@@ -52,8 +53,6 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use crossbeam_epoch as epoch;
-
-use self::node::{Nodes, Root};
 use namiki_index::key::{Fixed8, Key, Variable};
 use namiki_index::shared::batch::get_in_lanes;
 use namiki_index::shared::counters::Counters;
@@ -63,6 +62,8 @@ use namiki_index::{
     Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
     ScanRange, Statistics,
 };
+
+use self::node::{Nodes, Root};
 
 /// Sizes of nodes. May differ at every start; nothing is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

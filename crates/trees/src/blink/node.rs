@@ -47,22 +47,17 @@ use std::slice;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
-use namiki_platform::prefetch;
-
-use super::kept;
-use super::latch::{Latch, Seen};
-use super::search::window;
-use super::shape::Shape;
 use namiki_index::key::Key;
 use namiki_index::shared::leaf_table::{LeafMark, LeafTable};
 use namiki_index::shared::memory;
 use namiki_index::shared::sync::AtomicU64;
+use namiki_platform::prefetch;
 
-/// Words of a cache line. (Loom explores every order of every access, so fewer there.)
-pub(super) const LANES: usize = if cfg!(loom) { 2 } else { 8 };
-const WORD: usize = size_of::<AtomicU64>();
-/// A cache line.
-pub(super) const LINE: usize = LANES * WORD;
+use super::kept;
+use super::latch::{Latch, Seen};
+use super::lines::{LANES, LINE, WORD, window};
+use super::shape::Shape;
+
 /// Words of the line about the fences, for byte strings.
 const FENCE_WORDS: usize = 8;
 /// So many bytes of the prefix are in that line.

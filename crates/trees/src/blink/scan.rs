@@ -12,14 +12,14 @@ use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
 
 use crossbeam_epoch::Guard;
-
-use super::BlinkTree;
-use super::descend::Way;
-use super::node::{Entry, NodeRef};
 use namiki_index::key::Key;
 use namiki_index::shared::range::{after_start, before_end};
 use namiki_index::shared::scan::{Fenced, Part, Target};
 use namiki_index::{Direction, LeafVersion, ScanItem};
+
+use super::BlinkTree;
+use super::descend::Way;
+use super::node::{Entry, NodeRef};
 
 /// What was copied of a leaf at one instant, beside the entries.
 pub struct Copied<'g, K: Key> {

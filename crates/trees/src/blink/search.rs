@@ -10,10 +10,12 @@
 use std::cmp::Ordering;
 use std::sync::atomic;
 
-use super::kept;
-use super::node::{LANES, NodeRef};
 use namiki_index::key::Key;
 use namiki_index::shared::sync::AtomicU64;
+
+use super::kept;
+use super::lines::{LANES, window};
+use super::node::NodeRef;
 
 /// How many heads of a line are less than `probe`.
 #[inline(always)]
@@ -57,13 +59,6 @@ fn lower_bound<const UNIQUE: bool>(heads: &[AtomicU64], probe: u64, guess: usize
         return halve(lines, probe, 0, at);
     }
     at * LANES + less
-}
-
-/// The first of the two lines, of so many, that a search looks at first: those with the guess in their
-/// middle.
-#[inline(always)]
-pub(super) fn window(guess: usize, lines: usize) -> usize {
-    (guess.saturating_sub(LANES / 2) / LANES).min(lines.saturating_sub(2))
 }
 
 /// How a key compares with a kept one; both share `prefix` bytes, and the heads behind are equal.

@@ -28,6 +28,7 @@ impl Shape {
         }
     }
 
+    #[inline]
     pub(super) fn word(self) -> u64 {
         debug_assert!(self.len <= 0xffff && self.last <= 0xffff);
         (self.prefix as u64) << 40

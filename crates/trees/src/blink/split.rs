@@ -20,14 +20,14 @@
 //! Paper: bwtree §2.1, figure 1, and §2.2
 
 use crossbeam_epoch::Guard;
+use namiki_index::key::Key;
+use namiki_index::shared::counters::Event;
+use namiki_index::shared::sync::wait;
 
 use super::BlinkTree;
 use super::kept;
 use super::node::{Entry, NodeRef};
 use super::shape::Shape;
-use namiki_index::key::Key;
-use namiki_index::shared::counters::Event;
-use namiki_index::shared::sync::wait;
 
 /// So many inserts in a row, each right behind the one before, are taken for an ascent.
 const ASCENT_MIN: usize = 8;

@@ -1,11 +1,11 @@
 //! The walk that counts what there is, and the end of a tree.
 
 use crossbeam_epoch as epoch;
+use namiki_index::key::{Key, OwnedKey};
+use namiki_index::shared::census::Census;
 
 use super::BlinkTree;
 use super::node::{NodeRef, node_bytes};
-use namiki_index::key::{Key, OwnedKey};
-use namiki_index::shared::census::Census;
 
 /// Nodes visited under one pin.
 const NODES_PER_PIN: usize = 1024;

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 
 use crossbeam_epoch as epoch;
+use namiki_index::key::Key;
 
 use super::BlinkTree;
-use namiki_index::key::Key;
 
 impl<K: Key> BlinkTree<K> {
     /// Checks every node: keys ascend between the fences, fences of neighbours meet, and each level
@@ -60,10 +60,11 @@ impl<K: Key> BlinkTree<K> {
 mod tests {
     use std::thread;
 
-    use crate::blink::{BlinkConfig, BlinkTree};
     use namiki_index::contract::{KeyShape, Random};
     use namiki_index::key::{Fixed8, Key, Variable};
     use namiki_index::{IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex};
+
+    use crate::blink::{BlinkConfig, BlinkTree};
 
     /// Few keys, so that threads split, merge and lose levels where others do the same.
     fn stays_sound<K: Key>(shape: KeyShape) {

@@ -10,14 +10,14 @@
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::{self as epoch, Guard};
+use namiki_index::key::Key;
+use namiki_index::shared::counters::Event;
+use namiki_index::{Change, Changed, Expected, IndexError, Inserted};
 
 use super::BlinkTree;
 use super::descend::Found;
 use super::kept;
 use super::node::{Entry, NodeRef, retire_key};
-use namiki_index::key::Key;
-use namiki_index::shared::counters::Event;
-use namiki_index::{Change, Changed, Expected, IndexError, Inserted};
 
 impl<K: Key> BlinkTree<K> {
     /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide`

@@ -31,63 +31,21 @@ use std::ops::{ControlFlow, Range};
 use std::slice;
 use std::sync::atomic::{self, AtomicU64};
 
+use namiki_index::key::Key;
+use namiki_index::shared::lines::{BLOCK, FILLER, LINE, count, count_lines};
 use namiki_platform::prefetch;
 
 use super::hint::Way;
 use super::node::{BaseHeader, Kind, NodeRef, OwnedNode, Spot};
-use namiki_index::key::Key;
-use namiki_index::shared::lines::{BLOCK, BLOCK_BYTES, FILLER, LINE, count, count_lines};
 
 mod changes;
+mod parts;
 mod strings;
 
 pub(super) use self::changes::Fate;
+pub(super) use self::parts::{Entry, Parts};
 use self::strings::Strings;
 pub(super) use self::strings::{bound_at, end_of_bounds};
-
-/// A key and its payload, or a separator and the child right of it with its hint.
-pub(super) type Entry<'a, K> = (<K as Key>::Ref<'a>, u64);
-
-/// Where the parts of a base node with `len` entries begin, in bytes from its start.
-#[derive(Clone, Copy)]
-pub(super) struct Parts {
-    /// The separators.
-    pub(super) separators: usize,
-    /// The first block.
-    pub(super) blocks: usize,
-    /// What follows the last block.
-    strings: usize,
-}
-
-impl Parts {
-    #[inline]
-    pub(super) fn of<K: Key>(len: usize) -> Self {
-        let count = len.div_ceil(BLOCK);
-        let separators = strings::header_bytes::<K>().next_multiple_of(LINE);
-        let blocks = separators + count.saturating_sub(1).div_ceil(BLOCK) * LINE;
-        Self {
-            separators,
-            blocks,
-            strings: blocks + count * BLOCK_BYTES,
-        }
-    }
-
-    /// Where the heads of a block are; its values follow.
-    #[inline]
-    pub(super) fn block(&self, block: usize) -> usize {
-        self.blocks + block * BLOCK_BYTES
-    }
-
-    #[inline]
-    fn head(&self, i: usize) -> usize {
-        self.block(i / BLOCK) + i % BLOCK * size_of::<u64>()
-    }
-
-    #[inline]
-    fn value(&self, i: usize) -> usize {
-        self.head(i) + LINE
-    }
-}
 
 /// Builds a base node from entries in ascending order.
 pub(super) fn build<K: Key>(header: &BaseHeader<'_, K>, entries: &[Entry<'_, K>]) -> OwnedNode<K> {

@@ -6,14 +6,14 @@
 //! Paper: bwtree §4.1.1 (the same Read, many at a time)
 
 use crossbeam_epoch as epoch;
+use namiki_index::Lookup;
+use namiki_index::key::Key;
+use namiki_index::shared::batch::LANES;
 
 use super::BwTree;
 use super::hint::Way;
 use super::search::{At, Place};
 use super::variant::Variant;
-use namiki_index::Lookup;
-use namiki_index::key::Key;
-use namiki_index::shared::batch::LANES;
 
 /// One lookup on its way down. A finished lane has no next page.
 struct Lane<'k, 'g, K: Key> {

@@ -8,16 +8,16 @@
 //! Paper: bwtree §4.2.2 (the split that this rides on)
 
 use crossbeam_epoch::{self as epoch, Guard};
-
-use super::BwTree;
-use super::base;
-use super::mapping::PageId;
-use super::node::{BaseHeader, NodeRef, OwnedNode};
-use super::slots_of;
-use super::variant::Variant;
 use namiki_index::IndexError;
 use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
+
+use super::BwTree;
+use super::base;
+use super::node::{BaseHeader, NodeRef, OwnedNode};
+use super::page_id::PageId;
+use super::slots_of;
+use super::variant::Variant;
 
 /// Keys gathered for one leaf, each in its own bytes.
 type Batch = Vec<(Vec<u8>, u64)>;

@@ -20,18 +20,17 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 
 use crossbeam_epoch::Guard;
+use namiki_index::key::Key;
+use namiki_index::shared::counters::Event;
 
 use super::BwTree;
 use super::base::{self, Entry, Fate};
 use super::hint;
-use super::inchain::Below;
-use super::mapping::PageId;
 use super::node::{BaseHeader, Kind, NodeRef, OwnedNode};
+use super::outcome::{Below, Resize, SplitDone};
+use super::page_id::PageId;
 use super::search::Place;
-use super::split::SplitDone;
 use super::variant::Variant;
-use namiki_index::key::Key;
-use namiki_index::shared::counters::Event;
 
 /// One in this many of those that meet a leaf with deltas consolidates it.
 const READS_PER_CONSOLIDATION: u32 = if cfg!(loom) { NEVER } else { 8 };
@@ -39,17 +38,6 @@ const READS_PER_CONSOLIDATION: u32 = if cfg!(loom) { NEVER } else { 8 };
 const PASSES_PER_CONSOLIDATION: u32 = if cfg!(loom) { NEVER } else { 64 };
 /// A run of a model must not depend on how many were before.
 const NEVER: u32 = u32::MAX;
-
-/// What consolidation may do about the size of the page.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Resize {
-    /// Nothing.
-    Never,
-    /// Split it if it is too large.
-    Split,
-    /// That, or merge it if it is too small.
-    SplitOrMerge,
-}
 
 /// Appends the records of the page in this state, in key order.
 pub(super) fn collect<'g, K: Key>(head: NodeRef<'g, K>, out: &mut Vec<Entry<'g, K>>) {

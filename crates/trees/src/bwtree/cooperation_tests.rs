@@ -5,16 +5,17 @@
 use std::ops::{Bound, ControlFlow};
 
 use crossbeam_epoch::{self as epoch, Guard};
-
-use super::consolidate::{Resize, collect};
-use super::mapping::PageId;
-use super::node::{Change, Kind, NodeRef, OwnedNode};
-use super::search::{At, Below, Place};
-use super::stamps::StampTable;
-use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
 use namiki_index::contract::{scan_all, sound};
 use namiki_index::key::Fixed8;
 use namiki_index::{InsertOutcome, Lookup, PointIndex, ScanRange};
+
+use super::consolidate::collect;
+use super::node::{Change, Kind, NodeRef, OwnedNode};
+use super::outcome::Resize;
+use super::page_id::PageId;
+use super::search::{At, Below, Place};
+use super::stamps::StampTable;
+use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
 
 const KEYS: u64 = 40;
 

@@ -18,14 +18,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use namiki_index::key::Key;
+use namiki_index::shared::lines::{BLOCK, LINE, WHOLE, share_of};
 use namiki_platform::prefetch;
 
 use super::base::{Parts, bound_at, end_of_bounds};
-use super::mapping::PageId;
 use super::node::{BASE_ALIGN, Header, NodeRef, slot_bytes};
+use super::page_id::PageId;
 use super::variant::Variant;
-use namiki_index::key::Key;
-use namiki_index::shared::lines::{BLOCK, LINE, WHOLE, share_of};
 
 const PLACE_BITS: u32 = 30;
 const PLACE_SHIFT: u32 = PageId::BITS;
@@ -49,11 +49,13 @@ pub(super) struct Way<'g> {
 }
 
 /// Low bits of a node's address in units of its alignment.
+#[inline]
 fn place(node: *const u8) -> u64 {
     (node.addr() / BASE_ALIGN) as u64 & ((1 << PLACE_BITS) - 1)
 }
 
 /// How far the nearest place with these low bits is from another, in units of the alignment.
+#[inline]
 fn steps(from: u64, to: u64) -> isize {
     let shift = u64::BITS - PLACE_BITS;
     ((to.wrapping_sub(from) << shift) as i64 >> shift) as isize
@@ -204,9 +206,10 @@ fn store<K: Key>(cell: &AtomicU64, child: PageId, head: NodeRef<'_, K>) {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
+    use namiki_index::{Lookup, PointIndex};
+
     use super::*;
     use crate::bwtree::{BwConfig, FixedBwTree};
-    use namiki_index::{Lookup, PointIndex};
 
     #[test]
     fn steps_lead_to_the_nearest_place_with_the_same_low_bits() {

@@ -29,23 +29,15 @@
 //! Paper: bwtree §5.4 (a), figure 19
 
 use crossbeam_epoch::Guard;
-
-use super::BwTree;
-use super::consolidate::{Consolidated, Resize, consolidated};
-use super::link::worth_cutting;
-use super::node::NodeRef;
-use super::variant::Variant;
 use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
 
-/// What a writer found below its seam.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Below {
-    /// It is taken care of.
-    Tidy,
-    /// The page must be consolidated at its head.
-    NeedsHead,
-}
+use super::BwTree;
+use super::consolidate::{Consolidated, consolidated};
+use super::link::worth_cutting;
+use super::node::NodeRef;
+use super::outcome::{Below, Resize};
+use super::variant::Variant;
 
 impl<K: Key, V: Variant> BwTree<K, V> {
     /// Consolidates what lies below a delta that this thread has just published. Called once for each.

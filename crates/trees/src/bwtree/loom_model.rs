@@ -6,10 +6,6 @@
 //! end of a run (`defer.rs`).
 
 use crossbeam_epoch as epoch;
-
-use super::consolidate::{Resize, collect};
-use super::search::At;
-use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
 use namiki_index::PointIndex;
 use namiki_index::key::Fixed8;
 use namiki_index::loom_beside::{
@@ -23,6 +19,11 @@ use namiki_index::loom_contract::{
     inserts_notice_readers_of_a_split_leaf, no_update_is_lost_while_its_leaf_is_split,
     two_splits_below_one_parent_are_both_made,
 };
+
+use super::consolidate::collect;
+use super::outcome::Resize;
+use super::search::At;
+use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
 
 type Tree<V> = BwTree<Fixed8, V>;
 

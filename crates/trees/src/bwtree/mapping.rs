@@ -46,40 +46,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
-use namiki_platform::prefetch;
-
-use super::node::{Header, Kind, NodeRef, OwnedNode, free_chain, free_one};
-use super::retire::retire_chain;
-use super::stamps::{StampTable, Stamps};
-use super::variant::Variant;
+use namiki_index::LeafVersion;
 use namiki_index::key::Key;
 use namiki_index::shared::defer::defer;
 use namiki_index::shared::growing::GrowingArray;
 use namiki_index::shared::lines::LINE;
 use namiki_index::shared::numbers::Numbers;
 use namiki_index::shared::sync::{AtomicPtr, AtomicU64};
+use namiki_platform::prefetch;
+
+use super::node::{Header, Kind, NodeRef, OwnedNode, free_chain, free_one};
+use super::page_id::PageId;
+use super::retire::retire_chain;
+use super::stamps::{StampTable, Stamps};
+use super::variant::Variant;
 
 /// Lines of a leaf that a scan asks for ahead.
 const HEAD_LINES: usize = 14;
-
-/// The number of a Bw-tree page.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(transparent)]
-pub(super) struct PageId(pub(super) u32);
-
-impl PageId {
-    /// No page.
-    pub(super) const NONE: Self = Self(u32::MAX);
-
-    /// Bits of the number of a page that there is.
-    pub(super) const BITS: u32 = GrowingArray::<()>::BITS;
-
-    /// The child that an entry of an inner node leads to; above its number is a hint (`hint.rs`).
-    #[inline]
-    pub(super) fn of_entry(value: u64) -> Self {
-        Self(value as u32 & ((1 << Self::BITS) - 1))
-    }
-}
 
 /// What a page has beside its head.
 struct Side {
@@ -397,6 +380,27 @@ fn below_split<'g, K: Key>(
 impl<K: Key, V: Variant> StampTable for Mapping<K, V> {
     fn stamps(&self, leaf: PageId) -> Option<&Stamps> {
         self.side(leaf).map(|side| &side.stamps)
+    }
+}
+
+impl<K: Key, V: Variant> Mapping<K, V> {
+    /// See [`raise_and_check`](namiki_index::PointIndex::raise_and_check).
+    pub(super) fn raise_and_check(&self, seen: LeafVersion, rts: u64, guard: &Guard) -> bool {
+        let Ok(leaf) = u32::try_from(seen.leaf) else {
+            return false;
+        };
+        self.raise_rts(PageId(leaf), rts);
+        self.version(seen.leaf, guard) == Some(seen)
+    }
+
+    /// The version of a leaf now.
+    pub(super) fn version(&self, leaf: u64, guard: &Guard) -> Option<LeafVersion> {
+        let head = self.load(PageId(u32::try_from(leaf).ok()?), guard)?;
+        let alive = head.level() == 0 && !head.is_removed();
+        alive.then(|| LeafVersion {
+            leaf,
+            counter: head.counter(),
+        })
     }
 }
 

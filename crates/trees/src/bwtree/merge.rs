@@ -31,16 +31,16 @@
 use std::cmp::Ordering;
 
 use crossbeam_epoch::Guard;
+use namiki_index::key::Key;
+use namiki_index::shared::counters::Event;
 
 use super::BwTree;
-use super::consolidate::Resize;
-use super::mapping::PageId;
 use super::node::{Change, Kind, NodeRef, OwnedNode};
+use super::outcome::Resize;
+use super::page_id::PageId;
 use super::search::{At, Below, Last, Place};
 use super::stamps::StampTable;
 use super::variant::Variant;
-use namiki_index::key::Key;
-use namiki_index::shared::counters::Event;
 
 /// How often a thread tries to begin a merge that others get in the way of.
 const ATTEMPTS: usize = 4;

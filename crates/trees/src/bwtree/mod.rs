@@ -45,6 +45,8 @@ mod loom_model;
 mod mapping;
 mod merge;
 mod node;
+mod outcome;
+mod page_id;
 mod read;
 mod retire;
 mod root;
@@ -68,12 +70,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crossbeam_epoch as epoch;
-
-use self::mapping::{Mapping, PageId};
-use self::node::BaseHeader;
-use self::root::Root;
-use self::stamps::StampTable;
-pub use self::variant::{Both, InChain, OpenBw, Plain, SplitHead, Variant};
 use namiki_index::key::{Fixed8, Key, Variable};
 use namiki_index::shared::batch::get_in_lanes;
 use namiki_index::shared::counters::Counters;
@@ -82,6 +78,13 @@ use namiki_index::{
     Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
     ScanRange, Statistics,
 };
+
+use self::mapping::Mapping;
+use self::node::BaseHeader;
+use self::page_id::PageId;
+use self::root::Root;
+use self::stamps::StampTable;
+pub use self::variant::{Both, InChain, OpenBw, Plain, SplitHead, Variant};
 
 /// Sizes that structure changes depend on. May differ at every start; nothing is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -52,46 +52,23 @@ use std::mem::size_of;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use namiki_index::key::Key;
+use namiki_index::shared::memory;
 use namiki_platform::prefetch;
 
 use super::link::{Chained, Link, Updates};
-use super::mapping::PageId;
-use namiki_index::key::Key;
-use namiki_index::shared::memory;
+use super::page_id::PageId;
 
 mod delta;
+mod kind;
+mod new_base;
 mod slab;
 mod spot;
 
+pub(super) use self::kind::Kind;
 pub(super) use self::slab::slot_bytes;
 pub(super) use self::spot::Spot;
 use self::spot::is_spotted;
-
-/// What a node is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(super) enum Kind {
-    /// Sorted entries; the bottom of every chain.
-    Base,
-    /// Leaf: `key` has this payload.
-    Put,
-    /// Leaf: `key` is absent.
-    Delete,
-    /// The page was split at `key`, everything from there on is in page `child`; stays until the
-    /// parent knows. Lies directly on a fresh base node that holds the left half only.
-    Split,
-    /// The page is being removed: merged into its left sibling (see `merge.rs`), or a root that is replaced
-    /// by its only child. Always the head, nothing can be put on top.
-    Remove,
-    /// The removed right sibling's chain `other` belongs to this page now, from `key` on.
-    Merge,
-    /// Inner: keys in `key .. upper` are in page `child`.
-    IndexInsert,
-    /// Inner: the entry at `key` is gone; keys in `lower .. upper` are in page `child`.
-    IndexDelete,
-    /// Inner: the child page `child`, entry `key`, is being merged into its left sibling.
-    Merging,
-}
 
 const HIGH: u8 = 1;
 const UPPER: u8 = 2;
@@ -251,39 +228,6 @@ impl<K: Key> OwnedNode<K> {
             pointer.write(header(extent));
             Self(pointer)
         }
-    }
-
-    /// A base node of `bytes` bytes in all, for `base.rs` to fill before it is used.
-    pub(super) fn base(header: &BaseHeader<'_, K>, len: usize, bytes: usize) -> Self {
-        let bytes = bytes.max(size_of::<Header<K>>());
-        let slab = slab::bytes::<K>(header.slots);
-        let mut flags = if header.high.is_some() { HIGH } else { 0 };
-        if slab > 0 {
-            flags |= SLAB;
-        }
-        let node = Self::allocate_behind(slab, Kind::Base, bytes, |extent| Header {
-            kind: Kind::Base,
-            level: header.level,
-            depth: 0,
-            flags,
-            len: len as u32,
-            right: header.right,
-            extent,
-            counter: header.counter,
-            high: K::raw(header.high.unwrap_or(header.low)),
-            key: K::raw(header.low),
-            next: Link::new(ptr::null()),
-            hint: AtomicPtr::new(ptr::null_mut()),
-            word: Word {
-                change: ptr::null(),
-            },
-        });
-        node.as_ref().set_base_hint(node.as_ref());
-        if slab > 0 {
-            // SAFETY: so many bytes lie before the node, and it is ours alone (N1).
-            unsafe { slab::prepare::<K>(node.0, header.slots) };
-        }
-        node
     }
 
     /// Points the header's fences at the copies of their bytes inside this node.

@@ -5,13 +5,13 @@
 use std::cmp::Ordering;
 
 use crossbeam_epoch::{self as epoch};
+use namiki_index::key::Key;
+use namiki_index::{IndexError, LeafVersion, Lookup};
 
 use super::BwTree;
 use super::node::{Kind, NodeRef, Spot};
 use super::search::{At, Place};
 use super::variant::Variant;
-use namiki_index::key::Key;
-use namiki_index::{IndexError, LeafVersion, Lookup};
 
 /// What is wanted to be known of a key.
 trait Finding {
@@ -19,12 +19,14 @@ trait Finding {
 }
 
 impl Finding for Option<u64> {
+    #[inline]
     fn of(payload: Option<u64>, _spot: Spot) -> Self {
         payload
     }
 }
 
 impl Finding for (Option<u64>, Spot) {
+    #[inline]
     fn of(payload: Option<u64>, spot: Spot) -> Self {
         (payload, spot)
     }

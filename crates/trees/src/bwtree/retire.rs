@@ -9,10 +9,10 @@
 use std::cell::Cell;
 
 use crossbeam_epoch::Guard;
-
-use super::node::{Header, free_chain};
 use namiki_index::key::Key;
 use namiki_index::shared::defer::defer;
+
+use super::node::{Header, free_chain};
 
 /// Chains a bag. Giving one away looks at every thread that uses the collector.
 const CHAINS: u32 = 16;

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::mapping::PageId;
 use namiki_index::shared::sync::AtomicU64;
+
+use super::page_id::PageId;
 
 /// The root page's id and how often the root has changed.
 ///
@@ -39,6 +40,7 @@ impl Root {
     }
 
     /// Makes `page` the root if nothing changed since `seen`.
+    #[inline]
     pub(super) fn replace(&self, seen: RootWord, page: PageId) -> bool {
         let next = ((seen.word >> 32) + 1) << 32 | u64::from(page.0);
         self.0

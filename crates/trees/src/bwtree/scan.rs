@@ -11,6 +11,10 @@ use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow, Range};
 
 use crossbeam_epoch::Guard;
+use namiki_index::key::Key;
+use namiki_index::shared::range::{after_start, before_end};
+use namiki_index::shared::scan::{Fenced, Part, Target};
+use namiki_index::{Direction, ScanItem};
 
 use super::BwTree;
 use super::base::Entry;
@@ -18,10 +22,6 @@ use super::consolidate::{Consolidated, collect, consolidated};
 use super::node::{Kind, NodeRef};
 use super::search::{At, Below, Last, Place};
 use super::variant::Variant;
-use namiki_index::key::Key;
-use namiki_index::shared::range::{after_start, before_end};
-use namiki_index::shared::scan::{Fenced, Part, Target};
-use namiki_index::{Direction, ScanItem};
 
 /// The entries of a leaf: those of a base node, or of a chain flattened into a buffer.
 enum Entries<'a, 'g, K: Key> {

@@ -14,14 +14,14 @@
 use std::cmp::Ordering;
 
 use crossbeam_epoch::Guard;
+use namiki_index::key::Key;
+use namiki_index::shared::counters::Event;
 
 use super::BwTree;
 use super::hint::{self, Way};
-use super::mapping::PageId;
 use super::node::{Kind, NodeRef};
+use super::page_id::PageId;
 use super::variant::Variant;
-use namiki_index::key::Key;
-use namiki_index::shared::counters::Event;
 
 /// A place in the order of keys.
 pub(super) trait Point<K: Key>: Copy {

@@ -3,14 +3,14 @@
 //! Paper: bwtree §2.4, reference 11
 
 use crossbeam_epoch::{self as epoch, Guard};
-
-use super::consolidate::Resize;
-use super::node::{Kind, NodeRef, OwnedNode, Spot};
-use super::search::{At, Place};
-use super::{BwConfig, BwTree, OpenBw};
 use namiki_index::contract::sound;
 use namiki_index::key::{Fixed8, Key, Variable};
 use namiki_index::{InsertOutcome, Lookup, OrderedIndex, PointIndex};
+
+use super::node::{Kind, NodeRef, OwnedNode, Spot};
+use super::outcome::Resize;
+use super::search::{At, Place};
+use super::{BwConfig, BwTree, OpenBw};
 
 /// Keys of the one leaf: 0, 10, 20, ….
 const KEYS: u64 = 20;

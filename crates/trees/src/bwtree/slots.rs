@@ -46,6 +46,7 @@ impl Claims {
         }
     }
 
+    #[inline]
     pub(super) fn slots(&self) -> usize {
         self.slots as usize
     }
@@ -104,8 +105,9 @@ mod loom_model;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
-    use super::*;
     use namiki_index::key::{Fixed8, Variable};
+
+    use super::*;
 
     #[test]
     fn a_slab_has_as_many_slots_as_it_says() {

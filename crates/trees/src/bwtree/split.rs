@@ -23,28 +23,19 @@
 use std::cmp::Ordering;
 
 use crossbeam_epoch::Guard;
-
-use super::BwTree;
-use super::base::{self, Entry};
-use super::consolidate::Resize;
-use super::inchain::Below;
-use super::mapping::PageId;
-use super::node::{BaseHeader, Change, Kind, NodeRef, OwnedNode};
-use super::search::{At, Place};
-use super::slots_of;
-use super::stamps::StampTable;
-use super::variant::Variant;
 use namiki_index::LeafVersion;
 use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
 
-/// A split that this thread carried out.
-pub(super) struct SplitDone {
-    /// The leaf's version just before; the key set was the same.
-    pub(super) of: LeafVersion,
-    /// Versions of the left half, same leaf number, and of the right half, just after.
-    pub(super) halves: (LeafVersion, LeafVersion),
-}
+use super::BwTree;
+use super::base::{self, Entry};
+use super::node::{BaseHeader, Change, Kind, NodeRef, OwnedNode};
+use super::outcome::{Below, Resize, SplitDone};
+use super::page_id::PageId;
+use super::search::{At, Place};
+use super::slots_of;
+use super::stamps::StampTable;
+use super::variant::Variant;
 
 /// How many keys have to come one behind the other for a page to be cut behind them.
 const ASCENT: usize = 2;

@@ -25,13 +25,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crossbeam_epoch::Guard;
-
-use super::mapping::{Mapping, PageId};
-use super::variant::Variant;
-use namiki_index::LeafVersion;
-use namiki_index::key::Key;
 use namiki_index::shared::sync::{AtomicU32, AtomicU64, total_order};
+
+use super::page_id::PageId;
 
 /// A leaf's stamps.
 pub(super) struct Stamps {
@@ -56,6 +52,7 @@ pub(super) trait StampTable {
     fn stamps(&self, leaf: PageId) -> Option<&Stamps>;
 
     /// Notes that a leaf not yet published is about to be split from `left`; `NONE`: it is not.
+    #[inline]
     fn inherit(&self, leaf: PageId, left: PageId) {
         if let Some(stamps) = self.stamps(leaf) {
             stamps.inherits.store(left.0, Ordering::SeqCst);
@@ -63,6 +60,7 @@ pub(super) trait StampTable {
     }
 
     /// Called by the splitter after its swap: takes over the left leaf's rts and removes the note.
+    #[inline]
     fn take_over_rts(&self, leaf: PageId) {
         let rts = self.resolve_rts(leaf);
         if let Some(stamps) = self.stamps(leaf) {
@@ -91,6 +89,7 @@ pub(super) trait StampTable {
     }
 
     /// Raises the leaf's rts to at least `rts`. The caller then reads the version again.
+    #[inline]
     fn raise_rts(&self, leaf: PageId, rts: u64) {
         if let Some(stamps) = self.stamps(leaf) {
             // The common case under many readers: large enough already. A load suffices, it stands
@@ -100,27 +99,6 @@ pub(super) trait StampTable {
             }
         }
         total_order();
-    }
-}
-
-impl<K: Key, V: Variant> Mapping<K, V> {
-    /// See [`raise_and_check`](namiki_index::PointIndex::raise_and_check).
-    pub(super) fn raise_and_check(&self, seen: LeafVersion, rts: u64, guard: &Guard) -> bool {
-        let Ok(leaf) = u32::try_from(seen.leaf) else {
-            return false;
-        };
-        self.raise_rts(PageId(leaf), rts);
-        self.version(seen.leaf, guard) == Some(seen)
-    }
-
-    /// The version of a leaf now.
-    pub(super) fn version(&self, leaf: u64, guard: &Guard) -> Option<LeafVersion> {
-        let head = self.load(PageId(u32::try_from(leaf).ok()?), guard)?;
-        let alive = head.level() == 0 && !head.is_removed();
-        alive.then(|| LeafVersion {
-            leaf,
-            counter: head.counter(),
-        })
     }
 }
 

@@ -1,13 +1,13 @@
 //! The walk that counts what there is.
 
 use crossbeam_epoch as epoch;
+use namiki_index::key::Key;
+use namiki_index::shared::census::Census;
 
 use super::BwTree;
 use super::consolidate::collect;
 use super::node::{Kind, NodeRef};
 use super::variant::Variant;
-use namiki_index::key::Key;
-use namiki_index::shared::census::Census;
 
 /// Calls `visit` with every node that a page in this state has.
 fn walk<K: Key>(head: NodeRef<'_, K>, visit: &mut impl FnMut(NodeRef<'_, K>)) {

@@ -6,15 +6,16 @@ use std::collections::BTreeSet;
 use std::thread;
 
 use crossbeam_epoch as epoch;
-
-use super::consolidate::{Resize, collect};
-use super::inchain::Below;
-use super::node::{Kind, NodeRef, OwnedNode};
-use super::search::{At, Place};
-use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
 use namiki_index::contract::sound;
 use namiki_index::key::Fixed8;
 use namiki_index::{Lookup, OrderedIndex, PointIndex};
+
+use super::consolidate::collect;
+use super::node::{Kind, NodeRef, OwnedNode};
+use super::outcome::Below;
+use super::outcome::Resize;
+use super::search::{At, Place};
+use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
 
 const N: u8 = 4;
 
@@ -155,7 +156,7 @@ fn a_writer_leaves_a_segment_to_the_one_before_it_but_not_for_ever() {
 }
 
 /// Splits the leaf as far as the split delta; the splitter is suspended.
-fn half_split<V: Variant>(tree: &BwTree<Fixed8, V>) -> super::mapping::PageId {
+fn half_split<V: Variant>(tree: &BwTree<Fixed8, V>) -> super::page_id::PageId {
     let guard = &epoch::pin();
     let place = tree.leaf(At(0), guard);
     let mut entries = Vec::new();

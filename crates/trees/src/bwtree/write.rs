@@ -9,16 +9,16 @@
 use std::cmp::Ordering;
 
 use crossbeam_epoch::{self as epoch, Guard};
-
-use super::BwTree;
-use super::consolidate::Resize;
-use super::hint;
-use super::node::{Kind, OwnedNode};
-use super::search::{At, Onto, Place};
-use super::variant::Variant;
 use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
 use namiki_index::{Change, Changed, IndexError, Inserted};
+
+use super::BwTree;
+use super::hint;
+use super::node::{Kind, OwnedNode};
+use super::outcome::Resize;
+use super::search::{At, Onto, Place};
+use super::variant::Variant;
 
 impl<K: Key, V: Variant> BwTree<K, V> {
     /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide`

@@ -6,12 +6,12 @@
 //! Paper: bwtree §4.1.1 (the same Read, many at a time)
 
 use crossbeam_epoch as epoch;
-
-use super::node::NodeRef;
-use super::{BzTree, Variant};
 use namiki_index::Lookup;
 use namiki_index::key::Key;
 use namiki_index::shared::batch::LANES;
+
+use super::node::NodeRef;
+use super::{BzTree, Variant};
 
 impl<K: Key, V: Variant> BzTree<K, V> {
     /// At most [`LANES`] look-ups side by side.

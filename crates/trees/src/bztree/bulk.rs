@@ -6,13 +6,13 @@
 //! Paper: bwtree §2.3 (the replacement of a node that this is)
 
 use crossbeam_epoch::{self as epoch, Guard};
+use namiki_index::IndexError;
+use namiki_index::key::Key;
 
 use super::node::{NodeRef, OwnedNode, Shape};
 use super::replace::inner;
 use super::{BzTree, Variant};
 use crate::mwcas::{Change, swap};
-use namiki_index::IndexError;
-use namiki_index::key::Key;
 
 /// Keys gathered for one leaf, each in its own bytes.
 type Batch = Vec<(Vec<u8>, u64)>;

@@ -6,15 +6,15 @@
 //! if no visible record of its key lies in a higher slot (`write.rs`), so higher is newer.
 
 use crossbeam_epoch::Guard;
+use namiki_index::Lookup;
+use namiki_index::key::Key;
+use namiki_index::shared::sync::AtomicU64;
 
 use super::Variant;
 use super::leaves::version;
 use super::node::{Entry, NodeRef};
 use super::status::{SLOTS_MAX, Status};
 use super::words::{self, Value};
-use namiki_index::Lookup;
-use namiki_index::key::Key;
-use namiki_index::shared::sync::AtomicU64;
 
 /// A record that was found: dead or alive.
 #[derive(Clone, Copy)]

@@ -28,15 +28,14 @@
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
-
-use super::node::NodeRef;
-use super::status::Status;
 use namiki_index::LeafVersion;
 use namiki_index::key::Key;
 use namiki_index::shared::growing::GrowingArray;
 use namiki_index::shared::numbers::Numbers;
 use namiki_index::shared::sync::{AtomicU64, total_order};
 
+use super::node::NodeRef;
+use super::status::Status;
 use crate::mwcas;
 
 struct Slot {
@@ -71,6 +70,7 @@ impl Leaves {
         }
     }
 
+    #[inline]
     fn slot(&self, number: u32) -> &Slot {
         match self.slots.get(number) {
             Some(slot) => slot,
@@ -91,6 +91,7 @@ impl Leaves {
     }
 
     /// Whether there is a number now.
+    #[inline]
     pub(super) fn are_left(&self) -> bool {
         self.numbers.are_left()
     }
@@ -107,17 +108,20 @@ impl Leaves {
     }
 
     /// Where the leaf's address is.
+    #[inline]
     pub(super) fn word(&self, number: u32) -> &AtomicU64 {
         &self.slot(number).leaf
     }
 
     /// Lets `to` account for readers that relied on `from`, which is frozen.
+    #[inline]
     pub(super) fn inherit(&self, from: u32, to: u32) {
         let rts = self.rts(u64::from(from));
         self.slot(to).rts.fetch_max(rts, Ordering::SeqCst);
     }
 
     /// See [`leaf_rts`](namiki_index::PointIndex::leaf_rts).
+    #[inline]
     pub(super) fn rts(&self, leaf: u64) -> u64 {
         total_order();
         let slot = u32::try_from(leaf)
@@ -127,6 +131,7 @@ impl Leaves {
     }
 
     /// Raises the rts to at least this. The caller then looks at the leaf.
+    #[inline]
     pub(super) fn raise(&self, leaf: u64, rts: u64) {
         if let Some(slot) = u32::try_from(leaf)
             .ok()

@@ -7,15 +7,6 @@ use std::sync::atomic::Ordering;
 use crossbeam_epoch::{self as epoch, Guard};
 use loom::sync::Arc;
 use loom::thread;
-use namiki_platform::model::explore;
-
-use super::leaf::hash;
-use super::leaves::Leaves;
-use super::status::Status;
-use super::words::{self, Value};
-use super::write::show_newest;
-use super::{Append, BzConfig, FixedBzTree, InPlace, Variant};
-use crate::mwcas::{self, Change};
 use namiki_index::key::Fixed8;
 use namiki_index::loom_beside::{
     beside, both_ways, delete, has, insert, is_gone, is_there, is_updated, loaded, payload_of, put,
@@ -30,6 +21,15 @@ use namiki_index::loom_contract::{
 };
 use namiki_index::shared::sync::AtomicU64;
 use namiki_index::{Lookup, PointIndex};
+use namiki_platform::model::explore;
+
+use super::leaf::hash;
+use super::leaves::Leaves;
+use super::status::Status;
+use super::words::{self, Value};
+use super::write::show_newest;
+use super::{Append, BzConfig, FixedBzTree, InPlace, Variant};
+use crate::mwcas::{self, Change};
 
 /// A leaf of one record in place.
 struct Leaf {

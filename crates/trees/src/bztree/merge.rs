@@ -12,6 +12,9 @@
 //! Paper: bwtree §2.3, §4.2.3
 
 use crossbeam_epoch::Guard;
+use namiki_index::key::Key;
+use namiki_index::shared::counters::Event;
+use namiki_index::shared::scan::Target;
 
 use super::leaves::version;
 use super::node::{Entry, NodeRef, OwnedNode, Shape};
@@ -19,9 +22,6 @@ use super::replace::inner;
 use super::search::Path;
 use super::{BzTree, Variant, words};
 use crate::mwcas;
-use namiki_index::key::Key;
-use namiki_index::shared::counters::Event;
-use namiki_index::shared::scan::Target;
 
 impl<K: Key, V: Variant> BzTree<K, V> {
     /// How many records of a leaf are alive: an upper bound, exact unless a writer is active.

@@ -51,10 +51,6 @@ use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
 use crossbeam_epoch as epoch;
-
-use self::leaves::{Leaves, version};
-use self::node::{OwnedNode, RootWord, Shape};
-use self::status::{RECORDS_MAX, SLOTS_MAX};
 use namiki_index::key::{Fixed8, Key, Variable};
 use namiki_index::shared::batch::get_in_lanes;
 use namiki_index::shared::counters::Counters;
@@ -63,6 +59,10 @@ use namiki_index::{
     Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
     ScanRange, Statistics,
 };
+
+use self::leaves::{Leaves, version};
+use self::node::{OwnedNode, RootWord, Shape};
+use self::status::{RECORDS_MAX, SLOTS_MAX};
 
 mod sealed {
     pub trait Sealed {}

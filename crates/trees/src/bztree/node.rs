@@ -39,17 +39,18 @@ use std::slice;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
-use namiki_platform::prefetch;
-
-use super::status::SLOTS_MAX;
-use crate::mwcas;
 use namiki_index::key::Key;
 use namiki_index::shared::lines::{self, BLOCK, FILLER, LINE};
 use namiki_index::shared::memory;
 use namiki_index::shared::sync::AtomicU64;
+use namiki_platform::prefetch;
 
+use crate::mwcas;
+
+mod header;
 mod parts;
 
+use self::header::Header;
 use self::parts::{BLOCK_BYTES, Parts, VALUES, head_in_blocks, in_slots, value_in_blocks};
 
 /// A key and its payload, or a separator and the word of the child right of it.
@@ -59,30 +60,6 @@ pub(super) type Entry<'a, K> = (<K as Key>::Ref<'a>, u64);
 const ADDRESS_BITS: u32 = 48;
 /// Most entries that the word of a child can tell of.
 const LEN_MAX: usize = (1 << (61 - ADDRESS_BITS)) - 1;
-
-/// The beginning of every node. The first line is what look-ups and changes use.
-#[repr(C, align(64))]
-struct Header<K: Key> {
-    /// See `status.rs`.
-    status: AtomicU64,
-    /// A byte for each slot, of the hash of its key.
-    hashes: [AtomicU64; SLOTS_MAX / 8],
-    /// Payloads about to be replaced in place, and those that were: see `scan.rs`.
-    updates_begun: AtomicU64,
-    updates_done: AtomicU64,
-    /// Counter of the leaf's version when the node was built.
-    counter: u64,
-    number: u32,
-    len: u16,
-    level: u8,
-    slots: u8,
-    bytes: u32,
-    /// How many bytes all keys of the sorted region share.
-    prefix: u32,
-    low: K::Raw,
-    high: K::Raw,
-    has_high: bool,
-}
 
 /// What a node is besides its entries.
 pub(super) struct Shape<'a, K: Key> {
@@ -678,8 +655,9 @@ fn prefetch_lines(start: *const u8, part: Range<usize>) {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
-    use super::*;
     use namiki_index::key::{Fixed8, Variable};
+
+    use super::*;
 
     const _: () = assert!(size_of::<Header<Fixed8>>() == 2 * LINE);
     const _: () = assert!(size_of::<Header<Variable>>() == 2 * LINE);

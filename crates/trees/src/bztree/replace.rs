@@ -24,6 +24,10 @@
 //! Paper: bwtree §2.3
 
 use crossbeam_epoch::Guard;
+use namiki_index::LeafVersion;
+use namiki_index::key::Key;
+use namiki_index::shared::counters::Event;
+use namiki_index::shared::scan::Target;
 
 use super::leaves::version;
 use super::node::{Entry, NodeRef, OwnedNode, Shape};
@@ -31,10 +35,6 @@ use super::search::Step;
 use super::status::{RECORDS_MAX, Status};
 use super::{BzTree, Variant, words};
 use crate::mwcas::{self, Change};
-use namiki_index::LeafVersion;
-use namiki_index::key::Key;
-use namiki_index::shared::counters::Event;
-use namiki_index::shared::scan::Target;
 
 /// A leaf that was split.
 pub(super) struct Split {
@@ -360,10 +360,11 @@ pub(super) fn inner<'a, K: Key>(
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
-    use super::RECORDS_MAX;
-    use crate::bztree::{Append, BzConfig, BzTree, InPlace, Variant};
     use namiki_index::key::{Fixed8, Key, Variable};
     use namiki_index::{IndexError, InsertOutcome, Lookup, OrderedIndex, PointIndex};
+
+    use super::RECORDS_MAX;
+    use crate::bztree::{Append, BzConfig, BzTree, InPlace, Variant};
 
     /// A leaf without a number for its other half grows as far as it may; then it refuses further keys, and
     /// nothing else.

@@ -18,16 +18,16 @@ use std::ops::ControlFlow;
 use std::sync::atomic;
 
 use crossbeam_epoch::Guard;
+use namiki_index::key::Key;
+use namiki_index::shared::range::{after_start, before_end};
+use namiki_index::shared::scan::{Fenced, Part, Target};
+use namiki_index::{Direction, ScanItem};
 
 use super::leaves::version;
 use super::node::{Entry, NodeRef};
 use super::search::partition;
 use super::status::Status;
 use super::{BzTree, Variant, words};
-use namiki_index::key::Key;
-use namiki_index::shared::range::{after_start, before_end};
-use namiki_index::shared::scan::{Fenced, Part, Target};
-use namiki_index::{Direction, ScanItem};
 
 /// Turns in which payloads were replaced before a scan freezes the leaf.
 const TURNS_MAX: usize = 8;

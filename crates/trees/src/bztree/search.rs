@@ -17,13 +17,13 @@
 use std::cmp::Ordering;
 
 use crossbeam_epoch::Guard;
-
-use super::node::NodeRef;
-use super::{BzTree, Variant};
 use namiki_index::Direction;
 use namiki_index::key::Key;
 use namiki_index::shared::lines::{BLOCK, WHOLE, count, count_lines, share_of};
 use namiki_index::shared::scan::Target;
+
+use super::node::NodeRef;
+use super::{BzTree, Variant};
 
 impl<K: Key> Clone for Step<'_, K> {
     fn clone(&self) -> Self {

@@ -4,12 +4,12 @@
 //! so it can unpin now and then, and what is retired meanwhile is freed.
 
 use crossbeam_epoch::{self as epoch, Guard};
-
-use super::node::NodeRef;
-use super::{BzTree, Variant, words};
 use namiki_index::key::{Key, OwnedKey};
 use namiki_index::shared::census::Census;
 use namiki_index::shared::scan::{LEAVES_PER_PIN, Target};
+
+use super::node::NodeRef;
+use super::{BzTree, Variant, words};
 
 impl<K: Key, V: Variant> BzTree<K, V> {
     /// Calls `visit` with every node. Exact when no thread is writing.

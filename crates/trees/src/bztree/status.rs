@@ -49,6 +49,7 @@ impl Status {
         self.0 >> FROZEN_SHIFT & 1 != 0
     }
 
+    #[inline]
     pub(super) const fn frozen(self) -> Self {
         Self(self.0 | 1 << FROZEN_SHIFT)
     }
@@ -64,6 +65,7 @@ impl Status {
         (self.0 >> RESERVED_SHIFT & ((1 << RESERVED_BITS) - 1)) as usize
     }
 
+    #[inline]
     pub(super) const fn dead(self) -> usize {
         (self.0 >> DEAD_SHIFT & ((1 << DEAD_BITS) - 1)) as usize
     }
@@ -98,11 +100,13 @@ impl Status {
     }
 
     /// One more record is dead.
+    #[inline]
     pub(super) const fn bury(self) -> Self {
         Self(self.0 + (1 << DEAD_SHIFT))
     }
 
     /// A dead record lives again.
+    #[inline]
     pub(super) const fn revive(self) -> Self {
         Self(self.0 - (1 << DEAD_SHIFT))
     }

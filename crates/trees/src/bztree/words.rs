@@ -13,11 +13,11 @@
 //! Paper: bwtree §2.3, §5.2 (in-place, append)
 
 use crossbeam_epoch::Guard;
+use namiki_index::IndexError;
+use namiki_index::shared::sync::AtomicU64;
 
 use super::status::Status;
 use crate::mwcas::{self, Change};
-use namiki_index::IndexError;
-use namiki_index::shared::sync::AtomicU64;
 
 /// No record here, or none any more.
 pub(super) const DEAD: u64 = 1 << 62;
@@ -59,6 +59,7 @@ impl Value {
         }
     }
 
+    #[inline]
     pub(super) const fn is_frozen(self) -> bool {
         self.0 & FROZEN != 0
     }
@@ -112,6 +113,7 @@ pub(super) fn advance(
 }
 
 /// In place: deletes the record, in one step with the change of the key set.
+#[inline]
 pub(super) fn kill(
     (leaf, seen): (&AtomicU64, Status),
     (word, value): (&AtomicU64, Value),
@@ -124,6 +126,7 @@ pub(super) fn kill(
 }
 
 /// In place: a dead record lives again with this payload.
+#[inline]
 pub(super) fn revive(
     (leaf, seen): (&AtomicU64, Status),
     (word, value): (&AtomicU64, Value),
@@ -137,6 +140,7 @@ pub(super) fn revive(
 }
 
 /// From now on the node accepts nothing. Returns its last status.
+#[inline]
 pub(super) fn freeze(word: &AtomicU64, guard: &Guard) -> Status {
     let mut seen = status(word, guard);
     while !seen.is_frozen() {
@@ -149,6 +153,7 @@ pub(super) fn freeze(word: &AtomicU64, guard: &Guard) -> Status {
 }
 
 /// From now on this payload stays as it is; its leaf's status is frozen already.
+#[inline]
 pub(super) fn freeze_payload(word: &AtomicU64, guard: &Guard) {
     let mut seen = mwcas::read(word, guard);
     while seen & FROZEN == 0 {

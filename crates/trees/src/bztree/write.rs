@@ -17,6 +17,9 @@
 //! Paper: bwtree §2.3, §5.2
 
 use crossbeam_epoch::{self as epoch, Guard};
+use namiki_index::key::Key;
+use namiki_index::shared::counters::Event;
+use namiki_index::{Change, Changed, Expected, IndexError, Inserted, PointIndex};
 
 use super::leaf::{Record, hash};
 use super::leaves::version;
@@ -24,9 +27,6 @@ use super::node::NodeRef;
 use super::status::Status;
 use super::words::{self, DEAD};
 use super::{BzTree, Variant};
-use namiki_index::key::Key;
-use namiki_index::shared::counters::Event;
-use namiki_index::{Change, Changed, Expected, IndexError, Inserted, PointIndex};
 
 /// How a try on one leaf ended.
 enum Try {

@@ -7,6 +7,8 @@
 //! Paper: bwtree §2.5
 
 use crossbeam_epoch::{self as epoch, Guard};
+use namiki_index::Lookup;
+use namiki_index::shared::batch::LANES;
 
 use super::Masstree;
 use super::get::{Next, judge};
@@ -14,8 +16,6 @@ use super::interior::Interior;
 use super::node::{Kind, NodeRef};
 use super::slices::{Cut, Slicing};
 use super::version::Seen;
-use namiki_index::Lookup;
-use namiki_index::shared::batch::LANES;
 
 /// One lookup on its way down.
 struct Lane<'k, 'g, K: Slicing> {

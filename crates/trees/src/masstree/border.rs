@@ -38,17 +38,17 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crossbeam_epoch::Guard;
-
-use super::node::{Header, NodeRef};
-use super::slices::{Cut, LINK, LONG, Markers, Slicing};
-use super::tailed::{Layer, Suffix};
-use super::version::{Locked, Seen};
 use namiki_index::LeafVersion;
 use namiki_index::shared::leaf_table::{LeafMark, LeafTable};
+use namiki_index::shared::lines::LINE;
 use namiki_index::shared::sync::{AtomicPtr, AtomicU64};
+use namiki_platform::prefetch;
 
-/// Slots of a border node.
-pub(super) const WIDTH: usize = if cfg!(loom) { 4 } else { 32 };
+use super::node_ref::{Header, NodeRef};
+use super::slices::{Cut, LINK, LONG, Markers, Slicing, WIDTH};
+use super::tailed::{Layer, Suffix};
+use super::version::{Locked, Seen};
+
 /// Words with a byte for each slot.
 const WORDS: usize = WIDTH.div_ceil(8);
 /// The lowest bit of each byte of a word.
@@ -516,5 +516,14 @@ impl<K: Slicing> std::fmt::Debug for Border<K> {
             .field("mark", &self.mark)
             .field("low", &self.low)
             .finish_non_exhaustive()
+    }
+}
+
+/// Asks for all cache lines of a border node, wherever the pointer is from.
+#[inline]
+pub(super) fn prefetch_border<K: Slicing>(pointer: *const Header) {
+    let start = pointer.cast::<u8>();
+    for line in (0..size_of::<Border<K>>()).step_by(LINE) {
+        prefetch(start.wrapping_add(line));
     }
 }

@@ -14,6 +14,10 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::{self as epoch, Guard};
+use namiki_index::IndexError;
+use namiki_index::key::Key;
+use namiki_index::shared::counters::Event;
+use namiki_index::shared::sync::AtomicPtr;
 
 use super::Masstree;
 use super::border::{Border, Entry};
@@ -23,10 +27,6 @@ use super::node::{self, Header, Kind, NodeRef};
 use super::slices::{Cut, LONG, SLICE, Slicing};
 use super::split::is_root;
 use super::tailed::Layer;
-use namiki_index::IndexError;
-use namiki_index::key::Key;
-use namiki_index::shared::counters::Event;
-use namiki_index::shared::sync::AtomicPtr;
 
 /// The keys of a load, one after the other, and where each ends.
 #[derive(Default)]

@@ -8,15 +8,15 @@
 //! Paper: bwtree §2.5
 
 use crossbeam_epoch::{self as epoch, Guard};
+use namiki_index::shared::counters::Event;
+use namiki_index::shared::sync::wait;
+use namiki_index::{Change, Changed, IndexError, Inserted};
 
 use super::Masstree;
 use super::border::{Content, Entry};
 use super::descend::Way;
 use super::slices::{Cut, LONG, Slicing};
 use super::tailed::Layer;
-use namiki_index::shared::counters::Event;
-use namiki_index::shared::sync::wait;
-use namiki_index::{Change, Changed, IndexError, Inserted};
 
 /// How an attempt in one leaf ended.
 enum Attempt {

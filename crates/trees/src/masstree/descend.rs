@@ -8,6 +8,8 @@
 //! Paper: bwtree §2.5
 
 use crossbeam_epoch::Guard;
+use namiki_index::shared::counters::Event;
+use namiki_index::shared::sync::wait;
 
 use super::Masstree;
 use super::border::Border;
@@ -16,8 +18,6 @@ use super::node::{self, Kind, NodeRef};
 use super::slices::Slicing;
 use super::tailed::Layer;
 use super::version::Seen;
-use namiki_index::shared::counters::Event;
-use namiki_index::shared::sync::wait;
 
 /// A leaf, how it was seen, and its parent.
 #[derive(Debug)]

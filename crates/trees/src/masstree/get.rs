@@ -11,13 +11,13 @@
 //! Paper: bwtree §2.5
 
 use crossbeam_epoch::{self as epoch, Guard};
+use namiki_index::shared::counters::Event;
+use namiki_index::{IndexError, Lookup};
 
 use super::Masstree;
 use super::border::{Content, Look};
 use super::slices::{Cut, Slicing};
 use super::tailed::Layer;
-use namiki_index::shared::counters::Event;
-use namiki_index::{IndexError, Lookup};
 
 /// Where a look into a leaf leads.
 pub(super) enum Next<'g, 'k> {

@@ -20,11 +20,12 @@ use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crossbeam_epoch::Guard;
+use namiki_index::shared::sync::{AtomicPtr, AtomicU64};
 
-use super::node::{Header, NodeRef, prefetch_border};
+use super::border::prefetch_border;
+use super::node_ref::{Header, NodeRef};
 use super::slices::Slicing;
 use super::version::{Locked, Seen};
-use namiki_index::shared::sync::{AtomicPtr, AtomicU64};
 
 /// Most children of an interior node.
 pub(super) const FAN_OUT: usize = if cfg!(loom) { 4 } else { 64 };

@@ -33,6 +33,8 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
+use namiki_index::shared::sync::{AtomicPtr, wait};
+use namiki_index::{IndexError, Inserted};
 
 use super::Masstree;
 use super::border::{Border, Content, Entry};
@@ -40,8 +42,6 @@ use super::node::{self, NodeRef};
 use super::slices::{Cut, SLICE, Slicing};
 use super::tailed::Layer;
 use super::version::Locked;
-use namiki_index::shared::sync::{AtomicPtr, wait};
-use namiki_index::{IndexError, Inserted};
 
 impl<K: Slicing> Masstree<K> {
     /// Adds a key where another one's suffix, or a layer that it does not fit in, is in its slot.

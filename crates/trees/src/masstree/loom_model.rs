@@ -1,10 +1,11 @@
 //! Every interleaving of two threads on a tree of production code, with nodes of four entries.
 
-use super::{FixedMasstree, Masstree, MasstreeConfig, Slicing, VariableMasstree};
 use namiki_index::loom_beside::{
     READER, WRITER, beside, insert_and_look, no_insert_slips_past, payload_of, rely_on_absence,
 };
 use namiki_index::{Lookup, PointIndex};
+
+use super::{FixedMasstree, Masstree, MasstreeConfig, Slicing, VariableMasstree};
 
 /// A tree in which `there` are present, number `i` with payload `i`.
 fn tree<K: Slicing>(there: &[&[u8]]) -> Masstree<K> {

@@ -41,6 +41,7 @@ mod layers;
 #[cfg(loom)]
 mod loom_model;
 mod node;
+mod node_ref;
 mod release;
 mod remove;
 mod scan;
@@ -54,11 +55,6 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use crossbeam_epoch as epoch;
-
-use self::border::{Border, WIDTH};
-use self::interior::FAN_OUT;
-use self::slices::Slicing;
-use self::tailed::Layer;
 use namiki_index::key::{Fixed8, Variable};
 use namiki_index::shared::batch::get_in_lanes;
 use namiki_index::shared::counters::Counters;
@@ -67,6 +63,11 @@ use namiki_index::{
     Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
     ScanRange, Statistics,
 };
+
+use self::border::Border;
+use self::interior::FAN_OUT;
+use self::slices::{Slicing, WIDTH};
+use self::tailed::Layer;
 
 /// Sizes that structure changes depend on. May differ at every start; nothing is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,5 @@
-//! Nodes: what both kinds begin with, and how one is reached, made and given back.
+//! Nodes: how one of either kind is made, told from the other, and given back. How one is reached:
+//! `node_ref.rs`.
 //!
 //! # Invariants
 //! - N1. A pointer in an interior node, in a border node's links or in a layer leads to a node of this
@@ -11,122 +12,25 @@
 #![expect(unsafe_code, reason = "nodes refer to each other by address")]
 
 use std::alloc::Layout;
-use std::fmt;
-use std::marker::PhantomData;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
+use namiki_index::shared::lines::LINE;
+use namiki_index::shared::memory;
+use namiki_index::shared::sync::AtomicPtr;
 use namiki_platform::prefetch;
 
-use super::border::Border;
+use super::border::{Border, prefetch_border};
 use super::interior::Interior;
+pub(super) use super::node_ref::{Header, NodeRef};
 use super::slices::Slicing;
-use super::version::{Locked, Seen, Version};
-use namiki_index::shared::memory;
-use namiki_index::shared::sync::{AtomicPtr, AtomicU32};
-
-const LINE: usize = 64;
-
-/// What every node begins with.
-#[repr(C)]
-#[derive(Debug)]
-pub(super) struct Header {
-    pub(super) version: Version,
-    /// 0: a border node.
-    level: u32,
-    /// Border node: a bit for each slot in use. Interior node: the number of children.
-    pub(super) used: AtomicU32,
-}
-
-impl Header {
-    pub(super) fn new(level: u32, root: bool) -> Self {
-        Self {
-            version: Version::new(root),
-            level,
-            used: AtomicU32::new(0),
-        }
-    }
-
-    pub(super) fn level(&self) -> u32 {
-        self.level
-    }
-
-    /// Whether the children are border nodes.
-    #[inline]
-    pub(super) fn is_above_leaves(&self) -> bool {
-        self.level == 1
-    }
-}
-
-/// A node of either kind, alive while the guard is pinned.
-pub(super) struct NodeRef<'g, K> {
-    header: &'g Header,
-    /// The address with the right to the whole node.
-    at: NonNull<Header>,
-    keys: PhantomData<fn() -> K>,
-}
-
-impl<K> Clone for NodeRef<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K> Copy for NodeRef<'_, K> {}
-
-impl<K> PartialEq for NodeRef<'_, K> {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-
-impl<K> fmt::Debug for NodeRef<'_, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "node at {:?}, level {}", self.at, self.header.level)
-    }
-}
 
 impl<'g, K: Slicing> NodeRef<'g, K> {
-    /// Follows a pointer.
-    ///
-    /// # Safety
-    /// It is null, or was found in a state of a node, or layer, of a tree of `K` that was current
-    /// while the guard of `'g` was pinned (N2).
-    #[inline]
-    pub(super) unsafe fn follow(pointer: *mut Header) -> Option<Self> {
-        let at = NonNull::new(pointer)?;
-        Some(Self {
-            // SAFETY: the node was in the tree while the guard was pinned, by the caller's promise, so
-            // it is not freed before it is unpinned.
-            header: unsafe { at.as_ref() },
-            at,
-            keys: PhantomData,
-        })
-    }
-
-    pub(super) fn pointer(self) -> *mut Header {
-        self.at.as_ptr()
-    }
-
-    #[inline]
-    pub(super) fn version(self) -> &'g Version {
-        &self.header.version
-    }
-
-    #[inline]
-    pub(super) fn stable(self) -> Seen {
-        self.header.version.stable()
-    }
-
-    pub(super) fn lock(self) -> Locked<'g> {
-        self.header.version.lock()
-    }
-
     /// Which of the two it is.
     #[inline]
     pub(super) fn kind(self) -> Kind<'g, K> {
-        if self.header.level == 0 {
+        if self.level() == 0 {
             // SAFETY: a border node (N1), alive like its header.
             Kind::Border(unsafe { self.at.cast().as_ref() })
         } else {
@@ -152,7 +56,7 @@ impl<'g, K: Slicing> NodeRef<'g, K> {
     }
 
     fn layout(self) -> Layout {
-        if self.header.level == 0 {
+        if self.level() == 0 {
             Layout::new::<Border<K>>()
         } else {
             Layout::new::<Interior<K>>()
@@ -172,7 +76,7 @@ impl<'g, K: Slicing> NodeRef<'g, K> {
         let layout = self.layout();
         // SAFETY: made by `create` with this layout, of the type that the level says (N1).
         unsafe {
-            if self.header.level == 0 {
+            if self.level() == 0 {
                 ptr::drop_in_place(self.at.cast::<Border<K>>().as_ptr());
             } else {
                 ptr::drop_in_place(self.at.cast::<Interior<K>>().as_ptr());
@@ -196,15 +100,6 @@ impl<'g, K: Slicing> NodeRef<'g, K> {
                 }
             });
         }
-    }
-}
-
-/// Asks for all cache lines of a border node, wherever the pointer is from.
-#[inline]
-pub(super) fn prefetch_border<K: Slicing>(pointer: *const Header) {
-    let start = pointer.cast::<u8>();
-    for line in (0..size_of::<Border<K>>()).step_by(LINE) {
-        prefetch(start.wrapping_add(line));
     }
 }
 

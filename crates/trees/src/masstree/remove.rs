@@ -21,6 +21,8 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
+use namiki_index::shared::counters::Event;
+use namiki_index::shared::sync::wait;
 
 use super::Masstree;
 use super::border::{Border, Content};
@@ -31,8 +33,6 @@ use super::slices::{Cut, Slicing};
 use super::split::is_root;
 use super::tailed::Layer;
 use super::version::Seen;
-use namiki_index::shared::counters::Event;
-use namiki_index::shared::sync::wait;
 
 /// What a step found to do.
 enum Tidied {

@@ -27,6 +27,9 @@ use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
 
 use crossbeam_epoch::{self as epoch, Guard};
+use namiki_index::shared::range::parse_bound;
+use namiki_index::shared::scan::LEAVES_PER_PIN;
+use namiki_index::{Direction, IndexError, LeafVersion, ScanItem, ScanRange};
 
 use super::Masstree;
 use super::border::{Border, Content, Snapshot};
@@ -35,9 +38,6 @@ use super::interior::Interior;
 use super::node::Kind;
 use super::slices::{Cut, LINK, LONG, SLICE, Slicing};
 use super::version::Seen;
-use namiki_index::shared::range::parse_bound;
-use namiki_index::shared::scan::LEAVES_PER_PIN;
-use namiki_index::{Direction, IndexError, LeafVersion, ScanItem, ScanRange};
 
 /// Where a run starts. Backward: what is left lies below.
 #[derive(Debug, Clone)]

@@ -14,10 +14,11 @@
 
 use std::sync::atomic::Ordering;
 
-use super::border::WIDTH;
 use namiki_index::key::{Fixed8, Key, Variable};
 use namiki_index::shared::sync::AtomicU8;
 
+/// Slots of a border node.
+pub(super) const WIDTH: usize = if cfg!(loom) { 4 } else { 32 };
 /// The key goes on in a suffix.
 pub(super) const LONG: u8 = 9;
 /// Keys go on in a layer.

@@ -15,6 +15,8 @@
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
+use namiki_index::shared::counters::Event;
+use namiki_index::{IndexError, Inserted};
 
 use super::Masstree;
 use super::border::{Border, Entry};
@@ -24,8 +26,6 @@ use super::node::{self, Kind};
 use super::slices::{Cut, Slicing};
 use super::tailed::Layer;
 use super::version::{Locked, Seen};
-use namiki_index::shared::counters::Event;
-use namiki_index::{IndexError, Inserted};
 
 impl<K: Slicing> Masstree<K> {
     /// Adds a key to a full leaf. `None`: search again.

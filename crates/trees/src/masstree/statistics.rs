@@ -1,12 +1,12 @@
 //! The walk that counts what there is.
 
 use crossbeam_epoch::{self as epoch};
+use namiki_index::shared::census::Census;
 
 use super::Masstree;
 use super::border::Content;
 use super::node::{Kind, NodeRef};
 use super::slices::Slicing;
-use namiki_index::shared::census::Census;
 
 /// Leaves visited under one pin, and what lies below the last.
 const LEAVES_PER_PIN: usize = 1024;

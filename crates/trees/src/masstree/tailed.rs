@@ -20,10 +20,10 @@ use std::slice;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
-
-use super::node::Header;
 use namiki_index::shared::memory;
 use namiki_index::shared::sync::{AtomicPtr, AtomicU64};
+
+use super::node_ref::Header;
 
 /// A head and some bytes behind it.
 #[repr(C)]
@@ -136,6 +136,7 @@ impl Suffix {
     }
 
     /// To be called with the border node locked.
+    #[inline]
     pub(super) fn set_payload(&self, payload: u64) {
         self.head.store(payload, Ordering::Release);
     }
@@ -143,6 +144,7 @@ impl Suffix {
 
 impl Layer {
     /// The first layer of a tree: its keys have no prefix in common. It is not a block of its own.
+    #[inline]
     pub(super) fn first(root: *mut Header) -> Self {
         Self {
             head: AtomicPtr::new(root),

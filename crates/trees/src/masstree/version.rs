@@ -114,6 +114,7 @@ impl Version {
 
     /// Locks the node if it is still as it was seen and not locked. Never waits, so it may be called with
     /// other locks held.
+    #[inline]
     pub(super) fn try_lock(&self, seen: Seen) -> Option<Locked<'_>> {
         let now = seen.0 | LOCKED;
         self.0
@@ -146,6 +147,7 @@ impl Locked<'_> {
     }
 
     /// From here on the node's range changes too.
+    #[inline]
     pub(super) fn splitting(&mut self) {
         self.announce(SPLITTING);
     }
@@ -159,12 +161,14 @@ impl Locked<'_> {
     }
 
     /// The node is out of the tree once unlocked.
+    #[inline]
     pub(super) fn delete(&mut self) {
         self.announce(SPLITTING);
         self.now |= DELETED;
     }
 
     /// The node is the root of its layer, or no longer, once unlocked.
+    #[inline]
     pub(super) fn set_root(&mut self, root: bool) {
         self.announce(SPLITTING);
         self.now = self.now & !ROOT | if root { ROOT } else { 0 };

@@ -13,10 +13,12 @@
 use std::ops::Range;
 use std::sync::atomic;
 
-use super::{Entry, Parts, build};
-use crate::bwtree::node::{BaseHeader, Header, Kind, NodeRef, OwnedNode, Spot};
 use namiki_index::key::Key;
 use namiki_index::shared::lines::{BLOCK, FILLER};
+
+use super::build;
+use super::parts::{Entry, Parts};
+use crate::bwtree::node::{BaseHeader, Header, Kind, NodeRef, OwnedNode, Spot};
 
 /// What becomes of one key: its value, or that it goes.
 pub(in crate::bwtree) struct Fate<'g, K: Key> {

@@ -24,14 +24,13 @@ use std::cmp::Ordering;
 use std::mem::size_of;
 use std::slice;
 
-use super::{Entry, Parts};
-use crate::bwtree::node::{BaseHeader, Header, NodeRef, OwnedNode};
 use namiki_index::key::Key;
+
+use super::parts::{BOUND, Entry, Parts, header_bytes};
+use crate::bwtree::node::{BaseHeader, Header, NodeRef, OwnedNode};
 
 /// Bytes of a head.
 const HEAD: usize = size_of::<u64>();
-/// Bytes of a bound.
-const BOUND: usize = size_of::<u32>();
 
 /// As many bytes of the prefix of all keys as the fences need not share, for the prefix to be cut to what
 /// they do share: there is as much left in a head to tell the keys apart by.
@@ -40,12 +39,8 @@ const GIVEN_UP: usize = 4;
 /// Set if the fences share the prefix.
 const BY_FENCES: u32 = 1;
 
-/// Bytes of the header and of what follows at once.
-pub(super) const fn header_bytes<K: Key>() -> usize {
-    size_of::<Header<K>>() + if K::INLINE { 0 } else { BOUND }
-}
-
 /// Where the bounds of variable key number `i` are in a node with these parts.
+#[inline]
 pub(in crate::bwtree) fn bound_at(parts: Parts, i: usize) -> usize {
     parts.strings + i * BOUND
 }
@@ -139,6 +134,7 @@ impl Strings {
     }
 
     /// Where the node ends.
+    #[inline]
     pub(super) fn end(&self) -> usize {
         self.end
     }
@@ -344,11 +340,12 @@ impl<'g, K: Key> NodeRef<'g, K> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use namiki_index::key::Variable;
+
     use super::*;
     use crate::bwtree::base::{Fate, build};
-    use crate::bwtree::mapping::PageId;
     use crate::bwtree::node::Spot;
-    use namiki_index::key::Variable;
+    use crate::bwtree::page_id::PageId;
 
     /// A few strings that share much and little, with zeros at their ends and within, around `stem`.
     fn strings(stem: &[u8]) -> BTreeSet<Vec<u8>> {

@@ -10,13 +10,14 @@ use std::mem::size_of;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use namiki_index::key::Key;
+
 use super::{
     CHANGING, Change, ChangeBody, HIGH, Header, INHERITED, Kind, LOOSE, Link, NodeRef, OWNS_NEXT,
     OwnedNode, SLAB, Spot, UNCOUNTED, UPPER, Updates, Word, is_spotted,
 };
-use crate::bwtree::mapping::PageId;
+use crate::bwtree::page_id::PageId;
 use crate::bwtree::variant::Variant;
-use namiki_index::key::Key;
 
 /// Where the deltas of this variant get the bytes of a key from that is below them: from a copy
 /// (`true`), as what is below may go before they do, or from there (N3).

@@ -17,11 +17,12 @@ use std::mem::size_of;
 use std::ptr::NonNull;
 use std::slice;
 
-use super::{BASE_ALIGN, Header, Kind, NodeRef, SLAB};
-use crate::bwtree::slots::{Claims, has_mark, mark_of, set_mark};
 use namiki_index::key::Key;
 use namiki_index::shared::lines::LINE;
 use namiki_index::shared::sync::AtomicU64;
+
+use super::{BASE_ALIGN, Header, Kind, NodeRef, SLAB};
+use crate::bwtree::slots::{Claims, has_mark, mark_of, set_mark};
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Claims>() == size_of::<AtomicU64>());
@@ -34,6 +35,7 @@ pub(in crate::bwtree) const fn slot_bytes<K: Key>() -> usize {
 }
 
 /// Bytes of claims and marks, in whole lines.
+#[inline]
 const fn control_bytes(slots: usize) -> usize {
     (size_of::<Claims>() + slots * size_of::<AtomicU64>()).next_multiple_of(LINE)
 }

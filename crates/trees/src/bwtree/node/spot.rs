@@ -10,8 +10,9 @@
 //!
 //! Paper: bwtree §2.4, reference 11
 
-use super::Kind;
 use namiki_index::key::Key;
+
+use super::kind::Kind;
 
 /// Whether a node of this kind is nothing but a header, so that its `extent` can say something else.
 pub(super) const fn is_spotted<K: Key>(kind: Kind) -> bool {
@@ -32,24 +33,29 @@ impl Spot {
         u32::try_from(i * 2 + usize::from(found)).map_or(Self::UNKNOWN, Self)
     }
 
+    #[inline]
     pub(in crate::bwtree) fn is_known(self) -> bool {
         self != Self::UNKNOWN
     }
 
+    #[inline]
     pub(in crate::bwtree) fn i(self) -> usize {
         self.0 as usize / 2
     }
 
+    #[inline]
     pub(in crate::bwtree) fn found(self) -> bool {
         self.0 % 2 == 1
     }
 
     /// As a header holds it.
+    #[inline]
     pub(super) const fn word(self) -> u32 {
         self.0
     }
 
     /// Reads it from a header.
+    #[inline]
     pub(super) const fn from_word(word: u32) -> Self {
         Self(word)
     }

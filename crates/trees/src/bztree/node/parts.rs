@@ -6,10 +6,11 @@
 //! An atomic of loom's is larger than what it stands for; so places depend on its size here, and heads of
 //! records, which never change, are no atomics.
 
-use super::Header;
 use namiki_index::key::Key;
 use namiki_index::shared::lines::{BLOCK, LINE};
 use namiki_index::shared::sync::AtomicU64;
+
+use super::header::Header;
 
 /// Bytes of the values of a block: a line, but for loom.
 pub(super) const VALUES: usize = BLOCK * size_of::<AtomicU64>();
@@ -46,6 +47,7 @@ impl Parts {
 }
 
 /// The place of head `i` in blocks.
+#[inline]
 pub(super) const fn head_in_blocks(i: usize) -> usize {
     i / BLOCK * BLOCK_BYTES + i % BLOCK * size_of::<u64>()
 }
