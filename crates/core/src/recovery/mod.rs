@@ -34,7 +34,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use namiki_log::{GenerationInfo, Placement, Records, Seal, StreamEnd, StreamReader, harden_tail};
+use namiki_log::{
+    GenerationInfo, Placement, Records, Seal, StreamEnd, StreamReader, check_all_announced,
+    harden_tail,
+};
 use namiki_platform::disk::Disk;
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 use parking_lot::Mutex;
@@ -67,6 +70,14 @@ pub(crate) fn recover(
     settings: &RecoverySettings,
 ) -> Result<Recovered, OpenError> {
     let began = Instant::now();
+    check_all_announced(
+        &**disk,
+        wal_dir,
+        manifest.identity(),
+        &manifest.generations,
+        manifest.next_generation,
+    )
+    .map_err(OpenError::Log)?;
     let tables = Tables::new(spaces, concurrency);
     let progress = Progress {
         settings,
