@@ -199,7 +199,8 @@ impl Builder {
     }
 
     /// The longest that a commit waits for its group. Default: 1 ms. `Duration::MAX` waits until
-    /// the group is full, or somebody needs it flushed.
+    /// the group is full, or somebody needs it flushed. A thread of the log's own flushes what nothing waits for;
+    /// where the system allows no such thread (`pids.max`, `RLIMIT_NPROC`), that stays until something does.
     #[must_use]
     pub fn group_wait_max(mut self, wait: Duration) -> Self {
         self.group_wait_max = wait;
@@ -271,7 +272,8 @@ impl Builder {
         self
     }
 
-    /// Who makes the next log file ready: a thread (the default), or the commit that needs it.
+    /// Who makes the next log file ready: a thread (the default), or the commit that needs it. The commit also
+    /// does where the system allows no such thread.
     #[must_use]
     pub fn prepare(mut self, prepare: Prepare) -> Self {
         self.prepare = prepare;
@@ -302,7 +304,7 @@ impl Builder {
         self
     }
 
-    /// How many threads recover. Default: one for each processor.
+    /// How many threads recover. Default: one for each processor. Fewer where the system allows no more.
     #[must_use]
     pub fn recovery_threads(mut self, threads: NonZeroU16) -> Self {
         self.recovery.threads = usize::from(threads.get());

@@ -39,7 +39,7 @@ use namiki_log::{
     harden_tail,
 };
 use namiki_platform::disk::Disk;
-use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
+use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId, threads};
 use parking_lot::Mutex;
 
 use self::apply::Tables;
@@ -230,13 +230,15 @@ impl Progress<'_> {
     }
 }
 
-/// Does the same on so many threads, this one included.
+/// Does the same on so many threads, this one included, or on as many as the system allows.
 fn on_threads(
     threads: usize,
     work: impl Fn() -> Result<(), OpenError> + Sync,
 ) -> Result<(), OpenError> {
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
+        let others =
+            (1..threads).map_while(|_| threads::start_scoped(scope, "namiki-recovery", &work).ok());
+        let others: Vec<_> = others.collect();
         let mut result = work();
         for other in others {
             let joined = other
