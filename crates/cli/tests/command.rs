@@ -523,7 +523,12 @@ fn check_accepts_an_interrupted_creation_and_nothing_else_without_a_manifest() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
     assert!(works(&["check", path]).contains("no database yet"));
-    for left in ["LOCK", "MANIFEST.tmp", "direct-io-probe-123"] {
+    for left in [
+        "LOCK",
+        "MANIFEST.tmp",
+        "direct-io-probe-123",
+        "device-profile-0",
+    ] {
         fs::write(dir.path().join(left), "").unwrap();
         assert!(works(&["check", path]).contains("no database yet"));
         works(&["dump-log", path]);

@@ -308,27 +308,27 @@ mod tests {
         let spoiled: &[(&str, Spoil<'_>)] = &[
             ("not a number", &|it| it.database = "x".to_owned()),
             ("has the number 4294967295", &|it| {
-                it.tables[1] = table(u32::MAX, "b")
+                it.tables[1] = table(u32::MAX, "b");
             }),
             ("has the number 0", &|it| it.tables[1] = table(0, "b")),
             ("is empty or taken", &|it| it.tables[1] = table(1, "a")),
             ("is empty or taken", &|it| it.tables[1] = table(1, "")),
             ("room for 2041 bytes", &|it| {
-                it.tables[0].inline_bytes = 2041
+                it.tables[0].inline_bytes = 2041;
             }),
             ("comes after", &|it| it.generations.swap(0, 1)),
             ("comes after", &|it| {
-                it.generations[1] = generation(1, false)
+                it.generations[1] = generation(1, false);
             }),
             ("no seal", &|it| it.generations[0] = generation(1, false)),
             ("is to be next", &|it| it.next_generation = Generation(3)),
             ("cannot be next", &|it| {
-                it.next_generation = Generation(u32::MAX)
+                it.next_generation = Generation(u32::MAX);
             }),
             ("is of 2 streams", &|it| it.generations[0].streams = 1),
             ("has 0 streams", &|it| it.generations[1].streams = 0),
             ("has 2 streams", &|it| {
-                it.generations[1].layout = Layout::Single
+                it.generations[1].layout = Layout::Single;
             }),
             ("begins with", &|it| it.generations[1].first_lsn = Lsn(0)),
             ("no length", &|it| {
