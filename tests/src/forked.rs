@@ -1,12 +1,17 @@
 //! A child that is forked and runs on in this program, as a server forks its workers.
 #![expect(unsafe_code, reason = "forks, which no library here does")]
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// A child that has not ended by then hangs.
 const LONGEST: Duration = Duration::from_secs(60);
+
+/// A user without rights.
+const NOBODY: u32 = 65534;
 
 /// Runs `work` in a forked child and says how that ended: true if it returned true. The child ends
 /// without running what this process has registered for its own end.
@@ -40,4 +45,41 @@ pub fn in_forked_child(work: impl FnOnce() -> bool) -> bool {
         }
         thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// From now on this process can start no thread, for ever: it gives up root, which no limit binds, and
+/// allows its user no further one. To be called in a forked child.
+///
+/// # Panics
+/// If the system refuses.
+pub fn allow_no_threads() {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: changes limits of this process alone, and reads `none`, which lives meanwhile.
+    assert!(unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const none) } == 0);
+    // SAFETY: changes what this process may do, and no memory.
+    if unsafe { libc::geteuid() } == 0 {
+        // SAFETY: as above.
+        assert!(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) } == 0);
+    }
+    assert!(thread::Builder::new().spawn(|| ()).is_err());
+}
+
+/// Lets this process have a file or directory when it has given up root.
+///
+/// # Errors
+/// Whatever the system says.
+pub fn give_to_nobody(path: &Path) -> io::Result<()> {
+    // SAFETY: asks for a number.
+    if unsafe { libc::geteuid() } != 0 {
+        return Ok(());
+    }
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            give_to_nobody(&entry?.path())?;
+        }
+    }
+    std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY))
 }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use namiki::files::Manifest;
 use namiki::{OpenError, WorkerId};
 use namiki_log::{GenerationInfo, StreamReader};
-use namiki_platform::disk::{DirLock, Disk};
+use namiki_platform::disk::{DirLock, Disk, PROBE_FILES, PROFILE_FILES};
 
 use crate::failure::Failure;
 use crate::read_only::{LOCK_NAME, ReadOnlyDisk};
 
 /// How the names of files begin that an interrupted creation can leave: the lock, the first manifest
-/// while it is written, and the file that tries direct I/O.
-const LEFT_BY_INTERRUPTED_CREATION: [&str; 3] = [LOCK_NAME, "MANIFEST", "direct-io-probe"];
+/// while it is written, and the files with which a disk tries direct I/O and is measured.
+const LEFT_BY_INTERRUPTED_CREATION: [&str; 4] = [LOCK_NAME, "MANIFEST", PROBE_FILES, PROFILE_FILES];
 
 /// A directory that no other process uses for as long as this is held.
 pub(crate) struct Directory {

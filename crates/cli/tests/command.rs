@@ -503,11 +503,32 @@ fn check_tells_a_damaged_manifest_from_a_missing_one_and_one_from_the_future() {
 }
 
 #[test]
+fn check_refuses_a_manifest_that_is_older_than_the_log() {
+    let (dir, path) = database(spec("TT(NLR)+PWAL(1)"));
+    let manifest = dir.path().join("MANIFEST");
+    let old = fs::read(&manifest).unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let table = db.table::<u64, u64>("newer").unwrap();
+    db.transact(|tx| tx.put(&table, &1, &1)).unwrap();
+    drop(db);
+    works(&["check", &path]);
+    fs::write(&manifest, old).unwrap();
+    let said = refuses(1, &["check", &path]);
+    assert!(said.contains("000002-00000001.seg"), "{said}");
+    assert!(said.contains("older than the log"), "{said}");
+}
+
+#[test]
 fn check_accepts_an_interrupted_creation_and_nothing_else_without_a_manifest() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
     assert!(works(&["check", path]).contains("no database yet"));
-    for left in ["LOCK", "MANIFEST.tmp", "direct-io-probe-123"] {
+    for left in [
+        "LOCK",
+        "MANIFEST.tmp",
+        "direct-io-probe-123",
+        "device-profile-0",
+    ] {
         fs::write(dir.path().join(left), "").unwrap();
         assert!(works(&["check", path]).contains("no database yet"));
         works(&["dump-log", path]);

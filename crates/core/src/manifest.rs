@@ -8,21 +8,25 @@
 //! { "database": "…", "spec": "TT(EPOCH)+PWAL(auto)", "tables": [ … ], "generations": [ … ] }
 //! ```
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use namiki_log::GenerationInfo;
-use namiki_platform::Generation;
+use namiki_log::{GenerationInfo, Layout, Placement, Seal};
 use namiki_platform::disk::Disk;
+use namiki_platform::{Generation, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::error::OpenError;
+use crate::record::INLINE_BYTES_MAX;
 use crate::space::TableInfo;
 use crate::spec::Spec;
 
 const MAGIC: &str = "namiki-manifest";
 /// The format that this release writes, and the latest it reads.
 pub const FORMAT: u32 = 1;
+/// Sequence numbers and epochs never get so far, and can be counted on from here.
+const NUMBER_MAX: u64 = u64::MAX >> 2;
 
 /// What a database directory holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,8 +96,9 @@ impl Manifest {
     /// Whatever the device says.
     pub(crate) fn is_still_ours(&self, disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
         match Self::read(disk, dir) {
-            Ok(Some(found)) => Ok(self.database == found.database
-                && self.next_generation == found.next_generation),
+            Ok(Some(found)) => Ok(
+                self.database == found.database && self.next_generation == found.next_generation
+            ),
             Ok(None) | Err(OpenError::DamagedManifest { .. }) => Ok(true),
             Err(OpenError::Device { source, .. }) => Err(source),
             // A newer program's.
@@ -143,18 +148,105 @@ impl Manifest {
         }
         let manifest: Self =
             serde_json::from_str(body).map_err(|error| damaged(&error.to_string()))?;
-        if u128::from_str_radix(&manifest.database, 16).is_err() {
-            return Err(damaged("its database identity is not a number"));
+        match manifest.contradiction() {
+            Some(why) => Err(damaged(&why)),
+            None => Ok(manifest),
         }
-        Ok(manifest)
     }
+
+    /// What the checksum cannot tell: why the contents make no sense; nothing if they do.
+    fn contradiction(&self) -> Option<String> {
+        if u128::from_str_radix(&self.database, 16).is_err() {
+            return Some("its database identity is not a number".to_owned());
+        }
+        self.table_contradiction()
+            .or_else(|| self.generation_contradiction())
+    }
+
+    fn table_contradiction(&self) -> Option<String> {
+        let mut names = BTreeSet::new();
+        for (number, table) in self.tables.iter().enumerate() {
+            let name = &table.name;
+            if usize::try_from(table.id.0) != Ok(number) {
+                return Some(format!(
+                    "table {name:?} has the number {}, and its place is {number}",
+                    table.id.0
+                ));
+            }
+            if name.is_empty() || !names.insert(name) {
+                return Some(format!(
+                    "the name of table {number}, {name:?}, is empty or taken"
+                ));
+            }
+            if table.inline_bytes > INLINE_BYTES_MAX {
+                return Some(format!(
+                    "table {name:?} has room for {} bytes in a record, more than {INLINE_BYTES_MAX}",
+                    table.inline_bytes
+                ));
+            }
+        }
+        None
+    }
+
+    fn generation_contradiction(&self) -> Option<String> {
+        let next = self.next_generation;
+        let mut before = Generation(0);
+        for (number, info) in self.generations.iter().enumerate() {
+            let generation = info.generation;
+            if generation <= before {
+                return Some(format!("{generation} comes after {before}"));
+            }
+            before = generation;
+            if generation >= next {
+                return Some(format!("{next} is to be next, and {generation} is there"));
+            }
+            if info.seal.is_none() && number + 1 < self.generations.len() {
+                return Some(format!("{generation} has a follower and no seal"));
+            }
+            if info.streams == 0 || (info.layout == Layout::Single && info.streams != 1) {
+                return Some(format!("{generation} has {} streams", info.streams));
+            }
+            if info.first_lsn.0 == 0 || info.first_lsn.0 > NUMBER_MAX {
+                return Some(format!("{generation} begins with {}", info.first_lsn));
+            }
+            if let Placement::Segments { segment_bytes: 0 }
+            | Placement::Shared {
+                region_bytes: 0, ..
+            } = info.placement
+            {
+                return Some(format!("{generation} has files of no length"));
+            }
+            if let Some(seal) = &info.seal
+                && let Some(why) = seal_contradiction(info, seal)
+            {
+                return Some(format!("the seal of {generation} {why}"));
+            }
+        }
+        (next.0 == 0 || next.0 == u32::MAX).then(|| format!("{next} cannot be next"))
+    }
+}
+
+fn seal_contradiction(info: &GenerationInfo, seal: &Seal) -> Option<String> {
+    let streams = seal.last_sequences.len();
+    if streams != usize::from(info.streams) {
+        return Some(format!("is of {streams} streams, not of {}", info.streams));
+    }
+    let largest = [seal.last_lsn.0, seal.durable_epoch.0];
+    let largest = largest.iter().chain(&seal.last_sequences).max();
+    if largest.is_some_and(|largest| *largest > NUMBER_MAX) || seal.max_stamp > Stamp::MAX {
+        return Some("says more than there can be".to_owned());
+    }
+    None
 }
 
 #[cfg(test)]
 mod tests {
+    use namiki_log::{CutRule, LogConfig};
     use namiki_platform::disk::SimDisk;
+    use namiki_platform::{Epoch, Lsn};
 
     use super::*;
+    use crate::space::TableId;
 
     #[test]
     fn a_manifest_comes_back_and_damage_and_the_future_are_told_apart() {
@@ -181,6 +273,82 @@ mod tests {
                 ..
             }
         ));
+    }
+
+    #[test]
+    fn contents_that_make_no_sense_are_damage_though_the_checksum_holds() {
+        let table = |id, name: &str| TableInfo {
+            id: TableId(id),
+            name: name.to_owned(),
+            key_type: "u64".to_owned(),
+            value_type: "u64".to_owned(),
+            fixed_keys: true,
+            inline_bytes: 8,
+        };
+        let seal = |streams: usize| Seal {
+            last_sequences: vec![1; streams],
+            last_lsn: Lsn(0),
+            durable_epoch: Epoch(1),
+            max_stamp: Stamp(9),
+        };
+        let generation = |number, sealed: bool| GenerationInfo {
+            seal: sealed.then(|| seal(2)),
+            streams: 2,
+            ..LogConfig::new(7, Generation(number)).generation_info(CutRule::Epoch)
+        };
+        let sound = Manifest {
+            tables: vec![table(0, "a"), table(1, "b")],
+            generations: vec![generation(1, true), generation(3, false)],
+            next_generation: Generation(4),
+            ..Manifest::new(7, Spec::DEFAULT)
+        };
+        let path = Path::new("x/MANIFEST");
+        Manifest::decode(&sound.encode(), path).unwrap();
+        type Spoil<'a> = &'a dyn Fn(&mut Manifest);
+        let spoiled: &[(&str, Spoil<'_>)] = &[
+            ("not a number", &|it| it.database = "x".to_owned()),
+            ("has the number 4294967295", &|it| {
+                it.tables[1] = table(u32::MAX, "b");
+            }),
+            ("has the number 0", &|it| it.tables[1] = table(0, "b")),
+            ("is empty or taken", &|it| it.tables[1] = table(1, "a")),
+            ("is empty or taken", &|it| it.tables[1] = table(1, "")),
+            ("room for 2041 bytes", &|it| {
+                it.tables[0].inline_bytes = 2041;
+            }),
+            ("comes after", &|it| it.generations.swap(0, 1)),
+            ("comes after", &|it| {
+                it.generations[1] = generation(1, false);
+            }),
+            ("no seal", &|it| it.generations[0] = generation(1, false)),
+            ("is to be next", &|it| it.next_generation = Generation(3)),
+            ("cannot be next", &|it| {
+                it.next_generation = Generation(u32::MAX);
+            }),
+            ("is of 2 streams", &|it| it.generations[0].streams = 1),
+            ("has 0 streams", &|it| it.generations[1].streams = 0),
+            ("has 2 streams", &|it| {
+                it.generations[1].layout = Layout::Single;
+            }),
+            ("begins with", &|it| it.generations[1].first_lsn = Lsn(0)),
+            ("no length", &|it| {
+                it.generations[1].placement = Placement::Segments { segment_bytes: 0 };
+            }),
+            ("more than there can be", &|it| {
+                let seal = it.generations[0].seal.as_mut().unwrap();
+                seal.durable_epoch = Epoch(u64::MAX);
+            }),
+        ];
+        for (expected, spoil) in spoiled {
+            let mut manifest = sound.clone();
+            spoil(&mut manifest);
+            match Manifest::decode(&manifest.encode(), path) {
+                Err(OpenError::DamagedManifest { why, .. }) => {
+                    assert!(why.contains(expected), "{expected}: {why}");
+                }
+                other => panic!("{expected}: {other:?}"),
+            }
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ use namiki_log::{
     CutRule, GenerationInfo, Log, LogConfig, Placement, Prepare, Records, Retain, SequencerKind,
 };
 use namiki_platform::Stamp;
-use namiki_platform::disk::{DeviceProfile, DirLock, Disk, PROFILE_FILES, open_best};
+use namiki_platform::disk::{DeviceProfile, DirLock, Disk, PROBE_FILES, PROFILE_FILES, open_best};
 use parking_lot::Mutex;
 
 use crate::choose::{Choice, Protocol};
@@ -47,8 +47,7 @@ use crate::spec::{Layout, LockRelease, LogStyle, Logging, Spec, WaitPolicy};
 
 /// How the names of files begin that may lie in a directory whose database was never finished: the
 /// lock, the first manifest while it is written, and the files with which a disk tries direct I/O and is measured.
-const LEFT_BY_INTERRUPTED_CREATION: [&str; 4] =
-    ["LOCK", "MANIFEST", "direct-io-probe", PROFILE_FILES];
+const LEFT_BY_INTERRUPTED_CREATION: [&str; 4] = ["LOCK", "MANIFEST", PROBE_FILES, PROFILE_FILES];
 
 /// Unless something else is set or chosen.
 const EPOCH_LENGTH: Duration = Duration::from_millis(1);
@@ -201,7 +200,8 @@ impl Builder {
     }
 
     /// The longest that a commit waits for its group. Default: 1 ms. `Duration::MAX` waits until
-    /// the group is full, or somebody needs it flushed.
+    /// the group is full, or somebody needs it flushed. A thread of the log's own flushes what nothing waits for;
+    /// where the system allows no such thread (`pids.max`, `RLIMIT_NPROC`), that stays until something does.
     #[must_use]
     pub fn group_wait_max(mut self, wait: Duration) -> Self {
         self.group_wait_max = wait;
@@ -273,7 +273,8 @@ impl Builder {
         self
     }
 
-    /// Who makes the next log file ready: a thread (the default), or the commit that needs it.
+    /// Who makes the next log file ready: a thread (the default), or the commit that needs it. The commit also
+    /// does where the system allows no such thread.
     #[must_use]
     pub fn prepare(mut self, prepare: Prepare) -> Self {
         self.prepare = prepare;
@@ -304,7 +305,7 @@ impl Builder {
         self
     }
 
-    /// How many threads recover. Default: one for each processor.
+    /// How many threads recover. Default: one for each processor. Fewer where the system allows no more.
     #[must_use]
     pub fn recovery_threads(mut self, threads: NonZeroU16) -> Self {
         self.recovery.threads = usize::from(threads.get());
@@ -361,6 +362,7 @@ impl Builder {
             Some(_) => disk.sync_dir(dir).map_err(device)?,
             None => self.may_create(&*disk, dir)?,
         }
+        remove_left(&*disk, dir).map_err(device)?;
         let chosen = self.chosen(&*disk, dir).map_err(device)?;
         let spec = chosen.spec;
         let mut manifest = match present {
@@ -620,6 +622,18 @@ fn write(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<(), OpenErr
             path: Manifest::path(dir),
             source,
         })
+}
+
+/// Removes the files that a kill has left which came while a disk was tried or measured in the directory.
+fn remove_left(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    for file in disk.list(dir)? {
+        let name = file.path.file_name().unwrap_or_default();
+        let name = name.to_string_lossy();
+        if name.starts_with(PROBE_FILES) || name.starts_with(PROFILE_FILES) {
+            disk.remove(&file.path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Fails if another program has begun a generation since this manifest was read.

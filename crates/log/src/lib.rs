@@ -49,8 +49,8 @@ pub use format::frame::{FrameHeader, LogRecord, RECORD_HEADER_BYTES};
 pub use info::{CutRule, GenerationInfo, Records, Seal};
 pub use log::{Log, LogCounters};
 pub use read::{
-    Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, durable_epoch,
-    harden_tail, merge_by_stamp, merge_sorted,
+    Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, check_all_announced,
+    durable_epoch, harden_tail, merge_by_stamp, merge_sorted,
 };
 pub use stream::{Appended, Entry, Stream, Ticket};
 pub use watch::Watch;

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::disk::{AlignedBuf, Disk};
+use namiki_platform::threads;
 use namiki_platform::{Epoch, Lsn, ProcessToken, Stamp, WorkerId};
 
 use crate::background;
@@ -55,6 +57,62 @@ pub struct LogCounters {
     pub flush_ns: u64,
 }
 
+/// The log's threads, started before it is known what they share: what the log can do depends on which
+/// of them the system allows. Without the one that flushes, whatever waits for a commit flushes it, a
+/// task like a thread; without the one that makes segments ready, the commit that needs one does.
+struct Threads<H: Held> {
+    flusher: Option<Waiting<H>>,
+    preparer: Option<Waiting<H>>,
+}
+
+/// A thread that waits for the streams, and ends if there will be none.
+struct Waiting<H: Held> {
+    streams: Sender<Arc<Streams<H>>>,
+    handle: JoinHandle<()>,
+}
+
+impl<H: Held> Threads<H> {
+    fn start(config: &LogConfig) -> Self {
+        let group_wait_max = config.group_wait_max;
+        let wants_flusher = group_wait_max != Duration::MAX && !cfg!(loom);
+        let has_segments = matches!(config.placement, Placement::Segments { .. });
+        let wants_preparer = has_segments && config.prepare == Prepare::Background;
+        let flush = move |streams: Arc<Streams<H>>| {
+            background::flush_late(&streams, group_wait_max);
+        };
+        let prepare = |streams: Arc<Streams<H>>| background::prepare_ahead(&streams);
+        Self {
+            flusher: (wants_flusher.then(|| Waiting::start("namiki-log-flush", flush))).flatten(),
+            preparer: (wants_preparer.then(|| Waiting::start("namiki-log-segment", prepare)))
+                .flatten(),
+        }
+    }
+
+    fn give(self, streams: &Arc<Streams<H>>) -> Vec<JoinHandle<()>> {
+        let waiting = [self.flusher, self.preparer].into_iter().flatten();
+        let given = waiting.map(|thread| {
+            // It receives, or it has panicked, which joining it ignores.
+            let _ = thread.streams.send(Arc::clone(streams));
+            thread.handle
+        });
+        given.collect()
+    }
+}
+
+impl<H: Held> Waiting<H> {
+    /// Nothing if the system allows no further thread.
+    fn start(name: &str, run: impl FnOnce(Arc<Streams<H>>) + Send + 'static) -> Option<Self> {
+        let (streams, given) = channel();
+        let work = move || {
+            if let Ok(streams) = given.recv() {
+                run(streams);
+            }
+        };
+        let handle = threads::start(name, work).ok()?;
+        Some(Self { streams, handle })
+    }
+}
+
 impl<H: Held> Log<H> {
     /// Creates the log of a new generation in `dir`, the database's `wal` directory.
     ///
@@ -73,15 +131,21 @@ impl<H: Held> Log<H> {
     ) -> Result<Arc<Self>, LogError> {
         config.check()?;
         let count = config.stream_count();
-        let has_flusher = config.group_wait_max != Duration::MAX;
-        let has_segments = matches!(config.placement, Placement::Segments { .. });
+        let threads = Threads::start(&config);
+        // The threads of a model are its own.
+        let has_flusher =
+            threads.flusher.is_some() || cfg!(loom) && config.group_wait_max != Duration::MAX;
         let shared = Arc::new(Shared {
             process: ProcessToken::current(),
             generation: config.generation,
             horizon: Horizon::new(config.sequencer, config.first_lsn, count),
             epochs: (config.epochs.clone()).map(|source| EpochHorizon::new(source, count)),
             poison: Poison::new(),
-            prepare: config.prepare,
+            prepare: match threads.preparer {
+                Some(_) => Prepare::Background,
+                // The commit that needs a segment makes it.
+                None => Prepare::Inline,
+            },
             launch_from: config.launches_from(),
             has_flusher,
             demanded: AtomicU64::new(0),
@@ -139,37 +203,11 @@ impl<H: Held> Log<H> {
             shared,
             list: list.into(),
         });
-        let log = Arc::new(Self {
-            streams: Arc::clone(&streams),
-            threads: Mutex::new(Vec::new()),
-        });
-        // The threads of a model are its own.
-        if has_flusher && !cfg!(loom) {
-            let streams = Arc::clone(&streams);
-            let group_wait_max = config.group_wait_max;
-            log.spawn("namiki-log-flush", move || {
-                background::flush_late(&streams, group_wait_max);
-            })?;
-        }
-        if has_segments && config.prepare == Prepare::Background {
-            log.spawn("namiki-log-segment", move || {
-                background::prepare_ahead(&streams);
-            })?;
-        }
-        Ok(log)
-    }
-
-    fn spawn(
-        &self,
-        name: &'static str,
-        run: impl FnOnce() + Send + 'static,
-    ) -> Result<(), LogError> {
-        let handle = std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(run)
-            .map_err(|source| LogError::device("starting thread", Path::new(name), source))?;
-        self.threads.lock().push(handle);
-        Ok(())
+        let threads = threads.give(&streams);
+        Ok(Arc::new(Self {
+            streams,
+            threads: Mutex::new(threads),
+        }))
     }
 
     /// Makes segments until every stream has `count` ready beside the one it writes, rather than each when

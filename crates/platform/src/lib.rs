@@ -17,6 +17,7 @@ mod prefetch;
 pub mod probe;
 mod process;
 pub mod random;
+pub mod threads;
 pub mod zipf;
 
 pub use huge_pages::advise_huge_pages;

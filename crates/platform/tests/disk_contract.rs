@@ -2,13 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;
+use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use namiki_platform::disk::{
-    AlignedBuf, BUFFER_ALIGN_BYTES, DelayedDisk, DirectDisk, Disk, DiskFile, NullDisk,
-    PendingWrite, SimDisk, SyncedDisk, WriteMode, open_best,
+    AlignedBuf, BUFFER_ALIGN_BYTES, DelayedDisk, DeviceProfile, DirectDisk, Disk, DiskFile,
+    NullDisk, PendingWrite, SimDisk, SyncedDisk, WriteMode, open_best,
 };
 
 /// Runs `claim` on every kind of disk in an empty directory. Direct I/O is left out where the
@@ -369,5 +370,25 @@ fn the_best_disk_of_a_directory_works_there() {
                 assert_eq!(mode, WriteMode::Synced);
             }
         }
+    }
+}
+
+/// A process that is killed meanwhile leaves nothing then, and one with the same id finds nothing.
+#[test]
+fn trying_and_measuring_a_disk_name_no_file() {
+    for base in ["/dev/shm", "."] {
+        let Ok(dir) = tempfile::tempdir_in(base) else {
+            continue;
+        };
+        for number in 0..200 {
+            let taken = format!("direct-io-probe-{}-{number}", std::process::id());
+            std::fs::write(dir.path().join(taken), "").unwrap();
+        }
+        let long_ago = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let itself = std::fs::File::open(dir.path()).unwrap();
+        itself.set_modified(long_ago).unwrap();
+        let (disk, _) = open_best(dir.path()).unwrap();
+        DeviceProfile::measure(&*disk, dir.path(), NonZeroU16::MIN).unwrap();
+        assert_eq!(itself.metadata().unwrap().modified().unwrap(), long_ago);
     }
 }

@@ -34,9 +34,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use namiki_log::{GenerationInfo, Placement, Records, Seal, StreamEnd, StreamReader, harden_tail};
+use namiki_log::{
+    GenerationInfo, Placement, Records, Seal, StreamEnd, StreamReader, check_all_announced,
+    harden_tail,
+};
 use namiki_platform::disk::Disk;
-use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
+use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId, threads};
 use parking_lot::Mutex;
 
 use self::apply::Tables;
@@ -67,6 +70,14 @@ pub(crate) fn recover(
     settings: &RecoverySettings,
 ) -> Result<Recovered, OpenError> {
     let began = Instant::now();
+    check_all_announced(
+        &**disk,
+        wal_dir,
+        manifest.identity(),
+        &manifest.generations,
+        manifest.next_generation,
+    )
+    .map_err(OpenError::Log)?;
     let tables = Tables::new(spaces, concurrency);
     let progress = Progress {
         settings,
@@ -219,13 +230,15 @@ impl Progress<'_> {
     }
 }
 
-/// Does the same on so many threads, this one included.
+/// Does the same on so many threads, this one included, or on as many as the system allows.
 fn on_threads(
     threads: usize,
     work: impl Fn() -> Result<(), OpenError> + Sync,
 ) -> Result<(), OpenError> {
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
+        let others =
+            (1..threads).map_while(|_| threads::start_scoped(scope, "namiki-recovery", &work).ok());
+        let others: Vec<_> = others.collect();
         let mut result = work();
         for other in others {
             let joined = other

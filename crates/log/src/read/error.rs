@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use namiki_platform::Lsn;
+use namiki_platform::{Generation, Lsn, WorkerId};
 
 use crate::format::VERSION;
 
@@ -31,6 +31,21 @@ pub enum ReadError {
         lsn: Lsn,
         /// The horizon that a frame recorded.
         horizon: Lsn,
+    },
+    /// A frame is there that the manifest does not know of: the manifest is older than the log, or was
+    /// changed. To go on by it would lose what was acknowledged since.
+    #[error(
+        "log file {} holds commits of {worker} in {generation}, of which the manifest does not know: it \
+         is older than the log; restore the manifest that belongs to it",
+        file.display()
+    )]
+    NotInManifest {
+        /// The file.
+        file: PathBuf,
+        /// The generation that the frame is of.
+        generation: Generation,
+        /// The stream that it is of.
+        worker: WorkerId,
     },
     /// Another Namiki wrote this.
     #[error(

@@ -20,6 +20,7 @@
 mod ahead;
 mod error;
 mod harden;
+mod later_generations;
 mod merge;
 mod runs;
 mod source;
@@ -28,6 +29,7 @@ mod window;
 
 pub use error::ReadError;
 pub use harden::harden_tail;
+pub use later_generations::check_all_announced;
 pub use merge::{Merge, MergeEnd};
 pub use runs::{SortedRun, merge_by_stamp, merge_sorted};
 pub use stream::{Frame, StreamEnd, StreamReader, durable_epoch};

@@ -22,10 +22,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-use super::DiskFile;
 use super::files::{self, FileBacked};
+use super::{DiskFile, unnamed};
 use crate::clock::Pause;
 
 /// A disk that is as fast as memory plus a fixed delay per write.
@@ -83,6 +84,16 @@ impl FileBacked for DelayedDisk {
             .write(true)
             .create_new(true)
             .open(path)?;
+        self.filled(file, len_bytes)
+    }
+
+    fn create_unnamed_file(&self, dir: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        self.filled(unnamed::open(dir, OFlags::empty())?, len_bytes)
+    }
+}
+
+impl DelayedDisk {
+    fn filled(&self, file: File, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
         files::fill_with_zeros(&file, len_bytes)?;
         let map = Map::of(&file)?;
         map.populate();

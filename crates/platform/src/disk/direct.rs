@@ -14,13 +14,12 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, StatxFlags};
+use rustix::fs::{AtFlags, OFlags, StatxFlags};
 
 use super::files::{self, FileBacked};
 use super::ring::RingPool;
-use super::{AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, PendingWrite, SyncedDisk};
+use super::{AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, PendingWrite, SyncedDisk, unnamed};
 
 /// Smallest unit of a direct write that this crate ever uses.
 const SECTOR_BYTES: usize = 512;
@@ -61,23 +60,15 @@ impl std::fmt::Display for WriteMode {
 }
 
 /// The fastest durable disk that works in `dir`, which must exist, and which one it is. Tries
-/// one direct write on a file of its own, removed again.
+/// one direct write on a file of its own, which has no name.
 ///
 /// # Errors
 /// Whatever the device says, other than that it has no direct I/O.
 pub fn open_best(dir: &Path) -> io::Result<(Arc<dyn Disk>, WriteMode)> {
     let direct = DirectDisk::new();
-    // Threads may try in one directory, too.
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let probe = dir.join(format!("direct-io-probe-{}-{number}", std::process::id()));
     let tried = direct
-        .create(&probe, BUFFER_ALIGN_BYTES as u64)
+        .create_unnamed_file(dir, BUFFER_ALIGN_BYTES as u64)
         .and_then(|file| file.write_durable(0, &AlignedBuf::zeroed(BUFFER_ALIGN_BYTES)));
-    match std::fs::remove_file(&probe) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
     match tried {
         Ok(()) => Ok((Arc::new(direct), WriteMode::Direct)),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {
@@ -110,6 +101,19 @@ impl FileBacked for DirectDisk {
         files::fill_with_zeros(&filling, len_bytes).map_err(|e| unsupported(path, e))?;
         filling.sync_all()?;
         self.open_file(path)
+    }
+
+    fn create_unnamed_file(&self, dir: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        // It cannot be opened a second time, so it is filled durably, which takes longer.
+        let file = unnamed::open(dir, OFlags::DIRECT | OFlags::DSYNC);
+        let file = file.map_err(|e| unsupported(dir, e))?;
+        files::fill_with_zeros(&file, len_bytes).map_err(|e| unsupported(dir, e))?;
+        Ok(Arc::new(DirectFile {
+            len_bytes: files::length_of(&file)?,
+            block_bytes: block_of(&file, dir)?,
+            file: Arc::new(file),
+            rings: Arc::clone(&self.rings),
+        }))
     }
 }
 

@@ -37,6 +37,9 @@ pub(super) trait FileBacked: Send + Sync + std::fmt::Debug {
     /// Makes a file of `len_bytes` zeros at `path`, where nothing is, with contents as durable as
     /// this disk makes them. What is left behind by a failure, the caller removes.
     fn create_file(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Makes a file of `len_bytes` zeros that has no name in `dir`.
+    fn create_unnamed_file(&self, dir: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>>;
 }
 
 impl<T: FileBacked> Disk for T {
@@ -58,6 +61,10 @@ impl<T: FileBacked> Disk for T {
             let _ = fs::remove_file(&temporary);
         }
         made
+    }
+
+    fn create_unnamed(&self, dir: &Path, len_bytes: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
+        self.create_unnamed_file(dir, len_bytes).map(Some)
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -302,7 +309,7 @@ pub(super) fn fill_with_zeros(file: &File, len_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn or_here(dir: &Path) -> &Path {
+pub(super) fn or_here(dir: &Path) -> &Path {
     if dir.as_os_str().is_empty() {
         Path::new(".")
     } else {

@@ -14,6 +14,7 @@ mod profile;
 mod ring;
 pub mod sim;
 mod synced;
+mod unnamed;
 
 use std::fmt::Debug;
 use std::io;
@@ -28,6 +29,7 @@ pub use null::NullDisk;
 pub use profile::{DeviceProfile, PROFILE_FILES};
 pub use sim::SimDisk;
 pub use synced::SyncedDisk;
+pub use unnamed::PROBE_FILES;
 
 /// Addresses, offsets and lengths that a direct write needs are multiples of a file's block; this
 /// is an alignment that satisfies every device's *address* requirement.
@@ -48,6 +50,16 @@ pub trait Disk: Send + Sync + Debug {
     /// `AlreadyExists`; `StorageFull` before anything is promised; the device's own otherwise. A
     /// file that could not be made whole is removed again.
     fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Creates a file of `len_bytes` zeros on the device of `dir` that has no name, and is gone with its
+    /// last handle or its process. Nothing where the disk has none.
+    ///
+    /// # Errors
+    /// As [`Disk::create`].
+    fn create_unnamed(&self, dir: &Path, len_bytes: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
+        let _ = (dir, len_bytes);
+        Ok(None)
+    }
 
     /// The whole of a small file.
     ///

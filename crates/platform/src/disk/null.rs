@@ -39,6 +39,10 @@ impl FileBacked for NullDisk {
             .set_len(len_bytes)?;
         Ok(Arc::new(NullFile { len_bytes }))
     }
+
+    fn create_unnamed_file(&self, _: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(NullFile { len_bytes }))
+    }
 }
 
 #[derive(Debug)]

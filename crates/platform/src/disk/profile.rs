@@ -2,11 +2,12 @@
 
 use std::io;
 use std::num::NonZeroU16;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{AlignedBuf, Disk, DiskFile};
+use crate::threads;
 
 /// Length of one write: a frame of a few commits.
 const WRITE_BYTES: usize = 4096;
@@ -16,7 +17,8 @@ const BUDGET: Duration = Duration::from_millis(40);
 /// But for so many writes at least: the first one may be an exception.
 const WRITES_MIN: u32 = 4;
 
-/// How the names of the files begin that are written meanwhile. They are removed again; a crash may leave some.
+/// How the names of the files begin that are written meanwhile, where the disk has none without a name. They are
+/// removed again; a crash may leave some.
 pub const PROFILE_FILES: &str = "device-profile-";
 
 /// What was measured of a device.
@@ -26,7 +28,7 @@ pub struct DeviceProfile {
     pub flush: Duration,
     /// How many times as many writes the device makes durable when several writers each have one under way.
     pub parallelism: f64,
-    /// So many they were.
+    /// So many they were: fewer than were asked for, where the system allows no more threads.
     pub writers: NonZeroU16,
 }
 
@@ -43,18 +45,8 @@ impl DeviceProfile {
         let flush = alone[alone.len() / 2];
         let rate_alone = alone.len() as f64 / took.as_secs_f64();
         let began = Instant::now();
-        let written: io::Result<usize> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (files.open.iter())
-                .map(|file| scope.spawn(move || write(&**file)))
-                .collect();
-            threads.into_iter().try_fold(0, |sum, thread| {
-                let written = thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                Ok(sum + written?.0.len())
-            })
-        });
-        let rate = written? as f64 / began.elapsed().as_secs_f64();
+        let (written, writers) = write_together(&files.open)?;
+        let rate = written as f64 / began.elapsed().as_secs_f64();
         Ok(Self {
             flush,
             parallelism: rate / rate_alone,
@@ -63,11 +55,35 @@ impl DeviceProfile {
     }
 }
 
+/// Writes all files at a time, one of them by this thread, or as many as the system allows threads for.
+/// Returns how many writes there were, and how many writers.
+fn write_together(files: &[Arc<dyn DiskFile>]) -> io::Result<(usize, NonZeroU16)> {
+    std::thread::scope(|scope| {
+        let (mine, others) = files.split_last().expect("there is a file for each writer");
+        let started = others.iter().map_while(|file| {
+            threads::start_scoped(scope, "namiki-profile", move || write(&**file)).ok()
+        });
+        let started: Vec<_> = started.collect();
+        let mut written = write(&**mine)?.0.len();
+        let mut writers = NonZeroU16::MIN;
+        for thread in started {
+            let of_this = thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            written += of_this?.0.len();
+            writers = writers.saturating_add(1);
+        }
+        Ok((written, writers))
+    })
+}
+
 /// Files that are there while a device is measured.
 struct Files<'a> {
     disk: &'a dyn Disk,
     dir: &'a Path,
     open: Vec<Arc<dyn DiskFile>>,
+    /// Those that could not do without a name.
+    named: Vec<PathBuf>,
 }
 
 impl<'a> Files<'a> {
@@ -76,25 +92,37 @@ impl<'a> Files<'a> {
             disk,
             dir,
             open: Vec::new(),
+            named: Vec::new(),
         };
         let len_bytes = u64::from(WRITES_MAX) * WRITE_BYTES as u64;
         for number in 0..count.get() {
-            let path = dir.join(format!("{PROFILE_FILES}{number}"));
-            // A crash may have left it.
-            match disk.remove(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => files.open.push(disk.create(&path, len_bytes)?),
-            }
+            let file = match disk.create_unnamed(dir, len_bytes)? {
+                Some(file) => file,
+                None => files.create_named(number, len_bytes)?,
+            };
+            files.open.push(file);
         }
         Ok(files)
+    }
+
+    fn create_named(&mut self, number: u16, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        let path = self.dir.join(format!("{PROFILE_FILES}{number}"));
+        // A crash may have left it.
+        match self.disk.remove(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = self.disk.create(&path, len_bytes)?;
+        self.named.push(path);
+        Ok(file)
     }
 }
 
 impl Drop for Files<'_> {
     fn drop(&mut self) {
-        for number in 0..self.open.len() {
+        for path in &self.named {
             // What stays is removed the next time.
-            let _ = (self.disk).remove(&self.dir.join(format!("{PROFILE_FILES}{number}")));
+            let _ = self.disk.remove(path);
         }
     }
 }

@@ -10,8 +10,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::DiskFile;
+use rustix::fs::OFlags;
+
 use super::files::{self, FileBacked};
+use super::{DiskFile, unnamed};
 
 /// A disk that syncs each write.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +40,13 @@ impl FileBacked for SyncedDisk {
             .write(true)
             .create_new(true)
             .open(path)?;
+        files::fill_with_zeros(&file, len_bytes)?;
+        file.sync_all()?;
+        Ok(Arc::new(SyncedFile { file, len_bytes }))
+    }
+
+    fn create_unnamed_file(&self, dir: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        let file = unnamed::open(dir, OFlags::empty())?;
         files::fill_with_zeros(&file, len_bytes)?;
         file.sync_all()?;
         Ok(Arc::new(SyncedFile { file, len_bytes }))

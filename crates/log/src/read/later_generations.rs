@@ -1,0 +1,195 @@
+//! Frames that a manifest knows nothing of: the manifest is older than the log, or was changed.
+//!
+//! A generation is announced before any frame of it is written. So a frame of one that is still to come,
+//! or of a stream beyond those of its generation, says that a later manifest was lost. To go on by the
+//! older one would forget what was acknowledged since. A file, or the head of a region, without frames
+//! says nothing: it is what a crash leaves that comes before the announcement.
+//!
+//! Only directories of streams that follow each other from 0, and devices that the manifest names, are
+//! looked at. A device that is named by a later manifest alone cannot be found.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use namiki_platform::disk::{AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile};
+use namiki_platform::{Generation, WorkerId};
+
+use super::ReadError;
+use crate::config::Placement;
+use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, Salt, is_sound, peek};
+use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
+use crate::format::segment::{Found, parse_file_name, stream_dir};
+use crate::info::GenerationInfo;
+
+/// Frames begin at multiples of this, whatever the block of their file.
+const STEP_BYTES: usize = 512;
+/// How much of a file is looked at together.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Fails if the log in `wal` holds a frame that a manifest with these generations, and `next` as the one
+/// that is to come, does not know of.
+///
+/// # Errors
+/// [`ReadError::NotInManifest`]; [`ReadError::Device`].
+pub fn check_all_announced(
+    disk: &dyn Disk,
+    wal: &Path,
+    identity: u128,
+    generations: &[GenerationInfo],
+    next: Generation,
+) -> Result<(), ReadError> {
+    let known = Known { generations, next };
+    known.check_segments(disk, wal, identity)?;
+    known.check_regions(disk, identity)
+}
+
+/// What a manifest knows.
+struct Known<'a> {
+    generations: &'a [GenerationInfo],
+    next: Generation,
+}
+
+impl Known<'_> {
+    /// Whether frames of this stream and generation may be there. Of a generation that was left out
+    /// because it had no frame, a write that outlived its process may have brought one to light.
+    fn has(&self, generation: Generation, worker: WorkerId) -> bool {
+        let info = self
+            .generations
+            .iter()
+            .find(|it| it.generation == generation);
+        match info {
+            Some(info) => worker.0 < info.streams,
+            None => generation < self.next,
+        }
+    }
+
+    fn check_segments(&self, disk: &dyn Disk, wal: &Path, identity: u128) -> Result<(), ReadError> {
+        let streams = self.generations.iter().map(|info| info.streams).max();
+        let streams = streams.unwrap_or(0);
+        for worker in (0..=u16::MAX).map(WorkerId) {
+            let dir = stream_dir(wal, worker);
+            let entries = match disk.list(&dir) {
+                Ok(entries) => entries,
+                // The reader of the stream says what that means.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    if worker.0 < streams {
+                        continue;
+                    }
+                    break;
+                }
+                Err(source) => return Err(ReadError::Device { file: dir, source }),
+            };
+            for entry in entries {
+                let Some((generation, number)) = parse_file_name(&entry.path) else {
+                    continue;
+                };
+                if self.has(generation, worker) {
+                    continue;
+                }
+                let wanted = |header: &FrameHeader| {
+                    header.generation == generation && header.worker == worker
+                };
+                let found = (disk.open(&entry.path))
+                    .and_then(|file| holds_frame(&*file, identity, number, wanted));
+                match found {
+                    Ok(false) => {}
+                    Ok(true) => {
+                        return Err(ReadError::NotInManifest {
+                            file: entry.path,
+                            generation,
+                            worker,
+                        });
+                    }
+                    Err(source) => {
+                        let file = entry.path;
+                        return Err(ReadError::Device { file, source });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_regions(&self, disk: &dyn Disk, identity: u128) -> Result<(), ReadError> {
+        let mut devices = BTreeMap::new();
+        for info in self.generations {
+            if let Placement::Shared { path, region_bytes } = &info.placement {
+                devices.insert(path, *region_bytes);
+            }
+        }
+        for (path, region_bytes) in devices {
+            let failed = |source| ReadError::Device {
+                file: path.clone(),
+                source,
+            };
+            let file = match disk.open(path) {
+                // The reader of the generation says so, if it is needed.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other.map_err(failed)?,
+            };
+            for worker in (0..=u16::MAX).map(WorkerId) {
+                let base = match region_base(worker, region_bytes) {
+                    Some(base) if base + region_bytes <= file.len_bytes() => base,
+                    _ => break,
+                };
+                let mut slots = AlignedBuf::zeroed(SLOTS_BYTES_MAX);
+                let got = file.read_at(base, &mut slots).map_err(failed)?;
+                let Found::Header(head) = RegionHeader::read_slots(&slots[..got]) else {
+                    continue;
+                };
+                // Without a frame, the sequence is 0.
+                if head.identity == identity
+                    && head.worker == worker
+                    && head.sequence > 0
+                    && !self.has(head.generation, worker)
+                {
+                    return Err(ReadError::NotInManifest {
+                        file: path.clone(),
+                        generation: head.generation,
+                        worker,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a segment has a sound frame with such a header anywhere.
+fn holds_frame(
+    file: &dyn DiskFile,
+    identity: u128,
+    number: u64,
+    wanted: impl Fn(&FrameHeader) -> bool,
+) -> io::Result<bool> {
+    let mut piece = AlignedBuf::zeroed(PIECE_BYTES);
+    let mut start = 0;
+    while start < file.len_bytes() {
+        let got = file.read_at(start, &mut piece)?;
+        for offset in (0..got).step_by(STEP_BYTES) {
+            let Some(header) = peek(&piece[offset..got]).filter(&wanted) else {
+                continue;
+            };
+            let at = start + offset as u64;
+            let salt = Salt::of(identity).at(number, at);
+            if is_whole(file, at, header.length as usize, salt)? {
+                return Ok(true);
+            }
+        }
+        start += PIECE_BYTES as u64;
+    }
+    Ok(false)
+}
+
+/// Whether there is a sound frame of this length.
+fn is_whole(file: &dyn DiskFile, at: u64, length: usize, salt: Salt) -> io::Result<bool> {
+    if length < FRAME_HEADER_BYTES || at + length as u64 > file.len_bytes() {
+        return Ok(false);
+    }
+    let before = (at % BUFFER_ALIGN_BYTES as u64) as usize;
+    let mut bytes = AlignedBuf::zeroed((before + length).next_multiple_of(BUFFER_ALIGN_BYTES));
+    let got = file.read_at(at - before as u64, &mut bytes)?;
+    let frame = bytes[..got].get(before..before + length);
+    Ok(frame.is_some_and(|frame| is_sound(frame, salt)))
+}

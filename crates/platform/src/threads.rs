@@ -1,0 +1,75 @@
+//! Starting threads, which the system may refuse: a container limits how many there are.
+//!
+//! What starts a thread says what happens without it: most of the work can be done by the caller.
+
+use std::cell::Cell;
+use std::io;
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
+
+thread_local! {
+    /// How many more threads this one can start; nothing if that is up to the system.
+    static ALLOWED: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Starts a thread.
+///
+/// # Errors
+/// Whatever the system says, such as `WouldBlock` where a limit is reached (`pids.max`, `RLIMIT_NPROC`).
+pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    ask_limit()?;
+    Builder::new().name(name.to_owned()).spawn(work)
+}
+
+/// Starts a thread in a scope.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, T>> {
+    ask_limit()?;
+    Builder::new()
+        .name(name.to_owned())
+        .spawn_scoped(scope, work)
+}
+
+/// For tests: runs `work`, in which this thread can start so many threads and no more.
+#[doc(hidden)]
+pub fn with_limit<T>(threads: usize, work: impl FnOnce() -> T) -> T {
+    struct Restore(Option<usize>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ALLOWED.set(self.0);
+        }
+    }
+    let _restore = Restore(ALLOWED.replace(Some(threads)));
+    work()
+}
+
+fn ask_limit() -> io::Result<()> {
+    match ALLOWED.get() {
+        None => Ok(()),
+        Some(0) => Err(io::ErrorKind::WouldBlock.into()),
+        Some(more) => {
+            ALLOWED.set(Some(more - 1));
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_holds_for_what_runs_under_it() {
+        with_limit(1, || {
+            start("one", || ()).unwrap().join().unwrap();
+            assert!(start("two", || ()).is_err());
+            std::thread::scope(|scope| assert!(start_scoped(scope, "three", || ()).is_err()));
+        });
+        start("four", || ()).unwrap().join().unwrap();
+    }
+}

@@ -1,0 +1,104 @@
+//! A system that allows few threads, as a container does: the database opens with those there are, and
+//! does all it does with more.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::future::Future;
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use namiki::{Builder, Database, Isolation, Prepare, Protocol, Spec};
+use namiki_platform::threads::with_limit;
+use namiki_tests::forked::{allow_no_threads, give_to_nobody, in_forked_child};
+use namiki_tests::numbers::{keys, numbers, put};
+
+fn many_threads(protocol: impl Into<Protocol>) -> Builder {
+    let four = NonZeroU16::new(4).unwrap();
+    Database::builder()
+        .protocol(protocol)
+        .streams(four)
+        .recovery_threads(four)
+        .prepare(Prepare::Background)
+        .buffer_bytes(16 << 10)
+        .segment_bytes(64 << 10)
+}
+
+/// Opens the database, in which these keys are, and writes a few more, over several segments.
+fn open_and_write(dir: &Path, protocol: impl Into<Protocol>, before: u64) -> u64 {
+    let db = many_threads(protocol).open(dir).unwrap();
+    assert_eq!(keys(&db), (0..before).collect::<Vec<_>>());
+    let (table, bytes) = (numbers(&db), db.table::<u64, [u8]>("bytes").unwrap());
+    let mut session = db.session().unwrap();
+    for key in before..before + 20 {
+        let large = vec![7; 8 << 10];
+        session
+            .transact(|tx| {
+                tx.put(&bytes, &key, &large)?;
+                tx.put(&table, &key, &key)
+            })
+            .unwrap();
+    }
+    before + 20
+}
+
+#[test]
+fn a_database_opens_with_as_many_threads_as_there_are() {
+    let auto = Protocol::Auto(Isolation::Serializable);
+    let specs = [
+        "TT(EPOCH)+PWAL(auto)",
+        "TT(NLR)+PWAL(16)",
+        "TT(ELR)+SWAL(16)",
+        "S2PL(NLR)+PWAL(16)+ARIES",
+    ];
+    let specs = specs.map(|spec| Protocol::from(spec.parse::<Spec>().unwrap()));
+    for protocol in specs.into_iter().chain([auto]) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut count = 0;
+        for limit in 0..5 {
+            count = with_limit(limit, || open_and_write(dir.path(), protocol, count));
+        }
+        let db = Database::open(dir.path()).unwrap();
+        assert_eq!(keys(&db), (0..count).collect::<Vec<_>>());
+    }
+}
+
+/// No thread of the log flushes for it, so it must not wait for one.
+#[test]
+fn a_task_is_acknowledged_where_no_thread_flushes() {
+    for spec in ["TT(NLR)+PWAL(16)", "TT(ELR)+PWAL(16)", "TT(EPOCH)+PWAL(16)"] {
+        let dir = tempfile::tempdir().unwrap();
+        let spec: Spec = spec.parse().unwrap();
+        let db = with_limit(0, || many_threads(spec).open(dir.path()).unwrap());
+        let table = numbers(&db);
+        let mut session = db.session().unwrap();
+        let ((), ticket) = session.transact_async(|tx| tx.put(&table, &1, &1)).unwrap();
+        let mut acknowledged = pin!(db.acknowledged(ticket));
+        let mut context = Context::from_waker(Waker::noop());
+        match acknowledged.as_mut().poll(&mut context) {
+            Poll::Ready(outcome) => outcome.unwrap(),
+            Poll::Pending => panic!("{spec}: nothing will wake it"),
+        }
+    }
+}
+
+/// The system's own limit, which binds threads that nothing here starts as well.
+#[test]
+fn a_database_opens_where_the_system_allows_no_thread() {
+    let dir = tempfile::tempdir().unwrap();
+    let auto = Protocol::Auto(Isolation::Serializable);
+    for protocol in [Protocol::from(Spec::DEFAULT), auto] {
+        let dir = dir.path().join(format!("{}", u8::from(protocol == auto)));
+        let db = many_threads(protocol).open(&dir).unwrap();
+        (0..100).for_each(|key| put(&db, key).unwrap());
+        db.close().unwrap();
+        drop(db);
+        give_to_nobody(dir.parent().unwrap()).unwrap();
+        assert!(in_forked_child(|| {
+            allow_no_threads();
+            open_and_write(&dir, protocol, 100) == 120
+        }));
+        let db = Database::open(&dir).unwrap();
+        assert_eq!(keys(&db), (0..120).collect::<Vec<_>>());
+    }
+}
