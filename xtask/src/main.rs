@@ -4,6 +4,7 @@
 //! where the database does not build yet.
 #![expect(clippy::print_stdout, reason = "a command speaks on standard output")]
 
+mod history;
 mod long_runs;
 mod rust_text;
 mod tidy;
