@@ -36,6 +36,8 @@ impl SourceFile {
 
 /// All text files that are, or are about to be, in the repository.
 pub(crate) struct Tree {
+    /// Where it lies, unless it was made up for a test.
+    pub(crate) root: Option<PathBuf>,
     pub(crate) files: Vec<SourceFile>,
 }
 
@@ -57,7 +59,10 @@ impl Tree {
                 files.push(SourceFile::new(&path, &text));
             }
         }
-        Ok(Self { files })
+        Ok(Self {
+            root: Some(root.to_owned()),
+            files,
+        })
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<&SourceFile> {
@@ -68,6 +73,7 @@ impl Tree {
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         Self {
+            root: None,
             files: files
                 .iter()
                 .map(|(path, text)| SourceFile::new(path, text))

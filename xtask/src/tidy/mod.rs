@@ -7,6 +7,7 @@ mod floors;
 mod lengths;
 mod module_order;
 mod papers;
+mod subjects;
 mod unsafe_files;
 mod words;
 
@@ -52,6 +53,7 @@ const RULES: &[(&str, Rule)] = &[
     ("unsafe code lives where it is listed", unsafe_files::check),
     ("the paper -> code table is true", papers::check),
     ("no file is too long", lengths::check),
+    ("subjects of commits fit their line", subjects::check),
     ("nothing unfinished is left behind", words::check),
 ];
 

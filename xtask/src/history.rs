@@ -1,0 +1,225 @@
+//! The commits of the repository.
+
+use std::path::Path;
+use std::process::Command;
+
+/// One commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Commit {
+    pub(crate) hash: String,
+    /// The first paragraph of its message, in one line.
+    pub(crate) subject: String,
+    pub(crate) is_merge: bool,
+}
+
+/// Where a rule about commits begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Baseline<'a> {
+    /// The last commit that is not looked at; nor is what it descends from.
+    pub(crate) hash: &'a str,
+    /// When it was committed, in seconds since 1970: what a clone goes by that does not reach back to it.
+    pub(crate) seconds: u64,
+}
+
+/// The commits that led to what is checked out and are not in the baseline; none where there is no git, or where
+/// `root` is not a repository of its own.
+pub(crate) fn commits_since(root: &Path, baseline: Baseline<'_>) -> Vec<Commit> {
+    // The root of a repository lies nowhere in it.
+    if git(root, &["rev-parse", "--show-prefix"]).is_none_or(|prefix| !prefix.trim().is_empty()) {
+        return Vec::new();
+    }
+    let is_here = git(
+        root,
+        &["cat-file", "-e", &format!("{}^{{commit}}", baseline.hash)],
+    )
+    .is_some();
+    let range = format!("{}..HEAD", baseline.hash);
+    let format = "--format=%H%x09%ct%x09%s";
+    let listing = git(
+        root,
+        &["log", format, if is_here { &range } else { "HEAD" }],
+    )
+    .unwrap_or_default();
+    let mut commits = Vec::new();
+    for line in listing.lines() {
+        let mut parts = line.splitn(3, '\t');
+        let (Some(hash), Some(seconds)) = (parts.next(), parts.next()) else {
+            continue;
+        };
+        let is_old = seconds
+            .parse()
+            .is_ok_and(|seconds: u64| seconds <= baseline.seconds);
+        if !is_here && is_old {
+            continue;
+        }
+        commits.push(Commit {
+            hash: hash.to_owned(),
+            subject: parts.next().unwrap_or_default().to_owned(),
+            is_merge: parents(root, hash) > 1,
+        });
+    }
+    commits
+}
+
+/// As the commit itself says: where a shallow clone ends, git shows none.
+fn parents(root: &Path, hash: &str) -> usize {
+    let commit = git(root, &["cat-file", "commit", hash]).unwrap_or_default();
+    let head = commit.lines().take_while(|line| !line.is_empty());
+    head.filter(|line| line.starts_with("parent ")).count()
+}
+
+fn git(root: &Path, args: &[&str]) -> Option<String> {
+    let mut command = Command::new("git");
+    command.args(args).current_dir(root);
+    // What git tells its hooks would lead back to the repository that they are run for.
+    for pinned in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+        command.env_remove(pinned);
+    }
+    let output = command.output().ok()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    output.status.success().then_some(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("xtask-{}-{name}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir_all(&path).expect("a folder");
+            Self(path)
+        }
+
+        fn git(&self, args: &[&str]) -> String {
+            let settings = [
+                "user.name=N",
+                "user.email=n@example.org",
+                "commit.gpgsign=false",
+                "core.hooksPath=/dev/null",
+            ];
+            let with = settings.iter().flat_map(|setting| ["-c", *setting]);
+            let all: Vec<&str> = with.chain(args.iter().copied()).collect();
+            git(&self.0, &all).unwrap_or_else(|| panic!("git {args:?}"))
+        }
+
+        fn commit(&self, message: &str) -> Baseline<'static> {
+            let allow = ["--allow-empty", "--allow-empty-message"];
+            self.git(&["commit", "-q", allow[0], allow[1], "-m", message]);
+            let said = self.git(&["log", "-1", "--format=%H %ct"]);
+            let (hash, seconds) = said.trim().split_once(' ').expect("two words");
+            Baseline {
+                hash: hash.to_owned().leak(),
+                seconds: seconds.parse().expect("seconds"),
+            }
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn subjects(root: &Path, baseline: Baseline<'_>) -> Vec<(String, bool)> {
+        let commits = commits_since(root, baseline).into_iter();
+        commits
+            .map(|commit| (commit.subject, commit.is_merge))
+            .collect()
+    }
+
+    #[test]
+    fn commits_after_the_baseline_are_read() {
+        let folder = Folder::new("after");
+        folder.git(&["init", "-q", "-b", "main"]);
+        folder.commit("old");
+        let baseline = folder.commit("baseline");
+        folder.commit("new\n\nAnd why.");
+        folder.commit("two\nlines");
+        folder.commit("");
+        folder.git(&["checkout", "-q", "-b", "side", baseline.hash]);
+        folder.commit("beside");
+        folder.git(&["merge", "-q", "--no-ff", "-m", "Merge", "main"]);
+        let mut found = subjects(&folder.0, baseline);
+        found.sort();
+        let expected = [
+            ("", false),
+            ("Merge", true),
+            ("beside", false),
+            ("new", false),
+            ("two lines", false),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(subject, merge)| (subject.to_owned(), merge))
+        );
+    }
+
+    #[test]
+    fn a_shallow_clone_goes_by_the_date() {
+        let folder = Folder::new("shallow");
+        folder.git(&["init", "-q", "-b", "main"]);
+        folder.commit("old");
+        folder.git(&["checkout", "-q", "-b", "side"]);
+        folder.commit("beside");
+        folder.git(&["checkout", "-q", "main"]);
+        folder.git(&["merge", "-q", "--no-ff", "-m", "Merge", "side"]);
+        let head = folder
+            .git(&["log", "-1", "--format=%ct"])
+            .trim()
+            .parse()
+            .expect("seconds");
+        let clone = Folder::new("shallow-clone");
+        let from = format!("file://{}", folder.0.display());
+        clone.git(&["clone", "-q", "--depth", "1", &from, "."]);
+        let baseline = |seconds| Baseline {
+            hash: "0123456789012345678901234567890123456789",
+            seconds,
+        };
+        assert_eq!(
+            subjects(&clone.0, baseline(head - 1)),
+            [("Merge".to_owned(), true)]
+        );
+        assert!(subjects(&clone.0, baseline(head)).is_empty());
+    }
+
+    #[test]
+    fn without_a_repository_of_its_own_there_are_none() {
+        let folder = Folder::new("none");
+        let anywhere = Baseline {
+            hash: "HEAD",
+            seconds: 0,
+        };
+        assert!(commits_since(&folder.0, anywhere).is_empty());
+        folder.git(&["init", "-q"]);
+        folder.commit("of another project");
+        assert!(
+            !commits_since(
+                &folder.0,
+                Baseline {
+                    hash: "none",
+                    seconds: 0
+                }
+            )
+            .is_empty()
+        );
+        let inside = folder.0.join("inside");
+        fs::create_dir(&inside).expect("a folder");
+        assert!(
+            commits_since(
+                &inside,
+                Baseline {
+                    hash: "none",
+                    seconds: 0
+                }
+            )
+            .is_empty()
+        );
+    }
+}
