@@ -32,7 +32,7 @@ pub fn in_forked_child(work: impl FnOnce() -> bool) -> bool {
     let began = Instant::now();
     loop {
         let mut status = 0;
-        // SAFETY: waits for the child made above, whose status goes into a variable of this function.
+        // SAFETY: waits for the child made above, and stores its status in a variable of this function.
         let waited = unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) };
         assert!(waited >= 0, "cannot wait for the child");
         if waited == child {

@@ -170,7 +170,7 @@ fn a_write_skew_happens_to_nobody() {
         for pair in all.chunks(2) {
             assert!(pair[0].1 + pair[1].1 > 0, "{all:?}, {}", db.spec());
         }
-        assert!(left.into_inner() > 0, "nobody ever left");
+        assert!(left.into_inner() > 0, "no transaction ever left");
     });
 }
 

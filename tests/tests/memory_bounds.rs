@@ -26,7 +26,7 @@ fn live() -> isize {
     CountingAllocator::live()
 }
 
-/// A database whose log is written to nowhere.
+/// A database with a log that is written to nowhere.
 fn open(spec: &str, buffer_bytes: usize) -> (tempfile::TempDir, Database) {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::builder()

@@ -34,7 +34,7 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// A database on the system's own disk, whose log is written only when a commit is waited for.
+/// A database on the operating system's disk, with a log that is written only for waiting commits.
 fn open(dir: &Path, spec: &str) -> Database {
     Database::builder()
         .spec(spec.parse().unwrap())

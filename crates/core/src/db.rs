@@ -280,12 +280,12 @@ impl Database {
 
     /// Runs a transaction and returns when it is durable.
     ///
-    /// `body` is run again after a conflict, so it must have no effects other than through its
-    /// transaction. What it reads may not belong together, but then it is run again, even if it
-    /// returns an error. An error that is passed on ends the transaction without a trace, and so
-    /// does a panic. `Ok` commits, whatever is inside: a body that refuses with an error of its own is run by
-    /// [`Database::transact_with`], for `Ok(Err(refused))` commits what was written before the refusal. It should not wait for anything: memory that tables give up is not reused as
-    /// long as it runs.
+    /// `body` is run again after a conflict, so it must have no effects other than through its transaction.
+    /// What it reads may not belong together, but then it is run again, even if it returns an error. An error
+    /// that is passed on ends the transaction without a trace, and so does a panic. `Ok` commits, whatever is
+    /// inside: a body that refuses with an error of its own is run by [`Database::transact_with`], for
+    /// `Ok(Err(refused))` commits what was written before the refusal. It should not wait for anything: memory
+    /// that tables retire is not reused as long as it runs.
     ///
     /// Starvation avoidance: after 64 conflicts in a row it requests exclusive commit priority, which is granted in
     /// the order of requests, for 32 attempts. Meanwhile all other transactions wait before they write, for 50 ms, or

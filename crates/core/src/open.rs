@@ -9,12 +9,13 @@
 //! and the next opening starts it again. One that is announced has all its streams: if one of them
 //! is missing, it was lost.
 //!
-//! The manifest that is read was renamed into its place, but whoever did that may have been killed, or have failed,
-//! before the directory was synced; a power cut then takes it back. What is begun by it would contradict the older one:
-//! a device elsewhere would have the heads of a generation later than the one that is asked for, or the identity of a
-//! database that was never created. So the directory is synced before anything is begun. (To take a head without frames
-//! for unused, whatever its generation, would help against the first and not against the second; and where somebody
-//! brings back an older manifest himself, a device that is ahead of it would no longer be noticed.)
+//! The manifest that is read was renamed into its place, but the process that did so may have been killed, or
+//! have failed, before the directory was synced; a power cut then takes it back. What is begun by it would
+//! contradict the older one: a device elsewhere would have the heads of a generation later than the one that is
+//! asked for, or the identity of a database that was never created. So the directory is synced before anything
+//! is begun. (To take a head without frames for unused, whatever its generation, would help against the first
+//! and not against the second; and where an older manifest is restored from a copy, a device that is ahead of
+//! it would no longer be noticed.)
 //!
 //! Paper: pwal §5.1 (the master record and its clean-exit mark)
 
@@ -45,8 +46,8 @@ use crate::recovery::{self, OnProgress, RecoverySettings, ReplayOrder};
 use crate::space::{Owner, Space};
 use crate::spec::{Layout, LockRelease, LogStyle, Logging, Spec, WaitPolicy};
 
-/// How the names of files begin that may lie in a directory whose database was never finished: the
-/// lock, the first manifest while it is written, and the files with which a disk tries direct I/O and is measured.
+/// How the names of files begin that may lie in a directory of an interrupted creation: the lock, the first
+/// manifest while it is written, and the files with which a disk tries direct I/O and is measured.
 const LEFT_BY_INTERRUPTED_CREATION: [&str; 4] = ["LOCK", "MANIFEST", PROBE_FILES, PROFILE_FILES];
 
 /// Unless something else is set or chosen.
@@ -199,21 +200,21 @@ impl Builder {
         self
     }
 
-    /// The longest that a commit waits for its group. Default: 1 ms. `Duration::MAX` waits until
-    /// the group is full, or somebody needs it flushed. A thread of the log's own flushes what nothing waits for;
-    /// where the system allows no such thread (`pids.max`, `RLIMIT_NPROC`), that stays until something does.
+    /// The longest that a commit waits for its group. Default: 1 ms. `Duration::MAX` waits until the group is
+    /// full, or a caller needs it flushed. A thread of the log's own flushes groups without waiters; where the
+    /// system allows no such thread (`pids.max`, `RLIMIT_NPROC`), such a group stays until a later call flushes
+    /// it.
     #[must_use]
     pub fn group_wait_max(mut self, wait: Duration) -> Self {
         self.group_wait_max = wait;
         self
     }
 
-    /// From how many commits on a full group is written while its session goes on with the next
-    /// one, where the disk can write on its own (through io_uring). Default: 32, where there are at
-    /// most two streams for each processor, and never otherwise. The group is then acknowledged, and
-    /// under normal lock release its records unlocked, when somebody commits on the same stream,
-    /// waits, asks for an acknowledgement or wants one of the records, and in any case after
-    /// [`Builder::group_wait_max`].
+    /// Groups of so many commits and more are flushed asynchronously, while their session goes on with the next
+    /// one, where the disk can write on its own (through io_uring). Default: 32, where there are at most two
+    /// streams for each processor, and never otherwise. The group is then acknowledged, and under normal lock
+    /// release its records unlocked, when a thread commits on the same stream, waits, asks for an
+    /// acknowledgement or wants one of the records, and in any case after [`Builder::group_wait_max`].
     ///
     /// The kernel reports the end of such a write to the thread that began it, which may be one of
     /// the program's: a call in which it sleeps then, like `epoll_wait`, may return `EINTR`, and while
@@ -226,10 +227,10 @@ impl Builder {
     }
 
     /// How long an epoch lasts at least, while transactions end. Default: 1 ms. For tests: with
-    /// `Duration::ZERO` nearly every transaction that ends closes one, and with `Duration::MAX` none
-    /// does; so on one thread nothing depends on the clock. Under [`LockRelease::EpochEarly`], whoever waits
-    /// for an epoch closes it whatever this says, and so does every frame with commits that wait for theirs: under
-    /// load, an epoch lasts about as long as the device takes for a write.
+    /// `Duration::ZERO` nearly every transaction that ends closes one, and with `Duration::MAX` none does; so
+    /// on one thread nothing depends on the clock. Under [`LockRelease::EpochEarly`], a waiter for an epoch
+    /// closes it whatever this says, and so does every frame with commits that wait for theirs: under load, an
+    /// epoch lasts about as long as a device write.
     #[must_use]
     pub fn epoch_length(mut self, length: Duration) -> Self {
         self.epoch_length = Some(length);
@@ -273,8 +274,8 @@ impl Builder {
         self
     }
 
-    /// Who makes the next log file ready: a thread (the default), or the commit that needs it. The commit also
-    /// does where the system allows no such thread.
+    /// The thread that makes the next log file ready: one of its own (the default), or that of the commit that
+    /// needs it. The commit also does where the system allows no such thread.
     #[must_use]
     pub fn prepare(mut self, prepare: Prepare) -> Self {
         self.prepare = prepare;
@@ -297,8 +298,8 @@ impl Builder {
     }
 
     /// The longest that a transaction waits for one lock, under strict two-phase locking (`S2PL`), before it
-    /// fails with [`Error::LockTimeout`](crate::Error::LockTimeout): whoever has the lock may have forgotten
-    /// about its transaction. Default: 10 s.
+    /// fails with [`Error::LockTimeout`](crate::Error::LockTimeout): the program may have forgotten about the
+    /// transaction that has the lock. Default: 10 s.
     #[must_use]
     pub fn lock_wait_max(mut self, wait: Duration) -> Self {
         self.waits.longest = wait;
@@ -352,8 +353,8 @@ impl Builder {
             && let Err(refused) = self.may_create(&*disk, dir)
             && Manifest::read(&*disk, dir)?.is_none()
         {
-            // Without the lock, which would leave a file behind; so it counts only if nobody was
-            // creating a database meanwhile, whose files we saw.
+            // Without the lock, which would leave a file behind; so it counts only if no other process was
+            // creating a database meanwhile, of which we saw the files.
             return Err(refused);
         }
         let lock = lock(&*disk, dir)?;

@@ -20,7 +20,7 @@ use crate::spec::ConcurrencyControl;
 /// The tables that are filled.
 pub(super) struct Tables<'a> {
     spaces: &'a [Arc<Space>],
-    /// Whose words the records get.
+    /// The concurrency control that gives the records their words.
     concurrency: ConcurrencyControl,
     /// Of each, made when the log first speaks of it.
     latest: Vec<OnceLock<Latest<'a>>>,

@@ -5,15 +5,15 @@
 //! the log was written; at the end of the log it holds the *losers*, those that had neither committed nor been rolled
 //! back. Their changes are undone, the last one first.
 //!
-//! - Analysis is a part of the redo pass: there are no pages on disk that could tell it where to begin, so both read
-//!   the same log from its beginning.
-//! - Undoing writes nothing. A generation of the log that was read is sealed, so its losers are losers for ever, and
-//!   every recovery undoes them in memory before the next generation is replayed. A crash in the middle of a recovery
-//!   leaves nothing that the next one would have to know.
-//! - A loser's change is undone only if the loser was the last to change the record. Whoever changed it later had its
-//!   lock, so the loser had been rolled back by then, and never came back; under normal release, or when the disk was
-//!   full, its compensations may be missing. So the last one of each record is all that has to be known of those who
-//!   changed it, and what has ended long ago is not looked at again when others go on.
+//! - Analysis is a part of the redo pass: there are no pages on disk that could tell it where to begin, so both
+//!   read the same log from its beginning.
+//! - Undoing writes nothing. A generation of the log that was read is sealed, so its losers stay losers, and
+//!   every recovery undoes them in memory before the next generation is replayed. A crash in the middle of a
+//!   recovery leaves nothing that the next one would have to know.
+//! - A loser's change is undone only if the loser was the last to change the record. A later writer had its
+//!   lock, so the loser had been rolled back by then, and never came back; under normal release, or when the
+//!   disk was full, its compensations may be missing. So the last change of each record is all that has to be
+//!   known, and transactions that ended long ago are not looked at again.
 //!
 //! Paper: pwal §4.3.3, §5.3, §5.6, Algorithm 4
 
@@ -77,7 +77,7 @@ struct History<'a, 't> {
     tables: &'a Tables<'t>,
     generation: Generation,
     table: TransactionTable<Step>,
-    /// Who changed a record last, if that one has not committed: a loser, so far as is known.
+    /// The last transaction that changed a record, if it has not committed: a loser, so far as is known.
     owners: HashMap<RecordRef, Lsn, BuildHasherDefault<AddressHasher>>,
 }
 
@@ -126,7 +126,7 @@ impl History<'_, '_> {
             Followed::Committed(steps) => {
                 for Step { record, .. } in steps {
                     self.tables.stamp(record, log_record.stamp);
-                    // It had the lock until now, so it is the owner, and what is before it is undone by nobody.
+                    // It had the lock until now, so it is the owner, and what is before it is never undone.
                     self.owners.remove(&record);
                 }
                 Ok(true)
@@ -215,8 +215,8 @@ mod tests {
         }
     }
 
-    /// A large transaction was rolled back when the log had no room for that, and all that it had changed was changed
-    /// by others then, some of whom were rolled back, too.
+    /// A large transaction was rolled back when the log had no room for that, and all that it had changed was
+    /// changed by other transactions then, some of which were rolled back, too.
     #[test]
     fn of_what_many_have_changed_only_the_last_loser_is_undone() {
         const KEYS: u64 = 500;

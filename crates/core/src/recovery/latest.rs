@@ -44,13 +44,13 @@ const SLOTS_MIN: usize = 16;
 /// How many keys are looked up together.
 const TOGETHER: usize = 64;
 
-/// How many keys are sorted at a time at most: nobody can stop a sort.
+/// How many keys are sorted at a time at most: a sort cannot be interrupted.
 const SORTED_AT_ONCE: usize = 1 << 20;
 
 /// A thread pays off with that many keys to sort.
 const KEYS_PER_THREAD: usize = 1 << 14;
 
-/// How many keys come into the tree between two calls of who watches.
+/// How many keys enter the tree between two progress calls.
 const WATCHED_EVERY: usize = 4096;
 
 /// The records of a table that is being replayed.
@@ -258,7 +258,7 @@ fn empty_slots<K>(len: usize) -> Box<[Slot<K>]> {
 /// The records by key.
 pub(super) struct Map<'a, K> {
     space: &'a Space,
-    /// Unknown to whoever chose the keys.
+    /// Unpredictable for the source of the keys.
     seed: u64,
     shards: Box<[CachePadded<Shard<K>>]>,
     /// Whether any version said that its key is not there.

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::{Last, Outcome, Replay, outcome};
 use crate::error::OpenError;
 
-/// Commits whose changes are looked up together.
+/// Commits with changes that are looked up together.
 const TOGETHER: usize = 64;
 
 impl Replay<'_, '_> {

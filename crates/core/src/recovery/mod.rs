@@ -8,11 +8,10 @@
 //! come back, and the stamps of the next generation begin above every stamp in it, cut off or not.
 //!
 //! Two ways to replay, which give the same tables:
-//! - [`ReplayOrder::Merge`] is the papers': streams are merged into one order, that of stamps or
-//!   that of log sequence numbers, and each change overwrites what was there.
-//! - [`ReplayOrder::HighestStamp`] needs no order: stamps rise with every version of a key, so the
-//!   version with the highest stamp wins, whoever comes first. Streams are replayed in parallel, and
-//!   nothing is sorted.
+//! - [`ReplayOrder::Merge`] is the papers': streams are merged into one order, that of stamps or that of log
+//!   sequence numbers, and each change overwrites what was there.
+//! - [`ReplayOrder::HighestStamp`] needs no order: stamps rise with every version of a key, so the version with
+//!   the highest stamp wins, in any order. Streams are replayed in parallel, and nothing is sorted.
 //!
 //! Where operations are logged one by one, neither will do, and there is one way: `aries.rs`.
 //!
@@ -174,7 +173,7 @@ struct Outcome {
     ends: Vec<StreamEnd>,
     largest_lsn: Lsn,
     dropped: u64,
-    /// Transactions whose changes were undone.
+    /// Transactions with changes that were undone.
     undone: u64,
     torn: u32,
 }

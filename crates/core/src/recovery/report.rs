@@ -24,7 +24,7 @@ pub struct RecoveryReport {
     /// Commits that were whole in the log but not acknowledged, and depended on some that were
     /// lost: cut off. (Where operations are logged one by one: records of the log.)
     pub dropped: u64,
-    /// Transactions that had neither committed nor been rolled back, and whose changes were undone.
+    /// Transactions that had neither committed nor been rolled back: their changes were undone.
     pub undone: u64,
     /// Bytes of log that were read.
     pub bytes: u64,

@@ -1,5 +1,4 @@
-//! A disk that calls the test before it does something, and whose blocks are as long as the test
-//! wants them.
+//! A disk that calls the test before it does something, with blocks as long as the test wants them.
 
 use std::io;
 use std::path::Path;

@@ -22,7 +22,7 @@ pub(crate) fn wal() -> PathBuf {
     PathBuf::from("/db/wal")
 }
 
-/// No threads, small buffers, LSNs by fetch-add, groups that nobody fills.
+/// No threads, small buffers, LSNs by fetch-add, groups that never fill.
 pub(crate) fn config(streams: u16) -> LogConfig {
     LogConfig {
         streams: NonZeroU16::new(streams).unwrap(),

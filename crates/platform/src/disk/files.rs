@@ -29,7 +29,7 @@ pub(super) const LOCK_NAME: &str = "LOCK";
 /// New files are filled by writes of this size: large enough for a device's full speed.
 const FILL_BYTES: usize = 1 << 20;
 
-/// A disk whose files are the operating system's.
+/// A disk with files of the operating system.
 pub(super) trait FileBacked: Send + Sync + std::fmt::Debug {
     /// Opens a file that exists.
     fn open_file(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
@@ -197,7 +197,7 @@ pub(super) fn already_exists(path: &Path) -> io::Error {
     )
 }
 
-/// A file's length, or a block device's, whose metadata do not tell.
+/// A file's length, or a block device's, which its metadata do not tell.
 pub(super) fn length_of(file: &File) -> io::Result<u64> {
     let mut file = file;
     file.seek(SeekFrom::End(0))
@@ -270,8 +270,8 @@ pub(super) fn reserve(file: &File, len_bytes: u64) -> io::Result<()> {
     if len_bytes == 0 {
         return Ok(());
     }
-    // A reservation that fails half-way has filled the disk for everybody until it is undone; so
-    // ask first. A file system that does not count its blocks cannot be asked.
+    // A reservation that fails half-way fills the disk for all processes until it is undone; so ask first. A
+    // file system that does not count its blocks cannot be asked.
     let facts = rustix::fs::fstatvfs(file)?;
     let free_bytes = facts.f_bavail.saturating_mul(facts.f_frsize);
     if facts.f_blocks > 0 && len_bytes > free_bytes {

@@ -13,8 +13,8 @@ pub(in crate::bwtree) enum Kind {
     /// The page was split at `key`, everything from there on is in page `child`; stays until the
     /// parent knows. Lies directly on a fresh base node that holds the left half only.
     Split,
-    /// The page is going away: merged into its left sibling (see `merge.rs`), or a root whose only
-    /// child takes its place. Always the head, nothing can be put on top.
+    /// The page is being removed: merged into its left sibling (see `merge.rs`), or a root that is replaced by
+    /// its only child. Always the head, nothing can be put on top.
     Remove,
     /// The removed right sibling's chain `other` belongs to this page now, from `key` on.
     Merge,
