@@ -219,7 +219,7 @@ fn an_awaited_commit_on_an_idle_database_needs_no_tick() {
             let [mut one, mut other] =
                 [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
             for key in 0..20 {
-                // Nobody waits for this one.
+                // It has no waiter.
                 commit(&mut one, &table, key);
                 let added = |tx: &mut Transaction| {
                     let sum = tx.get(&table, &key)?.unwrap_or(0) + 1;
