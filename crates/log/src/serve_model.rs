@@ -11,11 +11,12 @@ use namiki_platform::model::explore;
 
 use crate::model::{Task, World};
 use crate::watch::Watch;
-use crate::{LogConfig, LogError};
+use crate::{Group, LogConfig, LogError};
 
 /// A log with a flusher that has no tick, and its thread.
 fn with_flusher(config: LogConfig, fails: bool) -> (Arc<World>, thread::JoinHandle<()>) {
     let config = LogConfig {
+        group: Group::Auto,
         group_wait_max: Duration::from_secs(3600),
         launch_from: Some(NonZeroU32::MAX),
         ..config

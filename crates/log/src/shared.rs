@@ -182,8 +182,9 @@ impl Doorbell {
 
     /// Has the flusher look once more from now on, after making work visible.
     pub(crate) fn call(&self) {
-        // Release pairs with the acquire in `clear`: its look for work sees what was made visible.
-        self.is_called.store(true, Ordering::Release);
+        // Release pairs with the acquire in `clear`: its look for work sees what was made visible. A swap, so
+        // that a later call hides no earlier one.
+        self.is_called.swap(true, Ordering::Release);
         // B1.
         fence(Ordering::SeqCst);
         // One of several callers wakes it.
@@ -213,20 +214,22 @@ impl Doorbell {
         has_work: impl Fn() -> bool,
     ) -> bool {
         let mut stop = self.stop.lock();
-        self.listens.store(true, Ordering::Relaxed);
-        self.rests.store(rests, Ordering::Relaxed);
-        // B1.
-        fence(Ordering::SeqCst);
-        while !*stop && !self.is_called.load(Ordering::Relaxed) && !(rests && has_work()) {
+        loop {
+            // Again after each wake-up: it may be that of a caller who was seen before, and took this away just now.
+            self.listens.store(true, Ordering::Relaxed);
+            self.rests.store(rests, Ordering::Relaxed);
+            // B1.
+            fence(Ordering::SeqCst);
+            if *stop || self.is_called.load(Ordering::Relaxed) || rests && has_work() {
+                break;
+            }
+            let mut passed = false;
             match until {
                 None => stop = self.bell.wait(stop),
-                Some(until) => {
-                    let passed;
-                    (stop, passed) = self.bell.wait_until(stop, until);
-                    if passed {
-                        break;
-                    }
-                }
+                Some(until) => (stop, passed) = self.bell.wait_until(stop, until),
+            }
+            if passed {
+                break;
             }
         }
         self.listens.store(false, Ordering::Relaxed);
