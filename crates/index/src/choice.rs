@@ -108,11 +108,7 @@ impl Point {
     }
 }
 
-/// The index of a table.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one for each table, and a look-up must not go through one more pointer"
-)]
+/// The index of a table. It holds what it is, as a look-up must not go through one more pointer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Index {
