@@ -89,11 +89,7 @@ impl FromStr for IndexKind {
     }
 }
 
-/// The index of a table.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one for each table, and a look-up must not go through one more pointer"
-)]
+/// The index of a table, inline: a look-up must not go through one more pointer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Index {

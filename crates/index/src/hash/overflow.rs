@@ -98,10 +98,10 @@ impl Overflow {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let of_pool = |pool: &Box<Pool>| {
-            pool.lines.bytes() + pool.supply().free.capacity() * size_of::<u64>()
-        };
-        self.0.iter().filter_map(OnceLock::get).map(of_pool).sum()
+        let of_pool =
+            |pool: &Pool| pool.lines.bytes() + pool.supply().free.capacity() * size_of::<u64>();
+        let pools = self.0.iter().filter_map(OnceLock::get);
+        pools.map(|pool| of_pool(pool)).sum()
     }
 }
 
