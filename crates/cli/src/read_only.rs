@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SyncedDisk};
+use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SyncedDisk, open_for_reading};
 
 /// The file whose lock says that a directory is in use.
 pub(crate) const LOCK_NAME: &str = "LOCK";
@@ -32,7 +32,7 @@ fn refused() -> io::Error {
 
 impl Disk for ReadOnlyDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let file = File::open(path)?;
+        let file = open_for_reading(path)?;
         // A block device's metadata have no length; an end to seek to it has.
         let len_bytes = io::Seek::seek(&mut &file, io::SeekFrom::End(0))?;
         Ok(Arc::new(ReadOnlyFile { file, len_bytes }))
@@ -73,7 +73,7 @@ impl Disk for ReadOnlyDisk {
     /// Takes the same lock as the disks that write, without creating its file: where there is none,
     /// nobody has ever opened the directory.
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
-        let file = match File::open(dir.join(LOCK_NAME)) {
+        let file = match open_for_reading(&dir.join(LOCK_NAME)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(DirLock::new(())),
             Err(error) => return Err(error),

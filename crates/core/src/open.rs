@@ -31,7 +31,7 @@ use namiki_log::{
     CutRule, GenerationInfo, Log, LogConfig, Placement, Prepare, Records, Retain, SequencerKind,
 };
 use namiki_platform::Stamp;
-use namiki_platform::disk::{DeviceProfile, DirLock, Disk, PROFILE_FILES, open_best};
+use namiki_platform::disk::{DeviceProfile, DirLock, Disk, FileKind, PROFILE_FILES, open_best};
 use parking_lot::Mutex;
 
 use crate::choose::{Choice, Protocol};
@@ -484,6 +484,9 @@ impl Builder {
     fn may_create(&self, disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
         let files = disk.list(dir).map_err(|source| failed(dir, source))?;
         let foreign = files.iter().any(|file| {
+            if file.kind == FileKind::Directory {
+                return false;
+            }
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
             !LEFT_BY_INTERRUPTED_CREATION
                 .iter()

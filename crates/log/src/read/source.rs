@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_platform::WorkerId;
-use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
+use namiki_platform::disk::{AlignedBuf, Disk, DiskFile, FileKind};
 
 use super::ReadError;
 use crate::config::{Placement, Retain};
@@ -85,10 +85,7 @@ impl Source {
                     Some((opened, Ok(file))) if opened == index => Ok(file),
                     _ => disk.open(path),
                 };
-                let file = opened.map_err(|source| ReadError::Device {
-                    file: path.clone(),
-                    source,
-                })?;
+                let file = opened.map_err(|source| ReadError::device(path, source))?;
                 Ok(Some(Opened::Segment(Segment {
                     file,
                     path: path.clone(),
@@ -144,13 +141,21 @@ fn list(
         }
         Err(source) => return Err(ReadError::Device { file: dir, source }),
     };
-    let mut files: Vec<_> = entries
-        .into_iter()
-        .filter_map(|entry| {
-            let (generation, number) = parse_file_name(&entry.path)?;
-            (generation == info.generation).then_some((number, entry.path))
-        })
-        .collect();
+    let mut files = Vec::new();
+    for entry in entries {
+        match parse_file_name(&entry.path) {
+            Some((generation, number)) if generation == info.generation => {
+                if entry.kind != FileKind::Regular {
+                    return Err(ReadError::NotAFile {
+                        file: entry.path,
+                        kind: entry.kind,
+                    });
+                }
+                files.push((number, entry.path));
+            }
+            _ => {}
+        }
+    }
     files.sort();
     let first = match (info.retain, files.first()) {
         (Retain::All, _) | (_, None) => 1,
@@ -210,10 +215,7 @@ impl Segment {
     }
 
     pub(super) fn failed(&self, source: io::Error) -> ReadError {
-        ReadError::Device {
-            file: self.path.clone(),
-            source,
-        }
+        ReadError::device(&self.path, source)
     }
 }
 
@@ -227,10 +229,7 @@ fn region(
     info: &GenerationInfo,
     worker: WorkerId,
 ) -> Result<Extent, ReadError> {
-    let failed = |source| ReadError::Device {
-        file: path.to_owned(),
-        source,
-    };
+    let failed = |source| ReadError::device(path, source);
     let file = match disk.open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(ReadError::missing(
