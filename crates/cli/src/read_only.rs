@@ -6,7 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SyncedDisk, lock_to_read};
+use namiki_platform::disk::{
+    DirLock, Disk, DiskFile, FileEntry, SyncedDisk, lock_to_read, next_data, open_for_reading,
+};
 
 /// The file with the lock that says that a directory is in use.
 pub(crate) const LOCK_NAME: &str = "LOCK";
@@ -32,7 +34,7 @@ fn refused() -> io::Error {
 
 impl Disk for ReadOnlyDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let file = File::open(path)?;
+        let file = open_for_reading(path)?;
         // A block device's metadata have no length; an end to seek to it has.
         let len_bytes = io::Seek::seek(&mut &file, io::SeekFrom::End(0))?;
         Ok(Arc::new(ReadOnlyFile { file, len_bytes }))
@@ -98,6 +100,10 @@ impl DiskFile for ReadOnlyFile {
             }
         }
         Ok(done)
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        next_data(&self.file, self.len_bytes(), offset)
     }
 
     fn len_bytes(&self) -> u64 {

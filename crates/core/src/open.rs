@@ -31,7 +31,9 @@ use namiki_log::{
     CutRule, GenerationInfo, Log, LogConfig, Placement, Prepare, Records, Retain, SequencerKind,
 };
 use namiki_platform::Stamp;
-use namiki_platform::disk::{DeviceProfile, DirLock, Disk, PROBE_FILES, PROFILE_FILES, open_best};
+use namiki_platform::disk::{
+    DeviceProfile, DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, open_best,
+};
 use parking_lot::Mutex;
 
 use crate::choose::{Choice, Protocol};
@@ -492,6 +494,9 @@ impl Builder {
     fn may_create(&self, disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
         let files = disk.list(dir).map_err(|source| failed(dir, source))?;
         let foreign = files.iter().any(|file| {
+            if file.kind == FileKind::Directory {
+                return false;
+            }
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
             !LEFT_BY_INTERRUPTED_CREATION
                 .iter()

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use namiki_platform::disk::{FileKind, NotAFile};
 use namiki_platform::{Generation, Lsn, WorkerId};
 
 use crate::format::VERSION;
@@ -64,6 +65,17 @@ pub enum ReadError {
         /// The file.
         file: PathBuf,
     },
+    /// Something else stands in the place of a log file.
+    #[error(
+        "log file {} is {kind}, and has to be a file or a link to one: put the file back, or mend the link",
+        file.display()
+    )]
+    NotAFile {
+        /// The name.
+        file: PathBuf,
+        /// What it stands for.
+        kind: FileKind,
+    },
     /// The disk refused to read.
     #[error("cannot read log file {}", file.display())]
     Device {
@@ -76,6 +88,18 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    /// The disk refused to open or read a file.
+    pub(super) fn device(file: &Path, source: io::Error) -> Self {
+        let file = file.to_owned();
+        match NotAFile::in_error(&source) {
+            Some(found) => Self::NotAFile {
+                file,
+                kind: found.kind,
+            },
+            None => Self::Device { file, source },
+        }
+    }
+
     /// Something that has to be there is not.
     pub(super) fn missing(file: &Path, what: &'static str) -> Self {
         Self::Damaged {

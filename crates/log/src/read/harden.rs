@@ -8,7 +8,7 @@
 //! Only the last frame is in doubt, because the one before was durable before it was begun.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use namiki_platform::WorkerId;
@@ -65,10 +65,7 @@ pub fn harden_tail(
 /// Writes a stretch of a file as it is, and as much around it as makes whole blocks. That is older
 /// and durable, or no frame; written again as it was read it is not changed, however that ends.
 fn rewrite(disk: &dyn Disk, path: &Path, offset: u64, bytes: u64) -> Result<(), ReadError> {
-    let failed = |source| ReadError::Device {
-        file: PathBuf::from(path),
-        source,
-    };
+    let failed = |source| ReadError::device(path, source);
     let file = disk.open(path).map_err(failed)?;
     let block = file.block_bytes() as u64;
     let from = offset / block * block;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_platform::WorkerId;
-use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
+use namiki_platform::disk::{AlignedBuf, Disk, DiskFile, FileKind};
 
 use super::ReadError;
 use crate::config::{Placement, Retain};
@@ -22,8 +22,14 @@ pub(super) struct Extent {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) block_bytes: usize,
-    /// Whether its header is what it should be. Always so in a region.
+    /// Whether its header is there. Always so in a region.
     pub(super) has_header: bool,
+    /// Whether what was never written is zero.
+    pub(super) is_zeroed: bool,
+    /// The longest frame there can be; 0 if that is not known.
+    pub(super) frame_bytes_max: u64,
+    /// Behind `end`, where no frame counts, how far to look for one that should: in a region.
+    pub(super) beyond: u64,
 }
 
 /// Where the extents of a stream come from.
@@ -68,6 +74,14 @@ impl Source {
         }
     }
 
+    /// The number after the last segment's.
+    pub(super) fn next_number(&self) -> u64 {
+        match self {
+            Self::Segments { files, .. } => files.last().map_or(1, |(last, _)| last + 1),
+            Self::Region(_) => 0,
+        }
+    }
+
     /// Whether an extent may end in something torn.
     pub(super) fn may_be_torn(&self) -> bool {
         matches!(self, Self::Segments { .. })
@@ -85,10 +99,7 @@ impl Source {
                     Some((opened, Ok(file))) if opened == index => Ok(file),
                     _ => disk.open(path),
                 };
-                let file = opened.map_err(|source| ReadError::Device {
-                    file: path.clone(),
-                    source,
-                })?;
+                let file = opened.map_err(|source| ReadError::device(path, source))?;
                 Ok(Some(Opened::Segment(Segment {
                     file,
                     path: path.clone(),
@@ -118,6 +129,20 @@ pub(super) enum Opened {
     Segment(Segment),
 }
 
+/// What a segment has to be.
+pub(super) struct Expected<'a> {
+    pub(super) identity: u128,
+    pub(super) info: &'a GenerationInfo,
+    pub(super) worker: WorkerId,
+    pub(super) segment_bytes: u64,
+    /// Whether none follows: only then its header may not be written yet.
+    pub(super) is_last: bool,
+    /// Whether it is the first that is left: the one to be recycled next.
+    pub(super) is_first: bool,
+    /// The number after the last that there is.
+    pub(super) next_number: u64,
+}
+
 /// A segment whose header was not looked at.
 pub(super) struct Segment {
     pub(super) file: Arc<dyn DiskFile>,
@@ -144,13 +169,21 @@ fn list(
         }
         Err(source) => return Err(ReadError::Device { file: dir, source }),
     };
-    let mut files: Vec<_> = entries
-        .into_iter()
-        .filter_map(|entry| {
-            let (generation, number) = parse_file_name(&entry.path)?;
-            (generation == info.generation).then_some((number, entry.path))
-        })
-        .collect();
+    let mut files = Vec::new();
+    for entry in entries {
+        match parse_file_name(&entry.path) {
+            Some((generation, number)) if generation == info.generation => {
+                if entry.kind != FileKind::Regular {
+                    return Err(ReadError::NotAFile {
+                        file: entry.path,
+                        kind: entry.kind,
+                    });
+                }
+                files.push((number, entry.path));
+            }
+            _ => {}
+        }
+    }
     files.sort();
     let first = match (info.retain, files.first()) {
         (Retain::All, _) | (_, None) => 1,
@@ -169,23 +202,34 @@ fn list(
 
 impl Segment {
     /// The extent, by what `block` has of the file's first block.
-    pub(super) fn extent(
-        self,
-        block: &[u8],
-        identity: u128,
-        info: &GenerationInfo,
-        worker: WorkerId,
-    ) -> Result<Extent, ReadError> {
+    pub(super) fn extent(self, block: &[u8], expected: &Expected<'_>) -> Result<Extent, ReadError> {
+        let Expected {
+            identity,
+            info,
+            worker,
+            segment_bytes,
+            is_last,
+            is_first,
+            next_number,
+        } = *expected;
         let mut extent = Extent {
             path: self.path,
             segment: self.number,
             // Unless the header says otherwise: the smallest there is, to look at every place.
             start: 512,
-            end: self.file.len_bytes(),
+            end: segment_bytes,
             block_bytes: 512,
             has_header: false,
+            is_zeroed: false,
+            frame_bytes_max: 0,
+            beyond: 0,
             file: self.file,
         };
+        let damaged = |path: &Path, at, what| Err(ReadError::damaged(path, at, what));
+        let len_bytes = extent.file.len_bytes();
+        if len_bytes < segment_bytes {
+            return damaged(&extent.path, len_bytes, "it was longer when it was made");
+        }
         match SegmentHeader::read(block) {
             Found::OtherVersion(version) => Err(ReadError::OtherVersion {
                 file: extent.path,
@@ -197,23 +241,42 @@ impl Segment {
             Found::Header(header)
                 if header.number == self.number
                     && header.generation == info.generation
-                    && header.worker == worker =>
+                    && header.worker == worker
+                    && header.segment_bytes == segment_bytes =>
             {
+                extent.is_zeroed = header.is_zeroed;
+                extent.frame_bytes_max = u64::from(header.frame_bytes_max);
                 extent.block_bytes = header.block_bytes as usize;
                 extent.start = u64::from(header.block_bytes);
                 extent.has_header = true;
                 Ok(extent)
             }
-            // Recycled, and the crash came before the new header; or never written.
-            Found::Header(_) | Found::Nothing => Ok(extent),
+            // Recycled, and the crash came before the new header, or the new name was lost.
+            Found::Header(header)
+                if info.retain != Retain::All
+                    && header.generation == info.generation
+                    && header.worker == worker
+                    && (is_last && header.number < self.number
+                        || is_first && header.number == next_number) =>
+            {
+                Ok(extent)
+            }
+            Found::Header(_) => damaged(
+                &extent.path,
+                0,
+                "its header is that of another segment: files were swapped or renamed",
+            ),
+            // Created, and the crash came before the header.
+            Found::Nothing if is_last && block[..512].iter().all(|byte| *byte == 0) => {
+                extent.is_zeroed = true;
+                Ok(extent)
+            }
+            Found::Nothing => damaged(&extent.path, 0, "its header is not whole"),
         }
     }
 
     pub(super) fn failed(&self, source: io::Error) -> ReadError {
-        ReadError::Device {
-            file: self.path.clone(),
-            source,
-        }
+        ReadError::device(&self.path, source)
     }
 }
 
@@ -227,10 +290,7 @@ fn region(
     info: &GenerationInfo,
     worker: WorkerId,
 ) -> Result<Extent, ReadError> {
-    let failed = |source| ReadError::Device {
-        file: path.to_owned(),
-        source,
-    };
+    let failed = |source| ReadError::device(path, source);
     let file = match disk.open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(ReadError::missing(
@@ -287,6 +347,12 @@ fn region(
         end: base + head.end,
         block_bytes: head.block_bytes as usize,
         has_header: true,
+        is_zeroed: false,
+        frame_bytes_max: u64::from(head.frame_bytes_max),
+        beyond: match head.generation == info.generation {
+            true => base + region_bytes,
+            false => 0,
+        },
         file,
     })
 }

@@ -17,6 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::kind::{self, FileKind};
 use super::{AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, FileEntry, lock};
 
 /// Ends the name of a file that is not finished. Such a file is never listed, and overwritten
@@ -44,6 +45,7 @@ pub(super) trait FileBacked: Send + Sync + std::fmt::Debug {
 
 impl<T: FileBacked> Disk for T {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        kind::expect_data(path)?;
         self.open_file(path)
     }
 
@@ -68,13 +70,15 @@ impl<T: FileBacked> Disk for T {
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        fs::read(path)
+        kind::read(path)
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let temporary = temporary_path(path);
         let written = (|| {
-            let file = File::create(&temporary)?;
+            // What an interruption left is not opened: it may be a FIFO, or a link to something else.
+            remove_if_there(&temporary)?;
+            let file = File::create_new(&temporary)?;
             file.write_all_at(bytes, 0)?;
             file.sync_all()?;
             fs::rename(&temporary, path)
@@ -94,12 +98,15 @@ impl<T: FileBacked> Disk for T {
             if is_own(&path) {
                 continue;
             }
-            match entry.metadata() {
-                Ok(metadata) if metadata.is_file() => entries.push(FileEntry {
+            match kind::look(&path) {
+                Ok((kind, len_bytes)) => entries.push(FileEntry {
                     path,
-                    len_bytes: metadata.len(),
+                    kind,
+                    len_bytes: match kind {
+                        FileKind::Regular => len_bytes,
+                        _ => 0,
+                    },
                 }),
-                Ok(_) => {}
                 // Removed since the directory was read.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -148,6 +155,7 @@ impl<T: FileBacked> Disk for T {
 
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
         let itself = lock::directory(dir)?;
+        kind::expect_data_or_nothing(&dir.join(LOCK_NAME))?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -261,6 +269,26 @@ pub(super) fn read_full_at(file: &File, offset: u64, into: &mut [u8]) -> io::Res
         }
     }
     Ok(done)
+}
+
+/// For [`DiskFile::next_data`]: the first byte of a file of `len_bytes` from `offset` on that lies in no
+/// hole.
+///
+/// # Errors
+/// Whatever the device says. One that knows no holes has none.
+pub fn next_data(file: &File, len_bytes: u64, offset: u64) -> io::Result<Option<u64>> {
+    use rustix::fs::SeekFrom as From;
+    use rustix::io::Errno;
+    if offset >= len_bytes {
+        return Ok(None);
+    }
+    match rustix::fs::seek(file, From::Data(offset)) {
+        Ok(data) => Ok((data < len_bytes).then_some(data)),
+        Err(Errno::NXIO) => Ok(None),
+        // A block device, or a file system that does not say.
+        Err(Errno::INVAL | Errno::NOTSUP) => Ok(Some(offset)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Reserves `len_bytes` in an empty file, so that a full disk is met before anything is written.

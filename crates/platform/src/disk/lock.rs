@@ -76,7 +76,7 @@ pub(super) fn file(file: File, dir: &Path) -> io::Result<Locked> {
 /// `ResourceBusy` when the directory is locked; whatever the device says otherwise.
 pub fn lock_to_read(dir: &Path) -> io::Result<DirLock> {
     let itself = directory(dir)?;
-    let file_in_it = match File::open(dir.join(super::files::LOCK_NAME)) {
+    let file_in_it = match super::open_for_reading(&dir.join(super::files::LOCK_NAME)) {
         Ok(opened) => match file(opened, dir) {
             Ok(locked) => Some(locked),
             // A file system that locks only what can be written.

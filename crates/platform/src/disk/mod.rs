@@ -8,6 +8,7 @@ mod aligned;
 mod delayed;
 mod direct;
 mod files;
+mod kind;
 mod lock;
 mod null;
 mod profile;
@@ -24,6 +25,8 @@ use std::sync::Arc;
 pub use aligned::AlignedBuf;
 pub use delayed::DelayedDisk;
 pub use direct::{DirectDisk, WriteMode, open_best};
+pub use files::next_data;
+pub use kind::{FileKind, NotAFile, open_for_reading};
 pub use lock::lock_to_read;
 pub use null::NullDisk;
 pub use profile::{DeviceProfile, PROFILE_FILES};
@@ -40,7 +43,8 @@ pub trait Disk: Send + Sync + Debug {
     /// Opens a file that exists, for reading and writing.
     ///
     /// # Errors
-    /// `NotFound` when there is none; whatever the device says otherwise.
+    /// `NotFound` when there is none; [`NotAFile`] if something else stands there; whatever the device
+    /// says otherwise.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
     /// Creates a file of `len_bytes` zeros, allocated for real so that later writes change no
@@ -64,7 +68,8 @@ pub trait Disk: Send + Sync + Debug {
     /// The whole of a small file.
     ///
     /// # Errors
-    /// `NotFound` when there is none; whatever the device says otherwise.
+    /// `NotFound` when there is none; [`NotAFile`] if something else stands there; whatever the device
+    /// says otherwise.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
     /// Puts `bytes` in the place of the file at `path`: afterwards, whatever happens, the file
@@ -75,8 +80,8 @@ pub trait Disk: Send + Sync + Debug {
     /// the very last directory sync, after which either is.
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
-    /// The files directly in `dir` and their lengths, in order of name. What a disk keeps for
-    /// itself (the lock, a file that is not finished) is left out.
+    /// What is directly in `dir`, in order of name, links followed: files and whatever else there is.
+    /// What a disk keeps for itself (the lock, a file that is not finished) is left out.
     ///
     /// # Errors
     /// `NotFound` when `dir` does not exist; whatever the device says otherwise.
@@ -152,6 +157,15 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Whatever the device says.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
 
+    /// The first byte from `offset` on that may be other than zero: holes, which were never written, are
+    /// passed over. Nothing if there is none. Without an answer of its own a disk has no holes.
+    ///
+    /// # Errors
+    /// Whatever the device says.
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        Ok((offset < self.len_bytes()).then_some(offset))
+    }
+
     /// The file's length, as created.
     fn len_bytes(&self) -> u64;
 
@@ -170,12 +184,14 @@ pub trait PendingWrite: Send {
     fn wait(self: Box<Self>) -> (AlignedBuf, io::Result<()>);
 }
 
-/// A file found by [`Disk::list`].
+/// What [`Disk::list`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEntry {
     /// Full path.
     pub path: PathBuf,
-    /// Length in bytes.
+    /// What it is.
+    pub kind: FileKind,
+    /// Length in bytes, of a file.
     pub len_bytes: u64,
 }
 

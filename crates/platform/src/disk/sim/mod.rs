@@ -51,7 +51,7 @@ use self::fault::{Failure, Faults};
 use self::pages::Pages;
 use self::trace::{Event, Frontier};
 use super::files::{self, parent_of};
-use super::{AlignedBuf, DirLock, Disk, DiskFile, FileEntry, PendingWrite};
+use super::{AlignedBuf, DirLock, Disk, DiskFile, FileEntry, FileKind, PendingWrite};
 use crate::process::ProcessToken;
 use crate::random::Random;
 
@@ -417,6 +417,7 @@ impl Disk for SimDisk {
                 let body = state.live.bodies.get(file)?;
                 Some(FileEntry {
                     path: path.to_path_buf(),
+                    kind: FileKind::Regular,
                     len_bytes: body.len_bytes(),
                 })
             })
