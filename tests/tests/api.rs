@@ -338,6 +338,31 @@ fn a_conflict_is_told_apart_and_run_again() {
     });
 }
 
+/// A commit that gives up has failed to lock many times; one that meets no lock, never.
+#[test]
+fn each_failed_round_of_locking_is_counted() {
+    let db = open_with(
+        "TT(NLR)+PWAL(16)".parse().unwrap(),
+        &SimDisk::new(),
+        Duration::MAX,
+    );
+    let table = db.table::<u64, i64>("numbers").unwrap();
+    let mut holder = db.session_on(WorkerId(0)).unwrap();
+    let mut other = db.session_on(WorkerId(1)).unwrap();
+    holder.transact_async(|tx| tx.put(&table, &1, &1)).unwrap();
+    other.transact_async(|tx| tx.put(&table, &2, &1)).unwrap();
+    assert_eq!(db.counters().failed_locks, 0);
+    // The holder's group keeps the lock.
+    let ended = other.try_transact_async(|tx| tx.put(&table, &1, &2));
+    assert!(matches!(ended, Err(Error::Conflict(Conflict::WriteLocked))));
+    let counters = db.counters();
+    assert_eq!(counters.conflicts, 1);
+    assert!(counters.failed_locks > 1, "{counters:?}");
+    holder.flush().unwrap();
+    other.transact(|tx| tx.put(&table, &1, &2)).unwrap();
+    assert_eq!(db.counters().failed_locks, counters.failed_locks);
+}
+
 #[test]
 fn a_ticket_is_acknowledged_when_its_group_is_flushed_and_not_before() {
     for spec in ["TT(NLR)+PWAL(3)", "TT(ELR)+PWAL(3)", "TT(ELR)+SWAL(3)"] {

@@ -32,7 +32,7 @@ use crate::acquire::acquire;
 use crate::cc::{Checks, Protocol};
 use crate::codec;
 use crate::engine::{Engine, GroupLocks};
-use crate::epoch::SlotId;
+use crate::epoch::{Count, SlotId};
 use crate::error::{Conflict, Error};
 use crate::lock::Locked;
 use crate::sets::{Read, Sets};
@@ -109,7 +109,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
     if sets.locks.is_empty() && sets.waits_for_turn(&engine.turn) {
         wait_for_turn(engine, stream)?;
     }
-    lock_writes::<P, C>(engine, stream, sets)?;
+    lock_writes::<P, C>(engine, stream, slot, sets)?;
     if !P::LOCKS_READS && C::VALIDATE_READS && own_reads_are_stale(sets) {
         unlock_writes::<P>(sets);
         return Err(Error::Conflict(Conflict::ReadChanged));
@@ -251,6 +251,7 @@ fn wait_for_turn(engine: &Engine, stream: Option<&Stream<GroupLocks>>) -> Result
 fn lock_writes<P: Protocol, C: Checks>(
     engine: &Engine,
     stream: Option<&Stream<GroupLocks>>,
+    slot: SlotId,
     sets: &mut Sets,
 ) -> Result<(), Error> {
     sets.sort_writes();
@@ -275,6 +276,7 @@ fn lock_writes<P: Protocol, C: Checks>(
         for write in &sets.writes[..failed] {
             P::unlock(write.record, write.before);
         }
+        engine.epochs.count(slot, Count::FailedLock);
         let is_dead = |read: &Read| P::is_dead(read.record, read.seen);
         if round >= ROUNDS && !is_patient || sets.reads.iter().any(is_dead) {
             break;

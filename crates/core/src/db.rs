@@ -144,6 +144,10 @@ pub struct Counters {
     pub conflicts: u64,
     /// Which.
     pub conflicts_by_kind: ConflictCounters,
+    /// Rounds in which a commit could not lock all that it writes: it released its locks, and tried again or met
+    /// [`Conflict::WriteLocked`](crate::Conflict::WriteLocked). An algorithm that aborts on a failed lock has so many
+    /// aborts. 0 where reads are locked: there, see `locks`.
+    pub failed_locks: u64,
     /// The log's own counters; all zero without a log.
     pub log: LogCounters,
     /// Waits for locks; all zero unless reads are locked.
@@ -470,6 +474,7 @@ impl Database {
             read_only: engine.epochs.counted(Count::ReadOnly),
             conflicts: conflicts_by_kind.all(),
             conflicts_by_kind,
+            failed_locks: engine.epochs.counted(Count::FailedLock),
             log: engine
                 .log
                 .as_ref()

@@ -86,10 +86,12 @@ pub(crate) enum Count {
     ReadChanged,
     Wounded,
     Phantom,
+    /// Rounds of locking a commit's writes that met a lock that stayed taken.
+    FailedLock,
 }
 
 impl Count {
-    const ALL: usize = 7;
+    const ALL: usize = 8;
 }
 
 impl From<&Conflict> for Count {

@@ -107,6 +107,10 @@ one had), lock_wounds (who gave way to an older one), lock_promotions (who had w
 gave way), lock_held_back (who waited before the first lock, because others had to give theirs up), all counted over
 the run, and lock_wait_us_max, the longest wait since the database was opened.
 
+failed_locks, in JSON, counts the rounds in which a commit did not get all its locks; most are tried again and get them.
+abort_rate is of transactions that had to run again; paper_abort_rate takes each failed round for an abort, too, as the
+algorithms of tictoc-pwal do. Where reads are locked there are no rounds: see the waits above.
+
 epochs, in JSON, are those that were closed during the run, under every protocol.
 
 rss_bytes is the memory of the whole process, the keys and what earlier runs left to its allocator included; to
@@ -388,6 +392,7 @@ impl TxnArgs {
             ..
         } = measured;
         let waits = LockWaits::between(spec, self.wait_policy, &before.locks, &after.locks);
+        let failed_locks = after.failed_locks - before.failed_locks;
         let logs = spec.logging != Logging::None;
         let counts = logs && self.sequencer == Sequencer::Cas;
         Ok(TxnRow {
@@ -409,9 +414,16 @@ impl TxnArgs {
             aborted: total.aborted,
             met_locks: met_locks(&after.conflicts) - met_locks(&before.conflicts),
             met_changes: met_changes(&after.conflicts) - met_changes(&before.conflicts),
+            failed_locks,
             waits,
             tps: total.per_second(),
             abort_rate: quotient(total.aborted as f64, (total.done + total.aborted) as f64),
+            paper_abort_rate: paper_abort_rate(
+                total.done,
+                total.aborted,
+                failed_locks,
+                after.conflicts.write_locked - before.conflicts.write_locked,
+            ),
             latency_us: total.latencies.summary(),
             flushes: logs.then(|| after.log.flushes - before.log.flushes),
             launched: logs.then(|| after.log.launched - before.log.launched),
@@ -585,6 +597,7 @@ fn segment_bytes(streams: NonZeroU16) -> u64 {
 struct Look {
     log: LogCounters,
     conflicts: ConflictCounters,
+    failed_locks: u64,
     locks: LockCounters,
     epoch: Epoch,
     cpu_ns: u64,
@@ -598,6 +611,7 @@ impl Look {
         Ok(Self {
             log: counters.log,
             conflicts: counters.conflicts_by_kind,
+            failed_locks: counters.failed_locks,
             locks: counters.locks,
             epoch: counters.epoch,
             cpu_ns: process_cpu_ns().map_err(BenchError::system("ask for processor time"))?,
@@ -609,6 +623,18 @@ impl Look {
 
 fn met_locks(conflicts: &ConflictCounters) -> u64 {
     conflicts.write_locked + conflicts.read_locked + conflicts.wounded
+}
+
+/// Aborts of all attempts, where a round of locking that failed is an abort and an attempt of its own. The last
+/// failed round of a commit that gave up is the abort that was counted (`write_locked`).
+fn paper_abort_rate(
+    committed: u64,
+    aborted: u64,
+    failed_locks: u64,
+    write_locked: u64,
+) -> Option<f64> {
+    let aborts = aborted + failed_locks.saturating_sub(write_locked);
+    quotient(aborts as f64, (committed + aborts) as f64)
 }
 
 fn met_changes(conflicts: &ConflictCounters) -> u64 {
@@ -645,6 +671,19 @@ mod tests {
                 [",", ";", "."].map(|end| NOTES.contains(&format!("of one in {every}{end}")));
             assert!(said.contains(&true), "one in {every}");
         }
+    }
+
+    #[test]
+    fn each_failed_lock_is_one_abort_of_the_papers() {
+        assert_eq!(paper_abort_rate(0, 0, 0, 0), None);
+        assert_eq!(paper_abort_rate(100, 0, 0, 0), Some(0.0));
+        assert_eq!(paper_abort_rate(50, 50, 0, 0), Some(0.5));
+        // Retried, and then locked.
+        assert_eq!(paper_abort_rate(60, 0, 40, 0), Some(0.4));
+        // Two gave up after 17 rounds each.
+        assert_eq!(paper_abort_rate(66, 2, 34, 2), Some(0.34));
+        // Where reads are locked, no round is counted.
+        assert_eq!(paper_abort_rate(50, 50, 0, 50), Some(0.5));
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) met_locks: u64,
     /// Because what was read had changed.
     pub(crate) met_changes: u64,
+    /// Rounds in which a commit did not get all its locks; most of them were tried again and are in no other count.
+    pub(crate) failed_locks: u64,
     /// Only where reads are locked. The table for people, wide as it is, leaves it out.
     #[serde(flatten)]
     pub(crate) waits: Option<LockWaits>,
@@ -38,6 +40,11 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) tps: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) abort_rate: Option<f64>,
+    /// The same where each failed lock is an abort, as in the paper's algorithms.
+    ///
+    /// Paper: tictoc-pwal Algorithm 3, line 7
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) paper_abort_rate: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) latency_us: Option<LatencyUs>,
     #[serde(skip_serializing_if = "Option::is_none")]
