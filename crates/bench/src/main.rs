@@ -72,7 +72,7 @@ enum Command {
     Device(device::DeviceArgs),
     /// An experiment of a paper: its figure, and which of the paper's claims hold here.
     Figure(figure::FigureArgs),
-    /// All figures of all papers, and one page over them.
+    /// The figures that `figure --list` names, and one page over them.
     Report(figure::ReportArgs),
 }
 

@@ -26,7 +26,12 @@ const CLAIM: &[&str] = &[
     "cores_min",
     "beside",
 ];
-const VERDICTS: &[&str] = &["holds", "does not hold here", "not testable here"];
+const VERDICTS: &[&str] = &[
+    "holds",
+    "does not hold here",
+    "not testable here",
+    "not judged",
+];
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("temporary folders have plain names")
@@ -221,7 +226,30 @@ fn what_is_no_figure_is_refused() {
     );
 }
 
-/// Every figure, one page, and each experiment run once.
+/// The paper's own setting is a device that all logs share. Here it is a file, which each run makes and removes.
+#[test]
+fn figures_of_pwal_run_on_a_raw_file_and_one_run_decides_nothing() {
+    for number in ["6", "7"] {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("device");
+        let device = format!("raw:{}", text(&file));
+        let shared = ["--device", &device, "--raw-mb", "64", "--threads", "1,2"];
+        let rows = figure("pwal", number, dir.path(), &shared);
+        let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
+        assert_eq!(points.len(), 6);
+        assert!(points.iter().all(|point| point["counts"]["flushes"] != 0.0));
+        assert!(!file.exists(), "it was made here, so it is removed");
+        let verdicts: Vec<&str> = claims
+            .iter()
+            .map(|claim| claim["verdict"].as_str().unwrap())
+            .collect();
+        assert!(verdicts.contains(&"not judged"), "{verdicts:?}");
+        assert!(!verdicts.contains(&"holds"), "{verdicts:?}");
+        assert!(!verdicts.contains(&"does not hold here"), "{verdicts:?}");
+    }
+}
+
+/// Every figure of the list, one page, and each experiment run once.
 #[test]
 fn a_report_is_one_page_over_all_figures() {
     let dir = tempfile::tempdir().unwrap();
@@ -258,6 +286,13 @@ fn a_report_is_one_page_over_all_figures() {
             );
         }
         elements(&dir.path().join(format!("{slug}.svg")), "rect");
+    }
+    // Aborts are drawn as the paper counts them.
+    for point in of_kind(&rows, "point") {
+        let is_of_aborts =
+            point["paper"] == "tictoc-pwal" && matches!(point["figure"].as_u64(), Some(9 | 13));
+        assert_eq!(point["measure"] == "paper_abort_percent", is_of_aborts);
+        assert!(!is_of_aborts || point["counts"]["failed_locks"].is_number());
     }
     // Figures 6 and 7 of pwal show the same runs.
     let runs = |slug: &str| lines(&dir.path().join(format!("{slug}.csv")));

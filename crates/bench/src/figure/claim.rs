@@ -1,5 +1,6 @@
 //! The papers' sentences about a figure, as statements that its medians can bear out or not.
 
+use super::reason::Reason;
 use super::row::Count;
 
 /// A sentence of the paper that states a result.
@@ -16,9 +17,9 @@ pub(crate) struct Claim {
     pub(crate) statements: &'static [Statement],
     /// What was counted beside, and may say why it holds or does not.
     pub(crate) beside: &'static [Count],
-    /// Why it does not hold where it was seen not to, by what is counted beside. Where nothing is said, the
-    /// figure says by how much the runs differ, or that no reason is known.
-    pub(crate) why_not: Option<&'static str>,
+    /// Why it does not hold where it was seen not to, if the counts of the run show it. If not, the figure says by
+    /// how much the runs differ, or that no reason is known.
+    pub(crate) why_not: Option<Reason>,
 }
 
 /// How many threads a statement is about.
@@ -59,7 +60,8 @@ pub(crate) enum Statement {
     },
     /// With each step to more threads, up to so many, the line rises.
     Rises { line: &'static str, up_to: At },
-    /// The line ends lower, with the most threads, than it was with so many.
+    /// From so many threads on, no step to more threads rises by more than a tenth, and with the most of them the
+    /// line is lower than with so many.
     Falls { line: &'static str, from: At },
     /// The line is higher at the one than at the other.
     Grows {
@@ -67,25 +69,34 @@ pub(crate) enum Statement {
         from: At,
         to: At,
     },
+    /// The line is higher at the one than at the other, by a quarter at most.
+    GrowsLittle {
+        line: &'static str,
+        from: At,
+        to: At,
+    },
     /// With more threads than these, up to the number of cores, the line rises by a tenth at most.
-    Plateau { line: &'static str, from: u16 },
-    /// With the next more threads after each of these, the line is lower.
+    StopsRising { line: &'static str, from: u16 },
+    /// With more threads than these, up to the number of cores, the line rises by a tenth at most, and falls by no
+    /// more.
+    Flat { line: &'static str, from: u16 },
+    /// With the next more threads after each of these, the line is lower by a tenth or more.
     DropsAfter {
         line: &'static str,
         threads: &'static [u16],
     },
-    /// One line is at least so many times as high as another.
+    /// One line is so many times as high as another, within a quarter.
     Ratio {
         upper: &'static str,
         lower: &'static str,
         at: At,
-        at_least: f64,
+        times: f64,
     },
-    /// The highest point of one line is at least so many times as high as that of another.
+    /// The highest point of one line is so many times as high as that of another, within a quarter.
     RatioOfPeaks {
         upper: &'static str,
         lower: &'static str,
-        at_least: f64,
+        times: f64,
     },
     /// The line is not the highest with the fewest threads, and it is with so many.
     Crosses { line: &'static str, at: At },
@@ -114,8 +125,12 @@ impl Statement {
             | Self::RatiosShrink { at, .. }
             | Self::Rises { up_to: at, .. }
             | Self::Grows { to: at, .. }
+            | Self::GrowsLittle { to: at, .. }
             | Self::GainsOrder { to: at, .. } => at,
-            Self::Plateau { .. } | Self::DropsAfter { .. } | Self::RatioOfPeaks { .. } => At::Cores,
+            Self::StopsRising { .. }
+            | Self::Flat { .. }
+            | Self::DropsAfter { .. }
+            | Self::RatioOfPeaks { .. } => At::Cores,
             Self::Falls { .. } | Self::OrderEverywhere { .. } => At::Most,
         }
     }

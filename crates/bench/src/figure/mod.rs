@@ -12,6 +12,7 @@ mod model;
 mod outcome;
 mod page;
 mod points;
+mod reason;
 mod row;
 mod svg;
 
@@ -38,10 +39,11 @@ Runs the experiment, in turns over its lines, and writes into the folder, by the
   .csv   every run, a row each, as soon as it is over
   .svg   the figure
   .json  its points and the paper's claims
-The claims are printed, too: each holds, does not hold here, or is not testable here, because it needs more
-cores than there are. A claim that does not hold is a finding: the exit status is 0. Beside it stands what was
-counted, and why it does not hold, or by how much the runs differ that do not decide it, or that no reason is
-known.
+The claims are printed, too: each holds, does not hold here, is not testable here, because it needs more cores
+or threads than were measured, or is not judged, because a point that decides has one run: --repeat 2 is the
+least. A claim that does not hold is a finding: the exit status is 0. Beside it stands what was counted, and why
+it does not hold, if the counts show it, or by how much the runs differ that do not decide it, or that no reason
+is known.
 
 Unless --seconds says otherwise, a run has as many transactions as the paper's.
 
@@ -51,8 +53,8 @@ Examples:
   namiki-bench figure pwal 7 --out figures --threads 1,2,4,8,16,32 --seconds 3 --repeat 5 --dir /data";
 
 const REPORT_NOTES: &str = "\
-Runs every experiment once, and writes index.html, one page over all figures, beside the files that figure
-writes. The page is there after the first experiment and grows with each.
+Runs the experiment of each figure that figure --list names, once for all figures that share it, and writes
+index.html, one page over them, beside the files that figure writes. The page is there after the first experiment and grows with each.
 
 Examples:
   namiki-bench report --out figures
@@ -78,7 +80,7 @@ pub(crate) struct FigureArgs {
     run: RunArgs,
 }
 
-/// How to make all figures.
+/// How to make all figures of the list.
 #[derive(Args, Debug)]
 #[command(after_help = REPORT_NOTES)]
 pub(crate) struct ReportArgs {

@@ -10,6 +10,7 @@ use super::claim::{At, Claim};
 use super::judge::{Doubt, Judged, Verdict, judge};
 use super::model::{Across, Figure};
 use super::points::{Points, Spread, short};
+use super::reason::{Counted, Reason};
 use super::row::{Count, RunRow};
 use super::svg::{Chart, Places, Series};
 use crate::report::median;
@@ -76,21 +77,6 @@ pub(crate) struct ClaimRow<'a> {
 }
 
 const NO_REASON: &str = "No reason is known. What was counted is all that there is to go by.";
-
-/// A paragraph on each claim that does not hold: how far its runs are from deciding it, if they are, and why it does
-/// not hold, if that is known. If neither is to be said, that is said.
-pub(crate) fn why_not(claim: &Claim, judged: &Judged) -> Option<String> {
-    if judged.verdict != Verdict::DoesNotHold {
-        return None;
-    }
-    let undecided = judged.doubt.map(Doubt::why_not);
-    let known = claim.why_not.map(ToOwned::to_owned);
-    let sentences: Vec<String> = [undecided, known].into_iter().flatten().collect();
-    match sentences.is_empty() {
-        true => Some(NO_REASON.to_owned()),
-        false => Some(sentences.join(" ")),
-    }
-}
 
 /// A figure for a program to read.
 #[derive(Debug, Serialize)]
@@ -182,7 +168,7 @@ impl Outcome {
             found: &judged.found,
             within_spread: judged.within_spread(),
             cores_min: claim.cores_min,
-            why_not: why_not(claim, judged),
+            why_not: self.why_not(claim, judged),
             beside: self.beside(claim, judged).into_iter().collect(),
             machine: &self.circumstances.machine,
         });
@@ -234,7 +220,7 @@ impl Outcome {
             for (line, counts) in self.beside(claim, judged) {
                 let _ = writeln!(text, "      {line}: {}", counts_text(&counts));
             }
-            if let Some(why_not) = why_not(claim, judged) {
+            if let Some(why_not) = self.why_not(claim, judged) {
                 let _ = writeln!(text, "    why: {why_not}");
             }
         }
@@ -244,13 +230,46 @@ impl Outcome {
         text
     }
 
+    /// A paragraph on a claim that does not hold: how far its runs are from deciding it, if they are, and why it does
+    /// not hold, if the counts show it. If neither is to be said, that is said.
+    pub(crate) fn why_not(&self, claim: &Claim, judged: &Judged) -> Option<String> {
+        if judged.verdict != Verdict::DoesNotHold {
+            return None;
+        }
+        let undecided = judged.doubt.map(Doubt::why_not);
+        let known = claim.why_not.as_ref().filter(|it| self.shows(claim, it));
+        let known = known.map(|reason| reason.text.to_owned());
+        let sentences: Vec<String> = [undecided, known].into_iter().flatten().collect();
+        if sentences.is_empty() {
+            return Some(NO_REASON.to_owned());
+        }
+        Some(sentences.join(" "))
+    }
+
+    /// Whether the counts where the claim was decided show what the reason rests on.
+    fn shows(&self, claim: &Claim, reason: &Reason) -> bool {
+        self.decided_at(claim).is_some_and(|at| {
+            reason.is_seen(&Counted {
+                lines: self.points.lines(),
+                threads: &self.points.threads(),
+                at,
+                count: &|line, threads, count| self.count(line, threads, count),
+            })
+        })
+    }
+
+    /// The number of threads of the claim's first statement.
+    fn decided_at(&self, claim: &Claim) -> Option<u16> {
+        let first = claim.statements.first();
+        first.and_then(|one| self.points.threads_at(one.at()))
+    }
+
     /// What was counted beside a claim that was tested, line by line.
     pub(crate) fn beside(&self, claim: &Claim, judged: &Judged) -> Vec<(&'static str, Counts)> {
         if judged.verdict == Verdict::NotTestable {
             return Vec::new();
         }
-        let decides = claim.statements.first();
-        let threads = decides.and_then(|one| self.points.threads_at(one.at()));
+        let threads = self.decided_at(claim);
         let lines = self.points.lines().iter();
         let counts = lines.map(|&line| {
             // Counts say something beside how much was done.
@@ -263,12 +282,17 @@ impl Outcome {
 
     fn counts(&self, line: &str, threads: u16, which: &[Count]) -> Counts {
         let counts = which.iter().filter_map(|count| {
-            let runs = self.runs.iter();
-            let runs = runs.filter(|run| run.line == line && run.threads == threads);
-            let counted = median(runs.filter_map(|run| count.of(run)).collect())?;
+            let counted = self.count(line, threads, *count)?;
             Some((count.name(), counted))
         });
         counts.collect()
+    }
+
+    /// The median of a point's runs.
+    fn count(&self, line: &str, threads: u16, count: Count) -> Option<f64> {
+        let runs = self.runs.iter();
+        let runs = runs.filter(|run| run.line == line && run.threads == threads);
+        median(runs.filter_map(|run| count.of(run)).collect())
     }
 
     /// Its chart.
@@ -358,6 +382,12 @@ pub(crate) fn verdict_text(judged: &Judged) -> String {
     if judged.verdict == Verdict::NotTestable {
         return format!("{text} ({})", judged.found);
     }
+    if judged.verdict == Verdict::NotJudged {
+        return format!(
+            "{text} (a point has one run; see --repeat): {}",
+            judged.found
+        );
+    }
     let spread = match judged.within_spread() {
         true => " (by less than the runs differ)",
         false => "",
@@ -383,7 +413,12 @@ mod tests {
     const THREADS: [u16; 9] = [1, 2, 4, 8, 10, 16, 24, 64, 256];
 
     /// Two runs of each point of a figure, which differ by a part of it.
-    fn measured(figure: &'static Figure, value: fn(usize, u16) -> f64, part: f64) -> Outcome {
+    fn measured(
+        figure: &'static Figure,
+        value: fn(usize, u16) -> f64,
+        part: f64,
+        met_locks: u64,
+    ) -> Outcome {
         let mut runs = Vec::new();
         for (at, line) in figure.line_names().into_iter().enumerate() {
             for threads in THREADS {
@@ -395,8 +430,10 @@ mod tests {
                         round,
                         committed: 100_000,
                         tps: Some(value),
-                        abort_rate: Some(value / 1e6),
+                        paper_abort_rate: Some(value / 1e6),
                         cas_misses: Some(value as u64),
+                        met_locks: Some(met_locks),
+                        failed_locks: Some(0),
                         flushes: Some(7),
                         ..RunRow::default()
                     });
@@ -431,16 +468,17 @@ mod tests {
         for figure in figures() {
             for order in orders {
                 for part in [0.001, 0.3] {
-                    let outcome = measured(figure, order, part);
+                    let outcome = measured(figure, order, part, 0);
                     let text = outcome.text();
                     for (claim, judged) in &outcome.judged {
-                        let why = why_not(claim, judged);
+                        let why = outcome.why_not(claim, judged);
                         let expected = judged.verdict == Verdict::DoesNotHold;
                         assert_eq!(why.is_some(), expected, "{judged:?}");
                         let Some(why) = why else { continue };
                         assert!(text.contains(&format!("    why: {why}\n")), "{text}");
                         assert!(!outcome.beside(claim, judged).is_empty());
-                        known += usize::from(claim.why_not.is_some_and(|it| why.contains(it)));
+                        let reason = claim.why_not.as_ref();
+                        known += usize::from(reason.is_some_and(|it| why.contains(it.text)));
                         undecided += usize::from(judged.within_spread());
                         unknown += usize::from(why == NO_REASON);
                     }
@@ -453,5 +491,42 @@ mod tests {
             }
         }
         assert!(known > 0 && undecided > 0 && unknown > 0);
+    }
+
+    /// Where one in ten commits meets a lock, it is not said that few do.
+    #[test]
+    fn a_reason_is_not_given_where_counts_speak_against_it() {
+        let slowest: fn(usize, u16) -> f64 =
+            |line, threads| 1000.0 * (line + 1) as f64 * f64::from(threads);
+        let mut all = figures();
+        let seven = all.find(|figure| figure.slug() == "tictoc-pwal-7").unwrap();
+        for (met_locks, said) in [(10, true), (10_000, false)] {
+            let outcome = measured(seven, slowest, 0.001, met_locks);
+            let text = outcome.text();
+            assert!(text.contains("    does not hold here: "), "{text}");
+            assert_eq!(text.contains("at most one in a hundred"), said, "{text}");
+            assert_eq!(text.contains(NO_REASON), !said, "{text}");
+        }
+    }
+
+    #[test]
+    fn one_run_of_each_point_is_not_judged() {
+        let mut all = figures();
+        let seven = all.find(|figure| figure.slug() == "tictoc-pwal-7").unwrap();
+        let twice = measured(seven, |line, _| 1000.0 + line as f64, 0.001, 0);
+        let runs = twice.runs.iter().filter(|run| run.round == 1);
+        let once: Vec<RunRow> = runs.cloned().collect();
+        let once = Outcome::of(seven, twice.circumstances.clone(), &once);
+        let text = once.text();
+        assert!(
+            text.contains("    not judged (a point has one run"),
+            "{text}"
+        );
+        assert!(!text.contains("    holds"), "{text}");
+        assert!(!text.contains("    does not hold"), "{text}");
+        let rows = once.claim_rows();
+        assert!(rows.iter().all(|row| row.verdict == Verdict::NotJudged));
+        let page = page(&[once], 0, "");
+        assert!(page.contains("<span class=\"verdict\">not judged</span>"));
     }
 }

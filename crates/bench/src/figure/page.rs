@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::judge::Verdict;
-use super::outcome::{Outcome, counts_text, why_not};
+use super::outcome::{Outcome, counts_text};
 use super::svg::escaped;
 
 const STYLE: &str = "\
@@ -31,7 +31,7 @@ fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "holds",
         Verdict::DoesNotHold => "not",
-        Verdict::NotTestable => "untested",
+        Verdict::NotTestable | Verdict::NotJudged => "untested",
     }
 }
 
@@ -43,8 +43,8 @@ pub(crate) fn page(outcomes: &[Outcome], remaining: usize, command: &str) -> Str
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>The papers' experiments, here</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
          <h1>The papers' experiments, here</h1>\n\
-         <p class=\"soft\">Each figure was run on the machine at hand, and what the paper says of it was \
-         checked by the medians. A claim that does not hold here is a finding about this machine, or this \
+         <p class=\"soft\">Each figure was run on the machine at hand, and the sentences of its paper that are \
+         named here were checked by the medians, as far as their English says. A claim that does not hold here is a finding about this machine, or this \
          program, not an error.</p>"
     ));
     if let Some(first) = outcomes.first() {
@@ -83,7 +83,8 @@ impl Page {
     fn contents(&mut self, outcomes: &[Outcome]) {
         self.add(format_args!(
             "<table>\n<tr><th>figure</th><th></th><th class=\"n\">holds</th>\
-             <th class=\"n\">does not hold here</th><th class=\"n\">not testable here</th></tr>"
+             <th class=\"n\">does not hold here</th><th class=\"n\">not testable here</th>\
+             <th class=\"n\">not judged</th></tr>"
         ));
         for outcome in outcomes {
             let count = |verdict| {
@@ -93,13 +94,14 @@ impl Page {
             let (figure, slug) = (outcome.figure, outcome.figure.slug());
             self.add(format_args!(
                 "<tr><td><a href=\"#{slug}\">{} {}</a></td><td>{}</td><td class=\"n\">{}</td>\
-                 <td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+                 <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
                 figure.paper,
                 figure.number,
                 escaped(figure.title),
                 count(Verdict::Holds),
                 count(Verdict::DoesNotHold),
-                count(Verdict::NotTestable)
+                count(Verdict::NotTestable),
+                count(Verdict::NotJudged)
             ));
         }
         self.add(format_args!("</table>"));
@@ -135,7 +137,7 @@ impl Page {
                     false => "",
                 }
             ));
-            if let Some(why_not) = why_not(claim, judged) {
+            if let Some(why_not) = outcome.why_not(claim, judged) {
                 self.add(format_args!("<p>{}</p>", escaped(&why_not)));
             }
             let beside = outcome.beside(claim, judged);

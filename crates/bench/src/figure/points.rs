@@ -28,13 +28,13 @@ impl Spread {
         })
     }
 
-    /// A number that no run differs in.
+    /// A number that no run differs in, however many there are.
     pub(crate) fn exactly(number: f64) -> Self {
         Self {
             low: number,
             median: number,
             high: number,
-            runs: 1,
+            runs: usize::MAX,
         }
     }
 

@@ -1,11 +1,12 @@
-//! All figures that can be made.
+//! The figures that can be made: those of `tictoc-pwal` and `pwal` that show measurements, and of what these papers
+//! say of them the sentences that runs can decide.
 
 mod pwal;
 mod tictoc_pwal;
 
 use super::model::Figure;
 
-/// Every figure, paper by paper and in order.
+/// All of them, paper by paper and in order.
 pub(crate) fn figures() -> impl Iterator<Item = &'static Figure> {
     tictoc_pwal::FIGURES.iter().chain(pwal::FIGURES)
 }
@@ -16,6 +17,7 @@ mod tests {
 
     use super::super::claim::Statement;
     use super::super::model::{Across, Work};
+    use super::super::reason::Seen;
     use super::*;
     use crate::args;
     use crate::disks::Device;
@@ -40,7 +42,9 @@ mod tests {
                         Statement::Rises { line, .. }
                         | Statement::Falls { line, .. }
                         | Statement::Grows { line, .. }
-                        | Statement::Plateau { line, .. }
+                        | Statement::GrowsLittle { line, .. }
+                        | Statement::StopsRising { line, .. }
+                        | Statement::Flat { line, .. }
                         | Statement::DropsAfter { line, .. }
                         | Statement::Crosses { line, .. } => known(&[line]),
                         Statement::Ratio { upper, lower, .. }
@@ -51,6 +55,15 @@ mod tests {
                         Statement::GainsOrder { most_first, .. } => known(most_first),
                     };
                     assert!(all_known, "{}: {statement:?}", figure.slug());
+                }
+                for seen in claim.why_not.iter().flat_map(|reason| reason.seen) {
+                    let all_known = match *seen {
+                        Seen::Threads(_) | Seen::FewMetLocks => true,
+                        Seen::Less { line, than, .. } => known(&[line, than]),
+                        Seen::Zero { lines, .. } => known(lines),
+                        Seen::Steady { line, .. } => known(&[line]),
+                    };
+                    assert!(all_known, "{}: {seen:?}", figure.slug());
                 }
             }
             if let Across::Kinds { kinds, bars, .. } = figure.across {

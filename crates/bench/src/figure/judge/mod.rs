@@ -10,8 +10,14 @@ pub(crate) use self::doubt::Doubt;
 use super::claim::{At, Claim, Statement};
 use super::points::{Points, Spread, short};
 
-/// Up to this many times its first value, a line is flat.
+/// Up to this many times its first value a line has not risen, and as little below it has not fallen.
 const FLAT: f64 = 1.1;
+/// A line that grows little grows to this many times its first value at most.
+const LITTLE: f64 = 1.25;
+/// A multiple that is claimed is found if it is this many times as large at most, or as small.
+const NEAR: f64 = 1.25;
+/// With fewer runs of a point, nothing says how far runs differ.
+const RUNS_MIN: usize = 2;
 
 /// What became of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -22,6 +28,8 @@ pub(crate) enum Verdict {
     DoesNotHold,
     #[serde(rename = "not testable here")]
     NotTestable,
+    #[serde(rename = "not judged")]
+    NotJudged,
 }
 
 impl Verdict {
@@ -31,6 +39,7 @@ impl Verdict {
             Self::Holds => "holds",
             Self::DoesNotHold => "does not hold here",
             Self::NotTestable => "not testable here",
+            Self::NotJudged => "not judged",
         }
     }
 }
@@ -68,6 +77,9 @@ pub(crate) fn judge(claim: &Claim, points: &Points) -> Judged {
             return untestable(missing.0);
         }
     }
+    if evidence.comparisons.is_empty() {
+        return untestable("there is nothing to compare".to_owned());
+    }
     evidence.judged()
 }
 
@@ -83,6 +95,8 @@ struct Evidence {
 
 struct Comparison {
     as_claimed: bool,
+    /// Of the side that has fewer.
+    runs: usize,
     /// If runs of the two sides overlap.
     doubt: Option<Doubt>,
 }
@@ -177,22 +191,35 @@ impl Evidence {
                 self.texts.push(along(line, &stretch));
                 Ok(())
             }
-            Statement::Falls { line, from } => self.changes(line, (from, At::Most), points),
-            Statement::Grows { line, from, to } => self.changes(line, (to, from), points),
-            Statement::Plateau { line, from } => {
-                let stretch = stretch(line, (from, points.cores()), points)?;
-                let most = stretch[0].1.times(FLAT);
-                for (_, later) in &stretch[1..] {
-                    let overlap = later.overlaps(&most);
-                    self.compare(later.median <= most.median, overlap, (most, *later));
+            Statement::Falls { line, from } => {
+                let span = (threads_at(from, points)?, threads_at(At::Most, points)?);
+                let stretch = stretch(line, span, points)?;
+                for step in stretch.windows(2) {
+                    self.at_most(step[1].1, step[0].1.times(FLAT));
                 }
+                self.above(stretch[0].1, stretch[stretch.len() - 1].1);
                 self.texts.push(along(line, &stretch));
+                Ok(())
+            }
+            Statement::Grows { line, from, to } => self.changes(line, (to, from), points).map(drop),
+            Statement::GrowsLittle { line, from, to } => {
+                let (upper, lower) = self.changes(line, (to, from), points)?;
+                self.at_most(upper, lower.times(LITTLE));
+                Ok(())
+            }
+            Statement::StopsRising { line, from } => self.levels(line, from, points).map(drop),
+            Statement::Flat { line, from } => {
+                let stretch = self.levels(line, from, points)?;
+                let least = stretch[0].1.times(1.0 / FLAT);
+                for (_, later) in &stretch[1..] {
+                    self.at_most(least, *later);
+                }
                 Ok(())
             }
             Statement::DropsAfter { line, threads } => {
                 for &threads in threads {
                     let stretch = stretch(line, (threads, points.cores()), points)?;
-                    self.above(stretch[0].1, stretch[1].1);
+                    self.above(stretch[0].1, stretch[1].1.times(FLAT));
                     self.texts.push(along(line, &stretch[..2]));
                 }
                 Ok(())
@@ -201,18 +228,18 @@ impl Evidence {
                 upper,
                 lower,
                 at,
-                at_least,
+                times,
             } => {
                 let threads = threads_at(at, points)?;
                 let high = point(upper, threads, points)?;
                 let low = point(lower, threads, points)?;
-                self.multiple((upper, high), (lower, low), at_least);
+                self.multiple((upper, high), (lower, low), times);
                 Ok(())
             }
             Statement::RatioOfPeaks {
                 upper,
                 lower,
-                at_least,
+                times,
             } => {
                 let peak = |line| {
                     let stretch = stretch(line, (0, u16::MAX), points)?;
@@ -221,7 +248,7 @@ impl Evidence {
                         .max_by(|one, other| one.median.total_cmp(&other.median))
                         .ok_or_else(|| Missing(format!("needs {line}")))
                 };
-                self.multiple((upper, peak(upper)?), (lower, peak(lower)?), at_least);
+                self.multiple((upper, peak(upper)?), (lower, peak(lower)?), times);
                 Ok(())
             }
             Statement::Crosses { line, at } => {
@@ -321,13 +348,29 @@ impl Evidence {
         Ok(())
     }
 
-    /// A line that should be higher at the one number of threads than at the other.
+    /// A line that should rise by little from so many threads on.
+    fn levels(
+        &mut self,
+        line: &str,
+        from: u16,
+        points: &Points,
+    ) -> Result<Vec<(u16, Spread)>, Missing> {
+        let stretch = stretch(line, (from, points.cores()), points)?;
+        let most = stretch[0].1.times(FLAT);
+        for (_, later) in &stretch[1..] {
+            self.at_most(*later, most);
+        }
+        self.texts.push(along(line, &stretch));
+        Ok(stretch)
+    }
+
+    /// A line that should be higher at the one number of threads than at the other. Returns what it is at both.
     fn changes(
         &mut self,
         line: &str,
         (upper_at, lower_at): (At, At),
         points: &Points,
-    ) -> Result<(), Missing> {
+    ) -> Result<(Spread, Spread), Missing> {
         let (above, below) = (threads_at(upper_at, points)?, threads_at(lower_at, points)?);
         if above == below {
             return Err(Missing(format!("needs more --threads than {above}")));
@@ -337,20 +380,15 @@ impl Evidence {
         let mut ends = [(above, upper), (below, lower)];
         ends.sort_by_key(|(threads, _)| *threads);
         self.texts.push(along(line, &ends));
-        Ok(())
+        Ok((upper, lower))
     }
 
-    fn multiple(&mut self, upper: (&str, Spread), lower: (&str, Spread), at_least: f64) {
+    fn multiple(&mut self, upper: (&str, Spread), lower: (&str, Spread), times: f64) {
         let found = ratio(upper.1, lower.1);
-        let overlap = (found.low..=found.high).contains(&at_least);
-        let claimed = Spread::exactly(at_least);
-        self.compare(
-            found.median >= at_least,
-            overlap && found.runs > 1,
-            (found, claimed),
-        );
+        self.at_most(Spread::exactly(times / NEAR), found);
+        self.at_most(found, Spread::exactly(times * NEAR));
         self.texts.push(format!(
-            "{} {} is {} times {} {}, where {at_least} is claimed",
+            "{} {} is {} times {} {}, where {times} within a quarter is claimed",
             upper.0,
             short(upper.1.median),
             short(found.median),
@@ -360,14 +398,18 @@ impl Evidence {
     }
 
     fn above(&mut self, upper: Spread, lower: Spread) {
-        let overlap = upper.overlaps(&lower);
-        self.compare(upper.median > lower.median, overlap, (upper, lower));
+        self.compare(upper.median > lower.median, upper, lower);
     }
 
-    fn compare(&mut self, as_claimed: bool, overlap: bool, sides: (Spread, Spread)) {
+    fn at_most(&mut self, lower: Spread, upper: Spread) {
+        self.compare(lower.median <= upper.median, upper, lower);
+    }
+
+    fn compare(&mut self, as_claimed: bool, one: Spread, other: Spread) {
         self.comparisons.push(Comparison {
             as_claimed,
-            doubt: overlap.then(|| Doubt::between(sides.0, sides.1)),
+            runs: one.runs.min(other.runs),
+            doubt: one.overlaps(&other).then(|| Doubt::between(one, other)),
         });
     }
 
@@ -383,6 +425,13 @@ impl Evidence {
     }
 
     fn judged(self) -> Judged {
+        if self.comparisons.iter().any(|made| made.runs < RUNS_MIN) {
+            return Judged {
+                verdict: Verdict::NotJudged,
+                found: self.texts.join("; "),
+                doubt: None,
+            };
+        }
         let holds = self.comparisons.iter().all(|made| made.as_claimed);
         let deciding = self
             .comparisons

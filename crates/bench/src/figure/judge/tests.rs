@@ -129,9 +129,6 @@ fn an_order_is_one_above_the_next() {
                 highest_first: &[DOWN, UP],
                 at: At::Threads(1),
             },
-            Statement::OrderEverywhere {
-                highest_first: &[FLAT_LINE],
-            },
         ],
         &[
             Statement::Order {
@@ -198,12 +195,13 @@ fn falling_is_to_the_end_and_a_drop_is_at_the_next_step() {
                 line: DOWN,
                 threads: &[1, 2],
             },
+        ],
+        &[
+            // Down by less than a tenth.
             Statement::DropsAfter {
                 line: FLAT_LINE,
                 threads: &[2],
             },
-        ],
-        &[
             Statement::Falls {
                 line: UP,
                 from: At::Threads(2),
@@ -217,36 +215,124 @@ fn falling_is_to_the_end_and_a_drop_is_at_the_next_step() {
 }
 
 #[test]
-fn a_plateau_rises_by_a_tenth_at_most() {
+fn what_stops_rising_may_fall_and_what_is_flat_may_not() {
     decided(
         &[
-            Statement::Plateau {
+            Statement::StopsRising {
                 line: FLAT_LINE,
                 from: 1,
             },
-            Statement::Plateau {
+            Statement::StopsRising {
+                line: DOWN,
+                from: 1,
+            },
+            Statement::Flat {
+                line: FLAT_LINE,
+                from: 1,
+            },
+        ],
+        &[
+            Statement::StopsRising { line: UP, from: 2 },
+            Statement::Flat { line: UP, from: 2 },
+            Statement::Flat {
                 line: DOWN,
                 from: 1,
             },
         ],
-        &[Statement::Plateau { line: UP, from: 2 }],
     );
 }
 
 #[test]
-fn ratios_are_at_least_as_claimed() {
+fn growing_little_is_by_a_quarter_at_most() {
+    let little = |line, from, to| Statement::GrowsLittle { line, from, to };
+    let (one, two) = (At::Threads(1), At::Threads(2));
+    decided(
+        Box::leak(Box::new([little(FLAT_LINE, one, two)])),
+        Box::leak(Box::new([little(UP, one, two), little(DOWN, one, two)])),
+    );
+}
+
+/// Lower at the end, and yet no fall: it rose to more than it began with.
+#[test]
+fn a_line_that_rises_on_the_way_does_not_fall() {
+    let line = |values: [f64; 4]| {
+        let at = [2, 4, 8, 16].into_iter().zip(values);
+        let all = at.map(|(threads, value)| (UP, threads, near(value)));
+        Points::new(4, vec![UP], all.collect())
+    };
+    let falls = claim(
+        1,
+        &[Statement::Falls {
+            line: UP,
+            from: At::Threads(2),
+        }],
+    );
+    for (values, verdict) in [
+        ([60.0, 55.0, 58.0, 40.0], Verdict::Holds),
+        ([60.0, 84.0, 70.0, 50.0], Verdict::DoesNotHold),
+        ([60.0, 62.0, 61.0, 63.0], Verdict::DoesNotHold),
+    ] {
+        assert_eq!(judge(&falls, &line(values)).verdict, verdict, "{values:?}");
+    }
+}
+
+/// `near` has two runs of each point.
+#[test]
+fn one_run_of_a_deciding_point_is_not_judged() {
+    let once = |number| Spread::of(vec![number]).unwrap();
+    let order = claim(
+        1,
+        &[Statement::Order {
+            highest_first: &[UP, DOWN],
+            at: At::Threads(1),
+        }],
+    );
+    let ratio = claim(
+        1,
+        &[Statement::Ratio {
+            upper: UP,
+            lower: DOWN,
+            at: At::Threads(1),
+            times: 2.0,
+        }],
+    );
+    for (up, verdict) in [(once(2.0), Verdict::NotJudged), (near(2.0), Verdict::Holds)] {
+        // What does not decide may have one run.
+        let all = vec![(UP, 1, up), (DOWN, 1, near(1.0)), (FLAT_LINE, 1, once(9.0))];
+        let points = Points::new(4, vec![UP, FLAT_LINE, DOWN], all);
+        for claim in [&order, &ratio] {
+            let judged = judge(claim, &points);
+            assert_eq!(judged.verdict, verdict, "{judged:?}");
+            assert!(judged.doubt.is_none() && !judged.found.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_claim_that_compares_nothing_does_not_hold() {
+    let alone = claim(
+        1,
+        &[Statement::OrderEverywhere {
+            highest_first: &[FLAT_LINE],
+        }],
+    );
+    assert_eq!(judge(&alone, &points()).verdict, Verdict::NotTestable);
+}
+
+#[test]
+fn ratios_are_as_claimed_within_a_quarter_both_ways() {
     decided(
         &[
             Statement::Ratio {
                 upper: UP,
                 lower: DOWN,
                 at: At::Threads(8),
-                at_least: 2.4,
+                times: 2.4,
             },
             Statement::RatioOfPeaks {
                 upper: UP,
                 lower: FLAT_LINE,
-                at_least: 2.1,
+                times: 2.1,
             },
             Statement::RatiosShrink {
                 pairs: &[(UP, DOWN), (UP, FLAT_LINE), (UP, UP)],
@@ -258,12 +344,24 @@ fn ratios_are_at_least_as_claimed() {
                 upper: UP,
                 lower: DOWN,
                 at: At::Threads(8),
-                at_least: 2.6,
+                times: 3.2,
+            },
+            // More than is claimed is not what is claimed.
+            Statement::Ratio {
+                upper: UP,
+                lower: DOWN,
+                at: At::Threads(8),
+                times: 1.9,
             },
             Statement::RatioOfPeaks {
                 upper: UP,
                 lower: DOWN,
-                at_least: 1.2,
+                times: 0.8,
+            },
+            Statement::RatioOfPeaks {
+                upper: UP,
+                lower: DOWN,
+                times: 1.5,
             },
             Statement::RatiosShrink {
                 pairs: &[(UP, FLAT_LINE), (UP, DOWN)],
@@ -321,7 +419,7 @@ fn what_was_not_measured_decides_nothing() {
             "needs --threads 24",
         ),
         (
-            Statement::Plateau { line: UP, from: 5 },
+            Statement::StopsRising { line: UP, from: 5 },
             "at more than one of 5 to 4",
         ),
         (
@@ -329,7 +427,7 @@ fn what_was_not_measured_decides_nothing() {
                 upper: UP,
                 lower: "other",
                 at: At::Most,
-                at_least: 1.0,
+                times: 1.0,
             },
             "needs other at --threads 8",
         ),
