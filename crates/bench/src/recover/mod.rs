@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use namiki::{Database, Logging, RecoveryReport, ReplayOrder, Spec, TreeKind};
+use namiki::{Builder, Database, LogStyle, Logging, RecoveryReport, ReplayOrder, Spec, TreeKind};
 use namiki_platform::arguments::whole;
 use namiki_platform::clock::Stopwatch;
 use namiki_platform::disk::{DirectDisk, Disk, SyncedDisk, open_best};
@@ -35,6 +35,8 @@ A log of U-1 transactions is written under each protocol, its pages are dropped 
 is recovered as after a crash, with each number of threads in each order:
   highest-stamp  streams in parallel, of each key the version with the highest stamp wins
   merge          the papers' order, by stamp or by log sequence number, on one thread
+A log of operations (+ARIES) has one order, whatever is asked for, and is recovered once:
+  aries          history repeated by log sequence number on one thread, losers undone
 
 Rows in one run recover the same log. records_per_s counts commits, of one change each.
 
@@ -68,7 +70,7 @@ pub(crate) struct RecoverArgs {
     /// Numbers of threads that recover
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
     threads: Vec<NonZeroU16>,
-    /// In which order; several with commas
+    /// In which order commits are replayed; several with commas
     #[arg(
         long,
         value_enum,
@@ -129,8 +131,48 @@ enum ReadFrom {
 /// One combination of what was asked for.
 struct Combination<'a> {
     log: &'a (Spec, Scratch, Built),
-    order: Order,
+    replay: Replay,
     threads: NonZeroU16,
+}
+
+/// What a recovery does: the words of the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replay {
+    /// Commits, in this order.
+    Commits(Order),
+    /// Operations, which have one order.
+    Aries,
+}
+
+impl Replay {
+    /// The different ones among those asked for.
+    fn of(spec: Spec, orders: &[Order]) -> Vec<Self> {
+        let mut all = Vec::new();
+        for &order in orders {
+            let replay = match spec.style() {
+                Some(LogStyle::Operations) => Self::Aries,
+                _ => Self::Commits(order),
+            };
+            if !all.contains(&replay) {
+                all.push(replay);
+            }
+        }
+        all
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Commits(order) => order.name(),
+            Self::Aries => "aries",
+        }
+    }
+
+    fn apply(self, builder: Builder) -> Builder {
+        match self {
+            Self::Commits(order) => builder.replay_order(order.order()),
+            Self::Aries => builder,
+        }
+    }
 }
 
 /// A result. The keys are a contract.
@@ -225,11 +267,11 @@ pub(crate) fn run(args: &RecoverArgs) -> Result<(), BenchError> {
         logs.push((spec, dir, built));
     }
     let mut combinations = Vec::new();
-    for &order in &args.order {
-        for &threads in &args.threads {
-            combinations.extend(logs.iter().map(|log| Combination {
+    for log in &logs {
+        for replay in Replay::of(log.0, &args.order) {
+            combinations.extend(args.threads.iter().map(|&threads| Combination {
                 log,
-                order,
+                replay,
                 threads,
             }));
         }
@@ -280,9 +322,9 @@ impl RecoverArgs {
             .streams(self.streams)
             .disk(self.device.disk(dir)?)
             .recovery_threads(combination.threads)
-            .replay_order(combination.order.order())
             .interrupt(interrupt::flag())
             .create(false);
+        let builder = combination.replay.apply(builder);
         let threads = usize::from(combination.threads.get());
         let (db, open_seconds) = on_processors(threads, self.pin, || {
             let watch = Stopwatch::start();
@@ -304,7 +346,7 @@ impl RecoverArgs {
             records_per_s: quotient(replayed as f64, seconds),
             mb_per_s: quotient(bytes as f64 / 1e6, seconds),
             seconds,
-            order: combination.order.name(),
+            order: combination.replay.name(),
             threads: combination.threads.get(),
             equal_to_oracle,
             record_bytes: self.record_bytes,
@@ -346,6 +388,19 @@ impl Built {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Rows of one algorithm under two names would look like a comparison.
+    #[test]
+    fn operations_are_recovered_in_one_order_under_its_own_name() {
+        let both = [Order::HighestStamp, Order::Merge];
+        let names = |spec: &str| -> Vec<&str> {
+            let replays = Replay::of(spec.parse().unwrap(), &both);
+            replays.into_iter().map(Replay::name).collect()
+        };
+        assert_eq!(names("TT(ELR)+PWAL(16)"), ["highest-stamp", "merge"]);
+        assert_eq!(names("S2PL(ELR)+PWAL(16)"), ["highest-stamp", "merge"]);
+        assert_eq!(names("S2PL(ELR)+PWAL(16)+ARIES"), ["aries"]);
+    }
 
     #[test]
     fn a_table_that_is_not_the_oracles_is_noticed() {
