@@ -69,11 +69,12 @@ impl Plan<'_> {
             threads: &threads,
             forgets: store.forgets(),
         };
-        let tags = expected.check(&store.contents(setting.records)?)?;
+        let found = store.contents(setting.records)?;
+        expected.check(&found)?;
         store.close()?;
         if self.verify_recovery && !interrupt::asked() {
             let store = open(&setting)?;
-            expected.check_again(&tags, &store.contents(setting.records)?)?;
+            expected.check_again(&found, &store.contents(setting.records)?)?;
             store.close()?;
         }
         Ok(measured)

@@ -24,8 +24,8 @@ pub(crate) struct Expected<'a> {
 }
 
 impl Expected<'_> {
-    /// Compares what was found with what the threads did, and returns the tags of the records.
-    pub(crate) fn check(&self, found: &[Option<Payload>]) -> Result<Vec<u64>, BenchError> {
+    /// Compares what was found with what the threads did.
+    pub(crate) fn check(&self, found: &[Option<Payload>]) -> Result<(), BenchError> {
         let tags = self.tags(found)?;
         let drawn = self.workload.drawn();
         if self.workload == KvWorkload::U5r5 {
@@ -41,16 +41,24 @@ impl Expected<'_> {
                 }
             });
         }
-        Ok(tags)
+        Ok(())
     }
 
-    /// Compares what was found in a store that was opened again with what was there before.
+    /// Compares what was found in a store that was opened again with what was there before. A store that forgets may
+    /// not forget by being opened.
     pub(crate) fn check_again(
         &self,
-        before: &[u64],
+        before: &[Option<Payload>],
         found: &[Option<Payload>],
     ) -> Result<(), BenchError> {
-        same(before, &self.tags(found)?, "before it was opened again")
+        let mut both = (0..).zip(before.iter().zip(found));
+        if let Some((key, _)) =
+            both.find(|(_, (before, found))| before.is_some() && found.is_none())
+        {
+            return failed(format!("record {key} is missing after it was opened again"));
+        }
+        let (before, found) = (self.tags(before)?, self.tags(found)?);
+        same(&before, &found, "before it was opened again")
     }
 
     fn tags(&self, found: &[Option<Payload>]) -> Result<Vec<u64>, BenchError> {
@@ -95,4 +103,34 @@ fn same(due: &[u64], found: &[u64], when: &str) -> Result<(), BenchError> {
 
 fn failed<T>(what: String) -> Result<T, BenchError> {
     Err(BenchError::Check(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is filled in for a record that was forgotten is what it must hold, so a lost one would look right.
+    #[test]
+    fn a_record_that_opening_lost_is_missed_even_of_a_store_that_forgets() {
+        for forgets in [false, true] {
+            let expected = Expected {
+                workload: KvWorkload::U1,
+                value_bytes: 20,
+                threads: &[],
+                forgets,
+            };
+            let payload = |tag| Some(Payload { tag, bytes: 20 });
+            let before = [payload(0), payload(1)];
+            assert!(expected.check(&before).is_ok());
+            assert!(expected.check_again(&before, &before).is_ok());
+            assert!(expected.check_again(&before, &[payload(0), None]).is_err());
+            assert!(
+                expected
+                    .check_again(&before, &[payload(0), payload(7)])
+                    .is_err()
+            );
+            let half = [payload(0), None];
+            assert_eq!(expected.check_again(&half, &half).is_ok(), forgets);
+        }
+    }
 }
