@@ -132,6 +132,11 @@ pub(crate) enum Failure {
     /// The demo found something missing. What, it has said.
     #[error("the database is not as it was acknowledged; please report this as a bug")]
     Broken,
+    /// The demo was over before a payment was acknowledged, so it has shown nothing.
+    #[error(
+        "no payment was acknowledged before the kill, so nothing was put to the test; pay for longer, with --seconds"
+    )]
+    NothingAcknowledged,
 }
 
 /// What a process said on standard error, to go on a sentence with.

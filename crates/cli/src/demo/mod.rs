@@ -32,6 +32,7 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::text::{bytes, counted, grouped};
 use ledger::INITIAL_BALANCE;
+use verify::Found;
 pub(crate) use victim::{VICTIM_COMMAND, VictimArguments, run as run_victim};
 use witness::Testimony;
 
@@ -45,7 +46,7 @@ The directory has to be new or empty and is kept, so that you can look at it wit
 `namiki dump-log`. Without --dir, one is made in the system's temporary folder (set TMPDIR for another
 place) and removed at the end. Where that folder is kept in memory, writing is faster than to a disk.
 
-Exit status: 0 if nothing is missing, 1 otherwise.
+Exit status: 0 if payments were acknowledged and nothing is missing, 1 otherwise.
 
 Examples:
   namiki demo
@@ -276,6 +277,7 @@ fn verdict(
     tell(
         "payments",
         &match &found.missing[..] {
+            [] if acknowledged == 0 => "none was acknowledged before the kill".to_owned(),
             [] => format!(
                 "all {} acknowledged are there, and {} more that had no time to be acknowledged",
                 grouped(acknowledged),
@@ -321,9 +323,39 @@ fn verdict(
             ),
         },
     )?;
-    if found.is_sound(arguments.accounts, expected) {
-        Ok(())
-    } else {
-        Err(Failure::Broken)
+    conclude(&found, acknowledged, arguments.accounts, expected)
+}
+
+/// What follows from what was found: nothing, if nothing was promised.
+fn conclude(found: &Found, acknowledged: u64, accounts: u64, total: i128) -> Result<(), Failure> {
+    if !found.is_sound(accounts, total) {
+        return Err(Failure::Broken);
+    }
+    if acknowledged == 0 {
+        return Err(Failure::NothingAcknowledged);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_demo_without_a_payment_has_shown_nothing() {
+        let found = Found {
+            accounts: 2,
+            total: 20,
+            ..Found::default()
+        };
+        assert!(conclude(&found, 1, 2, 20).is_ok());
+        let nothing = conclude(&found, 0, 2, 20);
+        assert!(matches!(nothing, Err(Failure::NothingAcknowledged)));
+        for (accounts, total) in [(3, 20), (2, 21)] {
+            for acknowledged in [0, 1] {
+                let broken = conclude(&found, acknowledged, accounts, total);
+                assert!(matches!(broken, Err(Failure::Broken)));
+            }
+        }
     }
 }
