@@ -1,3 +1,5 @@
+//! The example of README.md: `cargo run -p namiki --example shop`.
+
 use namiki::Database;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
