@@ -103,18 +103,16 @@ pub(crate) fn asan(root: &Path, args: &[String]) -> Result<(), String> {
 /// Runs the tests that mount a file system and shut it down without a flush: what the disks call
 /// durable, and what the database acknowledges, is there afterwards.
 pub(crate) fn power_cut(root: &Path) -> Result<(), String> {
-    for (package, tests, which) in [
-        ("namiki-platform", "power_cut", "--ignored"),
-        ("namiki-tests", "kill", "power_cut"),
-    ] {
+    for (tests, which) in [("power_cut", "--ignored"), ("kill", "power_cut")] {
         let mut cargo = Command::new(env!("CARGO"));
         cargo
-            .args(["test", "-p", package, "--test", tests, "--", which])
+            // Not by its package: that would build all of it again, with other features.
+            .args(["test", "--workspace", "--test", tests, "--", which])
             // Where the power cannot be cut, that is a failure here.
             .env("NAMIKI_REQUIRE_POWERCUT", "1")
             .current_dir(root);
         if run_counting_tests(cargo)? == 0 {
-            return Err(format!("no power was cut in the tests of {package}"));
+            return Err(format!("no power was cut in the tests called `{tests}`"));
         }
     }
     Ok(())
@@ -130,28 +128,40 @@ pub(crate) fn crash(root: &Path, args: &[String]) -> Result<(), String> {
     run(harness(root, "namiki-crash", args))
 }
 
-/// Runs the crash harness, or with `trees` as the first argument the indexes, with ever new seeds until that
-/// fails or the time is over.
+/// Runs the crash harness, or with `trees` as the first argument the indexes, with fresh seeds until that fails or
+/// the time is over.
 pub(crate) fn soak(root: &Path, args: &[String]) -> Result<(), String> {
     let minutes = number_flag(args, "--minutes")?.unwrap_or(60);
     let mut args = without_flag(args, "--minutes");
-    let trees = args.first().is_some_and(|arg| arg == "trees");
-    if trees {
-        args.remove(0);
-    }
-    let until = Instant::now() + Duration::from_secs(60 * minutes);
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    for (round, seed) in (since_1970.as_secs()..).enumerate() {
+    let seed = since_1970.as_secs();
+    if args.first().is_some_and(|arg| arg == "trees") {
+        args.remove(0);
+        return soak_indexes(root, &args, minutes, seed);
+    }
+    run(crashes_for(root, &args, minutes, seed))
+}
+
+/// The crash harness by the clock. It goes round all combinations itself and prints their seeds.
+fn crashes_for(root: &Path, args: &[String], minutes: u64, seed: u64) -> Command {
+    let mut all = vec!["--minutes".to_owned(), minutes.to_string()];
+    if !has_flag(args, "--seed") {
+        all.extend(["--seed".to_owned(), seed.to_string()]);
+    }
+    all.extend_from_slice(args);
+    harness(root, "namiki-crash", &all)
+}
+
+/// The indexes again and again, with ever new seeds.
+fn soak_indexes(root: &Path, args: &[String], minutes: u64, seed: u64) -> Result<(), String> {
+    let until = Instant::now() + Duration::from_secs(60 * minutes);
+    for (round, seed) in (seed..).enumerate() {
         println!("soak: round {}, seed {seed}", round + 1);
-        let mut args = args.clone();
+        let mut args = args.to_vec();
         args.extend(["--seed".to_owned(), seed.to_string()]);
-        let commands = match trees {
-            true => over_indexes(root, &args),
-            false => vec![harness(root, "namiki-crash", &args)],
-        };
-        for command in commands {
+        for command in over_indexes(root, &args) {
             run(command)
                 .map_err(|why| format!("{why}\nsoak: failed; the command above repeats it"))?;
         }
@@ -417,6 +427,18 @@ mod tests {
             };
             assert!(run.contains(own) && run.contains(kept), "{run}");
         }
+    }
+
+    #[test]
+    fn a_soak_of_crashes_goes_by_the_clock_and_prints_its_seed() {
+        let said = |text: &str| shown(&crashes_for(Path::new("."), &args(text), 5, 77));
+        let whole = "-- --minutes 5 --seed 77 --spec SILO";
+        assert!(
+            said("--spec SILO").ends_with(whole),
+            "{}",
+            said("--spec SILO")
+        );
+        assert!(said("--seed 3").ends_with("-- --minutes 5 --seed 3"));
     }
 
     #[test]

@@ -1,11 +1,17 @@
-//! Runs transactions on a simulated disk and crashes them everywhere; what `cargo xtask crash` runs.
+//! Runs transactions on a simulated disk and crashes them everywhere; what `cargo xtask crash` and
+//! `cargo xtask soak` run.
 #![expect(clippy::print_stdout, reason = "a command-line program")]
 
+use std::num::NonZeroUsize;
+use std::panic::catch_unwind;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
-use namiki_tests::crash::{Depth, Kind, Sweep, combinations, round};
+use namiki_tests::crash::{Depth, Plan, Sweep, Visit, layout};
 
 /// Crashes runs of transactions at every event, with every kind of loss, and checks what recovers.
 #[derive(Parser)]
@@ -16,6 +22,10 @@ struct Arguments {
     /// How many rounds, each with another seed: every protocol, every layout, every kind of run.
     #[arg(long, default_value_t = 1)]
     rounds: u64,
+    /// Go on for so long instead, and at least for one round. The first three rounds are an eighth, a quarter and a
+    /// half as deep as the others.
+    #[arg(long, conflicts_with = "rounds")]
+    minutes: Option<u64>,
     /// Transactions of a run.
     #[arg(long, default_value_t = 60)]
     transactions: u64,
@@ -31,57 +41,111 @@ struct Arguments {
     /// Only these protocols: part of their name.
     #[arg(long, default_value = "")]
     spec: String,
+    /// Only `files` or `device`.
+    #[arg(long, default_value = "", value_parser = ["", layout(false), layout(true)])]
+    layout: String,
+    /// How many runs are crashed at a time; as many as there are processors if not given.
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
+}
+
+impl Arguments {
+    fn plan(&self) -> Plan {
+        Plan {
+            seed: self.seed,
+            transactions: self.transactions,
+            depth: Depth {
+                subsets: self.subsets,
+                second: self.second,
+                third: self.third,
+                ..Depth::LONG
+            },
+            deepens: self.minutes.is_some(),
+        }
+    }
+
+    /// Whether visit number `number` is still made.
+    fn goes_on(&self, number: u64, elapsed: Duration) -> bool {
+        let round = number / Plan::visits_of_a_pass();
+        match self.minutes {
+            Some(minutes) => round == 0 || elapsed < Duration::from_secs(60 * minutes),
+            None => round < self.rounds,
+        }
+    }
+
+    fn wants(&self, visit: &Visit) -> bool {
+        let (spec, shared) = visit.combination;
+        spec.to_string().contains(&self.spec) && layout(shared).contains(&self.layout)
+    }
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let depth = Depth {
-        subsets: arguments.subsets,
-        second: arguments.second,
-        third: arguments.third,
-        ..Depth::LONG
-    };
+    let plan = arguments.plan();
+    if (0..Plan::visits_of_a_pass()).all(|number| !arguments.wants(&plan.visit(number))) {
+        println!("no protocol has `{}` in its name", arguments.spec);
+        return ExitCode::FAILURE;
+    }
     let began = Instant::now();
-    // Odd, so that what goes by the parity of a run's number meets the other layout in the next round.
-    let turns = combinations().len() as u64 | 1;
-    let mut all = Sweep::default();
-    for seed in arguments.seed..arguments.seed + arguments.rounds {
-        for (number, combination) in (0..).zip(combinations()) {
-            let (spec, shared) = combination;
-            if !spec.to_string().contains(&arguments.spec) {
+    let next = AtomicU64::new(0);
+    let failed = AtomicBool::new(false);
+    let all = Mutex::new((0_u64, Sweep::default()));
+    let work = || {
+        while !failed.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if !arguments.goes_on(number, began.elapsed()) {
+                break;
+            }
+            let visit = plan.visit(number);
+            if !arguments.wants(&visit) {
                 continue;
             }
-            for kind in Kind::ALL {
-                let depth = match kind {
-                    // Not much of such a run is unlike the others.
-                    Kind::FullDisk => Depth {
-                        events: depth.events * 0.1,
-                        ..depth
-                    },
-                    _ => depth,
-                };
-                let of_run = seed.wrapping_mul(turns) + number;
-                match round(kind, combination, of_run, arguments.transactions, depth) {
-                    Ok(swept) => all += swept,
-                    Err(wrong) => {
-                        println!("seed {seed}: {wrong}");
-                        return ExitCode::FAILURE;
-                    }
+            let swept = catch_unwind(|| visit.make());
+            let swept = swept.unwrap_or_else(|_| Err("a run has panicked".to_owned()));
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            match swept {
+                Ok(swept) => {
+                    all.0 += 1;
+                    all.1 += swept;
+                }
+                Err(wrong) => {
+                    failed.store(true, Ordering::Relaxed);
+                    println!(
+                        "{wrong}\nto see it again: namiki-crash {}",
+                        visit.arguments()
+                    );
+                    break;
                 }
             }
-            let layout = if shared { "one device" } else { "files" };
+            let ((spec, shared), all) = (visit.combination, &all.1);
             println!(
-                "seed {seed}, {spec}, {layout}: {} images so far, {} of them second crashes, {} third ones, {} s",
+                "round {}, seed {}, {spec}, {}: {} images so far, {} of them second crashes, {} third ones, {} s",
+                visit.pass + 1,
+                visit.seed,
+                layout(shared),
                 all.images,
                 all.second,
                 all.third,
                 began.elapsed().as_secs()
             );
         }
+    };
+    let jobs = arguments
+        .jobs
+        .or_else(|| thread::available_parallelism().ok());
+    let jobs = jobs.map_or(1, NonZeroUsize::get);
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(work);
+        }
+    });
+    let (visits, all) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if failed.into_inner() {
+        return ExitCode::FAILURE;
     }
     for ((index, keys), images) in &all.by_index {
         println!("{images:9} images of {index}, {keys:?} keys");
     }
-    println!("nothing lost, nothing partial: {all:?}");
+    println!("{visits} visits, nothing lost, nothing partial: {all:?}");
     ExitCode::SUCCESS
 }

@@ -21,6 +21,7 @@ mod campaign;
 mod driver;
 mod oracle;
 mod sweep;
+mod visits;
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
@@ -39,6 +40,7 @@ pub use campaign::{Kind, combinations, round};
 pub use driver::{Acknowledge, Failure, run_shuffled, run_threads};
 pub use oracle::{Kept, Oracle};
 pub use sweep::{Depth, Sweep, sweep};
+pub use visits::{Plan, Visit, layout};
 
 const DIR: &str = "/db";
 const SHARED: &str = "/db/shared-log";

@@ -1,0 +1,204 @@
+//! In which order runs of every protocol, on every layout, are crashed, and how deeply.
+//!
+//! One *pass* visits each combination once. A campaign of some passes makes all of them alike. One that goes by the
+//! clock begins with a shallow pass, so that each combination is visited soon, and makes each pass twice as deep as
+//! the one before until it is as deep as was asked for.
+
+use namiki::Spec;
+
+use super::{Depth, Kind, Sweep, combinations, round};
+
+/// How a campaign goes through the combinations.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Of the first pass; each pass has the next one.
+    pub seed: u64,
+    /// Of each run.
+    pub transactions: u64,
+    /// Of each run.
+    pub depth: Depth,
+    /// Whether the first passes are shallow.
+    pub deepens: bool,
+}
+
+/// A combination in a pass: four runs, one of each kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Visit {
+    /// The protocol, and whether its log lies on one shared device.
+    pub combination: (Spec, bool),
+    /// From 0.
+    pub pass: u64,
+    /// Of the pass: what a plan that does not deepen is given to see this again.
+    pub seed: u64,
+    /// Of each run.
+    pub transactions: u64,
+    /// Of each run.
+    pub depth: Depth,
+    /// The seed of its runs.
+    of_run: u64,
+}
+
+impl Plan {
+    /// How many visits a pass has.
+    #[must_use]
+    pub fn visits_of_a_pass() -> u64 {
+        combinations().len() as u64
+    }
+
+    /// A visit, from 0; there is no last one.
+    ///
+    /// # Panics
+    /// If there is no protocol.
+    #[must_use]
+    pub fn visit(&self, number: u64) -> Visit {
+        let combinations = combinations();
+        let count = combinations.len() as u64;
+        let pass = number / count;
+        let seed = self.seed.wrapping_add(pass);
+        // The last pass may be broken off: each begins elsewhere.
+        let begins = if self.deepens { seed % count } else { 0 };
+        let which = (begins + number % count) % count;
+        // An eighth, a quarter, a half, the whole.
+        let less = if self.deepens {
+            3_u64.saturating_sub(pass)
+        } else {
+            0
+        };
+        let at_least = |whole: u64| (whole >> less).max(whole.min(4));
+        Visit {
+            combination: combinations[which as usize],
+            pass,
+            seed,
+            transactions: at_least(self.transactions),
+            depth: Depth {
+                subsets: at_least(self.depth.subsets),
+                ..self.depth
+            },
+            // Odd, so that what goes by the parity of a run's number meets the other layout in the next pass.
+            of_run: seed.wrapping_mul(count | 1).wrapping_add(which),
+        }
+    }
+}
+
+impl Visit {
+    /// Runs and crashes every kind of run.
+    ///
+    /// # Errors
+    /// What was found wrong.
+    pub fn make(&self) -> Result<Sweep, String> {
+        let mut all = Sweep::default();
+        for kind in Kind::ALL {
+            let depth = match kind {
+                // Not much of such a run is unlike the others.
+                Kind::FullDisk => Depth {
+                    events: self.depth.events * 0.1,
+                    ..self.depth
+                },
+                _ => self.depth,
+            };
+            all += round(
+                kind,
+                self.combination,
+                self.of_run,
+                self.transactions,
+                depth,
+            )?;
+        }
+        Ok(all)
+    }
+
+    /// The arguments of `namiki-crash` that see this again.
+    #[must_use]
+    pub fn arguments(&self) -> String {
+        let (spec, shared) = self.combination;
+        format!(
+            "--seed {} --transactions {} --subsets {} --second {} --third {} --spec '{spec}' --layout {}",
+            self.seed,
+            self.transactions,
+            self.depth.subsets,
+            self.depth.second,
+            self.depth.third,
+            layout(shared)
+        )
+    }
+}
+
+/// What a placement of the log is called.
+#[must_use]
+pub fn layout(shared: bool) -> &'static str {
+    if shared { "device" } else { "files" }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn plan(deepens: bool) -> Plan {
+        Plan {
+            seed: 1_795_543_222,
+            transactions: 60,
+            depth: Depth::LONG,
+            deepens,
+        }
+    }
+
+    #[test]
+    fn each_pass_visits_every_combination_with_a_seed_of_its_own() {
+        for deepens in [false, true] {
+            let count = Plan::visits_of_a_pass();
+            let mut seeds = BTreeSet::new();
+            for pass in 0..5 {
+                let visits =
+                    (pass * count..(pass + 1) * count).map(|number| plan(deepens).visit(number));
+                let mut met = BTreeSet::new();
+                for visit in visits {
+                    assert_eq!(visit.pass, pass);
+                    let (spec, shared) = visit.combination;
+                    met.insert((spec.to_string(), shared));
+                    seeds.insert(visit.of_run);
+                }
+                assert_eq!(met.len() as u64, count, "pass {pass}");
+            }
+            assert_eq!(seeds.len() as u64, 5 * count);
+        }
+    }
+
+    #[test]
+    fn a_soak_deepens_up_to_what_was_asked_for() {
+        let count = Plan::visits_of_a_pass();
+        let depths = |deepens| {
+            let visits = (0..5).map(move |pass| plan(deepens).visit(pass * count));
+            visits
+                .map(|visit| (visit.transactions, visit.depth.subsets))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            depths(true),
+            [(7, 16), (15, 32), (30, 64), (60, 128), (60, 128)]
+        );
+        assert_eq!(depths(false), [(60, 128); 5]);
+    }
+
+    /// What is printed of a visit makes the same runs when it is given back.
+    #[test]
+    fn a_visit_is_repeated_by_its_seed_and_depth() {
+        let visit = plan(true).visit(3 * Plan::visits_of_a_pass() / 2);
+        let again = Plan {
+            seed: visit.seed,
+            transactions: visit.transactions,
+            depth: visit.depth,
+            deepens: false,
+        };
+        let visits = (0..Plan::visits_of_a_pass()).map(|number| again.visit(number));
+        let same = visits.filter(|other| other.combination == visit.combination);
+        let same: Vec<_> = same
+            .map(|other| (other.of_run, other.transactions, other.depth.subsets))
+            .collect();
+        assert_eq!(
+            same,
+            [(visit.of_run, visit.transactions, visit.depth.subsets)]
+        );
+    }
+}
