@@ -14,25 +14,34 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-Repository chores of Namiki.
+Repository chores of Namiki. Times are those of two processors; the first run of a chore builds what it runs, which
+takes minutes more.
 
-    cargo xtask tidy            check what the compiler cannot: who imports whom, where unsafe code
-                                lives, that the paper -> code table is true. Seconds.
+    cargo xtask tidy            check what the compiler cannot: which module imports which, where unsafe
+                                code lives, that the paper -> code table is true, the subjects of new
+                                commits. Seconds.
     cargo xtask loom            run the loom models (tests with `model` in their path, of the crates
                                 that depend on loom): every interleaving of a few threads, up to a
-                                bound. Minutes.
-        --preemptions N           another bound for all models: how often threads may be interrupted
+                                bound on interruptions that each model chooses, two to four. Five minutes.
+        --preemptions N           another bound for all models: how often threads may be interrupted.
+                                  CI takes two; four is for a night.
     cargo xtask asan            run the tests of platform, index and core under AddressSanitizer.
                                 Needs a nightly toolchain. Minutes.
     cargo xtask power-cut       cut the power of a loop-mounted file system under the real disks, and
                                 under processes that pay. Needs root. Seconds.
     cargo xtask kill [ARGS]     kill processes that pay, as long as you say, and look whether anything
                                 acknowledged is lost. ARGS go to `namiki-kill`; with --power, the
-                                power is cut instead, which needs root.
-    cargo xtask crash [ARGS]    run the crash harness once: what CI does, but as long as you say.
-                                ARGS go to `namiki-crash`; try `cargo xtask crash --help`.
-    cargo xtask soak [ARGS]     run the crash harness again and again with fresh seeds until it
-                                fails or the time is over. The failing seed is printed.
+                                power is cut instead, which needs root. Without ARGS 1000 kills.
+    cargo xtask crash [ARGS]    run the crash harness once, over every protocol, both placements of the
+                                log and all kinds of runs: what CI does with 8 transactions a run, with
+                                60, and more of what may be lost. ARGS go to `namiki-crash`; try
+                                `cargo xtask crash --help`. An hour or more; with CI's arguments, minutes.
+    cargo xtask soak [ARGS]     the same with fresh seeds until it fails or the time is over, on all
+                                processors. The first round is an eighth as deep, so that every
+                                combination is crashed within minutes; the next ones a quarter, a half,
+                                and the whole. Each visit prints its seed; one that fails prints the
+                                arguments that repeat it. ARGS go to `namiki-crash`.
+        --minutes N               how long (default 60); the first round is always finished
     cargo xtask soak trees [ARGS]
                                 the same with the indexes instead, every tree and the hash table: all
                                 their operations by many threads, and a look at whether they can have
@@ -41,7 +50,10 @@ Repository chores of Namiki.
         --minutes N               how long (default 60); a round that has begun is finished
 
 Every command exits with 0 when all is well. loom and asan build in loom/ and asan/ inside the
-target folder, so they do not throw away your ordinary build.
+target folder, so they do not throw away your ordinary build. `.ci/run` is all that must hold before a
+merge: tidy, clippy, all tests, documentation, samples of loom and of crashes, power cuts, and every
+command of the programs. Meant to take fifteen minutes, twenty-five on a fresh machine; it prints the
+time of each step.
 ";
 
 fn main() -> ExitCode {
