@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a command speaks on standard output")]
 
 mod history;
+mod imports;
 mod long_runs;
 mod rust_text;
 mod tidy;

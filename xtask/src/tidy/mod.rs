@@ -3,6 +3,7 @@
 //! Each rule is one file here, with its data at the top and tests that break it. A rule looks at the
 //! tree and returns what it found; nothing is ever changed.
 
+mod cycles;
 mod floors;
 mod lengths;
 mod module_order;
@@ -52,6 +53,7 @@ const RULES: &[(&str, Rule)] = &[
     ("crates depend only downwards", floors::check),
     ("unsafe code lives where it is listed", unsafe_files::check),
     ("the paper -> code table is true", papers::check),
+    ("no files import each other in a circle", cycles::check),
     ("no file is too long", lengths::check),
     ("subjects of commits fit their line", subjects::check),
     ("nothing unfinished is left behind", words::check),

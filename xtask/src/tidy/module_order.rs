@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::Finding;
-use crate::rust_text::{Token, starts_with};
+use crate::imports::{imports, module_of};
+use crate::rust_text::Token;
 use crate::tree::{SourceFile, Tree};
 
 const SOURCE: &str = "crates/core/src/";
@@ -73,11 +74,15 @@ fn check_order(tree: &Tree, order: &[&str]) -> Vec<Finding> {
             continue;
         };
         met.insert(path[0]);
-        for import in imports(file, &path) {
+        // The first name after the crate's root: `a` and `c` in `crate::{a::b, c}`.
+        let imports = imports(&file.tokens, &module_of(inside), &[]).into_iter();
+        let mut firsts: Vec<Token> = imports.map(|import| import.segments[0].clone()).collect();
+        firsts.dedup();
+        for import in &firsts {
             let name = import.text.as_str();
             // A module without a place is told once, at its own file.
             if order.contains(&name) || !has_module(tree, name) {
-                findings.extend(judge(file, &import, place, order));
+                findings.extend(judge(file, import, place, order));
             }
         }
     }
@@ -110,82 +115,6 @@ fn judge(file: &SourceFile, import: &Token, place: usize, order: &[&str]) -> Opt
         ),
     };
     Some(Finding::new(&file.path, import.line, advice))
-}
-
-/// The first name after the crate's root in every path of the file: `a` in `crate::a::b`, `a` and `c`
-/// in `crate::{a::b, c}`, `a` in `super::super::a` two modules deep.
-fn imports(file: &SourceFile, path: &[&str]) -> Vec<Token> {
-    // `cc/mod.rs` is the module `cc`, `cc/tictoc.rs` is `cc::tictoc`.
-    let depth = path.iter().filter(|part| **part != "mod").count();
-    let mut found = Vec::new();
-    let mut inline_modules: Vec<usize> = Vec::new();
-    let mut braces = 0;
-    let tokens = &file.tokens;
-    let mut at = 0;
-    while at < tokens.len() {
-        let here = &tokens[at..];
-        match here[0].text.as_str() {
-            "{" => {
-                braces += 1;
-                if at >= 2 && tokens[at - 2].text == "mod" {
-                    inline_modules.push(braces);
-                }
-            }
-            "}" => {
-                if inline_modules.last() == Some(&braces) {
-                    inline_modules.pop();
-                }
-                braces -= 1;
-            }
-            "crate" if starts_with(&here[1..], &[":", ":"]) => {
-                after_root(&here[3..], &mut found);
-            }
-            "super" if at == 0 || tokens[at - 1].text != ":" => {
-                let mut ups = 0;
-                while starts_with(&here[3 * ups..], &["super", ":", ":"]) {
-                    ups += 1;
-                }
-                if ups == depth + inline_modules.len() {
-                    after_root(&here[3 * ups..], &mut found);
-                }
-                // `pub(super)` is no path.
-                at += (3 * ups).saturating_sub(1);
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-    found
-}
-
-fn after_root(tokens: &[Token], found: &mut Vec<Token>) {
-    let Some(first) = tokens.first() else { return };
-    if first.text != "{" {
-        found.push(first.clone());
-        return;
-    }
-    let mut depth = 0;
-    let mut begins = false;
-    for token in tokens {
-        match token.text.as_str() {
-            "{" => {
-                depth += 1;
-                begins = depth == 1;
-            }
-            "}" => {
-                depth -= 1;
-                if depth == 0 {
-                    return;
-                }
-            }
-            "," => begins = depth == 1,
-            _ if begins => {
-                found.push(token.clone());
-                begins = false;
-            }
-            _ => {}
-        }
-    }
 }
 
 #[cfg(test)]
