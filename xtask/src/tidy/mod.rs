@@ -9,6 +9,7 @@ mod lengths;
 mod module_order;
 mod papers;
 mod subjects;
+mod test_names;
 mod unsafe_files;
 mod words;
 
@@ -57,6 +58,7 @@ const RULES: &[(&str, Rule)] = &[
     ("no file is too long", lengths::check),
     ("subjects of commits fit their line", subjects::check),
     ("nothing unfinished is left behind", words::check),
+    ("names of tests are short", test_names::check),
 ];
 
 /// Checks every rule and says what to do about what it found.
