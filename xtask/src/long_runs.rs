@@ -183,7 +183,7 @@ fn over_indexes(root: &Path, args: &[String]) -> Vec<Command> {
         "read=30,scan=1,write=20,insert=15,update=20,delete=14",
     );
     let unordered = ("hash", "read=31,write=20,insert=15,update=20,delete=14");
-    // Who names trees or a mix has said it all; but nothing scans the hash table.
+    // Arguments that name trees or a mix say it all. Nothing scans the hash table.
     let names_hash =
         (values_of(args, "--tree").flat_map(|trees| trees.split(','))).any(|tree| tree == "hash");
     let runs = if names_hash {

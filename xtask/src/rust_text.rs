@@ -16,16 +16,31 @@ pub(crate) fn starts_with(tokens: &[Token], texts: &[&str]) -> bool {
             .all(|(token, text)| token.text == *text)
 }
 
-/// The code of a Rust file. Comments, strings, characters, numbers and lifetimes leave no token.
+/// The code of a Rust file.
+#[cfg(test)]
 pub(crate) fn tokens(text: &str) -> Vec<Token> {
+    code_and_comments(text).0
+}
+
+/// The code of a Rust file, and each comment as it stands there. Comments, strings, characters, numbers and
+/// lifetimes leave no token in the code.
+pub(crate) fn code_and_comments(text: &str) -> (Vec<Token>, Vec<Token>) {
     let mut scanner = Scanner {
         rest: text,
         line: 1,
     };
     let mut tokens = Vec::new();
+    let mut comments = Vec::new();
     while let Some(next) = scanner.rest.chars().next() {
         let line = scanner.line;
-        if scanner.skip_comment() || scanner.skip_literal() {
+        if let Some(comment) = scanner.take_comment() {
+            comments.push(Token {
+                text: comment.to_owned(),
+                line,
+            });
+            continue;
+        }
+        if scanner.skip_literal() {
             continue;
         }
         if next.is_alphabetic() || next == '_' {
@@ -43,7 +58,33 @@ pub(crate) fn tokens(text: &str) -> Vec<Token> {
             scanner.take(next.len_utf8());
         }
     }
-    tokens
+    (tokens, comments)
+}
+
+/// The words of an identifier, in lower case: `lock`, `wait`, `max` of `lock_wait_max`, `LockWaitMax` and
+/// `LOCK_WAIT_MAX`.
+pub(crate) fn words_of_identifier(name: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for part in name.split('_') {
+        let mut word = String::new();
+        let mut before = None;
+        let mut rest = part.chars().peekable();
+        while let Some(c) = rest.next() {
+            // `IOError` is `io` and `error`.
+            let begins = c.is_uppercase()
+                && before.is_some_and(|before: char| {
+                    !before.is_uppercase() || rest.peek().is_some_and(|next| next.is_lowercase())
+                });
+            if begins {
+                words.push(std::mem::take(&mut word));
+            }
+            word.extend(c.to_lowercase());
+            before = Some(c);
+        }
+        words.push(word);
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 struct Scanner<'t> {
@@ -63,13 +104,12 @@ impl<'t> Scanner<'t> {
         self.take(name_length(self.rest))
     }
 
-    fn skip_comment(&mut self) -> bool {
+    fn take_comment(&mut self) -> Option<&'t str> {
         if self.rest.starts_with("//") {
-            self.take(self.rest.find('\n').unwrap_or(self.rest.len()));
-            return true;
+            return Some(self.take(self.rest.find('\n').unwrap_or(self.rest.len())));
         }
         if !self.rest.starts_with("/*") {
-            return false;
+            return None;
         }
         // Block comments nest.
         let mut depth = 0;
@@ -88,8 +128,7 @@ impl<'t> Scanner<'t> {
                 at += self.rest[at..].chars().next().map_or(1, char::len_utf8);
             }
         }
-        self.take(at);
-        true
+        Some(self.take(at))
     }
 
     fn skip_literal(&mut self) -> bool {
@@ -185,6 +224,19 @@ mod tests {
     }
 
     #[test]
+    fn comments_are_kept_apart() {
+        let (_, comments) = code_and_comments("a // b\n\"// c\"\n/* d\n/* e */ f */ g //! h");
+        let comments: Vec<_> = comments
+            .iter()
+            .map(|it| (it.line, it.text.as_str()))
+            .collect();
+        assert_eq!(
+            comments,
+            [(1, "// b"), (3, "/* d\n/* e */ f */"), (4, "//! h")]
+        );
+    }
+
+    #[test]
     fn what_looks_like_a_prefix_is_a_name() {
         assert_eq!(
             texts("raw br c::b r"),
@@ -198,6 +250,19 @@ mod tests {
         let text = "a\n\"x\ny\"\n/* \n */ b\n// c\nd";
         let lines: Vec<_> = tokens(text).into_iter().map(|token| token.line).collect();
         assert_eq!(lines, [1, 5, 7]);
+    }
+
+    #[test]
+    fn identifiers_have_words() {
+        for name in [
+            "lock_wait_max",
+            "LockWaitMax",
+            "LOCK_WAIT_MAX",
+            "__lockWait_max",
+        ] {
+            assert_eq!(words_of_identifier(name), ["lock", "wait", "max"], "{name}");
+        }
+        assert_eq!(words_of_identifier("IOError2"), ["io", "error2"]);
     }
 
     #[test]

@@ -13,19 +13,22 @@ pub(crate) struct SourceFile {
     pub(crate) text: String,
     /// The tokens of a Rust file without comments and literals; empty for all others.
     pub(crate) tokens: Vec<Token>,
+    /// Its comments; of all but Rust files none.
+    pub(crate) comments: Vec<Token>,
 }
 
 impl SourceFile {
     pub(crate) fn new(path: &str, text: &str) -> Self {
-        let tokens = if path.ends_with(".rs") {
-            rust_text::tokens(text)
+        let (tokens, comments) = if path.ends_with(".rs") {
+            rust_text::code_and_comments(text)
         } else {
-            Vec::new()
+            Default::default()
         };
         Self {
             path: path.to_owned(),
             text: text.to_owned(),
             tokens,
+            comments,
         }
     }
 

@@ -36,7 +36,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &tree.files {
         if !file.path.ends_with("/Cargo.toml") {
-            continue; // The root's is the workspace: it lists everybody.
+            continue; // The root's is the workspace: it lists them all.
         }
         let manifest = Manifest::read(file);
         let Some((_, allowed)) = FLOORS.iter().find(|(name, _)| *name == manifest.package) else {

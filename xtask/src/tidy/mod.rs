@@ -8,6 +8,7 @@ mod floors;
 mod lengths;
 mod module_order;
 mod papers;
+mod person_words;
 mod subjects;
 mod test_names;
 mod unsafe_files;
@@ -49,6 +50,9 @@ impl fmt::Display for Finding {
 
 type Rule = fn(&Tree) -> Vec<Finding>;
 
+/// What a rule has measured, whether or not it found anything.
+type Measure = fn(&Tree) -> String;
+
 const RULES: &[(&str, Rule)] = &[
     ("core's modules import only leftwards", module_order::check),
     ("crates depend only downwards", floors::check),
@@ -59,6 +63,14 @@ const RULES: &[(&str, Rule)] = &[
     ("subjects of commits fit their line", subjects::check),
     ("nothing unfinished is left behind", words::check),
     ("names of tests are short", test_names::check),
+    (person_words::IN_RUST, person_words::check_rust),
+    (person_words::IN_DOCUMENTS, person_words::check_documents),
+];
+
+/// Printed beside the rule of that name.
+const MEASURED: &[(&str, Measure)] = &[
+    (person_words::IN_RUST, person_words::measure_rust),
+    (person_words::IN_DOCUMENTS, person_words::measure_documents),
 ];
 
 /// Checks every rule and says what to do about what it found.
@@ -68,7 +80,9 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     for (rule, check) in RULES {
         let findings = check(&tree);
         let mark = if findings.is_empty() { "ok  " } else { "FAIL" };
-        println!("{mark} {rule}");
+        let measure = MEASURED.iter().find(|(measured, _)| measured == rule);
+        let measured = measure.map(|(_, measure)| format!(": {}", measure(&tree)));
+        println!("{mark} {rule}{}", measured.unwrap_or_default());
         for finding in &findings {
             println!("       {finding}");
         }

@@ -24,7 +24,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The names of the functions under `#[test]` or another attribute whose path ends so, whatever other attributes
+/// The names of the functions under `#[test]` or another attribute with a path that ends so, whatever other attributes
 /// there are, models for loom and tests in macros included.
 fn test_names(tokens: &[Token]) -> Vec<&Token> {
     let mut names = Vec::new();
