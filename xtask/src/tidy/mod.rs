@@ -12,6 +12,7 @@ mod person_words;
 mod subjects;
 mod test_names;
 mod unsafe_files;
+mod vocabulary;
 mod words;
 
 use std::fmt;
@@ -65,6 +66,7 @@ const RULES: &[(&str, Rule)] = &[
     ("names of tests are short", test_names::check),
     (person_words::IN_RUST, person_words::check_rust),
     (person_words::IN_DOCUMENTS, person_words::check_documents),
+    ("names have the field's words", vocabulary::check),
 ];
 
 /// Printed beside the rule of that name.
