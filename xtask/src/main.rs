@@ -25,7 +25,7 @@ takes minutes more.
                                 that depend on loom): every interleaving of a few threads, up to a
                                 bound on interruptions that each model chooses, two to four. Five minutes.
         --preemptions N           another bound for all models: how often threads may be interrupted.
-                                  CI takes two, which is three times as fast; four is for a night.
+                                  CI takes two; four is for a night.
     cargo xtask asan            run the tests of platform, index and core under AddressSanitizer.
                                 Needs a nightly toolchain. Minutes.
     cargo xtask power-cut       cut the power of a loop-mounted file system under the real disks, and
@@ -36,7 +36,7 @@ takes minutes more.
     cargo xtask crash [ARGS]    run the crash harness once, over every protocol, both placements of the
                                 log and all kinds of runs: what CI does with 8 transactions a run, with
                                 60, and more of what may be lost. ARGS go to `namiki-crash`; try
-                                `cargo xtask crash --help`. Hours; with CI's arguments two minutes.
+                                `cargo xtask crash --help`. An hour or more; with CI's arguments, minutes.
     cargo xtask soak [ARGS]     the same with fresh seeds until it fails or the time is over, on all
                                 processors. The first round is an eighth as deep, so that every
                                 combination is crashed within minutes; the next ones a quarter, a half,
@@ -53,7 +53,8 @@ takes minutes more.
 Every command exits with 0 when all is well. loom and asan build in loom/ and asan/ inside the
 target folder, so they do not throw away your ordinary build. `.ci/run` is all that must hold before a
 merge: tidy, clippy, all tests, documentation, samples of loom and of crashes, power cuts, and every
-command of the programs. Fifteen minutes, twenty-five on a fresh machine.
+command of the programs. Meant to take fifteen minutes, twenty-five on a fresh machine; it prints the
+time of each step.
 ";
 
 fn main() -> ExitCode {

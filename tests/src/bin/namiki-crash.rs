@@ -136,7 +136,7 @@ fn main() -> ExitCode {
     let jobs = jobs.map_or(1, NonZeroUsize::get);
     thread::scope(|scope| {
         for _ in 0..jobs {
-            scope.spawn(&work);
+            scope.spawn(work);
         }
     });
     let (visits, all) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
