@@ -4,6 +4,7 @@ pub mod crash;
 pub mod history;
 pub mod kill;
 pub mod numbers;
+pub mod old_directory;
 pub mod specs;
 pub mod spelling;
 pub mod watchdog;
