@@ -5,6 +5,7 @@ pub mod forked;
 pub mod history;
 pub mod kill;
 pub mod numbers;
+pub mod old_directory;
 pub mod specs;
 pub mod spelling;
 pub mod watchdog;

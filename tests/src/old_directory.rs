@@ -1,0 +1,233 @@
+//! The contents of the directories in `tests/fixtures`, which an earlier program wrote: a few lives of one
+//! database, each with another protocol, and what the tables hold after each.
+//!
+//! The steps must not change: `tests/fixtures/format-1` was written from them. Another fixture gets steps of its
+//! own. `namiki-fixture` writes one.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::time::Duration;
+
+use namiki::{Builder, Database, Error, Table};
+
+/// How the database was opened for each of its lives, and whether it was closed at the end. The others ended with
+/// the process.
+pub const LIVES: [(&str, u16, bool); 8] = [
+    ("TT(NLR)+PWAL(1)", 2, true),
+    ("TT(EPOCH)+PWAL(auto)", 2, false),
+    ("TT(ELR)+SWAL(4)", 1, true),
+    ("S2PL(NLR)+PWAL(2)+ARIES", 2, false),
+    ("SILO(ELR)+PWAL(1)", 3, false),
+    ("S2PL(ELR)+SWAL(1)+ARIES", 1, true),
+    ("S2PL(NLR)+SWAL(auto)", 1, false),
+    ("SILO(EPOCH)+PWAL(1)", 2, false),
+];
+
+/// Transactions of a life.
+const TRANSACTIONS: u64 = 24;
+
+/// The rows of every table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// Table `accounts`.
+    pub accounts: BTreeMap<u64, i64>,
+    /// Table `names`.
+    pub names: BTreeMap<String, String>,
+    /// Table `orders`; some values are longer than their room in a record.
+    pub orders: BTreeMap<(u32, String), Vec<u8>>,
+    /// Table `flags`, from the third life on.
+    pub flags: BTreeMap<i32, bool>,
+}
+
+/// The tables.
+struct Tables {
+    accounts: Table<u64, i64>,
+    names: Table<str, str>,
+    orders: Table<(u32, String), [u8]>,
+    flags: Option<Table<i32, bool>>,
+}
+
+impl Tables {
+    fn of(db: &Database, flags: bool) -> Result<Self, Error> {
+        Ok(Self {
+            accounts: db.table("accounts")?,
+            names: db.table_with_room("names", 24)?,
+            orders: db.table("orders")?,
+            flags: flags.then(|| db.table("flags")).transpose()?,
+        })
+    }
+}
+
+/// One change. `None` deletes.
+enum Change {
+    Account(u64, Option<i64>),
+    Name(String, Option<String>),
+    Order((u32, String), Option<Vec<u8>>),
+    Flag(i32, Option<bool>),
+}
+
+/// What a transaction changes.
+fn changes(life: u64, transaction: u64) -> Vec<Change> {
+    let number = life * TRANSACTIONS + transaction;
+    let account = number * 7 % 40;
+    let mut changes = vec![
+        Change::Account(account, Some(number as i64 - 30)),
+        Change::Name(
+            format!("name {}", number % 17),
+            Some(format!("並木 {life}.{transaction}")),
+        ),
+    ];
+    if number % 3 == 0 {
+        let length = if number % 9 == 0 {
+            700
+        } else {
+            number as usize % 12
+        };
+        changes.push(Change::Order(
+            (life as u32, format!("item {}\0{}", number % 5, number % 4)),
+            Some(vec![number as u8; length]),
+        ));
+    }
+    if number % 4 == 1 {
+        changes.push(Change::Account((account + 11) % 40, None));
+        changes.push(Change::Name(format!("name {}", (number + 8) % 17), None));
+    }
+    if number % 11 == 2 && life > 0 {
+        let item = format!("item {}\0{}", number % 5, number % 4);
+        changes.push(Change::Order((life as u32 - 1, item), None));
+    }
+    if life >= 2 {
+        changes.push(Change::Flag(
+            number as i32 % 9 - 4,
+            (number % 5 != 0).then_some(number % 2 == 0),
+        ));
+    }
+    changes
+}
+
+fn set<K: Ord, V>(rows: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => drop(rows.insert(key, value)),
+        None => drop(rows.remove(&key)),
+    }
+}
+
+impl Rows {
+    /// What the tables hold after all lives.
+    #[must_use]
+    pub fn written() -> Self {
+        let mut rows = Self::default();
+        for life in 0..LIVES.len() as u64 {
+            for transaction in 0..TRANSACTIONS {
+                for change in changes(life, transaction) {
+                    match change {
+                        Change::Account(key, value) => set(&mut rows.accounts, key, value),
+                        Change::Name(key, value) => set(&mut rows.names, key, value),
+                        Change::Order(key, value) => set(&mut rows.orders, key, value),
+                        Change::Flag(key, value) => set(&mut rows.flags, key, value),
+                    }
+                }
+            }
+        }
+        rows
+    }
+
+    /// What the tables of an open database hold.
+    ///
+    /// # Errors
+    /// Those of the transaction that reads.
+    pub fn read(db: &Database) -> Result<Self, Error> {
+        let tables = Tables::of(db, true)?;
+        db.transact(|tx| {
+            Ok(Self {
+                accounts: tx.scan(&tables.accounts, ..)?.into_iter().collect(),
+                names: tx.scan(&tables.names, ..)?.into_iter().collect(),
+                orders: tx.scan(&tables.orders, ..)?.into_iter().collect(),
+                flags: match &tables.flags {
+                    Some(flags) => tx.scan(flags, ..)?.into_iter().collect(),
+                    None => BTreeMap::new(),
+                },
+            })
+        })
+    }
+}
+
+/// The settings of a life. Segments are small, so that there are several and a fixture is short.
+///
+/// # Errors
+/// The protocol cannot be parsed.
+pub fn builder(life: usize) -> Result<Builder, String> {
+    let (spec, streams, _) = LIVES[life];
+    let streams = NonZeroU16::new(streams).ok_or("no streams")?;
+    Ok(Database::builder()
+        .spec(spec.parse().map_err(|error| format!("{spec}: {error}"))?)
+        .streams(streams)
+        .group_wait_max(Duration::from_millis(1))
+        .buffer_bytes(8 << 10)
+        .segment_bytes(16 << 10))
+}
+
+/// Runs one life of the database. Where it is not to be closed, the process aborts at the end, with the changes of
+/// one transaction made and not committed.
+///
+/// # Errors
+/// Why it could not.
+pub fn live(dir: &Path, life: usize) -> Result<(), String> {
+    let told = |error: Error| error.to_string();
+    let db = builder(life)?
+        .open(dir)
+        .map_err(|error| error.to_string())?;
+    let tables = Tables::of(&db, life >= 2).map_err(told)?;
+    let streams = LIVES[life].1;
+    for transaction in 0..TRANSACTIONS {
+        let worker = namiki::WorkerId((transaction % u64::from(streams)) as u16);
+        let mut session = db.session_on(worker).map_err(told)?;
+        let changed = session.transact(|tx| {
+            for change in changes(life as u64, transaction) {
+                apply(tx, &tables, change)?;
+            }
+            Ok(())
+        });
+        changed.map_err(told)?;
+    }
+    let closed = LIVES[life].2;
+    if closed {
+        return db.close().map_err(told);
+    }
+    let mut left_open = db.begin().map_err(told)?;
+    apply(
+        &mut left_open,
+        &tables,
+        Change::Account(1000, Some(life as i64)),
+    )
+    .map_err(told)?;
+    // Something behind it in its stream, so that operations of it are in the log.
+    for key in [3, 5] {
+        let mut again = db.begin().map_err(told)?;
+        let unchanged = again.get(&tables.accounts, &key).map_err(told)?;
+        apply(&mut again, &tables, Change::Account(key, unchanged)).map_err(told)?;
+        again.commit().map_err(told)?;
+    }
+    std::process::abort()
+}
+
+fn apply(tx: &mut namiki::Transaction, tables: &Tables, change: Change) -> Result<(), Error> {
+    match change {
+        Change::Account(key, Some(value)) => tx.put(&tables.accounts, &key, &value),
+        Change::Account(key, None) => tx.delete(&tables.accounts, &key).map(drop),
+        Change::Name(key, Some(value)) => tx.put(&tables.names, &key[..], &value[..]),
+        Change::Name(key, None) => tx.delete(&tables.names, &key[..]).map(drop),
+        Change::Order(key, Some(value)) => tx.put(&tables.orders, &key, &value[..]),
+        Change::Order(key, None) => tx.delete(&tables.orders, &key).map(drop),
+        Change::Flag(key, value) => {
+            let Some(flags) = &tables.flags else {
+                return Ok(());
+            };
+            match value {
+                Some(value) => tx.put(flags, &key, &value),
+                None => tx.delete(flags, &key).map(drop),
+            }
+        }
+    }
+}
