@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use namiki::{Database, Error, LockRelease, Session, Spec, Ticket, Transaction, WorkerId};
+use namiki::{Database, Error, LockRelease, ProtocolSpec, Session, Ticket, Transaction, WorkerId};
 use namiki_platform::disk::sim::{Fault, Step};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::numbers::{Numbers, numbers};
@@ -21,12 +21,12 @@ use namiki_tests::watchdog::on_threads;
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// Wakes a thread that runs one task, and counts.
-struct Sleeper {
+struct ParkedTask {
     thread: Thread,
     woken: AtomicU32,
 }
 
-impl Sleeper {
+impl ParkedTask {
     fn here() -> Arc<Self> {
         Arc::new(Self {
             thread: thread::current(),
@@ -39,7 +39,7 @@ impl Sleeper {
     }
 }
 
-impl Wake for Sleeper {
+impl Wake for ParkedTask {
     fn wake(self: Arc<Self>) {
         self.woken.fetch_add(1, Ordering::SeqCst);
         self.thread.unpark();
@@ -49,21 +49,21 @@ impl Wake for Sleeper {
 /// Runs a task to its end, and polls it only when it was woken.
 fn run<F: Future>(task: F) -> F::Output {
     let mut task = pin!(task);
-    let sleeper = Sleeper::here();
-    let waker = Arc::clone(&sleeper).into();
+    let parked = ParkedTask::here();
+    let waker = Arc::clone(&parked).into();
     let mut seen = 0;
     loop {
         if let Poll::Ready(output) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;
         }
-        while sleeper.woken() == seen {
+        while parked.woken() == seen {
             thread::park();
         }
-        seen = sleeper.woken();
+        seen = parked.woken();
     }
 }
 
-fn open(spec: Spec, disk: &SimDisk, wait: Duration) -> (Database, Numbers) {
+fn open(spec: ProtocolSpec, disk: &SimDisk, wait: Duration) -> (Database, Numbers) {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let db = Database::builder()
         .spec(spec)
@@ -82,15 +82,15 @@ fn commit(session: &mut Session, table: &Numbers, key: u64) -> Ticket {
 }
 
 /// Whether one poll ends the task; with what wakes it otherwise.
-fn poll<F: Future>(task: Pin<&mut F>) -> (Poll<F::Output>, Arc<Sleeper>) {
-    let sleeper = Sleeper::here();
-    let waker = Arc::clone(&sleeper).into();
-    (task.poll(&mut Context::from_waker(&waker)), sleeper)
+fn poll<F: Future>(task: Pin<&mut F>) -> (Poll<F::Output>, Arc<ParkedTask>) {
+    let parked = ParkedTask::here();
+    let waker = Arc::clone(&parked).into();
+    (task.poll(&mut Context::from_waker(&waker)), parked)
 }
 
 #[test]
 fn tasks_learn_of_every_commit_under_every_protocol() {
-    let mut specs = Spec::all_durable();
+    let mut specs = ProtocolSpec::all_durable();
     specs.push("TT(NLR)+NOLOG".parse().unwrap());
     for spec in specs {
         for wait in [Duration::from_millis(1), Duration::MAX] {
@@ -118,14 +118,14 @@ fn tasks_learn_of_every_commit_under_every_protocol() {
 }
 
 #[test]
-fn a_task_is_woken_by_whoever_flushes() {
+fn a_flush_wakes_a_task() {
     for spec in ["TT(NLR)+PWAL(16)", "TT(ELR)+PWAL(16)"] {
         let (db, table) = open(spec.parse().unwrap(), &SimDisk::new(), NEVER);
         let [mut one, mut other] = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
         commit(&mut one, &table, 1);
         let ticket = commit(&mut other, &table, 2);
         let mut first = pin!(db.acknowledged(ticket));
-        let (polled, sleeper) = poll(first.as_mut());
+        let (polled, parked) = poll(first.as_mut());
         assert!(polled.is_pending());
         let task = thread::scope(|scope| {
             let task = scope.spawn(|| run(db.acknowledged(ticket)));
@@ -135,15 +135,15 @@ fn a_task_is_woken_by_whoever_flushes() {
         });
         task.unwrap();
         // The one that asked first, and did not ask again, was woken once, by whatever came first.
-        while sleeper.woken() == 0 {
+        while parked.woken() == 0 {
             thread::yield_now();
         }
-        assert_eq!(sleeper.woken(), 1, "{spec}");
+        assert_eq!(parked.woken(), 1, "{spec}");
     }
 }
 
 #[test]
-fn a_task_learns_of_a_failed_log_whichever_stream_it_was() {
+fn a_task_learns_of_any_streams_failure() {
     for spec in ["TT(NLR)+PWAL(16)", "TT(ELR)+PWAL(16)"] {
         for failing in [0, 1] {
             let disk = SimDisk::new();
@@ -153,16 +153,16 @@ fn a_task_learns_of_a_failed_log_whichever_stream_it_was() {
             let ticket = commit(&mut sessions[1], &table, 2);
             disk.inject(Fault::once(Step::Write, 0, ErrorKind::Other));
             let mut task = pin!(db.acknowledged(ticket));
-            let (polled, sleeper) = poll(task.as_mut());
+            let (polled, parked) = poll(task.as_mut());
             assert!(polled.is_pending());
             sessions[failing].flush().unwrap_err();
             // The log's own thread wakes those of the other stream.
-            while sleeper.woken() == 0 {
+            while parked.woken() == 0 {
                 thread::yield_now();
             }
             let (polled, _) = poll(task);
             db.close().unwrap_err();
-            assert_eq!(sleeper.woken(), 1, "{spec}, stream {failing}");
+            assert_eq!(parked.woken(), 1, "{spec}, stream {failing}");
             assert!(
                 matches!(polled, Poll::Ready(Err(Error::OutcomeUnknown(_)))),
                 "{polled:?}"
@@ -240,7 +240,7 @@ fn an_awaited_commit_on_an_idle_database_needs_no_tick() {
 
 /// Where nothing else is committed, the log's own thread proves the epoch of what was read.
 #[test]
-fn who_asks_again_and_again_whether_what_he_has_read_is_durable_is_told_so_in_the_end() {
+fn polling_a_read_ends_in_an_acknowledgement() {
     let spec = "TT(EPOCH)+PWAL(16)".parse().unwrap();
     let (db, table) = open(spec, &SimDisk::new(), Duration::from_millis(1));
     let session = Mutex::new(db.session_on(WorkerId(0)).unwrap());
@@ -282,7 +282,7 @@ impl<F: Fn() + Send + Sync + 'static> Wake for Caller<F> {
 }
 
 #[test]
-fn a_waker_that_panics_harms_nobody_else() {
+fn a_panicking_waker_harms_no_other() {
     let spec = "TT(NLR)+PWAL(16)".parse().unwrap();
     let (db, table) = open(spec, &SimDisk::new(), NEVER);
     let mut session = db.session_on(WorkerId(0)).unwrap();
@@ -318,10 +318,10 @@ fn a_task_that_asks_often_is_in_the_list_once() {
         let mut session = db.session_on(WorkerId(0)).unwrap();
         let ticket = commit(&mut session, &table, 1);
         let mut task = pin!(db.acknowledged(ticket));
-        let (mut old, mut new) = (Sleeper::here(), Sleeper::here());
+        let (mut old, mut new) = (ParkedTask::here(), ParkedTask::here());
         for _ in 0..10 {
             old = new;
-            new = Sleeper::here();
+            new = ParkedTask::here();
             let waker = Arc::clone(&new).into();
             let polled = task.as_mut().poll(&mut Context::from_waker(&waker));
             assert!(polled.is_pending());
@@ -340,7 +340,7 @@ fn the_last_handle_may_go_where_the_log_wakes() {
     }
 }
 
-fn the_last_handle_goes(spec: Spec) {
+fn the_last_handle_goes(spec: ProtocolSpec) {
     let disk = SimDisk::new();
     let (db, table) = open(spec, &disk, Duration::from_millis(200));
     let mut session = db.session_on(WorkerId(0)).unwrap();

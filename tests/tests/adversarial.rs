@@ -75,7 +75,7 @@ fn filled(builder: Builder) -> (Database, Numbers) {
 /// A group holds locks until it is durable, and its waiters accumulate more commits for an hour: not if
 /// another transaction wants one of the locks.
 #[test]
-fn who_wants_a_lock_of_a_group_that_is_gathered_does_not_wait_for_it_to_fill() {
+fn a_waiter_for_a_groups_lock_flushes_the_group() {
     for (spec, policy) in runs().filter(|(it, _)| it.contains("(NLR)+PWAL(16)")) {
         let db = builder(spec)
             .wait_policy(policy)
@@ -114,7 +114,7 @@ fn who_wants_a_lock_of_a_group_that_is_gathered_does_not_wait_for_it_to_fill() {
 
 /// Keys in orders that differ from transaction to transaction.
 #[test]
-fn keys_in_adversarial_orders_deadlock_nobody() {
+fn keys_in_adversarial_orders_do_not_deadlock() {
     for (seed, (spec, policy)) in (1..).zip(runs()) {
         for threads in [2, 4, 16] {
             let (db, table) = filled(builder(spec).wait_policy(policy));
@@ -155,7 +155,7 @@ fn keys_in_adversarial_orders_deadlock_nobody() {
 
 /// Gaps in adversarial orders: ranges are read and keys come into them.
 #[test]
-fn gaps_in_adversarial_orders_deadlock_nobody() {
+fn gaps_in_adversarial_orders_do_not_deadlock() {
     for (seed, (spec, policy)) in (1..).zip(runs()) {
         let (db, table) = filled(builder(spec).wait_policy(policy));
         let inserted = AtomicU64::new(0);

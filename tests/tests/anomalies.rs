@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki::planted::{self, Checks, Sound};
+use namiki::faults::{self, Checks, NoFaults};
 use namiki::{Conflict, Database, Error, Session, Stamp, Transaction, WaitPolicy};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::history::{self, History, KeyId, Promise, Violation, check};
@@ -95,7 +95,7 @@ impl Book {
         &mut self,
         body: impl FnOnce(&mut Page, &mut Transaction, &Numbers) -> Result<(), Error>,
     ) -> u64 {
-        self.commit_with::<Sound>(body)
+        self.commit_with::<NoFaults>(body)
     }
 
     fn commit_with<C: Checks>(
@@ -113,7 +113,7 @@ impl Book {
         let table = self.table.clone();
         let ended = self
             .session()
-            .try_planted::<C, _>(|tx| body(&mut page, tx, &table));
+            .try_faulty::<C, _>(|tx| body(&mut page, tx, &table));
         ended.map(|((), ticket)| self.push(page, ticket.stamp()))
     }
 
@@ -143,7 +143,7 @@ impl Book {
     ) -> Result<u64, Error> {
         let mut page = Page::default();
         let table = self.table.clone();
-        let ended = self.session().try_planted::<C, _>(|tx| {
+        let ended = self.session().try_faulty::<C, _>(|tx| {
             first(&mut page, tx, &table)?;
             between(self);
             last(&mut page, tx, &table)
@@ -212,13 +212,13 @@ fn optimistic_books() -> impl Iterator<Item = Book> {
 #[test]
 fn an_update_is_not_lost() {
     for mut book in optimistic_books() {
-        let ended = lost_update::<Sound>(&mut book);
+        let ended = lost_update::<NoFaults>(&mut book);
         assert_conflict(&ended, Conflict::ReadChanged);
         book.assert_serial();
     }
 
     let mut book = Book::new();
-    lost_update::<planted::NoReadValidation>(&mut book).unwrap();
+    lost_update::<faults::NoReadValidation>(&mut book).unwrap();
     book.assert_anomaly("lost update");
 }
 
@@ -241,27 +241,27 @@ fn write_skew<C: Checks>(book: &mut Book, overwrites: u64) -> Result<u64, Error>
 #[test]
 fn a_write_skew_is_refused() {
     for mut book in optimistic_books() {
-        let ended = write_skew::<Sound>(&mut book, 0);
+        let ended = write_skew::<NoFaults>(&mut book, 0);
         assert_conflict(&ended, Conflict::ReadChanged);
         book.assert_serial();
     }
 
     let mut book = Book::new();
-    write_skew::<planted::NoReadValidation>(&mut book, 0).unwrap();
+    write_skew::<faults::NoReadValidation>(&mut book, 0).unwrap();
     book.assert_anomaly("write skew");
 }
 
 /// The published bug: x was overwritten more than once, and the stamp of the last to commit lies
 /// below the wts of the present version but not of the one after that which it read.
 #[test]
-fn a_version_that_is_not_the_predecessor_of_the_present_one_is_refused() {
+fn a_version_that_is_no_predecessor_is_refused() {
     let mut book = Book::new();
-    let ended = write_skew::<Sound>(&mut book, 3);
+    let ended = write_skew::<NoFaults>(&mut book, 3);
     assert_conflict(&ended, Conflict::ReadChanged);
     book.assert_serial();
 
     let mut book = Book::new();
-    write_skew::<planted::NoPredecessorCheck>(&mut book, 3).unwrap();
+    write_skew::<faults::NoPredecessorCheck>(&mut book, 3).unwrap();
     book.assert_anomaly("write skew");
 }
 
@@ -269,7 +269,7 @@ fn a_version_that_is_not_the_predecessor_of_the_present_one_is_refused() {
 #[test]
 fn the_read_only_anomaly_is_refused() {
     let mut book = Book::new();
-    let ended = book.around::<Sound>(
+    let ended = book.around::<NoFaults>(
         |page, tx, table| {
             page.read(tx, table, X)?;
             page.read(tx, table, Y)
@@ -293,7 +293,7 @@ fn the_read_only_anomaly_is_refused() {
 #[test]
 fn a_read_is_repeatable_or_refused() {
     let mut book = Book::new();
-    let ended = book.around::<Sound>(
+    let ended = book.around::<NoFaults>(
         |page, tx, table| page.read(tx, table, X),
         |book| {
             book.commit(|page, tx, table| page.write(tx, table, X));
@@ -325,21 +325,21 @@ fn phantom<C: Checks>(book: &mut Book) -> Result<u64, Error> {
 }
 
 #[test]
-fn an_insertion_below_a_stamp_that_read_the_gap_is_refused() {
+fn an_insertion_below_a_gap_readers_stamp_is_refused() {
     let mut book = Book::new();
-    let ended = phantom::<Sound>(&mut book);
+    let ended = phantom::<NoFaults>(&mut book);
     assert_conflict(&ended, Conflict::ReadChanged);
     book.assert_serial();
 
     let mut book = Book::new();
-    phantom::<planted::NoPhantomCheck>(&mut book).unwrap();
+    phantom::<faults::NoPhantomCheck>(&mut book).unwrap();
     book.assert_anomaly("phantom");
 }
 
 #[test]
-fn a_key_that_appears_in_a_range_that_was_read_is_refused() {
+fn a_key_appearing_in_a_read_range_is_refused() {
     for mut book in optimistic_books() {
-        let ended = book.around::<Sound>(
+        let ended = book.around::<NoFaults>(
             |page, tx, table| {
                 assert!(tx.versions(table, 4..=6)?.is_empty());
                 page.reads.push((5, 0));
@@ -362,7 +362,7 @@ fn a_key_that_appears_in_a_range_that_was_read_is_refused() {
 fn a_gap_filled_by_its_reader_is_still_guarded() {
     for rolled_back in [false, true] {
         let mut book = Book::new();
-        let ended = book.around::<Sound>(
+        let ended = book.around::<NoFaults>(
             |page, tx, table| {
                 assert!(tx.versions(table, 4..=6)?.is_empty());
                 page.reads.push((5, 0));
@@ -391,11 +391,11 @@ fn a_gap_filled_by_its_reader_is_still_guarded() {
 /// A word has 15 bits for how far a version's last read lies above its wts. A read further on moves
 /// the wts, and the version is still the one that others have read.
 #[test]
-fn a_version_that_is_read_further_ahead_than_a_word_can_tell_is_still_the_same() {
+fn a_version_read_far_ahead_stays_the_same() {
     const FAR: u64 = 40_000;
     let mut book = Book::of("TT(NLR)+NOLOG", Duration::MAX);
     let id = book
-        .around::<Sound>(
+        .around::<NoFaults>(
             |page, tx, table| page.read(tx, table, X),
             |book| book.read_far_ahead(X, FAR),
             |page, tx, table| page.write(tx, table, Y),
@@ -411,7 +411,7 @@ fn a_version_that_is_read_further_ahead_than_a_word_can_tell_is_still_the_same()
 /// The floor of the epoch is for writers. A reader at the floor would move the rts of every record that was
 /// not read in this epoch.
 #[test]
-fn a_reader_is_ordered_by_what_it_read_and_a_writer_above_the_floor() {
+fn readers_are_ordered_by_reads_writers_above_the_floor() {
     let mut book = Book::of("TT(NLR)+PWAL(1)", Duration::ZERO);
     let mut last = 0;
     for _ in 0..10 {
@@ -433,7 +433,7 @@ fn silo_is_strictly_serializable() {
     for spec in ["SILO(ELR)+PWAL(1)", "SILO(NLR)+NOLOG"] {
         let mut book = Book::of(spec, Duration::MAX);
         book.read_far_ahead(Z, 10);
-        let ended = book.around::<Sound>(
+        let ended = book.around::<NoFaults>(
             |page, tx, table| page.read(tx, table, Z),
             |book| {
                 book.commit(|page, tx, table| page.write(tx, table, Z));
@@ -452,10 +452,10 @@ fn strict_two_phase_locking_is_strictly_serializable() {
     for spec in ["S2PL(ELR)+PWAL(1)", "S2PL(NLR)+NOLOG"] {
         let mut book = Book::of(spec, Duration::MAX);
         book.read_far_ahead(Z, 10);
-        let t_c = book.around::<Sound>(
+        let t_c = book.around::<NoFaults>(
             |page, tx, table| page.read(tx, table, Z),
             |book| {
-                let t_a = book.try_commit::<Sound>(|page, tx, table| page.write(tx, table, Z));
+                let t_a = book.try_commit::<NoFaults>(|page, tx, table| page.write(tx, table, Z));
                 assert_conflict(&t_a, Conflict::WriteLocked);
                 book.commit(|page, tx, table| page.read(tx, table, X));
             },
@@ -479,7 +479,7 @@ fn tictoc_is_serializable_but_not_strictly() {
     let mut t_a = 0;
     let mut t_b = 0;
     let t_c = book
-        .around::<Sound>(
+        .around::<NoFaults>(
             |page, tx, table| page.read(tx, table, Z),
             |book| {
                 t_a = book.commit(|page, tx, table| page.write(tx, table, Z));

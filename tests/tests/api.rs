@@ -13,12 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namiki::{
-    ConcurrencyControl, Conflict, Database, Direction, Error, LogStyle, Spec, Table, WorkerId,
+    ConcurrencyControl, Conflict, Database, Direction, Error, LogStyle, ProtocolSpec, Table,
+    WorkerId,
 };
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
 
-fn open_with(spec: Spec, disk: &SimDisk, wait: Duration) -> Database {
+fn open_with(spec: ProtocolSpec, disk: &SimDisk, wait: Duration) -> Database {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     Database::builder()
         .spec(spec)
@@ -30,12 +31,12 @@ fn open_with(spec: Spec, disk: &SimDisk, wait: Duration) -> Database {
 }
 
 fn open(disk: &SimDisk) -> Database {
-    open_with(Spec::DEFAULT, disk, Duration::from_millis(1))
+    open_with(ProtocolSpec::DEFAULT, disk, Duration::from_millis(1))
 }
 
 /// Every protocol; what a program sees is the same under all of them.
 fn each_spec(check: impl Fn(&Database, Table<u64, i64>)) {
-    let mut specs = Spec::all_durable();
+    let mut specs = ProtocolSpec::all_durable();
     specs.push("TT(NLR)+NOLOG".parse().unwrap());
     for spec in specs {
         println!("{spec}");
@@ -71,7 +72,7 @@ fn a_transaction_reads_its_own_writes() {
 }
 
 #[test]
-fn a_scan_sees_the_transactions_own_writes_in_order_both_ways() {
+fn a_scan_sees_own_writes_in_both_directions() {
     each_spec(|db, table| {
         db.transact(|tx| (0..10).try_for_each(|key| tx.put(&table, &(key * 10), &1)))
             .unwrap();
@@ -100,7 +101,7 @@ fn a_scan_sees_the_transactions_own_writes_in_order_both_ways() {
 }
 
 #[test]
-fn a_savepoint_takes_back_what_came_after_it_and_nothing_else() {
+fn a_savepoint_takes_back_only_later_writes() {
     each_spec(|db, table| {
         db.transact(|tx| tx.put(&table, &1, &1)).unwrap();
         db.transact(|tx| {
@@ -214,7 +215,7 @@ fn whatever_comes_between_writes_sees_them_all() {
 }
 
 #[test]
-fn a_duplicate_is_an_error_after_which_the_transaction_can_go_on() {
+fn a_duplicate_is_an_error_that_ends_nothing() {
     each_spec(|db, table| {
         db.transact(|tx| tx.insert(&table, &0x0102, &1)).unwrap();
         db.transact(|tx| {
@@ -277,7 +278,7 @@ fn a_closure_that_fails_or_panics_leaves_nothing_behind() {
 }
 
 #[test]
-fn an_open_transaction_moves_between_threads_and_holds_nobody_up() {
+fn an_open_transaction_moves_between_threads_without_blocking() {
     each_spec(|db, table| {
         db.transact(|tx| tx.put(&table, &1, &1)).unwrap();
         let mut tx = db.begin().unwrap();
@@ -364,7 +365,7 @@ fn each_failed_round_of_locking_is_counted() {
 }
 
 #[test]
-fn a_ticket_is_acknowledged_when_its_group_is_flushed_and_not_before() {
+fn a_ticket_is_acknowledged_by_its_groups_flush() {
     for spec in ["TT(NLR)+PWAL(3)", "TT(ELR)+PWAL(3)", "TT(ELR)+SWAL(3)"] {
         let db = open_with(spec.parse().unwrap(), &SimDisk::new(), Duration::MAX);
         let table = db.table::<u64, i64>("numbers").unwrap();
@@ -401,14 +402,14 @@ fn a_ticket_is_acknowledged_when_its_group_is_flushed_and_not_before() {
 
 /// A group that is flushed asynchronously is acknowledged when its ticket is polled, once it is written.
 #[test]
-fn a_launched_group_is_acknowledged_when_somebody_asks() {
+fn a_submitted_group_is_acknowledged_on_request() {
     for spec in ["TT(NLR)+PWAL(3)", "TT(ELR)+PWAL(3)"] {
         let disk = SimDisk::new();
         let db = Database::builder()
             .spec(spec.parse().unwrap())
             .streams(NonZeroU16::new(1).unwrap())
             .group_wait_max(Duration::MAX)
-            .launch_from(NonZeroU32::new(3).unwrap())
+            .async_flush_min_commits(NonZeroU32::new(3).unwrap())
             .disk(Arc::new(disk.clone()))
             .open("/db")
             .unwrap();
@@ -451,7 +452,7 @@ fn a_launched_group_is_acknowledged_when_somebody_asks() {
 /// An asynchronous flush that is written delays no thread, whichever stream it is on and whichever thread
 /// asks.
 #[test]
-fn a_launched_group_that_is_written_is_seen_by_others() {
+fn a_submitted_group_is_visible_once_written() {
     for spec in ["TT(NLR)+PWAL(2)", "TT(ELR)+PWAL(2)"] {
         let disk = SimDisk::new();
         disk.complete_after(0);
@@ -459,7 +460,7 @@ fn a_launched_group_that_is_written_is_seen_by_others() {
             .spec(spec.parse().unwrap())
             .streams(NonZeroU16::new(2).unwrap())
             .group_wait_max(Duration::MAX)
-            .launch_from(NonZeroU32::MIN)
+            .async_flush_min_commits(NonZeroU32::MIN)
             .disk(Arc::new(disk.clone()))
             .open("/db")
             .unwrap();
@@ -702,7 +703,7 @@ fn many_keys_come_back() {
 }
 
 #[test]
-fn epochs_pass_whoever_commits_and_however() {
+fn epochs_pass_with_every_kind_of_commit() {
     let open = |length| {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let builder = Database::builder().disk(disk).epoch_length(length);

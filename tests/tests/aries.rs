@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use namiki::files::{Manifest, Operation};
 use namiki::{
-    Builder, Database, Error, LogStyle, Lsn, RecordFormat, Session, Spec, Table, TreeKind,
+    Builder, Database, Error, LogStyle, Lsn, ProtocolSpec, RecordFormat, Session, Table, TreeKind,
     WaitPolicy, WorkerId,
 };
 use namiki_log::StreamReader;
@@ -22,27 +22,27 @@ use namiki_tests::numbers::builder;
 
 type Texts = Table<u64, str>;
 
-fn specs() -> Vec<Spec> {
-    let all = Spec::all_durable().into_iter();
+fn specs() -> Vec<ProtocolSpec> {
+    let all = ProtocolSpec::all_durable().into_iter();
     all.filter(|spec| spec.style() == Some(LogStyle::Operations))
         .collect()
 }
 
 /// Two streams with buffers of 4 KiB, and no thread but the test's: nothing is written unasked.
-fn settings(spec: Spec, disk: &SimDisk) -> Builder {
+fn settings(spec: ProtocolSpec, disk: &SimDisk) -> Builder {
     builder(&spec.to_string(), disk)
         .streams(NonZeroU16::new(2).unwrap())
         .buffer_bytes(4096)
 }
 
-fn open(spec: Spec, disk: &SimDisk) -> (Database, Texts) {
+fn open(spec: ProtocolSpec, disk: &SimDisk) -> (Database, Texts) {
     let db = settings(spec, disk).open("/db").unwrap();
     let table = db.table("texts").unwrap();
     (db, table)
 }
 
 /// A database in which the keys 0 to 9 say "old", durably.
-fn filled(spec: Spec) -> (SimDisk, Database, Texts) {
+fn filled(spec: ProtocolSpec) -> (SimDisk, Database, Texts) {
     let disk = SimDisk::new();
     let (db, table) = open(spec, &disk);
     db.transact(|tx| (0..10).try_for_each(|key| tx.put(&table, &key, "old")))
@@ -63,7 +63,7 @@ fn all_old() -> BTreeMap<u64, String> {
 /// What a crash leaves, opened under every protocol in turn, each after the crash of the one before.
 fn survives(disk: &SimDisk, loss: Loss, expected: &BTreeMap<u64, String>) {
     let mut disk = disk.crash_image(disk.events(), loss);
-    for spec in Spec::all_durable() {
+    for spec in ProtocolSpec::all_durable() {
         let db = settings(spec, &disk).open("/db").unwrap();
         assert_eq!(contents(&db), *expected, "reopened with {spec}");
         disk = disk.crash_image(disk.events(), Loss::All);
@@ -149,7 +149,7 @@ fn a_savepoint_takes_back_what_came_after_it() {
 }
 
 #[test]
-fn a_transaction_ten_times_the_buffer_commits_and_another_is_rolled_back() {
+fn transactions_larger_than_the_buffer_commit_and_roll_back() {
     let long = |n: u64| format!("{n:0100}").repeat(10);
     for spec in specs() {
         let (disk, db, table) = filled(spec);
@@ -176,7 +176,7 @@ fn a_transaction_ten_times_the_buffer_commits_and_another_is_rolled_back() {
 }
 
 #[test]
-fn where_commits_are_logged_in_one_piece_they_fit_into_the_buffer_or_are_refused() {
+fn whole_commits_fit_the_buffer_or_are_refused() {
     let disk = SimDisk::new();
     let (db, table) = open("S2PL(NLR)+PWAL(1)".parse().unwrap(), &disk);
     let long = "x".repeat(1000);
@@ -186,7 +186,7 @@ fn where_commits_are_logged_in_one_piece_they_fit_into_the_buffer_or_are_refused
 
 /// A change that no buffer holds.
 #[test]
-fn a_value_longer_than_the_buffer_is_refused_and_the_transaction_undone() {
+fn a_value_beyond_the_buffer_undoes_the_transaction() {
     for spec in specs() {
         let (disk, db, table) = filled(spec);
         let refused = db.transact(|tx| {
@@ -248,7 +248,7 @@ fn sessions(db: &Database) -> [Session; 2] {
 /// What the log has of a transaction is on the disk, but not that it was rolled back; and another one has committed
 /// on the same key since, or has not.
 #[test]
-fn a_rollback_that_the_log_has_lost_undoes_nothing_that_came_after_it() {
+fn a_lost_rollback_undoes_no_later_change() {
     for spec in specs() {
         for commits in [true, false] {
             let (disk, db, table) = filled(spec);
@@ -330,9 +330,9 @@ fn logged(disk: &SimDisk) -> BTreeMap<Lsn, (String, usize)> {
 }
 
 #[test]
-fn the_log_tells_the_story_of_a_transaction_in_the_papers_records() {
+fn the_log_holds_the_papers_records() {
     let disk = SimDisk::new();
-    let spec: Spec = "S2PL(NLR)+PWAL(2)+ARIES".parse().unwrap();
+    let spec: ProtocolSpec = "S2PL(NLR)+PWAL(2)+ARIES".parse().unwrap();
     let format = RecordFormat::Fixed(NonZeroU16::new(512).unwrap());
     let db = settings(spec, &disk)
         .buffer_bytes(8 << 10)
@@ -427,7 +427,7 @@ fn losers_are_counted_and_stay_losers() {
 
 /// What it has logged is before the seal that closing writes, and has no end.
 #[test]
-fn a_transaction_that_is_open_when_the_database_is_closed_is_undone_at_every_opening() {
+fn an_open_transaction_is_undone_at_every_opening() {
     for spec in specs() {
         for is_flushed in [true, false] {
             let (disk, db, table) = filled(spec);
@@ -456,7 +456,7 @@ fn a_transaction_that_is_open_when_the_database_is_closed_is_undone_at_every_ope
 
 /// Its locks are released when it meets a lock of another transaction, not when its code notices.
 #[test]
-fn a_transaction_that_has_failed_is_undone_before_its_locks_go() {
+fn a_failed_transaction_is_undone_before_releasing_locks() {
     for spec in specs() {
         let disk = SimDisk::new();
         let db = settings(spec, &disk)
@@ -491,7 +491,7 @@ fn a_transaction_that_has_failed_is_undone_before_its_locks_go() {
 
 /// On a device that is nearly full, some compensations have room and some have none.
 #[test]
-fn a_rollback_whose_compensations_have_no_room_leaves_a_log_that_opens() {
+fn compensations_without_room_leave_a_log_that_opens() {
     let long = "x".repeat(3000);
     for spec in specs() {
         let mut cut = 0;
@@ -545,8 +545,8 @@ fn a_rollback_whose_compensations_have_no_room_leaves_a_log_that_opens() {
 /// In records of a fixed length, a shorter operation may take one record more: what is left of the last record is
 /// nothing, or room for a padding's header.
 #[test]
-fn what_is_changed_can_be_taken_back_however_exactly_it_fills_the_buffer() {
-    let spec: Spec = "S2PL(NLR)+PWAL(1)+ARIES".parse().unwrap();
+fn changes_that_fill_the_buffer_can_be_undone() {
+    let spec: ProtocolSpec = "S2PL(NLR)+PWAL(1)+ARIES".parse().unwrap();
     let disk = SimDisk::new();
     let format = RecordFormat::Fixed(NonZeroU16::new(64).unwrap());
     let settings = settings(spec, &disk).record_format(format);

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use namiki::{Database, Error, Spec, Transaction, WorkerId};
+use namiki::{Database, Error, ProtocolSpec, Transaction, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
 use namiki_tests::numbers::{Numbers, builder, keys, numbers};
@@ -27,7 +27,7 @@ fn two_accounts(db: &Database) -> Numbers {
 }
 
 #[test]
-fn a_body_that_fails_because_of_what_never_was_is_run_again() {
+fn a_body_failing_on_inconsistent_reads_is_run_again() {
     for spec in optimistic() {
         let db = builder(&spec.to_string(), &SimDisk::new())
             .open("/db")
@@ -60,7 +60,7 @@ fn a_body_that_fails_because_of_what_never_was_is_run_again() {
 
 /// The same for a row that was not there: its gap has to stand, too.
 #[test]
-fn a_body_that_fails_because_of_a_row_that_is_there_by_now_is_run_again() {
+fn a_body_failing_on_a_new_row_is_run_again() {
     for spec in optimistic() {
         let db = builder(&spec.to_string(), &SimDisk::new())
             .open("/db")
@@ -81,7 +81,7 @@ fn a_body_that_fails_because_of_a_row_that_is_there_by_now_is_run_again() {
 
 /// What it would have written itself makes no difference.
 #[test]
-fn a_bodys_failure_is_not_told_if_what_it_has_read_was_never_there_together() {
+fn a_failure_after_inconsistent_reads_is_not_reported() {
     for updates in [false, true] {
         let db = builder("TT(NLR)+PWAL(1)", &SimDisk::new())
             .open("/db")
@@ -110,7 +110,7 @@ fn a_bodys_failure_is_not_told_if_what_it_has_read_was_never_there_together() {
 }
 
 #[test]
-fn a_bodys_failure_is_not_told_before_what_it_has_read_is_durable() {
+fn a_failure_is_reported_after_its_reads_are_durable() {
     for spec in ["TT(ELR)+PWAL(16)", "TT(ELR)+SWAL(16)"] {
         let disk = SimDisk::new();
         let db = builder(spec, &disk).open("/db").unwrap();
@@ -187,7 +187,7 @@ impl From<Error> for Refusal {
 
 #[test]
 fn an_own_error_rolls_back_what_was_written_before_it() {
-    for spec in Spec::all_durable() {
+    for spec in ProtocolSpec::all_durable() {
         let db = builder(&spec.to_string(), &SimDisk::new())
             .open("/db")
             .unwrap();

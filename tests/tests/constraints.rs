@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use namiki::{Database, Spec, TreeKind};
+use namiki::{Database, ProtocolSpec, TreeKind};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
 
@@ -74,7 +74,7 @@ fn runs() -> Vec<Run> {
 }
 
 #[test]
-fn every_rest_meets_every_concurrency_control_number_of_threads_and_tree() {
+fn every_protocol_meets_every_thread_count_and_tree() {
     let runs = runs();
     let met = |is: &dyn Fn(&Run) -> bool| runs.iter().any(is);
     for (concurrency, rests) in PROTOCOLS {
@@ -103,7 +103,7 @@ fn each_run(check: impl Fn(&Database, u64, u64)) {
     let mut conflicts = 0;
     for (seed, run) in (1..).zip(runs()) {
         let Run { tree, threads, .. } = run;
-        let spec: Spec = format!("{}{}", run.concurrency, run.rest).parse().unwrap();
+        let spec: ProtocolSpec = format!("{}{}", run.concurrency, run.rest).parse().unwrap();
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new().with_yields(seed));
         let db = Database::builder()
             .spec(spec)
@@ -143,7 +143,7 @@ fn on_threads(threads: u64, seed: u64, one: impl Fn(&mut Random) + Sync) {
 
 /// Doctors on call: of each pair at least one stays, although each looks only whether the other is there.
 #[test]
-fn a_write_skew_happens_to_nobody() {
+fn no_write_skew_happens() {
     each_run(|db, threads, seed| {
         const PAIRS: u64 = 3;
         let on_call = db.table::<u64, u64>("on call").unwrap();
@@ -176,7 +176,7 @@ fn a_write_skew_happens_to_nobody() {
 
 /// Seats of a row: never more than there are, although each counts those that are taken and then takes a new key.
 #[test]
-fn a_phantom_happens_to_nobody() {
+fn no_phantom_happens() {
     each_run(|db, threads, seed| {
         const ROWS: u64 = 8;
         const SEATS: usize = 5;

@@ -61,12 +61,12 @@ fn rounds(kind: Kind, depth: Depth) {
 }
 
 #[test]
-fn every_crash_of_a_run_recovers_what_was_acknowledged_and_nothing_partial() {
+fn every_crash_recovers_exactly_whole_acknowledged_commits() {
     rounds(Kind::Shuffled, Depth::CI);
 }
 
 #[test]
-fn every_crash_of_a_run_of_many_threads_recovers_what_was_acknowledged() {
+fn every_crash_of_many_threads_recovers_acknowledged_commits() {
     let depth = Depth {
         subsets: 4,
         events: 0.5,
@@ -88,7 +88,7 @@ fn every_crash_after_a_failed_write_recovers_what_was_acknowledged() {
 }
 
 #[test]
-fn every_crash_of_a_run_on_a_full_disk_recovers_what_was_acknowledged_and_nothing_refused() {
+fn every_crash_on_a_full_disk_recovers_acknowledged_commits() {
     let depth = Depth {
         subsets: 2,
         events: 0.15,
@@ -131,6 +131,6 @@ fn an_acknowledgement_that_came_too_early_is_found() {
 
 /// Under early lock release, a reader may have seen what is not durable yet.
 #[test]
-fn an_answer_to_a_reader_that_came_too_early_is_found() {
+fn a_reader_acknowledged_too_early_is_found() {
     caught(Acknowledge::ReadersTooEarly, "it read, is lost");
 }

@@ -8,7 +8,7 @@ use namiki_platform::disk::Disk;
 use namiki_tests::numbers::{BOTH_ORDERS, builder, keys, segments, written};
 
 #[test]
-fn damage_in_the_middle_of_a_log_is_named_by_file_and_byte() {
+fn damage_inside_a_log_names_file_and_byte() {
     for spec in ["TT(NLR)+PWAL(1)", "TT(ELR)+PWAL(1)", "TT(ELR)+SWAL(1)"] {
         for closed in [true, false] {
             for order in BOTH_ORDERS {
@@ -34,7 +34,7 @@ fn damage_in_the_middle_of_a_log_is_named_by_file_and_byte() {
 }
 
 #[test]
-fn a_damaged_log_can_be_healed_because_opening_it_changed_nothing() {
+fn opening_a_damaged_log_changes_nothing() {
     let disk = written("TT(NLR)+PWAL(1)", 10, true);
     let file = segments(&disk, 0).remove(0);
     let before = disk.read(&file).unwrap()[1600..1604].to_vec();

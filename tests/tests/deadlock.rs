@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use namiki::planted::{self, Checks, Sound};
+use namiki::faults::{self, Checks, NoFaults};
 use namiki::{Conflict, Database, Error, Session, Table, Ticket, WorkerId};
 use namiki_platform::disk::{Disk, SimDisk};
 
@@ -73,7 +73,7 @@ fn attempt<C: Checks>(
     wants: Wants,
 ) -> Result<(), Conflict> {
     let other = HELD[1 - worker];
-    let ended = session.try_planted::<C, _>(|tx| match wants {
+    let ended = session.try_faulty::<C, _>(|tx| match wants {
         Wants::ToWrite => tx.put(table, &other, &2),
         Wants::ToRead => {
             tx.get(table, &other)?;
@@ -162,21 +162,21 @@ fn in_parallel<C: Checks>(spec: &str, wants: Wants, attempts_max: u32) -> bool {
 #[test]
 fn a_failed_lock_flushes_the_group_and_frees_its_locks() {
     for spec in SPECS {
-        assert!(in_turn::<Sound>(spec, Wants::ToWrite, 3));
-        assert!(in_parallel::<Sound>(spec, Wants::ToWrite, 100_000));
+        assert!(in_turn::<NoFaults>(spec, Wants::ToWrite, 3));
+        assert!(in_parallel::<NoFaults>(spec, Wants::ToWrite, 100_000));
     }
 }
 
 /// The same without the rule: it would hang.
 #[test]
-fn without_the_flush_on_a_failed_lock_two_groups_block_each_other() {
+fn no_flush_on_failed_lock_deadlocks_two_groups() {
     for spec in SPECS {
-        assert!(!in_turn::<planted::NoFlushOnFailedLock>(
+        assert!(!in_turn::<faults::NoFlushOnFailedLock>(
             spec,
             Wants::ToWrite,
             50
         ));
-        assert!(!in_parallel::<planted::NoFlushOnFailedLock>(
+        assert!(!in_parallel::<faults::NoFlushOnFailedLock>(
             spec,
             Wants::ToWrite,
             50
@@ -186,23 +186,23 @@ fn without_the_flush_on_a_failed_lock_two_groups_block_each_other() {
 
 /// Deadlock rule 2.
 #[test]
-fn a_wait_while_reading_flushes_the_group_and_frees_its_locks() {
+fn a_read_wait_flushes_the_group() {
     for spec in SPECS {
-        assert!(in_turn::<Sound>(spec, Wants::ToRead, 3));
-        assert!(in_parallel::<Sound>(spec, Wants::ToRead, 100_000));
+        assert!(in_turn::<NoFaults>(spec, Wants::ToRead, 3));
+        assert!(in_parallel::<NoFaults>(spec, Wants::ToRead, 100_000));
     }
 }
 
 /// The same without the rule: it would hang.
 #[test]
-fn without_the_flush_on_a_wait_while_reading_two_groups_block_each_other() {
+fn no_flush_on_read_wait_deadlocks_two_groups() {
     for spec in SPECS {
-        assert!(!in_turn::<planted::NoFlushOnReadWait>(
+        assert!(!in_turn::<faults::NoFlushOnReadWait>(
             spec,
             Wants::ToRead,
             50
         ));
-        assert!(!in_parallel::<planted::NoFlushOnReadWait>(
+        assert!(!in_parallel::<faults::NoFlushOnReadWait>(
             spec,
             Wants::ToRead,
             50
@@ -229,7 +229,7 @@ fn a_group_does_not_block_its_own_worker() {
 /// A transaction that finds a lock taken and is lost anyway, because what it read has changed, aborts
 /// immediately (tictoc-pwal §2.1): it need not free its group's locks for a wait.
 #[test]
-fn a_lost_transaction_that_finds_a_lock_taken_does_not_flush_its_group() {
+fn a_lost_transaction_does_not_flush_its_group() {
     for spec in SPECS {
         for lost in [false, true] {
             let (db, table) = open(spec);

@@ -59,7 +59,7 @@ fn crash(disk: &SimDisk) -> SimDisk {
 }
 
 #[test]
-fn what_has_read_a_version_that_is_lost_is_cut_off_and_stays_so() {
+fn readers_of_lost_versions_are_cut_off_for_good() {
     for (spec, order) in in_both_orders(of_group("16")) {
         let disk = SimDisk::new();
         let db = open(&spec, &disk, order);
@@ -97,7 +97,7 @@ fn what_has_read_a_version_that_is_lost_is_cut_off_and_stays_so() {
 
 /// An amount is added to a value that the transaction never saw, but its sum contains it.
 #[test]
-fn what_was_added_to_a_value_that_is_lost_is_cut_off() {
+fn increments_of_a_lost_value_are_cut_off() {
     for (spec, order) in in_both_orders(of_group("16")) {
         let disk = SimDisk::new();
         let db = open(&spec, &disk, order);
@@ -182,7 +182,7 @@ fn what_was_not_waited_for_is_never_half_there() {
 }
 
 #[test]
-fn a_transaction_that_only_reads_waits_for_what_it_has_read() {
+fn a_read_only_transaction_waits_for_its_reads() {
     for spec in specs() {
         let disk = SimDisk::new();
         let db = open(&spec, &disk, ReplayOrder::HighestStamp);
@@ -216,7 +216,7 @@ fn a_transaction_that_only_reads_waits_for_what_it_has_read() {
 }
 
 #[test]
-fn one_who_commits_alone_needs_one_write_for_each_commit() {
+fn a_single_committer_needs_one_write_per_commit() {
     for spec in specs() {
         let disk = SimDisk::new();
         let db = open(&spec, &disk, ReplayOrder::HighestStamp);
@@ -261,7 +261,7 @@ fn closing_acknowledges_what_was_accepted() {
 /// Without writes, far more epochs pass than floors are remembered: no marker is written for what is long
 /// certified.
 #[test]
-fn reading_what_is_proven_writes_nothing_however_long_it_goes_on() {
+fn reading_certified_versions_writes_nothing() {
     for spec in of_group("auto") {
         let settings = builder(&spec, &SimDisk::new()).epoch_length(Duration::ZERO);
         let db = settings.open("/db").unwrap();

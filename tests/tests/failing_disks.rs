@@ -3,15 +3,15 @@
 
 use std::io::ErrorKind;
 
-use namiki::{Builder, Error, LogError, OpenError, Spec, WorkerId};
+use namiki::{Builder, Error, LogError, OpenError, ProtocolSpec, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::{Fault, Loss, Step};
 use namiki_tests::crash::combinations;
 use namiki_tests::numbers::{builder, keys, numbers, put, written};
 
 #[test]
-fn a_full_disk_refuses_commits_until_there_is_room_and_loses_nothing() {
-    for spec in Spec::all_durable() {
+fn a_full_disk_refuses_commits_and_loses_nothing() {
+    for spec in ProtocolSpec::all_durable() {
         let disk = SimDisk::new();
         let spec = spec.to_string();
         let db = builder(&spec, &disk).open("/db").unwrap();
@@ -60,7 +60,7 @@ fn a_full_disk_refuses_commits_until_there_is_room_and_loses_nothing() {
 }
 
 #[test]
-fn a_full_region_of_a_shared_device_refuses_commits_and_the_log_can_move_on() {
+fn a_full_region_refuses_commits_until_moved() {
     let disk = SimDisk::new();
     let shared = |builder: Builder| builder.shared_device("/db/log", 16 << 10);
     let db = shared(builder("TT(ELR)+PWAL(1)", &disk))
@@ -86,7 +86,7 @@ fn a_full_region_of_a_shared_device_refuses_commits_and_the_log_can_move_on() {
 }
 
 #[test]
-fn a_database_that_cannot_be_opened_on_a_full_disk_is_unharmed() {
+fn a_failed_opening_on_a_full_disk_harms_nothing() {
     let disk = written("TT(NLR)+PWAL(1)", 5, true);
     disk.set_capacity(Some(0));
     let error = builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap_err();
@@ -100,8 +100,8 @@ fn a_database_that_cannot_be_opened_on_a_full_disk_is_unharmed() {
 }
 
 #[test]
-fn after_a_failed_write_the_outcome_is_unknown_and_nothing_more_is_acknowledged() {
-    for spec in Spec::all_durable() {
+fn after_a_failed_write_nothing_is_acknowledged() {
+    for spec in ProtocolSpec::all_durable() {
         let text = spec.to_string();
         let disk = SimDisk::new();
         let db = builder(&text, &disk).open("/db").unwrap();
@@ -152,7 +152,7 @@ fn after_a_failed_write_the_outcome_is_unknown_and_nothing_more_is_acknowledged(
 /// A write that was reported as failed may be readable nevertheless, and what can be read need not be
 /// durable. It could vanish in a power cut after a reader has seen it.
 #[test]
-fn what_an_opening_has_shown_of_a_failed_write_is_there_for_good() {
+fn a_failed_write_shown_once_stays() {
     for (spec, shared) in combinations() {
         let open = |disk: &SimDisk| {
             let builder = builder(&spec.to_string(), disk);
@@ -192,7 +192,7 @@ fn what_an_opening_has_shown_of_a_failed_write_is_there_for_good() {
 }
 
 #[test]
-fn a_ticket_of_a_failed_group_says_that_its_outcome_is_unknown() {
+fn a_failed_groups_ticket_has_an_unknown_outcome() {
     for spec in ["TT(NLR)+PWAL(16)", "TT(ELR)+PWAL(16)"] {
         let disk = SimDisk::new();
         let db = builder(spec, &disk).open("/db").unwrap();
@@ -220,7 +220,7 @@ fn a_ticket_of_a_failed_group_says_that_its_outcome_is_unknown() {
 }
 
 #[test]
-fn every_failing_step_of_an_opening_is_a_typed_error_and_the_next_opening_works() {
+fn every_failing_opening_is_a_typed_error() {
     let steps = [
         Step::Write,
         Step::Create,

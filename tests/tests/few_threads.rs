@@ -8,7 +8,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use namiki::{Builder, Database, Isolation, Prepare, Protocol, Spec};
+use namiki::{Builder, Database, Isolation, Prepare, Protocol, ProtocolSpec};
 use namiki_platform::threads::with_limit;
 use namiki_tests::forked::{allow_no_threads, give_to_nobody, in_forked_child};
 use namiki_tests::numbers::{keys, numbers, put};
@@ -51,7 +51,7 @@ fn a_database_opens_with_as_many_threads_as_there_are() {
         "TT(ELR)+SWAL(16)",
         "S2PL(NLR)+PWAL(16)+ARIES",
     ];
-    let specs = specs.map(|spec| Protocol::from(spec.parse::<Spec>().unwrap()));
+    let specs = specs.map(|spec| Protocol::from(spec.parse::<ProtocolSpec>().unwrap()));
     for protocol in specs.into_iter().chain([auto]) {
         let dir = tempfile::tempdir().unwrap();
         let mut count = 0;
@@ -68,7 +68,7 @@ fn a_database_opens_with_as_many_threads_as_there_are() {
 fn a_task_is_acknowledged_where_no_thread_flushes() {
     for spec in ["TT(NLR)+PWAL(16)", "TT(ELR)+PWAL(16)", "TT(EPOCH)+PWAL(16)"] {
         let dir = tempfile::tempdir().unwrap();
-        let spec: Spec = spec.parse().unwrap();
+        let spec: ProtocolSpec = spec.parse().unwrap();
         let db = with_limit(0, || many_threads(spec).open(dir.path()).unwrap());
         let table = numbers(&db);
         let mut session = db.session().unwrap();
@@ -87,7 +87,7 @@ fn a_task_is_acknowledged_where_no_thread_flushes() {
 fn a_database_opens_where_the_system_allows_no_thread() {
     let dir = tempfile::tempdir().unwrap();
     let auto = Protocol::Auto(Isolation::Serializable);
-    for protocol in [Protocol::from(Spec::DEFAULT), auto] {
+    for protocol in [Protocol::from(ProtocolSpec::DEFAULT), auto] {
         let dir = dir.path().join(format!("{}", u8::from(protocol == auto)));
         let db = many_threads(protocol).open(&dir).unwrap();
         (0..100).for_each(|key| put(&db, key).unwrap());

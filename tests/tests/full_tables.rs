@@ -96,7 +96,7 @@ impl Full {
 }
 
 #[test]
-fn an_insert_without_room_is_refused_and_its_transaction_goes_on() {
+fn an_insert_without_room_ends_nothing() {
     each_full_table(|full| {
         let (table, name) = (&full.table, &full.name);
         full.db
@@ -172,7 +172,7 @@ fn a_put_without_room_fails_its_transaction_as_a_whole() {
 }
 
 #[test]
-fn a_put_without_room_after_a_savepoint_is_refused_and_its_transaction_goes_on() {
+fn a_put_without_room_after_a_savepoint_ends_nothing() {
     each_full_table(|full| {
         let (table, name) = (&full.table, &full.name);
         full.db
@@ -193,7 +193,7 @@ fn a_put_without_room_after_a_savepoint_is_refused_and_its_transaction_goes_on()
 
 /// It may have put the key because of them.
 #[test]
-fn that_there_is_no_room_is_not_told_if_what_was_read_was_never_there_together() {
+fn missing_room_after_inconsistent_reads_is_not_reported() {
     each_full_table(|full| {
         let (table, name) = (&full.table, &full.name);
         let mut session = full.db.session().unwrap();

@@ -1,7 +1,7 @@
 //! Tickets and savepoints belong to the opening and the transaction that gave them out.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use namiki::{Database, Error, Session, Spec, Ticket};
+use namiki::{Database, Error, ProtocolSpec, Session, Ticket};
 use namiki_platform::disk::SimDisk;
 use namiki_tests::numbers::{Numbers, builder, keys, numbers};
 
@@ -20,7 +20,7 @@ fn assert_foreign(db: &Database, session: &Session, ticket: &Ticket) {
 
 #[test]
 fn a_ticket_of_another_database_or_opening_is_foreign() {
-    for spec in Spec::all_durable() {
+    for spec in ProtocolSpec::all_durable() {
         let spec = spec.to_string();
         let disk = SimDisk::new();
         let before = builder(&spec, &disk).open("/db").unwrap();
@@ -88,7 +88,7 @@ fn a_savepoint_of_another_transaction_is_stale() {
 }
 
 #[test]
-fn a_savepoint_of_an_earlier_transaction_of_the_session_is_stale() {
+fn an_earlier_transactions_savepoint_is_stale() {
     let db = builder("TT(ELR)+PWAL(1)", &SimDisk::new())
         .open("/db")
         .unwrap();

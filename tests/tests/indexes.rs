@@ -79,7 +79,7 @@ fn contents_outlive_the_index() {
 }
 
 #[test]
-fn a_scan_of_a_table_without_order_is_refused_and_the_transaction_goes_on() {
+fn a_scan_of_an_unordered_table_ends_nothing() {
     let disk = SimDisk::new();
     let db = builder(&disk)
         .table_index("numbers", IndexKind::Hash)

@@ -14,7 +14,7 @@ use namiki_tests::kill::{Cut, PowerCut, Witness};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_namiki-kill");
 
 #[test]
-fn a_process_killed_at_any_moment_loses_nothing_that_was_acknowledged() {
+fn a_killed_process_loses_nothing_acknowledged() {
     let _alone = one_at_a_time();
     let mut acknowledged = 0;
     let mut in_flight = 0;
@@ -82,7 +82,7 @@ fn a_power_cut_loses_nothing_that_was_acknowledged() {
 
 /// The control: without the sync, a power cut loses what a kill does not.
 #[test]
-fn a_missing_sync_is_found_by_a_power_cut_and_not_by_a_kill() {
+fn a_missing_sync_is_found_by_a_power_cut() {
     let _alone = one_at_a_time();
     let Some(disk) = power_cut() else { return };
     let dir = disk.path().join("data");

@@ -78,7 +78,7 @@ fn assert_locked<T: std::fmt::Debug>(ended: Result<T, Error>) {
 }
 
 #[test]
-fn what_is_read_can_be_read_and_what_is_written_is_alone() {
+fn reads_share_and_writes_exclude() {
     for spec in SPECS {
         let (db, table) = unwaiting(spec);
         let mut reader = db.begin().unwrap();
@@ -188,7 +188,7 @@ fn the_ends_of_a_table_are_gaps_too() {
 
 /// A hash index has no next key.
 #[test]
-fn a_key_that_is_not_in_a_hash_table_is_locked_by_itself() {
+fn an_absent_hash_key_is_locked_by_itself() {
     for spec in SPECS {
         let kind: namiki::IndexKind = "hash".parse().unwrap();
         let (db, table) = filled(builder(spec).wait_policy(WaitPolicy::NoWait).index(kind));
@@ -203,7 +203,7 @@ fn a_key_that_is_not_in_a_hash_table_is_locked_by_itself() {
 
 /// So its readers do not wait for one another, whichever came first; one that may write it does.
 #[test]
-fn a_key_that_is_not_in_a_hash_table_can_be_read_by_several() {
+fn an_absent_hash_key_has_several_readers() {
     for spec in SPECS {
         let kind: namiki::IndexKind = "hash".parse().unwrap();
         let (db, table) = filled(builder(spec).wait_policy(WaitPolicy::NoWait).index(kind));
@@ -231,7 +231,7 @@ fn a_key_that_is_not_in_a_hash_table_can_be_read_by_several() {
 }
 
 #[test]
-fn whoever_waits_for_too_long_is_told_so() {
+fn a_lock_wait_times_out() {
     for spec in SPECS {
         let (db, table) = filled(builder(spec).lock_wait_max(Duration::from_millis(20)));
         let mut idle = db.begin().unwrap();
@@ -286,7 +286,7 @@ fn locks_end_with_the_transaction_however_it_ends() {
 
 /// No transaction was wounded, except for one that the scheduler delayed until it was boosted above all
 /// others: then one for each of the keys that it locks.
-fn check_nobody_gave_way(db: &Database, keys: u64) {
+fn check_no_wounds(db: &Database, keys: u64) {
     let counters = db.counters();
     assert!(
         counters.conflicts <= counters.locks.promotions * keys,
@@ -322,13 +322,13 @@ fn transactions_that_lock_all_keys_first_never_give_way() {
         });
         let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
         assert_eq!(all.iter().map(|(_, value)| value).sum::<u64>(), 8 * 50 * 4);
-        check_nobody_gave_way(&db, 4);
+        check_no_wounds(&db, 4);
     }
 }
 
 /// Also where they have to be made first: each round's keys are new to the first transaction.
 #[test]
-fn who_locks_all_keys_first_waits_and_never_gives_way_even_if_they_are_not_there() {
+fn locking_all_keys_first_never_wounds() {
     for spec in SPECS {
         let (db, table) = filled(builder(spec));
         on_threads(4, |thread| {
@@ -354,7 +354,7 @@ fn who_locks_all_keys_first_waits_and_never_gives_way_even_if_they_are_not_there
         let all = db.transact(|tx| tx.scan(&table, 1000..)).unwrap();
         assert_eq!(all.len(), 600);
         assert!(all.iter().all(|(_, value)| *value == 4), "{spec}");
-        check_nobody_gave_way(&db, 6);
+        check_no_wounds(&db, 6);
     }
 }
 
@@ -396,7 +396,7 @@ fn keys_of_several_tables_are_locked_in_one_order_too() {
             400,
             "{spec}"
         );
-        check_nobody_gave_way(&db, 2);
+        check_no_wounds(&db, 2);
     }
 }
 
@@ -439,7 +439,7 @@ fn a_transaction_out_of_order_gets_a_hot_key() {
 
 /// A group of commits without a flush holds a lock: a transaction that wants it flushes the group.
 #[test]
-fn a_lock_that_a_group_holds_is_waited_for_at_the_disk() {
+fn a_groups_lock_is_waited_for_at_the_disk() {
     let (db, table) = filled(builder("S2PL(NLR)+PWAL(1000)"));
     let mut holder = db.session_on(WorkerId(0)).unwrap();
     let ((), held) = holder.transact_async(|tx| tx.put(&table, &10, &1)).unwrap();
@@ -480,7 +480,7 @@ fn wound(db: &Database, table: &Numbers) {
 /// Holders of locks here wait for something other than a processor, such as user input: no transaction
 /// waits for them twice.
 #[test]
-fn after_a_wound_no_more_take_locks_than_there_are_processors_unless_those_go_nowhere() {
+fn after_a_wound_processors_limit_lock_holders() {
     type Way = fn(&mut Transaction, &Numbers) -> Result<(), Error>;
     let ways: [Way; 4] = [
         |tx, table| tx.get(table, &10).map(drop),
@@ -492,10 +492,10 @@ fn after_a_wound_no_more_take_locks_than_there_are_processors_unless_those_go_no
     for spec in SPECS {
         for (number, way) in ways.into_iter().enumerate() {
             let (db, table) = filled(builder(spec));
-            let held_back = |way: Way| {
-                let before = db.counters().locks.held_back;
+            let admission_waits = |way: Way| {
+                let before = db.counters().locks.admission_waits;
                 attempt(&db, |tx| way(tx, &table)).unwrap();
-                db.counters().locks.held_back - before
+                db.counters().locks.admission_waits - before
             };
             let inside = |_| {
                 let mut tx = db.begin().unwrap();
@@ -503,22 +503,22 @@ fn after_a_wound_no_more_take_locks_than_there_are_processors_unless_those_go_no
                 tx
             };
             let before: Vec<_> = (0..processors + 1).map(inside).collect();
-            assert_eq!(held_back(way), 0, "{spec}: no holder was in the way");
+            assert_eq!(admission_waits(way), 0, "{spec}: no holder was in the way");
             wound(&db, &table);
             let crowd: Vec<_> = (0..processors).map(inside).collect();
-            assert_eq!(held_back(way), 1, "{spec}, way {number}");
+            assert_eq!(admission_waits(way), 1, "{spec}, way {number}");
             for again in ways {
-                assert_eq!(held_back(again), 0, "{spec}, way {number}");
+                assert_eq!(admission_waits(again), 0, "{spec}, way {number}");
             }
             wound(&db, &table);
-            assert_eq!(held_back(way), 0, "{spec}, way {number}");
+            assert_eq!(admission_waits(way), 0, "{spec}, way {number}");
             drop((before, crowd));
         }
     }
 }
 
 #[test]
-fn whoever_waits_learns_that_the_database_is_closed() {
+fn a_waiter_learns_that_the_database_is_closed() {
     let (db, table) = filled(builder("S2PL(NLR)+PWAL(1)"));
     let mut idle = db.begin().unwrap();
     idle.get(&table, &10).unwrap();

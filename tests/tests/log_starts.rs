@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use namiki::files::Manifest;
 use namiki::{
-    Builder, ConcurrencyControl, Database, LockRelease, LogError, Logging, OpenError, ReadError,
-    SequencerKind, Spec, WorkerId,
+    Builder, ConcurrencyControl, Database, LockRelease, LogError, Logging, OpenError, ProtocolSpec,
+    ReadError, SequencerKind, WorkerId,
 };
 use namiki_log::Placement;
 use namiki_platform::disk::sim::{Fault, Loss, Step};
@@ -29,13 +29,13 @@ fn shared(disk: &SimDisk, device: &str, region_bytes: u64) -> Builder {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused_before_anything_is_written() {
-    let senseless = Spec {
+fn senseless_settings_are_refused_before_any_write() {
+    let senseless = ProtocolSpec {
         concurrency: ConcurrencyControl::TicToc,
         release: LockRelease::Early,
         logging: Logging::None,
     };
-    type Wrong = fn(Builder, Spec) -> Builder;
+    type Wrong = fn(Builder, ProtocolSpec) -> Builder;
     let wrong: [Wrong; 2] = [
         |builder, _| builder.sequencer(SequencerKind::None),
         |builder, senseless| builder.spec(senseless),
@@ -66,7 +66,7 @@ fn settings_that_make_no_sense_are_refused_before_anything_is_written() {
 }
 
 #[test]
-fn a_log_that_cannot_be_started_leaves_the_manifest_as_it_was() {
+fn a_log_that_cannot_start_leaves_the_manifest() {
     for closed in [true, false] {
         let disk = written("TT(ELR)+PWAL(1)", 5, closed);
         // Another database's device, on the same disk.
@@ -126,7 +126,7 @@ fn a_shared_device_with_regions_of_another_length_is_refused() {
 }
 
 #[test]
-fn a_directory_in_the_place_of_a_shared_device_is_refused() {
+fn a_directory_as_shared_device_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::open(dir.path()).unwrap();
     put(&db, 1).unwrap();
@@ -213,7 +213,7 @@ fn a_missing_shared_device_is_not_an_empty_database() {
 /// The rename of a manifest is visible, and its directory was not synced. The next opening, which begins a
 /// generation on a device that lies elsewhere, is killed by a power cut that takes the manifest back.
 #[test]
-fn a_manifest_that_may_be_taken_back_announces_no_generation_of_a_device_elsewhere() {
+fn an_unsynced_manifest_announces_no_generation() {
     let open = |disk: &SimDisk| shared(disk, "/device/log", REGION_BYTES).open("/db");
     let mut failed = 0;
     for exists in [true, false] {
@@ -267,7 +267,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn a_missing_directory_of_a_stream_is_not_an_empty_stream() {
+fn a_missing_stream_directory_is_not_an_empty_stream() {
     let place = tempfile::tempdir().unwrap();
     let open = |dir: &Path| {
         let disk: Arc<dyn Disk> = Arc::new(SyncedDisk::new());

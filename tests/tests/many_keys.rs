@@ -10,13 +10,13 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki::{Conflict, Database, Error, Spec, Table};
+use namiki::{Conflict, Database, Error, ProtocolSpec, Table};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::specs::optimistic;
 
 /// Every protocol; what a program sees is the same under all of them.
 fn each_spec(check: impl Fn(&Database, Table<u64, i64>)) {
-    each_of(Spec::all_durable(), check);
+    each_of(ProtocolSpec::all_durable(), check);
 }
 
 /// Those under which others can change what was read.
@@ -24,7 +24,7 @@ fn each_optimistic(check: impl Fn(&Database, Table<u64, i64>)) {
     each_of(optimistic(), check);
 }
 
-fn each_of(mut specs: Vec<Spec>, check: impl Fn(&Database, Table<u64, i64>)) {
+fn each_of(mut specs: Vec<ProtocolSpec>, check: impl Fn(&Database, Table<u64, i64>)) {
     specs.push("TT(NLR)+NOLOG".parse().unwrap());
     for spec in specs {
         println!("{spec}");
@@ -50,7 +50,7 @@ fn assert_conflict<T: Debug>(ended: Result<T, Error>, expected: Conflict) {
 
 /// More keys than are looked up together, present, absent, deleted, written by the transaction, twice.
 #[test]
-fn many_keys_are_read_as_one_after_the_other_would_be() {
+fn many_keys_are_read_as_one_by_one() {
     each_spec(|db, table| {
         db.transact(|tx| {
             (0..100)
@@ -86,7 +86,7 @@ const CHANGED: [(u64, Conflict); 2] = [(2, Conflict::ReadChanged), (3, Conflict:
 
 /// Each of two transactions reads what the other writes, a value or a gap, so one of them must fail.
 #[test]
-fn keys_read_together_are_protected_whether_they_are_there_or_not() {
+fn keys_read_in_a_batch_are_protected() {
     for (changed, conflict) in CHANGED {
         each_optimistic(|db, table| {
             db.transact(|tx| {
@@ -113,7 +113,7 @@ fn keys_read_together_are_protected_whether_they_are_there_or_not() {
 }
 
 #[test]
-fn many_keys_are_updated_as_one_after_the_other_would_be() {
+fn many_keys_are_updated_as_one_by_one() {
     each_spec(|db, table| {
         let other: Table<u64, i64> = db.table("one by one").unwrap();
         let names: Table<str, String> = db.table("names").unwrap();
@@ -156,7 +156,7 @@ fn many_keys_are_updated_as_one_after_the_other_would_be() {
 
 /// Each of two transactions updates or misses what the other changes, so one of them must fail.
 #[test]
-fn keys_updated_together_are_protected_whether_they_are_there_or_not() {
+fn keys_updated_in_a_batch_are_protected() {
     for (changed, conflict) in CHANGED {
         each_optimistic(|db, table| {
             let evens = (0..40).step_by(2);
@@ -204,7 +204,7 @@ fn an_update_that_is_taken_back_has_been_a_read() {
 
 /// Places in the first sixteen keys, which are looked up together, and in those that follow.
 #[test]
-fn keys_before_one_that_no_table_can_hold_are_read_and_updated() {
+fn keys_before_an_impossible_one_are_processed() {
     each_spec(|db, _| {
         let names: Table<str, i64> = db.table("names").unwrap();
         let key = |at: usize| format!("{at:03}");

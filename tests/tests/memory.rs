@@ -73,7 +73,7 @@ fn work(db: &Database) {
 }
 
 #[test]
-fn old_versions_are_freed_and_a_database_that_is_dropped_leaves_nothing() {
+fn old_versions_and_dropped_databases_are_freed() {
     // Whatever the runtime and the collector keep for themselves is there before we count.
     work(&open());
     let start = live_after_collection();

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use namiki::{Builder, Generation, OpenError, ReadError, Spec, WorkerId};
+use namiki::{Builder, Generation, OpenError, ProtocolSpec, ReadError, WorkerId};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::numbers::{BOTH_ORDERS, builder, keys, numbers, put};
@@ -38,7 +38,7 @@ fn assert_not_in_manifest(builder: Builder, disk: &SimDisk, file: &Path, of: Gen
 
 #[test]
 fn a_manifest_that_is_older_than_the_log_is_refused() {
-    for spec in Spec::all_durable() {
+    for spec in ProtocolSpec::all_durable() {
         for (shared, closed, order) in [
             (false, false, BOTH_ORDERS[0]),
             (false, true, BOTH_ORDERS[1]),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use namiki::files::Manifest;
-use namiki::{Database, LogError, OpenError, RecordFormat, Spec, Stamp, WorkerId};
+use namiki::{Database, LogError, OpenError, ProtocolSpec, RecordFormat, Stamp, WorkerId};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::numbers::{BOTH_ORDERS, builder, keys, numbers, put, written};
@@ -65,7 +65,7 @@ fn a_missing_database_is_not_created_unasked() {
 }
 
 #[test]
-fn a_file_in_the_place_of_the_directory_is_an_error() {
+fn a_file_as_directory_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, "not a directory").unwrap();
@@ -117,7 +117,7 @@ fn settings_that_do_not_fit_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn a_shared_device_that_is_too_small_is_refused_and_the_database_still_opens() {
+fn a_small_shared_device_is_refused_harmlessly() {
     let disk = SimDisk::new();
     let shared = |streams: u16| {
         builder("TT(ELR)+PWAL(1)", &disk)
@@ -167,7 +167,7 @@ fn recovery_can_be_interrupted_and_taken_up_again() {
 fn another_protocol_and_another_number_of_streams_keep_the_contents() {
     let disk = SimDisk::new();
     let mut expected = Vec::new();
-    let specs = Spec::all_durable();
+    let specs = ProtocolSpec::all_durable();
     for round in 0..3 * specs.len() as u64 {
         let spec = specs[(round * 5 % specs.len() as u64) as usize].to_string();
         let mut builder = builder(&spec, &disk)
@@ -189,7 +189,7 @@ fn another_protocol_and_another_number_of_streams_keep_the_contents() {
 }
 
 #[test]
-fn whoever_comes_while_a_database_is_created_finds_it_in_use() {
+fn a_database_being_created_is_in_use() {
     for round in 0..50 {
         let dir = tempfile::tempdir().unwrap();
         let begin = Barrier::new(4);
@@ -218,7 +218,7 @@ fn whoever_comes_while_a_database_is_created_finds_it_in_use() {
 
 /// What a crash cuts off was seen by no caller, but its stamps are on the disk.
 #[test]
-fn new_stamps_lie_above_those_of_commits_that_were_cut_off() {
+fn new_stamps_lie_above_cut_off_commits() {
     for order in BOTH_ORDERS {
         let disk = SimDisk::new();
         let db = builder("TT(ELR)+PWAL(16)", &disk).open("/db").unwrap();

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use namiki::{
-    Database, Error, LogError, LogStyle, Prepare, Session, Spec, Table, Transaction, WorkerId,
+    Database, Error, LogError, LogStyle, Prepare, ProtocolSpec, Session, Table, Transaction,
+    WorkerId,
 };
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::{Fault, Loss, Step};
@@ -56,7 +57,7 @@ fn shown_afterwards(db: Database, disk: &SimDisk, show: impl Fn(&Database, &str)
 }
 
 #[test]
-fn a_panic_in_the_middle_of_closing_is_told_of_whenever_it_is_closed_again() {
+fn a_panic_while_closing_is_reported_at_every_close() {
     let disk = SimDisk::new();
     let db = builder("TT(EPOCH)+PWAL(auto)", &disk).open("/db").unwrap();
     let table = numbers(&db);
@@ -142,8 +143,8 @@ fn threads_meet_a_panic(spec: &str, prepare: Prepare, step: Step, after: u64) {
 }
 
 #[test]
-fn a_panic_in_a_flush_is_told_to_everybody_and_loses_nothing() {
-    for (run, spec) in (0..).zip(Spec::all_durable()) {
+fn a_panic_in_a_flush_reaches_every_caller() {
+    for (run, spec) in (0..).zip(ProtocolSpec::all_durable()) {
         // The first writes make the streams' files.
         threads_meet_a_panic(
             &spec.to_string(),
@@ -155,8 +156,8 @@ fn a_panic_in_a_flush_is_told_to_everybody_and_loses_nothing() {
 }
 
 #[test]
-fn a_panic_while_a_file_of_the_log_is_made_is_told_to_everybody_and_loses_nothing() {
-    for (run, spec) in (0..).zip(Spec::all_durable()) {
+fn a_panic_making_a_log_file_reaches_every_caller() {
+    for (run, spec) in (0..).zip(ProtocolSpec::all_durable()) {
         let step = [Step::Create, Step::SyncDir][run as usize % 2];
         for prepare in [Prepare::Inline, Prepare::Background] {
             threads_meet_a_panic(&spec.to_string(), prepare, step, run / 2 % 3);
@@ -166,7 +167,7 @@ fn a_panic_while_a_file_of_the_log_is_made_is_told_to_everybody_and_loses_nothin
 
 /// Groups without waiters are flushed by the flusher, in which a panic would go unnoticed.
 #[test]
-fn a_panic_in_a_flush_that_nobody_waits_for_is_told_to_everybody_and_loses_nothing() {
+fn a_panic_in_an_unattended_flush_reaches_every_caller() {
     for spec in [
         "TT(NLR)+PWAL(16)",
         "TT(EPOCH)+PWAL(16)",
@@ -207,7 +208,7 @@ fn a_panic_in_a_flush_that_nobody_waits_for_is_told_to_everybody_and_loses_nothi
 
 /// Strict two-phase locking: a group has a lock, and the waiter for it flushes the group.
 #[test]
-fn a_panic_in_the_flush_of_one_who_waits_for_a_lock_frees_its_own_locks() {
+fn a_panic_in_a_lock_waiters_flush_frees_its_locks() {
     for spec in ["S2PL(NLR)+PWAL(16)", "S2PL(NLR)+PWAL(16)+ARIES"] {
         let disk = SimDisk::new();
         let db = builder(spec, &disk).open("/db").unwrap();
@@ -341,9 +342,12 @@ const LONG: [(&str, Long); 6] = [
 
 /// Paper: pwal §5.5: a rollback logs what it undoes, and needs the disk for that.
 #[test]
-fn a_panic_in_the_middle_of_a_transaction_or_of_its_rollback_leaves_nothing_of_it() {
-    let logs_operations = |spec: &Spec| spec.style() == Some(LogStyle::Operations);
-    for spec in Spec::all_durable().into_iter().filter(logs_operations) {
+fn a_panic_in_a_transaction_leaves_nothing_of_it() {
+    let logs_operations = |spec: &ProtocolSpec| spec.style() == Some(LogStyle::Operations);
+    for spec in ProtocolSpec::all_durable()
+        .into_iter()
+        .filter(logs_operations)
+    {
         for (what, run) in LONG {
             let spec = spec.to_string();
             let context = format!("{spec}, {what}");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use namiki::{Database, Error, Spec};
+use namiki::{Database, Error, ProtocolSpec};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
 
@@ -27,9 +27,9 @@ fn assert_whole(read: &[u8]) {
 /// Some fit into their record, some do not; keys come and go. What a transaction reads is whole
 /// even if it cannot commit.
 #[test]
-fn a_value_is_read_as_a_whole_or_not_at_all() {
+fn a_value_is_read_whole_or_not() {
     const KEYS: u64 = 3;
-    for (seed, spec) in (1..).zip(Spec::all_durable()) {
+    for (seed, spec) in (1..).zip(ProtocolSpec::all_durable()) {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let db = Database::builder()
             .spec(spec)

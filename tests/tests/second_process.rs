@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use namiki::{Database, Error, OpenError, Prepare, Spec};
+use namiki::{Database, Error, OpenError, Prepare, ProtocolSpec};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::forked::in_forked_child;
@@ -62,7 +62,7 @@ fn removing_the_lock_file_lets_no_second_process_in() {
 
 #[test]
 fn a_forked_child_drops_its_copy_and_changes_nothing() {
-    for spec in Spec::all_durable() {
+    for spec in ProtocolSpec::all_durable() {
         let dir = tempfile::tempdir().unwrap();
         let db = open(dir.path(), &spec.to_string());
         put(&db, 1).unwrap();
@@ -99,7 +99,7 @@ fn a_forked_child_drops_its_copy_and_changes_nothing() {
 fn a_forked_child_does_not_wait_for_threads_or_writes() {
     for round in 0..8 {
         let dir = tempfile::tempdir().unwrap();
-        let builder = Database::builder().launch_from(NonZeroU32::MIN);
+        let builder = Database::builder().async_flush_min_commits(NonZeroU32::MIN);
         let spec = "TT(NLR)+PWAL(4)".parse().unwrap();
         let db = builder.spec(spec).open(dir.path()).unwrap();
         let table = numbers(&db);

@@ -12,10 +12,10 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki::planted::{self, Checks, Sound};
+use namiki::faults::{self, Checks, NoFaults};
 use namiki::{
-    Builder, ConcurrencyControl, Database, IndexKind, Logging, Session, Spec, TreeKind, WaitPolicy,
-    WorkerId,
+    Builder, ConcurrencyControl, Database, IndexKind, Logging, ProtocolSpec, Session, TreeKind,
+    WaitPolicy, WorkerId,
 };
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::history::Violation;
@@ -31,16 +31,16 @@ fn rounds() -> u64 {
     std::env::var("NAMIKI_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap())
 }
 
-fn all_specs() -> Vec<Spec> {
-    let mut specs = Spec::all_durable();
+fn all_specs() -> Vec<ProtocolSpec> {
+    let mut specs = ProtocolSpec::all_durable();
     let unlogged = ["TT(NLR)+NOLOG", "SILO(NLR)+NOLOG", "S2PL(NLR)+NOLOG"];
-    specs.extend(unlogged.map(|spec| spec.parse::<Spec>().unwrap()));
+    specs.extend(unlogged.map(|spec| spec.parse::<ProtocolSpec>().unwrap()));
     specs
 }
 
 /// With an even seed each commit closes an epoch, so that floors keep moving; with an odd one the first
 /// epoch never ends, so that stamps come from the records alone.
-fn open(spec: Spec, disk: &SimDisk, wait: Duration, seed: u64) -> Database {
+fn open(spec: ProtocolSpec, disk: &SimDisk, wait: Duration, seed: u64) -> Database {
     open_over(index_of(TreeKind::default(), seed), spec, disk, wait, seed)
 }
 
@@ -52,12 +52,24 @@ fn index_of(tree: TreeKind, seed: u64) -> IndexKind {
     }
 }
 
-fn open_over(index: IndexKind, spec: Spec, disk: &SimDisk, wait: Duration, seed: u64) -> Database {
+fn open_over(
+    index: IndexKind,
+    spec: ProtocolSpec,
+    disk: &SimDisk,
+    wait: Duration,
+    seed: u64,
+) -> Database {
     let settings = settings(index, spec, disk, wait, seed);
     settings.open("/db").unwrap()
 }
 
-fn settings(index: IndexKind, spec: Spec, disk: &SimDisk, wait: Duration, seed: u64) -> Builder {
+fn settings(
+    index: IndexKind,
+    spec: ProtocolSpec,
+    disk: &SimDisk,
+    wait: Duration,
+    seed: u64,
+) -> Builder {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     Database::builder()
         .spec(spec)
@@ -75,7 +87,7 @@ fn settings(index: IndexKind, spec: Spec, disk: &SimDisk, wait: Duration, seed: 
         .disk(disk)
         .group_wait_max(wait)
         // Groups of one are waited for, and larger ones left to the disk.
-        .launch_from(NonZeroU32::MIN.saturating_add(1))
+        .async_flush_min_commits(NonZeroU32::MIN.saturating_add(1))
         .buffer_bytes(16 << 10)
         .segment_bytes(256 << 10)
 }
@@ -85,11 +97,11 @@ fn table<K: Numbered>(db: &Database) -> Numbers<K> {
 }
 
 /// The contents come back when the database is opened again, under another protocol.
-fn assert_reopens(run: &Run, spec: Spec, disk: &SimDisk, seed: u64) {
+fn assert_reopens(run: &Run, spec: ProtocolSpec, disk: &SimDisk, seed: u64) {
     if spec.logging == Logging::None {
         return;
     }
-    let others = Spec::all_durable();
+    let others = ProtocolSpec::all_durable();
     let other = others[seed as usize % others.len()];
     let db = open(other, disk, Duration::from_millis(1), seed);
     let found = contents(&mut db.session().unwrap(), &table::<u64>(&db)).unwrap();
@@ -152,9 +164,11 @@ fn shuffled_transactions_on_one_thread_are_serializable_under_every_protocol() {
 /// What recovery leaves behind, stamps and gaps where deleted keys were, is as good as before.
 #[test]
 fn transactions_on_a_recovered_database_are_serializable() {
-    for (seed, spec) in (3000..3000 + 16 * rounds()).zip(Spec::all_durable().into_iter().cycle()) {
+    for (seed, spec) in
+        (3000..3000 + 16 * rounds()).zip(ProtocolSpec::all_durable().into_iter().cycle())
+    {
         let disk = SimDisk::new();
-        let specs = Spec::all_durable();
+        let specs = ProtocolSpec::all_durable();
         for life in 0..4 {
             let spec = if life == 0 {
                 spec
@@ -183,7 +197,7 @@ fn transactions_inside_one_another_are_serializable_under_every_protocol() {
             let db = open(spec, &disk, Duration::MAX, seed);
             let table = table::<u64>(&db);
             let mut sessions = sessions(&db, 4);
-            let run = nested::run::<Sound>(&mut sessions, &table, Mix::HOT, seed, 500).unwrap();
+            let run = nested::run::<NoFaults>(&mut sessions, &table, Mix::HOT, seed, 500).unwrap();
             let context = format!("{spec}, seed {seed}");
             run.assert_right(&table, &mut sessions[0], promise_of(spec), &context);
             assert!(run.committed > 100 && run.conflicts > 10, "{context}");
@@ -199,14 +213,14 @@ fn transactions_of_four_threads_are_serializable_under_every_protocol() {
 /// A transaction that meets a lock of another thread, or of a group of any stream, does not wait for it.
 #[test]
 fn transactions_of_threads_that_wait_for_no_lock_are_serializable() {
-    let locks_reads = |spec: &Spec| spec.concurrency == ConcurrencyControl::TwoPhase;
-    let specs: Vec<Spec> = all_specs().into_iter().filter(locks_reads).collect();
+    let locks_reads = |spec: &ProtocolSpec| spec.concurrency == ConcurrencyControl::TwoPhase;
+    let specs: Vec<ProtocolSpec> = all_specs().into_iter().filter(locks_reads).collect();
     threads_under(&specs, WaitPolicy::NoWait, 5000, 900, [4, 16]);
 }
 
 /// Threads of each mix, so many, under each of these protocols.
 fn threads_under(
-    specs: &[Spec],
+    specs: &[ProtocolSpec],
     policy: WaitPolicy,
     first_seed: u64,
     transactions: u64,
@@ -227,7 +241,7 @@ fn threads_under(
                     .unwrap();
                 let table = table::<u64>(&db);
                 let context = format!("{spec}, seed {seed}, {mix:?}, {threads} threads");
-                let run = threads::run::<Sound>(&db, &table, mix, seed, transactions, threads)
+                let run = threads::run::<NoFaults>(&db, &table, mix, seed, transactions, threads)
                     .unwrap_or_else(|error| panic!("{context}: {error}"));
                 let mut session = db.session().unwrap();
                 let proof = run.assert_right(&table, &mut session, promise_of(spec), &context);
@@ -259,7 +273,7 @@ fn threads_under(
 /// each of the others over some tree, and each tree each of them under some protocol.
 #[test]
 fn transactions_over_every_tree_are_serializable() {
-    let specs: [Spec; 11] = [
+    let specs: [ProtocolSpec; 11] = [
         "TT(NLR)+PWAL(1)",
         "SILO(NLR)+PWAL(1)",
         "S2PL(NLR)+PWAL(16)",
@@ -289,7 +303,12 @@ fn transactions_over_every_tree_are_serializable() {
 }
 
 /// The conflicts of the threads among these runs.
-fn conflicts_over<K: Numbered>(index: IndexKind, spec: Spec, seed: u64, threads: u64) -> u64 {
+fn conflicts_over<K: Numbered>(
+    index: IndexKind,
+    spec: ProtocolSpec,
+    seed: u64,
+    threads: u64,
+) -> u64 {
     let context = format!("{index} of {}, {spec}, seed {seed}", K::NAME);
     for mix in [Mix::HOT, Mix::PHANTOMS, Mix::WIDE] {
         let disk = SimDisk::new();
@@ -309,7 +328,7 @@ fn conflicts_over<K: Numbered>(index: IndexKind, spec: Spec, seed: u64, threads:
     let disk = SimDisk::new().with_yields(seed);
     let db = open_over(index, spec, &disk, Duration::from_millis(1), seed);
     let table = table::<K>(&db);
-    let run = threads::run::<Sound>(&db, &table, Mix::PHANTOMS, seed, 1000, threads)
+    let run = threads::run::<NoFaults>(&db, &table, Mix::PHANTOMS, seed, 1000, threads)
         .unwrap_or_else(|error| panic!("{context}: {error}"));
     let context = format!("{context}, {threads} threads");
     run.assert_right(
@@ -366,14 +385,14 @@ fn skipped_read_validation_is_caught() {
         "TT(ELR)+PWAL(16)",
         "SILO(NLR)+NOLOG",
     ] {
-        assert_circle(&caught::<planted::NoReadValidation>(spec, Mix::HOT));
+        assert_circle(&caught::<faults::NoReadValidation>(spec, Mix::HOT));
     }
 }
 
 #[test]
 fn skipped_phantom_check_is_caught() {
     for spec in ["TT(NLR)+NOLOG", "TT(ELR)+SWAL(16)", "SILO(ELR)+PWAL(1)"] {
-        assert_circle(&caught::<planted::NoPhantomCheck>(spec, Mix::PHANTOMS));
+        assert_circle(&caught::<faults::NoPhantomCheck>(spec, Mix::PHANTOMS));
     }
 }
 
@@ -385,8 +404,8 @@ fn reads_and_gaps_that_are_not_locked_are_caught() {
         "S2PL(NLR)+PWAL(16)+ARIES",
         "S2PL(ELR)+SWAL(16)+ARIES",
     ] {
-        assert_circle(&caught::<planted::NoReadLocks>(spec, Mix::HOT));
-        assert_circle(&caught::<planted::NoGapLocks>(spec, Mix::PHANTOMS));
+        assert_circle(&caught::<faults::NoReadLocks>(spec, Mix::HOT));
+        assert_circle(&caught::<faults::NoGapLocks>(spec, Mix::PHANTOMS));
     }
 }
 
@@ -396,7 +415,7 @@ fn reads_and_gaps_that_are_not_locked_are_caught() {
 fn a_read_of_what_has_not_committed_is_caught() {
     for spec in ["S2PL(NLR)+PWAL(auto)+ARIES", "S2PL(ELR)+PWAL(16)+ARIES"] {
         let look = |run: &Run, left: &BTreeMap<_, _>| run.check_contents(left);
-        let wrong = found::<planted::NoReadLocks, _>(spec, Mix::HOT, look);
+        let wrong = found::<faults::NoReadLocks, _>(spec, Mix::HOT, look);
         // What is left is right, but for the reader.
         assert!(wrong.contains(" saw "), "{spec}: {wrong}");
     }
@@ -406,7 +425,7 @@ fn a_read_of_what_has_not_committed_is_caught() {
 /// longer valid.
 #[test]
 fn a_lock_that_is_overlooked_is_caught() {
-    assert_circle(&caught::<planted::NoLockCheck>(
+    assert_circle(&caught::<faults::NoLockCheck>(
         "SILO(NLR)+PWAL(16)",
         Mix::HOT,
     ));
@@ -414,14 +433,14 @@ fn a_lock_that_is_overlooked_is_caught() {
 
 /// An increment reads nothing, so there is no cycle, but a version that does not hold the sum.
 #[test]
-fn an_amount_that_is_added_to_an_older_version_is_caught() {
+fn an_increment_of_an_older_version_is_caught() {
     for spec in ["TT(NLR)+PWAL(16)", "SILO(ELR)+PWAL(1)", "S2PL(NLR)+NOLOG"] {
-        let spec: Spec = spec.parse().unwrap();
+        let spec: ProtocolSpec = spec.parse().unwrap();
         let wrong = (1..=50).find_map(|seed| {
             let db = open(spec, &SimDisk::new(), Duration::MAX, seed);
             let table = table::<u64>(&db);
             let mut sessions = sessions(&db, 5);
-            let bug = nested::run::<planted::AddUnlocked>;
+            let bug = nested::run::<faults::AddUnlocked>;
             let run = bug(&mut sessions, &table, Mix::HOT, seed, 300).unwrap();
             let contents = contents(&mut sessions[0], &table).unwrap();
             run.check_contents(&contents).err()
@@ -434,6 +453,6 @@ fn an_amount_that_is_added_to_an_older_version_is_caught() {
 #[test]
 fn a_skipped_check_of_the_predecessor_is_caught() {
     for spec in ["TT(NLR)+NOLOG", "TT(ELR)+PWAL(1)"] {
-        assert_circle(&caught::<planted::NoPredecessorCheck>(spec, Mix::HOT));
+        assert_circle(&caught::<faults::NoPredecessorCheck>(spec, Mix::HOT));
     }
 }

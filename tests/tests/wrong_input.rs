@@ -4,12 +4,12 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use namiki::{Error, Spec, Value, ValueBytes};
+use namiki::{Error, ProtocolSpec, Value, ValueBytes};
 use namiki_platform::disk::SimDisk;
 use namiki_tests::numbers::{builder, keys, numbers, put};
 
 #[test]
-fn a_key_that_is_too_long_is_refused_and_the_transaction_goes_on() {
+fn a_key_that_is_too_long_ends_nothing() {
     let disk = SimDisk::new();
     let db = builder("TT(NLR)+PWAL(1)", &disk)
         .buffer_bytes(256 << 10)
@@ -61,8 +61,8 @@ fn a_key_that_is_too_long_is_refused_and_the_transaction_goes_on() {
 }
 
 #[test]
-fn a_transaction_too_large_for_the_buffer_is_refused_and_changes_nothing() {
-    for spec in Spec::all_durable() {
+fn a_transaction_beyond_the_buffer_changes_nothing() {
+    for spec in ProtocolSpec::all_durable() {
         let disk = SimDisk::new();
         let db = builder(&spec.to_string(), &disk).open("/db").unwrap();
         let blobs = db.table::<u64, [u8]>("blobs").unwrap();
@@ -116,7 +116,7 @@ own_value!(Earlier, 4);
 own_value!(Later, 8);
 
 #[test]
-fn a_value_that_is_not_of_the_tables_type_is_told() {
+fn a_value_of_another_type_is_reported() {
     let db = builder("TT(NLR)+PWAL(1)", &SimDisk::new())
         .open("/db")
         .unwrap();
@@ -207,7 +207,7 @@ fn records_have_room_for_2040_bytes_and_no_more() {
 }
 
 #[test]
-fn tuples_and_arrays_are_told_apart_by_what_they_are_made_of() {
+fn tuples_and_arrays_are_distinguished_by_their_parts() {
     let disk = SimDisk::new();
     for _ in 0..2 {
         let db = builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap();
@@ -325,7 +325,7 @@ fn a_table_of_another_database_or_opening_is_foreign() {
 /// is closed.
 #[test]
 fn a_database_closed_under_running_transactions_keeps_what_it_acknowledged() {
-    for spec in Spec::all_durable() {
+    for spec in ProtocolSpec::all_durable() {
         let spec = spec.to_string();
         for grace in [0, 1, 30] {
             let disk = SimDisk::new();

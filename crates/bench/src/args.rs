@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use namiki::{RecordFormat, SequencerKind, Spec};
+use namiki::{ProtocolSpec, RecordFormat, SequencerKind};
 use namiki_platform::arguments::whole;
 use serde::{Serialize, Serializer};
 
@@ -115,13 +115,14 @@ pub(crate) fn some_seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// A protocol; `NOLOG` alone is the one protocol without a log.
-pub(crate) fn spec(text: &str) -> Result<Spec, String> {
+pub(crate) fn spec(text: &str) -> Result<ProtocolSpec, String> {
     let text = if text.eq_ignore_ascii_case("NOLOG") {
         "TT(NLR)+NOLOG"
     } else {
         text
     };
-    text.parse::<Spec>().map_err(|error| error.to_string())
+    text.parse::<ProtocolSpec>()
+        .map_err(|error| error.to_string())
 }
 
 /// How many bytes a commit takes in the log: `compact`, or the fixed size of the paper's records.

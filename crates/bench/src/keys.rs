@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_unique_of_the_right_length_and_in_the_order_of_their_cores() {
+    fn keys_are_unique_ordered_and_of_the_right_length() {
         for keys in all() {
             let mut seen = BTreeSet::new();
             for number in 0..keys.count {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn dense_keys_are_side_by_side_and_sparse_ones_are_not() {
+    fn dense_keys_are_adjacent_and_sparse_ones_not() {
         let core = |space, number| {
             let keys = Keys {
                 count: 10,

@@ -266,14 +266,14 @@ mod tests {
     }
 
     #[test]
-    fn json_is_a_row_a_line_and_what_was_not_measured_is_absent() {
+    fn json_has_a_line_per_row_without_unmeasured_keys() {
         let text = printed(Format::Json);
         assert_eq!(text.lines().count(), 4);
         assert_eq!(text.lines().next(), Some(r#"{"name":"a","tps":1500.0}"#));
     }
 
     #[test]
-    fn a_table_ends_with_the_medians_of_rows_with_the_same_keys() {
+    fn a_table_ends_with_medians_of_equal_keys() {
         let text = printed(Format::Table);
         let medians: Vec<&str> = text.lines().skip_while(|line| *line != "medians").collect();
         assert!(

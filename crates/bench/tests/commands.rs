@@ -73,7 +73,7 @@ fn every_workload_is_run_and_checked() {
 
 /// Of every workload and index, before and after a recovery.
 #[test]
-fn keys_of_every_look_are_run_and_checked_and_found_again() {
+fn keys_of_every_shape_run_and_are_checked() {
     let args = [
         "txn",
         "--workload",
@@ -422,7 +422,7 @@ fn a_log_is_recovered_as_it_was_written() {
 }
 
 #[test]
-fn a_log_to_recover_has_the_transactions_that_were_asked_for() {
+fn a_log_to_recover_has_the_requested_transactions() {
     for pin in ["on", "off"] {
         let args = ["recover", "--ops", "1001", "--records", "500"];
         let rows = rows(&[&args[..], &["--threads", "1,2", "--pin", pin]].concat());
@@ -570,7 +570,7 @@ fn what_makes_no_sense_is_refused_by_name() {
 
 /// Every number that is none, or is out of its range, is answered with its flag and the range.
 #[test]
-fn numbers_out_of_their_range_are_refused_with_flag_and_range() {
+fn numbers_out_of_range_are_refused_with_flag_and_range() {
     let txn = ["txn", "--workload", "u1"];
     for (command, flag, range) in [
         (&txn[..], "--threads", "from 1 to 1024"),
@@ -618,7 +618,7 @@ fn numbers_out_of_their_range_are_refused_with_flag_and_range() {
 
 /// Some command lines turn out to make no sense only when the engine refuses what they lead to.
 #[test]
-fn what_the_engine_refuses_is_told_with_the_flag_to_change() {
+fn engine_refusals_name_the_flag_to_change() {
     let dir = tempfile::tempdir().unwrap();
     let raw = format!("raw:{}", text(&dir.path().join("device")));
     let txn = ["txn", "--spec", "TT(NLR)+PWAL(16)", "--ops", "600"];

@@ -85,7 +85,7 @@ fn all_of_rocksdb_does_the_same() {
 
 #[cfg(not(feature = "compare-rocksdb"))]
 #[test]
-fn rocksdb_is_refused_by_a_program_that_was_built_without_it() {
+fn rocksdb_is_refused_when_not_built_in() {
     let stores = ["--stores", "namiki,rocksdb-optimistic"];
     let args = [&["compare", "kv", "--workload", "u1"][..], &stores].concat();
     refused(&args, 2, "--features compare-rocksdb");
@@ -93,7 +93,7 @@ fn rocksdb_is_refused_by_a_program_that_was_built_without_it() {
 
 #[cfg(not(feature = "compare"))]
 #[test]
-fn others_are_refused_by_a_program_that_was_built_without_them() {
+fn peers_are_refused_when_not_built_in() {
     refused(
         &["compare", "kv", "--workload", "u1"],
         2,

@@ -70,7 +70,7 @@ fn lines(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_figure_of_tictoc_pwal_has_four_lines_and_its_claims() {
+fn a_tictoc_pwal_figure_has_four_lines_and_claims() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("made/here");
     let rows = figure("tictoc-pwal", "7", &out, &["--repeat", "2"]);
@@ -126,7 +126,7 @@ fn a_figure_of_tictoc_pwal_has_four_lines_and_its_claims() {
 }
 
 #[test]
-fn a_figure_of_pwal_writes_the_papers_records_to_a_disk() {
+fn a_pwal_figure_writes_the_papers_records_to_disk() {
     let dir = tempfile::tempdir().unwrap();
     let rows = figure(
         "pwal",

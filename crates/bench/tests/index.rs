@@ -245,7 +245,7 @@ fn comparing_is_explained() {
 
 #[cfg(not(feature = "compare"))]
 #[test]
-fn others_are_refused_by_a_program_that_was_built_without_them() {
+fn peers_are_refused_when_not_built_in() {
     refused(&["compare", "index"], 2, "--features compare");
     let args = ["compare", "index", "--trees", "bwtree"];
     assert_eq!(rows(&[&args[..], SMALL].concat()).len(), 1);

@@ -16,7 +16,7 @@ const LOCK_WAITS: [&str; 5] = [
 
 /// Reads and writes of few popular records, under two-phase locking and beside it.
 #[test]
-fn under_two_phase_locking_the_policy_of_waiting_can_be_chosen() {
+fn two_phase_locking_takes_a_wait_policy() {
     let args = ["txn", "--workload", "u5r5,u10", "--threads", "2"];
     let more = ["--skew", "0.99", "--verify-recovery"];
     let locking = [
@@ -61,7 +61,7 @@ fn under_two_phase_locking_the_policy_of_waiting_can_be_chosen() {
 
 /// Beyond any run's length none is closed; the shortest is closed at every look at the clock.
 #[test]
-fn the_length_of_an_epoch_can_be_chosen_and_those_that_were_closed_are_counted() {
+fn epochs_have_a_length_and_closed_ones_are_counted() {
     let args = ["txn", "--workload", "u1", "--spec", "NOLOG", "--ops"];
     for (length, are_some) in [("18446744073709551615", false), ("1", true)] {
         let more = ["10000", "--records", "3000", "--epoch-us", length];

@@ -392,8 +392,8 @@ impl Stream<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use namiki::{Generation, Spec, TableInfo};
-    use namiki_log::{Entry, Group, Log, LogConfig, Seal, SequencerKind, StreamReader};
+    use namiki::{Generation, ProtocolSpec, TableInfo};
+    use namiki_log::{Entry, GenerationEnd, Group, Log, LogConfig, SequencerKind, StreamReader};
     use namiki_platform::disk::SyncedDisk;
     use std::sync::Arc;
     use std::time::Duration;
@@ -402,7 +402,7 @@ mod tests {
         let config = LogConfig::new(7, Generation(1));
         GenerationInfo {
             first_lsn: Lsn(10),
-            seal: last_lsn.map(|last| Seal {
+            seal: last_lsn.map(|last| GenerationEnd {
                 last_sequences: vec![1],
                 last_lsn: Lsn(last),
                 durable_epoch: Epoch(0),
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_damage_exactly_if_what_is_missing_was_durable() {
+    fn a_gap_is_damage_if_its_records_were_durable() {
         let said = gaps(None, &[10, 11, 13, 14], 12).unwrap();
         assert!(
             said.contains("10 to 11 without a gap; 2 commits beyond"),
@@ -479,7 +479,7 @@ mod tests {
         log.close().unwrap();
         let manifest = Manifest {
             database: format!("{:032x}", 7),
-            spec: Spec::DEFAULT,
+            spec: ProtocolSpec::DEFAULT,
             closed: true,
             tables: vec![TableInfo {
                 id: TableId(0),
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_that_makes_no_sense_is_found_though_its_checksum_holds() {
+    fn a_senseless_commit_with_a_good_checksum_is_found() {
         let sound = [2, 0, 8, 0, 0, 0, 0, 0, 0, 0, 1];
         assert_eq!(verified(&[&sound, &[], &sound]).unwrap(), 2);
         for (payload, why) in [

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn its_lock_and_that_of_a_disk_that_writes_exclude_each_other() {
+    fn its_lock_and_a_writers_lock_exclude_each_other() {
         let dir = tempfile::tempdir().unwrap();
         let reading = ReadOnlyDisk::new();
         drop(reading.lock_dir(dir.path()).unwrap());

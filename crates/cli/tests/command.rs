@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use namiki::files::Manifest;
-use namiki::{Builder, Database, Epoch, Lsn, OpenError, Spec, Stamp, WorkerId};
+use namiki::{Builder, Database, Epoch, Lsn, OpenError, ProtocolSpec, Stamp, WorkerId};
 use namiki_log::{Entry, Group, Log, LogConfig, SequencerKind, StreamReader};
 use namiki_platform::disk::{Disk, SyncedDisk};
 use tempfile::TempDir;
@@ -45,12 +45,12 @@ fn refuses(status: i32, arguments: &[&str]) -> String {
     errors
 }
 
-fn spec(text: &str) -> Spec {
+fn spec(text: &str) -> ProtocolSpec {
     text.parse().unwrap()
 }
 
 /// Makes a database in which every kind of line of a dump occurs.
-fn fill(dir: &Path, spec: Spec) -> Database {
+fn fill(dir: &Path, spec: ProtocolSpec) -> Database {
     let builder = Database::builder()
         .spec(spec)
         .streams(2.try_into().unwrap())
@@ -73,7 +73,7 @@ fn fill_with(builder: Builder, dir: &Path) -> Database {
     db
 }
 
-fn database(spec: Spec) -> (TempDir, String) {
+fn database(spec: ProtocolSpec) -> (TempDir, String) {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path(), spec).close().unwrap();
     let path = dir.path().to_str().unwrap().to_owned();
@@ -195,7 +195,7 @@ fn the_demo_kills_recovers_and_finds_everything() {
 }
 
 #[test]
-fn a_demo_that_cannot_begin_says_so_once_and_names_what_was_asked_for() {
+fn a_demo_that_cannot_begin_says_why_once() {
     let said = refuses(
         1,
         &["demo", "--dir", "/proc/namiki-demo", "--accounts", "2"],
@@ -430,7 +430,7 @@ fn rewrite(dir: &Path, change: impl FnOnce(&mut Vec<(Stamp, Vec<u8>)>)) {
 
 /// Paper: pwal §5.3: each operation names the one before it that is to be undone next.
 #[test]
-fn check_names_an_operation_that_does_not_follow_from_those_before_it() {
+fn check_names_an_operation_that_does_not_follow() {
     // The operations have the numbers from 1 on: BEGIN, UPDATE, UPDATE, UPDATE, END; BEGIN, UPDATE, UPDATE, CLR, END.
     let at = |number: usize| number - 1;
     // One is replaced by another; then this one is named, and why.
@@ -489,8 +489,8 @@ fn check_names_an_operation_that_does_not_follow_from_those_before_it() {
 }
 
 #[test]
-fn check_tells_a_damaged_manifest_from_a_missing_one_and_one_from_the_future() {
-    let (dir, path) = database(Spec::DEFAULT);
+fn check_distinguishes_damaged_missing_and_future_manifests() {
+    let (dir, path) = database(ProtocolSpec::DEFAULT);
     let manifest = dir.path().join("MANIFEST");
     let text = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, text.replace("stock", "stork")).unwrap();
@@ -519,7 +519,7 @@ fn check_refuses_a_manifest_that_is_older_than_the_log() {
 }
 
 #[test]
-fn check_accepts_an_interrupted_creation_and_nothing_else_without_a_manifest() {
+fn check_accepts_only_interrupted_creations_without_a_manifest() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
     assert!(works(&["check", path]).contains("no database yet"));
@@ -543,13 +543,13 @@ fn check_accepts_an_interrupted_creation_and_nothing_else_without_a_manifest() {
 }
 
 #[test]
-fn a_missing_directory_a_file_and_a_database_in_use_are_refused() {
+fn missing_directories_files_and_databases_in_use_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let nowhere = dir.path().join("nowhere");
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
     let used = dir.path().join("used");
-    let db = fill(&used, Spec::DEFAULT);
+    let db = fill(&used, ProtocolSpec::DEFAULT);
     for command in ["check", "dump-log"] {
         let said = refuses(1, &[command, nowhere.to_str().unwrap()]);
         assert!(said.contains(nowhere.to_str().unwrap()), "{said}");
@@ -644,7 +644,7 @@ fn a_dump_shows_every_operation_as_text_and_as_json() {
 
 #[test]
 fn a_dump_can_be_narrowed_down() {
-    let (dir, path) = database(Spec::DEFAULT);
+    let (dir, path) = database(ProtocolSpec::DEFAULT);
     Database::open(dir.path()).unwrap().close().unwrap();
     let all = works(&["dump-log", &path]);
     let limited = works(&["dump-log", &path, "--limit", "5"]);

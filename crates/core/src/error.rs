@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use namiki_index::IndexError;
 use namiki_log::{LogError, ReadError};
 
-use crate::index::{IndexKind, IndexNotInBuild};
+use crate::storage::index::{IndexKind, IndexNotInBuild};
 
 /// Why a transaction did not commit, or is not known to have committed.
 #[derive(Debug, Clone, thiserror::Error)]

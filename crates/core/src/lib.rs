@@ -26,76 +26,55 @@
 //!
 //! # The parts
 //!
-//! Each module uses only those before it: `index, error, spec, choose, sync, thread, scratch, record, arena, lock, admission, turn, cc, space, recent,
-//! epoch, format, operation, transactions, undo, sets, codec, engine, durably, acquire, commit, ticket, txn, table, session, manifest, recovery, db, open`.
+//! Each folder uses only those before it: `storage` (records) → `concurrency` (locks, protocols, contention) →
+//! `table` (keys to records) → `wal_format` → `commit` → `txn` → `recovery` → `api` ([`Database`], [`Session`], [`Table`],
+//! [`Builder`]). `error`, `spec`, `sync` and `thread` are free to all.
 //!
 //! Paper: tictoc-pwal, pwal
 
-mod acquire;
-mod admission;
-mod arena;
-mod cc;
-mod choose;
-mod codec;
+mod api;
 mod commit;
-mod db;
-mod durably;
-mod engine;
-mod epoch;
+mod concurrency;
 mod error;
-mod format;
-#[doc(hidden)]
-pub mod index;
-mod lock;
-mod manifest;
-mod open;
-mod operation;
-mod recent;
-mod record;
 mod recovery;
-mod scratch;
-mod session;
-mod sets;
-mod space;
 mod spec;
+mod storage;
 mod sync;
 mod table;
 mod thread;
-mod ticket;
-mod transactions;
-mod turn;
 mod txn;
-mod undo;
+mod wal_format;
 
-#[doc(hidden)]
-pub use cc::planted;
-pub use choose::{Choice, Isolation, Protocol};
-pub use db::{ConflictCounters, Counters, Database};
-pub use engine::LockCounters;
+pub use api::autotune::{Isolation, ProtocolChoice, TunedConfig};
+pub use api::builder::Builder;
+pub use api::database::{ConflictCounters, Counters, Database};
+pub use api::session::Session;
+pub use api::table::{Key, KeyBytes, LockSet, Number, Table, Value, ValueBytes};
+pub use commit::engine::LockCounters;
+pub use commit::ticket::{Acknowledged, Ticket};
+pub use concurrency::cc::faults;
 pub use error::{Conflict, Error, OpenError};
-pub use format::RecordFormat;
-pub use index::{IndexKind, IndexNotInBuild, TreeKind};
 pub use namiki_index::Direction;
 pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, SequencerKind};
 pub use namiki_platform::disk::DeviceProfile;
 pub use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
-pub use open::Builder;
 pub use recovery::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
-pub use session::Session;
-pub use space::{TableId, TableInfo};
 pub use spec::{
-    ConcurrencyControl, Group, Layout, LockRelease, LogStyle, Logging, ParseSpecError, Spec,
-    WaitPolicy,
+    ConcurrencyControl, Group, Layout, LockRelease, LogStyle, Logging, ParseSpecError,
+    ProtocolSpec, WaitPolicy,
 };
-pub use table::{Key, KeyBytes, LockSet, Number, Table, Value, ValueBytes};
-pub use ticket::{Acknowledged, Ticket};
+#[doc(hidden)]
+pub use storage::index;
+pub use storage::index::{IndexKind, IndexNotInBuild, TreeKind};
+pub use table::raw_table::{TableId, TableInfo};
 pub use txn::{Savepoint, Transaction, Version};
+pub use wal_format::record_format::RecordFormat;
 
 /// The files of a database, for programs that look into them without opening it.
 pub mod files {
-    pub use crate::codec::{Change, Changes};
-    pub use crate::format::DecodeError;
-    pub use crate::manifest::{FORMAT, Manifest};
-    pub use crate::operation::{Image, Operation};
-    pub use crate::transactions::{Followed, TransactionTable};
+    pub use crate::recovery::manifest::{FORMAT, Manifest};
+    pub use crate::wal_format::codec::{Change, Changes};
+    pub use crate::wal_format::operation::{Image, Operation};
+    pub use crate::wal_format::record_format::DecodeError;
+    pub use crate::wal_format::transaction_table::{Followed, TransactionTable};
 }

@@ -117,7 +117,7 @@ pub enum Logging {
 
 /// The protocol of a database: concurrency control, lock release, log layout, group and logging style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spec {
+pub struct ProtocolSpec {
     /// Which transactions may run at the same time.
     pub concurrency: ConcurrencyControl,
     /// When locks are released.
@@ -126,7 +126,7 @@ pub struct Spec {
     pub logging: Logging,
 }
 
-impl Spec {
+impl ProtocolSpec {
     /// Release by epochs, one stream per worker, and groups that form by themselves while the previous flush is under
     /// way: durable, fast at every number of threads, and no transaction waits for a lock during a device write.
     pub const DEFAULT: Self = Self {
@@ -212,13 +212,13 @@ impl Spec {
     }
 }
 
-impl Default for Spec {
+impl Default for ProtocolSpec {
     fn default() -> Self {
         Self::DEFAULT
     }
 }
 
-impl fmt::Display for Spec {
+impl fmt::Display for ProtocolSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let concurrency = self.concurrency.name();
         let release = match self.release {
@@ -251,7 +251,7 @@ impl fmt::Display for Spec {
     }
 }
 
-/// Why a text is not a [`Spec`].
+/// Why a text is not a [`ProtocolSpec`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a protocol: {why} (an example: \"TT(ELR)+PWAL(16)\")")]
 pub struct ParseSpecError {
@@ -259,7 +259,7 @@ pub struct ParseSpecError {
     why: &'static str,
 }
 
-impl FromStr for Spec {
+impl FromStr for ProtocolSpec {
     type Err = ParseSpecError;
 
     fn from_str(text: &str) -> Result<Self, ParseSpecError> {
@@ -331,13 +331,13 @@ fn named_argument(text: &str) -> Option<(&str, &str)> {
     Some((name, rest.strip_suffix(')')?))
 }
 
-impl serde::Serialize for Spec {
+impl serde::Serialize for ProtocolSpec {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> serde::Deserialize<'de> for Spec {
+impl<'de> serde::Deserialize<'de> for ProtocolSpec {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
@@ -361,11 +361,11 @@ mod tests {
             "S2PL(NLR)+PWAL(auto)+ARIES",
             "S2PL(ELR)+SWAL(1)+ARIES",
         ] {
-            assert_eq!(text.parse::<Spec>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<ProtocolSpec>().unwrap().to_string(), text);
         }
         assert_eq!(
             " tt( elr ) + pwal( NoGroup )"
-                .parse::<Spec>()
+                .parse::<ProtocolSpec>()
                 .unwrap()
                 .to_string(),
             "TT(ELR)+PWAL(1)"
@@ -390,7 +390,7 @@ mod tests {
             ("TT(NLR)+PWAL(1)+ARIES", "only the locks of S2PL"),
             ("S2PL(EPOCH)+PWAL(1)+ARIES", "EPOCH draws none"),
         ] {
-            let error = text.parse::<Spec>().unwrap_err().to_string();
+            let error = text.parse::<ProtocolSpec>().unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
     }

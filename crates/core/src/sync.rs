@@ -12,11 +12,11 @@ mod real {
     pub(crate) use parking_lot::Mutex;
 
     /// Parks the current thread, and measures how long ago it was made.
-    pub(crate) struct Bed {
+    pub(crate) struct Parker {
         since: Instant,
     }
 
-    impl Bed {
+    impl Parker {
         pub(crate) fn new() -> Self {
             Self {
                 since: Instant::now(),
@@ -24,12 +24,12 @@ mod real {
         }
 
         /// The handle that unparks this thread.
-        pub(crate) fn bell(&self) -> Bell {
-            Bell(std::thread::current())
+        pub(crate) fn unparker(&self) -> Unparker {
+            Unparker(std::thread::current())
         }
 
         /// Parks until unparked, or returns immediately if it was since the last park; no longer than this.
-        pub(crate) fn sleep(&self, longest: Duration) {
+        pub(crate) fn park(&self, longest: Duration) {
             std::thread::park_timeout(longest);
         }
 
@@ -39,21 +39,21 @@ mod real {
         }
     }
 
-    pub(crate) struct Bell(Thread);
+    pub(crate) struct Unparker(Thread);
 
-    impl Bell {
-        pub(crate) fn ring(&self) {
+    impl Unparker {
+        pub(crate) fn unpark(&self) {
             self.0.unpark();
         }
     }
 
     /// A lock behind which something is that all of the process share.
-    macro_rules! shared {
+    macro_rules! process_wide {
         ($name:ident: Mutex<$of:ty> = $value:expr) => {
             static $name: Mutex<$of> = Mutex::new($value);
         };
     }
-    pub(crate) use shared;
+    pub(crate) use process_wide;
 }
 
 #[cfg(loom)]
@@ -103,55 +103,55 @@ mod model {
 
     /// No time passes but one millisecond with each park, which ends with an unpark and not before: a lost wake-up
     /// hangs, and the checker reports it.
-    pub(crate) struct Bed {
-        rung: Arc<(Mutex<bool>, Condvar)>,
-        sleeps: Cell<u64>,
+    pub(crate) struct Parker {
+        notified: Arc<(Mutex<bool>, Condvar)>,
+        parks: Cell<u64>,
     }
 
-    impl Bed {
+    impl Parker {
         pub(crate) fn new() -> Self {
             Self {
-                rung: Arc::new((Mutex::new(false), Condvar::new())),
-                sleeps: Cell::new(0),
+                notified: Arc::new((Mutex::new(false), Condvar::new())),
+                parks: Cell::new(0),
             }
         }
 
-        pub(crate) fn bell(&self) -> Bell {
-            Bell(Arc::clone(&self.rung))
+        pub(crate) fn unparker(&self) -> Unparker {
+            Unparker(Arc::clone(&self.notified))
         }
 
-        pub(crate) fn sleep(&self, _longest: Duration) {
-            let (rung, ringing) = &*self.rung;
-            let mut rung = rung.lock();
-            while !*rung {
-                rung = ringing.wait(rung).expect("no thread of a model panics");
+        pub(crate) fn park(&self, _longest: Duration) {
+            let (notified, condvar) = &*self.notified;
+            let mut notified = notified.lock();
+            while !*notified {
+                notified = condvar.wait(notified).expect("no thread of a model panics");
             }
-            *rung = false;
-            self.sleeps.set(self.sleeps.get() + 1);
+            *notified = false;
+            self.parks.set(self.parks.get() + 1);
         }
 
         pub(crate) fn age(&self) -> Duration {
-            Duration::from_millis(self.sleeps.get())
+            Duration::from_millis(self.parks.get())
         }
     }
 
-    pub(crate) struct Bell(Arc<(Mutex<bool>, Condvar)>);
+    pub(crate) struct Unparker(Arc<(Mutex<bool>, Condvar)>);
 
-    impl Bell {
-        pub(crate) fn ring(&self) {
+    impl Unparker {
+        pub(crate) fn unpark(&self) {
             *self.0.0.lock() = true;
             self.0.1.notify_one();
         }
     }
 
-    macro_rules! shared {
+    macro_rules! process_wide {
         ($name:ident: Mutex<$of:ty> = $value:expr) => {
             loom::lazy_static! {
                 static ref $name: Mutex<$of> = Mutex::new($value);
             }
         };
     }
-    pub(crate) use shared;
+    pub(crate) use process_wide;
 }
 
 #[cfg(loom)]

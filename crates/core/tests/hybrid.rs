@@ -83,7 +83,7 @@ fn every_index_is_filled_and_refuses_what_it_cannot_hold() {
 
 /// A reader that relied on the absence of a key is noticed by its insert, whichever part it read.
 #[test]
-fn an_insert_changes_what_look_ups_and_what_scans_rely_on() {
+fn an_insert_changes_versions_for_lookups_and_scans() {
     for kind in KINDS {
         let index = Index::new(kind, KeyKind::Fixed8).unwrap();
         for n in 0..1_000_u64 {

@@ -69,7 +69,7 @@ fn small(keys: KeyKind) -> Tree {
 }
 
 #[test]
-fn memory_comes_back_when_a_tree_is_emptied_and_when_it_is_dropped() {
+fn an_emptied_or_dropped_tree_returns_its_memory() {
     // Whatever the runtime and the collector keep for themselves is there before we count.
     for _ in 0..2 {
         let warm = small(KeyKind::Fixed8);

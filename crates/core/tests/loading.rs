@@ -86,7 +86,7 @@ fn a_bulk_load_of_any_size_equals_insertion() {
 }
 
 #[test]
-fn a_bulk_load_is_refused_with_a_reason_and_leaves_the_tree_as_it_was() {
+fn a_refused_bulk_load_leaves_the_tree_unchanged() {
     for (tree, shape) in trees() {
         let twice = [(shape.key(1), 1), (shape.key(1), 2)];
         assert_eq!(
@@ -106,7 +106,7 @@ fn a_bulk_load_is_refused_with_a_reason_and_leaves_the_tree_as_it_was() {
 /// Every tree, small and with its default sizes, against a sorted map: keys that are prefixes of others and
 /// share beginnings of any length, ends of scans that need not be there.
 #[test]
-fn keys_that_share_beginnings_of_any_length_are_kept_in_order() {
+fn keys_with_shared_prefixes_are_kept_in_order() {
     let small = || {
         vec![
             #[cfg(feature = "all-indexes")]

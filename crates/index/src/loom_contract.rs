@@ -142,9 +142,7 @@ pub fn a_reader_finds_its_keys_while_their_leaf_is_merged<
 
 /// The very key that splits the leaf by its insertion; and one that is added to the right half after its
 /// absence was read in the whole.
-pub fn inserts_notice_readers_of_a_split_leaf<
-    T: OrderedIndex + Send + Sync + 'static,
->(
+pub fn inserts_notice_readers_of_a_split_leaf<T: OrderedIndex + Send + Sync + 'static>(
     three_leaves: fn() -> T,
 ) {
     no_insert_slips_past(
@@ -163,9 +161,7 @@ pub fn inserts_notice_readers_of_a_split_leaf<
 }
 
 /// A key that comes where a leaf was, into the one that has taken its range over.
-pub fn inserts_notice_readers_of_a_merged_leaf<
-    T: OrderedIndex + Send + Sync + 'static,
->(
+pub fn inserts_notice_readers_of_a_merged_leaf<T: OrderedIndex + Send + Sync + 'static>(
     three_leaves: fn() -> T,
 ) {
     no_insert_slips_past(

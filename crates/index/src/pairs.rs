@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_lie_in_the_order_of_keys_and_then_of_payloads() {
+    fn pairs_are_ordered_by_key_and_then_payload() {
         let keys: [&[u8]; 9] = [
             b"", b"\0", b"\0\0", b"\0\x01", b"\0\xff", b"a", b"a\0", b"a\0b", b"ab",
         ];

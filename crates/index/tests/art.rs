@@ -72,7 +72,7 @@ fn eight(first: u8, last: u8) -> [u8; 8] {
 /// bound lifts them out, all of them to one side, into a leaf with one more than it should have; the other
 /// side is empty. With the next key they become a block.
 #[test]
-fn keys_of_a_block_are_lifted_out_from_below_another_path() {
+fn keys_of_a_block_are_lifted_from_another_path() {
     for first in [0, 9] {
         let tree = FixedArtTree::new(ArtConfig::tiny());
         let inner = |n: u8| [5, n, 0, 0, 0, 0, 0, 0];
@@ -126,7 +126,7 @@ fn keys_of_a_block_are_lifted_out_from_below_another_path() {
 
 /// The same for byte strings, which share more than the bound that fits above the node.
 #[test]
-fn keys_with_a_long_prefix_are_lifted_out_from_below_another_path() {
+fn keys_with_long_prefixes_are_lifted_from_another_path() {
     for edge in [b'a', b'z'] {
         let tree = VariableArtTree::new(ArtConfig::tiny());
         let inner = |n: u8| vec![b'm', b'm', n];

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use namiki_platform::Epoch;
 
-use crate::config::Held;
+use crate::config::GroupResource;
 use crate::log::Streams;
 
 /// Shortest time between two rounds of the flusher.
@@ -17,16 +17,16 @@ const TICK_MAX: Duration = Duration::from_secs(3600);
 const IDLE_ROUNDS_MAX: u32 = 32;
 
 /// Serves tasks when it is called, and flushes streams in which a commit has been pending for long.
-pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Duration) {
+pub(crate) fn flush_late<H: GroupResource>(streams: &Arc<Streams<H>>, group_wait_max: Duration) {
     let tick = (group_wait_max / 2).clamp(TICK_MIN, TICK_MAX);
-    let door = &streams.shared.flusher;
+    let notifier = &streams.shared.flusher;
     let mut late = Late::new(streams.list.len());
     let mut idle_rounds = 0;
     let mut next_round = Instant::now();
     // However it ends, no thread flushes for tasks any more.
     let _leaving = Leaving(streams);
     loop {
-        door.clear();
+        notifier.clear();
         let due = streams.serve_tasks();
         let now = Instant::now();
         if now >= next_round {
@@ -45,7 +45,7 @@ pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Dur
             (false, Some(due)) => Some(due.min(next_round)),
             (false, None) => Some(next_round),
         };
-        if !door.sleep(until, rests, || has_work(streams)) {
+        if !notifier.sleep(until, rests, || has_work(streams)) {
             return;
         }
         if rests {
@@ -60,19 +60,19 @@ pub(crate) fn flush_late<H: Held>(streams: &Arc<Streams<H>>, group_wait_max: Dur
 /// than it, and no commit has to look at a clock.
 struct Late {
     seen: Vec<Option<u64>>,
-    seen_proven: Option<Epoch>,
+    seen_certified: Option<Epoch>,
 }
 
 impl Late {
     fn new(streams: usize) -> Self {
         Self {
             seen: vec![None; streams],
-            seen_proven: None,
+            seen_certified: None,
         }
     }
 
     /// A tick after the round before. Whether there was anything to see.
-    fn round<H: Held>(&mut self, streams: &Streams<H>) -> bool {
+    fn round<H: GroupResource>(&mut self, streams: &Streams<H>) -> bool {
         let mut busy = false;
         for (stream, seen) in streams.list.iter().zip(&mut self.seen) {
             if !stream.has_pending() {
@@ -91,51 +91,51 @@ impl Late {
         }
         if let Some(epochs) = &streams.shared.epochs {
             // The same for epochs: a whole tick without progress.
-            let unproven = epochs.unproven();
-            let proven = unproven.map(|_| epochs.proven());
-            busy = busy || unproven.is_some();
-            match unproven {
-                Some(last) if proven == self.seen_proven => {
+            let uncertified = epochs.uncertified();
+            let certified = uncertified.map(|_| epochs.certified());
+            busy = busy || uncertified.is_some();
+            match uncertified {
+                Some(last) if certified == self.seen_certified => {
                     // Threads find out by themselves what went wrong, and so do tasks if it has poisoned the log.
-                    if let Err(error) = streams.prove(epochs, last, 0)
+                    if let Err(error) = streams.certify(epochs, last, 0)
                         && error.is_full()
                     {
                         epochs.refuse(last, error);
                     }
-                    self.seen_proven = None;
+                    self.seen_certified = None;
                 }
-                _ => self.seen_proven = proven,
+                _ => self.seen_certified = certified,
             }
         }
         busy
     }
 }
 
-fn has_work<H: Held>(streams: &Streams<H>) -> bool {
+fn has_work<H: GroupResource>(streams: &Streams<H>) -> bool {
     let epochs = streams.shared.epochs.as_ref();
     streams.list.iter().any(|stream| stream.has_pending())
-        || epochs.is_some_and(|epochs| epochs.unproven().is_some())
+        || epochs.is_some_and(|epochs| epochs.uncertified().is_some())
 }
 
-fn wake_tasks<H: Held>(streams: &Streams<H>) {
+fn wake_tasks<H: GroupResource>(streams: &Streams<H>) {
     for stream in &streams.list {
-        stream.watchers.wake();
+        stream.ack_waiters.wake();
     }
     if let Some(epochs) = &streams.shared.epochs {
-        epochs.watchers.wake();
+        epochs.ack_waiters.wake();
     }
 }
 
-struct Leaving<'a, H: Held>(&'a Streams<H>);
+struct Leaving<'a, H: GroupResource>(&'a Streams<H>);
 
-impl<H: Held> Drop for Leaving<'_, H> {
+impl<H: GroupResource> Drop for Leaving<'_, H> {
     fn drop(&mut self) {
         wake_tasks(self.0);
     }
 }
 
 /// A poisoned log keeps its commits pending for ever; there is no hurry then.
-fn poisoned_pause<H: Held>(streams: &Streams<H>) -> Duration {
+fn poisoned_pause<H: GroupResource>(streams: &Streams<H>) -> Duration {
     match streams.shared.poison.get() {
         Some(_) => Duration::from_millis(100),
         None => Duration::ZERO,
@@ -143,7 +143,7 @@ fn poisoned_pause<H: Held>(streams: &Streams<H>) -> Duration {
 }
 
 /// Makes the segments ready that streams ask for.
-pub(crate) fn prepare_ahead<H: Held>(streams: &Arc<Streams<H>>) {
+pub(crate) fn prepare_ahead<H: GroupResource>(streams: &Arc<Streams<H>>) {
     while let Some(stream) = streams.shared.preparer.next() {
         streams.list[stream].prepare_ahead();
     }

@@ -14,7 +14,7 @@ use crate::format;
 use crate::info::{CutRule, GenerationInfo, Records};
 
 /// What a group of commits holds until it is hardened: under normal lock release, record locks.
-pub trait Held: Default + Send + 'static {
+pub trait GroupResource: Default + Send + 'static {
     /// Releases everything. Called by the flush leader, after the frame is durable and before any waiter is
     /// woken; it must neither append to the log nor wait for it.
     fn release(&mut self);
@@ -22,7 +22,7 @@ pub trait Held: Default + Send + 'static {
     fn is_empty(&self) -> bool;
 }
 
-impl Held for () {
+impl GroupResource for () {
     fn release(&mut self) {}
     fn is_empty(&self) -> bool {
         true
@@ -114,8 +114,8 @@ pub enum Prepare {
     Inline,
 }
 
-/// See [`LogConfig::launch_from`].
-const LAUNCH_FROM: NonZeroU32 = NonZeroU32::new(32).unwrap();
+/// See [`LogConfig::async_flush_min_commits`].
+const ASYNC_FLUSH_MIN_COMMITS: NonZeroU32 = NonZeroU32::new(32).unwrap();
 
 /// Everything [`crate::Log::create`] needs to know.
 #[derive(Clone, Debug)]
@@ -134,7 +134,7 @@ pub struct LogConfig {
     /// there are at most two streams for each processor. A write that is left alone costs more
     /// processor time than one that is waited for, which the few commits of a smaller group do not
     /// make up for; and where there are many workers, one that waits leaves its processor to others.
-    pub launch_from: Option<NonZeroU32>,
+    pub async_flush_min_commits: Option<NonZeroU32>,
     /// Where LSNs come from.
     pub sequencer: SequencerKind,
     /// Where the epochs come from, if commits are acknowledged by them ([`CutRule::Epoch`]); no LSNs are
@@ -166,7 +166,7 @@ impl LogConfig {
             streams: NonZeroU16::MIN,
             group: Group::Count(NonZeroU32::MIN.saturating_add(15)),
             group_wait_max: Duration::from_millis(1),
-            launch_from: None,
+            async_flush_min_commits: None,
             sequencer: SequencerKind::None,
             epochs: None,
             buffer_bytes: 256 << 10,
@@ -206,21 +206,21 @@ impl LogConfig {
         }
     }
 
-    /// The size of a group in use from which on it is launched; nothing if none ever is.
-    pub(crate) fn launches_from(&self) -> Option<NonZeroU32> {
+    /// The size of a group in use from which on it is submitted; nothing if none ever is.
+    pub(crate) fn async_flush_threshold(&self) -> Option<NonZeroU32> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        match (self.layout, self.launch_from) {
+        match (self.layout, self.async_flush_min_commits) {
             (Layout::Single, _) => None,
             (Layout::PerWorker, Some(size)) => Some(size),
             (Layout::PerWorker, None) => {
-                (self.stream_count() <= 2 * cores()).then_some(LAUNCH_FROM)
+                (self.stream_count() <= 2 * cores()).then_some(ASYNC_FLUSH_MIN_COMMITS)
             }
         }
     }
 
     /// The room that a stream keeps behind the frame it fills for one without records, which may be
     /// needed to prove that frame's epoch.
-    pub(crate) fn mark_room(&self) -> usize {
+    pub(crate) fn marker_room(&self) -> usize {
         match self.epochs {
             Some(_) => format::BLOCK_BYTES_MAX,
             None => 0,
@@ -255,12 +255,12 @@ impl LogConfig {
         if bytes % block != 0 {
             return invalid(format!("{name} is {bytes}, not a multiple of {block}"));
         }
-        let mark = self.mark_room() as u64;
-        if bytes < buffer + headers + mark {
+        let marker = self.marker_room() as u64;
+        if bytes < buffer + headers + marker {
             return invalid(format!(
                 "{name} is {bytes}, too small for a frame of buffer_bytes ({buffer}) and {} bytes of \
                  headers",
-                headers + mark
+                headers + marker
             ));
         }
         if let Placement::Shared { region_bytes, .. } = self.placement

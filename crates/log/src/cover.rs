@@ -2,12 +2,12 @@
 
 use namiki_platform::Lsn;
 
-use crate::config::Held;
+use crate::config::GroupResource;
 use crate::error::LogError;
 use crate::log::Streams;
 use crate::shared::Shared;
 
-impl<H: Held> Streams<H> {
+impl<H: GroupResource> Streams<H> {
     /// Returns when `lsn` and every one below it is hardened. Flushes the streams that lag.
     ///
     /// # Errors

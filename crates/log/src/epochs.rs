@@ -32,10 +32,10 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 use namiki_platform::Epoch;
 
+use crate::ack_waiter::AckWaiters;
 use crate::error::LogError;
 use crate::horizon::IDLE;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
-use crate::watch::Watchers;
 
 /// Gives epochs to commits, and knows which are over.
 pub trait EpochSource: std::fmt::Debug + Send + Sync {
@@ -53,7 +53,7 @@ pub trait EpochSource: std::fmt::Debug + Send + Sync {
 }
 
 /// What is known of a stream.
-struct Mark {
+struct StreamEpochs {
     /// The smallest epoch of its records that are not hardened, or [`IDLE`].
     pending: AtomicU64,
     /// What its durable frames have closed.
@@ -73,13 +73,13 @@ struct Refusals {
 /// See the module.
 pub(crate) struct EpochHorizon {
     pub(crate) source: Arc<dyn EpochSource>,
-    marks: Box<[CachePadded<Mark>]>,
+    per_stream: Box<[CachePadded<StreamEpochs>]>,
     /// The last T that was computed.
     hardened: CachePadded<AtomicU64>,
     /// D.
-    proven: CachePadded<AtomicU64>,
-    /// The largest epoch that is wanted proven, or was, by a caller that does not prove it itself: a task,
-    /// or a poll.
+    certified: CachePadded<AtomicU64>,
+    /// The largest epoch that is wanted certified, or was, by a caller that does not prove it itself: a task, or a
+    /// poll.
     wanted: AtomicU64,
     /// What tasks are to be told of the flusher's attempts.
     refusals: Mutex<Refusals>,
@@ -90,41 +90,43 @@ pub(crate) struct EpochHorizon {
     /// Where the other threads wait that would do so, too.
     followers: Condvar,
     /// Tasks that wait for an epoch.
-    pub(crate) watchers: Watchers,
+    pub(crate) ack_waiters: AckWaiters,
 }
 
 impl EpochHorizon {
     pub(crate) fn new(source: Arc<dyn EpochSource>, streams: usize) -> Self {
-        let mark = || Mark {
+        let of_stream = || StreamEpochs {
             pending: AtomicU64::new(IDLE),
             closed: AtomicU64::new(0),
             dependent: AtomicU64::new(0),
         };
         Self {
             source,
-            marks: (0..streams).map(|_| CachePadded::new(mark())).collect(),
+            per_stream: (0..streams)
+                .map(|_| CachePadded::new(of_stream()))
+                .collect(),
             hardened: CachePadded::new(AtomicU64::new(0)),
-            proven: CachePadded::new(AtomicU64::new(0)),
+            certified: CachePadded::new(AtomicU64::new(0)),
             wanted: AtomicU64::new(0),
             refusals: Mutex::new(Refusals::default()),
             is_over: AtomicBool::new(false),
             is_led: Mutex::new(false),
             followers: Condvar::default(),
-            watchers: Watchers::new(),
+            ack_waiters: AckWaiters::new(),
         }
     }
 
     /// A record goes into the stream's buffer, under the stream's lock.
     pub(crate) fn appended(&self, stream: usize, epoch: Epoch, is_independent: bool) {
-        let mark = &self.marks[stream];
+        let of_stream = &self.per_stream[stream];
         // Relaxed: only the stream's lock holder writes (E1). Records of a stream need not be in the
         // order of their epochs.
-        if epoch.0 < mark.pending.load(Ordering::Relaxed) {
+        if epoch.0 < of_stream.pending.load(Ordering::Relaxed) {
             // Pairs with the end of the registration (E2, E3).
-            mark.pending.store(epoch.0, Ordering::Release);
+            of_stream.pending.store(epoch.0, Ordering::Release);
         }
-        if !is_independent && epoch.0 > mark.dependent.load(Ordering::Relaxed) {
-            mark.dependent.store(epoch.0, Ordering::Release);
+        if !is_independent && epoch.0 > of_stream.dependent.load(Ordering::Relaxed) {
+            of_stream.dependent.store(epoch.0, Ordering::Release);
         }
     }
 
@@ -132,8 +134,8 @@ impl EpochHorizon {
     pub(crate) fn scan(&self) -> Epoch {
         // E3.
         let mut lowest = self.source.finished().0;
-        for mark in &self.marks {
-            lowest = lowest.min(mark.pending.load(Ordering::Acquire).saturating_sub(1));
+        for of_stream in &self.per_stream {
+            lowest = lowest.min(of_stream.pending.load(Ordering::Acquire).saturating_sub(1));
         }
         // Release passes on what the acquires saw.
         let known = self.hardened.fetch_max(lowest, Ordering::AcqRel);
@@ -147,54 +149,58 @@ impl EpochHorizon {
 
     /// Whether a stream holds a record of `epoch` or before that is not hardened.
     pub(crate) fn lags(&self, stream: usize, epoch: Epoch) -> bool {
-        self.marks[stream].pending.load(Ordering::Acquire) <= epoch.0
+        self.per_stream[stream].pending.load(Ordering::Acquire) <= epoch.0
     }
 
     /// Whether nothing at all is pending, as far as one can see.
     pub(crate) fn is_idle(&self) -> bool {
-        let pending = |mark: &CachePadded<Mark>| mark.pending.load(Ordering::Acquire);
-        self.marks.iter().all(|mark| pending(mark) == IDLE)
+        let pending =
+            |of_stream: &CachePadded<StreamEpochs>| of_stream.pending.load(Ordering::Acquire);
+        self.per_stream
+            .iter()
+            .all(|of_stream| pending(of_stream) == IDLE)
     }
 
     /// A frame is sealed; returns what it closes. The epoch of what it carries is closed first if it will
     /// have waiters. Under the stream's lock (E4).
-    pub(crate) fn departs(&self, stream: usize) -> Epoch {
-        let dependent = self.marks[stream].dependent.load(Ordering::Relaxed);
+    pub(crate) fn seals(&self, stream: usize) -> Epoch {
+        let dependent = self.per_stream[stream].dependent.load(Ordering::Relaxed);
         self.source.close(Epoch(dependent));
         self.source.finished()
     }
 
     /// A frame is durable that closed and carried these; `pending` is the smallest epoch of what is left
     /// in the stream. Under the stream's lock.
-    pub(crate) fn landed(&self, stream: usize, pending: u64, closed: Epoch, carried: Epoch) {
-        let mark = &self.marks[stream];
+    pub(crate) fn completed(&self, stream: usize, pending: u64, closed: Epoch, carried: Epoch) {
+        let of_stream = &self.per_stream[stream];
         // What an earlier frame has closed stays closed.
-        let closed = closed.0.max(mark.closed.load(Ordering::Relaxed));
-        mark.closed.store(closed, Ordering::Release);
-        mark.pending.store(pending, Ordering::Release);
+        let closed = closed.0.max(of_stream.closed.load(Ordering::Relaxed));
+        of_stream.closed.store(closed, Ordering::Release);
+        of_stream.pending.store(pending, Ordering::Release);
         // Of two flushes that complete at the same time, one sees what the other has closed.
         fence(Ordering::SeqCst);
-        let closed = |mark: &CachePadded<Mark>| mark.closed.load(Ordering::Acquire);
-        let by_all = self.marks.iter().map(closed).min().unwrap_or(0);
-        self.prove(by_all.max(carried.0));
+        let closed =
+            |of_stream: &CachePadded<StreamEpochs>| of_stream.closed.load(Ordering::Acquire);
+        let by_all = self.per_stream.iter().map(closed).min().unwrap_or(0);
+        self.certify(by_all.max(carried.0));
     }
 
     /// The disk says that everything through this epoch is hardened (E5).
-    fn prove(&self, epoch: u64) {
-        if self.proven.fetch_max(epoch, Ordering::AcqRel) < epoch {
-            self.watchers.announce();
+    fn certify(&self, epoch: u64) {
+        if self.certified.fetch_max(epoch, Ordering::AcqRel) < epoch {
+            self.ack_waiters.announce();
         }
     }
 
     /// D.
-    pub(crate) fn proven(&self) -> Epoch {
-        Epoch(self.proven.load(Ordering::Acquire))
+    pub(crate) fn certified(&self) -> Epoch {
+        Epoch(self.certified.load(Ordering::Acquire))
     }
 
     /// Whether commits of this epoch may be acknowledged. One load, if so.
-    pub(crate) fn proves(&self, epoch: Epoch) -> bool {
+    pub(crate) fn certifies(&self, epoch: Epoch) -> bool {
         // Acquire: everything is durable by then.
-        self.proven() >= epoch || self.is_over.load(Ordering::Acquire)
+        self.certified() >= epoch || self.is_over.load(Ordering::Acquire)
     }
 
     /// Requests a proof of this epoch. Returns whether it was not requested before: the flusher has to know
@@ -205,22 +211,23 @@ impl EpochHorizon {
             && self.wanted.fetch_max(epoch.0, Ordering::AcqRel) < epoch.0
     }
 
-    /// The largest epoch that ought to be proven and is not. Independent records need none.
-    pub(crate) fn unproven(&self) -> Option<Epoch> {
-        let dependent = |mark: &CachePadded<Mark>| mark.dependent.load(Ordering::Acquire);
-        let last = self.marks.iter().map(dependent).max().unwrap_or(0);
+    /// The largest epoch that ought to be certified and is not. Independent records need none.
+    pub(crate) fn uncertified(&self) -> Option<Epoch> {
+        let dependent =
+            |of_stream: &CachePadded<StreamEpochs>| of_stream.dependent.load(Ordering::Acquire);
+        let last = self.per_stream.iter().map(dependent).max().unwrap_or(0);
         let last = Epoch(last.max(self.wanted.load(Ordering::Acquire)));
-        (!self.proves(last)).then_some(last)
+        (!self.certifies(last)).then_some(last)
     }
 
-    /// There was no room for a mark that proves `epoch`. Waiters for it without a thread are told.
+    /// There was no room for a mark that certifies `epoch`. Waiters for it without a thread are told.
     pub(crate) fn refuse(&self, epoch: Epoch, error: LogError) {
         let mut refusals = self.refusals.lock();
         refusals.count += 1;
         refusals.last = Some((epoch, error));
         drop(refusals);
         // A task that enters the list after this finds it in its last look (W1).
-        self.watchers.wake();
+        self.ack_waiters.wake();
     }
 
     /// How often there was no room.
@@ -236,8 +243,8 @@ impl EpochHorizon {
         (refusals.count > since && *of >= epoch).then(|| error.clone())
     }
 
-    /// Becomes the leader that proves. Otherwise waits until the leader has finished, and returns nothing.
-    /// The leader calls no waker, which might wait for an epoch itself.
+    /// Becomes the leader that certifies. Otherwise waits until the leader has finished, and returns nothing. The
+    /// leader calls no waker, which might wait for an epoch itself.
     pub(crate) fn lead(&self) -> Option<Leading<'_>> {
         let mut is_led = self.is_led.lock();
         if *is_led {
@@ -248,11 +255,11 @@ impl EpochHorizon {
         Some(Leading(self))
     }
 
-    /// The streams are closed, so every record is durable, and every epoch that records depend on is
-    /// proven. Nothing is left to wait for, in no epoch: a reader has read what recovery will find.
+    /// The streams are closed, so every record is durable, and every epoch that records depend on is certified.
+    /// Nothing is left to wait for, in no epoch: a reader has read what recovery will find.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
-        self.watchers.announce();
+        self.ack_waiters.announce();
     }
 }
 

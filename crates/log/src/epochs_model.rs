@@ -10,13 +10,13 @@ use loom::thread;
 use namiki_platform::model::{AtomicU64, explore};
 use namiki_platform::{Epoch, Generation, Stamp, WorkerId};
 
+use crate::ack_waiter::AckWaiter;
 use crate::epochs::{EpochHorizon, EpochSource};
 use crate::format::frame::{FrameHeader, epoch_word};
 use crate::horizon::IDLE;
 use crate::model::{ModelDisk, Task};
 use crate::serve_model::run_task;
 use crate::sync::fence;
-use crate::watch::Watch;
 use crate::{Entry, Group, Log, LogConfig, Placement, Prepare, Ticket};
 
 const STREAMS: usize = 2;
@@ -113,7 +113,7 @@ impl EpochSource for LockedEpochs {
 }
 
 /// What recovery would take for the last epoch that is hardened everywhere.
-fn proven_by(frames: &[FrameHeader]) -> Epoch {
+fn certified_by(frames: &[FrameHeader]) -> Epoch {
     let of = |worker| {
         frames
             .iter()
@@ -127,7 +127,7 @@ fn proven_by(frames: &[FrameHeader]) -> Epoch {
 
 /// The marks alone, with streams reduced to what is durable of them.
 #[test]
-fn no_epoch_is_hardened_or_proven_before_its_records_are_durable() {
+fn no_epoch_is_certified_before_its_records_are_durable() {
     explore(2, || {
         let source = ModelEpochs::new();
         let horizon = Arc::new(EpochHorizon::new(source.clone(), STREAMS));
@@ -142,19 +142,22 @@ fn no_epoch_is_hardened_or_proven_before_its_records_are_durable() {
                 source.deregister(stream);
                 let closed = source.finished();
                 durable[stream].store(1, Ordering::Relaxed);
-                horizon.landed(stream, IDLE, closed, Epoch(0));
+                horizon.completed(stream, IDLE, closed, Epoch(0));
                 epoch
             })
         });
         source.close(Epoch(1));
         let hardened = horizon.scan();
         let then = [0, 1].map(|stream| durable[stream].load(Ordering::Relaxed));
-        let proven = horizon.proven();
+        let certified = horizon.certified();
         let later = [0, 1].map(|stream| durable[stream].load(Ordering::Relaxed));
         for (stream, writer) in writers.into_iter().enumerate() {
             let epoch = writer.join().unwrap();
             assert!(epoch > hardened || then[stream] == 1, "{hardened} hardened");
-            assert!(epoch > proven || later[stream] == 1, "{proven} proven");
+            assert!(
+                epoch > certified || later[stream] == 1,
+                "{certified} proven"
+            );
         }
         source.close(Epoch(2));
         assert!(horizon.scan() >= Epoch(1));
@@ -206,9 +209,9 @@ impl World {
     /// Commits, waits, and looks at what a crash would leave.
     fn commit_and_wait(&self, worker: u16) {
         let (ticket, epoch) = self.commit(worker);
-        self.log.wait_proven(Some(ticket), epoch).unwrap();
+        self.log.wait_certified(Some(ticket), epoch).unwrap();
         assert!(self.disk.holds(epoch_word(epoch, false).0));
-        assert!(proven_by(&self.disk.frames()) >= epoch, "{epoch}");
+        assert!(certified_by(&self.disk.frames()) >= epoch, "{epoch}");
     }
 }
 
@@ -235,16 +238,16 @@ fn an_idle_stream_is_flushed_for_a_waiter() {
             thread::spawn(move || world.commit(1).1)
         };
         world.commit_and_wait(0);
-        let proven = world.log.proven_epoch();
+        let certified = world.log.certified_epoch();
         let frames = world.disk.frames();
-        assert!(proven_by(&frames) >= proven);
+        assert!(certified_by(&frames) >= certified);
         let epoch = other.join().unwrap();
         let is_durable = (frames.iter()).any(|it| it.worker == WorkerId(1) && it.records > 0);
-        assert!(epoch > proven || is_durable);
+        assert!(epoch > certified || is_durable);
     });
 }
 
-/// As a transaction that has only read: no other wants its epoch proven.
+/// As a transaction that has only read: no other wants its epoch certified.
 #[test]
 fn a_waiter_for_an_epoch_survives_the_log_being_closed() {
     explore(2, || {
@@ -252,7 +255,7 @@ fn a_waiter_for_an_epoch_survives_the_log_being_closed() {
         let (_, epoch) = world.append(1, Entry::Independent);
         let reader = {
             let world = Arc::clone(&world);
-            thread::spawn(move || world.log.wait_proven(None, epoch))
+            thread::spawn(move || world.log.wait_certified(None, epoch))
         };
         world.log.close().unwrap();
         reader.join().unwrap().unwrap();
@@ -260,22 +263,22 @@ fn a_waiter_for_an_epoch_survives_the_log_being_closed() {
 }
 
 #[test]
-fn a_task_is_woken_by_the_later_of_two_streams_that_prove_its_epoch() {
+fn a_task_is_woken_by_the_later_certifying_stream() {
     explore(3, || {
         let horizon = Arc::new(EpochHorizon::new(ModelEpochs::new(), STREAMS));
         let others = [0, 1].map(|stream| {
             let horizon = Arc::clone(&horizon);
             thread::spawn(move || {
-                let _waking = horizon.watchers.at_the_end();
-                horizon.landed(stream, IDLE, Epoch(1), Epoch(0));
+                let _wake = horizon.ack_waiters.at_the_end();
+                horizon.completed(stream, IDLE, Epoch(1), Epoch(0));
             })
         });
         let task = Task::new();
         let waker = Arc::clone(&task).into();
         let mut key = None;
         loop {
-            key = Some(horizon.watchers.enter(&waker, key));
-            if horizon.proves(Epoch(1)) {
+            key = Some(horizon.ack_waiters.enter(&waker, key));
+            if horizon.certifies(Epoch(1)) {
                 break;
             }
             task.sleep();
@@ -288,7 +291,7 @@ fn a_task_is_woken_by_the_later_of_two_streams_that_prove_its_epoch() {
 
 /// The commit of a task, and what a task has only read.
 #[test]
-fn a_task_has_its_epoch_proven_by_the_flusher() {
+fn a_task_has_its_epoch_certified_by_the_flusher() {
     for has_only_read in [false, true] {
         explore(2, move || {
             let wait = Duration::from_secs(3600);
@@ -299,10 +302,14 @@ fn a_task_has_its_epoch_proven_by_the_flusher() {
                 let world = Arc::clone(&world);
                 thread::spawn(move || world.log.flush_late(wait))
             };
-            let mut watch = Watch::default();
-            let ended = run_task(|waker| world.log.poll_proven(ticket, epoch, waker, &mut watch));
+            let mut ack_waiter = AckWaiter::default();
+            let ended = run_task(|waker| {
+                world
+                    .log
+                    .poll_certified(ticket, epoch, waker, &mut ack_waiter)
+            });
             ended.unwrap();
-            assert!(proven_by(&world.disk.frames()) >= epoch, "{epoch}");
+            assert!(certified_by(&world.disk.frames()) >= epoch, "{epoch}");
             world.log.stop_flusher();
             flusher.join().unwrap();
         });

@@ -56,12 +56,12 @@ pub struct GenerationInfo {
     pub first_lsn: Lsn,
     /// Where it ends. Set when it was closed, or when recovery has read it; from then on nothing
     /// behind the seal is ever looked at.
-    pub seal: Option<Seal>,
+    pub seal: Option<GenerationEnd>,
 }
 
 /// The end of a generation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seal {
+pub struct GenerationEnd {
     /// Per stream, the sequence number of the last frame that counts; 0 if none does.
     pub last_sequences: Vec<u64>,
     /// The last LSN that counts: under [`CutRule::Lsn`] records above it are cut off.
@@ -74,7 +74,7 @@ pub struct Seal {
     pub max_stamp: Stamp,
 }
 
-impl Seal {
+impl GenerationEnd {
     /// The last frame of a stream that counts.
     #[must_use]
     pub fn last_sequence(&self, stream: usize) -> u64 {

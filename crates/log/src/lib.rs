@@ -3,18 +3,20 @@
 //! A commit is *pre-committed* once [`Stream::append`] has put it into its stream's buffer, and
 //! *hardened* once the frame that carries it is on disk. Under normal lock release hardened is
 //! acknowledged; under early release a commit is acknowledged when the log's [horizon]
-//! passes its LSN, or when its epoch is [proven], that is when everything it can depend on is hardened
+//! passes its LSN, or when its epoch is [certified], that is when everything it can depend on is hardened
 //! too.
 //!
 //! The log does not know what a commit contains: payloads are bytes, and what a group holds until
-//! it is hardened is the caller's [`Held`].
+//! it is hardened is the caller's [`GroupResource`].
 //!
 //! [horizon]: Log::horizon
-//! [proven]: Log::is_proven
+//! [certified]: Log::is_proven
 //!
 //! Paper: pwal §4, tictoc-pwal §3
 
+mod ack_waiter;
 mod background;
+mod certify;
 mod config;
 mod cover;
 mod epochs;
@@ -26,11 +28,10 @@ mod format;
 mod horizon;
 mod info;
 mod log;
+mod log_target;
 #[cfg(test)]
 #[cfg(loom)]
 mod model;
-mod place;
-mod prove;
 mod read;
 mod sequencer;
 mod serve;
@@ -40,17 +41,18 @@ mod serve_model;
 mod shared;
 mod stream;
 mod sync;
-mod watch;
 
-pub use config::{Group, Held, Layout, LogConfig, Placement, Prepare, Retain, SequencerKind};
+pub use ack_waiter::AckWaiter;
+pub use config::{
+    Group, GroupResource, Layout, LogConfig, Placement, Prepare, Retain, SequencerKind,
+};
 pub use epochs::EpochSource;
 pub use error::LogError;
 pub use format::frame::{FrameHeader, LogRecord, RECORD_HEADER_BYTES};
-pub use info::{CutRule, GenerationInfo, Records, Seal};
+pub use info::{CutRule, GenerationEnd, GenerationInfo, Records};
 pub use log::{Log, LogCounters};
 pub use read::{
     Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, check_all_announced,
     durable_epoch, harden_tail, merge_by_stamp, merge_sorted,
 };
 pub use stream::{Appended, Entry, Stream, Ticket};
-pub use watch::Watch;

@@ -12,20 +12,20 @@ use namiki_platform::disk::{AlignedBuf, Disk};
 use namiki_platform::threads;
 use namiki_platform::{Epoch, Lsn, ProcessToken, Stamp, WorkerId};
 
+use crate::ack_waiter::{AckWaiter, AckWaiters};
 use crate::background;
-use crate::config::{Held, LogConfig, Placement, Prepare};
+use crate::config::{GroupResource, LogConfig, Placement, Prepare};
 use crate::epochs::EpochHorizon;
 use crate::error::LogError;
 use crate::horizon::Horizon;
-use crate::info::Seal;
-use crate::place::{Place, RegionPlace, SegmentMaker, SegmentPlace, open_shared};
-use crate::shared::{Doorbell, Poison, Requests, Shared};
+use crate::info::GenerationEnd;
+use crate::log_target::{LogTarget, RegionTarget, SegmentMaker, SegmentTarget, open_shared};
+use crate::shared::{Notifier, Poison, Requests, Shared};
 use crate::stream::{Stream, Ticket};
 use crate::sync::{AtomicU64, Mutex, Ordering};
-use crate::watch::{Watch, Watchers};
 
 /// What the log's threads share with its handle.
-pub(crate) struct Streams<H: Held> {
+pub(crate) struct Streams<H: GroupResource> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) list: Box<[CachePadded<Stream<H>>]>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Streams<H: Held> {
 /// Dropping it stops its threads, waits for writes that are under way and begins none: what was not
 /// hardened is lost, as in a crash.
 /// [`Log::close`] is the orderly end.
-pub struct Log<H: Held> {
+pub struct Log<H: GroupResource> {
     streams: Arc<Streams<H>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -46,7 +46,7 @@ pub struct LogCounters {
     /// Frames written.
     pub flushes: u64,
     /// Those of them that were left to the disk while their worker went on.
-    pub launched: u64,
+    pub submitted: u64,
     /// Bytes of frames written, padding included.
     pub frame_bytes: u64,
     /// Commits hardened.
@@ -60,18 +60,18 @@ pub struct LogCounters {
 /// The log's threads, started before it is known what they share: what the log can do depends on which
 /// of them the system allows. Without the one that flushes, whatever waits for a commit flushes it, a
 /// task like a thread; without the one that makes segments ready, the commit that needs one does.
-struct Threads<H: Held> {
+struct Threads<H: GroupResource> {
     flusher: Option<Waiting<H>>,
     preparer: Option<Waiting<H>>,
 }
 
 /// A thread that waits for the streams, and ends if there will be none.
-struct Waiting<H: Held> {
+struct Waiting<H: GroupResource> {
     streams: Sender<Arc<Streams<H>>>,
     handle: JoinHandle<()>,
 }
 
-impl<H: Held> Threads<H> {
+impl<H: GroupResource> Threads<H> {
     fn start(config: &LogConfig) -> Self {
         let group_wait_max = config.group_wait_max;
         let wants_flusher = group_wait_max != Duration::MAX && !cfg!(loom);
@@ -99,7 +99,7 @@ impl<H: Held> Threads<H> {
     }
 }
 
-impl<H: Held> Waiting<H> {
+impl<H: GroupResource> Waiting<H> {
     /// Nothing if the system allows no further thread.
     fn start(name: &str, run: impl FnOnce(Arc<Streams<H>>) + Send + 'static) -> Option<Self> {
         let (streams, given) = channel();
@@ -113,7 +113,7 @@ impl<H: Held> Waiting<H> {
     }
 }
 
-impl<H: Held> Log<H> {
+impl<H: GroupResource> Log<H> {
     /// Creates the log of a new generation in `dir`, the database's `wal` directory.
     ///
     /// Segment files are made when a stream is first used, or by [`Log::prepare_segments`]; a shared
@@ -146,10 +146,10 @@ impl<H: Held> Log<H> {
                 // The commit that needs a segment makes it.
                 None => Prepare::Inline,
             },
-            launch_from: config.launches_from(),
+            async_flush_min_commits: config.async_flush_threshold(),
             has_flusher,
             demanded: AtomicU64::new(0),
-            flusher: CachePadded::new(Doorbell::new()),
+            flusher: CachePadded::new(Notifier::new()),
             preparer: CachePadded::new(Requests::new()),
         });
         let device = match &config.placement {
@@ -170,7 +170,7 @@ impl<H: Held> Log<H> {
         for index in 0..count {
             // `stream_count` comes from a u16.
             let worker = WorkerId(index as u16);
-            let (place, maker) = match &config.placement {
+            let (target, maker) = match &config.placement {
                 Placement::Segments { segment_bytes } => {
                     let maker = SegmentMaker::new(
                         Arc::clone(&disk),
@@ -182,12 +182,12 @@ impl<H: Held> Log<H> {
                         frame_bytes_max,
                     );
                     maker.open_dir()?;
-                    let place = SegmentPlace::new(config.identity, *segment_bytes, config.retain);
-                    (Place::Segments(place), Some(maker))
+                    let target = SegmentTarget::new(config.identity, *segment_bytes, config.retain);
+                    (LogTarget::Segments(target), Some(maker))
                 }
                 Placement::Shared { path, region_bytes } => {
                     let Some(file) = &device else { continue };
-                    let place = RegionPlace::open(
+                    let target = RegionTarget::open(
                         Arc::clone(file),
                         Arc::from(path.as_path()),
                         *region_bytes,
@@ -196,11 +196,11 @@ impl<H: Held> Log<H> {
                         worker,
                         frame_bytes_max,
                     )?;
-                    (Place::Region(place), None)
+                    (LogTarget::Region(target), None)
                 }
             };
             let two = std::array::from_fn(|_| buffers.next().expect("there are two for each"));
-            let stream = Stream::new(Arc::clone(&shared), worker, &config, two, place, maker);
+            let stream = Stream::new(Arc::clone(&shared), worker, &config, two, target, maker);
             list.push(CachePadded::new(stream));
         }
         let streams = Arc::new(Streams {
@@ -285,7 +285,7 @@ impl<H: Held> Log<H> {
         &self,
         ticket: Ticket,
         waker: &Waker,
-        watch: &mut Watch,
+        ack_waiter: &mut AckWaiter,
     ) -> Poll<Result<(), LogError>> {
         let shared = &*self.streams.shared;
         let stream = self.stream(ticket.worker);
@@ -301,7 +301,7 @@ impl<H: Held> Log<H> {
             .or_else(|| {
                 // It may have been written meanwhile. What went wrong, `ended` sees.
                 drop(stream.poll());
-                self.enter(usize::from(ticket.worker.0), waker, watch);
+                self.enter(usize::from(ticket.worker.0), waker, ack_waiter);
                 ended()
             })
             .map_or_else(
@@ -324,7 +324,7 @@ impl<H: Held> Log<H> {
         ticket: Option<Ticket>,
         lsn: Lsn,
         waker: &Waker,
-        watch: &mut Watch,
+        ack_waiter: &mut AckWaiter,
     ) -> Poll<Result<(), LogError>> {
         if !self.streams.shared.has_flusher {
             let hardened = ticket.map_or(Ok(()), |ticket| {
@@ -341,7 +341,7 @@ impl<H: Held> Log<H> {
                 continue;
             };
             drop(self.streams.list[index].poll());
-            self.enter(index, waker, watch);
+            self.enter(index, waker, ack_waiter);
             if let Some(ended) = self.streams.covered(lsn) {
                 return Poll::Ready(ended);
             }
@@ -377,32 +377,32 @@ impl<H: Held> Log<H> {
     /// Through this epoch every commit may be acknowledged: all of them are hardened, and what is on the
     /// disk says so. It never goes back. [`Epoch`] 0 where commits are not released by epochs.
     #[must_use]
-    pub fn proven_epoch(&self) -> Epoch {
+    pub fn certified_epoch(&self) -> Epoch {
         let epochs = self.streams.shared.epochs.as_ref();
-        epochs.map_or(Epoch(0), EpochHorizon::proven)
+        epochs.map_or(Epoch(0), EpochHorizon::certified)
     }
 
     /// Whether commits of `epoch`, and transactions that have read them, may be acknowledged. One load, if
     /// so.
     #[must_use]
-    pub fn is_proven(&self, epoch: Epoch) -> bool {
+    pub fn is_certified(&self, epoch: Epoch) -> bool {
         let epochs = self.streams.shared.epochs.as_ref();
-        epochs.is_some_and(|epochs| epochs.proves(epoch))
+        epochs.is_some_and(|epochs| epochs.certifies(epoch))
     }
 
-    /// Returns when `epoch` is proven; an epoch that is still to come counts as the current one. `ticket`
-    /// is the commit that waits, if it is one, and its group is waited for first. Then streams that lag
-    /// are flushed, and if what is on the disk does not prove the epoch, a frame that does is written.
+    /// Returns when `epoch` is certified; an epoch that is still to come counts as the current one. `ticket` is the
+    /// commit that waits, if it is one, and its group is waited for first. Then streams that lag are flushed, and if
+    /// what is on the disk does not prove the epoch, a frame that does is written.
     ///
     /// # Errors
     /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`] and
     /// [`LogError::DiskFull`] if there is no room for that frame: the outcome is unknown then.
-    pub fn wait_proven(&self, ticket: Option<Ticket>, epoch: Epoch) -> Result<(), LogError> {
+    pub fn wait_certified(&self, ticket: Option<Ticket>, epoch: Epoch) -> Result<(), LogError> {
         let Some(epochs) = &self.streams.shared.epochs else {
             return self.streams.shared.poison.check();
         };
         let epoch = epoch.min(epochs.source.current());
-        if epochs.proves(epoch) {
+        if epochs.certifies(epoch) {
             return Ok(());
         }
         let mut home = 0;
@@ -410,33 +410,33 @@ impl<H: Held> Log<H> {
             self.stream(ticket.worker).wait_hardened(ticket)?;
             home = usize::from(ticket.worker.0);
         }
-        self.streams.prove(epochs, epoch, home)
+        self.streams.certify(epochs, epoch, home)
     }
 
-    /// As [`Log::wait_proven`] for a task: see [`Log::poll_hardened`].
+    /// As [`Log::wait_certified`] for a task: see [`Log::poll_hardened`].
     ///
     /// # Errors
-    /// As [`Log::wait_proven`].
-    pub fn poll_proven(
+    /// As [`Log::wait_certified`].
+    pub fn poll_certified(
         &self,
         ticket: Option<Ticket>,
         epoch: Epoch,
         waker: &Waker,
-        watch: &mut Watch,
+        ack_waiter: &mut AckWaiter,
     ) -> Poll<Result<(), LogError>> {
         let shared = &*self.streams.shared;
         let Some(epochs) = &shared.epochs else {
             return Poll::Ready(shared.poison.check());
         };
         if !shared.has_flusher {
-            return Poll::Ready(self.wait_proven(ticket, epoch));
+            return Poll::Ready(self.wait_certified(ticket, epoch));
         }
         let epoch = epoch.min(epochs.source.current());
-        if epochs.proves(epoch) {
+        if epochs.certifies(epoch) {
             return Poll::Ready(Ok(()));
         }
-        let since = *watch.refusals.get_or_insert_with(|| epochs.refusals());
-        let ended = || match epochs.proves(epoch) {
+        let since = *ack_waiter.refusals.get_or_insert_with(|| epochs.refusals());
+        let ended = || match epochs.certifies(epoch) {
             true => Some(Ok(())),
             false => {
                 let refused = || epochs.refusal(epoch, since);
@@ -446,7 +446,7 @@ impl<H: Held> Log<H> {
         ended()
             .or_else(|| {
                 self.poll();
-                self.enter(self.streams.list.len(), waker, watch);
+                self.enter(self.streams.list.len(), waker, ack_waiter);
                 ended()
             })
             .map_or_else(
@@ -472,34 +472,34 @@ impl<H: Held> Log<H> {
     }
 
     /// The task waits no longer.
-    pub fn leave(&self, watch: &mut Watch) {
+    pub fn leave(&self, ack_waiter: &mut AckWaiter) {
         if !self.streams.shared.process.is_current() {
             return;
         }
-        if let Some((index, key)) = watch.place.take() {
-            self.watchers(index).leave(key);
+        if let Some((index, key)) = ack_waiter.entry.take() {
+            self.ack_waiters(index).leave(key);
         }
     }
 
     /// The waiting tasks of a stream, or behind the last one, of an epoch.
-    fn watchers(&self, index: usize) -> &Watchers {
+    fn ack_waiters(&self, index: usize) -> &AckWaiters {
         match (self.streams.list.get(index), &self.streams.shared.epochs) {
-            (None, Some(epochs)) => &epochs.watchers,
-            _ => &self.streams.list[index].watchers,
+            (None, Some(epochs)) => &epochs.ack_waiters,
+            _ => &self.streams.list[index].ack_waiters,
         }
     }
 
     /// Enters a task in the list of one stream, or of the waiters for an epoch, and in no other.
-    fn enter(&self, index: usize, waker: &Waker, watch: &mut Watch) {
-        let old = match watch.place {
+    fn enter(&self, index: usize, waker: &Waker, ack_waiter: &mut AckWaiter) {
+        let old = match ack_waiter.entry {
             Some((at, key)) if at == index => Some(key),
             _ => {
-                self.leave(watch);
+                self.leave(ack_waiter);
                 None
             }
         };
-        let key = self.watchers(index).enter(waker, old);
-        watch.place = Some((index, key));
+        let key = self.ack_waiters(index).enter(waker, old);
+        ack_waiter.entry = Some((index, key));
     }
 
     /// Completes the asynchronous flushes of all streams that have been written: see [`Stream::poll`]. What
@@ -519,8 +519,8 @@ impl<H: Held> Log<H> {
         }
     }
 
-    /// [`Log::poll`] for a caller that wants to know whether `epoch` is proven. From now on the flusher
-    /// sees to it, if there is one.
+    /// [`Log::poll`] for a caller that wants to know whether `epoch` is certified. From now on the flusher sees to
+    /// it, if there is one.
     pub fn poll_epoch(&self, epoch: Epoch) {
         let shared = &*self.streams.shared;
         if let Some(epochs) = &shared.epochs
@@ -556,7 +556,7 @@ impl<H: Held> Log<H> {
         for stream in &self.streams.list {
             let one = stream.counters();
             sum.flushes += one.flushes;
-            sum.launched += one.launched;
+            sum.submitted += one.submitted;
             sum.frame_bytes += one.frame_bytes;
             sum.commits += one.commits;
             sum.cas_misses += one.cas_misses;
@@ -571,14 +571,14 @@ impl<H: Held> Log<H> {
     ///
     /// # Errors
     /// The error that poisoned the log; the threads are stopped all the same. [`LogError::Forked`].
-    pub fn close(&self) -> Result<Seal, LogError> {
+    pub fn close(&self) -> Result<GenerationEnd, LogError> {
         self.streams.shared.check_process()?;
         let result = self.streams.close();
         self.stop_threads();
         result?;
         // Nothing need be pending: a panic can lose an LSN, and a seal would count it.
         self.streams.shared.poison.check()?;
-        let mut seal = Seal {
+        let mut seal = GenerationEnd {
             last_sequences: Vec::with_capacity(self.streams()),
             last_lsn: match self.streams.shared.horizon.sequencer.draws() {
                 true => self.last_drawn(),
@@ -629,7 +629,7 @@ impl<H: Held> Log<H> {
     }
 }
 
-impl<H: Held> Drop for Log<H> {
+impl<H: GroupResource> Drop for Log<H> {
     fn drop(&mut self) {
         if self.streams.shared.process.is_current() {
             self.stop_threads();
@@ -639,7 +639,7 @@ impl<H: Held> Drop for Log<H> {
     }
 }
 
-impl<H: Held> std::fmt::Debug for Log<H> {
+impl<H: GroupResource> std::fmt::Debug for Log<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Log")
             .field("generation", &self.streams.shared.generation)

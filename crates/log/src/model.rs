@@ -17,10 +17,10 @@ use namiki_platform::disk::{AlignedBuf, DirLock, Disk, DiskFile, FileEntry, Pend
 use namiki_platform::model::{AtomicBool, AtomicU64, explore};
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
+use crate::ack_waiter::AckWaiters;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, peek, record};
 use crate::horizon::{Horizon, IDLE};
-use crate::shared::Doorbell;
-use crate::watch::Watchers;
+use crate::shared::Notifier;
 use crate::{
     Entry, Group, Layout, Log, LogConfig, LogError, Placement, Prepare, SequencerKind, Ticket,
 };
@@ -193,7 +193,7 @@ impl World {
     pub(crate) fn config() -> LogConfig {
         LogConfig {
             group_wait_max: Duration::MAX,
-            launch_from: Some(NonZeroU32::MIN),
+            async_flush_min_commits: Some(NonZeroU32::MIN),
             sequencer: SequencerKind::FetchAdd,
             buffer_bytes: 4096,
             placement: Placement::Segments {
@@ -258,7 +258,7 @@ fn no_lsn_below_the_horizon_is_unhardened() {
 }
 
 #[test]
-fn no_lsn_below_the_horizon_of_a_whole_log_is_unhardened() {
+fn every_lsn_below_a_logs_horizon_is_hardened() {
     explore(3, move || {
         let world = World::new(2, Layout::PerWorker, false);
         let writer = {
@@ -277,7 +277,7 @@ fn no_lsn_below_the_horizon_of_a_whole_log_is_unhardened() {
 }
 
 #[test]
-fn the_horizon_does_not_jump_a_commit_appended_during_a_flight() {
+fn the_horizon_jumps_no_commit_appended_during_a_flush() {
     explore(2, || {
         let world = World::new(2, Layout::PerWorker, false);
         world.append(0, 8).unwrap();
@@ -324,7 +324,7 @@ fn wait_for_own(world: &World) {
 }
 
 #[test]
-fn a_full_group_of_a_single_log_is_hardened_when_its_last_append_returns() {
+fn a_full_group_of_a_single_log_is_hardened() {
     explore(3, || {
         let group = Group::Count(NonZeroU32::new(2).unwrap());
         let world = World::with_group(1, Layout::Single, group, false);
@@ -358,9 +358,9 @@ fn every_waiter_of_an_asynchronous_flush_is_woken() {
         let world = World::with_group(1, Layout::PerWorker, group, false);
         let others = [0, 1].map(|_| {
             let world = Arc::clone(&world);
-            thread::spawn(move || launch_and_wait(&world))
+            thread::spawn(move || submit_and_wait(&world))
         });
-        launch_and_wait(&world);
+        submit_and_wait(&world);
         for other in others {
             other.join().unwrap();
         }
@@ -369,7 +369,7 @@ fn every_waiter_of_an_asynchronous_flush_is_woken() {
     });
 }
 
-fn launch_and_wait(world: &World) {
+fn submit_and_wait(world: &World) {
     let stream = world.log.stream(WorkerId(0));
     let appended = stream
         .append(Entry::Commit, Stamp(1), Epoch(1), 8, |_, _| {}, |()| {})
@@ -389,16 +389,16 @@ fn every_waiter_for_a_full_group_is_woken() {
             let config = LogConfig {
                 group: Group::Count(NonZeroU32::new(threads + 1).unwrap()),
                 group_wait_max: Duration::from_secs(3600),
-                launch_from: Some(NonZeroU32::MAX),
+                async_flush_min_commits: Some(NonZeroU32::MAX),
                 ..World::config()
             };
             let world = World::with(config, false);
             let others = (0..threads).map(|_| {
                 let world = Arc::clone(&world);
-                thread::spawn(move || launch_and_wait(&world))
+                thread::spawn(move || submit_and_wait(&world))
             });
             let others: Vec<_> = others.collect();
-            launch_and_wait(&world);
+            submit_and_wait(&world);
             for other in others {
                 other.join().unwrap();
             }
@@ -445,24 +445,24 @@ fn an_unattended_flush_wakes_its_waiters() {
     explore(3, || {
         let world = World::new(1, Layout::PerWorker, false);
         let ticket = world.append(0, 8).unwrap();
-        let launcher = {
+        let submitter = {
             let world = Arc::clone(&world);
             thread::spawn(move || world.log.stream(WorkerId(0)).begin_flush(ticket).unwrap())
         };
         world.log.stream(WorkerId(0)).wait_hardened(ticket).unwrap();
         assert!(world.disk.holds(ticket.lsn.0));
-        launcher.join().unwrap();
+        submitter.join().unwrap();
     });
     // And the waiters for the one behind it.
     explore(3, || {
         let world = World::new(1, Layout::PerWorker, false);
         let ticket = world.append(0, 8).unwrap();
-        let launcher = {
+        let submitter = {
             let world = Arc::clone(&world);
             thread::spawn(move || world.log.stream(WorkerId(0)).begin_flush(ticket).unwrap())
         };
         wait_for_own(&world);
-        launcher.join().unwrap();
+        submitter.join().unwrap();
     });
 }
 
@@ -487,7 +487,7 @@ fn an_asynchronous_flush_is_completed_once() {
                 }
             })
         });
-        // Lands it, too, or finds it landed, and launches another.
+        // Completes it, too, or finds it completed, and launches another.
         let second = world.append(0, 8).unwrap();
         world.log.stream(WorkerId(0)).begin_flush(second).unwrap();
         world.check_horizon();
@@ -545,7 +545,7 @@ fn waiting_for_the_horizon_flushes_the_streams_that_lag() {
 }
 
 #[test]
-fn an_append_that_finds_the_buffer_full_waits_for_the_flight() {
+fn an_append_to_a_full_buffer_waits_for_the_batch() {
     explore(3, || {
         let world = World::new(1, Layout::PerWorker, false);
         world.append(0, 2500).unwrap();
@@ -586,19 +586,19 @@ fn a_failed_write_wakes_all_with_the_error() {
 #[test]
 fn a_sleeping_flusher_is_woken_by_work() {
     explore(3, || {
-        let door = Arc::new(Doorbell::new());
+        let notifier = Arc::new(Notifier::new());
         let work = Arc::new(AtomicBool::new(false));
         let worker = {
-            let (door, work) = (Arc::clone(&door), Arc::clone(&work));
+            let (notifier, work) = (Arc::clone(&notifier), Arc::clone(&work));
             thread::spawn(move || {
                 work.store(true, Ordering::Release);
-                door.ring();
+                notifier.ring();
             })
         };
         let is_there = || work.load(Ordering::Acquire);
         while !is_there() {
-            door.clear();
-            assert!(door.sleep(None, true, is_there));
+            notifier.clear();
+            assert!(notifier.sleep(None, true, is_there));
         }
         worker.join().unwrap();
     });
@@ -607,14 +607,14 @@ fn a_sleeping_flusher_is_woken_by_work() {
 /// A task, reduced to what it waits for.
 pub(crate) struct Task {
     woken: loom::sync::Mutex<bool>,
-    bell: loom::sync::Condvar,
+    condvar: loom::sync::Condvar,
 }
 
 impl Task {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             woken: loom::sync::Mutex::new(false),
-            bell: loom::sync::Condvar::new(),
+            condvar: loom::sync::Condvar::new(),
         })
     }
 
@@ -622,7 +622,7 @@ impl Task {
     pub(crate) fn sleep(&self) {
         let mut woken = self.woken.lock().unwrap();
         while !*woken {
-            woken = self.bell.wait(woken).unwrap();
+            woken = self.condvar.wait(woken).unwrap();
         }
         *woken = false;
     }
@@ -631,22 +631,22 @@ impl Task {
 impl std::task::Wake for Task {
     fn wake(self: Arc<Self>) {
         *self.woken.lock().unwrap() = true;
-        self.bell.notify_one();
+        self.condvar.notify_one();
     }
 }
 
 #[test]
-fn a_task_that_watches_is_woken_when_what_it_waits_for_comes_about() {
+fn a_waiting_task_is_woken_by_its_event() {
     explore(3, || {
-        let watchers = Arc::new(Watchers::new());
+        let ack_waiters = Arc::new(AckWaiters::new());
         let hardened = Arc::new(AtomicU64::new(0));
         let other = {
-            let (watchers, hardened) = (Arc::clone(&watchers), Arc::clone(&hardened));
+            let (ack_waiters, hardened) = (Arc::clone(&ack_waiters), Arc::clone(&hardened));
             thread::spawn(move || {
                 for number in 1..=2 {
-                    let _waking = watchers.at_the_end();
+                    let _wake = ack_waiters.at_the_end();
                     hardened.store(number, Ordering::Release);
-                    watchers.announce();
+                    ack_waiters.announce();
                 }
             })
         };
@@ -654,7 +654,7 @@ fn a_task_that_watches_is_woken_when_what_it_waits_for_comes_about() {
         let waker = Arc::clone(&task).into();
         let mut key = None;
         loop {
-            key = Some(watchers.enter(&waker, key));
+            key = Some(ack_waiters.enter(&waker, key));
             if hardened.load(Ordering::Acquire) == 2 {
                 break;
             }

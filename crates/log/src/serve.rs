@@ -1,20 +1,20 @@
 //! Serving tasks: the flusher does for them what a thread that waits does for itself.
 //!
-//! A round looks at what every stream is wanted for (`stream/demand.rs`). Where tasks wait for one stream, its
-//! flight is led; where they wait for several, the flights are launched and then landed, so that the device has all
-//! of them at once. What is appended meanwhile goes with the next round. After its group, a commit may need an LSN
-//! covered or an epoch proven, which is then done at once, as by a thread.
+//! A round looks at what every stream is wanted for (`stream/demand.rs`). Where tasks wait for one stream, its batch
+//! is led; where they wait for several, the batches are submitted and then completed, so that the device has all of
+//! them at once. What is appended meanwhile goes with the next round. After its group, a commit may need an LSN
+//! covered or an epoch certified, which is then done at once, as by a thread.
 
 use std::num::NonZeroU32;
 use std::time::Instant;
 
 use namiki_platform::{Epoch, Lsn};
 
-use crate::config::Held;
+use crate::config::GroupResource;
 use crate::log::Streams;
 use crate::sync::Ordering;
 
-impl<H: Held> Streams<H> {
+impl<H: GroupResource> Streams<H> {
     /// Serves what tasks want now. Returns when to look again, unless it is called before: a group waits until then for
     /// more commits.
     pub(crate) fn serve_tasks(&self) -> Option<Instant> {
@@ -42,10 +42,10 @@ impl<H: Held> Streams<H> {
 
     fn serve_streams(&self) -> Option<Instant> {
         let demanded = || self.list.iter().filter(|stream| stream.is_demanded());
-        let is_allowed = self.shared.launch_from != Some(NonZeroU32::MAX);
-        let launches = is_allowed && demanded().count() > 1;
-        let due = demanded().filter_map(|stream| stream.serve(launches)).min();
-        demanded().for_each(|stream| stream.land_demanded());
+        let is_allowed = self.shared.async_flush_min_commits != Some(NonZeroU32::MAX);
+        let submits = is_allowed && demanded().count() > 1;
+        let due = demanded().filter_map(|stream| stream.serve(submits)).min();
+        demanded().for_each(|stream| stream.complete_demanded());
         due
     }
 
@@ -53,7 +53,7 @@ impl<H: Held> Streams<H> {
     fn acknowledge(&self, through: u64, home: usize) {
         if let Some(epochs) = &self.shared.epochs {
             let epoch = Epoch(through);
-            if let Err(error) = self.prove(epochs, epoch, home)
+            if let Err(error) = self.certify(epochs, epoch, home)
                 && error.is_full()
             {
                 epochs.refuse(epoch, error);
@@ -63,8 +63,8 @@ impl<H: Held> Streams<H> {
         drop(self.cover(Lsn(through)));
         // A stream that seemed to lag, because an append had just begun, was not flushed for it.
         for stream in &self.list {
-            stream.watchers.announce();
-            drop(stream.waking());
+            stream.ack_waiters.announce();
+            drop(stream.wake_on_drop());
         }
     }
 }

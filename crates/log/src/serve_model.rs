@@ -9,8 +9,8 @@ use loom::thread;
 use namiki_platform::WorkerId;
 use namiki_platform::model::explore;
 
+use crate::ack_waiter::AckWaiter;
 use crate::model::{Task, World};
-use crate::watch::Watch;
 use crate::{Group, LogConfig, LogError};
 
 /// A log with a flusher that has no tick, and its thread.
@@ -18,7 +18,7 @@ fn with_flusher(config: LogConfig, fails: bool) -> (Arc<World>, thread::JoinHand
     let config = LogConfig {
         group: Group::Auto,
         group_wait_max: Duration::from_secs(3600),
-        launch_from: Some(NonZeroU32::MAX),
+        async_flush_min_commits: Some(NonZeroU32::MAX),
         ..config
     };
     let world = World::with(config, fails);
@@ -48,8 +48,8 @@ fn a_task_is_served_by_the_flusher_and_woken() {
     explore(3, || {
         let (world, flusher) = with_flusher(World::config(), false);
         let ticket = world.append(0, 8).unwrap();
-        let mut watch = Watch::default();
-        let ended = run_task(|waker| world.log.poll_hardened(ticket, waker, &mut watch));
+        let mut ack_waiter = AckWaiter::default();
+        let ended = run_task(|waker| world.log.poll_hardened(ticket, waker, &mut ack_waiter));
         ended.unwrap();
         assert!(world.disk.holds(ticket.lsn.0));
         world.log.stop_flusher();
@@ -58,7 +58,7 @@ fn a_task_is_served_by_the_flusher_and_woken() {
 }
 
 #[test]
-fn a_task_behind_a_flight_of_a_thread_is_served_by_the_flusher() {
+fn a_task_behind_a_batch_of_a_thread_is_served_by_the_flusher() {
     explore(2, || {
         let (world, flusher) = with_flusher(World::config(), false);
         world.append(0, 8).unwrap();
@@ -67,8 +67,8 @@ fn a_task_behind_a_flight_of_a_thread_is_served_by_the_flusher() {
             thread::spawn(move || world.log.stream(WorkerId(0)).flush().unwrap())
         };
         let ticket = world.append(0, 8).unwrap();
-        let mut watch = Watch::default();
-        let ended = run_task(|waker| world.log.poll_hardened(ticket, waker, &mut watch));
+        let mut ack_waiter = AckWaiter::default();
+        let ended = run_task(|waker| world.log.poll_hardened(ticket, waker, &mut ack_waiter));
         ended.unwrap();
         assert!(world.disk.holds(ticket.lsn.0));
         thread.join().unwrap();
@@ -82,8 +82,8 @@ fn a_task_learns_from_the_flusher_that_the_disk_failed() {
     explore(3, || {
         let (world, flusher) = with_flusher(World::config(), true);
         let ticket = world.append(0, 8).unwrap();
-        let mut watch = Watch::default();
-        let ended = run_task(|waker| world.log.poll_hardened(ticket, waker, &mut watch));
+        let mut ack_waiter = AckWaiter::default();
+        let ended = run_task(|waker| world.log.poll_hardened(ticket, waker, &mut ack_waiter));
         ended.unwrap_err();
         world.log.stop_flusher();
         flusher.join().unwrap();
@@ -107,9 +107,10 @@ fn a_task_that_waits_for_another_stream_is_served_by_the_flusher() {
             thread::spawn(move || world.append(1, 8).unwrap())
         };
         let ticket = world.append(0, 8).unwrap();
-        let mut watch = Watch::default();
-        let ended =
-            run_task(|waker| (world.log).poll_covered(Some(ticket), ticket.lsn, waker, &mut watch));
+        let mut ack_waiter = AckWaiter::default();
+        let ended = run_task(|waker| {
+            (world.log).poll_covered(Some(ticket), ticket.lsn, waker, &mut ack_waiter)
+        });
         ended.unwrap();
         for lsn in 1..=ticket.lsn.0 {
             assert!(world.disk.holds(lsn));

@@ -22,15 +22,15 @@ pub(crate) struct Shared {
     pub(crate) epochs: Option<EpochHorizon>,
     pub(crate) poison: Poison,
     pub(crate) prepare: Prepare,
-    /// From how many commits on a full group is launched; nothing if none ever is.
-    pub(crate) launch_from: Option<NonZeroU32>,
+    /// From how many commits on a full group is submitted; nothing if none ever is.
+    pub(crate) async_flush_min_commits: Option<NonZeroU32>,
     /// Whether there is a flusher to wake.
     pub(crate) has_flusher: bool,
     /// Through which LSN or epoch tasks want everything acknowledged, without a commit of their own;
     /// 0: none does. The flusher takes it.
     pub(crate) demanded: AtomicU64,
     // Padded, because the threads write to these and every commit reads what is before them.
-    pub(crate) flusher: CachePadded<Doorbell>,
+    pub(crate) flusher: CachePadded<Notifier>,
     pub(crate) preparer: CachePadded<Requests>,
 }
 
@@ -47,7 +47,7 @@ impl Shared {
     /// Something is pending in a stream that had nothing: the flusher must not park now.
     pub(crate) fn wake_flusher(&self) {
         if self.has_flusher {
-            self.flusher.ring();
+            self.flusher.notify();
         }
     }
 
@@ -71,7 +71,7 @@ impl Shared {
     pub(crate) fn request_segment(&self, stream: usize) {
         let mut queue = self.preparer.queue.lock();
         queue.streams.push_back(stream);
-        self.preparer.bell.notify_one();
+        self.preparer.condvar.notify_one();
     }
 }
 
@@ -150,29 +150,29 @@ impl Drop for Tripwire<'_> {
 /// - B1. Work is made visible before a call or a ring. The flusher clears the call before it looks for
 ///   work. Before it parks, it says so and then looks at the call and, to be idle, for work. With a fence
 ///   on both sides, one of the two sees the other.
-pub(crate) struct Doorbell {
+pub(crate) struct Notifier {
     /// The flusher is parked, and a call wakes it.
     listens: AtomicBool,
     /// So does a ring.
     rests: AtomicBool,
     is_called: AtomicBool,
     stop: Mutex<bool>,
-    bell: Condvar,
+    condvar: Condvar,
 }
 
-impl Doorbell {
+impl Notifier {
     pub(crate) fn new() -> Self {
         Self {
             listens: AtomicBool::new(false),
             rests: AtomicBool::new(false),
             is_called: AtomicBool::new(false),
             stop: Mutex::new(false),
-            bell: Condvar::default(),
+            condvar: Condvar::default(),
         }
     }
 
     /// Wakes the flusher if it rests, after making work visible.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify(&self) {
         // B1.
         fence(Ordering::SeqCst);
         if self.rests.load(Ordering::Relaxed) {
@@ -196,7 +196,7 @@ impl Doorbell {
     fn wake(&self) {
         // A flusher that has announced to park, and has not looked yet, still has the lock.
         drop(self.stop.lock());
-        self.bell.notify_one();
+        self.condvar.notify_one();
     }
 
     /// Before a look for work.
@@ -225,8 +225,8 @@ impl Doorbell {
             }
             let mut passed = false;
             match until {
-                None => stop = self.bell.wait(stop),
-                Some(until) => (stop, passed) = self.bell.wait_until(stop, until),
+                None => stop = self.condvar.wait(stop),
+                Some(until) => (stop, passed) = self.condvar.wait_until(stop, until),
             }
             if passed {
                 break;
@@ -239,14 +239,14 @@ impl Doorbell {
 
     pub(crate) fn stop(&self) {
         *self.stop.lock() = true;
-        self.bell.notify_all();
+        self.condvar.notify_all();
     }
 }
 
 /// Streams that want their next segment made ready.
 pub(crate) struct Requests {
     pub(crate) queue: Mutex<RequestQueue>,
-    pub(crate) bell: Condvar,
+    pub(crate) condvar: Condvar,
 }
 
 #[derive(Default)]
@@ -259,7 +259,7 @@ impl Requests {
     pub(crate) fn new() -> Self {
         Self {
             queue: Mutex::new(RequestQueue::default()),
-            bell: Condvar::default(),
+            condvar: Condvar::default(),
         }
     }
 
@@ -273,12 +273,12 @@ impl Requests {
             if let Some(stream) = queue.streams.pop_front() {
                 return Some(stream);
             }
-            queue = self.bell.wait(queue);
+            queue = self.condvar.wait(queue);
         }
     }
 
     pub(crate) fn stop(&self) {
         self.queue.lock().stop = true;
-        self.bell.notify_all();
+        self.condvar.notify_all();
     }
 }

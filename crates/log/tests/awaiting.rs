@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use common::hooked::{HookedDisk, Step};
 use common::*;
-use namiki_log::{Group, Layout, Log, LogConfig, LogError, Ticket, Watch};
+use namiki_log::{AckWaiter, Group, Layout, Log, LogConfig, LogError, Ticket};
 use namiki_platform::WorkerId;
 use namiki_platform::disk::{Disk, SimDisk};
 
@@ -25,15 +25,15 @@ use namiki_platform::disk::{Disk, SimDisk};
 fn awaited(streams: u16) -> LogConfig {
     LogConfig {
         group_wait_max: Duration::from_secs(3600),
-        launch_from: Some(NonZeroU32::MIN),
+        async_flush_min_commits: Some(NonZeroU32::MIN),
         ..config(streams)
     }
 }
 
 /// Wakes a thread that runs tasks.
-struct Sleeper(Thread, AtomicBool);
+struct ParkedTask(Thread, AtomicBool);
 
-impl Sleeper {
+impl ParkedTask {
     fn here() -> Arc<Self> {
         Arc::new(Self(thread::current(), AtomicBool::new(false)))
     }
@@ -45,7 +45,7 @@ impl Sleeper {
     }
 }
 
-impl Wake for Sleeper {
+impl Wake for ParkedTask {
     fn wake(self: Arc<Self>) {
         self.1.store(true, Ordering::SeqCst);
         self.0.unpark();
@@ -56,18 +56,18 @@ impl Wake for Sleeper {
 fn run(
     log: &Log<()>,
     tickets: impl IntoIterator<Item = Ticket>,
-    poll: fn(&Log<()>, Ticket, &Waker, &mut Watch) -> Poll<Result<(), LogError>>,
+    poll: fn(&Log<()>, Ticket, &Waker, &mut AckWaiter) -> Poll<Result<(), LogError>>,
 ) -> Vec<Result<(), LogError>> {
-    let sleeper = Sleeper::here();
-    let waker = Waker::from(Arc::clone(&sleeper));
+    let parked = ParkedTask::here();
+    let waker = Waker::from(Arc::clone(&parked));
     let mut tasks: Vec<_> = tickets
         .into_iter()
-        .map(|ticket| (ticket, Watch::default(), None))
+        .map(|ticket| (ticket, AckWaiter::default(), None))
         .collect();
     loop {
-        for (ticket, watch, ended) in &mut tasks {
+        for (ticket, ack_waiter, ended) in &mut tasks {
             if ended.is_none()
-                && let Poll::Ready(outcome) = poll(log, *ticket, &waker, watch)
+                && let Poll::Ready(outcome) = poll(log, *ticket, &waker, ack_waiter)
             {
                 *ended = Some(outcome);
             }
@@ -75,7 +75,7 @@ fn run(
         if tasks.iter().all(|(.., ended)| ended.is_some()) {
             return tasks.into_iter().filter_map(|(.., ended)| ended).collect();
         }
-        sleeper.sleep();
+        parked.sleep();
     }
 }
 
@@ -83,18 +83,18 @@ fn hardened(
     log: &Log<()>,
     ticket: Ticket,
     waker: &Waker,
-    watch: &mut Watch,
+    ack_waiter: &mut AckWaiter,
 ) -> Poll<Result<(), LogError>> {
-    log.poll_hardened(ticket, waker, watch)
+    log.poll_hardened(ticket, waker, ack_waiter)
 }
 
 fn covered(
     log: &Log<()>,
     ticket: Ticket,
     waker: &Waker,
-    watch: &mut Watch,
+    ack_waiter: &mut AckWaiter,
 ) -> Poll<Result<(), LogError>> {
-    log.poll_covered(Some(ticket), ticket.lsn, waker, watch)
+    log.poll_covered(Some(ticket), ticket.lsn, waker, ack_waiter)
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn an_awaited_commit_needs_no_tick_in_any_layout_or_place() {
 }
 
 #[test]
-fn a_full_group_that_was_launched_is_landed_for_tasks() {
+fn a_full_group_that_was_submitted_is_completed_for_tasks() {
     within_reason("the flusher lands what was launched", || {
         let sim = SimDisk::new();
         sim.complete_after(u64::MAX);
@@ -145,13 +145,13 @@ fn a_full_group_that_was_launched_is_landed_for_tasks() {
         let stream = log.stream(WorkerId(0));
         for stamp in 0..50 {
             let (first, _) = put(stream, stamp, b"p").unwrap();
-            let sleeper = Sleeper::here();
-            let waker = Arc::clone(&sleeper).into();
-            let mut watch = Watch::default();
+            let parked = ParkedTask::here();
+            let waker = Arc::clone(&parked).into();
+            let mut ack_waiter = AckWaiter::default();
             let mut task = pin!(poll_fn(|context| log.poll_hardened(
                 first,
                 context.waker(),
-                &mut watch
+                &mut ack_waiter
             )));
             let mut context = Context::from_waker(&waker);
             assert!(task.as_mut().poll(&mut context).is_pending());
@@ -165,10 +165,10 @@ fn a_full_group_that_was_launched_is_landed_for_tasks() {
                     outcome.unwrap();
                     break;
                 }
-                sleeper.sleep();
+                parked.sleep();
             }
         }
-        assert_eq!(log.counters().launched, 50);
+        assert_eq!(log.counters().submitted, 50);
     });
 }
 
@@ -215,19 +215,19 @@ fn no_poll_waits_for_a_write_and_sixteen_tasks_take_two() {
         let flushes = log.counters().flushes;
         gate.closed.store(true, Ordering::SeqCst);
         let (first, _) = put(stream, 2, b"p").unwrap();
-        let sleeper = Sleeper::here();
-        let waker = Waker::from(Arc::clone(&sleeper));
-        let mut watch = Watch::default();
-        let polled = log.poll_hardened(first, &waker, &mut watch);
+        let parked = ParkedTask::here();
+        let waker = Waker::from(Arc::clone(&parked));
+        let mut ack_waiter = AckWaiter::default();
+        let polled = log.poll_hardened(first, &waker, &mut ack_waiter);
         assert!(polled.is_pending());
         gate.arrived.recv().unwrap();
         // The write is under way, and all of these come back from their polls.
         let rest: Vec<_> = (3..18)
             .map(|stamp| put(stream, stamp, b"p").unwrap().0)
             .collect();
-        let mut watches: Vec<_> = rest.iter().map(|_| Watch::default()).collect();
-        for (ticket, watch) in rest.iter().zip(&mut watches) {
-            assert!(log.poll_hardened(*ticket, &waker, watch).is_pending());
+        let mut watches: Vec<_> = rest.iter().map(|_| AckWaiter::default()).collect();
+        for (ticket, ack_waiter) in rest.iter().zip(&mut watches) {
+            assert!(log.poll_hardened(*ticket, &waker, ack_waiter).is_pending());
         }
         gate.open.send(()).unwrap();
         for outcome in run(&log, [&[first][..], &rest].concat(), hardened) {
@@ -251,7 +251,7 @@ fn tasks_of_several_streams_are_written_for_at_the_same_time() {
             for outcome in run(&log, tickets, hardened) {
                 outcome.unwrap();
             }
-            if log.counters().launched > 0 {
+            if log.counters().submitted > 0 {
                 return;
             }
         }
@@ -338,10 +338,10 @@ fn a_task_that_leaves_takes_no_flush_from_the_next() {
         let log: Arc<Log<()>> = create(&disk, awaited(1));
         for stamp in 0..100 {
             let [left, kept] = [0, 1].map(|_| put(log.stream(WorkerId(0)), stamp, b"p").unwrap().0);
-            let mut watch = Watch::default();
-            let polled = log.poll_hardened(left, &Waker::from(Sleeper::here()), &mut watch);
+            let mut ack_waiter = AckWaiter::default();
+            let polled = log.poll_hardened(left, &Waker::from(ParkedTask::here()), &mut ack_waiter);
             drop(polled);
-            log.leave(&mut watch);
+            log.leave(&mut ack_waiter);
             for outcome in run(&log, [kept], hardened) {
                 outcome.unwrap();
             }

@@ -70,7 +70,7 @@ impl Slow {
 }
 
 #[test]
-fn close_returns_only_when_no_write_is_under_way_although_another_stream_failed() {
+fn close_waits_for_writes_after_another_streams_failure() {
     for fails in [true, false] {
         let (sender, arrived) = channel();
         let slow = Arc::new(Slow {
@@ -124,7 +124,7 @@ fn panicking(step: fn(Step) -> bool) -> (Arc<dyn Disk>, Arc<AtomicBool>) {
 }
 
 #[test]
-fn a_disk_that_panics_in_a_flight_leaves_nobody_waiting_and_the_log_can_be_closed() {
+fn a_panic_in_a_flush_leaves_no_waiter() {
     for layout in [Layout::PerWorker, Layout::Single] {
         for group in [count(2), namiki_log::Group::Auto] {
             let (disk, armed) = panicking(|step| matches!(step, Step::Write(_)));
@@ -160,7 +160,7 @@ fn a_disk_that_panics_in_a_flight_leaves_nobody_waiting_and_the_log_can_be_close
 }
 
 #[test]
-fn a_disk_that_panics_while_a_segment_is_prepared_leaves_nobody_waiting() {
+fn a_panic_preparing_a_segment_leaves_no_waiter() {
     let (disk, armed) = panicking(|step| step == Step::Create);
     let log: Arc<Log<()>> = create(&disk, config(1));
     armed.store(true, Ordering::SeqCst);
@@ -179,7 +179,7 @@ fn a_disk_that_panics_while_a_segment_is_prepared_leaves_nobody_waiting() {
 }
 
 #[test]
-fn a_ticket_of_another_log_or_stream_is_an_error_and_changes_nothing() {
+fn a_foreign_ticket_is_an_error_and_changes_nothing() {
     for placement in [config(1).placement, shared(REGION)] {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let mut config = config(2);
@@ -216,7 +216,7 @@ fn a_ticket_of_another_log_or_stream_is_an_error_and_changes_nothing() {
 }
 
 #[test]
-fn a_panic_of_the_caller_under_the_single_log_is_not_waited_for() {
+fn a_callers_panic_under_a_single_log_blocks_nothing() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let mut config = config(1);
     config.layout = Layout::Single;

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use common::*;
-use namiki_log::{Group, Layout, Log, LogConfig, Merge, Placement, Seal, SequencerKind};
+use namiki_log::{GenerationEnd, Group, Layout, Log, LogConfig, Merge, Placement, SequencerKind};
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Fault, Loss, SimDisk, Step};
 use namiki_platform::random::Random;
@@ -124,22 +124,22 @@ fn every_policy(layout: Layout, placement: Placement, first_seed: u64) {
 }
 
 #[test]
-fn no_crash_of_parallel_streams_loses_the_acknowledged_or_keeps_what_depends_on_the_lost() {
+fn parallel_streams_crash_without_losing_acknowledged_commits() {
     every_policy(Layout::PerWorker, config(1).placement, 1);
 }
 
 #[test]
-fn no_crash_of_a_single_stream_loses_the_acknowledged_or_keeps_what_depends_on_the_lost() {
+fn a_single_stream_crashes_without_losing_acknowledged_commits() {
     every_policy(Layout::Single, config(1).placement, 11);
 }
 
 #[test]
-fn no_crash_of_a_shared_device_loses_the_acknowledged_or_keeps_what_depends_on_the_lost() {
+fn a_shared_device_crashes_without_losing_acknowledged_commits() {
     every_policy(Layout::PerWorker, shared(64 << 10), 21);
 }
 
 #[test]
-fn what_many_threads_append_to_few_streams_is_all_read_back() {
+fn appends_of_many_threads_are_all_read_back() {
     let mut config = config(2);
     config.group = count(16);
     config.buffer_bytes = 8192;
@@ -180,7 +180,7 @@ fn what_many_threads_append_to_few_streams_is_all_read_back() {
 }
 
 #[test]
-fn creating_a_log_again_after_a_crash_while_it_was_created_works_and_one_created_is_found() {
+fn a_log_is_created_again_after_a_crash() {
     for placement in [config(1).placement, shared(64 << 10)] {
         for layout in [Layout::PerWorker, Layout::Single] {
             let sim = SimDisk::new();
@@ -225,7 +225,7 @@ fn creating_a_log_again_after_a_crash_while_it_was_created_works_and_one_created
 
 /// A process may die where the machine does not: what is there is then not durable.
 #[test]
-fn creating_a_log_again_makes_durable_what_an_attempt_that_failed_left() {
+fn creating_again_hardens_a_failed_attempts_leftovers() {
     for placement in [config(1).placement, shared(64 << 10)] {
         let mut config = config(2);
         config.placement = placement;
@@ -285,7 +285,7 @@ fn a_failed_write_that_comes_to_light_later_changes_nothing() {
             assert!(found == acknowledged || found == acknowledged + 1);
             surprises += found - acknowledged;
             namiki_log::harden_tail(&disk, &wal(), &first, stream, &end).unwrap();
-            first.seal = Some(Seal {
+            first.seal = Some(GenerationEnd {
                 last_sequences: vec![found as u64],
                 last_lsn: Lsn(found as u64),
                 durable_epoch: Epoch(0),
@@ -330,7 +330,7 @@ fn a_failed_write_that_comes_to_light_later_changes_nothing() {
                     log.close().unwrap();
                     assert_eq!(payloads(&disk, &info(&third), 0), [b"third"]);
                     let mut second = second;
-                    second.seal = Some(Seal {
+                    second.seal = Some(GenerationEnd {
                         last_sequences: vec![kept as u64],
                         last_lsn: Lsn(kept as u64),
                         durable_epoch: Epoch(0),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::*;
-use namiki_log::{Entry, Held, Layout, Log, LogError, Placement};
+use namiki_log::{Entry, GroupResource, Layout, Log, LogError, Placement};
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Fault, SimDisk, Step};
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
@@ -28,7 +28,7 @@ fn a_poisoned_log_acknowledges_nothing_and_releases_nothing() {
     static RELEASED: AtomicU64 = AtomicU64::new(0);
     #[derive(Default)]
     struct Locks(u64);
-    impl Held for Locks {
+    impl GroupResource for Locks {
         fn release(&mut self) {
             RELEASED.fetch_add(self.0, Ordering::SeqCst);
         }
@@ -75,7 +75,7 @@ fn a_poisoned_log_acknowledges_nothing_and_releases_nothing() {
 }
 
 #[test]
-fn a_single_log_whose_flush_fails_leaves_the_error_to_the_callers_own_flush() {
+fn a_single_logs_flush_error_reaches_the_caller() {
     let (sim, disk) = sim();
     let mut config = config(2);
     config.layout = Layout::Single;
@@ -92,7 +92,7 @@ fn a_single_log_whose_flush_fails_leaves_the_error_to_the_callers_own_flush() {
 }
 
 #[test]
-fn a_full_disk_refuses_the_commit_and_keeps_what_was_accepted() {
+fn a_full_disk_refuses_commits_and_keeps_accepted_ones() {
     let (sim, disk) = sim();
     let config = config(1);
     // Room for two segments.
@@ -129,7 +129,7 @@ fn a_full_disk_refuses_the_commit_and_keeps_what_was_accepted() {
 }
 
 #[test]
-fn a_device_error_while_preparing_a_segment_poisons_and_says_so() {
+fn a_device_error_preparing_a_segment_poisons_the_log() {
     let (sim, disk) = sim();
     let log: Arc<Log<()>> = create(&disk, config(1));
     sim.inject(Fault::once(Step::SyncDir, 0, ErrorKind::Other));
@@ -173,7 +173,7 @@ fn an_oversized_commit_is_refused_with_nothing_drawn() {
 }
 
 #[test]
-fn a_full_region_refuses_the_commit_and_keeps_what_was_accepted() {
+fn a_full_region_refuses_commits_and_keeps_accepted_ones() {
     let (_, disk) = sim();
     let mut config = config(2);
     config.placement = shared(16 << 10);
@@ -213,10 +213,10 @@ fn a_panic_between_draw_and_buffer_poisons_the_log() {
 }
 
 #[test]
-fn a_panic_in_a_flight_poisons_the_log_and_wakes_those_who_wait() {
+fn a_panic_in_a_flush_poisons_and_wakes_waiters() {
     #[derive(Default)]
     struct Bomb;
-    impl Held for Bomb {
+    impl GroupResource for Bomb {
         fn release(&mut self) {
             panic!("a bug in the caller");
         }
@@ -247,7 +247,7 @@ fn a_panic_in_a_flight_poisons_the_log_and_wakes_those_who_wait() {
 }
 
 #[test]
-fn a_closed_log_refuses_commits_and_says_where_it_ends_as_often_as_asked() {
+fn a_closed_log_refuses_commits_and_repeats_its_end() {
     let (_, disk) = sim();
     let log: Arc<Log<()>> = create(&disk, config(2));
     put(log.stream(W), 41, b"p").unwrap();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
-use namiki_log::{Entry, Group, Held, Layout, Log, SequencerKind};
+use namiki_log::{Entry, Group, GroupResource, Layout, Log, SequencerKind};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 
@@ -46,7 +46,7 @@ fn a_group_of_n_makes_one_flush_per_n_commits() {
 }
 
 #[test]
-fn exactly_one_commit_of_a_group_is_told_that_it_is_full() {
+fn one_commit_of_a_group_learns_it_is_full() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let mut config = config(1);
     config.group = count(5);
@@ -70,7 +70,7 @@ fn records_per_frame(disk: &Arc<dyn Disk>, config: &namiki_log::LogConfig) -> Ve
 }
 
 #[test]
-fn a_single_log_flushes_a_full_group_before_anybody_else_appends() {
+fn a_single_log_flushes_full_groups_before_another_append() {
     for n in [1, 5, 16] {
         for threads in [1, 4] {
             let disk: Arc<dyn Disk> = Arc::new(SimDisk::new().with_yields(u64::from(n)));
@@ -106,7 +106,7 @@ fn a_single_log_flushes_a_full_group_before_anybody_else_appends() {
 }
 
 #[test]
-fn the_flusher_bounds_the_wait_of_commits_that_nobody_waits_for() {
+fn the_flusher_bounds_the_wait_of_unattended_commits() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let mut config = config(4);
     config.group = count(1000);
@@ -126,7 +126,7 @@ fn the_flusher_bounds_the_wait_of_commits_that_nobody_waits_for() {
 }
 
 #[test]
-fn a_commit_waits_for_its_group_at_most_group_wait_max_even_without_the_flusher() {
+fn a_commit_waits_at_most_group_wait_max() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     for wait in [Duration::from_millis(5), Duration::ZERO, Duration::MAX] {
         let mut config = config(1);
@@ -142,7 +142,7 @@ fn a_commit_waits_for_its_group_at_most_group_wait_max_even_without_the_flusher(
 }
 
 #[test]
-fn those_who_wait_for_their_group_are_woken_by_whoever_fills_it() {
+fn the_commit_that_fills_a_group_wakes_its_waiters() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let mut config = config(1);
     config.group = count(4);
@@ -176,7 +176,7 @@ fn an_idle_stream_does_not_hold_the_horizon() {
 }
 
 #[test]
-fn a_stream_with_pending_commits_holds_the_horizon_until_it_is_flushed() {
+fn pending_commits_hold_the_horizon_until_flushed() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let log: Arc<Log<()>> = create(&disk, config(2));
     let (first, _) = put(log.stream(WorkerId(1)), 1, b"p").unwrap();
@@ -190,7 +190,7 @@ fn a_stream_with_pending_commits_holds_the_horizon_until_it_is_flushed() {
 }
 
 #[test]
-fn an_lsn_that_is_drawn_and_not_yet_buffered_is_never_jumped() {
+fn a_drawn_lsn_not_yet_buffered_is_never_jumped() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let log: Arc<Log<()>> = create(&disk, config(2));
     let stream = log.stream(W);
@@ -239,7 +239,7 @@ static RELEASED: AtomicU64 = AtomicU64::new(0);
 #[derive(Default)]
 struct Locks(u64);
 
-impl Held for Locks {
+impl GroupResource for Locks {
     fn release(&mut self) {
         RELEASED.fetch_add(self.0, Ordering::SeqCst);
         self.0 = 0;
@@ -250,7 +250,7 @@ impl Held for Locks {
 }
 
 #[test]
-fn what_a_group_holds_is_released_once_and_only_when_it_is_hardened() {
+fn group_resources_are_released_once_when_hardened() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let log: Arc<Log<Locks>> = create(&disk, config(1));
     let append = || {
@@ -278,7 +278,7 @@ fn what_a_group_holds_is_released_once_and_only_when_it_is_hardened() {
 }
 
 #[test]
-fn without_a_sequencer_commits_have_no_lsn_and_the_horizon_holds_nobody() {
+fn without_a_sequencer_the_horizon_delays_no_commit() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let mut config = config(2);
     config.sequencer = SequencerKind::None;
@@ -292,7 +292,7 @@ fn without_a_sequencer_commits_have_no_lsn_and_the_horizon_holds_nobody() {
 }
 
 #[test]
-fn automatic_groups_gather_while_a_flush_is_in_flight() {
+fn automatic_groups_accumulate_during_a_flush() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new().with_yields(11));
     let mut config = config(1);
     config.group = Group::Auto;

@@ -115,7 +115,7 @@ fn with_a_gap() -> Arc<dyn Disk> {
 }
 
 #[test]
-fn the_merge_stops_at_the_first_missing_lsn_and_counts_what_it_drops() {
+fn the_merge_stops_at_the_first_missing_lsn() {
     let disk = with_a_gap();
     let mut merge = by_lsn(&disk, 3, 1, None);
     assert_eq!(lsns(&mut merge), [1, 2, 3, 4, 5, 6]);
@@ -186,7 +186,7 @@ fn reading_can_be_stopped_and_says_how_much_was_read() {
 }
 
 #[test]
-fn a_sealed_merge_ends_at_its_last_lsn_although_more_is_there() {
+fn a_sealed_merge_ends_at_its_last_lsn() {
     let disk = with_a_gap();
     let mut merge = by_lsn(&disk, 3, 1, Some(Lsn(5)));
     assert_eq!(lsns(&mut merge), [1, 2, 3, 4, 5]);
@@ -194,7 +194,7 @@ fn a_sealed_merge_ends_at_its_last_lsn_although_more_is_there() {
 }
 
 #[test]
-fn below_the_first_lsn_that_must_be_there_gaps_are_allowed() {
+fn gaps_are_allowed_below_the_first_required_lsn() {
     let disk = with_a_gap();
     // As if everything up to 7 were in an image.
     let mut merge = by_lsn(&disk, 3, 8, None);

@@ -45,7 +45,7 @@ fn files(disk: &dyn Disk) -> usize {
 }
 
 #[test]
-fn segments_made_ahead_are_used_in_order_and_read_as_empty() {
+fn prepared_segments_are_used_in_order() {
     for frames in [0, 1, 15, 16, 40, 60] {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
@@ -63,7 +63,7 @@ fn segments_made_ahead_are_used_in_order_and_read_as_empty() {
 }
 
 #[test]
-fn with_one_more_than_are_kept_the_log_never_makes_another() {
+fn one_spare_segment_beyond_the_kept_suffices() {
     for (kept, prepare) in [
         (1, Prepare::Inline),
         (2, Prepare::Inline),
@@ -90,7 +90,7 @@ fn with_one_more_than_are_kept_the_log_never_makes_another() {
 }
 
 #[test]
-fn whoever_finds_a_segment_being_made_waits_for_it() {
+fn an_append_waits_for_a_segment_being_made() {
     let (created, begun) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(2)));
     let (counted, begins) = (Arc::clone(&created), Arc::clone(&begun));
     let hooked = HookedDisk::new(&SimDisk::new(), move |step| {
@@ -172,7 +172,7 @@ fn recycling_goes_on_where_it_failed() {
 }
 
 #[test]
-fn no_crash_loses_a_frame_of_a_log_that_recycles_with_segments_ready() {
+fn no_crash_loses_a_frame_of_a_recycling_log() {
     for (kept, ahead) in [(1, 5), (2, 2), (2, 4), (3, 3)] {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use common::hooked::HookedDisk;
 use common::*;
-use namiki_log::{GenerationInfo, Log, LogConfig, ReadError, Retain, Seal};
+use namiki_log::{GenerationEnd, GenerationInfo, Log, LogConfig, ReadError, Retain};
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Loss, SimDisk};
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
@@ -54,7 +54,7 @@ fn damaged(sim: &SimDisk, info: &GenerationInfo) -> (PathBuf, u64) {
 }
 
 #[test]
-fn a_tail_torn_at_any_subset_of_its_sectors_ends_the_stream_before_it() {
+fn any_torn_tail_ends_the_stream_before_it() {
     let sim = SimDisk::new();
     // The last frame has five sectors.
     let info = write(&sim, &config(1), 4, 2100);
@@ -114,7 +114,7 @@ fn damage_before_the_last_frame_names_file_and_byte() {
     assert_eq!(payloads(&disk, &info, 0).len(), 39);
     // Unless a seal says that it was hardened.
     let mut sealed = info;
-    sealed.seal = Some(Seal {
+    sealed.seal = Some(GenerationEnd {
         last_sequences: vec![40],
         last_lsn: Lsn(40),
         durable_epoch: Epoch(0),
@@ -124,7 +124,7 @@ fn damage_before_the_last_frame_names_file_and_byte() {
 }
 
 #[test]
-fn a_damaged_header_of_a_segment_with_frames_is_damage_at_its_first_byte() {
+fn a_damaged_segment_header_is_damage_at_byte_zero() {
     for number in [1, 2, 3] {
         let sim = SimDisk::new();
         let info = write(&sim, &config(1), 40, 700);
@@ -147,7 +147,7 @@ fn a_missing_segment_between_others_is_damage() {
     sim.remove(&segment(3)).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     assert_eq!(payloads(&disk, &info, 0).len(), 30);
-    info.seal = Some(Seal {
+    info.seal = Some(GenerationEnd {
         last_sequences: vec![40],
         last_lsn: Lsn(40),
         durable_epoch: Epoch(0),
@@ -179,7 +179,7 @@ fn recycled_segments_never_resurrect_old_frames() {
 }
 
 #[test]
-fn a_crash_at_any_event_of_recycling_keeps_every_hardened_frame_that_is_retained() {
+fn no_crash_while_recycling_loses_a_retained_frame() {
     let sim = SimDisk::new();
     let mut config = config(1);
     config.retain = Retain::Last(NonZeroU32::new(2).unwrap());
@@ -204,7 +204,7 @@ fn a_crash_at_any_event_of_recycling_keeps_every_hardened_frame_that_is_retained
 }
 
 #[test]
-fn explicit_recycling_gives_up_only_segments_at_or_below_the_sequence() {
+fn explicit_recycling_stops_at_the_sequence() {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let mut config = config(1);
@@ -256,7 +256,7 @@ fn a_seal_cuts_off_later_frames_for_ever() {
         let mut info = write(&sim, &config, 40, 700);
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         for kept in [0, 1, 15, 16, 39, 40] {
-            info.seal = Some(Seal {
+            info.seal = Some(GenerationEnd {
                 last_sequences: vec![kept],
                 last_lsn: Lsn(kept),
                 durable_epoch: Epoch(0),
@@ -270,7 +270,7 @@ fn a_seal_cuts_off_later_frames_for_ever() {
         let log: Arc<Log<()>> = create(&disk, next.clone());
         put(log.stream(W), 99, b"second").unwrap();
         log.close().unwrap();
-        info.seal = Some(Seal {
+        info.seal = Some(GenerationEnd {
             last_sequences: vec![39],
             last_lsn: Lsn(39),
             durable_epoch: Epoch(0),
@@ -283,7 +283,7 @@ fn a_seal_cuts_off_later_frames_for_ever() {
 }
 
 #[test]
-fn generations_in_a_shared_device_follow_each_other_and_are_all_read() {
+fn all_generations_of_a_shared_device_are_read() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let mut infos = Vec::new();
     for generation in 1..=5 {
@@ -334,7 +334,7 @@ fn a_crash_between_body_and_header_loses_only_the_unacknowledged() {
             log.close().unwrap();
             assert_eq!(payloads(&disk, &common::info(&next), 0), [b"second"]);
             let mut sealed = info.clone();
-            sealed.seal = Some(Seal {
+            sealed.seal = Some(GenerationEnd {
                 last_sequences: vec![found],
                 last_lsn: Lsn(found),
                 durable_epoch: Epoch(0),
@@ -365,7 +365,7 @@ fn damage_anywhere_in_a_shared_region_is_damage() {
 }
 
 #[test]
-fn a_segment_of_another_version_or_another_database_is_not_taken_for_damage() {
+fn a_foreign_segment_is_not_damage() {
     let sim = SimDisk::new();
     let info = write(&sim, &config(1), 3, 100);
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
@@ -412,7 +412,7 @@ fn message(sim: &SimDisk, info: &GenerationInfo, worker: u16) -> String {
 /// Seals or does not seal a generation in which nothing was written.
 fn sealed_and_not(info: &GenerationInfo) -> [GenerationInfo; 2] {
     let mut sealed = info.clone();
-    sealed.seal = Some(Seal {
+    sealed.seal = Some(GenerationEnd {
         last_sequences: vec![0; usize::from(info.streams)],
         last_lsn: Lsn(0),
         durable_epoch: Epoch(0),
@@ -422,7 +422,7 @@ fn sealed_and_not(info: &GenerationInfo) -> [GenerationInfo; 2] {
 }
 
 #[test]
-fn a_stream_whose_directory_is_missing_is_not_empty() {
+fn a_stream_without_its_directory_is_not_empty() {
     let sim = SimDisk::new();
     // Streams 0 and 1 have one, stream 2 has none; none has a file.
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
@@ -449,7 +449,7 @@ fn a_missing_file_is_said_to_be_missing() {
     );
     sim.remove(&segment(2)).unwrap();
     sim.remove(&segment(3)).unwrap();
-    info.seal = Some(Seal {
+    info.seal = Some(GenerationEnd {
         last_sequences: vec![40],
         last_lsn: Lsn(40),
         durable_epoch: Epoch(0),
@@ -521,7 +521,7 @@ fn a_region_without_its_head_is_not_empty() {
 
 /// Every block size and every parity of head writes, so that either slot is the one that counts.
 #[test]
-fn what_was_written_in_other_blocks_is_read_and_hardened_and_sealed_or_refused() {
+fn other_block_sizes_are_read_or_refused() {
     for (written, present) in [(512, 4096), (4096, 512), (512, 512), (4096, 4096)] {
         for frames in 1..6 {
             for placement in [config(1).placement, shared(64 << 10)] {
@@ -545,7 +545,7 @@ fn what_was_written_in_other_blocks_is_read_and_hardened_and_sealed_or_refused()
                 assert!(sim.events() > before);
                 // Nothing was changed by it.
                 assert_eq!(read(&moved, &info, 1).unwrap(), (records.clone(), end));
-                info.seal = Some(Seal {
+                info.seal = Some(GenerationEnd {
                     last_sequences: vec![0, frames],
                     last_lsn: Lsn(frames),
                     durable_epoch: Epoch(0),
@@ -576,7 +576,7 @@ fn what_was_written_in_other_blocks_is_read_and_hardened_and_sealed_or_refused()
 }
 
 #[test]
-fn a_torn_head_leaves_the_other_slot_whatever_the_blocks_are() {
+fn a_torn_head_leaves_the_other_slot() {
     for (written, present) in [(512, 4096), (4096, 512)] {
         for frames in 1..4u64 {
             let sim = SimDisk::new();
@@ -620,7 +620,7 @@ fn frames_longer_than_the_read_window_are_read() {
 #[test]
 fn the_manifest_part_of_a_generation_survives_serialisation() {
     let mut info = info(&config(3));
-    info.seal = Some(Seal {
+    info.seal = Some(GenerationEnd {
         last_sequences: vec![1, 2, 3],
         last_lsn: Lsn(9),
         durable_epoch: Epoch(0),

@@ -26,7 +26,7 @@ mod tests {
     use std::num::NonZeroU16;
 
     #[test]
-    fn numbers_are_whole_and_within_their_range_or_the_range_is_named() {
+    fn numbers_are_in_range_or_the_range_is_named() {
         let small = whole::<NonZeroU16>(1..=1024);
         assert_eq!(small("1"), Ok(NonZeroU16::MIN));
         assert_eq!(small("1024"), Ok(NonZeroU16::new(1024).unwrap()));

@@ -178,7 +178,7 @@ mod tests {
 
     /// A pause may be longer than asked for on a busy machine, never absent.
     #[test]
-    fn a_long_pause_lasts_at_least_as_long_as_asked_for() {
+    fn a_long_pause_lasts_as_long_as_requested() {
         let pause = Pause::calibrated(Duration::from_micros(300));
         let began = Instant::now();
         pause.wait();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_counted_pause_takes_more_steps_and_no_pause_takes_none() {
+    fn counted_pauses_take_steps_in_proportion() {
         let steps = |ns| Pause::calibrated(Duration::from_nanos(ns)).steps;
         assert_eq!(steps(0), Some(0));
         assert!(steps(50) >= Some(1));

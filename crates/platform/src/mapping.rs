@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_zero_at_first_and_after_it_was_given_back() {
+    fn memory_is_zero_at_first_and_when_returned() {
         for bytes in [1, 4096, 100_000, HUGE_PAGE_BYTES, HUGE_PAGE_BYTES + 1] {
             let mapping = Mapping::new(bytes).unwrap();
             assert!(mapping.bytes() >= bytes);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_after_a_read_of_its_own_comes_before_anothers_read_too() {
+    fn a_write_after_an_own_read_orders_other_reads() {
         assert_eq!(seen(AtomicU64::new, |model| explore(1, model)), [0, 1]);
     }
 

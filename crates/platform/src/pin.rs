@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_thread_and_those_it_starts_may_run_on_its_processors_only() {
+    fn pinned_threads_and_their_children_stay_pinned() {
         let all = available().unwrap();
         let last = &all[all.len() - 1..];
         assert_eq!(pinned_to(last).unwrap(), last);

@@ -196,7 +196,7 @@ fn creating_directories_twice_is_no_error() {
 
 /// Refused before anything is reserved, so that no other process meets a full disk meanwhile.
 #[test]
-fn a_file_larger_than_the_disk_is_refused_and_leaves_nothing() {
+fn a_file_larger_than_the_disk_is_refused() {
     on_every_disk(|disk, dir, kind| {
         // Neither fills anything.
         if kind == "null" || kind == "simulated" {
@@ -237,7 +237,7 @@ fn an_unfinished_file_is_not_listed_and_is_replaced() {
 }
 
 #[test]
-fn writers_of_different_files_and_places_do_not_disturb_each_other() {
+fn writers_of_different_places_do_not_interfere() {
     on_every_disk(|disk, dir, kind| {
         if kind == "null" {
             return;
@@ -270,7 +270,7 @@ fn begin(file: &dyn DiskFile, at: u64, buf: AlignedBuf) -> Result<Box<dyn Pendin
 }
 
 #[test]
-fn writes_that_were_begun_are_there_when_they_end_whoever_ends_them() {
+fn begun_writes_are_there_when_they_end() {
     on_every_disk(|disk, dir, kind| {
         if kind == "null" {
             return;

@@ -72,7 +72,7 @@ fn each_loss_takes_just_the_pending_sectors_that_it_names() {
 }
 
 #[test]
-fn a_write_that_returned_is_kept_by_every_crash_and_seen_by_readers() {
+fn a_returned_write_survives_every_crash() {
     let (disk, file) = with_file(3);
     file.write_durable(SECTOR, &filled(1, 7)).unwrap();
     for loss in [Loss::None, Loss::All, Loss::Only(0), Loss::Seeded(1)] {
@@ -250,7 +250,7 @@ fn a_failing_write_fails_once_or_from_then_on() {
 }
 
 #[test]
-fn a_torn_write_leaves_a_subset_and_may_come_to_light_until_it_is_overwritten() {
+fn a_torn_write_leaves_a_subset_until_overwritten() {
     let (disk, file) = with_file(4);
     file.write_durable(0, &filled(4, 1)).unwrap();
     disk.inject(Fault::once(Step::Write, 0, ErrorKind::Other).torn(9));
@@ -293,7 +293,7 @@ fn every_other_step_fails_on_demand_and_changes_nothing() {
 }
 
 #[test]
-fn a_disk_can_be_told_to_panic_and_goes_on_when_it_has() {
+fn an_injected_panic_happens_once() {
     let (disk, file) = with_file(2);
     let panics = |step| disk.inject(Fault::once(step, 0, ErrorKind::Other).panicking());
     let write = |value| file.write_durable(0, &filled(2, value));

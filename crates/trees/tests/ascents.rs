@@ -82,7 +82,7 @@ fn cut_in_the_middle<T: PointIndex + Default>(leaf_max: usize) {
 
 /// Short runs at random places are no ascent: a cut behind them would be anywhere.
 #[test]
-fn leaves_are_cut_in_the_middle_where_short_runs_come_in_no_order() {
+fn unordered_short_runs_cut_leaves_in_the_middle() {
     cut_in_the_middle::<FixedBwTree>(BwConfig::default().leaf_max);
     cut_in_the_middle::<FixedBlinkTree>(BlinkConfig::default().leaf_max);
 }

@@ -335,7 +335,7 @@ fn ascending_keys_fill_their_leaves() {
 
 /// A payload that is replaced in place takes no slot, and a key that comes and goes takes one.
 #[test]
-fn in_place_a_leaf_is_not_replaced_for_what_happens_to_one_key() {
+fn in_place_changes_of_one_key_replace_no_leaf() {
     let tree = FixedBzTree::<InPlace>::default();
     let key = [3; 8];
     for n in 0..1_000 {

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use namiki::{Database, Spec};
+use namiki::{Database, ProtocolSpec};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::{Fault, Step};
 use namiki_platform::random::Random;
@@ -38,8 +38,8 @@ impl Kind {
 
 /// Every protocol, in files of its own and on one shared device.
 #[must_use]
-pub fn combinations() -> Vec<(Spec, bool)> {
-    Spec::all_durable()
+pub fn combinations() -> Vec<(ProtocolSpec, bool)> {
+    ProtocolSpec::all_durable()
         .into_iter()
         .flat_map(|spec| [(spec, false), (spec, true)])
         .collect()
@@ -51,7 +51,7 @@ pub fn combinations() -> Vec<(Spec, bool)> {
 /// What was found wrong, with all that is needed to see it again.
 pub fn round(
     kind: Kind,
-    (spec, shared): (Spec, bool),
+    (spec, shared): (ProtocolSpec, bool),
     seed: u64,
     transactions: u64,
     depth: Depth,

@@ -28,8 +28,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namiki::{
-    Builder, Database, Error, IndexKind, Layout, Logging, OpenError, Prepare, RecordFormat,
-    ReplayOrder, Spec, Table, TreeKind, WaitPolicy,
+    Builder, Database, Error, IndexKind, Layout, Logging, OpenError, Prepare, ProtocolSpec,
+    RecordFormat, ReplayOrder, Table, TreeKind, WaitPolicy,
 };
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
@@ -51,7 +51,7 @@ const SEGMENT_BYTES: u64 = 16 << 10;
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// The protocol.
-    pub spec: Spec,
+    pub spec: ProtocolSpec,
     /// Log streams.
     pub streams: u16,
     /// All streams on one preallocated file.
@@ -77,7 +77,7 @@ impl Setup {
     /// hash table, then the trees with a hash table beside each, then all of it again with the other keys.
     /// The rest is chosen by chance.
     #[must_use]
-    pub fn of_run(run: u64, spec: Spec, shared: bool, random: &mut Random) -> Self {
+    pub fn of_run(run: u64, spec: ProtocolSpec, shared: bool, random: &mut Random) -> Self {
         // A single log takes one region of a shared device.
         let single = shared && is_single(spec);
         let streams = 1 + random.below(3) as u16;
@@ -98,7 +98,7 @@ impl Setup {
     /// Settings for opening again what was written with `self`: often others.
     #[must_use]
     pub fn again(self, random: &mut Random) -> Self {
-        let specs = Spec::all_durable();
+        let specs = ProtocolSpec::all_durable();
         let shared = self.shared && random.chance(0.5);
         let spec = match random.chance(0.5) {
             true => self.spec,
@@ -155,7 +155,7 @@ impl Setup {
                 false => Duration::MAX,
             })
             // Groups of one are waited for, and larger ones left to the disk.
-            .launch_from(NonZeroU32::MIN.saturating_add(1))
+            .async_flush_min_commits(NonZeroU32::MIN.saturating_add(1))
             .buffer_bytes(8 << 10)
             .segment_bytes(SEGMENT_BYTES)
             .replay_order(self.order)
@@ -191,7 +191,7 @@ fn index_of(turn: u64) -> IndexKind {
     }
 }
 
-fn is_single(spec: Spec) -> bool {
+fn is_single(spec: ProtocolSpec) -> bool {
     matches!(
         spec.logging,
         Logging::Log {

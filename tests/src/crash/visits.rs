@@ -4,7 +4,7 @@
 //! clock begins with a shallow pass, so that each combination is visited soon, and makes each pass twice as deep as
 //! the one before until it is as deep as was asked for.
 
-use namiki::Spec;
+use namiki::ProtocolSpec;
 
 use super::{Depth, Kind, Sweep, combinations, round};
 
@@ -25,7 +25,7 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug)]
 pub struct Visit {
     /// The protocol, and whether its log lies on one shared device.
-    pub combination: (Spec, bool),
+    pub combination: (ProtocolSpec, bool),
     /// From 0.
     pub pass: u64,
     /// Of the pass: what a plan that does not deepen is given to see this again.

@@ -17,7 +17,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki::{Builder, Database, Error, Spec, Table};
+use namiki::{Builder, Database, Error, ProtocolSpec, Table};
 use namiki_platform::disk::DelayedDisk;
 use namiki_platform::random::Random;
 
@@ -51,7 +51,7 @@ pub struct Opening {
     /// Where it is.
     pub dir: PathBuf,
     /// The protocol.
-    pub spec: Spec,
+    pub spec: ProtocolSpec,
     /// Log streams.
     pub streams: u16,
     /// A bug, to see it found: writes to the log are not synced.
@@ -63,7 +63,7 @@ pub struct Opening {
 impl Opening {
     /// A protocol and a number of streams chosen by chance.
     fn random(dir: &Path, random: &mut Random) -> Self {
-        let specs = Spec::all_durable();
+        let specs = ProtocolSpec::all_durable();
         Self {
             dir: dir.to_owned(),
             spec: specs[random.index(specs.len())],
@@ -83,7 +83,7 @@ impl Opening {
             .streams(NonZeroU16::new(self.streams).unwrap_or(NonZeroU16::MIN))
             .group_wait_max(Duration::from_millis(1))
             // Groups of one are waited for, and larger ones left to the disk.
-            .launch_from(NonZeroU32::MIN.saturating_add(1))
+            .async_flush_min_commits(NonZeroU32::MIN.saturating_add(1))
             // Small, so that a round goes through several files.
             .segment_bytes(64 << 10)
             .buffer_bytes(16 << 10)

@@ -12,7 +12,7 @@ use namiki_platform::random::Random;
 use super::{ACCOUNTS, BALANCE, Bank, Opening, PowerCut, told};
 
 /// A child that does nothing for so long is killed in any case.
-const PATIENCE: Duration = Duration::from_secs(20);
+const STALL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How a child's life ends.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +101,7 @@ impl Witness {
         // Sometimes so early that it is still opening, sometimes after so many payments.
         let (delay, payments) = match self.random.chance(0.35) {
             true => (Duration::from_micros(self.random.below(40_000)), usize::MAX),
-            false => (PATIENCE, 1 + self.random.index(250)),
+            false => (STALL_TIMEOUT, 1 + self.random.index(250)),
         };
         let end = watch(child, cut, delay, payments)?;
         if end.failed_by_itself {

@@ -23,7 +23,7 @@ mod own;
 mod run;
 pub mod threads;
 
-use namiki::Spec;
+use namiki::ProtocolSpec;
 use namiki_platform::random::Random;
 
 use crate::history::Promise;
@@ -36,7 +36,7 @@ pub type Numbers<K = u64> = namiki::Table<K, u64>;
 
 /// What histories under a protocol are checked for.
 #[must_use]
-pub fn promise_of(spec: Spec) -> Promise {
+pub fn promise_of(spec: ProtocolSpec) -> Promise {
     match spec.concurrency.is_strict() {
         true => Promise::StrictlySerializable,
         false => Promise::Serializable,

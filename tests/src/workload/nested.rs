@@ -3,7 +3,7 @@
 //! Between any two steps of a transaction, another one may run from its beginning to its end, on
 //! the next session, and inside that one another.
 
-use namiki::planted::Checks;
+use namiki::faults::Checks;
 use namiki::{Error, Session};
 use namiki_platform::random::Random;
 
@@ -52,7 +52,7 @@ impl Nest<'_> {
         self.started += 1;
         let mut attempt = Attempt::new(self.started);
         let steps = self.mix.steps(&mut self.random, self.started);
-        let ended = session.try_planted::<C, _>(|tx| {
+        let ended = session.try_faulty::<C, _>(|tx| {
             for step in steps {
                 while self.random.chance(0.3) {
                     self.one::<C>(inner)?;

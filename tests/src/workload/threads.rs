@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use namiki::planted::Checks;
+use namiki::faults::Checks;
 use namiki::{Database, Error};
 use namiki_platform::random::Random;
 
@@ -40,7 +40,7 @@ pub fn run<C: Checks>(
             let steps = mix.steps(&mut random, number);
             for _ in 0..ATTEMPTS {
                 let mut attempt = Attempt::new(number);
-                let ended = session.try_planted::<C, _>(|tx| {
+                let ended = session.try_faulty::<C, _>(|tx| {
                     for step in steps.clone() {
                         attempt.step(tx, table, step, &mut random)?;
                         let done = steps_done.fetch_add(1, Ordering::Relaxed) + 1;

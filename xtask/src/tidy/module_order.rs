@@ -1,51 +1,52 @@
-//! Inside core a file imports only modules that stand to its left, so the engine can be read from
-//! left to right and nothing needs what comes later.
+//! Inside core a file imports only from folders before its own, and within a folder only from modules before its
+//! own, so the engine can be read from the first to the last and nothing needs what comes later.
 
 use std::collections::BTreeSet;
 
 use super::Finding;
-use crate::imports::{imports, module_of};
-use crate::rust_text::Token;
+use crate::rust_text::{Token, starts_with};
 use crate::tree::{SourceFile, Tree};
 
 const SOURCE: &str = "crates/core/src/";
 
-/// The modules of core. A new one is put where its imports allow.
+/// The modules of core. A new one is put where its imports allow. The longest entry that a path begins with is the
+/// one that counts.
 const ORDER: &[&str] = &[
-    "index",
+    "storage/index",
     "error",
     "spec",
-    "choose",
     "sync",
     "thread",
-    "scratch",
-    "record",
-    "arena",
-    "lock",
-    "admission",
-    "turn",
-    "cc",
-    "space",
-    "recent",
-    "epoch",
-    "format",
-    "operation",
-    "transactions",
-    "undo",
-    "sets",
-    "codec",
-    "engine",
-    "durably",
-    "acquire",
-    "commit",
-    "ticket",
+    "storage/scratch",
+    "storage/record",
+    "storage/arena",
+    "concurrency/lock",
+    "concurrency/contention/admission",
+    "concurrency/contention/priority",
+    "concurrency/cc",
+    "table/raw_table",
+    "table/lookup_cache",
+    "wal_format/record_format",
+    "wal_format/operation",
+    "wal_format/transaction_table",
+    "wal_format/codec",
+    "commit/epoch",
+    "commit/undo",
+    "commit/access_set",
+    "commit/engine",
+    "commit/epoch/durability",
+    "commit/acquire",
+    "commit/commit_path",
+    "commit/ticket",
     "txn",
-    "table",
-    "session",
-    "manifest",
+    "recovery/manifest",
     "recovery",
-    "db",
-    "open",
+    "api/autotune",
+    "api/table",
+    "api/session",
+    "api/builder",
+    "api/database",
+    "api/open",
 ];
 
 /// The file that lists the order, for the advice.
@@ -62,37 +63,47 @@ fn check_order(tree: &Tree, order: &[&str]) -> Vec<Finding> {
         let Some(inside) = file.path.strip_prefix(SOURCE) else {
             continue;
         };
-        // The crate's root shows the modules to the world and may name them all.
-        if inside == "lib.rs" {
+        let mut module: Vec<&str> = inside.trim_end_matches(".rs").split('/').collect();
+        module.pop_if(|last| *last == "mod");
+        // The crate's root shows the modules to the world and may name them all; a folder only declares its own.
+        if inside == "lib.rs" || is_folder(&module, order) {
             continue;
         }
-        let path: Vec<&str> = inside.trim_end_matches(".rs").split('/').collect();
-        let Some(place) = order.iter().position(|module| *module == path[0]) else {
+        let Some(place) = place_of(&module, order) else {
             let advice = format!(
                 "`{}` has no place in the order: add it to ORDER in {HERE}",
-                path[0]
+                module.join("/")
             );
             findings.push(Finding::new(&file.path, 0, advice));
             continue;
         };
-        met.insert(path[0]);
-        // The first name after the crate's root: `a` and `c` in `crate::{a::b, c}`.
-        let imports = imports(&file.tokens, &module_of(inside), &[]).into_iter();
-        let mut firsts: Vec<Token> = imports.map(|import| import.segments[0].clone()).collect();
-        firsts.dedup();
-        for import in &firsts {
-            let name = import.text.as_str();
-            // A module without a place is told once, at its own file.
-            if order.contains(&name) || !has_module(tree, name) {
-                findings.extend(judge(file, import, place, order));
-            }
+        met.insert(place);
+        for import in imports(file, &module) {
+            findings.extend(judge(tree, file, &import, place, order));
         }
     }
-    for module in order.iter().filter(|module| !met.contains(*module)) {
-        let advice = format!("ORDER names `{module}`, which {SOURCE} does not have: take it out");
-        findings.push(Finding::new(HERE, 0, advice));
+    for (at, module) in order.iter().enumerate() {
+        if !met.contains(&at) {
+            let advice =
+                format!("ORDER names `{module}`, which {SOURCE} does not have: take it out");
+            findings.push(Finding::new(HERE, 0, advice));
+        }
     }
     findings
+}
+
+/// Where a module is in the order: the longest entry that it begins with.
+fn place_of(module: &[&str], order: &[&str]) -> Option<usize> {
+    (1..=module.len()).rev().find_map(|length| {
+        let path = module[..length].join("/");
+        order.iter().position(|entry| *entry == path)
+    })
+}
+
+/// Whether entries of the order lie in this module, which is none itself.
+fn is_folder(module: &[&str], order: &[&str]) -> bool {
+    let inside = format!("{}/", module.join("/"));
+    place_of(module, order).is_none() && order.iter().any(|entry| entry.starts_with(&inside))
 }
 
 fn has_module(tree: &Tree, name: &str) -> bool {
@@ -103,20 +114,122 @@ fn has_module(tree: &Tree, name: &str) -> bool {
         .any(|other| other.path == file || other.path.starts_with(&folder))
 }
 
-fn judge(file: &SourceFile, import: &Token, place: usize, order: &[&str]) -> Option<Finding> {
-    let (own, name) = (order[place], &import.text);
-    let advice = match order.iter().position(|module| module == name) {
+/// A path from the crate's root, and the line it is in.
+struct Import {
+    path: Vec<String>,
+    line: usize,
+}
+
+fn judge(
+    tree: &Tree,
+    file: &SourceFile,
+    import: &Import,
+    place: usize,
+    order: &[&str],
+) -> Option<Finding> {
+    let path: Vec<&str> = import.path.iter().map(String::as_str).collect();
+    let (own, name) = (order[place], path.join("::"));
+    let advice = match place_of(&path, order) {
         Some(other) if other <= place => return None,
-        Some(_) => format!(
-            "`{own}` imports `{name}`, which stands to its right; move what both need into `{own}` \
-             or further left"
+        Some(other) => format!(
+            "`{own}` imports `{}`, which comes after it; move what both need into `{own}` or before it",
+            order[other]
         ),
+        // A module without a place is told once, at its own file.
+        None if !is_folder(&path[..1], order) && has_module(tree, path[0]) => return None,
         None => format!(
-            "`crate::{name}` goes through the crate's root and hides where it comes from; import it \
-             from its module"
+            "`crate::{name}` goes through a root and hides where it comes from; import it from its module"
         ),
     };
     Some(Finding::new(&file.path, import.line, advice))
+}
+
+/// Every path of the file, from the crate's root: `crate::a::b`, each of `crate::a::{b, c::d}`, and
+/// `super::super::a` two modules deep.
+fn imports(file: &SourceFile, module: &[&str]) -> Vec<Import> {
+    let mut found = Vec::new();
+    let mut inline_modules: Vec<usize> = Vec::new();
+    let mut braces = 0;
+    let tokens = &file.tokens;
+    let mut at = 0;
+    while at < tokens.len() {
+        let here = &tokens[at..];
+        match here[0].text.as_str() {
+            "{" => {
+                braces += 1;
+                if at >= 2 && tokens[at - 2].text == "mod" {
+                    inline_modules.push(braces);
+                }
+            }
+            "}" => {
+                if inline_modules.last() == Some(&braces) {
+                    inline_modules.pop();
+                }
+                braces -= 1;
+            }
+            "crate" if starts_with(&here[1..], &[":", ":"]) => {
+                paths(&here[3..], &mut Vec::new(), &mut found);
+            }
+            "super" if at == 0 || tokens[at - 1].text != ":" => {
+                let mut ups = 0;
+                while starts_with(&here[3 * ups..], &["super", ":", ":"]) {
+                    ups += 1;
+                }
+                // Of a path that stays inside the file's own module nothing is to be asked.
+                if let Some(left) = (module.len() + inline_modules.len()).checked_sub(ups)
+                    && ups > inline_modules.len()
+                    && left < module.len()
+                {
+                    let mut root = module[..left]
+                        .iter()
+                        .map(|part| (*part).to_owned())
+                        .collect();
+                    paths(&here[3 * ups..], &mut root, &mut found);
+                }
+                // `pub(super)` is no path.
+                at += (3 * ups).saturating_sub(1);
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    found
+}
+
+/// The paths that begin at these tokens, behind `root`. Returns how many tokens they are.
+fn paths(tokens: &[Token], root: &mut Vec<String>, found: &mut Vec<Import>) -> usize {
+    let mut at = 0;
+    let depth = root.len();
+    while let Some(token) = tokens.get(at) {
+        if token.text == "{" {
+            at += 1;
+            while let Some(inner) = tokens.get(at) {
+                match inner.text.as_str() {
+                    "}" => break,
+                    "," => at += 1,
+                    _ => at += paths(&tokens[at..], root, found).max(1),
+                }
+            }
+            root.truncate(depth);
+            return at + 1;
+        }
+        if token.text != "self" && token.text != "*" {
+            root.push(token.text.clone());
+        }
+        at += 1;
+        if !starts_with(&tokens[at..], &[":", ":"]) {
+            break;
+        }
+        at += 2;
+    }
+    if let Some(line) = tokens.first().map(|token| token.line) {
+        let path = root.clone();
+        if !path.is_empty() {
+            found.push(Import { path, line });
+        }
+    }
+    root.truncate(depth);
+    at
 }
 
 #[cfg(test)]
@@ -132,36 +245,42 @@ mod tests {
             .iter()
             .map(|(path, text)| (path.as_str(), *text))
             .collect();
-        let found = check_order(&Tree::of(&files), &["record", "cc", "db"]);
+        let order = ["error", "storage/record", "concurrency/cc", "api/db"];
+        let found = check_order(&Tree::of(&files), &order);
         found
             .into_iter()
             .map(|finding| finding.to_string().replace(SOURCE, ""))
             .collect()
     }
 
-    const RECORD: (&str, &str) = ("record.rs", "");
+    const ERROR: (&str, &str) = ("error.rs", "");
+    const RECORD: (&str, &str) = ("storage/record.rs", "");
     const DB: (&str, &str) = (
-        "db.rs",
-        "use crate::record::A; use crate::{cc::{B, C}, db::D};",
+        "api/db.rs",
+        "use crate::storage::record::A; use crate::{concurrency::cc::{B, C}, api::db::D, error::E};",
     );
 
     #[test]
-    fn imports_to_the_left_and_from_oneself_are_fine() {
+    fn imports_from_before_and_from_oneself_are_fine() {
         let cc = (
-            "cc/mod.rs",
-            "use crate::record::{A, B}; fn f() { crate::cc::g() }",
+            "concurrency/cc/mod.rs",
+            "use crate::storage::record::{A, B}; fn f() { crate::concurrency::cc::g() }",
         );
-        let lib = ("lib.rs", "pub use crate::db::Database;");
-        assert!(findings(&[RECORD, cc, DB, lib]).is_empty());
+        let lib = ("lib.rs", "pub use api::db::Database;");
+        let folder = ("storage/mod.rs", "pub(crate) mod record;");
+        assert!(findings(&[ERROR, RECORD, cc, DB, lib, folder]).is_empty());
     }
 
     #[test]
-    fn an_import_to_the_right_is_found() {
-        let cc = ("cc/tictoc.rs", "\nuse crate::db::Database;");
-        let found = findings(&[RECORD, cc, DB]);
+    fn an_import_from_behind_is_found() {
+        let cc = (
+            "concurrency/cc/tictoc.rs",
+            "\nuse crate::api::db::Database;",
+        );
+        let found = findings(&[ERROR, RECORD, cc, DB]);
         assert_eq!(found.len(), 1);
         assert!(
-            found[0].starts_with("cc/tictoc.rs:2: `cc` imports `db`"),
+            found[0].starts_with("concurrency/cc/tictoc.rs:2: `concurrency/cc` imports `api/db`"),
             "{found:?}"
         );
     }
@@ -169,50 +288,56 @@ mod tests {
     #[test]
     fn paths_in_groups_in_code_and_through_super_are_found() {
         for text in [
-            "use crate::{record::A, db::{self, B}};",
-            "fn f() { crate::db::open() }",
-            "pub(in crate::db) fn f() {}",
-            "use super::super::db;",
-            "mod tests { use super::super::super::db::A; }",
+            "use crate::{storage::record::A, api::{db::{self, B}}};",
+            "fn f() { crate::api::db::open() }",
+            "pub(in crate::api::db) fn f() {}",
+            "use super::super::super::api::db;",
+            "mod tests { use super::super::super::super::api::db::A; }",
         ] {
-            let found = findings(&[RECORD, ("cc/tictoc.rs", text), DB]);
+            let found = findings(&[ERROR, RECORD, ("concurrency/cc/tictoc.rs", text), DB]);
             assert_eq!(found.len(), 1, "{text}: {found:?}");
-            assert!(found[0].contains("imports `db`"), "{text}: {found:?}");
+            assert!(found[0].contains("imports `api/db`"), "{text}: {found:?}");
         }
-        let mod_file = findings(&[RECORD, ("cc/mod.rs", "use super::db;"), DB]);
-        assert_eq!(mod_file.len(), 1, "{mod_file:?}");
+        let cc = ("concurrency/cc/mod.rs", "");
+        let text = "use super::super::concurrency::cc::A;";
+        let up = findings(&[ERROR, ("storage/record.rs", text), cc, DB]);
+        assert!(up[0].contains("imports `concurrency/cc`"), "{up:?}");
     }
 
     #[test]
     fn super_inside_the_own_module_is_fine() {
         let text =
             "pub(super) struct A; use super::db; mod tests { use super::*; use super::super::db; }";
-        assert!(findings(&[RECORD, ("cc/tictoc.rs", text), DB]).is_empty());
+        let cc = ("concurrency/cc/tictoc.rs", text);
+        assert!(findings(&[ERROR, RECORD, cc, DB]).is_empty());
     }
 
     #[test]
     fn comments_do_not_import() {
-        assert!(findings(&[RECORD, ("cc.rs", "//! Used by [`crate::db`]."), DB]).is_empty());
+        let cc = ("concurrency/cc.rs", "//! Used by [`crate::api::db`].");
+        assert!(findings(&[ERROR, RECORD, cc, DB]).is_empty());
     }
 
     #[test]
-    fn the_root_is_no_short_cut() {
-        let found = findings(&[RECORD, ("cc.rs", "use crate::Database;"), DB]);
-        assert!(
-            found[0].contains("goes through the crate's root"),
-            "{found:?}"
-        );
+    fn a_root_is_no_short_cut() {
+        for text in ["use crate::Database;", "use crate::api::Database;"] {
+            let found = findings(&[ERROR, RECORD, ("concurrency/cc.rs", text), DB]);
+            assert!(found[0].contains("goes through a root"), "{found:?}");
+        }
     }
 
     #[test]
     fn modules_and_order_match() {
-        let uses = ("txn.rs", "use crate::view::A;");
-        let found = findings(&[RECORD, DB, ("view.rs", "use crate::txn::B;"), uses]);
-        assert_eq!(found.len(), 3, "{found:?}");
+        let view = ("view.rs", "use crate::txn::B;");
+        let found = findings(&[ERROR, RECORD, DB, view]);
+        assert_eq!(found.len(), 2, "{found:?}");
         assert!(
             found[0].starts_with("view.rs: `view` has no place in the order"),
             "{found:?}"
         );
-        assert!(found[2].contains("ORDER names `cc`"), "{found:?}");
+        assert!(
+            found[1].contains("ORDER names `concurrency/cc`"),
+            "{found:?}"
+        );
     }
 }

@@ -31,9 +31,9 @@ const CORE: &[&str] = &["crates/core/src/"];
 const LOCKS: &[&str] = &["crates/core/src/lock/", "crates/core/src/concurrency/"];
 const TRANSACTIONS: &[&str] = &[
     "crates/core/src/txn/",
-    "crates/core/src/space.rs",
-    "crates/core/src/sets.rs",
-    "crates/core/src/session.rs",
+    "crates/core/src/table/raw_table.rs",
+    "crates/core/src/commit/access_set.rs",
+    "crates/core/src/api/session.rs",
     "crates/core/src/transaction/",
 ];
 const LOG: &[&str] = &["crates/log/"];
@@ -62,8 +62,8 @@ const ROWS: &[Row] = &[
     Row { words: &[File("turn"), Is("Turn")], within: CORE, say: "`priority.rs`, `PriorityToken`" },
     Row { words: &[Is("Place")], within: CORE, say: "`PriorityTicket`" },
     Row { words: &[Is("take_turn")], within: CORE, say: "`request_priority`" },
-    Row { words: &[Is("doubled")], within: &["crates/core/src/turn.rs", "crates/core/src/concurrency/"], say: "`backoff_shift`" },
-    Row { words: &[Is("failed")], within: &["crates/core/src/turn.rs", "crates/core/src/sets.rs", "crates/core/src/concurrency/"], say: "`extend_grace`" },
+    Row { words: &[Is("doubled")], within: &["crates/core/src/concurrency/contention/priority.rs", "crates/core/src/concurrency/"], say: "`backoff_shift`" },
+    Row { words: &[Is("failed")], within: &["crates/core/src/concurrency/contention/priority.rs", "crates/core/src/commit/access_set.rs", "crates/core/src/concurrency/"], say: "`extend_grace`" },
     // Admission control.
     Row { words: &[Is("Room"), Is("Admission")], within: CORE, say: "`AdmissionControl`" },
     Row { words: &[Is("Admitted")], within: CORE, say: "`AdmissionPermit`" },
@@ -280,7 +280,10 @@ mod tests {
                 "crates/core/src/priority.rs",
                 "// Turn\nconst A: &str = \"Turn\"; struct Turning;",
             ),
-            ("crates/core/src/db.rs", "fn shared(shared: u8) {}"),
+            (
+                "crates/core/src/api/database.rs",
+                "fn shared(shared: u8) {}",
+            ),
             ("xtask/src/tidy/vocabulary.rs", "use Spec;"),
         ] {
             assert!(
@@ -293,12 +296,14 @@ mod tests {
 
     #[test]
     fn a_finding_says_how_often_and_what_instead() {
-        let found = findings("crates/core/src/db.rs", "\nstruct Turn;\nimpl Turn {}");
-        let says =
-            "crates/core/src/db.rs:2: `Turn` (2 times) is called `priority.rs`, `PriorityToken`";
+        let found = findings(
+            "crates/core/src/api/database.rs",
+            "\nstruct Turn;\nimpl Turn {}",
+        );
+        let says = "crates/core/src/api/database.rs:2: `Turn` (2 times) is called `priority.rs`, `PriorityToken`";
         assert_eq!(found, [says]);
-        assert_eq!(findings("crates/log/src/place/mod.rs", "").len(), 1);
-        assert!(findings("crates/log/src/place/region.rs", "").is_empty());
+        assert_eq!(findings("crates/log/src/log_target/mod.rs", "").len(), 1);
+        assert!(findings("crates/log/src/log_target/region.rs", "").is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use namiki::{Choice, Isolation};
+use namiki::{Isolation, TunedConfig};
 use namiki_platform::disk::{DeviceProfile, open_best};
 use namiki_platform::probe::Machine;
 use serde::Serialize;
@@ -62,11 +62,12 @@ pub(super) fn row<'a>(
     round: u32,
 ) -> Result<ProfileRow<'a>, BenchError> {
     let dir = place.scratch()?;
-    let cores = Choice::cores();
-    let measured = open_best(dir.path())
-        .and_then(|(disk, _)| DeviceProfile::measure(&*disk, dir.path(), Choice::writers(cores)));
+    let cores = TunedConfig::cores();
+    let measured = open_best(dir.path()).and_then(|(disk, _)| {
+        DeviceProfile::measure(&*disk, dir.path(), TunedConfig::writers(cores))
+    });
     let device = measured.map_err(BenchError::system("measure the device"))?;
-    let choice = |isolation| Choice::of(isolation, device, cores);
+    let choice = |isolation| TunedConfig::of(isolation, device, cores);
     let (serializable, strict) = (
         choice(Isolation::Serializable),
         choice(Isolation::StrictlySerializable),

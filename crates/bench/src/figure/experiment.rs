@@ -302,7 +302,7 @@ fn of_transactions(row: TxnRow<'_>) -> RunRow {
         abort_rate: row.abort_rate,
         paper_abort_rate: row.paper_abort_rate,
         flushes: row.flushes,
-        launched: row.launched,
+        submitted: row.submitted,
         wal_bytes: row.wal_bytes,
         cas_misses: row.cas_misses,
         cpu_us_per_transaction: row.cpu_us_per_transaction,
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_go_to_twice_the_cores_with_those_the_paper_names() {
+    fn threads_go_to_twice_the_cores() {
         let many = [figure("tictoc-pwal", 10)];
         for (cores, expected) in [
             (1, &[1, 2][..]),
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_wait_do_not_need_cores_and_bars_need_one_number() {
+    fn waiting_threads_need_no_cores_and_bars_one_number() {
         let (lines, bars) = (figure("pwal", 9), figure("pwal", 10));
         assert_eq!(threads(&[], &[lines], 2), [1, 2, 4, 8, 16]);
         assert_eq!(threads(&[], &[bars], 2), [8]);

@@ -457,7 +457,7 @@ mod tests {
 
     /// By orders that the papers do not claim, and by runs that differ by more than their medians.
     #[test]
-    fn each_claim_that_does_not_hold_has_a_paragraph_and_no_other_has() {
+    fn only_claims_that_fail_have_a_paragraph() {
         let orders: [fn(usize, u16) -> f64; 4] = [
             |line, threads| 1000.0 * (line + 1) as f64 * f64::from(threads),
             |line, threads| 1e6 / (line + 1) as f64 / f64::from(threads),

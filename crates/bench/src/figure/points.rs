@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_is_the_median_and_the_runs_on_both_sides() {
+    fn a_spread_is_the_median_between_two_runs() {
         assert_eq!(Spread::of(vec![]), None);
         let spread = Spread::of(vec![3.0, 1.0, 2.0]).unwrap();
         assert_eq!((spread.low, spread.median, spread.high), (1.0, 2.0, 3.0));

@@ -36,7 +36,8 @@ pub(crate) struct RunRow {
     pub(crate) abort_rate: Option<f64>,
     pub(crate) paper_abort_rate: Option<f64>,
     pub(crate) flushes: Option<u64>,
-    pub(crate) launched: Option<u64>,
+    #[serde(rename = "launched")]
+    pub(crate) submitted: Option<u64>,
     pub(crate) wal_bytes: Option<u64>,
     pub(crate) cas_misses: Option<u64>,
     pub(crate) cpu_us_per_transaction: Option<f64>,
@@ -118,7 +119,7 @@ pub(crate) enum Count {
     /// Rounds of a commit's locking that failed; most were tried again.
     FailedLocks,
     Flushes,
-    Launched,
+    Submitted,
     WalBytes,
     CasMisses,
     CpuUsPerTransaction,
@@ -133,7 +134,7 @@ impl Count {
         Self::MetChanges,
         Self::FailedLocks,
         Self::Flushes,
-        Self::Launched,
+        Self::Submitted,
         Self::WalBytes,
         Self::CasMisses,
         Self::CpuUsPerTransaction,
@@ -148,7 +149,7 @@ impl Count {
             Self::MetChanges => "met_changes",
             Self::FailedLocks => "failed_locks",
             Self::Flushes => "flushes",
-            Self::Launched => "launched",
+            Self::Submitted => "launched",
             Self::WalBytes => "wal_bytes",
             Self::CasMisses => "cas_misses",
             Self::CpuUsPerTransaction => "cpu_us_per_transaction",
@@ -164,7 +165,7 @@ impl Count {
             Self::MetChanges => run.met_changes,
             Self::FailedLocks => run.failed_locks,
             Self::Flushes => run.flushes,
-            Self::Launched => run.launched,
+            Self::Submitted => run.submitted,
             Self::WalBytes => run.wal_bytes,
             Self::CasMisses => run.cas_misses,
             Self::CpuUsPerTransaction => return run.cpu_us_per_transaction,
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runs_file_is_a_line_a_run_with_what_was_not_measured_left_empty() {
+    fn a_runs_file_has_a_line_per_run() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("runs.csv");
         let machine = Machine {

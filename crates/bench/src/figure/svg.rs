@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_a_polyline_a_series_with_a_marker_and_a_whisker_a_point() {
+    fn a_series_is_a_polyline_with_markers_and_whiskers() {
         let document = chart(Places::Numbers(vec![1.0, 2.0, 4.0])).svg();
         let document = roxmltree::Document::parse(&document).unwrap();
         let of_class = |name: &str| {

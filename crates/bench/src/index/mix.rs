@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_is_printed_as_it_is_parsed_in_one_order() {
+    fn a_mix_is_printed_as_it_is_parsed() {
         assert_eq!(mix("write=50,read=50").to_string(), "read=50,write=50");
         let all = "read=1,scan=2,write=3,insert=4,update=5,delete=85";
         assert_eq!(mix(all).to_string(), all);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_that_makes_no_sense_is_refused_by_what_is_wrong() {
+    fn a_senseless_mix_is_refused_with_a_reason() {
         for (text, says) in [
             ("", "\"\" is not an operation"),
             ("read", "\"read\" is not"),

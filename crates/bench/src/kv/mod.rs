@@ -32,7 +32,7 @@ mod workload;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 
-use ::namiki::{IndexKind, LockRelease, Logging, Spec};
+use ::namiki::{IndexKind, LockRelease, Logging, ProtocolSpec};
 use clap::Args;
 use namiki_platform::arguments::whole;
 use namiki_platform::probe::Machine;
@@ -125,7 +125,7 @@ pub(crate) struct CompareKvArgs {
     threads: Vec<NonZeroU16>,
     /// Protocol of Namiki; may be repeated [default: the engine's; NOLOG where nothing is durable]
     #[arg(long, value_name = "SPEC", value_parser = args::spec)]
-    spec: Vec<Spec>,
+    spec: Vec<ProtocolSpec>,
     /// Index of Namiki's table; several with commas
     #[arg(long, value_name = "INDEX,…", value_delimiter = ',', default_values_t = [IndexKind::default()])]
     index: Vec<IndexKind>,
@@ -271,16 +271,16 @@ impl CompareKvArgs {
         chosen
     }
 
-    fn specs(&self, durable: bool) -> Vec<Spec> {
+    fn specs(&self, durable: bool) -> Vec<ProtocolSpec> {
         if !self.spec.is_empty() {
             return self.spec.clone();
         }
         vec![match durable {
-            true => Spec::DEFAULT,
-            false => Spec {
+            true => ProtocolSpec::DEFAULT,
+            false => ProtocolSpec {
                 release: LockRelease::Normal,
                 logging: Logging::None,
-                ..Spec::DEFAULT
+                ..ProtocolSpec::DEFAULT
             },
         }]
     }

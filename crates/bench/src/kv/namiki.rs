@@ -7,7 +7,7 @@ use std::num::NonZeroU16;
 use std::ops::ControlFlow;
 
 use namiki::{
-    Builder, Database, Direction, Error, IndexKind, Logging, RecordFormat, Session, Spec,
+    Builder, Database, Direction, Error, IndexKind, Logging, ProtocolSpec, RecordFormat, Session,
     Transaction,
 };
 
@@ -22,7 +22,7 @@ use crate::txn::workload::{Records, Workload};
 /// How it is opened. All else is left at its default.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamikiSetting {
-    pub(crate) spec: Spec,
+    pub(crate) spec: ProtocolSpec,
     pub(crate) index: IndexKind,
     /// Nothing: the engine's default.
     pub(crate) streams: Option<NonZeroU16>,
@@ -32,7 +32,7 @@ pub(crate) struct NamikiSetting {
 pub(crate) struct NamikiStore {
     db: Database,
     records: Records<u64>,
-    spec: Spec,
+    spec: ProtocolSpec,
     durable: bool,
 }
 

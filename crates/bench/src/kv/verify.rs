@@ -35,7 +35,9 @@ impl Expected<'_> {
         } else if let Some((key, wrong)) = first_wrong(drawn, self.threads, &tags, |key| key) {
             let holds = tags[key as usize];
             return failed(match wrong {
-                Wrong::NeverWritten => format!("record {key} holds {holds:#x}: it was never written"),
+                Wrong::NeverWritten => {
+                    format!("record {key} holds {holds:#x}: it was never written")
+                }
                 Wrong::NobodysLast => {
                     format!("record {key} holds {holds:#x}: no thread's last write there")
                 }

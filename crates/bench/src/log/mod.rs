@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use namiki::{Epoch, Generation, LogError, RecordFormat, Stamp, WorkerId};
 use namiki_log::{
-    CutRule, Entry, Group, Layout, Log, LogConfig, LogCounters, Placement, RECORD_HEADER_BYTES,
-    Retain, Seal,
+    CutRule, Entry, GenerationEnd, Group, Layout, Log, LogConfig, LogCounters, Placement,
+    RECORD_HEADER_BYTES, Retain,
 };
 use namiki_platform::arguments::whole;
 use namiki_platform::disk::Disk;
@@ -246,7 +246,7 @@ struct Worker {
 struct Logged {
     total: Total,
     counters: LogCounters,
-    seal: Seal,
+    seal: GenerationEnd,
     /// Commits of each worker.
     committed: Vec<u64>,
 }

@@ -12,7 +12,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use namiki::files::Manifest;
-use namiki::{Database, Spec, Table, WorkerId};
+use namiki::{Database, ProtocolSpec, Table, WorkerId};
 use namiki_platform::disk::DelayedDisk;
 use namiki_platform::random::Random;
 use rustix::fs::{Advice, fadvise};
@@ -63,7 +63,7 @@ impl fmt::Display for LogLength {
 /// What to write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Build {
-    pub(super) spec: Spec,
+    pub(super) spec: ProtocolSpec,
     pub(super) record_bytes: RecordBytes,
     pub(super) length: LogLength,
     pub(super) records: u64,

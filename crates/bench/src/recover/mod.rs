@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use namiki::{Builder, Database, LogStyle, Logging, RecoveryReport, ReplayOrder, Spec, TreeKind};
+use namiki::{
+    Builder, Database, LogStyle, Logging, ProtocolSpec, RecoveryReport, ReplayOrder, TreeKind,
+};
 use namiki_platform::arguments::whole;
 use namiki_platform::clock::Stopwatch;
 use namiki_platform::disk::{DirectDisk, Disk, SyncedDisk, open_best};
@@ -57,7 +59,7 @@ Examples:
 pub(crate) struct RecoverArgs {
     /// Protocol under which the log is written; may be repeated
     #[arg(long, value_name = "SPEC", value_parser = args::spec, default_value = "TT(NLR)+PWAL(16)")]
-    spec: Vec<Spec>,
+    spec: Vec<ProtocolSpec>,
     /// Length of the log
     #[arg(long, value_name = "MB", default_value = "256", value_parser = whole::<u64>(1..=1 << 20))]
     log_mb: u64,
@@ -130,7 +132,7 @@ enum ReadFrom {
 
 /// One combination of what was asked for.
 struct Combination<'a> {
-    log: &'a (Spec, Scratch, Built),
+    log: &'a (ProtocolSpec, Scratch, Built),
     replay: Replay,
     threads: NonZeroU16,
 }
@@ -146,7 +148,7 @@ enum Replay {
 
 impl Replay {
     /// The different ones among those asked for.
-    fn of(spec: Spec, orders: &[Order]) -> Vec<Self> {
+    fn of(spec: ProtocolSpec, orders: &[Order]) -> Vec<Self> {
         let mut all = Vec::new();
         for &order in orders {
             let replay = match spec.style() {
@@ -293,7 +295,7 @@ pub(crate) fn run(args: &RecoverArgs) -> Result<(), BenchError> {
 }
 
 impl RecoverArgs {
-    fn build(&self, spec: Spec) -> Build {
+    fn build(&self, spec: ProtocolSpec) -> Build {
         Build {
             spec,
             record_bytes: self.record_bytes,
@@ -406,7 +408,7 @@ mod tests {
     fn a_table_that_is_not_the_oracles_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let build = Build {
-            spec: Spec::DEFAULT,
+            spec: ProtocolSpec::DEFAULT,
             record_bytes: "compact".parse().unwrap(),
             length: LogLength::Bytes(1),
             records: 50,

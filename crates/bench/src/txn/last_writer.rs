@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_wrote_must_be_as_it_was() {
+    fn unwritten_records_are_unchanged() {
         let history = History::play(Workload::Update(1), 2, 20);
         let written = |key: usize| {
             let mut writes = history.steps.iter().flat_map(|step| &step.writes);

@@ -5,7 +5,7 @@
 //! Paper: pwal §5.4
 
 use clap::ValueEnum;
-use namiki::{ConcurrencyControl, LockCounters, Spec, WaitPolicy};
+use namiki::{ConcurrencyControl, LockCounters, ProtocolSpec, WaitPolicy};
 use serde::Serialize;
 
 /// What a transaction does when it wants a lock that another one has.
@@ -46,7 +46,8 @@ pub(crate) struct LockWaits {
     /// How often one had waited for so long that all others gave way to it.
     lock_promotions: u64,
     /// How often one waited before its first lock, because others had to give theirs up and enough had some.
-    lock_held_back: u64,
+    #[serde(rename = "lock_held_back")]
+    lock_admission_waits: u64,
     /// The longest wait for a lock since the database was opened: load and warm-up are in it, as the engine
     /// keeps a maximum and not when it was. 0 if nobody ever waited.
     lock_wait_us_max: f64,
@@ -55,7 +56,7 @@ pub(crate) struct LockWaits {
 impl LockWaits {
     /// What was counted between two looks; nothing of a protocol that does not lock what it reads.
     pub(crate) fn between(
-        spec: Spec,
+        spec: ProtocolSpec,
         waiting: Waiting,
         before: &LockCounters,
         after: &LockCounters,
@@ -65,7 +66,7 @@ impl LockWaits {
             lock_waits: after.waits - before.waits,
             lock_wounds: after.wounds - before.wounds,
             lock_promotions: after.promotions - before.promotions,
-            lock_held_back: after.held_back - before.held_back,
+            lock_admission_waits: after.admission_waits - before.admission_waits,
             lock_wait_us_max: after.longest_ns as f64 / 1e3,
         })
     }
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policies_are_named_as_on_the_command_line_and_the_first_is_the_engines() {
+    fn policies_are_named_as_on_the_command_line() {
         for waiting in Waiting::value_variants() {
             let flag = waiting.to_possible_value().unwrap();
             assert_eq!(flag.get_name(), waiting.name());
@@ -86,12 +87,12 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_those_of_the_run_and_the_longest_is_that_of_all() {
+    fn waits_are_of_the_run_and_the_longest_of_all() {
         let counters = |n: u64, longest_ns| LockCounters {
             waits: 5 * n,
             wounds: 4 * n,
             promotions: 3 * n,
-            held_back: 2 * n,
+            admission_waits: 2 * n,
             longest_ns,
             ..LockCounters::default()
         };
@@ -104,7 +105,7 @@ mod tests {
             lock_waits: 10,
             lock_wounds: 8,
             lock_promotions: 6,
-            lock_held_back: 4,
+            lock_admission_waits: 4,
             lock_wait_us_max: 7.5,
         };
         assert_eq!(between("S2PL(ELR)+PWAL(16)"), Some(expected));

@@ -30,7 +30,7 @@ use std::time::Duration;
 use clap::Args;
 use namiki::{
     Builder, ConflictCounters, Counters, Database, Epoch, Error, Group, IndexKind, LockCounters,
-    LogCounters, LogError, Logging, OpenError, Spec, WorkerId,
+    LogCounters, LogError, Logging, OpenError, ProtocolSpec, WorkerId,
 };
 use namiki_platform::arguments::whole;
 use namiki_platform::clock::process_cpu_ns;
@@ -141,8 +141,8 @@ pub(crate) struct TxnArgs {
     #[arg(long, value_name = "W", value_delimiter = ',', required = true)]
     workload: Vec<Workload>,
     /// Protocol; may be repeated
-    #[arg(long, value_name = "SPEC", value_parser = args::spec, default_values_t = [Spec::DEFAULT])]
-    spec: Vec<Spec>,
+    #[arg(long, value_name = "SPEC", value_parser = args::spec, default_values_t = [ProtocolSpec::DEFAULT])]
+    spec: Vec<ProtocolSpec>,
     /// Index of the table: a tree, hash, or a tree's name with +hash behind; several with commas
     #[arg(long, value_name = "INDEX,…", value_delimiter = ',', default_values_t = [IndexKind::default()])]
     index: Vec<IndexKind>,
@@ -217,7 +217,7 @@ pub(crate) struct TxnArgs {
 #[derive(Clone, Copy, Debug)]
 struct Combination {
     workload: Workload,
-    spec: Spec,
+    spec: ProtocolSpec,
     threads: NonZeroU16,
     /// Of each thread; 0: it waits itself.
     tasks: u16,
@@ -447,7 +447,7 @@ impl TxnArgs {
             ),
             latency_us: total.latencies.summary(),
             flushes: logs.then(|| after.log.flushes - before.log.flushes),
-            launched: logs.then(|| after.log.launched - before.log.launched),
+            submitted: logs.then(|| after.log.submitted - before.log.submitted),
             wal_bytes: logs.then(|| after.log.frame_bytes - before.log.frame_bytes),
             epochs: after.epoch.0 - before.epoch.0,
             cas_misses: counts.then(|| after.log.cas_misses - before.log.cas_misses),
@@ -496,7 +496,7 @@ impl TxnArgs {
         Ok(db.table_with_room(&name, usize::from(self.value_bytes))?)
     }
 
-    fn outstanding_max(&self, spec: Spec) -> usize {
+    fn outstanding_max(&self, spec: ProtocolSpec) -> usize {
         let default = match spec.logging {
             Logging::None => return 0,
             Logging::Log {
@@ -508,7 +508,7 @@ impl TxnArgs {
     }
 
     /// One in how many transactions is timed.
-    fn sample_every(&self, spec: Spec) -> u32 {
+    fn sample_every(&self, spec: ProtocolSpec) -> u32 {
         match spec.logging {
             Logging::Log { .. } if !self.device.device.is_slow() => SAMPLE_EVERY_IN_MEMORY,
             Logging::Log {

@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 
 use clap::{Args, FromArgMatches};
-use namiki::Spec;
+use namiki::ProtocolSpec;
 use namiki_platform::probe::Machine;
 
 use super::{Combination, TxnArgs, TxnRow, Workload};
@@ -16,7 +16,7 @@ use crate::place::Place;
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) workload: Workload,
-    pub(crate) spec: Spec,
+    pub(crate) spec: ProtocolSpec,
     pub(crate) threads: NonZeroU16,
     /// Records in the table, if not as many as `txn` has.
     pub(crate) records: Option<u64>,
@@ -82,7 +82,7 @@ mod tests {
         let defaults = defaults();
         let setup = Setup {
             workload: Workload::Update(10),
-            spec: Spec::default(),
+            spec: ProtocolSpec::default(),
             threads: NonZeroU16::new(3).unwrap(),
             records: None,
             record_format: defaults.record_format,

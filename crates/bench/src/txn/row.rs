@@ -55,7 +55,8 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) flushes: Option<u64>,
     /// Those of them that were left to the disk while their worker went on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) launched: Option<u64>,
+    #[serde(rename = "launched")]
+    pub(crate) submitted: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) wal_bytes: Option<u64>,
     /// Those that were closed during the run.

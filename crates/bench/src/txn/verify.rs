@@ -321,7 +321,7 @@ mod tests {
 
     /// Wherever it is in the order of keys, there is another key, or one is missing.
     #[test]
-    fn nothing_is_there_beside_the_records_and_all_of_them_are() {
+    fn exactly_the_records_are_there() {
         let history = History::play(Workload::Update(1), 1, 10);
         for number in [0, 17, 50, RECORDS - 1] {
             for beside in [RECORDS, RECORDS + 1, RECORDS + 2, RECORDS + 3] {

@@ -386,7 +386,7 @@ mod tests {
 
     /// As many as the thread that runs the most of them has.
     #[test]
-    fn a_run_of_so_many_transactions_has_keys_for_all_of_them_where_there_is_room() {
+    fn a_counted_run_has_keys_for_all_transactions() {
         let u10 = Workload::Update(10);
         for (threads, operations, transactions) in [
             (1, 0, 1),
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn of_reads_and_updates_the_first_are_read_and_the_others_written() {
+    fn the_first_keys_are_read_and_the_others_written() {
         let workload = Workload::ReadsThenUpdates(5);
         assert_eq!(
             (workload.keys(), workload.to_string().as_str()),

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_back_however_they_are_cut_and_a_torn_one_does_not_count() {
+    fn messages_survive_any_cut_and_torn_ones_do_not_count() {
         let sent = [
             Message::Loaded(1000),
             Message::Paying,

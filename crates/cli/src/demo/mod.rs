@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use clap::Args;
-use namiki::{Database, Logging, Spec};
+use namiki::{Database, Logging, ProtocolSpec};
 use namiki_platform::arguments::whole;
 
 use crate::failure::Failure;
@@ -74,12 +74,12 @@ pub(crate) struct DemoArguments {
     #[arg(long, value_parser = whole::<NonZeroU16>(1..=THREADS_MAX.into()))]
     threads: Option<NonZeroU16>,
     /// How the database runs its transactions: TT|SILO|S2PL ( NLR|ELR|EPOCH ) + PWAL|SWAL ( n|auto ); S2PL also with +ARIES
-    #[arg(long, default_value_t = Spec::DEFAULT, value_parser = durable_spec)]
-    spec: Spec,
+    #[arg(long, default_value_t = ProtocolSpec::DEFAULT, value_parser = durable_spec)]
+    spec: ProtocolSpec,
 }
 
-fn durable_spec(text: &str) -> Result<Spec, String> {
-    let spec: Spec = text.parse().map_err(|error| format!("{error}"))?;
+fn durable_spec(text: &str) -> Result<ProtocolSpec, String> {
+    let spec: ProtocolSpec = text.parse().map_err(|error| format!("{error}"))?;
     match spec.logging {
         Logging::None => Err("without a log, nothing survives a kill".to_owned()),
         Logging::Log { .. } => Ok(spec),

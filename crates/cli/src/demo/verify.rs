@@ -144,7 +144,7 @@ mod tests {
     const TOTAL: i128 = 3 * INITIAL_BALANCE as i128;
 
     #[test]
-    fn what_is_as_it_was_acknowledged_is_found_to_be_so() {
+    fn an_intact_ledger_is_found_intact() {
         let dir = tempfile::tempdir().unwrap();
         let (db, _) = database(dir.path());
         let found = compare(&db, 3, vec![12, 10, 10]).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_payment_lost_money_and_half_a_payment_are_found() {
+    fn lost_and_half_payments_and_lost_money_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let (db, ledger) = database(dir.path());
         let found = compare(&db, 3, vec![9, 10, 11, 12, 13]).unwrap();

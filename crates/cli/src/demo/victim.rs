@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use clap::Args;
-use namiki::{Database, Error, Session, Spec, Ticket, WorkerId};
+use namiki::{Database, Error, ProtocolSpec, Session, Ticket, WorkerId};
 use namiki_platform::random::Random;
 
 use super::ledger::{AMOUNT_MAX, INITIAL_BALANCE, Ledger, Payment};
@@ -44,7 +44,7 @@ pub(crate) struct VictimArguments {
     pub(super) threads: NonZeroU16,
     /// How the database runs its transactions
     #[arg(long)]
-    pub(super) spec: Spec,
+    pub(super) spec: ProtocolSpec,
 }
 
 /// Loads and pays, and reports through standard output, until it is killed or its reader is gone.

@@ -10,16 +10,16 @@ use namiki_platform::{Generation, Stamp};
 use smallvec::SmallVec;
 
 use super::latest::Latest;
-use crate::cc::with_protocol;
-use crate::codec::{Change, Changes};
+use crate::concurrency::cc::with_protocol;
 use crate::error::OpenError;
-use crate::record::RecordRef;
-use crate::space::{Loaded, Space, TableId};
 use crate::spec::ConcurrencyControl;
+use crate::storage::record::RecordRef;
+use crate::table::raw_table::{Loaded, RawTable, TableId};
+use crate::wal_format::codec::{Change, Changes};
 
 /// The tables that are filled.
 pub(super) struct Tables<'a> {
-    spaces: &'a [Arc<Space>],
+    raw_tables: &'a [Arc<RawTable>],
     /// The concurrency control that gives the records their words.
     concurrency: ConcurrencyControl,
     /// Of each, made when the log first speaks of it.
@@ -27,11 +27,11 @@ pub(super) struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    pub(super) fn new(spaces: &'a [Arc<Space>], concurrency: ConcurrencyControl) -> Self {
+    pub(super) fn new(raw_tables: &'a [Arc<RawTable>], concurrency: ConcurrencyControl) -> Self {
         Self {
-            spaces,
+            raw_tables,
             concurrency,
-            latest: spaces.iter().map(|_| OnceLock::new()).collect(),
+            latest: raw_tables.iter().map(|_| OnceLock::new()).collect(),
         }
     }
 
@@ -76,18 +76,18 @@ impl<'a> Tables<'a> {
 
     /// Gives a record a value, whichever version it has.
     pub(super) fn overwrite(&self, record: RecordRef, value: Option<&[u8]>) {
-        with_protocol!(self.concurrency, P => Space::overwrite::<P>(record, value));
+        with_protocol!(self.concurrency, P => RawTable::overwrite::<P>(record, value));
     }
 
     /// Makes what a record holds the version of `stamp`.
     pub(super) fn stamp(&self, record: RecordRef, stamp: Stamp) {
-        with_protocol!(self.concurrency, P => Space::stamp::<P>(record, stamp));
+        with_protocol!(self.concurrency, P => RawTable::stamp::<P>(record, stamp));
     }
 
     fn latest(&self, TableId(table): TableId) -> Option<&Latest<'a>> {
-        let space = self.spaces.get(table as usize)?;
+        let raw_table = self.raw_tables.get(table as usize)?;
         let latest = self.latest.get(table as usize)?;
-        Some(latest.get_or_init(|| Latest::new(space)))
+        Some(latest.get_or_init(|| Latest::new(raw_table)))
     }
 
     /// Loads changes of one table; or tells which commit cannot be loaded, and why.

@@ -26,10 +26,10 @@ use namiki_platform::{Generation, Lsn};
 use super::apply::Tables;
 use super::{Last, Outcome, Replay, outcome};
 use crate::error::OpenError;
-use crate::operation::{Image, Operation};
-use crate::record::{AddressHasher, RecordRef};
-use crate::space::TableId;
-use crate::transactions::{Followed, TransactionTable};
+use crate::storage::record::{AddressHasher, RecordRef};
+use crate::table::raw_table::TableId;
+use crate::wal_format::operation::{Image, Operation};
+use crate::wal_format::transaction_table::{Followed, TransactionTable};
 
 impl Replay<'_, '_> {
     /// Replays a generation of operations.
@@ -168,10 +168,10 @@ mod tests {
     use namiki_platform::Stamp;
 
     use super::*;
-    use crate::format::RecordFormat;
-    use crate::index::IndexKind;
-    use crate::space::{Owner, Space, TableInfo};
     use crate::spec::ConcurrencyControl;
+    use crate::storage::index::IndexKind;
+    use crate::table::raw_table::{Owner, RawTable, TableInfo};
+    use crate::wal_format::record_format::RecordFormat;
 
     /// Repeats operations, with the LSNs from 1 on.
     struct Story<'a, 't> {
@@ -218,7 +218,7 @@ mod tests {
     /// A large transaction was rolled back when the log had no room for that, and all that it had changed was
     /// changed by other transactions then, some of which were rolled back, too.
     #[test]
-    fn of_what_many_have_changed_only_the_last_loser_is_undone() {
+    fn only_the_last_loser_of_a_key_is_undone() {
         const KEYS: u64 = 500;
         let info = TableInfo {
             id: TableId(0),
@@ -228,9 +228,9 @@ mod tests {
             fixed_keys: true,
             inline_bytes: 16,
         };
-        let space = Space::new(info, IndexKind::default(), Owner::new()).unwrap();
-        let spaces = [Arc::new(space)];
-        let tables = Tables::new(&spaces, ConcurrencyControl::TwoPhase);
+        let raw_table = RawTable::new(info, IndexKind::default(), Owner::new()).unwrap();
+        let raw_tables = [Arc::new(raw_table)];
+        let tables = Tables::new(&raw_tables, ConcurrencyControl::TwoPhase);
         let mut story = Story {
             history: History {
                 tables: &tables,
@@ -268,9 +268,9 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_cannot_be_replayed_is_named_with_a_reason() {
-        let spaces: [Arc<Space>; 0] = [];
-        let tables = Tables::new(&spaces, ConcurrencyControl::TwoPhase);
+    fn an_operation_that_cannot_replay_is_named() {
+        let raw_tables: [Arc<RawTable>; 0] = [];
+        let tables = Tables::new(&raw_tables, ConcurrencyControl::TwoPhase);
         let mut history = History {
             tables: &tables,
             generation: Generation(3),

@@ -29,10 +29,10 @@ use namiki_platform::hash::hash_of;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::cc::Protocol;
+use crate::concurrency::cc::Protocol;
 use crate::error::OpenError;
-use crate::record::RecordRef;
-use crate::space::{Loaded, Space};
+use crate::storage::record::RecordRef;
+use crate::table::raw_table::{Loaded, RawTable};
 
 use super::on_threads;
 
@@ -62,10 +62,10 @@ pub(super) enum Latest<'a> {
 }
 
 impl<'a> Latest<'a> {
-    pub(super) fn new(space: &'a Space) -> Self {
-        match space.info.fixed_keys {
-            true => Self::Fixed8(Map::new(space)),
-            false => Self::Variable(Map::new(space)),
+    pub(super) fn new(raw_table: &'a RawTable) -> Self {
+        match raw_table.info.fixed_keys {
+            true => Self::Fixed8(Map::new(raw_table)),
+            false => Self::Variable(Map::new(raw_table)),
         }
     }
 
@@ -257,7 +257,7 @@ fn empty_slots<K>(len: usize) -> Box<[Slot<K>]> {
 
 /// The records by key.
 pub(super) struct Map<'a, K> {
-    space: &'a Space,
+    raw_table: &'a RawTable,
     /// Unpredictable for the source of the keys.
     seed: u64,
     shards: Box<[CachePadded<Shard<K>>]>,
@@ -266,10 +266,10 @@ pub(super) struct Map<'a, K> {
 }
 
 impl<'a, K: Kept> Map<'a, K> {
-    fn new(space: &'a Space) -> Self {
+    fn new(raw_table: &'a RawTable) -> Self {
         let shards = std::iter::repeat_with(|| CachePadded::new(Shard::new()));
         Self {
-            space,
+            raw_table,
             seed: RandomState::new().hash_one(0),
             shards: shards.take(SHARDS).collect(),
             deletes: AtomicBool::new(false),
@@ -303,7 +303,7 @@ impl<'a, K: Kept> Map<'a, K> {
                 self.deletes.store(true, Ordering::Relaxed);
             }
             for (version, record) in versions.iter().zip(records) {
-                Space::load::<P>(record, version);
+                RawTable::load::<P>(record, version);
             }
         }
         Ok(())
@@ -317,12 +317,12 @@ impl<'a, K: Kept> Map<'a, K> {
     }
 
     fn make<P: Protocol>(&self, hash: u64, key: &[u8]) -> Result<(K, RecordRef), IndexError> {
-        self.space.check_key(key)?;
+        self.raw_table.check_key(key)?;
         let kept = K::keep(hash, key).ok_or(IndexError::KeyLength {
             expected: 8,
             got: key.len(),
         })?;
-        Ok((kept, self.space.loose_record::<P>()))
+        Ok((kept, self.raw_table.loose_record::<P>()))
     }
 
     fn build<B: AsRef<[u8]>>(
@@ -331,14 +331,14 @@ impl<'a, K: Kept> Map<'a, K> {
         watch: impl Fn() -> Result<(), OpenError> + Sync,
         bytes: impl Fn(K) -> B,
     ) -> Result<(), OpenError> {
-        let space = self.space;
-        let ordered = space.is_ordered();
+        let raw_table = self.raw_table;
+        let ordered = raw_table.is_ordered();
         let deletes = self.deletes.load(Ordering::Relaxed);
         let mut runs = self.runs(threads, ordered, &watch)?;
         if deletes {
             // The map is gone, so only the runs lead to records.
             let records = runs.iter_mut().flatten().map(|(_, record)| record);
-            space.compact(records);
+            raw_table.compact(records);
         }
         let mut keys: Box<dyn Iterator<Item = (K, RecordRef)>> = match ordered {
             true => Box::new(merge(runs)),
@@ -353,12 +353,12 @@ impl<'a, K: Kept> Map<'a, K> {
             let (key, record) = watched.is_ok().then(|| keys.next()).flatten()?;
             Some((bytes(key), record))
         });
-        let filled = space.fill(keys);
+        let filled = raw_table.fill(keys);
         watched?;
         filled.map_err(|error| match error {
             IndexError::OutOfPages => OpenError::TableFull {
-                table: space.info.name.clone(),
-                index: space.index_kind(),
+                table: raw_table.info.name.clone(),
+                index: raw_table.index_kind(),
             },
             other => unreachable!("the keys were checked when they came, and are sorted: {other}"),
         })
@@ -429,11 +429,11 @@ mod tests {
     use namiki_platform::random::Random;
 
     use super::*;
-    use crate::cc::TicToc;
-    use crate::index::IndexKind;
-    use crate::space::{Owner, Step, TableId, TableInfo};
+    use crate::concurrency::cc::TicToc;
+    use crate::storage::index::IndexKind;
+    use crate::table::raw_table::{Owner, Step, TableId, TableInfo};
 
-    fn space(fixed_keys: bool, index: IndexKind) -> Space {
+    fn raw_table(fixed_keys: bool, index: IndexKind) -> RawTable {
         let info = TableInfo {
             id: TableId(0),
             name: "accounts".to_owned(),
@@ -442,7 +442,7 @@ mod tests {
             fixed_keys,
             inline_bytes: 8,
         };
-        Space::new(info, index, Owner::new()).unwrap()
+        RawTable::new(info, index, Owner::new()).unwrap()
     }
 
     fn key(number: u64, fixed: bool) -> Vec<u8> {
@@ -457,7 +457,7 @@ mod tests {
 
     /// The keys in their order, with what their records hold. Of an index without an order, those of `keys`.
     fn contents<'a>(
-        space: &Space,
+        raw_table: &RawTable,
         keys: impl Iterator<Item = &'a Vec<u8>>,
     ) -> Vec<(Vec<u8>, Stamp, Option<Vec<u8>>)> {
         let mut found = Vec::new();
@@ -469,12 +469,12 @@ mod tests {
             }
             ControlFlow::Continue(())
         };
-        if space.is_ordered() {
-            space.scan(ScanRange::all(), visit).unwrap();
+        if raw_table.is_ordered() {
+            raw_table.scan(ScanRange::all(), visit).unwrap();
         } else {
             let mut visit = visit;
             for key in keys {
-                if let Ok(record) = space.find(key).unwrap() {
+                if let Ok(record) = raw_table.find(key).unwrap() {
                     let _ = visit(Step::Entry(key, record));
                 }
             }
@@ -483,15 +483,15 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_replay_the_same_keys_leave_the_newest_of_each_in_the_tree() {
+    fn threads_replaying_one_key_leave_its_newest_version() {
         let indexes = ["art", "bwtree", "hash", "art+hash"].map(|name| name.parse().unwrap());
         for (fixed, index) in [false, true]
             .into_iter()
             .flat_map(|fixed| indexes.map(|index| (fixed, index)))
         {
             for (keys, versions) in [(0, 0), (1, 50), (70_000, 200_000)] {
-                let space = space(fixed, index);
-                let latest = Latest::new(&space);
+                let raw_table = raw_table(fixed, index);
+                let latest = Latest::new(&raw_table);
                 let mut random = Random::seeded(5);
                 let written: Vec<(Vec<u8>, u64)> = (1..=versions)
                     .map(|stamp| (key(random.below(keys.max(1)), fixed), stamp))
@@ -527,7 +527,7 @@ mod tests {
                     }
                 });
                 latest.build(2, || Ok(())).unwrap();
-                let found = contents(&space, expected.keys());
+                let found = contents(&raw_table, expected.keys());
                 let expected: Vec<_> = expected
                     .into_iter()
                     .map(|(key, stamp)| (key, Stamp(stamp), Some(stamp.to_le_bytes().to_vec())))
@@ -538,20 +538,22 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_the_tree_cannot_hold_is_refused_when_it_comes() {
+    fn a_key_that_the_tree_cannot_hold_is_refused() {
         for (fixed, key) in [(true, vec![0; 7]), (true, vec![]), (false, vec![0; 70_000])] {
-            let space = space(fixed, IndexKind::default());
+            let raw_table = raw_table(fixed, IndexKind::default());
             let version = Loaded {
                 key: &key,
                 value: None,
                 stamp: Stamp(1),
             };
-            Latest::new(&space).load::<TicToc>(&[version]).unwrap_err();
+            Latest::new(&raw_table)
+                .load::<TicToc>(&[version])
+                .unwrap_err();
         }
     }
 
     #[test]
-    fn a_table_whose_index_has_no_room_for_its_keys_is_named() {
+    fn a_table_without_room_for_its_keys_is_named() {
         let keys: Vec<_> = (0..100_000_u64).map(u64::to_be_bytes).collect();
         for index in [
             "art",
@@ -562,9 +564,9 @@ mod tests {
             "bztree-inplace",
             "art+hash",
         ] {
-            let space = space(true, index.parse().unwrap());
-            space.use_up();
-            let latest = Latest::new(&space);
+            let raw_table = raw_table(true, index.parse().unwrap());
+            raw_table.use_up();
+            let latest = Latest::new(&raw_table);
             for key in &keys {
                 let version = Loaded {
                     key,
@@ -585,11 +587,11 @@ mod tests {
     }
 
     #[test]
-    fn whoever_watches_can_stop_the_building() {
+    fn a_watcher_can_stop_the_building() {
         let numbers: Vec<_> = (0..100_000_u64).map(u64::to_be_bytes).collect();
         for calls in [0, 1, 2, 10] {
-            let space = space(true, IndexKind::default());
-            let latest = Latest::new(&space);
+            let raw_table = raw_table(true, IndexKind::default());
+            let latest = Latest::new(&raw_table);
             let versions: Vec<_> = numbers
                 .iter()
                 .map(|key| Loaded {

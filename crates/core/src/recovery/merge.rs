@@ -13,7 +13,7 @@ use super::{Last, Outcome, Replay, outcome};
 use crate::error::OpenError;
 
 /// Commits with changes that are looked up together.
-const TOGETHER: usize = 64;
+const BATCH_COMMITS_MAX: usize = 64;
 
 impl Replay<'_, '_> {
     /// Replays a generation in the papers' order.
@@ -49,12 +49,13 @@ impl Replay<'_, '_> {
             .filter(counts)
             .map(|it| (it.stamp, it.payload));
         loop {
-            let together: SmallVec<[_; TOGETHER]> = commits.by_ref().take(TOGETHER).collect();
-            if together.is_empty() {
+            let batch: SmallVec<[_; BATCH_COMMITS_MAX]> =
+                commits.by_ref().take(BATCH_COMMITS_MAX).collect();
+            if batch.is_empty() {
                 break;
             }
-            let count = together.len() as u64;
-            self.tables.apply(info.generation, together)?;
+            let count = batch.len() as u64;
+            self.tables.apply(info.generation, batch)?;
             self.advance(0, count)?;
         }
         drop(commits);

@@ -23,6 +23,7 @@
 mod apply;
 mod aries;
 mod latest;
+pub(crate) mod manifest;
 mod merge;
 mod report;
 mod streams;
@@ -34,8 +35,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use namiki_log::{
-    GenerationInfo, Placement, Records, Seal, StreamEnd, StreamReader, check_all_announced,
-    harden_tail,
+    GenerationEnd, GenerationInfo, Placement, Records, StreamEnd, StreamReader,
+    check_all_announced, harden_tail,
 };
 use namiki_platform::disk::Disk;
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId, threads};
@@ -45,14 +46,14 @@ use self::apply::Tables;
 pub(crate) use self::report::RecoverySettings;
 pub use self::report::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
 use crate::error::OpenError;
-use crate::manifest::Manifest;
-use crate::space::Space;
+use crate::recovery::manifest::Manifest;
 use crate::spec::ConcurrencyControl;
+use crate::table::raw_table::RawTable;
 
 /// What recovery found: the report, and the seals of the generations that had none.
 pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
-    pub(crate) seals: Vec<(Generation, Seal)>,
+    pub(crate) seals: Vec<(Generation, GenerationEnd)>,
     pub(crate) next_lsn: Lsn,
 }
 
@@ -64,7 +65,7 @@ pub(crate) fn recover(
     disk: &Arc<dyn Disk>,
     wal_dir: &Path,
     manifest: &Manifest,
-    spaces: &[Arc<Space>],
+    raw_tables: &[Arc<RawTable>],
     concurrency: ConcurrencyControl,
     settings: &RecoverySettings,
 ) -> Result<Recovered, OpenError> {
@@ -77,7 +78,7 @@ pub(crate) fn recover(
         manifest.next_generation,
     )
     .map_err(OpenError::Log)?;
-    let tables = Tables::new(spaces, concurrency);
+    let tables = Tables::new(raw_tables, concurrency);
     let progress = Progress {
         settings,
         bytes_total: bytes_total(&**disk, wal_dir, manifest),
@@ -168,7 +169,7 @@ struct Replay<'a, 't> {
 
 /// What one generation came to.
 struct Outcome {
-    seal: Seal,
+    seal: GenerationEnd,
     /// Of each stream.
     ends: Vec<StreamEnd>,
     largest_lsn: Lsn,
@@ -263,7 +264,7 @@ fn outcome(
     ends: impl IntoIterator<Item = StreamEnd>,
 ) -> Outcome {
     let mut outcome = Outcome {
-        seal: Seal {
+        seal: GenerationEnd {
             last_sequences: Vec::new(),
             last_lsn: last.lsn,
             durable_epoch: last.epoch,
@@ -294,7 +295,7 @@ mod tests {
     use namiki_platform::disk::SimDisk;
 
     use super::*;
-    use crate::spec::Spec;
+    use crate::spec::ProtocolSpec;
 
     #[test]
     fn files_and_the_regions_of_a_device_are_counted_once() {
@@ -305,7 +306,7 @@ mod tests {
             disk.create_dir_all(path.parent().unwrap()).unwrap();
             disk.create(&path, len_bytes).unwrap();
         }
-        let mut manifest = Manifest::new(1, Spec::DEFAULT);
+        let mut manifest = Manifest::new(1, ProtocolSpec::DEFAULT);
         let mut announce = |streams, placement| {
             let config = LogConfig {
                 streams: NonZeroU16::new(streams).unwrap(),

@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use namiki_log::{CutRule, FrameHeader, GenerationInfo, LogRecord, Seal, StreamEnd, durable_epoch};
+use namiki_log::{
+    CutRule, FrameHeader, GenerationEnd, GenerationInfo, LogRecord, StreamEnd, durable_epoch,
+};
 use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 use parking_lot::Mutex;
 
@@ -24,7 +26,7 @@ fn place(cut: CutRule, record: &LogRecord<'_>) -> u64 {
 }
 
 /// The cut of a sealed generation: the first place that does not count.
-fn sealed_cut(cut: CutRule, seal: &Seal) -> u64 {
+fn sealed_cut(cut: CutRule, seal: &GenerationEnd) -> u64 {
     match cut {
         CutRule::Stamp => u64::MAX,
         CutRule::Lsn => seal.last_lsn.next().0,

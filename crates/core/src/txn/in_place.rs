@@ -4,11 +4,11 @@
 //! Paper: pwal §5.3, §5.5
 
 use super::Transaction;
-use crate::commit::not_appended;
+use crate::commit::commit_path::not_appended;
+use crate::concurrency::lock::LockMode;
 use crate::error::Error;
-use crate::lock::Locked;
-use crate::operation::OperationLog;
-use crate::record::RecordRef;
+use crate::storage::record::RecordRef;
+use crate::wal_format::operation::OperationLog;
 
 impl Transaction {
     /// Changes a record as the write set has just been told, if records are changed at once.
@@ -25,7 +25,7 @@ impl Transaction {
 
     #[inline(never)]
     fn change_in_place(&mut self, record: RecordRef) -> Result<(), Error> {
-        self.lock(record, Locked::EXCLUSIVE)?;
+        self.lock(record, LockMode::EXCLUSIVE)?;
         // An amount that is to be added to what is there is added now.
         let Some(at) = self.own_write(record)? else {
             return Ok(());
@@ -37,7 +37,7 @@ impl Transaction {
             stream: log.stream(self.worker),
             format: self.engine.format,
         };
-        let changed = self.sets.change_in_place(&log, at);
+        let changed = self.access_set.change_in_place(&log, at);
         changed.map_err(|error| self.doom(not_appended(error)))
     }
 
@@ -46,7 +46,7 @@ impl Transaction {
     /// # Errors
     /// Those of the log. The transaction cannot commit then.
     pub(super) fn undo_to(&mut self, kept: usize) -> Result<(), Error> {
-        if self.sets.undo_list.len() <= kept {
+        if self.access_set.undo_list.len() <= kept {
             return Ok(());
         }
         let Some(log) = &self.engine.log else {
@@ -56,18 +56,18 @@ impl Transaction {
             stream: log.stream(self.worker),
             format: self.engine.format,
         };
-        let undone = self.sets.undo_list.undo_to(&log, kept);
+        let undone = self.access_set.undo_list.undo_to(&log, kept);
         undone.map_err(|error| self.doom(not_appended(error)))
     }
 
     /// Undoes everything: the transaction ends without a commit.
     #[inline(never)]
     pub(super) fn roll_back_changes(&mut self) {
-        if self.sets.undo_list.end().is_none() {
+        if self.access_set.undo_list.end().is_none() {
             return;
         }
         if let Some(log) = &self.engine.log {
-            self.sets.undo_list.roll_back(&OperationLog {
+            self.access_set.undo_list.roll_back(&OperationLog {
                 stream: log.stream(self.worker),
                 format: self.engine.format,
             });

@@ -6,16 +6,16 @@
 //! lock first. Where operations are logged one by one, writes are made immediately, too (`in_place.rs`).
 //!
 //! This module works on bytes; `table` adds the typed face of it. Keys that are looked up together are in
-//! `together.rs`, writes that wait to be looked up so in `pending.rs`, amounts that are added in `adding.rs`, ranges
-//! of keys in `scan.rs`, and keys that are not there in `gaps.rs`. Which values are refused is in `stage.rs`.
+//! `batch.rs`, writes that wait to be looked up so in `deferred.rs`, amounts that are added in `adding.rs`, ranges
+//! of keys in `scan.rs`, and keys that are not there in `gap_locks.rs`. Which values are refused is in `stage.rs`.
 
-mod adding;
-mod gaps;
+mod batch;
+mod deferred;
+mod gap_locks;
 mod in_place;
-mod pending;
+mod increment;
 mod scan;
 pub(crate) mod stage;
-mod together;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,27 +24,27 @@ use namiki_index::Lookup;
 use namiki_log::Stream;
 use namiki_platform::{Stamp, WorkerId};
 
-use crate::acquire::acquire;
-use crate::cc::{Busy, Checks, Protocol, Seen, Sound, TicToc, with_protocol};
-use crate::commit::{self, Committed, Early, EpochEarly, Normal};
-use crate::engine::{Engine, GroupLocks};
-use crate::epoch::{Count, SlotId};
+use crate::commit::access_set::{AccessSet, Mark};
+use crate::commit::acquire::acquire;
+use crate::commit::commit_path::{self, Committed, Early, EpochEarly, Normal};
+use crate::commit::engine::{Engine, GroupLocks};
+use crate::commit::epoch::{Count, SlotId};
+use crate::commit::ticket::{self, Ticket};
+use crate::concurrency::cc::{Busy, Checks, NoFaults, Protocol, Seen, TicToc, with_protocol};
+use crate::concurrency::lock::LockMode;
 use crate::error::{Conflict, Error};
-use crate::lock::Locked;
-use crate::recent::Recent;
-use crate::record::RecordRef;
-use crate::scratch::{Sizes, free_if_large};
-use crate::sets::{Mark, Sets};
-use crate::space::{Insertion, Placed, Space};
 use crate::spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
-use crate::ticket::{self, Ticket};
+use crate::storage::record::RecordRef;
+use crate::storage::scratch::{Sizes, free_if_large};
+use crate::table::lookup_cache::LookupCache;
+use crate::table::raw_table::{Insertion, RawTable, Resolved};
 
 /// How often a reader looks at a locked record again before the conflict is reported: first
 /// without, then with giving up the processor in between.
 const READ_SPINS: u32 = 64;
 const READ_YIELDS: u32 = 64;
 /// How many attempts one has priority for: if that does not help, the others go on for a while.
-const TURN_ATTEMPTS: u32 = 32;
+const PRIORITY_ATTEMPTS: u32 = 32;
 
 /// A running transaction.
 ///
@@ -55,7 +55,7 @@ pub struct Transaction {
     concurrency: ConcurrencyControl,
     worker: WorkerId,
     slot: SlotId,
-    sets: Sets,
+    access_set: AccessSet,
     /// The payload that was read last.
     value: Vec<u8>,
     /// The value that is being written.
@@ -66,22 +66,22 @@ pub struct Transaction {
     lookups: Vec<Lookup>,
     /// The bytes of keys that are looked up together.
     key_bytes: Vec<u8>,
-    recent: Recent,
+    lookup_cache: LookupCache,
     /// Records are changed before the commit.
     in_place: bool,
     /// How often it has failed with priority.
-    turn_attempts: u32,
+    priority_attempts: u32,
     /// It has waited for whatever one waits for before the first lock.
-    has_come_in: bool,
+    asked_for_permit: bool,
     /// A call failed with this and left a gap in what the transaction has read or is to write: it must not
     /// commit, whatever its code makes of the error.
     doomed: Option<Error>,
-    planted: Planted,
+    faults: FaultInjection,
 }
 
 /// Checks of its reads that only tests turn off.
 #[derive(Clone, Copy)]
-struct Planted {
+struct FaultInjection {
     /// Deadlock rule 2, see `wait_for_lock`.
     flush_on_read_wait: bool,
     lock_reads: bool,
@@ -89,7 +89,7 @@ struct Planted {
     add_locked: bool,
 }
 
-impl Planted {
+impl FaultInjection {
     fn of<C: Checks>() -> Self {
         Self {
             flush_on_read_wait: C::FLUSH_ON_READ_WAIT,
@@ -122,22 +122,22 @@ impl Transaction {
             engine,
             worker,
             slot,
-            sets: Sets::default(),
+            access_set: AccessSet::default(),
             value: Vec::new(),
             encoded: Vec::new(),
             lookups: Vec::new(),
             key_bytes: Vec::new(),
-            recent: Recent::default(),
-            turn_attempts: 0,
-            has_come_in: false,
+            lookup_cache: LookupCache::default(),
+            priority_attempts: 0,
+            asked_for_permit: false,
             doomed: None,
-            planted: Planted::of::<Sound>(),
+            faults: FaultInjection::of::<NoFaults>(),
         }
     }
 
     /// Plants the bug of `C` in the reads of this transaction and of those that reuse it.
-    pub(crate) fn plant<C: Checks>(&mut self) {
-        self.planted = Planted::of::<C>();
+    pub(crate) fn inject_faults<C: Checks>(&mut self) {
+        self.faults = FaultInjection::of::<C>();
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -155,9 +155,9 @@ impl Transaction {
 
     /// Makes ready for the next transaction.
     pub(crate) fn restart(&mut self) -> Result<(), Error> {
-        self.sets.clear();
-        self.recent.clear();
-        self.has_come_in = false;
+        self.access_set.clear();
+        self.lookup_cache.clear();
+        self.asked_for_permit = false;
         self.doomed = None;
         self.engine.check_open()
     }
@@ -175,8 +175,8 @@ impl Transaction {
     /// Notes a place to return to with [`Transaction::rollback_to`].
     pub fn savepoint(&mut self) -> Savepoint {
         // If a write could not be placed, whatever comes next tells so.
-        let _ = self.place_pending();
-        Savepoint(self.sets.mark())
+        let _ = self.resolve_deferred_writes();
+        Savepoint(self.access_set.mark())
     }
 
     /// Takes back what was written since the savepoint, and the savepoints made since. What was read
@@ -187,7 +187,7 @@ impl Transaction {
     /// itself. Nothing is taken back then, and the transaction can go on. Under
     /// [`LogStyle::Operations`], those of the log; the transaction cannot commit then.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<(), Error> {
-        match self.sets.return_to(savepoint.0) {
+        match self.access_set.return_to(savepoint.0) {
             true => self.undo_to(savepoint.0.changes),
             false => Err(Error::StaleSavepoint),
         }
@@ -199,7 +199,7 @@ impl Transaction {
     /// # Errors
     /// [`Error::Conflict`] and others under which nothing was changed; [`Error::OutcomeUnknown`].
     pub fn commit_async(mut self) -> Result<Ticket, Error> {
-        self.finish::<Sound>()
+        self.finish::<NoFaults>()
     }
 
     /// Commits, and returns when the transaction is durable.
@@ -207,7 +207,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::commit_async`].
     pub fn commit(mut self) -> Result<Stamp, Error> {
-        let ticket = self.finish::<Sound>()?;
+        let ticket = self.finish::<NoFaults>()?;
         ticket::wait(&self.engine, &ticket)?;
         Ok(ticket.stamp)
     }
@@ -219,9 +219,9 @@ impl Transaction {
     ///
     /// # Errors
     /// What it failed with before; [`Error::TableFull`].
-    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+    pub(crate) fn resolve_writes(&mut self) -> Result<(), Error> {
         match &self.doomed {
-            None => self.place_pending(),
+            None => self.resolve_deferred_writes(),
             Some(error) => Err(error.clone()),
         }
     }
@@ -247,17 +247,19 @@ impl Transaction {
 
     fn try_finish<C: Checks>(&mut self) -> Result<Ticket, Error> {
         self.engine.check_open()?;
-        self.settle()?;
+        self.resolve_writes()?;
         let engine = &*self.engine;
         let stream = engine.log.as_ref().map(|log| log.stream(self.worker));
-        let (slot, sets) = (self.slot, &mut self.sets);
+        let (slot, access_set) = (self.slot, &mut self.access_set);
         let committed = with_protocol!(self.concurrency, P => match engine.spec.release {
-            LockRelease::Normal => commit::commit::<P, Normal, C>(engine, stream, slot, sets),
-            LockRelease::Early => commit::commit::<P, Early, C>(engine, stream, slot, sets),
-            LockRelease::EpochEarly => commit::commit::<P, EpochEarly, C>(engine, stream, slot, sets),
+            LockRelease::Normal => commit_path::commit::<P, Normal, C>(engine, stream, slot, access_set),
+            LockRelease::Early => commit_path::commit::<P, Early, C>(engine, stream, slot, access_set),
+            LockRelease::EpochEarly => commit_path::commit::<P, EpochEarly, C>(engine, stream, slot, access_set),
         });
         match &committed {
-            Ok(_) if self.sets.writes.is_empty() => engine.epochs.count(self.slot, Count::ReadOnly),
+            Ok(_) if self.access_set.writes.is_empty() => {
+                engine.epochs.count(self.slot, Count::ReadOnly)
+            }
             Ok(_) => engine.epochs.count(self.slot, Count::Committed),
             Err(Error::Conflict(conflict)) => engine.epochs.count(self.slot, conflict.into()),
             Err(_) => {}
@@ -272,52 +274,55 @@ impl Transaction {
 
     /// Before one more attempt: requests commit priority, for this transaction and its retries. Returns false if it
     /// has had priority for long enough, without success. (Transactions that wait for locks have their own order.)
-    pub(crate) fn take_turn(&mut self) -> bool {
+    pub(crate) fn request_priority(&mut self) -> bool {
         if self.locks_reads() && self.engine.waits.policy == WaitPolicy::WoundWait {
             return true;
         }
-        if !self.sets.has_turn {
-            self.sets.has_turn = self.engine.turn.take(&mut self.sets.place_in_line);
-            self.turn_attempts = 0;
+        if !self.access_set.has_priority {
+            self.access_set.has_priority = self
+                .engine
+                .priority
+                .request(&mut self.access_set.priority_ticket);
+            self.priority_attempts = 0;
             return true;
         }
-        self.engine.turn.failed();
-        self.turn_attempts += 1;
-        if self.turn_attempts < TURN_ATTEMPTS {
+        self.engine.priority.extend_grace();
+        self.priority_attempts += 1;
+        if self.priority_attempts < PRIORITY_ATTEMPTS {
             return true;
         }
-        self.end_turn();
-        self.sets.place_in_line = None;
+        self.release_priority();
+        self.access_set.priority_ticket = None;
         false
     }
 
     /// What runs next is not this transaction again: it has not waited for anything yet.
     pub(crate) fn start_afresh(&mut self) {
-        self.sets.locks.start_afresh();
-        self.sets.place_in_line = None;
+        self.access_set.locks.start_afresh();
+        self.access_set.priority_ticket = None;
     }
 
     /// Releases the priority token.
-    pub(crate) fn end_turn(&mut self) {
-        if std::mem::take(&mut self.sets.has_turn) {
-            self.engine.turn.end();
+    pub(crate) fn release_priority(&mut self) {
+        if std::mem::take(&mut self.access_set.has_priority) {
+            self.engine.priority.release();
         }
     }
 
     /// Undoes what has not been committed, and releases all locks: the transaction has ended, or will not go on.
     pub(crate) fn end(&mut self) {
-        if self.sets.is_logged.get() {
-            with_protocol!(self.concurrency, P => commit::forget_what_is_logged::<P>(&mut self.sets));
+        if self.access_set.is_logged.get() {
+            with_protocol!(self.concurrency, P => commit_path::forget_what_is_logged::<P>(&mut self.access_set));
         }
         self.roll_back_changes();
-        self.sets.release_locks();
+        self.access_set.release_locks();
     }
 
     /// Frees the buffers that have become large (`scratch.rs`). The transaction has ended.
     #[inline(always)]
     pub(crate) fn free_large_buffers(&mut self) {
         let sizes = Sizes::default().with(&self.value).with(&self.encoded);
-        if sizes.and(self.sets.sizes()).is_large() {
+        if sizes.and(self.access_set.sizes()).is_large() {
             self.free_each_large_buffer();
         }
     }
@@ -325,7 +330,7 @@ impl Transaction {
     #[cold]
     fn free_each_large_buffer(&mut self) {
         self.end();
-        self.sets.free_large_buffers();
+        self.access_set.free_large_buffers();
         free_if_large(&mut self.value);
         free_if_large(&mut self.encoded);
     }
@@ -333,7 +338,7 @@ impl Transaction {
     /// Reads the record into `self.value`, waiting for its lock for a while. Returns whether the key
     /// is there.
     #[inline(always)]
-    fn read_record(&mut self, record: RecordRef, locked: Locked) -> Result<bool, Error> {
+    fn read_record(&mut self, record: RecordRef, locked: LockMode) -> Result<bool, Error> {
         // Only this one here, so that callers stay small.
         if self.concurrency != ConcurrencyControl::TicToc {
             return self.read_otherwise(record, locked);
@@ -343,8 +348,8 @@ impl Transaction {
     }
 
     #[inline(never)]
-    fn read_otherwise(&mut self, record: RecordRef, locked: Locked) -> Result<bool, Error> {
-        if self.locks_reads() && self.planted.lock_reads {
+    fn read_otherwise(&mut self, record: RecordRef, locked: LockMode) -> Result<bool, Error> {
+        if self.locks_reads() && self.faults.lock_reads {
             self.lock(record, locked)?;
         }
         let read = with_protocol!(self.concurrency, P => P::read(record, &mut self.value));
@@ -355,7 +360,7 @@ impl Transaction {
     fn has_read(&mut self, record: RecordRef, read: Result<Seen, Busy>) -> Result<bool, Error> {
         match read {
             Ok(seen) => {
-                self.sets.read(record, seen);
+                self.access_set.read(record, seen);
                 Ok(!seen.absent)
             }
             Err(Busy) => self.read_busy(record),
@@ -368,7 +373,7 @@ impl Transaction {
             self.wait_for_lock(attempt)?;
             let read = with_protocol!(self.concurrency, P => P::read(record, &mut self.value));
             if let Ok(seen) = read {
-                self.sets.read(record, seen);
+                self.access_set.read(record, seen);
                 return Ok(!seen.absent);
             }
         }
@@ -377,10 +382,16 @@ impl Transaction {
 
     /// Locks a record, or a gap, where that is done before reading.
     #[inline]
-    fn lock(&mut self, record: RecordRef, wanted: Locked) -> Result<(), Error> {
-        self.come_in()?;
+    fn lock(&mut self, record: RecordRef, wanted: LockMode) -> Result<(), Error> {
+        self.acquire_permit()?;
         let stream = self.engine.log.as_ref().map(|log| log.stream(self.worker));
-        let locked = acquire(&self.engine, stream, &mut self.sets.locks, record, wanted);
+        let locked = acquire(
+            &self.engine,
+            stream,
+            &mut self.access_set.locks,
+            record,
+            wanted,
+        );
         locked.map_err(|error| self.doom(error))
     }
 
@@ -390,25 +401,25 @@ impl Transaction {
     /// # Errors
     /// What the transaction failed with before: its locks are gone, and it gets no more.
     #[inline]
-    fn come_in(&mut self) -> Result<(), Error> {
+    fn acquire_permit(&mut self) -> Result<(), Error> {
         if let Some(doomed) = &self.doomed {
             return Err(doomed.clone());
         }
-        if !std::mem::replace(&mut self.has_come_in, true) {
-            if self.sets.waits_for_turn(&self.engine.turn) {
-                self.engine.turn.wait();
+        if !std::mem::replace(&mut self.asked_for_permit, true) {
+            if self.access_set.yields_to_priority(&self.engine.priority) {
+                self.engine.priority.wait();
             }
             if self.engine.admission.is_limited() {
-                self.sets.admitted = Some(self.engine.admission.admit());
+                self.access_set.permit = Some(self.engine.admission.acquire());
             }
         }
         Ok(())
     }
 
     /// The same without waiting; returns whether the transaction has the lock now.
-    fn try_lock(&mut self, record: RecordRef, wanted: Locked) -> Result<bool, Error> {
-        self.come_in()?;
-        Ok(self.sets.locks.try_acquire(record, wanted))
+    fn try_lock(&mut self, record: RecordRef, wanted: LockMode) -> Result<bool, Error> {
+        self.acquire_permit()?;
+        Ok(self.access_set.locks.try_acquire(record, wanted))
     }
 
     /// The transaction has failed with this, and must not commit, whatever its code makes of the error.
@@ -434,18 +445,18 @@ impl Transaction {
             return Err(conflict);
         }
         let engine = &*self.engine;
-        let sets = &self.sets;
+        let access_set = &self.access_set;
         let confirmed = with_protocol!(self.concurrency, P => match engine.spec.release {
-            LockRelease::Normal => commit::commit_read_only::<P, Normal, Sound>(engine, sets),
-            LockRelease::Early => commit::commit_read_only::<P, Early, Sound>(engine, sets),
-            LockRelease::EpochEarly => commit::commit_read_only::<P, EpochEarly, Sound>(engine, sets),
+            LockRelease::Normal => commit_path::commit_read_only::<P, Normal, NoFaults>(engine, access_set),
+            LockRelease::Early => commit_path::commit_read_only::<P, Early, NoFaults>(engine, access_set),
+            LockRelease::EpochEarly => commit_path::commit_read_only::<P, EpochEarly, NoFaults>(engine, access_set),
         });
         let ticket = confirmed.map(|confirmed| self.ticket(confirmed));
         // While it waits for the device, no other transaction needs to wait for it. (If it has met a conflict, it is
         // retried.)
         self.end();
         let ticket = ticket?;
-        self.end_turn();
+        self.release_priority();
         ticket::wait(&self.engine, &ticket)
     }
 
@@ -461,7 +472,7 @@ impl Transaction {
     /// group first. Otherwise two workers could each wait for a record that the other's group holds.
     fn wait_for_lock(&self, attempt: u32) -> Result<(), Error> {
         if let Some(stream) = self.stream()
-            && self.planted.flush_on_read_wait
+            && self.faults.flush_on_read_wait
             && self.engine.groups_hold_locks()
             && stream.has_pending()
         {
@@ -478,20 +489,20 @@ impl Transaction {
     /// The key's record; or nothing, with the gap noted. `locked` is what will be locked of the record, where reads are.
     fn find(
         &mut self,
-        space: &Arc<Space>,
+        raw_table: &Arc<RawTable>,
         key: &[u8],
-        locked: Locked,
+        locked: LockMode,
     ) -> Result<Option<RecordRef>, Error> {
-        self.place_pending()?;
-        match space
+        self.resolve_deferred_writes()?;
+        match raw_table
             .find(key)
-            .map_err(|error| Error::from_index(&error, &space.info.name))?
+            .map_err(|error| Error::from_index(&error, &raw_table.info.name))?
         {
             Ok(record) => {
-                self.recent.note(space.info.id, key, record);
+                self.lookup_cache.note(raw_table.info.id, key, record);
                 Ok(Some(record))
             }
-            Err(leaf) => self.missing(space, key, leaf, locked),
+            Err(leaf) => self.read_absent(raw_table, key, leaf, locked),
         }
     }
 
@@ -499,20 +510,20 @@ impl Transaction {
     /// where reads are.
     pub(crate) fn get_bytes(
         &mut self,
-        space: &Arc<Space>,
+        raw_table: &Arc<RawTable>,
         key: &[u8],
-        locked: Locked,
+        locked: LockMode,
     ) -> Result<Option<&[u8]>, Error> {
-        match self.find(space, key, locked)? {
+        match self.find(raw_table, key, locked)? {
             Some(record) => self.value_of(record, locked),
             None => Ok(None),
         }
     }
 
     #[inline(always)]
-    fn value_of(&mut self, record: RecordRef, locked: Locked) -> Result<Option<&[u8]>, Error> {
+    fn value_of(&mut self, record: RecordRef, locked: LockMode) -> Result<Option<&[u8]>, Error> {
         if let Some(at) = self.own_write(record)? {
-            return Ok(self.sets.value(&self.sets.writes[at]));
+            return Ok(self.access_set.value(&self.access_set.writes[at]));
         }
         let present = self.read_record(record, locked)?;
         Ok(present.then_some(&self.value[..]))
@@ -521,47 +532,55 @@ impl Transaction {
     /// The transaction's write of a record. If it was to add an amount, the record is read now, and it is the sum.
     #[inline(always)]
     fn own_write(&mut self, record: RecordRef) -> Result<Option<usize>, Error> {
-        match self.sets.write_of(record) {
-            Some(at) if self.sets.adds_at(at) => self.add_up_now(record, at).map(Some),
+        match self.access_set.write_of(record) {
+            Some(at) if self.access_set.adds_at(at) => {
+                self.apply_increment_now(record, at).map(Some)
+            }
             written => Ok(written),
         }
     }
 
     /// The key's record, made if there is none.
-    fn place(&mut self, space: &Arc<Space>, key: &[u8]) -> Result<RecordRef, Error> {
-        if let Some(record) = self.recent.find(space.info.id, key) {
+    fn find_or_create_record(
+        &mut self,
+        raw_table: &Arc<RawTable>,
+        key: &[u8],
+    ) -> Result<RecordRef, Error> {
+        if let Some(record) = self.lookup_cache.find(raw_table.info.id, key) {
             return Ok(record);
         }
         if self.locks_reads() {
             return Ok(self
-                .place_in_locked_gap(space, key, Locked::EXCLUSIVE)?
+                .resolve_in_locked_gap(raw_table, key, LockMode::EXCLUSIVE)?
                 .record);
         }
         let locked = with_protocol!(self.concurrency, P => P::NEW_LOCKED);
-        let placed = space
-            .place(key, locked)
-            .map_err(|error| Error::from_index(&error, &space.info.name))?;
-        Ok(self.placed(placed, |sets, inserted| sets.own_insert(space, inserted)))
+        let resolved = raw_table
+            .find_or_create_record(key, locked)
+            .map_err(|error| Error::from_index(&error, &raw_table.info.name))?;
+        Ok(self.admit_resolved(resolved, |access_set, inserted| {
+            access_set.own_insert(raw_table, inserted)
+        }))
     }
 
     /// Admits a new record. `own_insert` says whether the transaction had read the gap it is in.
-    fn placed(
+    fn admit_resolved(
         &mut self,
-        placed: Placed,
-        own_insert: impl FnOnce(&mut Sets, &Insertion) -> bool,
+        resolved: Resolved,
+        own_insert: impl FnOnce(&mut AccessSet, &Insertion) -> bool,
     ) -> RecordRef {
-        match placed {
-            Placed::Found(record) => record,
-            Placed::New {
+        match resolved {
+            Resolved::Found(record) => record,
+            Resolved::New {
                 record,
                 inserted,
                 rts,
             } => {
                 let seen = with_protocol!(self.concurrency, P => P::admit(record, rts));
-                if own_insert(&mut self.sets, &inserted) {
+                if own_insert(&mut self.access_set, &inserted) {
                     // The gap that was read answers no longer for this key: from now on, others
                     // find its record, and change that and not the leaf.
-                    self.sets.read(record, seen);
+                    self.access_set.read(record, seen);
                 }
                 record
             }
@@ -572,21 +591,22 @@ impl Transaction {
     /// has not just been read, it is looked up later, together with those of other writes.
     pub(crate) fn put_bytes(
         &mut self,
-        space: &Arc<Space>,
+        raw_table: &Arc<RawTable>,
         key: &[u8],
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Error> {
-        space
+        raw_table
             .check_key(key)
-            .map_err(|error| Error::from_index(&error, &space.info.name))?;
-        let value = self.stage(space, key, encode)?;
-        match self.record_of_blind(space, key, &value)? {
+            .map_err(|error| Error::from_index(&error, &raw_table.info.name))?;
+        let value = self.stage(raw_table, key, encode)?;
+        match self.record_of_blind(raw_table, key, &value)? {
             Some(record) => {
-                self.sets.write(record, space.info.id, key, Some(value));
+                self.access_set
+                    .write(record, raw_table.info.id, key, Some(value));
                 self.perform(record)
             }
             None => {
-                self.sets.put_off(space, key, value, None);
+                self.access_set.defer_write(raw_table, key, value, None);
                 Ok(())
             }
         }
@@ -597,33 +617,34 @@ impl Transaction {
     #[inline(always)]
     fn record_of_blind(
         &mut self,
-        space: &Arc<Space>,
+        raw_table: &Arc<RawTable>,
         key: &[u8],
         staged: &Range<u32>,
     ) -> Result<Option<RecordRef>, Error> {
-        match self.recent.find(space.info.id, key) {
-            None if self.in_place || self.sets.has_marks() || !self.planted.add_locked => {
-                self.place_staged(space, key, staged).map(Some)
+        match self.lookup_cache.find(raw_table.info.id, key) {
+            None if self.in_place || self.access_set.has_marks() || !self.faults.add_locked => {
+                self.resolve_staged(raw_table, key, staged).map(Some)
             }
-            recent => Ok(recent),
+            cached => Ok(cached),
         }
     }
 
     /// Writes a value where there is none; returns whether there was none.
     pub(crate) fn insert_bytes(
         &mut self,
-        space: &Arc<Space>,
+        raw_table: &Arc<RawTable>,
         key: &[u8],
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<bool, Error> {
-        self.place_pending()?;
-        let value = self.stage(space, key, encode)?;
-        let record = self.place_staged(space, key, &value)?;
-        if self.value_of(record, Locked::EXCLUSIVE)?.is_some() {
-            self.sets.unstage(&value);
+        self.resolve_deferred_writes()?;
+        let value = self.stage(raw_table, key, encode)?;
+        let record = self.resolve_staged(raw_table, key, &value)?;
+        if self.value_of(record, LockMode::EXCLUSIVE)?.is_some() {
+            self.access_set.unstage(&value);
             return Ok(false);
         }
-        self.sets.write(record, space.info.id, key, Some(value));
+        self.access_set
+            .write(record, raw_table.info.id, key, Some(value));
         self.perform(record)?;
         Ok(true)
     }
@@ -631,12 +652,12 @@ impl Transaction {
     /// Replaces a value by what `change` makes of it; returns whether there was one.
     pub(crate) fn update_bytes(
         &mut self,
-        space: &Arc<Space>,
+        raw_table: &Arc<RawTable>,
         key: &[u8],
         change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        match self.find(space, key, Locked::EXCLUSIVE)? {
-            Some(record) => self.update_record(space, key, record, change),
+        match self.find(raw_table, key, LockMode::EXCLUSIVE)? {
+            Some(record) => self.update_record(raw_table, key, record, change),
             None => Ok(false),
         }
     }
@@ -644,7 +665,7 @@ impl Transaction {
     #[inline]
     fn update_record(
         &mut self,
-        space: &Space,
+        raw_table: &RawTable,
         key: &[u8],
         record: RecordRef,
         change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), Error>,
@@ -652,7 +673,7 @@ impl Transaction {
         let written = self.own_write(record)?;
         self.encoded.clear();
         let present = match written {
-            Some(at) => match self.sets.value(&self.sets.writes[at]) {
+            Some(at) => match self.access_set.value(&self.access_set.writes[at]) {
                 Some(old) => {
                     change(old, &mut self.encoded)?;
                     true
@@ -660,7 +681,7 @@ impl Transaction {
                 None => false,
             },
             None => {
-                let present = self.read_record(record, Locked::EXCLUSIVE)?;
+                let present = self.read_record(record, LockMode::EXCLUSIVE)?;
                 if present {
                     change(&self.value, &mut self.encoded)?;
                 }
@@ -670,28 +691,32 @@ impl Transaction {
         if !present {
             return Ok(false);
         }
-        let value = self.stage_encoded(space, key)?;
+        let value = self.stage_encoded(raw_table, key)?;
         match written {
-            Some(at) => self.sets.set_value(at, Some(value)),
+            Some(at) => self.access_set.set_value(at, Some(value)),
             None => self
-                .sets
-                .write_what_was_read(space.info.id, key, Some(value)),
+                .access_set
+                .write_what_was_read(raw_table.info.id, key, Some(value)),
         }
         self.perform(record)?;
         Ok(true)
     }
 
     /// Removes a key; returns whether it was there.
-    pub(crate) fn delete_bytes(&mut self, space: &Arc<Space>, key: &[u8]) -> Result<bool, Error> {
-        let Some(record) = self.find(space, key, Locked::EXCLUSIVE)? else {
+    pub(crate) fn delete_bytes(
+        &mut self,
+        raw_table: &Arc<RawTable>,
+        key: &[u8],
+    ) -> Result<bool, Error> {
+        let Some(record) = self.find(raw_table, key, LockMode::EXCLUSIVE)? else {
             return Ok(false);
         };
-        if self.value_of(record, Locked::EXCLUSIVE)?.is_none() {
+        if self.value_of(record, LockMode::EXCLUSIVE)?.is_none() {
             return Ok(false);
         }
         self.encoded.clear();
-        self.stage_encoded(space, key)?;
-        self.sets.write(record, space.info.id, key, None);
+        self.stage_encoded(raw_table, key)?;
+        self.access_set.write(record, raw_table.info.id, key, None);
         self.perform(record)?;
         Ok(true)
     }
@@ -700,24 +725,28 @@ impl Transaction {
     /// cycles. It counts as a read.
     pub(crate) fn version_bytes(
         &mut self,
-        space: &Arc<Space>,
+        raw_table: &Arc<RawTable>,
         key: &[u8],
     ) -> Result<Version, Error> {
         let never = Version {
             stamp: Stamp(0),
             present: false,
         };
-        let Some(record) = self.find(space, key, Locked::SHARED)? else {
+        let Some(record) = self.find(raw_table, key, LockMode::SHARED)? else {
             return Ok(never);
         };
         self.version_of(record)
     }
 
     fn version_of(&mut self, record: RecordRef) -> Result<Version, Error> {
-        let present = self.read_record(record, Locked::SHARED)?;
+        let present = self.read_record(record, LockMode::SHARED)?;
         // The version is that of the last commit, whatever the transaction has made of it since.
-        let present = self.sets.undo_list.was_present(record).unwrap_or(present);
-        let read = self.sets.reads.last().expect("it has just been read");
+        let present = self
+            .access_set
+            .undo_list
+            .was_present(record)
+            .unwrap_or(present);
+        let read = self.access_set.reads.last().expect("it has just been read");
         Ok(Version {
             stamp: read.seen.creation,
             present,
@@ -754,7 +783,7 @@ impl Drop for Transaction {
         // While the engine, and so the records, are there.
         if self.engine.is_own() {
             self.end();
-            self.end_turn();
+            self.release_priority();
             self.engine.epochs.release(self.slot);
         }
     }
@@ -764,8 +793,8 @@ impl std::fmt::Debug for Transaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Transaction")
             .field("worker", &self.worker)
-            .field("reads", &self.sets.reads.len())
-            .field("writes", &self.sets.writes.len())
+            .field("reads", &self.access_set.reads.len())
+            .field("writes", &self.access_set.writes.len())
             .finish_non_exhaustive()
     }
 }

@@ -6,21 +6,21 @@ use std::sync::Arc;
 use namiki_index::ScanRange;
 
 use super::{Transaction, Version};
+use crate::concurrency::lock::LockMode;
 use crate::error::Error;
-use crate::lock::Locked;
-use crate::record::RecordRef;
-use crate::space::{Space, Step};
+use crate::storage::record::RecordRef;
+use crate::table::raw_table::{RawTable, Step};
 
 impl Transaction {
     /// Visits the keys in a range and their values, in order.
     pub(crate) fn scan_bytes(
         &mut self,
-        space: &Arc<Space>,
+        raw_table: &Arc<RawTable>,
         range: ScanRange<'_>,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
-        self.scan_records(space, range, |tx, key, record| {
-            match tx.value_of(record, Locked::SHARED)? {
+        self.scan_records(raw_table, range, |tx, key, record| {
+            match tx.value_of(record, LockMode::SHARED)? {
                 Some(value) => visit(key, value),
                 None => Ok(ControlFlow::Continue(())),
             }
@@ -31,11 +31,11 @@ impl Transaction {
     /// count as read.
     pub(crate) fn versions_bytes(
         &mut self,
-        space: &Arc<Space>,
+        raw_table: &Arc<RawTable>,
         range: ScanRange<'_>,
         mut visit: impl FnMut(&[u8], Version),
     ) -> Result<(), Error> {
-        self.scan_records(space, range, |tx, key, record| {
+        self.scan_records(raw_table, range, |tx, key, record| {
             let version = tx.version_of(record)?;
             visit(key, version);
             Ok(ControlFlow::Continue(()))
@@ -45,19 +45,19 @@ impl Transaction {
     /// Visits the records in a range, in order. That there are no others is noted, or locked, with it.
     fn scan_records(
         &mut self,
-        space: &Arc<Space>,
+        raw_table: &Arc<RawTable>,
         range: ScanRange<'_>,
         mut visit: impl FnMut(&mut Self, &[u8], RecordRef) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
-        self.place_pending()?;
+        self.resolve_deferred_writes()?;
         if self.locks_reads() {
-            return self.scan_locking(space, range, visit);
+            return self.scan_locking(raw_table, range, visit);
         }
         let mut outcome = Ok(());
-        let scanned = space.scan(range, |step| {
+        let scanned = raw_table.scan(range, |step| {
             let step = match step {
                 Step::Leaf(leaf) => {
-                    self.sets.gap(space, leaf);
+                    self.access_set.gap(raw_table, leaf);
                     Ok(ControlFlow::Continue(()))
                 }
                 Step::Entry(key, record) => visit(self, key, record),
@@ -67,7 +67,7 @@ impl Transaction {
                 ControlFlow::Break(())
             })
         });
-        scanned.map_err(|error| Error::from_index(&error, &space.info.name))?;
+        scanned.map_err(|error| Error::from_index(&error, &raw_table.info.name))?;
         outcome
     }
 }

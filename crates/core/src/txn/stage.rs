@@ -9,11 +9,11 @@ use std::sync::Arc;
 use namiki_platform::WorkerId;
 
 use super::Transaction;
-use crate::codec;
-use crate::engine::Engine;
+use crate::commit::engine::Engine;
 use crate::error::Error;
-use crate::record::{RecordRef, VALUE_BYTES_MAX};
-use crate::space::Space;
+use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
+use crate::table::raw_table::RawTable;
+use crate::wal_format::codec;
 
 /// A value that says to be no longer is not looked at before it is encoded.
 const UNCHECKED_BYTES: usize = 4096;
@@ -32,7 +32,7 @@ pub(super) fn value_bytes_max(engine: &Engine, worker: WorkerId) -> usize {
 /// [`Error::ValueTooLong`], [`Error::TransactionTooLarge`].
 #[inline(always)]
 pub(crate) fn check_length(
-    space: &Space,
+    raw_table: &RawTable,
     key: &[u8],
     value_bytes: usize,
     max_bytes: usize,
@@ -40,21 +40,21 @@ pub(crate) fn check_length(
     // The first is a constant for most types.
     match value_bytes > UNCHECKED_BYTES && value_bytes > max_bytes {
         false => Ok(()),
-        true => Err(too_long(space, key, value_bytes, max_bytes)),
+        true => Err(too_long(raw_table, key, value_bytes, max_bytes)),
     }
 }
 
 #[cold]
-fn too_long(space: &Space, key: &[u8], value_bytes: usize, max_bytes: usize) -> Error {
+fn too_long(raw_table: &RawTable, key: &[u8], value_bytes: usize, max_bytes: usize) -> Error {
     if value_bytes > VALUE_BYTES_MAX {
         return Error::ValueTooLong {
-            table: space.info.name.clone(),
+            table: raw_table.info.name.clone(),
             len_bytes: value_bytes,
             max_bytes: VALUE_BYTES_MAX,
         };
     }
     Error::TransactionTooLarge {
-        len_bytes: codec::put_bytes(space.info.id, key.len(), value_bytes),
+        len_bytes: codec::put_bytes(raw_table.info.id, key.len(), value_bytes),
         max_bytes,
     }
 }
@@ -66,11 +66,16 @@ impl Transaction {
     }
 
     #[inline]
-    fn check_fits(&self, space: &Space, key: &[u8], value_bytes: usize) -> Result<(), Error> {
+    fn check_fits(
+        &self,
+        raw_table: &RawTable,
+        key: &[u8],
+        value_bytes: usize,
+    ) -> Result<(), Error> {
         // An amount that is added gets a sum as well.
         let whole = value_bytes.saturating_mul(2).saturating_add(key.len());
-        if value_bytes > self.value_bytes_max || !self.sets.room_for(whole) {
-            return Err(self.does_not_fit(space, key, value_bytes));
+        if value_bytes > self.value_bytes_max || !self.access_set.room_for(whole) {
+            return Err(self.does_not_fit(raw_table, key, value_bytes));
         }
         Ok(())
     }
@@ -78,42 +83,46 @@ impl Transaction {
     /// Takes a value in that is to be written.
     pub(super) fn stage(
         &mut self,
-        space: &Space,
+        raw_table: &RawTable,
         key: &[u8],
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Range<u32>, Error> {
         // Apart from the other values, whatever a type's own encoding does with what it is given.
         self.encoded.clear();
         encode(&mut self.encoded);
-        self.stage_encoded(space, key)
+        self.stage_encoded(raw_table, key)
     }
 
     #[inline]
-    pub(super) fn stage_encoded(&mut self, space: &Space, key: &[u8]) -> Result<Range<u32>, Error> {
-        self.check_fits(space, key, self.encoded.len())?;
-        Ok(self.sets.stage(&self.encoded))
+    pub(super) fn stage_encoded(
+        &mut self,
+        raw_table: &RawTable,
+        key: &[u8],
+    ) -> Result<Range<u32>, Error> {
+        self.check_fits(raw_table, key, self.encoded.len())?;
+        Ok(self.access_set.stage(&self.encoded))
     }
 
     #[cold]
-    fn does_not_fit(&self, space: &Space, key: &[u8], value_bytes: usize) -> Error {
+    fn does_not_fit(&self, raw_table: &RawTable, key: &[u8], value_bytes: usize) -> Error {
         if value_bytes > self.value_bytes_max {
-            return too_long(space, key, value_bytes, self.value_bytes_max);
+            return too_long(raw_table, key, value_bytes, self.value_bytes_max);
         }
         Error::TransactionTooLarge {
-            len_bytes: self.sets.bytes() + key.len() + value_bytes,
+            len_bytes: self.access_set.bytes() + key.len() + value_bytes,
             max_bytes: u32::MAX as usize,
         }
     }
 
     /// The record of a key with a value that has just been staged; if it has none and gets none, the value is
     /// unstaged.
-    pub(super) fn place_staged(
+    pub(super) fn resolve_staged(
         &mut self,
-        space: &Arc<Space>,
+        raw_table: &Arc<RawTable>,
         key: &[u8],
         value: &Range<u32>,
     ) -> Result<RecordRef, Error> {
-        self.place(space, key)
-            .inspect_err(|_| self.sets.unstage(value))
+        self.find_or_create_record(raw_table, key)
+            .inspect_err(|_| self.access_set.unstage(value))
     }
 }

@@ -101,7 +101,7 @@ fn an_insert_into_the_neighbour_outlives_a_merge() {
 /// A leaf is merged into the first leaf of the next node, which extends that leaf's range without a write
 /// to it: a scan that was there must not take the old bound for the end of what it has seen (A1).
 #[test]
-fn a_scan_meets_a_key_once_while_its_leaf_is_merged_into_a_deeper_one() {
+fn a_scan_meets_a_key_once_during_a_merge() {
     check_beside(
         1,
         |tree| {
@@ -221,7 +221,7 @@ fn a_key_is_inserted_once_into_a_full_leaf() {
 
 /// The same, and where the key has gone is full again when the slower one comes there.
 #[test]
-fn a_key_is_inserted_once_into_a_leaf_that_is_full_again() {
+fn a_key_is_inserted_once_into_a_refilled_leaf() {
     check_beside(
         1,
         |tree| {

@@ -7,7 +7,10 @@
 //!   found no longer, unless its successor leads there: that is looked up here, not promised.
 //! - E2. The caller holds the locks of the node and of what is removed, and makes that obsolete; a removed
 //!   leaf is withdrawn from the table or published as a copy before (A4), and its records are elsewhere.
-#![expect(unsafe_code, reason = "frees nodes, now or when no thread can have them")]
+#![expect(
+    unsafe_code,
+    reason = "frees nodes, now or when no thread can have them"
+)]
 
 use crossbeam_epoch::Guard;
 

@@ -48,7 +48,7 @@ impl At<'_> {
 }
 
 /// A bucket that the caller has locked, or that no other thread can see yet. It ends with one of
-/// [`keep`](Self::keep), [`change`](Self::change), [`give_birth`](Self::give_birth) and [`die`](Self::die).
+/// [`keep`](Self::keep), [`change`](Self::change), [`activate`](Self::give_birth) and [`die`](Self::die).
 #[must_use = "a bucket that is locked is to be unlocked"]
 pub(super) struct Bucket<'a> {
     overflow: &'a Overflow,
@@ -77,9 +77,9 @@ impl<'a> Bucket<'a> {
     }
 
     /// The dead bucket at a place that is about to live; its parent is locked (L1).
-    pub(super) fn unborn(overflow: &'a Overflow, place: u64, home: &'a Line) -> Self {
+    pub(super) fn inactive(overflow: &'a Overflow, place: u64, home: &'a Line) -> Self {
         let before = home.control();
-        assert!(before.is_dead(), "a bucket is born once");
+        assert!(before.is_inactive(), "a bucket is born once");
         home.set_further(None);
         Self {
             overflow,
@@ -148,7 +148,7 @@ impl<'a> Bucket<'a> {
             let used = line.control().used();
             if let Some(slot) = free_slot(used) {
                 line.set(slot, word, payload);
-                line.set_control(Control::born(0, used | 1 << slot, 0));
+                line.set_control(Control::active(0, used | 1 << slot, 0));
                 return;
             }
         }
@@ -157,7 +157,7 @@ impl<'a> Bucket<'a> {
         };
         let line = self.overflow.line(number);
         line.set(0, word, payload);
-        line.set_control(Control::born(0, 1, 0));
+        line.set_control(Control::active(0, 1, 0));
         line.set_further(first);
         self.home.set_further(Some(number));
     }
@@ -176,7 +176,7 @@ impl<'a> Bucket<'a> {
             at.line.set(at.slot, line.word(last), line.payload(last));
         }
         let used = used & !(1 << last);
-        line.set_control(Control::born(0, used, 0));
+        line.set_control(Control::active(0, used, 0));
         if used == 0 {
             self.home.set_further(line.further());
             self.overflow.give_back(first);
@@ -214,16 +214,16 @@ impl<'a> Bucket<'a> {
     }
 
     /// Lets a dead bucket live, unlocked. All its versions are from `floor` on (L2).
-    pub(super) fn give_birth(self, depth: u32, floor: u64) {
+    pub(super) fn activate(self, depth: u32, floor: u64) {
         self.home
-            .set_control(Control::born(depth, self.used, floor));
+            .set_control(Control::active(depth, self.used, floor));
     }
 
     /// Ends the bucket, which is empty, and returns a version above all it had.
-    pub(super) fn die(self) -> u64 {
+    pub(super) fn deactivate(self) -> u64 {
         assert!(self.used == 0 && self.home.further().is_none());
-        let died = self.before.died();
-        self.home.set_control(died);
-        died.version() + 1
+        let deactivated = self.before.deactivated();
+        self.home.set_control(deactivated);
+        deactivated.version() + 1
     }
 }

@@ -43,7 +43,7 @@ pub(super) struct Control(u64);
 impl Control {
     /// Of a bucket that begins to live: unlocked.
     #[inline]
-    pub(super) const fn born(depth: u32, used: u8, version: u64) -> Self {
+    pub(super) const fn active(depth: u32, used: u8, version: u64) -> Self {
         Self(
             version << VERSION_SHIFT
                 | (depth as u64 + 1) << DEPTH_SHIFT
@@ -54,12 +54,12 @@ impl Control {
     /// The next state, unlocked.
     #[inline]
     pub(super) const fn changed(self, depth: u32, used: u8) -> Self {
-        Self::born(depth, used, self.version() + 1)
+        Self::active(depth, used, self.version() + 1)
     }
 
     /// The last state.
     #[inline]
-    pub(super) const fn died(self) -> Self {
+    pub(super) const fn deactivated(self) -> Self {
         Self((self.version() + 1) << VERSION_SHIFT)
     }
 
@@ -69,7 +69,7 @@ impl Control {
     }
 
     #[inline]
-    pub(super) const fn is_dead(self) -> bool {
+    pub(super) const fn is_inactive(self) -> bool {
         self.0 >> DEPTH_SHIFT & DEPTH_MASK == 0
     }
 
@@ -87,7 +87,7 @@ impl Control {
     /// Of a bucket that lives.
     #[inline]
     pub(super) fn depth(self) -> u32 {
-        assert!(!self.is_dead(), "a dead bucket has no depth");
+        assert!(!self.is_inactive(), "a dead bucket has no depth");
         (self.0 >> DEPTH_SHIFT & DEPTH_MASK) as u32 - 1
     }
 
@@ -206,30 +206,33 @@ mod tests {
 
     #[test]
     fn a_control_word_keeps_its_parts_apart() {
-        let born = Control::born(40, 0b101, 7);
-        assert_eq!((born.depth(), born.used(), born.version()), (40, 0b101, 7));
-        assert!(!born.is_locked() && !born.is_dead());
-        assert!(Control(born.0 | LOCKED).is_locked());
-        let next = born.changed(0, 0);
+        let active = Control::active(40, 0b101, 7);
+        assert_eq!(
+            (active.depth(), active.used(), active.version()),
+            (40, 0b101, 7)
+        );
+        assert!(!active.is_locked() && !active.is_inactive());
+        assert!(Control(active.0 | LOCKED).is_locked());
+        let next = active.changed(0, 0);
         assert_eq!((next.depth(), next.used(), next.version()), (0, 0, 8));
-        assert!(next.died().is_dead() && next.died().version() == 9);
-        assert!(Control(0).is_dead());
+        assert!(next.deactivated().is_inactive() && next.deactivated().version() == 9);
+        assert!(Control(0).is_inactive());
     }
 
     #[test]
-    fn a_bucket_is_for_the_hashes_that_end_like_its_place() {
+    fn a_bucket_is_for_hashes_ending_like_its_place() {
         let top = 1 << 63;
-        let bucket = Control::born(3, 0, 0);
+        let bucket = Control::active(3, 0, 0);
         assert!(bucket.is_for(top | 0b1101, 0b101));
         assert!(!bucket.is_for(top | 0b1001, 0b101));
-        assert!(Control::born(0, 0, 0).is_for(top | 77, 0));
+        assert!(Control::active(0, 0, 0).is_for(top | 77, 0));
         // Hashes have their highest bit set, so no place is one.
         assert!(!Control(0).is_for(top | 0b101, 0b101));
     }
 
     #[test]
     fn only_an_unlocked_bucket_is_as_it_was() {
-        let bucket = Control::born(3, 0b11, 8);
+        let bucket = Control::active(3, 0b11, 8);
         let locked = Control(bucket.0 | LOCKED);
         assert!(bucket.is_still(bucket) && locked.is_still(bucket));
         assert!(!bucket.is_still(locked) && !locked.is_still(locked));

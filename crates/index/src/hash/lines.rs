@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_has_a_place_of_its_own_and_keeps_it() {
+    fn every_line_keeps_its_own_place() {
         for first_bits in [0, 1, 6] {
             let lines = Lines::new(first_bits);
             let count = 1_000;

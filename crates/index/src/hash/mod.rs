@@ -111,7 +111,7 @@ impl<K: HashKey> HashIndex<K> {
 
     /// Visits the keys of every bucket, by their words, under its lock.
     fn for_each_bucket(&self, mut visit: impl FnMut(&[(u64, u64)])) {
-        for place in self.table.living_places() {
+        for place in self.table.live_places() {
             if let Some(bucket) = self.table.lock_place(place) {
                 let entries = bucket.entries();
                 visit(&entries);

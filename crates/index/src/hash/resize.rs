@@ -29,7 +29,7 @@ use crate::shared::sync::RwLockReadGuard;
 const STEPS_PER_KEY: u64 = 2;
 
 /// Proof that memory of home lines stays while buckets begin to live in them.
-type Births<'a> = RwLockReadGuard<'a, ()>;
+type Activations<'a> = RwLockReadGuard<'a, ()>;
 
 impl Table {
     /// How many buckets that many keys ought to have.
@@ -46,15 +46,15 @@ impl Table {
     }
 
     /// A bucket of this segment was deactivated: if it was the last, frees the segment's memory.
-    fn tidy_after_death(&self, place: u64) {
+    fn discard_if_unused(&self, place: u64) {
         let segment = self.homes.segment(place);
-        if self.living[segment].fetch_sub(1, Ordering::AcqRel) > 1 || segment == 0 {
+        if self.live_buckets[segment].fetch_sub(1, Ordering::AcqRel) > 1 || segment == 0 {
             return;
         }
-        let alone = self.births.write();
+        let alone = self.activations.write();
         // `Acquire` pairs with the `AcqRel` of the last deactivation: nothing is written there any more,
         // and activations are excluded by the lock.
-        if self.living[segment].load(Ordering::Acquire) == 0 {
+        if self.live_buckets[segment].load(Ordering::Acquire) == 0 {
             self.homes.discard(place);
         }
         drop(alone);
@@ -79,15 +79,15 @@ impl<K: HashKey> HashIndex<K> {
             let size = table.size.load(Ordering::Acquire);
             if size < wanted {
                 // Another thread is freeing memory: the next insertion will grow the table.
-                let Ok(births) = table.births.try_read() else {
+                let Ok(activations) = table.activations.try_read() else {
                     return;
                 };
                 if let Some(place) = table.claim_growth(size) {
-                    self.raise(place, &births);
+                    self.ensure_active(place, &activations);
                 }
             } else if size / 2 >= wanted {
                 if table.claim(size, size - 1) {
-                    self.fell(size - 1);
+                    self.ensure_inactive(size - 1);
                 }
             } else {
                 return;
@@ -96,7 +96,7 @@ impl<K: HashKey> HashIndex<K> {
     }
 
     /// Sees to it that the bucket at `place` lives, unless it ought not to.
-    fn raise(&self, place: u64, births: &Births<'_>) {
+    fn ensure_active(&self, place: u64, activations: &Activations<'_>) {
         let (from, bit) = parent(place);
         // Under the parent's lock, or when it was found dead: an earlier shrink past this bucket is seen,
         // and a later one finds the child.
@@ -106,7 +106,7 @@ impl<K: HashKey> HashIndex<K> {
                 if unwanted() {
                     return;
                 }
-                self.raise(from, births);
+                self.ensure_active(from, activations);
                 continue;
             };
             let depth = bucket.depth();
@@ -115,7 +115,7 @@ impl<K: HashKey> HashIndex<K> {
                 return;
             }
             // An older child with a split that another thread has claimed but not begun comes first.
-            self.split(bucket, births);
+            self.split(bucket, activations);
             if depth == bit {
                 return;
             }
@@ -123,11 +123,11 @@ impl<K: HashKey> HashIndex<K> {
     }
 
     /// Hands half of a bucket's keys to the next of its children.
-    fn split(&self, mut bucket: Bucket<'_>, _births: &Births<'_>) {
+    fn split(&self, mut bucket: Bucket<'_>, _births: &Activations<'_>) {
         let table = &self.table;
         let depth = bucket.depth();
         let place = bucket.place | 1 << depth;
-        let mut child = Bucket::unborn(&table.overflow, place, table.homes.line(place));
+        let mut child = Bucket::inactive(&table.overflow, place, table.homes.line(place));
         let entries = bucket.entries();
         for (word, _) in &entries {
             K::prefetch(*word, None);
@@ -141,15 +141,15 @@ impl<K: HashKey> HashIndex<K> {
             }
         }
         table.homes.hold(place);
-        table.living[table.homes.segment(place)].fetch_add(1, Ordering::AcqRel);
+        table.live_buckets[table.homes.segment(place)].fetch_add(1, Ordering::AcqRel);
         // The child is complete while the parent is locked (B1).
-        child.give_birth(depth + 1, table.floor.load(Ordering::Acquire));
+        child.activate(depth + 1, table.floor.load(Ordering::Acquire));
         bucket.change_depth(depth + 1);
         table.counters.add(Event::Split);
     }
 
     /// Sees to it that the bucket at `place` is dead, unless it ought not to be.
-    fn fell(&self, place: u64) {
+    fn ensure_inactive(&self, place: u64) {
         let (to, bit) = parent(place);
         let wanted = || self.table.size_in_order() > place;
         loop {
@@ -166,7 +166,7 @@ impl<K: HashKey> HashIndex<K> {
             if last != place {
                 // A younger child with a merge that another thread has claimed but not begun goes first.
                 bucket.keep();
-                self.fell(last);
+                self.ensure_inactive(last);
                 continue;
             }
             let Some(child) = self.table.lock_place(place) else {
@@ -176,7 +176,7 @@ impl<K: HashKey> HashIndex<K> {
             if depth > bit + 1 {
                 child.keep();
                 bucket.keep();
-                self.fell(place | 1 << (depth - 1));
+                self.ensure_inactive(place | 1 << (depth - 1));
                 continue;
             }
             self.merge(bucket, child);
@@ -192,12 +192,12 @@ impl<K: HashKey> HashIndex<K> {
             bucket.add(word, payload);
         }
         child.clear();
-        let floor = child.die();
+        let floor = child.deactivate();
         table.floor.fetch_max(floor, Ordering::AcqRel);
         let depth = bucket.depth();
         bucket.change_depth(depth - 1);
         table.counters.add(Event::Merge);
-        table.tidy_after_death(place);
+        table.discard_if_unused(place);
     }
 }
 
@@ -221,8 +221,8 @@ mod loom_model {
         }
     }
 
-    fn raise(index: &FixedHash, place: u64) {
-        index.raise(place, &index.table.births.read().unwrap());
+    fn ensure_active(index: &FixedHash, place: u64) {
+        index.ensure_active(place, &index.table.activations.read().unwrap());
     }
 
     /// Runs `one` beside `other` in a table of one bucket that `before` has changed. Then the threads that
@@ -247,12 +247,12 @@ mod loom_model {
             });
             other(&index);
             beside.join().unwrap();
-            late.iter().for_each(|place| raise(&index, *place));
+            late.iter().for_each(|place| ensure_active(&index, *place));
             let table = &index.table;
             let size = table.size.load(Ordering::Acquire);
             for place in 0..4 {
                 let lives =
-                    table.homes.reach(place) && !table.homes.line(place).control().is_dead();
+                    table.homes.reach(place) && !table.homes.line(place).control().is_inactive();
                 assert_eq!(lives, place < size, "{place} of {size}");
                 // No look-up has to walk.
                 let mut first = place;
@@ -270,24 +270,24 @@ mod loom_model {
     fn a_bucket_does_not_live_that_is_unwanted_by_now() {
         explore_beside(
             |index| claim(index, &[1, 2, 3, 4]),
-            |index| raise(index, 3),
+            |index| ensure_active(index, 3),
             |index| {
                 claim(index, &[4, 3]);
-                index.fell(3);
+                index.ensure_inactive(3);
             },
             &[1, 2],
         );
     }
 
     #[test]
-    fn a_bucket_does_not_wait_for_a_parent_that_is_unwanted_by_now() {
+    fn a_bucket_does_not_wait_for_an_unwanted_parent() {
         explore_beside(
             |index| claim(index, &[1, 2, 3, 4]),
-            |index| raise(index, 3),
+            |index| ensure_active(index, 3),
             |index| {
                 for size in [4, 3, 2] {
                     claim(index, &[size, size - 1]);
-                    index.fell(size - 1);
+                    index.ensure_inactive(size - 1);
                 }
             },
             &[],
@@ -295,17 +295,17 @@ mod loom_model {
     }
 
     #[test]
-    fn a_bucket_does_not_die_that_is_wanted_by_now() {
+    fn a_wanted_bucket_is_not_deactivated() {
         explore_beside(
             |index| {
                 claim(index, &[1, 2, 3, 4]);
-                (1..4).for_each(|place| raise(index, place));
+                (1..4).for_each(|place| ensure_active(index, place));
                 claim(index, &[4, 3]);
             },
-            |index| index.fell(3),
+            |index| index.ensure_inactive(3),
             |index| {
                 claim(index, &[3, 4]);
-                raise(index, 3);
+                ensure_active(index, 3);
             },
             &[],
         );
@@ -317,15 +317,15 @@ mod loom_model {
         explore_beside(
             |index| {
                 claim(index, &[1, 2, 3]);
-                (1..3).for_each(|place| raise(index, place));
+                (1..3).for_each(|place| ensure_active(index, place));
             },
             |index| {
                 claim(index, &[3, 2]);
-                index.fell(2);
+                index.ensure_inactive(2);
             },
             |index| {
                 if index.table.claim(2, 3) {
-                    raise(index, 2);
+                    ensure_active(index, 2);
                 }
             },
             &[],

@@ -53,9 +53,9 @@ pub(super) struct Table {
     /// All versions of dead buckets are below (L2).
     pub(super) floor: AtomicU64,
     /// Buckets that live in each segment of the home lines.
-    pub(super) living: Box<[AtomicU64]>,
+    pub(super) live_buckets: Box<[AtomicU64]>,
     /// Shared by threads that activate a bucket; exclusive for a thread that frees a segment's memory.
-    pub(super) births: RwLock<()>,
+    pub(super) activations: RwLock<()>,
     pub(super) counters: Counters,
 }
 
@@ -85,17 +85,17 @@ impl Table {
             config,
             count: Count::new(config.batch),
             floor: AtomicU64::new(0),
-            living: std::iter::repeat_with(|| AtomicU64::new(0))
+            live_buckets: std::iter::repeat_with(|| AtomicU64::new(0))
                 .take(Lines::SEGMENTS)
                 .collect(),
-            births: RwLock::new(()),
+            activations: RwLock::new(()),
             counters: Counters::default(),
         };
         for place in 0..size {
-            let born = Control::born(config.first_bits, 0, 0);
-            table.homes.line(place).set_control(born);
+            let active = Control::active(config.first_bits, 0, 0);
+            table.homes.line(place).set_control(active);
         }
-        table.living[0].store(size, Ordering::Relaxed);
+        table.live_buckets[0].store(size, Ordering::Relaxed);
         table
     }
 
@@ -165,7 +165,7 @@ impl Table {
         loop {
             let line = self.homes.line(place);
             let control = line.control();
-            if control.is_dead() {
+            if control.is_inactive() {
                 place = parent(place).0;
             } else {
                 let here = hash & control.mask();
@@ -206,7 +206,7 @@ impl Table {
         let mut turn = 0;
         loop {
             let control = line.control_in_order();
-            if control.is_dead() {
+            if control.is_inactive() {
                 return None;
             }
             if !control.is_locked() && line.try_lock(control) {
@@ -220,9 +220,9 @@ impl Table {
     /// The places of all live buckets. Threads that grow or shrink the table meanwhile may add or remove
     /// some.
     #[inline]
-    pub(super) fn living_places(&self) -> impl Iterator<Item = u64> {
+    pub(super) fn live_places(&self) -> impl Iterator<Item = u64> {
         let size = self.size.load(Ordering::Acquire);
-        (0..size).filter(|place| !self.homes.line(*place).control().is_dead())
+        (0..size).filter(|place| !self.homes.line(*place).control().is_inactive())
     }
 
     /// Bytes of lines and stripes.

@@ -37,8 +37,8 @@ use std::sync::atomic::Ordering;
 use crossbeam_epoch::Guard;
 
 use crate::LeafVersion;
-use crate::shared::growing::GrowingArray;
-use crate::shared::numbers::Numbers;
+use crate::shared::id_pool::IdPool;
+use crate::shared::segmented_array::SegmentedArray;
 use crate::shared::sync::{AtomicPtr, AtomicU64, total_order};
 
 /// The counter of a leaf that is gone.
@@ -91,15 +91,15 @@ struct Slot {
 
 /// The leaves of one tree by number.
 pub struct LeafTable {
-    slots: GrowingArray<Slot>,
-    numbers: Numbers,
+    slots: SegmentedArray<Slot>,
+    numbers: IdPool,
 }
 
 impl LeafTable {
     pub fn new() -> Self {
         Self {
-            slots: GrowingArray::new(),
-            numbers: Numbers::new(),
+            slots: SegmentedArray::new(),
+            numbers: IdPool::new(),
         }
     }
 
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_takes_the_larger_counter_and_rts_and_frees_the_number() {
+    fn a_merge_keeps_the_larger_counter_and_rts() {
         let guard = &crossbeam_epoch::pin();
         let (table, [left, right]) = leaves::<2>();
         right.bump();

@@ -1,17 +1,20 @@
 //! What the trees have in common, inside: for those of this crate, and for those of `namiki-trees`.
 //!
 //! It may change with any of them.
-#![expect(clippy::new_without_default, reason = "parts of trees, not an interface")]
+#![expect(
+    clippy::new_without_default,
+    reason = "parts of trees, not an interface"
+)]
 
 pub mod batch;
 pub mod census;
 pub mod counters;
 pub mod defer;
-pub mod growing;
+pub mod id_pool;
 pub mod leaf_table;
 pub mod lines;
 pub mod memory;
-pub mod numbers;
 pub mod range;
 pub mod scan;
+pub mod segmented_array;
 pub mod sync;

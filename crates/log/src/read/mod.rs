@@ -17,12 +17,12 @@
 //!
 //! Paper: pwal §4.3, §5.6
 
-mod ahead;
 mod beyond;
 mod error;
 mod harden;
 mod later_generations;
 mod merge;
+mod readahead;
 mod runs;
 mod source;
 mod stream;

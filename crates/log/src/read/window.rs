@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use namiki_platform::disk::{AlignedBuf, DiskFile};
 
-use super::ahead::{AHEAD, Ahead, Wanted};
+use super::readahead::{AHEAD, Ahead, Wanted};
 use crate::format::BLOCK_BYTES_MAX;
 
 /// Length of a read, unless frames are long.
@@ -34,7 +34,7 @@ struct Whole {
 }
 
 /// What is held of a file.
-struct Held {
+struct HeldBytes {
     number: usize,
     buf: AlignedBuf,
     /// Where the first byte that is held lies in `buf`.
@@ -49,9 +49,9 @@ pub(super) struct Window {
     here: Option<Whole>,
     /// The file that will be wanted after this one.
     following: Option<Whole>,
-    held: Held,
+    held: HeldBytes,
     /// What was held of another file: whoever looks into the next one may come back.
-    aside: Held,
+    aside: HeldBytes,
     ahead: Ahead,
     /// Pieces that were taken.
     taken: u64,
@@ -59,7 +59,7 @@ pub(super) struct Window {
     longest: usize,
 }
 
-impl Held {
+impl HeldBytes {
     fn nothing() -> Self {
         Self {
             number: usize::MAX,
@@ -89,8 +89,8 @@ impl Window {
         Self {
             here: None,
             following: None,
-            held: Held::nothing(),
-            aside: Held::nothing(),
+            held: HeldBytes::nothing(),
+            aside: HeldBytes::nothing(),
             ahead: Ahead::default(),
             taken: 0,
             longest: 0,
@@ -193,7 +193,7 @@ impl Window {
             self.ahead.give_back(std::mem::replace(&mut buf, larger));
         }
         buf[room - kept..room].copy_from_slice(before);
-        let held = Held {
+        let held = HeldBytes {
             number: here.number,
             buf,
             base: room - kept,
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_asked_for_in_whatever_order_is_what_the_file_has() {
+    fn reads_in_any_order_return_the_files_bytes() {
         let disk = SimDisk::new();
         let lengths = [3 << 20, 512, 5 * READ_BYTES / 2 + 512, READ_BYTES, 6 << 20];
         let files: Vec<_> = (0..)
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_read_is_an_error_for_who_wants_what_it_was_to_bring_and_for_nobody_else() {
+    fn a_failed_read_fails_only_its_own_piece() {
         let pieces = 6;
         for failing in 0..pieces {
             let disk = SimDisk::new();
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_pieces_are_read_while_nobody_waits_for_them_and_no_more_than_two() {
+    fn at_most_two_pieces_are_read_ahead() {
         let disk = SimDisk::new();
         let (tell, told) = channel();
         let files: Vec<_> = (0..3)

@@ -6,10 +6,10 @@ use namiki_platform::{Epoch, Lsn, Stamp};
 
 use super::state::State;
 use super::{Stream, Ticket};
-use crate::config::{Group, Held, Layout};
+use crate::config::{Group, GroupResource, Layout};
 use crate::error::LogError;
 use crate::format::frame::{FRAME_HEADER_BYTES, RECORD_HEADER_BYTES, epoch_word, put_record};
-use crate::place::Place;
+use crate::log_target::LogTarget;
 use crate::sync::{MutexGuard, Ordering};
 
 /// How many bytes of a frame are summed at once: few enough to be in the caches still, and enough
@@ -22,9 +22,9 @@ pub enum Entry {
     /// A commit, or the end of one with parts that were appended before. Where commits are released by
     /// epochs, it depends on others of its epoch.
     Commit,
-    /// A commit that has read nothing of an epoch beyond [`Log::hardened_epoch`](crate::Log::hardened_epoch), as
-    /// the caller has seen that. It may be acknowledged when it is hardened, whatever becomes of its epoch: its
-    /// frame proves what it has read.
+    /// A commit that has read nothing of an epoch beyond [`Log::hardened_epoch`](crate::Log::hardened_epoch), as the
+    /// caller has seen that. It may be acknowledged when it is hardened, whatever becomes of its epoch: its frame
+    /// certifies what it has read.
     Independent,
     /// Something else: it counts in no group. Not where commits are released by epochs.
     Part,
@@ -43,7 +43,7 @@ pub struct Appended {
     pub group_is_full: bool,
 }
 
-impl<H: Held> Stream<H> {
+impl<H: GroupResource> Stream<H> {
     /// The largest payload that [`Stream::append`] accepts.
     #[must_use]
     pub fn payload_bytes_max(&self) -> usize {
@@ -84,17 +84,17 @@ impl<H: Held> Stream<H> {
             });
         }
         let need = RECORD_HEADER_BYTES + payload_bytes;
-        let _waking = self.waking();
+        let _wake = self.wake_on_drop();
         let mut guard = self.state.lock();
         loop {
             // First, because it releases the lock: what is checked below holds until the end.
-            guard = self.land_if_complete(guard)?;
+            guard = self.complete_if_written(guard)?;
             self.check_poison()?;
             if guard.closed {
                 return Err(LogError::Closed);
             }
             let end = guard.filling.used + need;
-            if end <= self.buffer_bytes && guard.place.fits(end + self.mark_room) {
+            if end <= self.buffer_bytes && guard.target.fits(end + self.marker_room) {
                 break;
             }
             guard = self.make_room(guard, end)?;
@@ -152,9 +152,9 @@ impl<H: Held> Stream<H> {
         let first_of_group = filling.records == 1;
         tripwire.disarm();
         if appended.group_is_full && self.layout == Layout::Single && guard.in_flight.is_none() {
-            // Algorithm 1 keeps the lock from the insertion to the end of the flush; so a flight
-            // is under way here only while a panic that ended it is being cleaned up. Like any
-            // other failure that poisons the log, and the caller's own flush reports it.
+            // Algorithm 1 keeps the lock from the insertion to the end of the flush; so a batch is under way here
+            // only while a panic that ended it is being cleaned up. Like any other failure that poisons the log, and
+            // the caller's own flush reports it.
             let flushed = self.lead(guard).is_ok();
             return Ok(Appended {
                 group_is_full: !flushed,
@@ -177,14 +177,14 @@ impl<H: Held> Stream<H> {
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
         if end > self.buffer_bytes {
             return match state.in_flight {
-                Some(through) => self.attend(state, through),
+                Some(through) => self.join(state, through),
                 None => self.lead(state),
             };
         }
-        match &mut state.place {
-            Place::Region(place) => Err(place.full()),
-            Place::Segments(place) if place.preparing => Ok(self.prepared.wait(state)),
-            Place::Segments(_) => {
+        match &mut state.target {
+            LogTarget::Region(target) => Err(target.full()),
+            LogTarget::Segments(target) if target.preparing => Ok(self.prepared.wait(state)),
+            LogTarget::Segments(_) => {
                 let (state, made) = self.prepare(state);
                 made.map(|()| state)
             }
@@ -199,29 +199,29 @@ impl<H: Held> Stream<H> {
         if let Err(forked) = self.shared.check_process() {
             return (state, Err(forked));
         }
-        let (Some(maker), Place::Segments(place)) = (&self.maker, &mut state.place) else {
+        let (Some(maker), LogTarget::Segments(target)) = (&self.maker, &mut state.target) else {
             return (state, Ok(()));
         };
-        place.preparing = true;
-        let mut job = place.job();
+        target.preparing = true;
+        let mut job = target.job();
         let abandoned = Preparing { stream: self };
         drop(state);
         let made = maker.make(&mut job);
         let mut state = self.state.lock();
         std::mem::forget(abandoned);
-        let result = match (made, &mut state.place) {
-            (Ok(segment), Place::Segments(place)) => {
-                place.preparing = false;
-                place.put_spare(segment);
+        let result = match (made, &mut state.target) {
+            (Ok(segment), LogTarget::Segments(target)) => {
+                target.preparing = false;
+                target.put_spare(segment);
                 Ok(())
             }
-            (Err(error), Place::Segments(place)) => {
-                place.give_up(&job);
+            (Err(error), LogTarget::Segments(target)) => {
+                target.give_up(&job);
                 let error = self.shared.poison.if_poisonous(error);
                 self.shared.call_flusher();
                 Err(error)
             }
-            (made, Place::Region(_)) => made.map(drop),
+            (made, LogTarget::Region(_)) => made.map(drop),
         };
         self.prepared.notify_all();
         (state, result)
@@ -231,9 +231,9 @@ impl<H: Held> Stream<H> {
     /// reported, by the commit that needs the segment.
     pub(crate) fn prepare_ahead(&self) {
         let state = self.state.lock();
-        if let Place::Segments(place) = &state.place
-            && !place.preparing
-            && place.spares() == 0
+        if let LogTarget::Segments(target) = &state.target
+            && !target.preparing
+            && target.spares() == 0
             && !state.closed
         {
             drop(self.prepare(state));
@@ -245,15 +245,15 @@ impl<H: Held> Stream<H> {
         let mut state = self.state.lock();
         loop {
             self.check_poison()?;
-            let Place::Segments(place) = &state.place else {
+            let LogTarget::Segments(target) = &state.target else {
                 return Ok(());
             };
             if state.closed {
                 return Err(LogError::Closed);
             }
-            if place.preparing {
+            if target.preparing {
                 state = self.prepared.wait(state);
-            } else if place.spares() < count {
+            } else if target.spares() < count {
                 let (back, made) = self.prepare(state);
                 made?;
                 state = back;
@@ -265,16 +265,16 @@ impl<H: Held> Stream<H> {
 }
 
 /// Poisons the log if the disk panics while a segment is made ready, and wakes its waiters.
-struct Preparing<'a, H: Held> {
+struct Preparing<'a, H: GroupResource> {
     stream: &'a Stream<H>,
 }
 
-impl<H: Held> Drop for Preparing<'_, H> {
+impl<H: GroupResource> Drop for Preparing<'_, H> {
     fn drop(&mut self) {
         let worker = self.stream.worker;
         self.stream.shared.poison.set(LogError::Panicked { worker });
         self.stream.shared.call_flusher();
-        self.stream.state.lock().place.stop_preparing();
+        self.stream.state.lock().target.stop_preparing();
         self.stream.prepared.notify_all();
     }
 }

@@ -1,8 +1,8 @@
 //! What tasks want of a stream, and how the flusher serves them.
 //!
-//! A thread that waits for a commit leads its flight. A task has no thread to lend, and the thread that polls it must not
-//! wait for a device; so it leaves a *demand* and calls the flusher, which does for it what a waiting thread
-//! does for itself, with the same regard for groups.
+//! A thread that waits for a commit leads its batch. A task has no thread to lend, and the thread that polls it must
+//! not wait for a device; so it leaves a *demand* and calls the flusher, which does for it what a waiting thread does
+//! for itself, with the same regard for groups.
 //!
 //! # Invariants
 //! - D1. A task enters the list of tasks to be woken, looks, leaves its demand, and calls the flusher, in
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use super::Stream;
 use super::state::State;
-use crate::config::Held;
+use crate::config::GroupResource;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// See the module.
@@ -37,7 +37,7 @@ impl Demand {
     }
 }
 
-impl<H: Held> Stream<H> {
+impl<H: GroupResource> Stream<H> {
     /// A task wants the commit `number` hardened, and after that everything through the LSN or epoch `then`, if that is
     /// not 0. It is in the list of those to be woken (D1).
     pub(crate) fn demand(&self, number: u64, then: u64) {
@@ -59,13 +59,13 @@ impl<H: Held> Stream<H> {
             return true;
         }
         match state.in_flight {
-            Some(_) => state.launched.is_some(),
-            None => state.attended != state.flights + 1 || self.waits_until(&mut state).is_none(),
+            Some(_) => state.submitted.is_some(),
+            None => state.attended != state.batches + 1 || self.waits_until(&mut state).is_none(),
         }
     }
 
-    /// Calls the flusher if a task wants something that is not hardened, or was not until now: a flight ends,
-    /// or is left alone.
+    /// Calls the flusher if a task wants something that is not hardened, or was not until now: a batch ends, or is
+    /// left alone.
     pub(super) fn pass_on_demand(&self, state: &State<H>) {
         // Relaxed: a task that relies on this call has left its demand before it had the lock.
         if self.demand.through.load(Ordering::Relaxed) > state.hardened {
@@ -78,19 +78,19 @@ impl<H: Held> Stream<H> {
         self.demand.through.load(Ordering::Relaxed) > self.hardened_commits()
     }
 
-    /// Leads the flight that tasks want if its group is complete, or launches it; otherwise says until when it waits. The
-    /// end of a flight under way is a reason to be called again. What goes wrong, tasks find out.
-    pub(crate) fn serve(&self, launches: bool) -> Option<Instant> {
-        let _waking = self.waking();
+    /// Leads the batch that tasks want if its group is complete, or launches it; otherwise says until when it waits.
+    /// The end of a batch under way is a reason to be called again. What goes wrong, tasks find out.
+    pub(crate) fn serve(&self, submits: bool) -> Option<Instant> {
+        let _wake = self.wake_on_drop();
         let mut state = self.state.lock();
         if !self.is_demanded() || state.in_flight.is_some() || self.check_poison().is_err() {
             return None;
         }
         let deadline = self.waits_until(&mut state);
         if deadline.is_some() {
-            state.attended = state.flights + 1;
-        } else if launches {
-            drop(self.launch(state));
+            state.attended = state.batches + 1;
+        } else if submits {
+            drop(self.submit(state));
         } else {
             drop(self.lead(state));
         }
@@ -98,13 +98,13 @@ impl<H: Held> Stream<H> {
     }
 
     /// Completes an unattended flush, if tasks wait for the stream.
-    pub(crate) fn land_demanded(&self) {
-        let _waking = self.waking();
+    pub(crate) fn complete_demanded(&self) {
+        let _wake = self.wake_on_drop();
         let mut state = self.state.lock();
         if self.is_demanded()
-            && let Some(launched) = state.launched.take()
+            && let Some(submitted) = state.submitted.take()
         {
-            drop(self.land(state, launched));
+            drop(self.complete(state, submitted));
         }
     }
 

@@ -1,4 +1,4 @@
-//! Writing a frame: a flight, from its departure to its landing.
+//! Writing a frame: a flush batch, from sealing to completion.
 //!
 //! A flush leader waits for its write. A full group may also be flushed asynchronously: where the disk can
 //! write on its own, its worker goes on, and the next thread that needs something of the stream completes
@@ -14,17 +14,17 @@ use std::time::Instant;
 use namiki_platform::disk::PendingWrite;
 use namiki_platform::{Epoch, Lsn};
 
-use super::gather::Landed;
+use super::group_policy::BatchCompleted;
 use super::state::{Filling, State};
 use super::{Stream, Ticket};
-use crate::config::{Held, Layout, Prepare};
+use crate::config::{GroupResource, Layout, Prepare};
 use crate::error::LogError;
 use crate::format::frame::{self, FrameHeader};
-use crate::place::{Place, Spot};
+use crate::log_target::{LogTarget, WritePosition};
 use crate::sync::{MutexGuard, Ordering};
 
 /// A frame on its way to the device.
-struct Flight<H> {
+struct FlushBatch<H> {
     frame: Filling<H>,
     padded: usize,
     sequence: u64,
@@ -33,17 +33,17 @@ struct Flight<H> {
     /// What was hardened before it is written: LSNs below this, or epochs through it.
     horizon: Lsn,
     wants_spare: bool,
-    departed: Instant,
+    sealed_at: Instant,
 }
 
 /// An asynchronous flush that no thread attends to.
-pub(super) struct Launched<H> {
-    flight: Flight<H>,
+pub(super) struct SubmittedBatch<H> {
+    batch: FlushBatch<H>,
     path: Arc<Path>,
     write: Box<dyn PendingWrite>,
 }
 
-impl<H: Held> Stream<H> {
+impl<H: GroupResource> Stream<H> {
     /// Hardens everything appended before the call; what those commits held is then released.
     /// Returns at once if that is so already.
     ///
@@ -54,7 +54,7 @@ impl<H: Held> Stream<H> {
             return self.shared.poison.check();
         }
         self.shared.check_process()?;
-        let _waking = self.waking();
+        let _wake = self.wake_on_drop();
         let state = self.state.lock();
         let through = state.appended;
         self.harden_through(state, through)
@@ -68,7 +68,7 @@ impl<H: Held> Stream<H> {
     }
 
     /// Begins to harden the commit and all before it, and does not wait for that if the disk can write on
-    /// its own and the group is large enough for that to pay ([`LogConfig::launch_from`]); otherwise it
+    /// its own and the group is large enough for that to pay ([`LogConfig::async_flush_min_commits`]); otherwise it
     /// does. It does wait for the flush before: one at a time is under way. If another thread has begun to
     /// harden the commit, what came after it is left to fill its own group.
     ///
@@ -78,20 +78,20 @@ impl<H: Held> Stream<H> {
     /// # Errors
     /// As [`Stream::wait_hardened`]; but an error of the write that was begun comes later.
     ///
-    /// [`LogConfig::launch_from`]: crate::LogConfig::launch_from
+    /// [`LogConfig::async_flush_min_commits`]: crate::LogConfig::launch_from
     pub fn begin_flush(&self, ticket: Ticket) -> Result<(), LogError> {
         self.check_ticket(ticket)?;
-        let _waking = self.waking();
+        let _wake = self.wake_on_drop();
         let through = ticket.number;
         let mut state = self.state.lock();
         while state.hardened < through && state.in_flight < Some(through) {
             self.check_poison()?;
-            let launch_from = self.shared.launch_from.map(NonZeroU32::get);
-            let launches = launch_from.is_some_and(|size| state.filling.commits >= size);
+            let async_flush_min_commits = self.shared.async_flush_min_commits.map(NonZeroU32::get);
+            let submits = async_flush_min_commits.is_some_and(|size| state.filling.commits >= size);
             state = match state.in_flight {
-                None if launches => self.launch(state)?,
+                None if submits => self.submit(state)?,
                 None => self.lead(state)?,
-                Some(_) => self.attend_at_once(state, through)?,
+                Some(_) => self.join_at_once(state, through)?,
             };
         }
         Ok(())
@@ -101,21 +101,20 @@ impl<H: Held> Stream<H> {
     /// thread that holds the stream's lock right now.
     ///
     /// # Errors
-    /// The error that poisoned the log, if the flight was landed and is not hardened.
+    /// The error that poisoned the log, if the batch was completed and is not hardened.
     pub fn poll(&self) -> Result<(), LogError> {
-        if self.shared.launch_from.is_none() || !self.has_pending() {
+        if self.shared.async_flush_min_commits.is_none() || !self.has_pending() {
             return Ok(());
         }
         self.shared.check_process()?;
-        let _waking = self.waking();
+        let _wake = self.wake_on_drop();
         match self.state.try_lock() {
-            Some(state) => self.land_if_complete(state).map(drop),
+            Some(state) => self.complete_if_written(state).map(drop),
             None => Ok(()),
         }
     }
 
-    /// Hardens the commits up to `through`, which were appended: attends to the flight that carries
-    /// them, or leads it.
+    /// Hardens the commits up to `through`, which were appended: attends to the batch that carries them, or leads it.
     pub(super) fn harden_through<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
@@ -127,53 +126,52 @@ impl<H: Held> Stream<H> {
             }
             self.check_poison()?;
             state = if state.in_flight.is_some() {
-                self.attend_at_once(state, through)?
+                self.join_at_once(state, through)?
             } else {
                 self.lead(state)?
             };
         }
     }
 
-    /// As [`Stream::attend`]; and no leader of the next flush waits for more commits before it carries this
+    /// As [`Stream::join`]; and no leader of the next flush waits for more commits before it carries this
     /// one.
-    fn attend_at_once<'a>(
+    fn join_at_once<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
         through: u64,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
         state.wanted = state.wanted.max(through);
-        self.attend(state, through)
+        self.join(state, through)
     }
 
     /// Advances the flush under way: completes it if it is unattended, and otherwise waits as a waiter for
     /// the commit `through`.
-    pub(super) fn attend<'a>(
+    pub(super) fn join<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
         through: u64,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
         self.shared.check_process()?;
-        match state.launched.take() {
-            Some(launched) => self.land(state, launched),
+        match state.submitted.take() {
+            Some(submitted) => self.complete(state, submitted),
             None => {
-                let parity = (state.flight_of(through) & 1) as usize;
+                let parity = (state.batch_of(through) & 1) as usize;
                 Ok(self.leaders[parity].wait(state))
             }
         }
     }
 
-    /// Leads a flight with everything that is in the filling buffer, which is not empty. None may
-    /// be in flight.
+    /// Leads a batch with everything that is in the filling buffer, which is not empty. None may be in flight.
     pub(super) fn lead<'a>(
         &'a self,
         guard: MutexGuard<'a, State<H>>,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
         self.check_poison()?;
         self.shared.check_process()?;
-        let landing = Landing { stream: self };
-        // Declared after `landing`, so that a panic releases it first.
+        let completion = CompletionGuard { stream: self };
+        // Declared after `completion`, so that a panic releases it first.
         let mut guard = guard;
-        let (mut flight, spot) = self.depart(&mut guard);
+        let (mut batch, position) = self.seal(&mut guard);
         let kept = match self.layout {
             Layout::Single => Some(guard),
             Layout::PerWorker => {
@@ -181,183 +179,179 @@ impl<H: Held> Stream<H> {
                 None
             }
         };
-        self.finish(&mut flight, &spot);
-        self.write(landing, flight, &spot, kept)
+        self.write_header(&mut batch, &position);
+        self.write(completion, batch, &position, kept)
     }
 
-    /// Begins a flight like [`Stream::lead`], and leaves it alone if the disk can write on its own.
-    pub(super) fn launch<'a>(
+    /// Begins a batch like [`Stream::lead`], and leaves it alone if the disk can write on its own.
+    pub(super) fn submit<'a>(
         &'a self,
         guard: MutexGuard<'a, State<H>>,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
         self.shared.check_process()?;
-        let landing = Landing { stream: self };
+        let completion = CompletionGuard { stream: self };
         let mut guard = guard;
-        let (mut flight, spot) = self.depart(&mut guard);
+        let (mut batch, position) = self.seal(&mut guard);
         drop(guard);
-        self.finish(&mut flight, &spot);
-        match spot.begin(std::mem::take(&mut flight.frame.buf), flight.padded) {
+        self.write_header(&mut batch, &position);
+        match position.begin(std::mem::take(&mut batch.frame.buf), batch.padded) {
             Ok(write) => {
-                let path = spot.path;
+                let path = position.path;
                 let mut guard = self.state.lock();
-                guard.counters.launched += 1;
-                guard.launched = Some(Launched {
-                    flight,
-                    path,
-                    write,
-                });
-                std::mem::forget(landing);
+                guard.counters.submitted += 1;
+                guard.submitted = Some(SubmittedBatch { batch, path, write });
+                std::mem::forget(completion);
                 // S3, S7.
                 self.wake_all();
                 self.pass_on_demand(&guard);
                 Ok(guard)
             }
             Err(buf) => {
-                flight.frame.buf = buf;
-                self.write(landing, flight, &spot, None)
+                batch.frame.buf = buf;
+                self.write(completion, batch, &position, None)
             }
         }
     }
 
-    /// Lands a flight that was launched, when its write has come to its end.
-    pub(super) fn land<'a>(
+    /// Completes a batch that was submitted, when its write has come to its end.
+    pub(super) fn complete<'a>(
         &'a self,
         guard: MutexGuard<'a, State<H>>,
-        launched: Launched<H>,
+        submitted: SubmittedBatch<H>,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
-        let landing = Landing { stream: self };
+        let completion = CompletionGuard { stream: self };
         drop(guard);
-        let Launched {
-            mut flight,
+        let SubmittedBatch {
+            mut batch,
             path,
             write,
-        } = launched;
+        } = submitted;
         let (buf, outcome) = write.wait();
-        flight.frame.buf = buf;
+        batch.frame.buf = buf;
         let written = outcome.map_err(|source| LogError::device("writing", &path, source));
-        self.arrive(landing, flight, written, None)
+        self.arrive(completion, batch, written, None)
     }
 
-    /// As [`Stream::land`], if there is a flush that has been written.
-    pub(super) fn land_if_complete<'a>(
+    /// As [`Stream::complete`], if there is a flush that has been written.
+    pub(super) fn complete_if_written<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
-        if state.launched.is_some() {
+        if state.submitted.is_some() {
             self.shared.check_process()?;
         }
         match state
-            .launched
-            .take_if(|launched| launched.write.is_complete())
+            .submitted
+            .take_if(|submitted| submitted.write.is_complete())
         {
-            Some(launched) => self.land(state, launched),
+            Some(submitted) => self.complete(state, submitted),
             None => Ok(state),
         }
     }
 
     /// Takes what is in the filling buffer on board.
-    fn depart(&self, state: &mut State<H>) -> (Flight<H>, Spot) {
+    fn seal(&self, state: &mut State<H>) -> (FlushBatch<H>, WritePosition) {
         let other = state
             .other
             .take()
             .expect("no flight is under way, so the other buffer is here");
         let frame = std::mem::replace(&mut state.filling, other);
         state.in_flight = Some(state.appended);
-        state.flights += 1;
+        state.batches += 1;
         state.deadline = None;
         state.sequence += 1;
         state.max_stamp = state.max_stamp.max(frame.max_stamp);
-        let padded = state.place.padded(frame.used);
-        let spot = state.place.assign(padded as u64, state.sequence);
-        let wants_spare = match &mut state.place {
-            Place::Segments(place) if place.wants_spare() => {
-                place.requested = self.shared.prepare == Prepare::Background;
-                place.requested
+        let padded = state.target.padded(frame.used);
+        let position = state.target.assign(padded as u64, state.sequence);
+        let wants_spare = match &mut state.target {
+            LogTarget::Segments(target) if target.wants_spare() => {
+                target.requested = self.shared.prepare == Prepare::Background;
+                target.requested
             }
             _ => false,
         };
-        let flight = Flight {
+        let batch = FlushBatch {
             frame,
             padded,
             sequence: state.sequence,
             closed: self.close_epoch(),
             horizon: Lsn(0),
             wants_spare,
-            departed: Instant::now(),
+            sealed_at: Instant::now(),
         };
-        (flight, spot)
+        (batch, position)
     }
 
     /// Makes the frame ready to be written.
-    fn finish(&self, flight: &mut Flight<H>, spot: &Spot) {
-        if flight.wants_spare {
+    fn write_header(&self, batch: &mut FlushBatch<H>, position: &WritePosition) {
+        if batch.wants_spare {
             self.shared.request_segment(self.index);
         }
-        flight.horizon = match &self.shared.epochs {
+        batch.horizon = match &self.shared.epochs {
             Some(epochs) => Lsn(epochs.scan().0),
             None if self.shared.horizon.sequencer.draws() => self.shared.horizon.scan(),
             None => Lsn(0),
         };
         let first_lsn = match &self.shared.epochs {
-            Some(_) => Lsn(flight.closed.0),
-            None => flight.frame.first_lsn,
+            Some(_) => Lsn(batch.closed.0),
+            None => batch.frame.first_lsn,
         };
-        let frame = &mut flight.frame;
+        let frame = &mut batch.frame;
         let header = FrameHeader {
             length: frame.used as u32,
             records: frame.records,
-            sequence: flight.sequence,
+            sequence: batch.sequence,
             first_lsn,
             last_lsn: frame.last_lsn,
             max_stamp: frame.max_stamp,
             epoch: frame.epoch,
-            horizon: flight.horizon,
+            horizon: batch.horizon,
             generation: self.shared.generation,
             worker: self.worker,
         };
-        frame.buf[frame.used..flight.padded].fill(0);
+        frame.buf[frame.used..batch.padded].fill(0);
         let bytes = &mut frame.buf[..frame.used];
-        frame::finish(bytes, &header, frame.digest, spot.salt);
+        frame::finish(bytes, &header, frame.digest, position.salt);
     }
 
     /// Writes the frame and waits for it. `kept` is the stream's lock, if the flush keeps it; it comes
-    /// after `landing`, so that a panic releases it first.
+    /// after `completion`, so that a panic releases it first.
     fn write<'a>(
         &'a self,
-        landing: Landing<'a, H>,
-        mut flight: Flight<H>,
-        spot: &Spot,
+        completion: CompletionGuard<'a, H>,
+        mut batch: FlushBatch<H>,
+        position: &WritePosition,
         kept: Option<MutexGuard<'a, State<H>>>,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
-        let frame = &mut flight.frame;
-        let written = spot.write(&frame.buf[..flight.padded], frame.head.as_mut());
-        self.arrive(landing, flight, written, kept)
+        let frame = &mut batch.frame;
+        let written = position.write(&frame.buf[..batch.padded], frame.head.as_mut());
+        self.arrive(completion, batch, written, kept)
     }
 
-    /// Ends a flight; for the order of `landing` and `kept` see [`Stream::write`].
+    /// Ends a batch; for the order of `completion` and `kept` see [`Stream::write`].
     fn arrive<'a>(
         &'a self,
-        landing: Landing<'a, H>,
-        flight: Flight<H>,
+        completion: CompletionGuard<'a, H>,
+        batch: FlushBatch<H>,
         written: Result<(), LogError>,
         kept: Option<MutexGuard<'a, State<H>>>,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
-        let Flight {
+        let FlushBatch {
             mut frame,
             padded,
             closed,
             horizon,
-            departed,
+            sealed_at,
             ..
-        } = flight;
+        } = batch;
         let written = written.and_then(|()| self.shared.poison.check());
         if written.is_ok() {
             frame.held.release();
         }
         let mut guard = kept.unwrap_or_else(|| self.state.lock());
-        std::mem::forget(landing);
+        std::mem::forget(completion);
         let state = &mut *guard;
-        let flight = state.flights;
+        let batch = state.batches;
         let through = state.in_flight.take();
         if let Err(error) = written {
             // What the group held stays held, for ever: the frame is put aside as it is.
@@ -371,14 +365,14 @@ impl<H: Held> Stream<H> {
         state.counters.frame_bytes += padded as u64;
         state.counters.commits += u64::from(frame.commits);
         let at = Instant::now();
-        let landed = Landed {
+        let completed = BatchCompleted {
             at,
-            took: at.saturating_duration_since(departed),
+            took: at.saturating_duration_since(sealed_at),
             carried: frame.commits,
-            aboard: state.filling.commits,
+            buffered: state.filling.commits,
         };
-        state.counters.flush_ns += landed.took.as_nanos() as u64;
-        state.gathering.landed(landed, self.group_wait_max);
+        state.counters.flush_ns += completed.took.as_nanos() as u64;
+        state.group_policy.completed(completed, self.group_wait_max);
         frame.clear();
         if state.filling.records == 0 {
             // Nothing came meanwhile, as when a worker waits for its own flush: the next commits go
@@ -394,17 +388,17 @@ impl<H: Held> Stream<H> {
         if self.shared.horizon.sequencer.draws() {
             self.shared
                 .horizon
-                .hardened_below(self.index, state.filling.mark());
+                .hardened_below(self.index, state.filling.low_water_mark());
         }
         if let Some(epochs) = &self.shared.epochs {
             let pending = state.filling.epoch_min;
-            epochs.landed(self.index, pending, closed, Epoch(horizon.0));
+            epochs.completed(self.index, pending, closed, Epoch(horizon.0));
         }
         // S3.
-        let (this, next) = ((flight & 1) as usize, ((flight + 1) & 1) as usize);
+        let (this, next) = ((batch & 1) as usize, ((batch + 1) & 1) as usize);
         self.leaders[this].notify_all();
         self.leaders[next].notify_one();
-        self.watchers.announce();
+        self.ack_waiters.announce();
         Ok(guard)
     }
 
@@ -417,11 +411,11 @@ impl<H: Held> Stream<H> {
 }
 
 /// Poisons the log if a flush ends in a panic, ends the flush, and wakes its waiters.
-struct Landing<'a, H: Held> {
+struct CompletionGuard<'a, H: GroupResource> {
     stream: &'a Stream<H>,
 }
 
-impl<H: Held> Drop for Landing<'_, H> {
+impl<H: GroupResource> Drop for CompletionGuard<'_, H> {
     fn drop(&mut self) {
         let worker = self.stream.worker;
         self.stream.shared.poison.set(LogError::Panicked { worker });

@@ -27,7 +27,7 @@
 //! - S5. When a stream is closed no flush is under way, and none begins: nothing is pending, or the log is
 //!   poisoned.
 //! - S6. Whatever ends a flush, or closes the stream, announces it to the tasks that wait; every call that
-//!   may do so wakes them at its end (`watch.rs`), or when its caller no longer leads (`prove.rs`).
+//!   may do so wakes them at its end (`ack_waiter.rs`), or when its caller no longer leads (`certify.rs`).
 //! - S7. A task that waits for a commit leads no flush: it leaves a demand, and the flusher leads for it
 //!   (`demand.rs`). The end of a flush, and an unattended flush, calls the flusher if there is such a
 //!   demand.
@@ -36,9 +36,9 @@
 
 mod append;
 mod demand;
+mod epoch_marker;
 mod flush;
-mod gather;
-mod mark;
+mod group_policy;
 mod state;
 mod wait;
 
@@ -48,12 +48,12 @@ use std::time::Duration;
 use namiki_platform::disk::AlignedBuf;
 use namiki_platform::{Lsn, WorkerId};
 
-use crate::config::{Group, Held, Layout, LogConfig};
+use crate::ack_waiter::{AckWaiters, WakeOnDrop};
+use crate::config::{Group, GroupResource, Layout, LogConfig};
 use crate::error::LogError;
-use crate::place::{Place, SegmentMaker};
+use crate::log_target::{LogTarget, SegmentMaker};
 use crate::shared::Shared;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
-use crate::watch::{Waking, Watchers};
 use demand::Demand;
 use state::State;
 
@@ -72,7 +72,7 @@ pub struct Ticket {
 }
 
 /// One log buffer and its file. Any thread may append; it is cheapest when one does.
-pub struct Stream<H: Held> {
+pub struct Stream<H: GroupResource> {
     shared: Arc<Shared>,
     worker: WorkerId,
     index: usize,
@@ -81,7 +81,7 @@ pub struct Stream<H: Held> {
     group_wait_max: Duration,
     buffer_bytes: usize,
     /// Kept free behind the frame that fills.
-    mark_room: usize,
+    marker_room: usize,
     maker: Option<SegmentMaker>,
     /// Entries that are in a buffer or beyond.
     appended: AtomicU64,
@@ -93,22 +93,22 @@ pub struct Stream<H: Held> {
     /// Where threads wait for a segment that another thread prepares.
     prepared: Condvar,
     /// Tasks that wait for commits.
-    pub(crate) watchers: Watchers,
+    pub(crate) ack_waiters: AckWaiters,
     /// What they want.
     demand: Demand,
 }
 
-impl<H: Held> Stream<H> {
+impl<H: GroupResource> Stream<H> {
     pub(crate) fn new(
         shared: Arc<Shared>,
         worker: WorkerId,
         config: &LogConfig,
         buffers: [AlignedBuf; 2],
-        place: Place,
+        target: LogTarget,
         maker: Option<SegmentMaker>,
     ) -> Self {
         let buffer_bytes = buffers[0].len();
-        let region_block = matches!(place, Place::Region(_)).then(|| place.block_bytes());
+        let region_block = matches!(target, LogTarget::Region(_)).then(|| target.block_bytes());
         Self {
             shared,
             worker,
@@ -117,14 +117,14 @@ impl<H: Held> Stream<H> {
             group: config.group,
             group_wait_max: config.group_wait_max,
             buffer_bytes,
-            mark_room: config.mark_room(),
+            marker_room: config.marker_room(),
             maker,
             appended: AtomicU64::new(0),
             hardened: AtomicU64::new(0),
-            state: Mutex::new(State::new(buffers, region_block, place)),
+            state: Mutex::new(State::new(buffers, region_block, target)),
             leaders: Default::default(),
             prepared: Condvar::default(),
-            watchers: Watchers::new(),
+            ack_waiters: AckWaiters::new(),
             demand: Demand::new(),
         }
     }
@@ -138,10 +138,7 @@ impl<H: Held> Stream<H> {
     /// Fails if the log is poisoned. A thread that was woken and leaves because of that may have been woken
     /// to do something for the others, which must be woken, too.
     fn check_poison(&self) -> Result<(), LogError> {
-        self.shared
-            .poison
-            .check()
-            .inspect_err(|_| self.wake_all())
+        self.shared.poison.check().inspect_err(|_| self.wake_all())
     }
 
     /// Whether anything is appended and not hardened. Two loads.
@@ -171,20 +168,20 @@ impl<H: Held> Stream<H> {
     }
 
     /// When this is dropped, the tasks are woken that wait for what a call on this stream has announced.
-    /// See [`Watchers::at_the_end`].
-    pub(crate) fn waking(&self) -> [Option<Waking<'_>>; 2] {
+    /// See [`AckWaiters::at_the_end`].
+    pub(crate) fn wake_on_drop(&self) -> [Option<WakeOnDrop<'_>>; 2] {
         let epochs = self.shared.epochs.as_ref();
         [
-            Some(self.watchers.at_the_end()),
-            epochs.map(|epochs| epochs.watchers.at_the_end()),
+            Some(self.ack_waiters.at_the_end()),
+            epochs.map(|epochs| epochs.ack_waiters.at_the_end()),
         ]
     }
 
     /// The log has failed, or the stream is closed: tasks that wait for it have to look.
     fn announce_end(&self) {
-        self.watchers.announce();
+        self.ack_waiters.announce();
         if let Some(epochs) = &self.shared.epochs {
-            epochs.watchers.announce();
+            epochs.ack_waiters.announce();
         }
         // It wakes those of the other streams.
         self.shared.call_flusher();
@@ -201,9 +198,9 @@ impl<H: Held> Stream<H> {
         self.state.lock().closed = true;
     }
 
-    /// Refuses commits from now on, and hardens those that were accepted. On return, whatever it says,
-    /// nothing is being written and nothing will be: the next opener of the log may write where an old
-    /// write could still have landed. The caller wakes tasks.
+    /// Refuses commits from now on, and hardens those that were accepted. On return, whatever it says, nothing is
+    /// being written and nothing will be: the next opener of the log may write where an old write could still have
+    /// completed. The caller wakes tasks.
     pub(crate) fn close(&self) -> Result<(), LogError> {
         // Those of another stream's failure, too.
         self.announce_end();
@@ -214,13 +211,13 @@ impl<H: Held> Stream<H> {
         let result = self.harden_through(state, through);
         let mut state = self.state.lock();
         while let Some(through) = state.in_flight {
-            state = match self.attend(state, through) {
+            state = match self.join(state, through) {
                 Ok(state) => state,
                 // The log is poisoned, as `result` says already.
                 Err(_) => self.state.lock(),
             };
         }
-        while state.place.is_preparing() {
+        while state.target.is_preparing() {
             state = self.prepared.wait(state);
         }
         result
@@ -230,8 +227,8 @@ impl<H: Held> Stream<H> {
     /// on a shared device, and under [`crate::Retain::All`], which promised readers that every segment is
     /// there.
     pub fn recycle_through(&self, sequence: u64) {
-        if let Place::Segments(place) = &mut self.state.lock().place {
-            place.recycle_through(sequence);
+        if let LogTarget::Segments(target) = &mut self.state.lock().target {
+            target.recycle_through(sequence);
         }
     }
 }

@@ -5,12 +5,12 @@ use std::time::Instant;
 use namiki_platform::disk::AlignedBuf;
 use namiki_platform::{Epoch, Lsn, Stamp};
 
-use super::flush::Launched;
-use super::gather::Gathering;
-use crate::config::Held;
+use super::flush::SubmittedBatch;
+use super::group_policy::GroupPolicy;
+use crate::config::GroupResource;
 use crate::format::frame::{Digest, FRAME_HEADER_BYTES};
 use crate::horizon::IDLE;
-use crate::place::Place;
+use crate::log_target::LogTarget;
 
 /// A buffer and what is known about its contents. The first bytes are kept for the frame's header,
 /// so that the buffer is written as it stands.
@@ -34,7 +34,7 @@ pub(super) struct Filling<H> {
     pub(super) held: H,
 }
 
-impl<H: Held> Filling<H> {
+impl<H: GroupResource> Filling<H> {
     fn new(buf: AlignedBuf, region_block: Option<usize>) -> Self {
         Self {
             buf,
@@ -65,7 +65,7 @@ impl<H: Held> Filling<H> {
     }
 
     /// The mark of a stream that has hardened everything else.
-    pub(super) fn mark(&self) -> u64 {
+    pub(super) fn low_water_mark(&self) -> u64 {
         if self.records == 0 || self.first_lsn == Lsn(0) {
             IDLE
         } else {
@@ -78,7 +78,7 @@ impl<H: Held> Filling<H> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StreamCounters {
     pub(crate) flushes: u64,
-    pub(crate) launched: u64,
+    pub(crate) submitted: u64,
     pub(crate) frame_bytes: u64,
     pub(crate) commits: u64,
     pub(crate) cas_misses: u64,
@@ -88,21 +88,21 @@ pub(crate) struct StreamCounters {
 /// What a stream's lock protects.
 pub(super) struct State<H> {
     pub(super) filling: Filling<H>,
-    /// The other buffer, while no flight has it.
+    /// The other buffer, while no batch has it.
     pub(super) other: Option<Filling<H>>,
-    /// Flights begun so far.
-    pub(super) flights: u64,
-    /// While a flight is under way: the last commit it carries.
+    /// Batches begun so far.
+    pub(super) batches: u64,
+    /// While a batch is under way: the last commit it carries.
     pub(super) in_flight: Option<u64>,
     /// That flush, if it is unattended.
-    pub(super) launched: Option<Launched<H>>,
+    pub(super) submitted: Option<SubmittedBatch<H>>,
     /// The flush for which a waiter has a deadline; 0 if none has.
     pub(super) timed: u64,
-    /// The flight for which the flusher has an eye on the time, on behalf of tasks; 0 if it has none.
+    /// The batch for which the flusher has an eye on the time, on behalf of tasks; 0 if it has none.
     pub(super) attended: u64,
     /// The deadline until which the group that fills waits for its expected size, once it has a waiter.
     pub(super) deadline: Option<Instant>,
-    pub(super) gathering: Gathering,
+    pub(super) group_policy: GroupPolicy,
     /// The last commit that is wanted hardened without waiting for a group.
     pub(super) wanted: u64,
     pub(super) appended: u64,
@@ -114,23 +114,27 @@ pub(super) struct State<H> {
     pub(super) closed: bool,
     /// No frame is begun any more.
     pub(super) ended: bool,
-    pub(super) place: Place,
+    pub(super) target: LogTarget,
     pub(super) counters: StreamCounters,
 }
 
-impl<H: Held> State<H> {
-    pub(super) fn new(buffers: [AlignedBuf; 2], region_block: Option<usize>, place: Place) -> Self {
+impl<H: GroupResource> State<H> {
+    pub(super) fn new(
+        buffers: [AlignedBuf; 2],
+        region_block: Option<usize>,
+        target: LogTarget,
+    ) -> Self {
         let [one, other] = buffers.map(|buf| Filling::new(buf, region_block));
         Self {
             filling: one,
             other: Some(other),
-            flights: 0,
+            batches: 0,
             in_flight: None,
-            launched: None,
+            submitted: None,
             timed: 0,
             attended: 0,
             deadline: None,
-            gathering: Gathering::default(),
+            group_policy: GroupPolicy::default(),
             wanted: 0,
             appended: 0,
             hardened: 0,
@@ -138,16 +142,16 @@ impl<H: Held> State<H> {
             max_stamp: Stamp(0),
             closed: false,
             ended: false,
-            place,
+            target,
             counters: StreamCounters::default(),
         }
     }
 
-    /// Which flight carries commit `number`, which is not hardened.
-    pub(super) fn flight_of(&self, number: u64) -> u64 {
+    /// Which batch carries commit `number`, which is not hardened.
+    pub(super) fn batch_of(&self, number: u64) -> u64 {
         match self.in_flight {
-            Some(through) if number <= through => self.flights,
-            _ => self.flights + 1,
+            Some(through) if number <= through => self.batches,
+            _ => self.batches + 1,
         }
     }
 }

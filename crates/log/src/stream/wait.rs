@@ -6,15 +6,15 @@ use namiki_platform::Lsn;
 
 use super::state::State;
 use super::{Stream, Ticket};
-use crate::config::{Group, Held};
+use crate::config::{Group, GroupResource};
 use crate::error::LogError;
 use crate::sync::{MutexGuard, Ordering};
 
-/// Rounds of looking at a flight before sleeping: about a microsecond, which a flight on emulated
-/// NVM takes, and one to a disk does not notice. A model looks once, as it tries all orders anyway.
+/// Rounds of looking at a batch before sleeping: about a microsecond, which a batch on emulated NVM takes, and one to
+/// a disk does not notice. A model looks once, as it tries all orders anyway.
 const SPIN_ROUNDS: u32 = if cfg!(loom) { 1 } else { 32 };
 
-impl<H: Held> Stream<H> {
+impl<H: GroupResource> Stream<H> {
     /// Returns when the commit is hardened. If no flush is in flight, it waits until its group is complete,
     /// and then leads one: a group by count at most `group_wait_max` after its first waiter, an automatic
     /// one at most so long after the last flush as that took. If `group_wait_max` is `Duration::MAX`, it
@@ -28,9 +28,9 @@ impl<H: Held> Stream<H> {
         if self.is_hardened(ticket) {
             return Ok(());
         }
-        let _waking = self.waking();
+        let _wake = self.wake_on_drop();
         let mut state = self.state.lock();
-        if state.in_flight >= Some(ticket.number) && state.launched.is_none() {
+        if state.in_flight >= Some(ticket.number) && state.submitted.is_none() {
             drop(state);
             for _ in 0..SPIN_ROUNDS {
                 std::hint::spin_loop();
@@ -46,11 +46,11 @@ impl<H: Held> Stream<H> {
             }
             self.check_poison()?;
             state = if state.in_flight.is_some() {
-                self.attend(state, ticket.number)?
+                self.join(state, ticket.number)?
             } else {
                 match self.waits_until(&mut state) {
                     None => self.lead(state)?,
-                    Some(deadline) => self.gather(state, deadline),
+                    Some(deadline) => self.accumulate(state, deadline),
                 }
             };
         }
@@ -70,18 +70,18 @@ impl<H: Held> Stream<H> {
                 }
                 state.deadline
             }
-            Group::Auto => state.gathering.deadline(commits),
+            Group::Auto => state.group_policy.deadline(commits),
         };
         deadline.filter(|deadline| Instant::now() < *deadline)
     }
 
     /// Waits for more commits, at most until `deadline` if no other waiter has it (S3).
-    fn gather<'a>(
+    fn accumulate<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
         deadline: Instant,
     ) -> MutexGuard<'a, State<H>> {
-        let next = state.flights + 1;
+        let next = state.batches + 1;
         let leaders = &self.leaders[(next & 1) as usize];
         if state.timed == next {
             return leaders.wait(state);
@@ -111,7 +111,7 @@ impl<H: Held> Stream<H> {
 
     /// Hardens whatever the stream has drawn at or below `lsn`.
     pub(crate) fn harden_lsn(&self, lsn: Lsn) -> Result<(), LogError> {
-        let _waking = self.waking();
+        let _wake = self.wake_on_drop();
         // Under the lock no commit is between draw and buffer.
         let state = self.state.lock();
         let through = if state.filling.records > 0 && state.filling.first_lsn <= lsn {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namiki_log::{
-    CutRule, Entry, GenerationInfo, Group, Held, Log, LogConfig, LogError, Placement, Prepare,
-    ReadError, SequencerKind, Stream, StreamEnd, StreamReader, Ticket,
+    CutRule, Entry, GenerationInfo, Group, GroupResource, Log, LogConfig, LogError, Placement,
+    Prepare, ReadError, SequencerKind, Stream, StreamEnd, StreamReader, Ticket,
 };
 use namiki_platform::disk::Disk;
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
@@ -49,13 +49,13 @@ pub(crate) fn shared(region_bytes: u64) -> Placement {
     }
 }
 
-pub(crate) fn create<H: Held>(disk: &Arc<dyn Disk>, config: LogConfig) -> Arc<Log<H>> {
+pub(crate) fn create<H: GroupResource>(disk: &Arc<dyn Disk>, config: LogConfig) -> Arc<Log<H>> {
     disk.create_dir_all(Path::new("/db")).unwrap();
     Log::create(Arc::clone(disk), &wal(), config).unwrap()
 }
 
 /// Appends `payload` with a stamp.
-pub(crate) fn put<H: Held>(
+pub(crate) fn put<H: GroupResource>(
     stream: &Stream<H>,
     stamp: u64,
     payload: &[u8],

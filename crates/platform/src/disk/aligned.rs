@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_keeps_its_bytes_and_its_alignment_when_it_grows() {
+    fn a_growing_buffer_keeps_bytes_and_alignment() {
         let mut buf = AlignedBuf::with_capacity(10);
         buf.extend_from_slice(b"abc");
         buf.resize(100_000);

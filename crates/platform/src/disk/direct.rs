@@ -228,7 +228,7 @@ mod tests {
 
     /// No test can look into a device's write cache; without this flag nothing empties it.
     #[test]
-    fn a_file_that_is_written_asks_the_device_to_be_durable() {
+    fn a_written_file_asks_for_durability() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, []).unwrap();

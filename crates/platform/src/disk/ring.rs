@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_that_was_interrupted_or_cut_short_is_finished_and_a_failed_one_is_an_error() {
+    fn interrupted_and_short_writes_are_finished() {
         let file = tempfile::tempfile().unwrap();
         let bytes: Vec<u8> = (0..3 * BUFFER_ALIGN_BYTES).map(|at| at as u8).collect();
         let (block, all) = (BUFFER_ALIGN_BYTES, bytes.len());

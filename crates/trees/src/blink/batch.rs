@@ -11,13 +11,13 @@ use namiki_index::key::Key;
 use namiki_index::shared::batch::LANES;
 
 use super::BlinkTree;
-use super::descend::{Step, Way};
+use super::descend::{DescentPath, Step};
 
 impl<K: Key> BlinkTree<K> {
     /// At most [`LANES`] look-ups side by side.
     pub(super) fn get_lanes(&self, keys: &[K::Ref<'_>], out: &mut Vec<Lookup>) {
         let guard = &epoch::pin();
-        let root = Way::sideways(self.root.load(guard));
+        let root = DescentPath::sideways(self.root.load(guard));
         let mut ways = [root; LANES];
         for lane in 0..keys.len() {
             ways[lane] = self.start(keys[lane], guard);
@@ -28,19 +28,19 @@ impl<K: Key> BlinkTree<K> {
             for lane in lanes() {
                 // A lane that had to go sideways is late, and goes on below.
                 if ways[lane].node.level() == above
-                    && let Step::Down(way) = self.step::<false>(&ways[lane], keys[lane])
+                    && let Step::Down(path) = self.step::<false>(&ways[lane], keys[lane])
                 {
-                    ways[lane] = way;
+                    ways[lane] = path;
                 }
             }
             above -= 1;
         }
         for lane in lanes() {
-            let way = &mut ways[lane];
-            if way.node.level() > 0 {
-                *way = self.descend::<false>(0, keys[lane], guard);
+            let path = &mut ways[lane];
+            if path.node.level() > 0 {
+                *path = self.descend::<false>(0, keys[lane], guard);
             }
-            out.push(match self.find(way, keys[lane]).payload {
+            out.push(match self.find(path, keys[lane]).payload {
                 Ok(payload) => Lookup::Found(payload),
                 Err(version) => Lookup::Missing(version),
             });

@@ -19,7 +19,7 @@ use super::latch::Seen;
 use super::node::NodeRef;
 
 /// A node that a search has come to.
-pub(super) struct Way<'g, K: Key> {
+pub(super) struct DescentPath<'g, K: Key> {
     pub(super) node: NodeRef<'g, K>,
     /// Where in the node the search will probably end.
     pub(super) guess: usize,
@@ -27,15 +27,15 @@ pub(super) struct Way<'g, K: Key> {
     parent: Option<(NodeRef<'g, K>, usize, usize)>,
 }
 
-impl<K: Key> Clone for Way<'_, K> {
+impl<K: Key> Clone for DescentPath<'_, K> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K: Key> Copy for Way<'_, K> {}
+impl<K: Key> Copy for DescentPath<'_, K> {}
 
-impl<'g, K: Key> Way<'g, K> {
+impl<'g, K: Key> DescentPath<'g, K> {
     /// To a node that no parent led to.
     pub(super) fn sideways(node: NodeRef<'g, K>) -> Self {
         Self {
@@ -99,7 +99,7 @@ pub(super) struct Found<'g, K: Key> {
 /// What to do after one look at an inner node.
 pub(super) enum Step<'g, K: Key> {
     /// Go to a child.
-    Down(Way<'g, K>),
+    Down(DescentPath<'g, K>),
     /// Go to another node, of the same level if the tree did not lose one.
     Over(NodeRef<'g, K>),
     /// Look again: the node has changed.
@@ -109,9 +109,9 @@ pub(super) enum Step<'g, K: Key> {
 impl<K: Key> BlinkTree<K> {
     /// Where every search begins.
     #[inline(always)]
-    pub(super) fn start<'g>(&self, key: K::Ref<'_>, guard: &'g Guard) -> Way<'g, K> {
+    pub(super) fn start<'g>(&self, key: K::Ref<'_>, guard: &'g Guard) -> DescentPath<'g, K> {
         let node = self.root.load(guard);
-        Way {
+        DescentPath {
             node,
             guess: node.guess_in_root(key),
             parent: None,
@@ -122,10 +122,10 @@ impl<K: Key> BlinkTree<K> {
     #[inline(always)]
     pub(super) fn step<'g, const BELOW: bool>(
         &self,
-        way: &Way<'g, K>,
+        path: &DescentPath<'g, K>,
         key: K::Ref<'_>,
     ) -> Step<'g, K> {
-        let node = way.node;
+        let node = path.node;
         let seen = node.begin();
         if seen.is_dead() {
             return node.right().map_or(Step::Again, Step::Over);
@@ -136,7 +136,7 @@ impl<K: Key> BlinkTree<K> {
             }
             return Step::Again;
         }
-        let i = node.rank_of_child::<BELOW>(key, way.guess);
+        let i = node.rank_of_child::<BELOW>(key, path.guess);
         let Some((child, noted)) = node.child(i) else {
             assert!(
                 !node.unchanged(seen),
@@ -149,8 +149,8 @@ impl<K: Key> BlinkTree<K> {
         if !node.unchanged(seen) {
             return Step::Again;
         }
-        way.correct(node.len());
-        Step::Down(Way {
+        path.correct(node.len());
+        Step::Down(DescentPath {
             node: child,
             guess,
             parent: Some((node, i, noted)),
@@ -165,23 +165,23 @@ impl<K: Key> BlinkTree<K> {
         level: u8,
         key: K::Ref<'_>,
         guard: &'g Guard,
-    ) -> Way<'g, K> {
-        let mut way = self.start(key, guard);
-        let mut at = way.node.level();
+    ) -> DescentPath<'g, K> {
+        let mut path = self.start(key, guard);
+        let mut at = path.node.level();
         while at > level {
-            match self.step::<BELOW>(&way, key) {
+            match self.step::<BELOW>(&path, key) {
                 Step::Down(down) => {
-                    way = down;
+                    path = down;
                     at -= 1;
                 }
                 Step::Over(node) => {
-                    way = Way::sideways(node);
+                    path = DescentPath::sideways(node);
                     at = node.level();
                 }
                 Step::Again => {}
             }
         }
-        way
+        path
     }
 
     /// The node that covers the point, reached by links from one that is not right of it, as it is when it
@@ -189,35 +189,35 @@ impl<K: Key> BlinkTree<K> {
     #[inline(always)]
     pub(super) fn settle<'g, const BELOW: bool>(
         &self,
-        way: &mut Way<'g, K>,
+        path: &mut DescentPath<'g, K>,
         key: K::Ref<'_>,
     ) -> Seen {
         loop {
-            let seen = way.node.begin();
+            let seen = path.node.begin();
             if seen.is_dead() {
-                if let Some(node) = way.node.right() {
-                    *way = Way::sideways(node);
+                if let Some(node) = path.node.right() {
+                    *path = DescentPath::sideways(node);
                 }
                 continue;
             }
-            match way.node.beyond::<BELOW>(key) {
+            match path.node.beyond::<BELOW>(key) {
                 None => return seen,
                 Some(right) => {
-                    if way.node.unchanged(seen) {
-                        *way = Way::sideways(right);
+                    if path.node.unchanged(seen) {
+                        *path = DescentPath::sideways(right);
                     }
                 }
             }
         }
     }
 
-    /// Looks a key up in its leaf, which `way` leads to or which lies beside it.
+    /// Looks a key up in its leaf, which `path` leads to or which lies beside it.
     #[inline(always)]
-    pub(super) fn find<'g>(&self, way: &mut Way<'g, K>, key: K::Ref<'_>) -> Found<'g, K> {
+    pub(super) fn find<'g>(&self, path: &mut DescentPath<'g, K>, key: K::Ref<'_>) -> Found<'g, K> {
         loop {
-            let seen = self.settle::<false>(way, key);
-            let leaf = way.node;
-            let (at, equal) = leaf.lower(key, way.guess);
+            let seen = self.settle::<false>(path, key);
+            let leaf = path.node;
+            let (at, equal) = leaf.lower(key, path.guess);
             let payload = if equal {
                 Ok(leaf.value(at))
             } else {
@@ -225,7 +225,7 @@ impl<K: Key> BlinkTree<K> {
             };
             let len = leaf.len();
             if leaf.unchanged(seen) {
-                way.correct(len);
+                path.correct(len);
                 return Found {
                     leaf,
                     seen,

@@ -8,7 +8,7 @@ use loom::thread;
 use namiki_index::{Lookup, OrderedIndex, PointIndex};
 use namiki_platform::model::explore;
 
-use super::descend::Way;
+use super::descend::DescentPath;
 use super::merge::Merged;
 use super::{BlinkConfig, FixedBlinkTree};
 
@@ -109,12 +109,12 @@ fn model_a_merge_hides_no_key_from_a_reader() {
         explore(2, move || {
             let tree = about_to_merge();
             let guard = &epoch::pin();
-            let mut way = Way::sideways(tree.descend::<false>(0, stands_on, guard).node);
+            let mut path = DescentPath::sideways(tree.descend::<false>(0, stands_on, guard).node);
             let writer = thread::spawn({
                 let tree = Arc::clone(&tree);
                 move || merge(&tree)
             });
-            assert_eq!(tree.find(&mut way, 6).payload.ok(), Some(6));
+            assert_eq!(tree.find(&mut path, 6).payload.ok(), Some(6));
             writer.join().unwrap();
             tree.assert_sound();
         });
@@ -124,7 +124,7 @@ fn model_a_merge_hides_no_key_from_a_reader() {
 /// A thread that latches a node for a key waits while another writer has the latch, and then has the node
 /// with the key: not the one that has lost it by a split, nor the one that was merged away.
 #[test]
-fn model_the_node_that_is_latched_for_a_key_has_it() {
+fn model_the_latched_node_has_the_key() {
     let latch = |tree: &FixedBlinkTree| {
         let guard = &epoch::pin();
         let node = tree.latch_at(0, 6, guard);
@@ -139,7 +139,7 @@ fn model_the_node_that_is_latched_for_a_key_has_it() {
 
 /// The root has one full leaf left and is about to go, while that is split.
 #[test]
-fn model_a_root_that_is_about_to_go_is_told_of_a_split() {
+fn model_a_leaving_root_learns_of_a_split() {
     explore_beside(
         2,
         || {
@@ -187,7 +187,7 @@ fn model_a_root_that_two_take_away_goes_once() {
 /// The right one of two leaves is to go into the left one, which is split meanwhile: then it is another leaf
 /// that is left of it.
 #[test]
-fn model_a_merge_goes_into_the_leaf_on_the_left_as_it_is_now() {
+fn model_a_merge_goes_into_the_current_left_leaf() {
     explore_beside(
         1,
         || tree(5, 80, &[1, 2, 3, 4, 6]),

@@ -120,9 +120,9 @@ impl<K: Key> BlinkTree<K> {
     /// the same parent.
     fn pair_at<'g>(&self, level: u8, key: K::Ref<'_>, guard: &'g Guard) -> Option<Pair<'g, K>> {
         loop {
-            let mut way = self.descend::<false>(level + 1, key, guard);
-            let seen = self.settle::<false>(&mut way, key);
-            let parent = way.node;
+            let mut path = self.descend::<false>(level + 1, key, guard);
+            let seen = self.settle::<false>(&mut path, key);
+            let parent = path.node;
             if parent.level() != level + 1 {
                 return None;
             }

@@ -174,8 +174,8 @@ impl<K: Key> BlinkTree<K> {
     #[inline]
     fn look_up(&self, key: K::Ref<'_>) -> Lookup {
         let guard = &epoch::pin();
-        let mut way = self.descend::<false>(0, key, guard);
-        match self.find(&mut way, key).payload {
+        let mut path = self.descend::<false>(0, key, guard);
+        match self.find(&mut path, key).payload {
             Ok(payload) => Lookup::Found(payload),
             Err(version) => Lookup::Missing(version),
         }

@@ -18,7 +18,7 @@ use namiki_index::shared::scan::{Fenced, Part, Target};
 use namiki_index::{Direction, LeafVersion, ScanItem};
 
 use super::BlinkTree;
-use super::descend::Way;
+use super::descend::DescentPath;
 use super::node::{Entry, NodeRef};
 
 /// What was copied of a leaf at one instant, beside the entries.
@@ -44,18 +44,18 @@ impl<K: Key> Fenced<K> for BlinkTree<K> {
         entries.reserve(self.config.leaf_max);
         match (target, part.direction) {
             (Target::At(key), Direction::Forward) => {
-                let way = self.descend::<false>(0, key, guard);
-                way.prefetch_tail(self.nodes.room(0));
-                let asked = way.prefetch_next(part.to, self.nodes.room(0));
-                self.copy_forward(way, key, asked, part, entries)
+                let path = self.descend::<false>(0, key, guard);
+                path.prefetch_tail(self.nodes.room(0));
+                let asked = path.prefetch_next(part.to, self.nodes.room(0));
+                self.copy_forward(path, key, asked, part, entries)
             }
             (Target::At(key), Direction::Backward) => {
-                let way = self.descend::<false>(0, key, guard);
-                self.copy::<false>(way, key, part, entries)
+                let path = self.descend::<false>(0, key, guard);
+                self.copy::<false>(path, key, part, entries)
             }
             (Target::Below(key), _) => {
-                let way = self.descend::<true>(0, key, guard);
-                self.copy::<true>(way, key, part, entries)
+                let path = self.descend::<true>(0, key, guard);
+                self.copy::<true>(path, key, part, entries)
             }
             (Target::Last, _) => self.copy_last(part, entries, guard),
         }
@@ -72,7 +72,7 @@ impl<K: Key> Fenced<K> for BlinkTree<K> {
         let Some((right, _)) = left.right else {
             unreachable!("what is at a high key is in the right sibling")
         };
-        self.copy_forward(Way::sideways(right), high, None, part, entries)
+        self.copy_forward(DescentPath::sideways(right), high, None, part, entries)
     }
 
     fn fence<'a>(leaf: &'a Copied<'_, K>, direction: Direction) -> Option<K::Ref<'a>> {
@@ -102,17 +102,17 @@ impl<K: Key> Fenced<K> for BlinkTree<K> {
 }
 
 impl<K: Key> BlinkTree<K> {
-    /// Copies a part of the leaf that covers a key, which `way` leads to, and asks for the leaf on the right,
+    /// Copies a part of the leaf that covers a key, which `path` leads to, and asks for the leaf on the right,
     /// if that has not been asked for.
     fn copy_forward<'g>(
         &self,
-        way: Way<'g, K>,
+        path: DescentPath<'g, K>,
         key: K::Ref<'_>,
         asked: Option<NodeRef<'g, K>>,
         part: &Part<'_, K>,
         entries: &mut Vec<Entry>,
     ) -> Copied<'g, K> {
-        let copied = self.copy::<false>(way, key, part, entries);
+        let copied = self.copy::<false>(path, key, part, entries);
         if let Some((right, _)) = copied.right
             && asked != Some(right)
         {
@@ -122,19 +122,19 @@ impl<K: Key> BlinkTree<K> {
         copied
     }
 
-    /// Copies a part of the leaf that covers the point at `key` (`BELOW`: just below it), which `way` leads
+    /// Copies a part of the leaf that covers the point at `key` (`BELOW`: just below it), which `path` leads
     /// to.
     fn copy<'g, const BELOW: bool>(
         &self,
-        mut way: Way<'g, K>,
+        mut path: DescentPath<'g, K>,
         key: K::Ref<'_>,
         part: &Part<'_, K>,
         entries: &mut Vec<Entry>,
     ) -> Copied<'g, K> {
         loop {
-            let seen = self.settle::<BELOW>(&mut way, key);
-            let copied = copy_now(way.node, way.guess, part, entries);
-            if way.node.unchanged(seen) {
+            let seen = self.settle::<BELOW>(&mut path, key);
+            let copied = copy_now(path.node, path.guess, part, entries);
+            if path.node.unchanged(seen) {
                 return copied;
             }
         }

@@ -152,9 +152,9 @@ impl<K: Key> BlinkTree<K> {
     ) -> NodeRef<'g, K> {
         let mut turn = 0;
         loop {
-            let mut way = self.descend::<false>(level, key, guard);
-            self.settle::<false>(&mut way, key);
-            let node = way.node;
+            let mut path = self.descend::<false>(level, key, guard);
+            self.settle::<false>(&mut path, key);
+            let node = path.node;
             if node.level() == level {
                 let dead = node.latch().latch().is_dead();
                 if !dead && node.beyond::<false>(key).is_none() {

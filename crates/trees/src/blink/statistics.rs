@@ -17,9 +17,9 @@ impl<K: Key> BlinkTree<K> {
         loop {
             let guard = &epoch::pin();
             let fence = from.as_ref().map_or(K::min(), OwnedKey::get);
-            let mut way = self.descend::<false>(level, fence, guard);
-            self.settle::<false>(&mut way, fence);
-            let mut next = Some(way.node);
+            let mut path = self.descend::<false>(level, fence, guard);
+            self.settle::<false>(&mut path, fence);
+            let mut next = Some(path.node);
             for _ in 0..NODES_PER_PIN {
                 let Some(node) = next else { return };
                 visit(node);

@@ -142,7 +142,7 @@ mod tests {
 
     /// A reader that relied on a key's absence from an empty tree learns of the load, even of one leaf.
     #[test]
-    fn a_bulk_load_changes_the_version_of_the_empty_leaf_and_passes_its_stamp_on() {
+    fn a_bulk_load_changes_the_version_and_keeps_the_stamp() {
         for keys in [1, 3, 100_u64] {
             let tree = BlinkTree::<Fixed8>::new(BlinkConfig::tiny());
             let missing = |key: u64| -> LeafVersion {

@@ -31,12 +31,12 @@ impl<K: Key> BlinkTree<K> {
     ) -> Result<Changed, IndexError> {
         let key = K::parse(key)?;
         let guard = &epoch::pin();
-        let mut way = self.descend::<false>(0, key, guard);
+        let mut path = self.descend::<false>(0, key, guard);
         if expected == Expected::Absent {
-            way.prefetch_tail(self.nodes.room(0));
+            path.prefetch_tail(self.nodes.room(0));
         }
         loop {
-            let found = self.find(&mut way, key);
+            let found = self.find(&mut path, key);
             let old = found.payload.ok();
             let changed = match (decide(old), found.payload) {
                 (Change::Put(payload), Ok(_)) => self.replace(&found, payload),

@@ -35,7 +35,7 @@ use namiki_index::key::Key;
 use namiki_index::shared::lines::{BLOCK, FILLER, LINE, count, count_lines};
 use namiki_platform::prefetch;
 
-use super::hint::Way;
+use super::hint::DescentPath;
 use super::node::{BaseHeader, Kind, NodeRef, OwnedNode, Spot};
 
 mod changes;
@@ -182,10 +182,10 @@ impl<'g, K: Key> NodeRef<'g, K> {
     /// The path from an inner base node to the child that covers the point at `key`, or (not `OR_EQUAL`)
     /// just below it.
     #[inline(always)]
-    pub(super) fn way_to<const OR_EQUAL: bool>(self, key: K::Ref<'_>) -> Way<'g> {
+    pub(super) fn path_to<const OR_EQUAL: bool>(self, key: K::Ref<'_>) -> DescentPath<'g> {
         if !K::INLINE {
             let i = self.rank::<OR_EQUAL>(key).saturating_sub(1);
-            return self.way_at(i, K::head(key, self.prefix()));
+            return self.path_at(i, K::head(key, self.prefix()));
         }
         // The same with what is at hand, as every look-up comes through here.
         let probe = K::head(key, 0);
@@ -195,25 +195,25 @@ impl<'g, K: Key> NodeRef<'g, K> {
         let within = within.saturating_sub(1);
         let i = block * BLOCK + within;
         if i >= self.len() || within + 1 == BLOCK {
-            return self.way_at(i.min(self.len() - 1), probe);
+            return self.path_at(i.min(self.len() - 1), probe);
         }
         let next = if i + 1 < self.len() {
             Some(heads[within + 1])
         } else {
             self.high().map(|high| K::head(high, 0))
         };
-        Way::new(self.cell_at(i), self.level(), probe, heads[within], next)
+        DescentPath::new(self.cell_at(i), self.level(), probe, heads[within], next)
     }
 
     /// The way to child number `i`, for a search for the head `probe`.
     #[inline(never)]
-    pub(super) fn way_at(self, i: usize, probe: u64) -> Way<'g> {
+    pub(super) fn path_at(self, i: usize, probe: u64) -> DescentPath<'g> {
         let next = if i + 1 < self.len() {
             Some(self.head_at(i + 1))
         } else {
             self.high().map(|high| K::head(high, self.prefix()))
         };
-        Way::new(self.cell_at(i), self.level(), probe, self.head_at(i), next)
+        DescentPath::new(self.cell_at(i), self.level(), probe, self.head_at(i), next)
     }
 
     /// Payload, or child with its hint, number `i`.

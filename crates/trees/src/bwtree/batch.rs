@@ -11,7 +11,7 @@ use namiki_index::key::Key;
 use namiki_index::shared::batch::LANES;
 
 use super::BwTree;
-use super::hint::Way;
+use super::hint::DescentPath;
 use super::search::{At, Place};
 use super::variant::Variant;
 
@@ -19,7 +19,7 @@ use super::variant::Variant;
 struct Lane<'k, 'g, K: Key> {
     key: K::Ref<'k>,
     /// The way that led to the page.
-    way: Way<'g>,
+    path: DescentPath<'g>,
     place: Option<Place<'g, K>>,
     lookup: Option<Lookup>,
 }
@@ -35,7 +35,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             .map(|head| Place { id: root, head });
         let mut lanes: [Lane<'_, '_, K>; LANES] = std::array::from_fn(|_| Lane {
             key: K::min(),
-            way: Way::unknown(root),
+            path: DescentPath::unknown(root),
             place: None,
             lookup: None,
         });
@@ -55,13 +55,13 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                 match self.step(lane) {
                     Step::Answer(lookup) => {
                         if let Some(place) = lane.place {
-                            self.tidy_after_read(place, guard);
+                            self.compact_after_read(place, guard);
                         }
                         lane.lookup = Some(lookup);
                     }
-                    Step::Down(way) => {
-                        self.mapping.prefetch(way.child);
-                        (*next, going) = (Some(way), true);
+                    Step::Down(path) => {
+                        self.mapping.prefetch(path.child);
+                        (*next, going) = (Some(path), true);
                     }
                     Step::Unusual => {
                         let place = self.leaf(At(lane.key), guard);
@@ -69,14 +69,14 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                     }
                 }
             }
-            for (lane, way) in lanes.iter_mut().zip(next) {
-                if let Some(way) = way {
-                    let head = self.mapping.load(way.child, guard);
+            for (lane, path) in lanes.iter_mut().zip(next) {
+                if let Some(path) = path {
+                    let head = self.mapping.load(path.child, guard);
                     lane.place = head.map(|head| Place {
-                        id: way.child,
+                        id: path.child,
                         head,
                     });
-                    lane.way = way;
+                    lane.path = path;
                 }
             }
         }
@@ -88,13 +88,13 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     fn step<'g>(&self, lane: &Lane<'_, 'g, K>) -> Step<'g> {
         match lane.place {
             Some(place) if !place.head.is_removed() && !place.head.is_left_of(At(lane.key)) => {
-                lane.way.correct(place.head);
+                lane.path.correct(place.head);
                 if place.head.level() == 0 {
                     return Step::Answer(answer(place, lane.key));
                 }
-                let way = place.head.way(At(lane.key));
-                way.prefetch::<K, V>(place.head.base_hint());
-                Step::Down(way)
+                let path = place.head.path(At(lane.key));
+                path.prefetch::<K, V>(place.head.base_hint());
+                Step::Down(path)
             }
             _ => Step::Unusual,
         }
@@ -105,7 +105,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
 enum Step<'g> {
     Answer(Lookup),
     /// To another page.
-    Down(Way<'g>),
+    Down(DescentPath<'g>),
     /// A page that is being removed, or was split and the parent does not know yet.
     Unusual,
 }

@@ -195,7 +195,7 @@ fn apply<'g, K: Key>(
 impl<K: Key, V: Variant> BwTree<K, V> {
     /// What a writer does after its delta is in place. Reports a split.
     #[inline]
-    pub(super) fn tidy_after_write(
+    pub(super) fn compact_after_write(
         &self,
         place: Place<'_, K>,
         resize: Resize,
@@ -234,14 +234,14 @@ impl<K: Key, V: Variant> BwTree<K, V> {
 
     /// What a reader does with a page that it found to have deltas: mostly nothing.
     #[inline]
-    pub(super) fn tidy_after_read(&self, place: Place<'_, K>, guard: &Guard) {
+    pub(super) fn compact_after_read(&self, place: Place<'_, K>, guard: &Guard) {
         if place.head.depth() > 0 {
-            self.tidy_sometimes(place, guard);
+            self.compact_sometimes(place, guard);
         }
     }
 
     #[cold]
-    fn tidy_sometimes(&self, place: Place<'_, K>, guard: &Guard) {
+    fn compact_sometimes(&self, place: Place<'_, K>, guard: &Guard) {
         // Leaves and inner pages are met by turns, so each kind has a count of its own.
         thread_local!(static TURNS: [Cell<u32>; 2] = const { [Cell::new(0), Cell::new(0)] });
         let (kind, every) = match place.head.level() {

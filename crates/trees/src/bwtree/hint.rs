@@ -37,7 +37,7 @@ const INNER_UNIT: usize = 4;
 
 /// The way from an inner node to one of its children.
 #[derive(Clone, Copy)]
-pub(super) struct Way<'g> {
+pub(super) struct DescentPath<'g> {
     pub(super) child: PageId,
     /// Where the hint is kept. Children that a delta leads to have none.
     cell: Option<&'g AtomicU64>,
@@ -61,7 +61,7 @@ fn steps(from: u64, to: u64) -> isize {
     ((to.wrapping_sub(from) << shift) as i64 >> shift) as isize
 }
 
-impl<'g> Way<'g> {
+impl<'g> DescentPath<'g> {
     /// The way to a child that no base entry leads to.
     pub(super) fn unknown(child: PageId) -> Self {
         Self {
@@ -212,7 +212,7 @@ mod tests {
     use crate::bwtree::{BwConfig, FixedBwTree};
 
     #[test]
-    fn steps_lead_to_the_nearest_place_with_the_same_low_bits() {
+    fn steps_lead_to_the_nearest_equal_low_bits() {
         let low = |place: u64| place & ((1 << PLACE_BITS) - 1);
         for from in [0, 1, 1 << 29, (1 << 30) - 1, 1 << 30, (1 << 40) + 12_345] {
             for ahead in [0, 1, -1, 1000, -1000, (1 << 29) - 1, -(1 << 29)] {

@@ -82,7 +82,7 @@ fn a_reader_finds_its_key_while_its_leaf_is_consolidated<V: Variant>() {
 }
 
 #[test]
-fn a_reader_finds_its_key_while_its_leaf_is_consolidated_in_each_variant() {
+fn a_reader_finds_its_key_during_consolidation_in_each_variant() {
     a_reader_finds_its_key_while_its_leaf_is_consolidated::<Plain>();
     a_reader_finds_its_key_while_its_leaf_is_consolidated::<InChain>();
     a_reader_finds_its_key_while_its_leaf_is_consolidated::<OpenBw>();
@@ -146,14 +146,14 @@ fn two_splits_below_one_parent_are_both_made_plain() {
 }
 
 #[test]
-fn no_update_is_lost_while_its_leaf_is_split_in_each_variant() {
+fn no_update_is_lost_in_a_split_in_each_variant() {
     no_update_is_lost_while_its_leaf_is_split(three_leaves::<Plain>);
     no_update_is_lost_while_its_leaf_is_split(three_leaves::<SplitHead>);
     no_update_is_lost_while_its_leaf_is_split(three_leaves::<Both>);
 }
 
 #[test]
-fn a_reader_finds_its_keys_while_their_leaf_is_split_in_each_variant() {
+fn a_reader_finds_its_keys_in_a_split_each_variant() {
     a_reader_finds_its_keys_while_their_leaf_is_split(three_leaves::<Plain>);
     a_reader_finds_its_keys_while_their_leaf_is_split(three_leaves::<SplitHead>);
 }
@@ -172,7 +172,7 @@ fn an_insert_outlives_the_growth_of_the_tree<V: Variant>() {
 }
 
 #[test]
-fn an_insert_outlives_the_growth_of_the_tree_in_each_variant() {
+fn an_insert_outlives_tree_growth_in_each_variant() {
     an_insert_outlives_the_growth_of_the_tree::<Plain>();
     an_insert_outlives_the_growth_of_the_tree::<SplitHead>();
 }
@@ -204,7 +204,7 @@ fn an_insert_outlives_a_merge_in_each_variant() {
 }
 
 #[test]
-fn a_reader_finds_its_keys_while_their_leaf_is_merged_in_each_variant() {
+fn a_reader_finds_its_keys_in_a_merge_each_variant() {
     a_reader_finds_its_keys_while_their_leaf_is_merged(three_leaves::<Plain>);
     a_reader_finds_its_keys_while_their_leaf_is_merged(three_leaves::<OpenBw>);
 }
@@ -266,7 +266,7 @@ fn split_half<V: Variant>(tree: &Tree<V>, key: u64) {
 }
 
 /// What any thread does that meets the leaf of a key: completes the change that it shows, and consolidates.
-fn tidy<V: Variant>(tree: &Tree<V>, key: u64) {
+fn compact<V: Variant>(tree: &Tree<V>, key: u64) {
     let guard = &epoch::pin();
     tree.consolidate(tree.leaf(At(key), guard), Resize::Never, guard);
 }
@@ -274,7 +274,7 @@ fn tidy<V: Variant>(tree: &Tree<V>, key: u64) {
 /// The split is completed, and its right half merged away again, while a helper is about to complete it.
 fn a_late_helper_does_not_bring_back_a_page_that_is_gone<V: Variant>() {
     let complete_and_merge = |tree: &Tree<V>| {
-        tidy(tree, 20);
+        compact(tree, 20);
         delete(tree, 21);
     };
     beside(
@@ -285,7 +285,7 @@ fn a_late_helper_does_not_bring_back_a_page_that_is_gone<V: Variant>() {
             tree
         },
         complete_and_merge,
-        |tree| tidy(tree, 20),
+        |tree| compact(tree, 20),
         |tree| {
             is_gone(tree, 21);
             has(tree, &[10, 11, 20, 30, 31]);
@@ -301,7 +301,7 @@ fn a_late_helper_does_not_bring_back_a_page_that_is_gone<V: Variant>() {
             tree
         },
         complete_and_merge,
-        |tree| tidy(tree, 20),
+        |tree| compact(tree, 20),
         |tree| {
             is_gone(tree, 21);
             has(tree, &[20]);
@@ -313,7 +313,7 @@ fn a_late_helper_does_not_bring_back_a_page_that_is_gone<V: Variant>() {
 }
 
 #[test]
-fn a_late_helper_does_not_bring_back_a_page_that_is_gone_in_each_variant() {
+fn a_late_helper_revives_no_page_in_each_variant() {
     a_late_helper_does_not_bring_back_a_page_that_is_gone::<Plain>();
     a_late_helper_does_not_bring_back_a_page_that_is_gone::<SplitHead>();
 }
@@ -331,7 +331,7 @@ fn a_late_helper_leaves_the_next_split_alone<V: Variant>() {
             tree
         },
         |tree| {
-            tidy(tree, 20);
+            compact(tree, 20);
             insert(tree, 22);
             split_half(tree, 20);
             touch(tree, 20);
@@ -342,7 +342,7 @@ fn a_late_helper_leaves_the_next_split_alone<V: Variant>() {
             tree.clear_change(place.id, place.head, guard);
         },
         |tree| {
-            tidy(tree, 20);
+            compact(tree, 20);
             has(tree, &[20, 22, 25, 30, 31]);
             let guard = &epoch::pin();
             let parent = tree.descend(1, At(20), guard);
@@ -352,7 +352,7 @@ fn a_late_helper_leaves_the_next_split_alone<V: Variant>() {
 }
 
 #[test]
-fn a_late_helper_leaves_the_next_split_alone_in_each_variant() {
+fn a_late_helper_leaves_the_next_split_in_each_variant() {
     a_late_helper_leaves_the_next_split_alone::<Plain>();
     a_late_helper_leaves_the_next_split_alone::<SplitHead>();
 }
@@ -368,7 +368,7 @@ fn no_update_is_lost_while_a_half_done_split_is_consolidated<V: Variant>() {
             touch(&tree, 20);
             tree
         },
-        |tree| tidy(tree, 20),
+        |tree| compact(tree, 20),
         |tree| update(tree, 20),
         |tree| {
             is_updated(tree, 20);
@@ -379,7 +379,7 @@ fn no_update_is_lost_while_a_half_done_split_is_consolidated<V: Variant>() {
 }
 
 #[test]
-fn no_update_is_lost_while_a_half_done_split_is_consolidated_in_each_variant() {
+fn no_update_is_lost_consolidating_a_half_split() {
     no_update_is_lost_while_a_half_done_split_is_consolidated::<Plain>();
     no_update_is_lost_while_a_half_done_split_is_consolidated::<SplitHead>();
     no_update_is_lost_while_a_half_done_split_is_consolidated::<Both>();

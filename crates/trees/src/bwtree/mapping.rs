@@ -1,7 +1,7 @@
 //! The mapping table: page id → head of that page's delta chain, and the page's stamps.
 //!
 //! Every pointer between Bw-tree pages is a page id, so replacing a page is one compare-and-swap here and
-//! no parent needs to know. The table grows by chunks that never move (`growing.rs`), so growth blocks no
+//! no parent needs to know. The table grows by chunks that never move (`segmented_array.rs`), so growth blocks no
 //! thread (trap "fixed-size mapping tables"). Heads are packed apart from the stamps, which a lookup that
 //! finds its key never touches.
 //!
@@ -49,9 +49,9 @@ use crossbeam_epoch::Guard;
 use namiki_index::LeafVersion;
 use namiki_index::key::Key;
 use namiki_index::shared::defer::defer;
-use namiki_index::shared::growing::GrowingArray;
+use namiki_index::shared::id_pool::IdPool;
 use namiki_index::shared::lines::LINE;
-use namiki_index::shared::numbers::Numbers;
+use namiki_index::shared::segmented_array::SegmentedArray;
 use namiki_index::shared::sync::{AtomicPtr, AtomicU64};
 use namiki_platform::prefetch;
 
@@ -73,9 +73,9 @@ struct Side {
 
 /// The table. Shared with the collector, which returns page ids to it.
 pub(super) struct Mapping<K: Key, V: Variant> {
-    heads: GrowingArray<AtomicPtr<Header<K>>>,
-    sides: GrowingArray<Side>,
-    ids: Numbers,
+    heads: SegmentedArray<AtomicPtr<Header<K>>>,
+    sides: SegmentedArray<Side>,
+    ids: IdPool,
     variant: PhantomData<V>,
 }
 
@@ -83,9 +83,9 @@ impl<K: Key, V: Variant> Mapping<K, V> {
     pub(super) fn new() -> Self {
         const { assert!(!V::SLAB || !V::IN_CHAIN && !V::SPLIT_AT_HEAD) };
         Self {
-            heads: GrowingArray::new(),
-            sides: GrowingArray::new(),
-            ids: Numbers::new(),
+            heads: SegmentedArray::new(),
+            sides: SegmentedArray::new(),
+            ids: IdPool::new(),
             variant: PhantomData,
         }
     }

@@ -288,7 +288,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         if head.len() < self.config.inner_min() {
             self.consolidate(parent, Resize::SplitOrMerge, guard);
         } else {
-            self.tidy_inner(parent, guard);
+            self.compact_inner(parent, guard);
         }
     }
 
@@ -350,7 +350,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     /// The only child of a removed root takes its place; the thread that does so retires the page.
     fn complete_collapse(&self, id: PageId, removed: NodeRef<'_, K>, guard: &Guard) {
         let root = self.root.load();
-        if root.page == id && self.root.replace(root, removed.way(Last).child) {
+        if root.page == id && self.root.replace(root, removed.path(Last).child) {
             self.counters.add(Event::RootCollapse);
             self.mapping.retire_page(id, removed, guard);
         }

@@ -1,6 +1,6 @@
 //! Numbers of pages.
 
-use namiki_index::shared::growing::GrowingArray;
+use namiki_index::shared::segmented_array::SegmentedArray;
 
 /// The number of a Bw-tree page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,7 +12,7 @@ impl PageId {
     pub(super) const NONE: Self = Self(u32::MAX);
 
     /// Bits of the number of a page that there is.
-    pub(super) const BITS: u32 = GrowingArray::<()>::BITS;
+    pub(super) const BITS: u32 = SegmentedArray::<()>::BITS;
 
     /// The child that an entry of an inner node leads to; above its number is a hint (`hint.rs`).
     #[inline]

@@ -107,7 +107,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             Some(payload) => Lookup::Found(payload),
             None => Lookup::Missing(place.version()),
         };
-        self.tidy_after_read(place, guard);
+        self.compact_after_read(place, guard);
         Ok(lookup)
     }
 }

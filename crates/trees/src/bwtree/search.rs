@@ -18,7 +18,7 @@ use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
 
 use super::BwTree;
-use super::hint::{self, Way};
+use super::hint::{self, DescentPath};
 use super::node::{Kind, NodeRef};
 use super::page_id::PageId;
 use super::variant::Variant;
@@ -35,7 +35,7 @@ pub(super) trait Point<K: Key>: Copy {
     fn rank(self, base: NodeRef<'_, K>) -> usize;
 
     /// The way on from an inner base node.
-    fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g>;
+    fn path<'g>(self, base: NodeRef<'g, K>) -> DescentPath<'g>;
 }
 
 /// At a key.
@@ -79,8 +79,8 @@ impl<K: Key> Point<K> for At<'_, K> {
     }
 
     #[inline(always)]
-    fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g> {
-        base.way_to::<true>(self.0)
+    fn path<'g>(self, base: NodeRef<'g, K>) -> DescentPath<'g> {
+        base.path_to::<true>(self.0)
     }
 }
 
@@ -98,8 +98,8 @@ impl<K: Key> Point<K> for Onto<'_, K> {
     }
 
     #[inline(always)]
-    fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g> {
-        At::<K>(self.0).way(base)
+    fn path<'g>(self, base: NodeRef<'g, K>) -> DescentPath<'g> {
+        At::<K>(self.0).path(base)
     }
 }
 
@@ -112,8 +112,8 @@ impl<K: Key> Point<K> for Below<'_, K> {
         base.rank::<false>(self.0)
     }
 
-    fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g> {
-        base.way_to::<false>(self.0)
+    fn path<'g>(self, base: NodeRef<'g, K>) -> DescentPath<'g> {
+        base.path_to::<false>(self.0)
     }
 }
 
@@ -126,8 +126,8 @@ impl<K: Key> Point<K> for Last {
         base.len()
     }
 
-    fn way<'g>(self, base: NodeRef<'g, K>) -> Way<'g> {
-        base.way_at(base.len() - 1, u64::MAX)
+    fn path<'g>(self, base: NodeRef<'g, K>) -> DescentPath<'g> {
+        base.path_at(base.len() - 1, u64::MAX)
     }
 }
 
@@ -167,26 +167,26 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
     /// The way to the child of an inner page that covers a point of its range.
     #[inline(always)]
-    pub(super) fn way(self, point: impl Point<K>) -> Way<'g> {
+    pub(super) fn path(self, point: impl Point<K>) -> DescentPath<'g> {
         // Mostly so.
         if self.kind() == Kind::Base {
-            return point.way(self);
+            return point.path(self);
         }
-        self.way_through_deltas(point)
+        self.path_through_deltas(point)
     }
 
     /// The newest delta that covers the point decides.
     #[inline(never)]
-    fn way_through_deltas(self, point: impl Point<K>) -> Way<'g> {
+    fn path_through_deltas(self, point: impl Point<K>) -> DescentPath<'g> {
         let mut node = self;
         loop {
             match node.kind() {
-                Kind::Base => return point.way(node),
+                Kind::Base => return point.path(node),
                 Kind::IndexInsert if node.includes(node.key(), point) => {
-                    return Way::unknown(node.child());
+                    return DescentPath::unknown(node.child());
                 }
                 Kind::IndexDelete if node.includes(node.lower(), point) => {
-                    return Way::unknown(node.child());
+                    return DescentPath::unknown(node.child());
                 }
                 Kind::Merge if point.reaches(node.key()) => {
                     node = node.merged();
@@ -201,7 +201,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
     }
 
-    /// Like [`way`](Self::way), with the exact bounds of the entry. Every delta that
+    /// Like [`path`](Self::way), with the exact bounds of the entry. Every delta that
     /// does not include the point still bounds the range from one side.
     pub(super) fn route(self, point: impl Point<K>) -> Route<'g, K> {
         let mut low = self.low();
@@ -273,10 +273,10 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         guard: &'g Guard,
     ) -> Option<Place<'g, K>> {
         'restart: loop {
-            let mut way = Way::unknown(self.root.load().page);
+            let mut path = DescentPath::unknown(self.root.load().page);
             loop {
                 // An empty slot: the page went away between reading its id and its slot.
-                let Some(head) = self.mapping.load(way.child, guard) else {
+                let Some(head) = self.mapping.load(path.child, guard) else {
                     self.counters.add(Event::Restart);
                     continue 'restart;
                 };
@@ -284,34 +284,34 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                     hint::prefetch_slots::<K>(head);
                 }
                 if head.is_removed() {
-                    self.help_removal(way.child, head, guard);
+                    self.help_removal(path.child, head, guard);
                     self.counters.add(Event::Restart);
                     continue 'restart;
                 }
-                way.correct(head);
+                path.correct(head);
                 if head.is_left_of(point) {
-                    way = Way::unknown(head.right());
+                    path = DescentPath::unknown(head.right());
                     continue;
                 }
                 if head.level() <= level {
-                    let id = way.child;
+                    let id = path.child;
                     return (head.level() == level).then_some(Place { id, head });
                 }
                 if level == 0 {
                     // Or an inner page that no longer changes would keep its last deltas.
-                    self.tidy_after_read(
+                    self.compact_after_read(
                         Place {
-                            id: way.child,
+                            id: path.child,
                             head,
                         },
                         guard,
                     );
                 }
-                way = head.way(point);
+                path = head.path(point);
                 if P::LOOKS || head.level() > 1 {
-                    way.prefetch::<K, V>(head.base_hint());
+                    path.prefetch::<K, V>(head.base_hint());
                 } else {
-                    way.prefetch_slab::<K, V>(head.base_hint());
+                    path.prefetch_slab::<K, V>(head.base_hint());
                 }
             }
         }

@@ -193,7 +193,7 @@ for_both_keys! {
 
 /// Among deltas in the slab there may be some that did not fit.
 #[test]
-fn keys_too_long_for_a_slot_are_found_among_the_others() {
+fn keys_too_long_for_a_slot_are_found() {
     let tree = leaf::<Variable>();
     let guard = &epoch::pin();
     let long = |n: u64| [vec![b'x'; 200], n.to_be_bytes().to_vec()].concat();

@@ -230,7 +230,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             match self.mapping.push(parent.id, parent.head, delta) {
                 Ok(head) => {
                     self.mapping.trim_split(id, split, guard);
-                    self.tidy_inner(
+                    self.compact_inner(
                         Place {
                             id: parent.id,
                             head,
@@ -308,7 +308,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     }
 
     /// Consolidates an inner page after a delta of this thread has made its chain long.
-    pub(super) fn tidy_inner(&self, place: Place<'_, K>, guard: &Guard) {
+    pub(super) fn compact_inner(&self, place: Place<'_, K>, guard: &Guard) {
         let full = place.head.len() > self.config.inner_max;
         if !full && !self.is_long(place.head.depth(), self.config.inner_chain_max) {
             return;

@@ -99,7 +99,7 @@ fn numbers_begin_again() {
 
 /// Trap "writer 2N may walk the old N.next while writer N swaps it".
 #[test]
-fn a_writer_leaves_a_segment_to_the_one_before_it_but_not_for_ever() {
+fn a_writer_leaves_a_segment_to_its_predecessor_briefly() {
     let tree = leaf::<InChain>(8);
     let guard = &epoch::pin();
     let mut seams = Vec::new();

@@ -66,7 +66,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                         (_, None) => Resize::Split,
                         (_, Some(_)) => Resize::Never,
                     };
-                    let split = self.tidy_after_write(place, resize, guard);
+                    let split = self.compact_after_write(place, resize, guard);
                     let inserted = (kind == Kind::Put && old.is_none()).then(|| Inserted {
                         before,
                         after,
@@ -120,7 +120,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                     } else {
                         Resize::Split
                     };
-                    self.tidy_after_write(Place { id, head }, resize, guard);
+                    self.compact_after_write(Place { id, head }, resize, guard);
                     return Ok(());
                 }
                 Err(unused) => {

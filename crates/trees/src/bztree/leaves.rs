@@ -30,8 +30,8 @@ use std::sync::atomic::Ordering;
 use crossbeam_epoch::Guard;
 use namiki_index::LeafVersion;
 use namiki_index::key::Key;
-use namiki_index::shared::growing::GrowingArray;
-use namiki_index::shared::numbers::Numbers;
+use namiki_index::shared::id_pool::IdPool;
+use namiki_index::shared::segmented_array::SegmentedArray;
 use namiki_index::shared::sync::{AtomicU64, total_order};
 
 use super::node::NodeRef;
@@ -49,8 +49,8 @@ struct Slot {
 
 /// The leaves of one tree by number.
 pub(super) struct Leaves {
-    slots: GrowingArray<Slot>,
-    numbers: Numbers,
+    slots: SegmentedArray<Slot>,
+    numbers: IdPool,
 }
 
 /// The version of a leaf in this state.
@@ -65,8 +65,8 @@ pub(super) fn version<K: Key>(leaf: NodeRef<'_, K>, status: Status) -> LeafVersi
 impl Leaves {
     pub(super) fn new() -> Self {
         Self {
-            slots: GrowingArray::new(),
-            numbers: Numbers::new(),
+            slots: SegmentedArray::new(),
+            numbers: IdPool::new(),
         }
     }
 

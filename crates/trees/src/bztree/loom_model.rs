@@ -16,8 +16,8 @@ use namiki_index::loom_contract::{
     a_reader_finds_its_keys_while_their_leaf_is_merged,
     a_reader_finds_its_keys_while_their_leaf_is_split, an_insert_outlives_a_merge,
     an_insert_outlives_a_split, inserts_notice_readers_of_a_merged_leaf,
-    inserts_notice_readers_of_a_split_leaf, no_update_is_lost_while_its_leaf_is_split,
-    sparse, two_splits_below_one_parent_are_both_made,
+    inserts_notice_readers_of_a_split_leaf, no_update_is_lost_while_its_leaf_is_split, sparse,
+    two_splits_below_one_parent_are_both_made,
 };
 use namiki_index::shared::sync::AtomicU64;
 use namiki_index::{Lookup, PointIndex};
@@ -196,7 +196,7 @@ impl Split {
 }
 
 #[test]
-fn an_insert_is_copied_by_the_split_or_made_after_it() {
+fn an_insert_is_copied_by_the_split_or_follows() {
     explore(3, || {
         let split = Split::new(false);
         let splitter = thread::spawn({
@@ -215,7 +215,7 @@ fn an_insert_is_copied_by_the_split_or_made_after_it() {
 }
 
 #[test]
-fn no_insert_slips_past_a_successful_check_while_its_leaf_is_split() {
+fn no_insert_slips_past_a_check_during_a_split() {
     const STAMP: u64 = 7;
     explore(2, || {
         let split = Split::new(true);
@@ -267,13 +267,13 @@ fn two_splits_below_one_parent_are_both_made_in_place() {
 }
 
 #[test]
-fn no_update_is_lost_while_its_leaf_is_split_in_each_variant() {
+fn no_update_is_lost_in_a_split_in_each_variant() {
     no_update_is_lost_while_its_leaf_is_split(three_leaves::<InPlace>);
     no_update_is_lost_while_its_leaf_is_split(three_leaves::<Append>);
 }
 
 #[test]
-fn a_reader_finds_its_keys_while_their_leaf_is_split_in_each_variant() {
+fn a_reader_finds_its_keys_in_a_split_each_variant() {
     a_reader_finds_its_keys_while_their_leaf_is_split(three_leaves::<InPlace>);
     a_reader_finds_its_keys_while_their_leaf_is_split(three_leaves::<Append>);
 }
@@ -292,7 +292,7 @@ fn a_reader_finds_its_key_while_its_leaf_is_replaced<V: Variant>() {
 }
 
 #[test]
-fn a_reader_finds_its_key_while_its_leaf_is_replaced_in_each_variant() {
+fn a_reader_finds_its_key_in_replacement_each_variant() {
     a_reader_finds_its_key_while_its_leaf_is_replaced::<InPlace>();
     a_reader_finds_its_key_while_its_leaf_is_replaced::<Append>();
 }
@@ -304,7 +304,7 @@ fn an_insert_outlives_a_merge_in_each_variant() {
 }
 
 #[test]
-fn a_reader_finds_its_keys_while_their_leaf_is_merged_in_place() {
+fn a_reader_finds_its_keys_in_a_merge_in_place() {
     a_reader_finds_its_keys_while_their_leaf_is_merged(three_leaves::<InPlace>);
 }
 

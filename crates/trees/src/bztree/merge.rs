@@ -41,7 +41,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
 
     /// Looks whether a key that was deleted from `leaf` leaves anything to be merged.
     #[inline]
-    pub(super) fn tidy(&self, key: K::Ref<'_>, leaf: NodeRef<'_, K>, guard: &Guard) {
+    pub(super) fn compact(&self, key: K::Ref<'_>, leaf: NodeRef<'_, K>, guard: &Guard) {
         let is_root = leaf.high().is_none() && K::cmp(leaf.low(), K::min()).is_eq();
         if !is_root && self.alive(leaf, guard) < self.config.leaf_min() {
             while self.merge_near(key, guard) {}

@@ -77,7 +77,7 @@ impl Status {
 
     /// Whether the node must be replaced before it can count on.
     #[inline]
-    pub(super) const fn is_worn(self) -> bool {
+    pub(super) const fn needs_compaction(self) -> bool {
         self.changes() == CHANGES_MAX
     }
 
@@ -101,7 +101,7 @@ impl Status {
 
     /// One more record is dead.
     #[inline]
-    pub(super) const fn bury(self) -> Self {
+    pub(super) const fn mark_deleted(self) -> Self {
         Self(self.0 + (1 << DEAD_SHIFT))
     }
 
@@ -122,18 +122,18 @@ mod tests {
         let mut status = Status::NEW;
         for slot in 0..SLOTS_MAX {
             assert_eq!(status.reserved(), slot);
-            status = status.reserve().show(slot).change().bury();
+            status = status.reserve().show(slot).change().mark_deleted();
             assert_eq!(status.visible(), (1 << (slot + 1)) - 1);
         }
         for _ in SLOTS_MAX..RECORDS_MAX + SLOTS_MAX {
-            status = status.bury();
+            status = status.mark_deleted();
         }
         assert_eq!(status.dead(), RECORDS_MAX + SLOTS_MAX);
         assert_eq!((status.changes(), status.reserved()), (16, SLOTS_MAX));
         assert!(!status.is_frozen() && status.frozen().is_frozen());
         assert_eq!(status.frozen().changes(), 16);
         assert_eq!(status.revive().dead() + 1, status.dead());
-        while !status.is_worn() {
+        while !status.needs_compaction() {
             let step = 1.max((CHANGES_MAX - status.changes()) / 2);
             status = Status(status.0 + (step << CHANGES_SHIFT));
         }

@@ -120,7 +120,7 @@ pub(super) fn kill(
     guard: &Guard,
 ) -> bool {
     debug_assert!(!seen.is_frozen() && value.payload().is_some());
-    Change::new(leaf, seen.0, seen.change().bury().0)
+    Change::new(leaf, seen.0, seen.change().mark_deleted().0)
         .and(word, value.0, DEAD)
         .commit(guard)
 }

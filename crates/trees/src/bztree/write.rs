@@ -96,14 +96,14 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             match outcome {
                 Try::Done(changed) => {
                     if change == Change::Delete {
-                        self.tidy(key, leaf, guard);
+                        self.compact(key, leaf, guard);
                     }
                     return Ok(changed);
                 }
                 Try::Shown(mut changed, before, after) => {
                     let split = self.replace_if_full(key, leaf, after, guard);
                     if change == Change::Delete {
-                        self.tidy(key, leaf, guard);
+                        self.compact(key, leaf, guard);
                     } else if changed.old.is_none() {
                         let after = version(leaf, after);
                         changed.inserted = Some(Inserted {
@@ -150,7 +150,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
                 Try::Again
             };
         }
-        if status.is_frozen() || status.is_worn() {
+        if status.is_frozen() || status.needs_compaction() {
             return Try::Replace;
         }
         if value.is_frozen() {
@@ -196,7 +196,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         status = status.reserve();
         loop {
             let next = match (change, old) {
-                (Change::Delete, _) => status.show(slot).change().bury(),
+                (Change::Delete, _) => status.show(slot).change().mark_deleted(),
                 (_, None) => status.show(slot).change(),
                 (_, Some(_)) => status.show(slot),
             };
@@ -213,7 +213,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
                     None => false,
                 };
                 old = found.and_then(|record| record.value.payload());
-                if hidden || now.is_worn() || decide(old) != change {
+                if hidden || now.needs_compaction() || decide(old) != change {
                     return Try::Again;
                 }
                 if change == Change::Delete && old.is_none() {
@@ -274,7 +274,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
 /// Whether a leaf can take no further record.
 #[inline]
 fn full<K: Key>(leaf: NodeRef<'_, K>, status: Status) -> bool {
-    status.is_frozen() || status.is_worn() || status.reserved() >= leaf.slots()
+    status.is_frozen() || status.needs_compaction() || status.reserved() >= leaf.slots()
 }
 
 /// Shows a record, whatever else its key has in older places. `None`: there is a newer one, or the leaf
@@ -288,7 +288,10 @@ pub(super) fn show_newest<K: Key>(
 ) -> Option<States> {
     loop {
         let newer = status.visible() & !((2 << slot) - 1);
-        if status.is_frozen() || status.is_worn() || leaf.find_slot(key, hash, newer).is_some() {
+        if status.is_frozen()
+            || status.needs_compaction()
+            || leaf.find_slot(key, hash, newer).is_some()
+        {
             return None;
         }
         let next = status.show(slot).change();

@@ -46,7 +46,7 @@ use namiki_platform::prefetch;
 
 use super::node_ref::{Header, NodeRef};
 use super::slices::{Cut, LINK, LONG, Markers, Slicing, WIDTH};
-use super::tailed::{Layer, Suffix};
+use super::suffix::{Layer, Suffix};
 use super::version::{Locked, Seen};
 
 /// Words with a byte for each slot.

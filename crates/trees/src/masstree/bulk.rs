@@ -26,7 +26,7 @@ use super::layers::shared_slices;
 use super::node::{self, Header, Kind, NodeRef};
 use super::slices::{Cut, LONG, SLICE, Slicing};
 use super::split::is_root;
-use super::tailed::Layer;
+use super::suffix::Layer;
 
 /// The keys of a load, one after the other, and where each ends.
 #[derive(Default)]

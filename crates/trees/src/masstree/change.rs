@@ -14,9 +14,9 @@ use namiki_index::{Change, Changed, IndexError, Inserted};
 
 use super::Masstree;
 use super::border::{Content, Entry};
-use super::descend::Way;
+use super::descend::DescentPath;
 use super::slices::{Cut, LONG, Slicing};
-use super::tailed::Layer;
+use super::suffix::Layer;
 
 /// How an attempt in one leaf ended.
 enum Attempt {
@@ -41,14 +41,14 @@ impl<K: Slicing> Masstree<K> {
         let (mut layer, mut cut) = (self.top(), key);
         let mut turn = 0;
         loop {
-            let Some(way) = self.descend(layer, cut.slice, guard) else {
+            let Some(path) = self.descend(layer, cut.slice, guard) else {
                 (layer, cut) = (self.top(), key);
                 self.counters.add(Event::Restart);
                 continue;
             };
             if !K::INLINE && cut.marker == LONG {
                 // Down through links without locking their leaves.
-                match way.leaf.look(&cut, way.seen, guard) {
+                match path.leaf.look(&cut, path.seen, guard) {
                     Some(look) => {
                         if let Some(Content::Layer(below)) = look.content
                             && let Some(rest) = below.fits(cut.rest)
@@ -60,10 +60,10 @@ impl<K: Slicing> Masstree<K> {
                     None => continue,
                 }
             }
-            match self.change_in(layer, &way, &cut, &mut decide, guard)? {
+            match self.change_in(layer, &path, &cut, &mut decide, guard)? {
                 Attempt::Done(changed) => return Ok(changed),
                 Attempt::Emptied(changed) => {
-                    self.tidy(key, guard);
+                    self.compact(key, guard);
                     return Ok(changed);
                 }
                 Attempt::Again => {
@@ -79,14 +79,14 @@ impl<K: Slicing> Masstree<K> {
     fn change_in(
         &self,
         layer: &Layer,
-        way: &Way<'_, K>,
+        path: &DescentPath<'_, K>,
         cut: &Cut<'_>,
         decide: &mut impl FnMut(Option<u64>) -> Change,
         guard: &Guard,
     ) -> Result<Attempt, IndexError> {
-        let leaf = way.leaf;
+        let leaf = path.leaf;
         let mut lock = leaf.header.version.lock();
-        if !lock.seen().same_range(way.seen) {
+        if !lock.seen().same_range(path.seen) {
             return Ok(Attempt::Again);
         }
         let slot = leaf.find(cut);
@@ -115,7 +115,7 @@ impl<K: Slicing> Masstree<K> {
             }
             (Change::Put(payload), None) => {
                 if leaf.len() >= self.config.leaf_max {
-                    let inserted = self.split_leaf(layer, way, lock, cut, payload, guard)?;
+                    let inserted = self.split_leaf(layer, path, lock, cut, payload, guard)?;
                     return Ok(inserted.map_or(Attempt::Again, |inserted| {
                         Attempt::Done(Changed::added(inserted))
                     }));

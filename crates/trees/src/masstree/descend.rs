@@ -16,12 +16,12 @@ use super::border::Border;
 use super::interior::Interior;
 use super::node::{self, Kind, NodeRef};
 use super::slices::Slicing;
-use super::tailed::Layer;
+use super::suffix::Layer;
 use super::version::Seen;
 
 /// A leaf, how it was seen, and its parent.
 #[derive(Debug)]
-pub(super) struct Way<'g, K: Slicing> {
+pub(super) struct DescentPath<'g, K: Slicing> {
     /// None for a root.
     pub(super) parent: Option<(&'g Interior<K>, Seen)>,
     pub(super) leaf: &'g Border<K>,
@@ -60,11 +60,11 @@ impl<K: Slicing> Masstree<K> {
         layer: &'g Layer,
         slice: u64,
         guard: &'g Guard,
-    ) -> Option<Way<'g, K>> {
+    ) -> Option<DescentPath<'g, K>> {
         loop {
             let (root, seen) = self.root(layer, guard)?;
-            if let Some(way) = descend_from(root, seen, slice, guard) {
-                return Some(way);
+            if let Some(path) = descend_from(root, seen, slice, guard) {
+                return Some(path);
             }
             self.counters.add(Event::Restart);
         }
@@ -78,11 +78,11 @@ fn descend_from<'g, K: Slicing>(
     seen: Seen,
     slice: u64,
     guard: &'g Guard,
-) -> Option<Way<'g, K>> {
+) -> Option<DescentPath<'g, K>> {
     let (mut node, mut seen, mut parent) = (root, seen, None);
     loop {
         match node.kind() {
-            Kind::Border(leaf) => return Some(Way { parent, leaf, seen }),
+            Kind::Border(leaf) => return Some(DescentPath { parent, leaf, seen }),
             Kind::Interior(interior) => {
                 let child = interior.child(slice, seen, guard)?;
                 if interior.header.is_above_leaves() {

@@ -17,7 +17,7 @@ use namiki_index::{IndexError, Lookup};
 use super::Masstree;
 use super::border::{Content, Look};
 use super::slices::{Cut, Slicing};
-use super::tailed::Layer;
+use super::suffix::Layer;
 
 /// Where a look into a leaf leads.
 pub(super) enum Next<'g, 'k> {
@@ -52,15 +52,15 @@ impl<K: Slicing> Masstree<K> {
     pub(super) fn look_up(&self, key: Cut<'_>, guard: &Guard) -> Lookup {
         let (mut layer, mut cut) = (self.top(), key);
         loop {
-            let Some(way) = self.descend(layer, cut.slice, guard) else {
+            let Some(path) = self.descend(layer, cut.slice, guard) else {
                 // Removed meanwhile: the key may be in the layer above now.
                 (layer, cut) = (self.top(), key);
                 self.counters.add(Event::Restart);
                 continue;
             };
-            match way
+            match path
                 .leaf
-                .look(&cut, way.seen, guard)
+                .look(&cut, path.seen, guard)
                 .map(|look| judge(&look, &cut))
             {
                 Some(Next::Answer(lookup)) => return lookup,

@@ -40,7 +40,7 @@ use super::Masstree;
 use super::border::{Border, Content, Entry};
 use super::node::{self, NodeRef};
 use super::slices::{Cut, SLICE, Slicing};
-use super::tailed::Layer;
+use super::suffix::Layer;
 use super::version::Locked;
 
 impl<K: Slicing> Masstree<K> {

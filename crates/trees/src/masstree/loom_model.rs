@@ -47,7 +47,7 @@ fn a_reader_finds_all_keys_while_their_leaf_is_split() {
 }
 
 #[test]
-fn a_reader_finds_a_long_key_while_it_goes_down_a_layer() {
+fn a_reader_finds_a_long_key_moving_down() {
     let read = |tree: &VariableMasstree| {
         assert_eq!(tree.get(b"aaaaaaaa_bbbbbbb1"), Ok(Lookup::Found(0)));
         let other = tree.get(b"aaaaaaaa_bbbbbbb2");
@@ -63,7 +63,7 @@ fn a_reader_finds_a_long_key_while_it_goes_down_a_layer() {
 
 /// A payload given to a long key while its suffix is replaced is not lost.
 #[test]
-fn an_update_is_not_lost_while_a_long_key_goes_down_a_layer() {
+fn no_update_is_lost_when_a_long_key_moves_down() {
     let read = |tree: &VariableMasstree| {
         assert_eq!(tree.update(b"aaaaaaaa1", 5), Ok(Some(0)));
     };
@@ -111,7 +111,7 @@ fn a_layer_is_put_above_another_that_is_written_to() {
 }
 
 #[test]
-fn a_slot_that_is_used_again_shows_no_reader_a_strange_payload() {
+fn a_reused_slot_shows_no_foreign_payload() {
     let read = |tree: &FixedMasstree| {
         let gone = tree.get(&A);
         assert!(
@@ -132,7 +132,7 @@ fn a_slot_that_is_used_again_shows_no_reader_a_strange_payload() {
 }
 
 #[test]
-fn an_insert_into_a_leaf_that_is_taken_out_is_not_lost() {
+fn an_insert_into_a_removed_leaf_is_not_lost() {
     let read = |tree: &FixedMasstree| {
         assert_eq!(tree.write(&[40; 8], 4), Ok(None));
     };
@@ -147,7 +147,7 @@ fn an_insert_into_a_leaf_that_is_taken_out_is_not_lost() {
 }
 
 #[test]
-fn an_insert_into_a_layer_that_is_taken_out_is_not_lost() {
+fn an_insert_into_a_removed_layer_is_not_lost() {
     let read = |tree: &VariableMasstree| {
         assert_eq!(tree.write(b"aaaaaaaa3", 3), Ok(None));
     };
@@ -184,7 +184,7 @@ fn an_insert_that_splits_does_not_slip_past_a_reader() {
 
 /// The very key for which the layer is made.
 #[test]
-fn an_insert_that_makes_a_layer_does_not_slip_past_a_reader() {
+fn an_insert_that_makes_a_layer_is_noticed() {
     no_insert_slips_past::<VariableMasstree>(
         || tree_that_tells(&[b"aaaaaaaa1"]),
         |tree| rely_on_absence(tree, b"aaaaaaaa2"),
@@ -194,7 +194,7 @@ fn an_insert_that_makes_a_layer_does_not_slip_past_a_reader() {
 
 /// A key is added to the new layer after its absence was read in the leaf above.
 #[test]
-fn an_insert_into_a_new_layer_does_not_slip_past_a_reader_of_the_leaf_above() {
+fn an_insert_into_a_new_layer_is_noticed_above() {
     no_insert_slips_past::<VariableMasstree>(
         || tree_that_tells(&[b"aaaaaaaa1"]),
         |tree| rely_on_absence(tree, b"aaaaaaaa3"),
@@ -207,7 +207,7 @@ fn an_insert_into_a_new_layer_does_not_slip_past_a_reader_of_the_leaf_above() {
 
 /// The same where the new layer is put above another.
 #[test]
-fn an_insert_into_a_layer_put_between_does_not_slip_past_a_reader_of_the_leaf_above() {
+fn an_insert_into_an_inserted_layer_is_noticed_above() {
     no_insert_slips_past::<VariableMasstree>(
         || tree_that_tells(&[b"aaaaaaaabbbbbbbb1", b"aaaaaaaabbbbbbbb2"]),
         |tree| rely_on_absence(tree, b"aaaaaaaad"),

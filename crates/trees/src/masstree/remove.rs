@@ -26,16 +26,16 @@ use namiki_index::shared::sync::wait;
 
 use super::Masstree;
 use super::border::{Border, Content};
-use super::descend::{Way, step};
+use super::descend::{DescentPath, step};
 use super::interior::{Interior, Parts};
 use super::node::{self, Kind, NodeRef};
 use super::slices::{Cut, Slicing};
 use super::split::is_root;
-use super::tailed::Layer;
+use super::suffix::Layer;
 use super::version::Seen;
 
 /// What a step found to do.
-enum Tidied {
+enum Compacted {
     /// Nothing.
     Sound,
     /// A repair was made, or failed: look again.
@@ -45,37 +45,37 @@ enum Tidied {
 impl<K: Slicing> Masstree<K> {
     /// Takes out what is empty on the way to a key.
     #[cold]
-    pub(super) fn tidy(&self, key: Cut<'_>, guard: &Guard) {
+    pub(super) fn compact(&self, key: Cut<'_>, guard: &Guard) {
         let mut turn = 0;
-        while let Tidied::Again = self.tidy_once(key, guard) {
+        while let Compacted::Again = self.compact_once(key, guard) {
             wait(turn);
             turn += 1;
         }
     }
 
-    fn tidy_once(&self, key: Cut<'_>, guard: &Guard) -> Tidied {
+    fn compact_once(&self, key: Cut<'_>, guard: &Guard) -> Compacted {
         let (mut layer, mut cut) = (self.top(), key);
-        let mut above: Option<(Way<'_, K>, Cut<'_>)> = None;
+        let mut above: Option<(DescentPath<'_, K>, Cut<'_>)> = None;
         loop {
-            if let Tidied::Again = self.tidy_layer(layer, cut.slice, guard) {
-                return Tidied::Again;
+            if let Compacted::Again = self.compact_layer(layer, cut.slice, guard) {
+                return Compacted::Again;
             }
-            let Some(way) = self.descend(layer, cut.slice, guard) else {
-                return Tidied::Again;
+            let Some(path) = self.descend(layer, cut.slice, guard) else {
+                return Compacted::Again;
             };
-            let Some(look) = way.leaf.look(&cut, way.seen, guard) else {
-                return Tidied::Again;
+            let Some(look) = path.leaf.look(&cut, path.seen, guard) else {
+                return Compacted::Again;
             };
             if let Some(Content::Layer(below)) = look.content
                 && let Some(rest) = below.fits(cut.rest)
             {
-                above = Some((way, cut));
+                above = Some((path, cut));
                 (layer, cut) = (below, Cut::of(rest));
                 continue;
             }
             return match above {
-                Some((way, cut)) => self.remove_layer(layer, &way, &cut, guard),
-                None => Tidied::Sound,
+                Some((path, cut)) => self.remove_layer(layer, &path, &cut, guard),
+                None => Compacted::Sound,
             };
         }
     }
@@ -84,34 +84,34 @@ impl<K: Slicing> Masstree<K> {
     fn remove_layer(
         &self,
         layer: &Layer,
-        above: &Way<'_, K>,
+        above: &DescentPath<'_, K>,
         cut: &Cut<'_>,
         guard: &Guard,
-    ) -> Tidied {
+    ) -> Compacted {
         let leaf = above.leaf;
         let mut lock = leaf.header.version.lock();
         if !lock.seen().same_range(above.seen) {
-            return Tidied::Again;
+            return Compacted::Again;
         }
         let slot = leaf.find(cut);
         let Some(slot) = slot.filter(|slot| match leaf.held(*slot, &lock, guard) {
             Content::Layer(there) => ptr::eq(there, layer),
             _ => false,
         }) else {
-            return Tidied::Again;
+            return Compacted::Again;
         };
         let Some(root) = node::root::<K>(layer.root(), guard) else {
-            return Tidied::Again;
+            return Compacted::Again;
         };
         let mut root_lock = root.lock();
         let Kind::Border(last) = root.kind() else {
-            return Tidied::Sound;
+            return Compacted::Sound;
         };
         if !is_root(layer, last) {
-            return Tidied::Again;
+            return Compacted::Again;
         }
         if last.len() > 0 {
-            return Tidied::Sound;
+            return Compacted::Sound;
         }
         root_lock.delete();
         lock.inserting();
@@ -122,21 +122,21 @@ impl<K: Slicing> Masstree<K> {
         // leaf above locked, so no other thread did this.
         unsafe { root.retire(guard) };
         // The leaf above may be empty now.
-        Tidied::Again
+        Compacted::Again
     }
 
     /// Puts right the first thing on the way to a slice, in one layer.
-    fn tidy_layer(&self, layer: &Layer, slice: u64, guard: &Guard) -> Tidied {
+    fn compact_layer(&self, layer: &Layer, slice: u64, guard: &Guard) -> Compacted {
         let Some((root, seen)) = self.root(layer, guard) else {
-            return Tidied::Again;
+            return Compacted::Again;
         };
         let Kind::Interior(mut parent) = root.kind() else {
-            return Tidied::Sound;
+            return Compacted::Sound;
         };
         let mut seen = seen;
         if parent.len() == 1 {
             self.collapse(layer, root, seen, guard);
-            return Tidied::Again;
+            return Compacted::Again;
         }
         loop {
             let position = parent.position(slice);
@@ -144,19 +144,19 @@ impl<K: Slicing> Masstree<K> {
             let Some((child, below)) =
                 child.and_then(|child| Some((child, step(parent, seen, child)?)))
             else {
-                return Tidied::Again;
+                return Compacted::Again;
             };
             match child.kind() {
                 Kind::Interior(interior) if interior.len() == 1 => {
                     self.join_interiors(parent, seen, position, guard);
-                    return Tidied::Again;
+                    return Compacted::Again;
                 }
                 Kind::Interior(interior) => (parent, seen) = (interior, below),
                 Kind::Border(leaf) if leaf.len() == 0 => {
                     self.join_leaves(parent, seen, position, guard);
-                    return Tidied::Again;
+                    return Compacted::Again;
                 }
-                Kind::Border(_) => return Tidied::Sound,
+                Kind::Border(_) => return Compacted::Sound,
             }
         }
     }

@@ -111,11 +111,11 @@ impl<K: Slicing> Masstree<K> {
         let key = Cut::first::<K>(key);
         let (mut layer, mut cut) = (self.top(), key);
         loop {
-            let Some(way) = self.descend(layer, cut.slice, guard) else {
+            let Some(path) = self.descend(layer, cut.slice, guard) else {
                 (layer, cut) = (self.top(), key);
                 continue;
             };
-            if let Some(look) = way.leaf.look(&cut, way.seen, guard) {
+            if let Some(look) = path.leaf.look(&cut, path.seen, guard) {
                 let version = look.version;
                 match judge(&look, &cut) {
                     Next::Layer(below, rest) => (layer, cut) = (below, rest),
@@ -240,10 +240,10 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
                     cut.marker + u8::from(beside)
                 },
             );
-            let Some(way) = self.tree.descend(layer, cut.slice, guard) else {
+            let Some(path) = self.tree.descend(layer, cut.slice, guard) else {
                 return ControlFlow::Continue(cursor.clone());
             };
-            let Some(snapshot) = way.leaf.snapshot(way.seen, guard) else {
+            let Some(snapshot) = path.leaf.snapshot(path.seen, guard) else {
                 return ControlFlow::Continue(cursor.clone());
             };
             let mut from = position(&snapshot, first);
@@ -264,7 +264,7 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
                 // All of the layer is left behind, or ahead.
                 from += usize::from(below.bytes() < cut.rest);
             }
-            let ahead = Ahead::of(way.parent, cut.slice, 1);
+            let ahead = Ahead::of(path.parent, cut.slice, 1);
             return self.along_forward(snapshot, ahead, from, (key, beside), guard);
         }
     }
@@ -382,10 +382,10 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
             } else {
                 ((cut.slice, cut.marker), cut.slice)
             };
-            let Some(way) = self.tree.descend(layer, slice, guard) else {
+            let Some(path) = self.tree.descend(layer, slice, guard) else {
                 return ControlFlow::Continue(cursor.clone());
             };
-            let Some(snapshot) = way.leaf.snapshot(way.seen, guard) else {
+            let Some(snapshot) = path.leaf.snapshot(path.seen, guard) else {
                 return ControlFlow::Continue(cursor.clone());
             };
             let mut end = position(&snapshot, bound);
@@ -411,8 +411,8 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
             }
             under &= !top;
             let from = (key.as_slice(), beside, under);
-            let ahead = Ahead::of(way.parent, slice, -1);
-            return self.along_backward((way.leaf, snapshot), ahead, end, from, top, guard);
+            let ahead = Ahead::of(path.parent, slice, -1);
+            return self.along_backward((path.leaf, snapshot), ahead, end, from, top, guard);
         }
     }
 

@@ -20,11 +20,11 @@ use namiki_index::{IndexError, Inserted};
 
 use super::Masstree;
 use super::border::{Border, Entry};
-use super::descend::{Way, step};
+use super::descend::{DescentPath, step};
 use super::interior::Interior;
 use super::node::{self, Kind};
 use super::slices::{Cut, Slicing};
-use super::tailed::Layer;
+use super::suffix::Layer;
 use super::version::{Locked, Seen};
 
 impl<K: Slicing> Masstree<K> {
@@ -33,14 +33,14 @@ impl<K: Slicing> Masstree<K> {
     pub(super) fn split_leaf(
         &self,
         layer: &Layer,
-        way: &Way<'_, K>,
+        path: &DescentPath<'_, K>,
         mut lock: Locked<'_>,
         cut: &Cut<'_>,
         payload: u64,
         guard: &Guard,
     ) -> Result<Option<Inserted>, IndexError> {
-        let leaf = way.leaf;
-        let Some((parent, seen)) = way.parent else {
+        let leaf = path.leaf;
+        let Some((parent, seen)) = path.parent else {
             if !is_root(layer, leaf) {
                 return Ok(None);
             }

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nothing_in_the_median_is_compared_by_its_runs() {
+    fn a_zero_median_is_compared_by_its_runs() {
         let doubt = Doubt::between(spread(-1.0, 0.0, 3.0), spread(0.0, 0.0, 4.0));
         assert_eq!((doubt.apart_percent, doubt.spread_percent), (0.0, 100.0));
         let same = Doubt::between(spread(0.0, 0.0, 0.0), spread(0.0, 0.0, 0.0));

@@ -143,7 +143,7 @@ fn an_order_is_one_above_the_next() {
 }
 
 #[test]
-fn rising_is_at_every_step_and_growing_from_end_to_end() {
+fn rising_is_stepwise_and_growing_is_end_to_end() {
     decided(
         &[
             Statement::Rises {
@@ -180,7 +180,7 @@ fn rising_is_at_every_step_and_growing_from_end_to_end() {
 }
 
 #[test]
-fn falling_is_to_the_end_and_a_drop_is_at_the_next_step() {
+fn falling_reaches_the_end_and_a_drop_the_next_step() {
     decided(
         &[
             Statement::Falls {
@@ -372,7 +372,7 @@ fn ratios_are_as_claimed_within_a_quarter_both_ways() {
 }
 
 #[test]
-fn who_crosses_was_not_the_highest_before() {
+fn a_line_that_crosses_was_not_the_highest_before() {
     decided(
         &[Statement::Crosses {
             line: UP,

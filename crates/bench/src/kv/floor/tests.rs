@@ -122,7 +122,7 @@ fn nothing_is_acknowledged_after_a_failed_write() {
 }
 
 #[test]
-fn many_threads_leave_their_last_writes_and_a_log_that_can_be_gone_on_with() {
+fn many_threads_leave_their_last_writes_and_a_usable_log() {
     const COMMITS: u64 = 50;
     let dir = tempfile::tempdir().unwrap();
     let file = file(dir.path(), 1 << 20);
@@ -195,7 +195,7 @@ fn a_full_log_is_written_over_from_its_beginning() {
 }
 
 #[test]
-fn a_run_over_a_log_that_is_written_over_is_checked() {
+fn a_run_over_an_overwritten_log_is_checked() {
     let dir = tempfile::tempdir().unwrap();
     let file = small_file(dir.path());
     for workload in [KvWorkload::U1, KvWorkload::U10] {

@@ -243,6 +243,6 @@ fn no_update_goes_below_a_split_delta_that_is_replaced() {
 }
 
 #[test]
-fn a_reader_never_goes_back_while_a_split_delta_is_replaced() {
+fn a_reader_never_goes_back_during_a_delta_replacement() {
     freeze_against(&[2], true);
 }

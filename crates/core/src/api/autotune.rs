@@ -1,0 +1,163 @@
+//! Automatic choice of the protocol: from what the device can do, the number of processors, and the isolation that is
+//! asked for.
+//!
+//! The rule, with the measurements that it comes from, is in `docs/autotune.md`.
+
+use std::fmt;
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use namiki_platform::disk::DeviceProfile;
+
+use crate::spec::{
+    ConcurrencyControl, Group, Layout, LockRelease, LogStyle, Logging, ProtocolSpec,
+};
+
+/// What transactions are promised, see [`Isolation`](crate#isolation).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Isolation {
+    /// There is a serial order with the same reads and the same final state.
+    #[default]
+    Serializable,
+    /// And that order does not contradict the clock.
+    StrictlySerializable,
+}
+
+/// How a database is to run its transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProtocolChoice {
+    /// As this says.
+    Fixed(ProtocolSpec),
+    /// As is best where the database is, with this promise: the device is measured when it is opened.
+    Auto(Isolation),
+}
+
+impl From<ProtocolSpec> for ProtocolChoice {
+    fn from(spec: ProtocolSpec) -> Self {
+        Self::Fixed(spec)
+    }
+}
+
+/// Below this, waiting for the device is no longer than what others do to a lock while it is held.
+const MEMORY_LIKE: Duration = Duration::from_micros(5);
+/// On a device on which several writers get less than so many times as much done as one, streams are in each other's way.
+const PARALLEL: f64 = 1.3;
+const WRITERS_PER_CORE: NonZeroU16 = NonZeroU16::new(2).expect("not 0");
+const WRITERS_MAX: NonZeroU16 = NonZeroU16::new(16).expect("not 0");
+/// The shortest and the longest epoch.
+const EPOCHS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
+
+/// What was chosen, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TunedConfig {
+    /// The protocol.
+    pub spec: ProtocolSpec,
+    /// How many log streams.
+    pub streams: NonZeroU16,
+    /// How long an epoch lasts at least.
+    pub epoch_length: Duration,
+    /// What the device can do.
+    pub device: DeviceProfile,
+}
+
+impl TunedConfig {
+    /// The processors that the rule goes by: those of this process.
+    #[must_use]
+    pub fn cores() -> NonZeroU16 {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        NonZeroU16::new(u16::try_from(cores).unwrap_or(u16::MAX)).unwrap_or(NonZeroU16::MIN)
+    }
+
+    /// How many writers a device is measured with.
+    #[must_use]
+    pub fn writers(cores: NonZeroU16) -> NonZeroU16 {
+        cores.saturating_mul(WRITERS_PER_CORE).min(WRITERS_MAX)
+    }
+
+    /// Applies the rule.
+    #[must_use]
+    pub fn of(isolation: Isolation, device: DeviceProfile, cores: NonZeroU16) -> Self {
+        let concurrency = match isolation {
+            Isolation::Serializable => ConcurrencyControl::TicToc,
+            Isolation::StrictlySerializable => ConcurrencyControl::Silo,
+        };
+        let release = match device.flush < MEMORY_LIKE {
+            true => LockRelease::Normal,
+            false => LockRelease::EpochEarly,
+        };
+        let streams = match release {
+            LockRelease::EpochEarly if device.parallelism < PARALLEL => NonZeroU16::MIN,
+            _ => cores,
+        };
+        let [shortest, longest] = EPOCHS;
+        Self {
+            spec: ProtocolSpec {
+                concurrency,
+                release,
+                logging: Logging::Log {
+                    layout: Layout::PerWorker,
+                    group: Group::Auto,
+                    style: LogStyle::Redo,
+                },
+            },
+            streams,
+            epoch_length: device.flush.clamp(shortest, longest),
+            device,
+        }
+    }
+}
+
+impl fmt::Display for TunedConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (spec, streams, device) = (self.spec, self.streams, self.device);
+        write!(
+            f,
+            "{spec} with {streams} log streams: a flush takes {:?}, and {} writers make {:.1} times as many as one",
+            device.flush, device.writers, device.parallelism
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(isolation: Isolation, flush_us: u64, parallelism: f64) -> (String, u16) {
+        choice_on(4, isolation, flush_us, parallelism)
+    }
+
+    fn choice_on(
+        cores: u16,
+        isolation: Isolation,
+        flush_us: u64,
+        parallelism: f64,
+    ) -> (String, u16) {
+        let device = DeviceProfile {
+            flush: Duration::from_micros(flush_us),
+            parallelism,
+            writers: NonZeroU16::MIN,
+        };
+        let cores = NonZeroU16::new(cores).unwrap();
+        let choice = TunedConfig::of(isolation, device, cores);
+        assert!(choice.spec.contradiction().is_none());
+        (choice.spec.to_string(), choice.streams.get())
+    }
+
+    #[test]
+    fn isolation_sets_concurrency_control_and_the_device_the_rest() {
+        use Isolation::{Serializable, StrictlySerializable};
+        let told = |choice: (&str, u16)| (choice.0.to_owned(), choice.1);
+        let memory = choice(Serializable, 0, 2.0);
+        assert_eq!(memory, told(("TT(NLR)+PWAL(auto)", 4)));
+        let fast = choice(StrictlySerializable, 60, 2.0);
+        assert_eq!(fast, told(("SILO(EPOCH)+PWAL(auto)", 4)));
+        let slow = choice(Serializable, 8000, 1.0);
+        assert_eq!(slow, told(("TT(EPOCH)+PWAL(auto)", 1)));
+        for (cores, streams) in [(1, 1), (16, 16)] {
+            let (_, chosen) = choice_on(cores, Serializable, 60, 2.0);
+            assert_eq!(chosen, streams);
+        }
+    }
+}

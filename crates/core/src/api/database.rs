@@ -1,0 +1,602 @@
+//! A database: tables, sessions, and its end.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::{fmt, io};
+
+use crossbeam_utils::CachePadded;
+use namiki_log::LogCounters;
+use namiki_platform::disk::{DirLock, Disk};
+use namiki_platform::{Epoch, WorkerId};
+use parking_lot::Mutex;
+
+use crate::api::autotune::TunedConfig;
+use crate::api::builder::{Builder, Indexes};
+use crate::api::session::Session;
+use crate::api::table::{Key, Table, Value};
+use crate::commit::engine::{Engine, LockCounters};
+use crate::commit::epoch::Count;
+use crate::commit::ticket;
+use crate::commit::ticket::{Acknowledged, Ticket};
+use crate::error::{Error, OpenError};
+use crate::recovery::RecoveryReport;
+use crate::recovery::manifest::Manifest;
+use crate::spec::ProtocolSpec;
+use crate::storage::record::INLINE_BYTES_MAX;
+use crate::table::raw_table::{RawTable, TableId, TableInfo};
+use crate::thread;
+use crate::txn::Transaction;
+
+/// Pools of idle sessions, so that threads rarely look into the same one.
+const POOLS: usize = 16;
+/// The longest name of a table, in bytes.
+const TABLE_NAME_BYTES_MAX: usize = 255;
+
+/// An open database.
+///
+/// A handle: cloning it is cheap, and all clones are the same database. It is closed by
+/// [`Database::close`], or when the last handle is dropped.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path().join("data");
+/// let db = namiki::Database::open(&dir)?;
+/// let accounts = db.table::<u64, i64>("accounts")?;
+/// db.transact(|tx| {
+///     tx.put(&accounts, &1, &100)?;
+///     tx.put(&accounts, &2, &0)
+/// })?;
+/// db.transact(|tx| {
+///     let from = tx.get(&accounts, &1)?.unwrap_or(0);
+///     if from < 10 {
+///         return tx.abort("insufficient funds");
+///     }
+///     tx.put(&accounts, &1, &(from - 10))?;
+///     tx.update(&accounts, &2, |to| to + 10)?;
+///     Ok(())
+/// })?; // returns when the commit is durable
+/// # assert_eq!(db.transact(|tx| tx.scan(&accounts, ..))?, [(1, 90), (2, 10)]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Database {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) dir: PathBuf,
+    pub(crate) indexes: Indexes,
+    pub(crate) tuned_config: Option<TunedConfig>,
+    pub(crate) recovery: RecoveryReport,
+    pub(crate) catalogue: Mutex<Catalogue>,
+    pub(crate) pools: [CachePadded<Mutex<Vec<Session>>>; POOLS],
+    pub(crate) next_worker: AtomicU16,
+}
+
+/// What only changes of tables and the end of the database touch.
+pub(crate) struct Catalogue {
+    pub(crate) manifest: Manifest,
+    /// Nothing once the database is closed.
+    pub(crate) lock: Option<DirLock>,
+    /// How closing ended.
+    pub(crate) closed: Result<(), Error>,
+}
+
+impl Catalogue {
+    /// Of a database that is not open.
+    fn closed() -> Self {
+        Self {
+            manifest: Manifest::new(0, ProtocolSpec::DEFAULT),
+            lock: None,
+            closed: Err(Error::Closed),
+        }
+    }
+}
+
+/// How many attempts ended in each kind of [`Conflict`](crate::Conflict).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConflictCounters {
+    /// [`Conflict::WriteLocked`](crate::Conflict::WriteLocked).
+    pub write_locked: u64,
+    /// [`Conflict::ReadLocked`](crate::Conflict::ReadLocked).
+    pub read_locked: u64,
+    /// [`Conflict::ReadChanged`](crate::Conflict::ReadChanged).
+    pub read_changed: u64,
+    /// [`Conflict::Wounded`](crate::Conflict::Wounded).
+    pub wounded: u64,
+    /// [`Conflict::Phantom`](crate::Conflict::Phantom).
+    pub phantom: u64,
+}
+
+impl ConflictCounters {
+    /// Attempts that ended in any conflict.
+    #[must_use]
+    pub fn all(&self) -> u64 {
+        let Self {
+            write_locked,
+            read_locked,
+            read_changed,
+            wounded,
+            phantom,
+        } = self;
+        write_locked + read_locked + read_changed + wounded + phantom
+    }
+}
+
+/// Numbers about an open database, see [`Database::counters`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Commits that wrote something.
+    pub committed: u64,
+    /// Commits that only read.
+    pub read_only: u64,
+    /// Attempts that ended in a conflict.
+    pub conflicts: u64,
+    /// Which.
+    pub conflicts_by_kind: ConflictCounters,
+    /// Rounds in which a commit could not lock all that it writes: it released its locks, and tried again or met
+    /// [`Conflict::WriteLocked`](crate::Conflict::WriteLocked). An algorithm that aborts on a failed lock has so many
+    /// aborts. 0 where reads are locked: there, see `locks`.
+    pub failed_locks: u64,
+    /// The log's own counters; all zero without a log.
+    pub log: LogCounters,
+    /// Waits for locks; all zero unless reads are locked.
+    pub locks: LockCounters,
+    /// The current epoch.
+    pub epoch: Epoch,
+}
+
+impl Database {
+    /// Opens the database in a directory, created if there is none, and recovers it.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; nothing that the database holds is changed then.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Self::builder().open(dir)
+    }
+
+    /// Settings to open a database with.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn from_shared(shared: Shared) -> Self {
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// The table of this name, created if there is none.
+    ///
+    /// # Errors
+    /// [`Error::TableType`] if it exists with other types; [`Error::TableName`];
+    /// [`Error::Manifest`] if the catalogue cannot be written, and then there is no such table.
+    pub fn table<K: Key + ?Sized, V: Value + ?Sized>(
+        &self,
+        name: &str,
+    ) -> Result<Table<K, V>, Error> {
+        self.table_with_room(name, 8)
+    }
+
+    /// [`Database::table`], with a table that is created now giving each record room for values of
+    /// `inline_bytes`, from 0 to 2040. Longer values take one more memory access to read. A table
+    /// that exists keeps the room that it was created with.
+    ///
+    /// # Errors
+    /// As [`Database::table`]; [`Error::TableRoom`] if records cannot have that much room, whether the
+    /// table exists or not.
+    pub fn table_with_room<K: Key + ?Sized, V: Value + ?Sized>(
+        &self,
+        name: &str,
+        inline_bytes: usize,
+    ) -> Result<Table<K, V>, Error> {
+        let shared = &*self.shared;
+        let mut catalogue = shared.catalogue.lock();
+        if catalogue.lock.is_none() {
+            return Err(Error::Closed);
+        }
+        shared.engine.check_process()?;
+        if inline_bytes > INLINE_BYTES_MAX {
+            return Err(Error::TableRoom {
+                table: name.to_owned(),
+                inline_bytes,
+                max_bytes: INLINE_BYTES_MAX,
+            });
+        }
+        if let Some(info) = catalogue
+            .manifest
+            .tables
+            .iter()
+            .find(|info| info.name == name)
+        {
+            if info.key_type != K::type_name() || info.value_type != V::type_name() {
+                return Err(Error::TableType {
+                    table: name.to_owned(),
+                    found: format!("{} to {}", info.key_type, info.value_type),
+                    expected: format!("{} to {}", K::type_name(), V::type_name()),
+                });
+            }
+            let raw_table = shared.engine.raw_tables.lock()[info.id.0 as usize].clone();
+            return Ok(Table::new(raw_table));
+        }
+        let bad_name = |why| {
+            Err(Error::TableName {
+                name: name.to_owned(),
+                why,
+            })
+        };
+        if name.is_empty() {
+            return bad_name("it is empty");
+        }
+        if name.len() > TABLE_NAME_BYTES_MAX {
+            return bad_name("it is longer than 255 bytes");
+        }
+        let info = TableInfo {
+            id: TableId(catalogue.manifest.tables.len() as u32),
+            name: name.to_owned(),
+            key_type: K::type_name().into_owned(),
+            value_type: V::type_name().into_owned(),
+            fixed_keys: K::EIGHT_BYTES,
+            inline_bytes,
+        };
+        let mut manifest = catalogue.manifest.clone();
+        manifest.tables.push(info.clone());
+        // Durable before a change of it can be logged.
+        shared.write(&manifest)?;
+        catalogue.manifest = manifest;
+        let index = shared.indexes.of(name);
+        let raw_table = RawTable::new(info, index, shared.engine.owner)
+            .unwrap_or_else(|error| unreachable!("the database was opened with it: {error}"));
+        let raw_table = Arc::new(raw_table);
+        shared.engine.raw_tables.lock().push(Arc::clone(&raw_table));
+        Ok(Table::new(raw_table))
+    }
+
+    /// The names of all tables.
+    #[must_use]
+    pub fn tables(&self) -> Vec<String> {
+        let catalogue = self.shared.catalogue.lock();
+        catalogue
+            .manifest
+            .tables
+            .iter()
+            .map(|info| info.name.clone())
+            .collect()
+    }
+
+    /// Runs a transaction and returns when it is durable.
+    ///
+    /// `body` is run again after a conflict, so it must have no effects other than through its transaction.
+    /// What it reads may not belong together, but then it is run again, even if it returns an error. An error
+    /// that is passed on ends the transaction without a trace, and so does a panic. `Ok` commits, whatever is
+    /// inside: a body that refuses with an error of its own is run by [`Database::transact_with`], for
+    /// `Ok(Err(refused))` commits what was written before the refusal. It should not wait for anything: memory
+    /// that tables retire is not reused as long as it runs.
+    ///
+    /// Starvation avoidance: after 64 conflicts in a row it requests exclusive commit priority, which is granted in
+    /// the order of requests, for 32 attempts. Meanwhile all other transactions wait before they write, for 50 ms, or
+    /// up to 1.6 s if that was not enough. (Of transactions that wait for locks, under strict two-phase locking, the
+    /// oldest goes first.) A body that takes longer than that, under concurrency control that validates, may be
+    /// overtaken for ever by writers of what it reads.
+    ///
+    /// # Errors
+    /// What `body` returns, other than a conflict; [`Error::TooManyConflicts`]; and the errors of
+    /// [`Transaction::commit`].
+    pub fn transact<T>(
+        &self,
+        body: impl FnMut(&mut Transaction) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.with_session(|session| session.transact(body))
+    }
+
+    /// [`Database::transact`] for a body that refuses with an error of its own. Any `Err` rolls back; what the
+    /// engine has to report arrives as an `E`.
+    ///
+    /// A conflict that the transaction has met is retried, whatever `body` makes of it: the refusal of an attempt
+    /// that met one, or has read what was no longer current, is not returned. (A conflict of another transaction,
+    /// run inside the body, is not this one's, and is returned as the body returns it.)
+    ///
+    /// ```
+    /// #[derive(Debug, PartialEq)]
+    /// enum PaymentError {
+    ///     /// The account lacks so much.
+    ///     Refused { missing: i64 },
+    ///     Database(String),
+    /// }
+    ///
+    /// impl From<namiki::Error> for PaymentError {
+    ///     fn from(error: namiki::Error) -> Self {
+    ///         Self::Database(error.to_string())
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = namiki::Database::open(&dir.path().join("data"))?;
+    /// let accounts = db.table::<u64, i64>("accounts")?;
+    /// db.transact(|tx| tx.put(&accounts, &1, &3))?;
+    ///
+    /// // Right: the refusal is the transaction's error, and nothing of it has happened.
+    /// let paid = db.transact_with(|tx| {
+    ///     tx.put(&accounts, &2, &10)?;
+    ///     let from = tx.get(&accounts, &1)?.unwrap_or(0);
+    ///     if from < 10 {
+    ///         return Err(PaymentError::Refused { missing: 10 - from });
+    ///     }
+    ///     tx.put(&accounts, &1, &(from - 10))?;
+    ///     Ok(())
+    /// });
+    /// assert_eq!(paid, Err(PaymentError::Refused { missing: 7 }));
+    /// assert_eq!(db.transact(|tx| tx.get(&accounts, &2))?, None);
+    ///
+    /// // Wrong: the transaction ends with `Ok`, so it commits what was written before the refusal.
+    /// let refused = db.transact(|tx| {
+    ///     tx.put(&accounts, &2, &10)?;
+    ///     Ok(Err::<(), _>("insufficient funds"))
+    /// })?;
+    /// assert!(refused.is_err());
+    /// assert_eq!(db.transact(|tx| tx.get(&accounts, &2))?, Some(10)); // from nowhere
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What `body` returns, unless a conflict was met; and the errors of [`Database::transact`], as an `E`.
+    pub fn transact_with<T, E: From<Error>>(
+        &self,
+        body: impl FnMut(&mut Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.with_session(|session| session.transact_with(body))
+    }
+
+    /// Runs this in a session of the pool.
+    fn with_session<T, E: From<Error>>(
+        &self,
+        run: impl FnOnce(&mut Session) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let pool = self.pool();
+        let pooled = pool.lock().pop();
+        let mut session = match pooled {
+            Some(session) => session,
+            None => self.session()?,
+        };
+        let result = run(&mut session);
+        pool.lock().push(session);
+        result
+    }
+
+    fn pool(&self) -> &Mutex<Vec<Session>> {
+        &self.shared.pools[thread::number() % POOLS]
+    }
+
+    /// A session for a thread that runs many transactions. Sessions use the log's streams round-robin.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]; [`Error::TooManySessions`].
+    pub fn session(&self) -> Result<Session, Error> {
+        let worker = self.shared.next_worker.fetch_add(1, Ordering::Relaxed);
+        self.session_on(WorkerId(worker))
+    }
+
+    /// A session on a stream of the caller's choice, counted from 0 and modulo their number.
+    ///
+    /// # Errors
+    /// As [`Database::session`].
+    pub fn session_on(&self, worker: WorkerId) -> Result<Session, Error> {
+        let seed = u64::from(worker.0) + 1;
+        Ok(Session::new(self.transaction_on(worker)?, seed))
+    }
+
+    /// Begins a transaction that its owner ends, with [`Transaction::commit`] or by dropping it. It is registered by
+    /// itself, in a place that all threads share; a [`Session`], and [`Database::transact`], which keeps some,
+    /// register once for many transactions. To run it again after a conflict starts a transaction without retry
+    /// priority: only `transact` knows how often a transaction has been aborted.
+    ///
+    /// # Errors
+    /// As [`Database::session`].
+    pub fn begin(&self) -> Result<Transaction, Error> {
+        self.transaction_on(WorkerId(
+            self.shared.next_worker.fetch_add(1, Ordering::Relaxed),
+        ))
+    }
+
+    fn transaction_on(&self, worker: WorkerId) -> Result<Transaction, Error> {
+        let engine = &self.shared.engine;
+        engine.check_open()?;
+        let slot = engine.epochs.acquire().ok_or(Error::TooManySessions)?;
+        Ok(Transaction::new(Arc::clone(engine), worker, slot))
+    }
+
+    /// Whether the transaction is durable, and everything it depends on. This flushes nothing; the flusher does, so
+    /// repeated calls learn it in the end. With a [`Builder::group_wait_max`](crate::Builder::group_wait_max) of
+    /// `Duration::MAX` there is no flusher, and another caller has to flush, under early release every stream. By
+    /// epochs (`EPOCH`) that need not suffice: there, a caller has to wait for it.
+    #[must_use]
+    pub fn is_acknowledged(&self, ticket: &Ticket) -> bool {
+        ticket::is_acknowledged(&self.shared.engine, ticket)
+    }
+
+    /// Returns when the transaction is durable, and everything it depends on.
+    ///
+    /// # Errors
+    /// [`Error::OutcomeUnknown`] if the log failed.
+    pub fn wait(&self, ticket: &Ticket) -> Result<(), Error> {
+        ticket::wait(&self.shared.engine, ticket)
+    }
+
+    /// A future that ends when the transaction is durable, and everything it depends on. It needs no
+    /// particular runtime. Its first poll calls the log's own thread, which flushes what the transaction needs
+    /// as [`Database::wait`] would: automatic groups at once, others when they are full, and at the latest
+    /// after [`Builder::group_wait_max`]. No poll waits for the disk, unless that is `Duration::MAX`: there is no
+    /// such thread then.
+    ///
+    /// Its output is that of [`Database::wait`]. Wakers are called at the end of whatever made the
+    /// transaction durable: by threads that commit or wait, or by the log's own. As long as the future
+    /// lives, so do the tables' contents in memory, but not the handles: the database can be closed.
+    ///
+    /// [`Builder::group_wait_max`]: crate::Builder::group_wait_max
+    pub fn acknowledged(&self, ticket: Ticket) -> Acknowledged {
+        Acknowledged::new(Arc::clone(&self.shared.engine), ticket)
+    }
+
+    /// How the database runs its transactions.
+    #[must_use]
+    pub fn spec(&self) -> ProtocolSpec {
+        self.shared.engine.spec
+    }
+
+    /// What was chosen for the database and why, if it was opened with [`ProtocolChoice::Auto`](crate::Protocol::Auto).
+    #[must_use]
+    pub fn tuned_config(&self) -> Option<&TunedConfig> {
+        self.shared.tuned_config.as_ref()
+    }
+
+    /// Where the database is.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.shared.dir
+    }
+
+    /// How the recovery at opening went.
+    #[must_use]
+    pub fn recovery(&self) -> &RecoveryReport {
+        &self.shared.recovery
+    }
+
+    /// What was counted since the database was opened.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let engine = &self.shared.engine;
+        let conflicts_by_kind = ConflictCounters {
+            write_locked: engine.epochs.counted(Count::WriteLocked),
+            read_locked: engine.epochs.counted(Count::ReadLocked),
+            read_changed: engine.epochs.counted(Count::ReadChanged),
+            wounded: engine.epochs.counted(Count::Wounded),
+            phantom: engine.epochs.counted(Count::Phantom),
+        };
+        Counters {
+            committed: engine.epochs.counted(Count::Committed),
+            read_only: engine.epochs.counted(Count::ReadOnly),
+            conflicts: conflicts_by_kind.all(),
+            conflicts_by_kind,
+            failed_locks: engine.epochs.counted(Count::FailedLock),
+            log: engine
+                .log
+                .as_ref()
+                .map(|log| log.counters())
+                .unwrap_or_default(),
+            locks: engine.lock_counters(),
+            epoch: engine.epochs.current(),
+        }
+    }
+
+    /// Makes everything that was committed durable, and gives the directory free. Transactions that
+    /// have not committed by now fail with [`Error::Closed`]. Closing again gives the same answer.
+    ///
+    /// # Errors
+    /// [`Error::OutcomeUnknown`] if the log failed, [`Error::Manifest`], and [`Error::AnotherWriter`]: the
+    /// directory is free then, too, and the next opening recovers it as after a crash. [`Error::Forked`]
+    /// in a forked child of the process that opened it; it stays open there.
+    pub fn close(&self) -> Result<(), Error> {
+        self.shared.close()
+    }
+}
+
+impl Shared {
+    fn close(&self) -> Result<(), Error> {
+        self.engine.check_process()?;
+        let mut catalogue = self.catalogue.lock();
+        self.engine.shut();
+        let Some(lock) = catalogue.lock.take() else {
+            return catalogue.closed.clone();
+        };
+        for pool in &self.pools {
+            pool.lock().clear();
+        }
+        let panicked = io::Error::other("a panic in the middle of closing");
+        catalogue.closed = Err(self.not_written(panicked));
+        catalogue.closed = self.seal(&mut catalogue);
+        drop(lock);
+        catalogue.closed.clone()
+    }
+
+    fn seal(&self, catalogue: &mut Catalogue) -> Result<(), Error> {
+        let Some(log) = &self.engine.log else {
+            return self.write_closed(catalogue);
+        };
+        let seal = log.close().map_err(Error::OutcomeUnknown)?;
+        if let Some(last) = catalogue.manifest.generations.last_mut() {
+            last.seal = Some(seal);
+        }
+        self.write_closed(catalogue)
+    }
+
+    fn write_closed(&self, catalogue: &mut Catalogue) -> Result<(), Error> {
+        catalogue.manifest.closed = true;
+        self.write(&catalogue.manifest)
+    }
+
+    fn write(&self, manifest: &Manifest) -> Result<(), Error> {
+        let path = || Manifest::path(&self.dir);
+        match manifest.is_still_ours(&*self.disk, &self.dir) {
+            Ok(true) => {}
+            Ok(false) => return Err(Error::AnotherWriter { path: path() }),
+            Err(source) => return Err(self.not_written(source)),
+        }
+        let written = manifest.write(&*self.disk, &self.dir);
+        written.map_err(|source| self.not_written(source))
+    }
+
+    fn not_written(&self, source: io::Error) -> Error {
+        Error::Manifest {
+            path: Manifest::path(&self.dir),
+            source: Arc::new(source),
+        }
+    }
+}
+
+impl Shared {
+    /// In a forked child: releases what the child shares with its parent, and nothing else. What memory holds is left
+    /// as the fork found it: a thread that is not here may have been in the middle of it.
+    fn abandon(&mut self) {
+        let is_whole = !self.catalogue.is_locked();
+        let catalogue = std::mem::replace(self.catalogue.get_mut(), Catalogue::closed());
+        let Catalogue { manifest, lock, .. } = catalogue;
+        if is_whole {
+            // Without this, the child would keep the directory locked after the end of its parent.
+            drop((manifest, lock));
+        } else {
+            std::mem::forget((manifest, lock));
+        }
+        for pool in &mut self.pools {
+            std::mem::forget(std::mem::take(pool.get_mut()));
+        }
+        std::mem::forget(Arc::clone(&self.engine));
+        std::mem::forget(Arc::clone(&self.disk));
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if !self.engine.is_own() {
+            return self.abandon();
+        }
+        // A caller that needs to know of a failure calls `Database::close`.
+        let _ = self.close();
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database")
+            .field("dir", &self.shared.dir)
+            .field("spec", &self.shared.engine.spec)
+            .finish_non_exhaustive()
+    }
+}

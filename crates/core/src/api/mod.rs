@@ -1,0 +1,8 @@
+//! What a program uses: a database, its sessions, typed tables, and the settings to open it with.
+
+pub(crate) mod autotune;
+pub(crate) mod builder;
+pub(crate) mod database;
+pub(crate) mod open;
+pub(crate) mod session;
+pub(crate) mod table;

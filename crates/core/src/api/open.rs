@@ -1,0 +1,493 @@
+//! Opening a database: settings, recovery, and the start of a new log.
+//!
+//! ```text
+//!   lock the directory → read the manifest, and make it durable → recover → start the next generation of the log →
+//!   seal what was read and announce the new generation (one replacement of the manifest)
+//! ```
+//! A crash, or a log that cannot be started, before the manifest is replaced leaves everything as it
+//! was. Nothing commits before it is, so a generation that was started and not announced is empty,
+//! and the next opening starts it again. One that is announced has all its streams: if one of them
+//! is missing, it was lost.
+//!
+//! The manifest that is read was renamed into its place, but the process that did so may have been killed, or
+//! have failed, before the directory was synced; a power cut then takes it back. What is begun by it would
+//! contradict the older one: a device elsewhere would have the heads of a generation later than the one that is
+//! asked for, or the identity of a database that was never created. So the directory is synced before anything
+//! is begun. (To take a head without frames for unused, whatever its generation, would help against the first
+//! and not against the second; and where an older manifest is restored from a copy, a device that is ahead of
+//! it would no longer be noticed.)
+//!
+//! Paper: pwal §5.1 (the master record and its clean-exit mark)
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
+use std::time::Duration;
+
+use namiki_log::{
+    CutRule, GenerationInfo, Log, LogConfig, Placement, Records, Retain, SequencerKind,
+};
+use namiki_platform::Stamp;
+use namiki_platform::disk::{
+    DeviceProfile, DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, open_best,
+};
+use parking_lot::Mutex;
+
+use crate::api::autotune::{ProtocolChoice, TunedConfig};
+use crate::api::builder::Builder;
+use crate::api::database::{Catalogue, Database, Shared};
+use crate::commit::engine::{Engine, Settings};
+use crate::commit::epoch::Epochs;
+use crate::error::OpenError;
+use crate::recovery;
+use crate::recovery::manifest::Manifest;
+use crate::spec::{Layout, LockRelease, LogStyle, Logging, ProtocolSpec};
+use crate::table::raw_table::{Owner, RawTable};
+use crate::wal_format::record_format::RecordFormat;
+
+/// How the names of files begin that may lie in a directory of an interrupted creation: the lock, the first
+/// manifest while it is written, and the files with which a disk tries direct I/O and is measured.
+const LEFT_BY_INTERRUPTED_CREATION: [&str; 4] = ["LOCK", "MANIFEST", PROBE_FILES, PROFILE_FILES];
+
+/// Unless something else is set or chosen.
+const EPOCH_LENGTH: Duration = Duration::from_millis(1);
+
+/// What a database is opened with, some of it perhaps chosen.
+struct ResolvedConfig {
+    spec: ProtocolSpec,
+    streams: NonZeroU16,
+    epoch_length: Duration,
+    tuned_config: Option<TunedConfig>,
+}
+
+impl Builder {
+    /// Opens the database in `dir`, and recovers it.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; nothing that the database holds is changed then.
+    pub fn open(self, dir: impl AsRef<Path>) -> Result<Database, OpenError> {
+        let dir = dir.as_ref();
+        self.check()?;
+        let disk = self.disk_for(dir)?;
+        let device = |source| OpenError::Device {
+            path: dir.to_owned(),
+            source,
+        };
+        if self.create {
+            disk.create_dir_all(dir).map_err(device)?;
+        }
+        if Manifest::read(&*disk, dir)?.is_none()
+            && let Err(refused) = self.may_create(&*disk, dir)
+            && Manifest::read(&*disk, dir)?.is_none()
+        {
+            // Without the lock, which would leave a file behind; so it counts only if no other process was
+            // creating a database meanwhile, of which we saw the files.
+            return Err(refused);
+        }
+        let lock = lock(&*disk, dir)?;
+        let present = Manifest::read(&*disk, dir)?;
+        match present {
+            Some(_) => disk.sync_dir(dir).map_err(device)?,
+            None => self.may_create(&*disk, dir)?,
+        }
+        remove_left(&*disk, dir).map_err(device)?;
+        let resolved_config = self.resolved_config(&*disk, dir).map_err(device)?;
+        let spec = resolved_config.spec;
+        let mut manifest = match present {
+            Some(manifest) => manifest,
+            None => {
+                let manifest = Manifest::new(new_identity(), spec);
+                // The identity is known before anything carries it.
+                write(&manifest, &*disk, dir)?;
+                manifest
+            }
+        };
+
+        let owner = Owner::new();
+        let raw_tables: Vec<_> = manifest
+            .tables
+            .iter()
+            .map(|info| {
+                RawTable::new(info.clone(), self.indexes.of(&info.name), owner).map(Arc::new)
+            })
+            .collect::<Result<_, _>>()?;
+        let wal_dir = dir.join("wal");
+        let found = recovery::recover(
+            &disk,
+            &wal_dir,
+            &manifest,
+            &raw_tables,
+            spec.concurrency,
+            &self.recovery,
+        )?;
+
+        for (generation, seal) in found.seals {
+            let unsealed = manifest
+                .generations
+                .iter_mut()
+                .find(|g| g.generation == generation);
+            if let Some(unsealed) = unsealed {
+                unsealed.seal = Some(seal);
+            }
+        }
+        manifest
+            .generations
+            .retain(|generation| !holds_nothing(generation));
+        let found_manifest = manifest.clone();
+        check_writer(&found_manifest, &*disk, dir)?;
+        let floor = Stamp(found.report.max_stamp.0 + 1).min(Stamp::MAX);
+        let epochs = Arc::new(Epochs::new(floor, resolved_config.epoch_length));
+        let mut log = None;
+        let next_lsn = found.next_lsn;
+        if let Some((config, info)) =
+            self.log_config(&resolved_config, &manifest, next_lsn, &epochs)?
+        {
+            manifest.generations.push(info);
+            manifest.next_generation = config.generation.next();
+            let started = Log::create(Arc::clone(&disk), &wal_dir, config);
+            log = Some(started.map_err(|source| OpenError::StartLog {
+                dir: wal_dir,
+                source,
+            })?);
+        }
+        manifest.spec = spec;
+        manifest.closed = false;
+        check_writer(&found_manifest, &*disk, dir)?;
+        write(&manifest, &*disk, dir)?;
+
+        let settings = Settings {
+            spec,
+            format: self.record_format,
+            attempts_max: self.attempts_max,
+            waits: self.waits,
+        };
+        let engine = Engine::new(settings, owner, epochs, log, raw_tables);
+        Ok(Database::from_shared(Shared {
+            engine: Arc::new(engine),
+            disk,
+            dir: dir.to_owned(),
+            indexes: self.indexes,
+            tuned_config: resolved_config.tuned_config,
+            recovery: found.report,
+            catalogue: Mutex::new(Catalogue {
+                manifest,
+                lock: Some(lock),
+                closed: Ok(()),
+            }),
+            pools: Default::default(),
+            next_worker: AtomicU16::new(0),
+        }))
+    }
+
+    fn check(&self) -> Result<(), OpenError> {
+        let refuse = |why: String| Err(OpenError::Settings(why));
+        if let RecordFormat::Fixed(bytes) = self.record_format
+            && bytes.get() < RecordFormat::FIXED_BYTES_MIN
+        {
+            return refuse(format!(
+                "log records of {bytes} bytes are too short: at least {}",
+                RecordFormat::FIXED_BYTES_MIN
+            ));
+        }
+        if let ProtocolChoice::Fixed(spec) = self.protocol
+            && let Some(why) = spec.contradiction()
+        {
+            return refuse(format!("{spec} makes no sense: {why}"));
+        }
+        self.indexes.check()?;
+        if self.sequencer == SequencerKind::None {
+            return refuse(
+                "a log whose order is that of its sequence numbers has to draw them".to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    fn disk_for(&self, dir: &Path) -> Result<Arc<dyn Disk>, OpenError> {
+        if let Some(disk) = &self.disk {
+            return Ok(Arc::clone(disk));
+        }
+        // The directory need not exist yet; its file system is that of what it will lie in.
+        let existing = dir
+            .ancestors()
+            .find(|dir| dir.is_dir())
+            .unwrap_or(Path::new("."));
+        let (disk, _) = open_best(existing).map_err(|source| OpenError::Device {
+            path: existing.to_owned(),
+            source,
+        })?;
+        Ok(disk)
+    }
+
+    /// Whether a database may be created in a directory that has no manifest.
+    fn may_create(&self, disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
+        let files = disk.list(dir).map_err(|source| failed(dir, source))?;
+        let foreign = files.iter().any(|file| {
+            if file.kind == FileKind::Directory {
+                return false;
+            }
+            let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+            !LEFT_BY_INTERRUPTED_CREATION
+                .iter()
+                .any(|left| name.starts_with(left))
+        });
+        if foreign {
+            return Err(OpenError::NotADatabase {
+                dir: dir.to_owned(),
+            });
+        }
+        // A manifest is there before the first log file.
+        let streams = (0_u16..).map(|worker| dir.join("wal").join(format!("{worker:04}")));
+        let mut streams = streams.map_while(|stream| disk.list(&stream).ok());
+        if streams.any(|files| !files.is_empty()) {
+            return Err(OpenError::DamagedManifest {
+                path: Manifest::path(dir),
+                why: "it is missing, although there is a log".to_owned(),
+            });
+        }
+        if !self.create {
+            return Err(OpenError::Missing {
+                dir: dir.to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// What is not left open.
+    fn resolved_config(&self, disk: &dyn Disk, dir: &Path) -> io::Result<ResolvedConfig> {
+        let cores = TunedConfig::cores();
+        let tuned_config = match self.protocol {
+            ProtocolChoice::Fixed(_) => None,
+            ProtocolChoice::Auto(isolation) => {
+                let device = DeviceProfile::measure(disk, dir, TunedConfig::writers(cores))?;
+                Some(TunedConfig::of(isolation, device, cores))
+            }
+        };
+        let spec = match (self.protocol, tuned_config) {
+            (ProtocolChoice::Fixed(spec), _) => spec,
+            (ProtocolChoice::Auto(_), tuned_config) => {
+                tuned_config.map_or(ProtocolSpec::DEFAULT, |tuned_config| tuned_config.spec)
+            }
+        };
+        let streams = tuned_config.map_or(cores, |tuned_config| tuned_config.streams);
+        let epochs = tuned_config.map_or(EPOCH_LENGTH, |tuned_config| tuned_config.epoch_length);
+        Ok(ResolvedConfig {
+            spec,
+            streams: self.streams.unwrap_or(streams),
+            epoch_length: self.epoch_length.unwrap_or(epochs),
+            tuned_config,
+        })
+    }
+
+    fn log_config(
+        &self,
+        resolved_config: &ResolvedConfig,
+        manifest: &Manifest,
+        next_lsn: namiki_platform::Lsn,
+        epochs: &Arc<Epochs>,
+    ) -> Result<Option<(LogConfig, GenerationInfo)>, OpenError> {
+        let Logging::Log {
+            layout,
+            group,
+            style,
+        } = resolved_config.spec.logging
+        else {
+            return Ok(None);
+        };
+        let cut = match (resolved_config.spec.release, layout) {
+            (LockRelease::Normal, Layout::PerWorker) => CutRule::Stamp,
+            (LockRelease::EpochEarly, Layout::PerWorker) => CutRule::Epoch,
+            _ => CutRule::Lsn,
+        };
+        let sequencer = match (cut, style) {
+            (CutRule::Stamp | CutRule::Epoch, LogStyle::Redo) => SequencerKind::None,
+            (CutRule::Lsn, _) | (_, LogStyle::Operations) => self.sequencer,
+        };
+        let records = match style {
+            LogStyle::Redo => Records::Commits,
+            LogStyle::Operations => Records::Operations,
+        };
+        let config = LogConfig {
+            layout,
+            streams: resolved_config.streams,
+            group,
+            group_wait_max: self.group_wait_max,
+            async_flush_min_commits: self.async_flush_min_commits,
+            sequencer,
+            epochs: match cut {
+                CutRule::Epoch => Some(Arc::clone(epochs) as _),
+                CutRule::Stamp | CutRule::Lsn => None,
+            },
+            buffer_bytes: self.buffer_bytes,
+            placement: match &self.shared_device {
+                Some((path, region_bytes)) => Placement::Shared {
+                    // The manifest must name the same file wherever it is read from.
+                    path: std::path::absolute(path).map_err(|source| OpenError::Device {
+                        path: path.clone(),
+                        source,
+                    })?,
+                    region_bytes: *region_bytes,
+                },
+                None => Placement::Segments {
+                    segment_bytes: self.segment_bytes,
+                },
+            },
+            retain: Retain::All,
+            prepare: self.prepare,
+            generation: manifest.next_generation,
+            first_lsn: next_lsn,
+            identity: manifest.identity(),
+        };
+        let info = GenerationInfo {
+            records,
+            ..config.generation_info(cut)
+        };
+        Ok(Some((config, info)))
+    }
+}
+
+/// Whether a generation is known to have no frames at all.
+fn holds_nothing(generation: &GenerationInfo) -> bool {
+    let seal = generation.seal.as_ref();
+    seal.is_some_and(|seal| seal.last_sequences.iter().all(|last| *last == 0))
+}
+
+fn write(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
+    manifest
+        .write(disk, dir)
+        .map_err(|source| OpenError::Device {
+            path: Manifest::path(dir),
+            source,
+        })
+}
+
+/// Removes the files that a kill has left which came while a disk was tried or measured in the directory.
+fn remove_left(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    for file in disk.list(dir)? {
+        let name = file.path.file_name().unwrap_or_default();
+        let name = name.to_string_lossy();
+        if name.starts_with(PROBE_FILES) || name.starts_with(PROFILE_FILES) {
+            disk.remove(&file.path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Fails if another program has begun a generation since this manifest was read.
+fn check_writer(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
+    let path = Manifest::path(dir);
+    match manifest.is_still_ours(disk, dir) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(OpenError::AnotherWriter { path }),
+        Err(source) => Err(OpenError::Device { path, source }),
+    }
+}
+
+fn lock(disk: &dyn Disk, dir: &Path) -> Result<DirLock, OpenError> {
+    disk.lock_dir(dir).map_err(|source| match source.kind() {
+        io::ErrorKind::ResourceBusy => OpenError::InUse {
+            dir: dir.to_owned(),
+        },
+        _ => failed(dir, source),
+    })
+}
+
+/// The directory of the database could not be used.
+fn failed(dir: &Path, source: io::Error) -> OpenError {
+    let dir = dir.to_owned();
+    match source.kind() {
+        io::ErrorKind::NotFound => OpenError::Missing { dir },
+        _ => OpenError::Device { path: dir, source },
+    }
+}
+
+/// A number that no other database has.
+fn new_identity() -> u128 {
+    // The standard library's hash keys come from the operating system's random numbers.
+    let random = || u128::from(RandomState::new().hash_one(0));
+    random() << 64 | random()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use namiki_platform::disk::SimDisk;
+
+    #[test]
+    fn only_leftovers_of_an_interrupted_creation_are_accepted() {
+        let dir = tempfile::tempdir().unwrap();
+        for left in ["LOCK", "MANIFEST.tmp", "direct-io-probe-1"] {
+            std::fs::write(dir.path().join(left), "").unwrap();
+        }
+        Database::open(dir.path()).unwrap().close().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("holiday.jpg"), "").unwrap();
+        let refused = Database::open(dir.path());
+        assert!(matches!(refused, Err(OpenError::NotADatabase { .. })));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    /// A new manifest in the place of a lost one would make a log unreadable that a copy of the
+    /// old one makes readable again.
+    #[test]
+    fn a_log_without_a_manifest_is_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let table = db.table::<u64, u64>("t").unwrap();
+        db.transact(|tx| tx.put(&table, &1, &2)).unwrap();
+        db.close().unwrap();
+        let path = Manifest::path(dir.path());
+        let manifest = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let refused = Database::open(dir.path());
+        assert!(matches!(refused, Err(OpenError::DamagedManifest { .. })));
+        assert!(!path.exists());
+        std::fs::write(&path, manifest).unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let table = db.table::<u64, u64>("t").unwrap();
+        assert_eq!(db.transact(|tx| tx.get(&table, &1)).unwrap(), Some(2));
+    }
+
+    #[test]
+    fn a_database_without_stamps_can_still_be_read() {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let dir = Path::new("/db");
+        let open = || {
+            let builder = Database::builder().disk(Arc::clone(&disk));
+            let db = builder.epoch_length(Duration::MAX).open(dir).unwrap();
+            let table = db.table::<u64, u64>("numbers").unwrap();
+            (db, table)
+        };
+        let (db, table) = open();
+        db.transact(|tx| tx.put(&table, &1, &0)).unwrap();
+        db.close().unwrap();
+        let mut manifest = Manifest::read(&sim, dir).unwrap().unwrap();
+        let seal = manifest.generations[0].seal.as_mut().unwrap();
+        seal.max_stamp = Stamp(Stamp::MAX.0 - 3);
+        manifest.write(&sim, dir).unwrap();
+
+        let (db, table) = open();
+        let mut value = 0;
+        let error = loop {
+            match db.transact(|tx| tx.put(&table, &1, &(value + 1))) {
+                Ok(()) => value += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::StampsExhausted), "{error:?}");
+        // At the floor, one above the last that was seen, and up to the largest.
+        assert_eq!(value, 3);
+        let found = db.transact(|tx| tx.get(&table, &1)).unwrap();
+        assert_eq!(found, Some(value));
+        db.close().unwrap();
+        // And so it is found again.
+        let (db, table) = open();
+        let found = db.transact(|tx| tx.get(&table, &1)).unwrap();
+        assert_eq!(found, Some(value));
+    }
+}

@@ -1,0 +1,360 @@
+//! Running transactions one after the other: retries, waiting, and tickets.
+
+use std::borrow::Borrow;
+use std::time::Duration;
+
+use namiki_platform::WorkerId;
+use namiki_platform::random::Random;
+
+use crate::api::table::{Key, Table};
+use crate::commit::ticket::{self, Ticket};
+use crate::concurrency::cc::{Checks, NoFaults};
+use crate::error::{Conflict, Error};
+use crate::txn::Transaction;
+
+/// After this many conflicts in a row, an attempt is preceded by a sleep, not just by a yield.
+const YIELDS: u32 = 8;
+/// The longest sleep between two attempts.
+const SLEEP_MAX: Duration = Duration::from_millis(1);
+
+/// After so many conflicts in a row, a transaction requests exclusive commit priority (`priority.rs`).
+const PRIORITY_AFTER: u32 = 64;
+/// After so many more conflicts than when priority did not help, it requests it again.
+const PRIORITY_AGAIN_AFTER: u32 = 192;
+
+/// Runs transactions on one log stream.
+///
+/// [`Database::transact`](crate::Database::transact) takes a session from a pool each time; a thread
+/// that runs many transactions keeps one to itself. Dropping it makes durable what is in its group.
+#[derive(Debug)]
+pub struct Session {
+    transaction: Transaction,
+    random: Random,
+    attempts: u64,
+}
+
+impl Session {
+    pub(crate) fn new(transaction: Transaction, seed: u64) -> Self {
+        Self {
+            transaction,
+            random: Random::seeded(seed),
+            attempts: 0,
+        }
+    }
+
+    /// The log stream of this session's commits.
+    #[must_use]
+    pub fn worker(&self) -> WorkerId {
+        self.transaction.worker()
+    }
+
+    /// How often a transaction of this session was run, retries included.
+    #[must_use]
+    pub fn attempts(&self) -> u64 {
+        self.attempts
+    }
+
+    /// Runs a transaction until it commits, and returns when it is durable. See
+    /// [`Database::transact`](crate::Database::transact).
+    ///
+    /// # Errors
+    /// What `body` returns, other than a conflict; [`Error::TooManyConflicts`]; and the errors of
+    /// [`Transaction::commit`].
+    pub fn transact<T>(
+        &mut self,
+        body: impl FnMut(&mut Transaction) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let (value, ticket) = self.transact_async(body)?;
+        self.wait(&ticket)?;
+        Ok(value)
+    }
+
+    /// [`Session::transact`] for a body that refuses with an error of its own. See
+    /// [`Database::transact_with`](crate::Database::transact_with).
+    ///
+    /// # Errors
+    /// What `body` returns, unless a conflict was met; and the errors of [`Session::transact`], as an `E`.
+    pub fn transact_with<T, E: From<Error>>(
+        &mut self,
+        body: impl FnMut(&mut Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let (value, ticket) = self.transact_async_with(body)?;
+        self.wait(&ticket)?;
+        Ok(value)
+    }
+
+    /// Runs a transaction until it commits, and returns without waiting for it to be durable.
+    ///
+    /// # Errors
+    /// As [`Session::transact`].
+    pub fn transact_async<T>(
+        &mut self,
+        mut body: impl FnMut(&mut Transaction) -> Result<T, Error>,
+    ) -> Result<(T, Ticket), Error> {
+        let done = self.retry(|session| session.attempt::<NoFaults, _, _>(&mut body, conflict_in));
+        done.map_err(Failure::into_error)
+    }
+
+    /// [`Session::transact_async`] for a body that refuses with an error of its own.
+    ///
+    /// # Errors
+    /// As [`Session::transact_with`].
+    pub fn transact_async_with<T, E: From<Error>>(
+        &mut self,
+        mut body: impl FnMut(&mut Transaction) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        let done = self.retry(|session| session.attempt::<NoFaults, _, _>(&mut body, |_| None));
+        done.map_err(Failure::into_error)
+    }
+
+    /// Makes attempts until one of them ends in anything but a conflict.
+    fn retry<T, E>(
+        &mut self,
+        mut make_attempt: impl FnMut(&mut Self) -> Result<T, Failure<E>>,
+    ) -> Result<T, Failure<E>> {
+        let attempts_max = self.transaction.engine().attempts_max;
+        let (mut attempt, mut asks_after) = (1, PRIORITY_AFTER);
+        let done = loop {
+            match make_attempt(self) {
+                Err(Failure::Conflict(last)) if attempt >= attempts_max => {
+                    break Err(Failure::Engine(Error::TooManyConflicts {
+                        attempts: attempt,
+                        last,
+                    }));
+                }
+                Err(Failure::Conflict(_)) => self.back_off(attempt),
+                done => break done,
+            }
+            attempt += 1;
+            if attempt > asks_after && !self.transaction.request_priority() {
+                asks_after = attempt + PRIORITY_AGAIN_AFTER;
+            }
+        };
+        self.transaction.release_priority();
+        self.transaction.start_afresh();
+        done
+    }
+
+    /// Runs a transaction once, and returns without waiting for it to be durable.
+    ///
+    /// # Errors
+    /// As [`Session::transact`], and [`Error::Conflict`].
+    pub fn try_transact_async<T>(
+        &mut self,
+        body: impl FnOnce(&mut Transaction) -> Result<T, Error>,
+    ) -> Result<(T, Ticket), Error> {
+        self.try_faulty::<NoFaults, T>(body)
+    }
+
+    /// [`Session::try_transact_async`] for a body that refuses with an error of its own.
+    ///
+    /// # Errors
+    /// As [`Session::transact_with`]; and [`Error::Conflict`], as an `E`, if the transaction met one, whatever
+    /// `body` returned.
+    pub fn try_transact_async_with<T, E: From<Error>>(
+        &mut self,
+        body: impl FnOnce(&mut Transaction) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        let done = self.attempt::<NoFaults, _, _>(body, |_| None);
+        done.map_err(Failure::into_error)
+    }
+
+    /// [`Session::try_transact_async`] with a bug, to see it found.
+    #[doc(hidden)]
+    pub fn try_faulty<C: Checks, T>(
+        &mut self,
+        body: impl FnOnce(&mut Transaction) -> Result<T, Error>,
+    ) -> Result<(T, Ticket), Error> {
+        let done = self.attempt::<C, _, _>(body, conflict_in);
+        done.map_err(Failure::into_error)
+    }
+
+    #[inline]
+    fn attempt<C: Checks, T, E>(
+        &mut self,
+        body: impl FnOnce(&mut Transaction) -> Result<T, E>,
+        conflict_in: impl FnOnce(&E) -> Option<Conflict>,
+    ) -> Result<(T, Ticket), Failure<E>> {
+        self.attempts += 1;
+        let running = Running(&mut self.transaction);
+        let done = attempt::<C, T, E>(running.0, body, conflict_in);
+        running.ended();
+        done
+    }
+
+    /// Prefetches what transactions on these keys will read, see [`Transaction::prefetch`]. Useful for a caller with
+    /// several transactions ready to be run, such as a server that was sent a pipeline of statements: a transaction
+    /// of one key has nothing of its own to overlap its cache misses with, but those of the next ones do.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = namiki::Database::open(&dir.path().join("data"))?;
+    /// let counters = db.table::<u64, u64>("counters")?;
+    /// let mut session = db.session()?;
+    /// let received = [3, 1, 4, 1, 5];
+    /// session.prefetch(&counters, received);
+    /// for key in received {
+    ///     session.transact(|tx| {
+    ///         let count = tx.get(&counters, &key)?.unwrap_or(0);
+    ///         tx.put(&counters, &key, &(count + 1))
+    ///     })?;
+    /// }
+    /// # assert_eq!(db.transact(|tx| tx.get(&counters, &1))?, Some(2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prefetch<K: Key + ?Sized, V: ?Sized, B: Borrow<K>>(
+        &mut self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = B>,
+    ) {
+        self.transaction.prefetch(table, keys);
+    }
+
+    /// Returns when the transaction is durable, and everything it depends on.
+    ///
+    /// # Errors
+    /// [`Error::OutcomeUnknown`] if the log failed.
+    pub fn wait(&self, ticket: &Ticket) -> Result<(), Error> {
+        ticket::wait(self.transaction.engine(), ticket)
+    }
+
+    /// Whether the transaction is durable, and everything it depends on.
+    #[must_use]
+    pub fn is_acknowledged(&self, ticket: &Ticket) -> bool {
+        ticket::is_acknowledged(self.transaction.engine(), ticket)
+    }
+
+    /// Makes the group that is being gathered durable now. A thread that stops committing for a
+    /// while does this, or leaves it to the log's own time limit.
+    ///
+    /// # Errors
+    /// [`Error::OutcomeUnknown`] if the log fails.
+    pub fn flush(&self) -> Result<(), Error> {
+        self.transaction.flush_group()
+    }
+
+    /// Back-off: waits longer after each conflict, and for a randomised time, so that two transactions that
+    /// conflicted do not meet again. The first retry is immediate: most often something has changed that was read,
+    /// and its writer is done.
+    fn back_off(&mut self, attempt: u32) {
+        if attempt == 1 {
+            return;
+        }
+        if attempt <= YIELDS {
+            std::thread::yield_now();
+            return;
+        }
+        // The conflicting lock may be held by a group of any stream that no thread is about to flush, or by one with
+        // a slow flush. A failure shows at the next attempt.
+        let _ = self.transaction.flush_all();
+        let exponent = (attempt - YIELDS).min(10);
+        let longest = Duration::from_micros(1 << exponent).min(SLEEP_MAX);
+        std::thread::sleep(longest.mul_f64(self.random.unit()));
+    }
+}
+
+/// How an attempt ended that did not commit.
+enum Failure<E> {
+    /// In a conflict, which the transaction recorded or its commit met: it is worth another attempt.
+    Conflict(Conflict),
+    /// In an error of the body, which holds: what the body had read is current and durable.
+    Body(E),
+    /// In an error of the engine.
+    Engine(Error),
+}
+
+impl<E> From<Error> for Failure<E> {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Conflict(conflict) => Self::Conflict(conflict),
+            error => Self::Engine(error),
+        }
+    }
+}
+
+impl<E: From<Error>> Failure<E> {
+    fn into_error(self) -> E {
+        match self {
+            Self::Conflict(conflict) => Error::Conflict(conflict).into(),
+            Self::Body(error) => error,
+            Self::Engine(error) => error.into(),
+        }
+    }
+}
+
+/// The conflict that a body's error passes on, its own transaction's or that of one it has run inside.
+fn conflict_in(error: &Error) -> Option<Conflict> {
+    match error {
+        Error::Conflict(conflict) => Some(*conflict),
+        _ => None,
+    }
+}
+
+/// Runs a transaction once. A conflict that the transaction has recorded ends the attempt, whatever `body` returns;
+/// so does one that `conflict_in` finds in the body's error.
+#[inline]
+fn attempt<C: Checks, T, E>(
+    transaction: &mut Transaction,
+    body: impl FnOnce(&mut Transaction) -> Result<T, E>,
+    conflict_in: impl FnOnce(&E) -> Option<Conflict>,
+) -> Result<(T, Ticket), Failure<E>> {
+    transaction.restart()?;
+    transaction.inject_faults::<C>();
+    // Each access to an index pins the thread against reclamation, which costs a memory fence: no access could begin
+    // before the one before had ended all its cache misses. Inside a pin of the whole body, they cost nothing. But
+    // one that waits for locks may park for long, and nothing is reclaimed while any thread is pinned.
+    let pinned = (!transaction.locks_reads()).then(crossbeam_epoch::pin);
+    let result = match body(transaction) {
+        Ok(value) => match transaction.resolve_writes() {
+            Ok(()) => Ok(value),
+            Err(error) => Err(Failure::from(error)),
+        },
+        Err(error) => Err(match conflict_in(&error) {
+            Some(conflict) => Failure::Conflict(conflict),
+            None => Failure::Body(error),
+        }),
+    };
+    // What follows may wait for the disk.
+    drop(pinned);
+    let value = match result {
+        Ok(value) => value,
+        Err(Failure::Conflict(conflict)) => {
+            transaction.end();
+            return Err(Failure::Conflict(conflict));
+        }
+        Err(failure) => {
+            transaction.confirm_reads()?;
+            return Err(failure);
+        }
+    };
+    let ticket = transaction.finish::<C>()?;
+    Ok((value, ticket))
+}
+
+/// Undoes the transaction and releases its locks and its priority if its code panics, or a disk does at its commit.
+struct Running<'a>(&'a mut Transaction);
+
+impl Running<'_> {
+    fn ended(self) {
+        self.0.free_large_buffers();
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+        self.0.release_priority();
+        self.0.start_afresh();
+        self.0.free_large_buffers();
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // No caller is left to report a failure to; tickets of these commits report it.
+        let _ = self.flush();
+    }
+}

@@ -1,0 +1,696 @@
+//! What a running transaction remembers: what it read, where it read gaps, and what it will write.
+//!
+//! All of it is private to the transaction and is kept from one transaction to the next, so that
+//! running one allocates nothing. Keys and values to be written lie in one byte buffer.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use namiki_index::{Inserted, LeafVersion};
+use namiki_log::{GroupResource, LogError};
+
+use crate::commit::undo::UndoList;
+use crate::concurrency::cc::{Before, Seen};
+use crate::concurrency::contention::admission::AdmissionPermit;
+use crate::concurrency::contention::priority::{PriorityTicket, PriorityToken};
+use crate::concurrency::lock::Locks;
+use crate::storage::record::{AddressHasher, RecordRef, Snapshot};
+use crate::storage::scratch::{Sizes, free_if_large, free_map_if_large};
+use crate::table::raw_table::{Insertion, RawTable, TableId};
+use crate::wal_format::codec::Change;
+use crate::wal_format::operation::OperationLog;
+
+/// Up to this many writes are looked for one by one.
+const LINEAR_WRITES: usize = 16;
+
+/// One version that was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    pub(crate) record: RecordRef,
+    pub(crate) seen: Seen,
+    /// The transaction is known to write the record too, and so will have its lock.
+    pub(crate) is_written: bool,
+}
+
+/// One leaf in which a gap was read.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    /// Position in [`AccessSet::raw_tables`].
+    raw_table: usize,
+    leaf: LeafVersion,
+}
+
+/// What makes a value of the one that is there, if any, and an amount; or says why it cannot.
+pub(crate) type Add = fn(Option<&[u8]>, &[u8], &mut Vec<u8>) -> Result<(), AddError>;
+
+/// Why an amount could not be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AddError {
+    /// The sum is beyond what the type can say.
+    Overflow,
+    /// The value has this length, which no number of the type has.
+    Undecodable(u32),
+}
+
+/// Position in [`AccessSet::adders`]: a pointer would make every write longer.
+#[derive(Clone, Copy, Debug)]
+struct Adder(u16);
+
+/// What a write will leave.
+#[derive(Clone, Debug)]
+enum WriteEffect {
+    /// The key deleted.
+    Nothing,
+    Value(Range<u32>),
+    /// The sum of this amount and what is there at the commit.
+    Sum(Range<u32>, Adder),
+    /// Nothing that could be committed: an amount could not be added to what the transaction had written.
+    Failed(AddError),
+}
+
+impl WriteEffect {
+    fn value_or_nothing(value: Option<Range<u32>>) -> Self {
+        value.map_or(Self::Nothing, Self::Value)
+    }
+
+    /// The value, or the amount.
+    fn range(&self) -> Option<&Range<u32>> {
+        match self {
+            Self::Nothing | Self::Failed(_) => None,
+            Self::Value(range) | Self::Sum(range, _) => Some(range),
+        }
+    }
+}
+
+/// One record to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) record: RecordRef,
+    pub(crate) table: TableId,
+    key: Range<u32>,
+    effect: WriteEffect,
+    /// The word before the lock, while committing.
+    pub(crate) before: Before,
+}
+
+/// Deferred blind write: the record has not been looked up yet.
+#[derive(Debug)]
+pub(crate) struct DeferredWrite {
+    /// Position in [`AccessSet::raw_tables`].
+    pub(crate) raw_table: u32,
+    key: Range<u32>,
+    effect: WriteEffect,
+}
+
+/// A place in the transaction to which it can return.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    /// No two marks of the process have the same.
+    number: u64,
+    writes: usize,
+    undo: usize,
+    /// How many changes there were to be undone, where records are changed before the commit.
+    pub(crate) changes: usize,
+}
+
+/// What a running transaction remembers.
+#[derive(Default)]
+pub(crate) struct AccessSet {
+    pub(crate) reads: Vec<Read>,
+    gaps: Vec<Gap>,
+    /// The tables in which gaps were ever read or writes deferred. They stay from one transaction to the next:
+    /// counting references to a table anew in each would be a counter that all workers share.
+    raw_tables: Vec<Arc<RawTable>>,
+    /// The one that was asked for last: most transactions stay with one for a while.
+    last_raw_table: usize,
+    pub(crate) writes: Vec<Write>,
+    /// Writes without a record, the oldest first. If `writes` has one of their keys, they are newer.
+    pub(crate) deferred: Vec<DeferredWrite>,
+    bytes: Vec<u8>,
+    /// Where each record's write is, once there are more than [`LINEAR_WRITES`].
+    by_record: HashMap<RecordRef, usize, BuildHasherDefault<AddressHasher>>,
+    /// What was overwritten since the first mark: (write, what it would have left).
+    undo: Vec<(usize, WriteEffect)>,
+    /// How amounts were ever added to each other: few ways, one for each type of numbers. They stay.
+    adders: Vec<Add>,
+    /// Where a sum is made.
+    sum: Vec<u8>,
+    /// Some writes are amounts to be added.
+    adds: bool,
+    /// This transaction, and its retries, have exclusive commit priority.
+    pub(crate) has_priority: bool,
+    /// Its position among the requests for priority.
+    pub(crate) priority_ticket: Option<PriorityTicket>,
+    /// The numbers of the marks that can be returned to, in order.
+    marks: Vec<u64>,
+    /// Numbers for marks that are unique.
+    mark_numbers: Range<u64>,
+    /// The locks that the transaction holds, where reads are locked.
+    pub(crate) locks: Locks,
+    /// Its permit to hold locks, while these are limited.
+    pub(crate) permit: Option<AdmissionPermit>,
+    /// What has been changed, where records are changed before the commit.
+    pub(crate) undo_list: UndoList,
+    /// The commit is in the log's buffer: what it wrote is not the transaction's any more, neither to be undone nor
+    /// to be unlocked. For the case that a disk panics in the flush behind it.
+    pub(crate) is_logged: Cell<bool>,
+}
+
+impl AccessSet {
+    /// Forgets everything. The memory stays, see [`AccessSet::free_large_buffers`].
+    pub(crate) fn clear(&mut self) {
+        self.reads.clear();
+        self.gaps.clear();
+        self.writes.clear();
+        self.deferred.clear();
+        self.bytes.clear();
+        if !self.by_record.is_empty() {
+            self.by_record.clear();
+        }
+        self.undo.clear();
+        self.adds = false;
+        self.marks.clear();
+        debug_assert!(self.undo_list.end().is_none(), "it has ended");
+        self.release_locks();
+    }
+
+    /// The sizes of the buffers that are kept.
+    #[inline(always)]
+    pub(crate) fn sizes(&self) -> Sizes {
+        let own = Sizes::default()
+            .with(&self.reads)
+            .with(&self.gaps)
+            .with(&self.writes)
+            .with(&self.deferred)
+            .with(&self.bytes)
+            .with_map(&self.by_record)
+            .with(&self.undo)
+            .with(&self.sum)
+            .with(&self.marks);
+        own.and(self.undo_list.sizes()).and(self.locks.sizes())
+    }
+
+    /// Forgets everything, and frees the buffers that have become large.
+    pub(crate) fn free_large_buffers(&mut self) {
+        self.clear();
+        free_if_large(&mut self.reads);
+        free_if_large(&mut self.gaps);
+        free_if_large(&mut self.writes);
+        free_if_large(&mut self.deferred);
+        free_if_large(&mut self.bytes);
+        free_map_if_large(&mut self.by_record);
+        free_if_large(&mut self.undo);
+        free_if_large(&mut self.sum);
+        free_if_large(&mut self.marks);
+        self.undo_list.free_large_buffers();
+        self.locks.free_large_buffers();
+    }
+
+    /// Whether to wait for the transaction with commit priority. Not if it queued for priority just now.
+    #[inline]
+    pub(crate) fn yields_to_priority(&self, priority: &PriorityToken) -> bool {
+        priority.is_taken() && !self.has_priority && self.priority_ticket.is_none()
+    }
+
+    /// Releases all locks, and the permit to hold some.
+    #[inline(always)]
+    pub(crate) fn release_locks(&mut self) {
+        self.locks.release_all();
+        self.permit = None;
+    }
+
+    /// The position of the record's write.
+    pub(crate) fn write_of(&self, record: RecordRef) -> Option<usize> {
+        if self.writes.len() <= LINEAR_WRITES {
+            self.writes.iter().position(|write| write.record == record)
+        } else {
+            self.by_record.get(&record).copied()
+        }
+    }
+
+    /// The value that a write will leave; nothing if it deletes the key. (If it is to add an amount: that.)
+    pub(crate) fn value(&self, write: &Write) -> Option<&[u8]> {
+        write.effect.range().map(|range| self.slice(range))
+    }
+
+    /// Whether the write at `at` is to add an amount to what is there at the commit, or cannot.
+    pub(crate) fn adds_at(&self, at: usize) -> bool {
+        matches!(
+            self.writes[at].effect,
+            WriteEffect::Sum(..) | WriteEffect::Failed(_)
+        )
+    }
+
+    /// Whether any of the writes may be to add an amount.
+    pub(crate) fn has_adds(&self) -> bool {
+        self.adds
+    }
+
+    /// Puts a value in the place of the amount that the write at `at` was to add: the sum with what is there.
+    pub(crate) fn apply_increment(
+        &mut self,
+        at: usize,
+        present: Option<&[u8]>,
+    ) -> Result<(), AddError> {
+        let (amount, adder) = match &self.writes[at].effect {
+            WriteEffect::Sum(amount, adder) => (amount, adder),
+            WriteEffect::Failed(error) => return Err(*error),
+            WriteEffect::Nothing | WriteEffect::Value(_) => return Ok(()),
+        };
+        let amount = &self.bytes[amount.start as usize..amount.end as usize];
+        self.sum.clear();
+        self.adders[usize::from(adder.0)](present, amount, &mut self.sum)?;
+        let sum = std::mem::take(&mut self.sum);
+        let value = self.store(&sum);
+        self.sum = sum;
+        self.rewrite(at, WriteEffect::Value(value));
+        Ok(())
+    }
+
+    /// What the transaction writes, to be logged.
+    pub(crate) fn logged_changes(&self) -> impl Iterator<Item = Change<'_>> {
+        self.writes.iter().map(|write| Change {
+            table: write.table,
+            key: self.key(write),
+            value: self.value(write),
+        })
+    }
+
+    /// The key of a write.
+    pub(crate) fn key(&self, write: &Write) -> &[u8] {
+        self.slice(&write.key)
+    }
+
+    fn slice(&self, range: &Range<u32>) -> &[u8] {
+        &self.bytes[range.start as usize..range.end as usize]
+    }
+
+    #[inline]
+    fn store(&mut self, bytes: &[u8]) -> Range<u32> {
+        let start = self.bytes.len();
+        match bytes.as_array::<8>() {
+            // The usual length, and a copy without a call.
+            Some(word) => self.bytes.extend_from_slice(word),
+            None => self.bytes.extend_from_slice(bytes),
+        }
+        // There is room, see `room_for`.
+        start as u32..self.bytes.len() as u32
+    }
+
+    /// Whether the set can take that many more bytes and still address them all.
+    pub(crate) fn room_for(&self, bytes: usize) -> bool {
+        self.bytes.len() + bytes <= u32::MAX as usize
+    }
+
+    /// Takes in a value that is to be written. There is room for it and for its key.
+    #[inline]
+    pub(crate) fn stage(&mut self, value: &[u8]) -> Range<u32> {
+        self.store(value)
+    }
+
+    /// Gives the bytes of a value that was staged back, if nothing was stored behind it (a sum may have been).
+    pub(crate) fn unstage(&mut self, value: &Range<u32>) {
+        if self.bytes.len() == value.end as usize {
+            self.bytes.truncate(value.start as usize);
+        }
+    }
+
+    /// How many bytes of keys and values the set holds.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Puts a write off until its record is needed.
+    #[inline]
+    pub(crate) fn defer_write(
+        &mut self,
+        raw_table: &Arc<RawTable>,
+        key: &[u8],
+        value: Range<u32>,
+        add: Option<Add>,
+    ) {
+        let effect = match add {
+            None => WriteEffect::Value(value),
+            Some(add) => WriteEffect::Sum(value, self.adder(add)),
+        };
+        let key = self.store(key);
+        let raw_table = self.raw_table(raw_table) as u32;
+        self.deferred.push(DeferredWrite {
+            raw_table,
+            key,
+            effect,
+        });
+    }
+
+    #[cold]
+    fn adder(&mut self, add: Add) -> Adder {
+        // Two functions may have the same address only if they do the same.
+        let known = (self.adders.iter()).position(|known| std::ptr::fn_addr_eq(*known, add));
+        let at = known.unwrap_or_else(|| {
+            self.adders.push(add);
+            self.adders.len() - 1
+        });
+        // There are ten types of numbers.
+        Adder(at as u16)
+    }
+
+    /// The table of a deferred write.
+    pub(crate) fn raw_table_of(&self, deferred: &DeferredWrite) -> &Arc<RawTable> {
+        &self.raw_tables[deferred.raw_table as usize]
+    }
+
+    /// The key of a deferred write.
+    pub(crate) fn key_of(&self, deferred: &DeferredWrite) -> &[u8] {
+        self.slice(&deferred.key)
+    }
+
+    /// Gives a deferred write its record.
+    pub(crate) fn resolve_deferred(&mut self, deferred: &DeferredWrite, record: RecordRef) {
+        let table = self.raw_table_of(deferred).info.id;
+        let key = |_: &mut Self| deferred.key.clone();
+        match deferred.effect.clone() {
+            WriteEffect::Sum(amount, adder) => self.set_sum(record, table, amount, adder, key),
+            effect => self.set(record, table, effect, key),
+        }
+    }
+
+    /// Whether there is a mark that can be returned to.
+    pub(crate) fn has_marks(&self) -> bool {
+        !self.marks.is_empty()
+    }
+
+    /// Notes a version that was read.
+    #[inline]
+    pub(crate) fn read(&mut self, record: RecordRef, seen: Seen) {
+        self.reads.push(Read {
+            record,
+            seen,
+            is_written: false,
+        });
+    }
+
+    /// Notes a version that was read under the commit's lock.
+    pub(crate) fn has_read_locked(&mut self, record: RecordRef, version: Snapshot) {
+        let seen = Seen {
+            creation: version.creation,
+            absent: version.absent,
+            from: version.creation,
+            until: version.creation,
+        };
+        self.reads.push(Read {
+            record,
+            seen,
+            is_written: true,
+        });
+    }
+
+    /// The same as [`AccessSet::write`] of the record that was read last, and is not written yet.
+    #[inline]
+    pub(crate) fn write_what_was_read(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        value: Option<Range<u32>>,
+    ) {
+        let Some(read) = self.reads.last_mut() else {
+            unreachable!("a record has been read");
+        };
+        read.is_written = true;
+        let record = read.record;
+        let effect = WriteEffect::value_or_nothing(value);
+        self.insert(record, table, effect, |access_set| access_set.store(key));
+    }
+
+    /// Notes that an amount, which was staged, is to be added to what the record has at the commit.
+    #[inline]
+    pub(crate) fn write_add(
+        &mut self,
+        record: RecordRef,
+        table: TableId,
+        key: &[u8],
+        amount: Range<u32>,
+        add: Add,
+    ) {
+        let adder = self.adder(add);
+        self.set_sum(record, table, amount, adder, |access_set| {
+            access_set.store(key)
+        });
+    }
+
+    fn set_sum(
+        &mut self,
+        record: RecordRef,
+        table: TableId,
+        amount: Range<u32>,
+        adder: Adder,
+        key: impl FnOnce(&mut Self) -> Range<u32>,
+    ) {
+        self.adds = true;
+        let Some(at) = self.write_of(record) else {
+            return self.insert(record, table, WriteEffect::Sum(amount, adder), key);
+        };
+        // To another amount, or to the value that the transaction has given the key.
+        let before = self.writes[at].effect.clone();
+        let present = before.range().map(|range| self.slice(range));
+        let mut sum = Vec::new();
+        let added = self.adders[usize::from(adder.0)](present, self.slice(&amount), &mut sum);
+        let effect = match (added, before) {
+            (_, failed @ WriteEffect::Failed(_)) => failed,
+            (Err(error), _) => WriteEffect::Failed(error),
+            (Ok(()), WriteEffect::Sum(_, adder)) => WriteEffect::Sum(self.store(&sum), adder),
+            (Ok(()), WriteEffect::Nothing | WriteEffect::Value(_)) => {
+                WriteEffect::Value(self.store(&sum))
+            }
+        };
+        self.rewrite(at, effect);
+    }
+
+    /// Notes that the record will get this value, which was staged, or be deleted.
+    #[inline]
+    pub(crate) fn write(
+        &mut self,
+        record: RecordRef,
+        table: TableId,
+        key: &[u8],
+        value: Option<Range<u32>>,
+    ) {
+        let effect = WriteEffect::value_or_nothing(value);
+        self.set(record, table, effect, |access_set| access_set.store(key));
+    }
+
+    #[inline]
+    fn set(
+        &mut self,
+        record: RecordRef,
+        table: TableId,
+        effect: WriteEffect,
+        key: impl FnOnce(&mut Self) -> Range<u32>,
+    ) {
+        match self.write_of(record) {
+            Some(at) => self.rewrite(at, effect),
+            None => self.insert(record, table, effect, key),
+        }
+    }
+
+    /// Changes the value that the write at `at` will leave.
+    pub(crate) fn set_value(&mut self, at: usize, value: Option<Range<u32>>) {
+        self.rewrite(at, WriteEffect::value_or_nothing(value));
+    }
+
+    /// Gives the record of the write at `at`, which is locked, the value that the write will leave.
+    ///
+    /// # Errors
+    /// What the log says; nothing is changed then.
+    pub(crate) fn change_in_place<H: GroupResource>(
+        &mut self,
+        log: &OperationLog<'_, H>,
+        at: usize,
+    ) -> Result<(), LogError> {
+        let slice = |range: &Range<u32>| &self.bytes[range.start as usize..range.end as usize];
+        let write = &self.writes[at];
+        let (key, after) = (slice(&write.key), write.effect.range().map(slice));
+        (self.undo_list).change(log, write.record, write.table, key, after)
+    }
+
+    fn rewrite(&mut self, at: usize, effect: WriteEffect) {
+        let old = std::mem::replace(&mut self.writes[at].effect, effect);
+        if !self.marks.is_empty() {
+            self.undo.push((at, old));
+        }
+    }
+
+    /// Notes a write of a record that has none.
+    #[inline]
+    fn insert(
+        &mut self,
+        record: RecordRef,
+        table: TableId,
+        effect: WriteEffect,
+        key: impl FnOnce(&mut Self) -> Range<u32>,
+    ) {
+        let key = key(self);
+        let at = self.writes.len();
+        self.writes.push(Write {
+            record,
+            table,
+            key,
+            effect,
+            before: Before::default(),
+        });
+        if at >= LINEAR_WRITES {
+            self.note_position(record, at);
+        }
+    }
+
+    /// Apart from `set`, which has to stay small.
+    #[inline(never)]
+    fn note_position(&mut self, record: RecordRef, at: usize) {
+        if at == LINEAR_WRITES {
+            self.by_record
+                .extend(self.writes.iter().enumerate().map(|(i, w)| (w.record, i)));
+        } else {
+            self.by_record.insert(record, at);
+        }
+    }
+
+    /// A place to return to.
+    pub(crate) fn mark(&mut self) -> Mark {
+        let number = self.mark_number();
+        self.marks.push(number);
+        Mark {
+            number,
+            writes: self.writes.len(),
+            undo: self.undo.len(),
+            changes: self.undo_list.len(),
+        }
+    }
+
+    /// A number that no other mark of the process has. They are taken many at a time, because all
+    /// threads take them from one counter.
+    fn mark_number(&mut self) -> u64 {
+        const BLOCK: u64 = 1 << 16;
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        self.mark_numbers.next().unwrap_or_else(|| {
+            let first = NEXT.fetch_add(BLOCK, Ordering::Relaxed);
+            self.mark_numbers = first + 1..first + BLOCK;
+            first
+        })
+    }
+
+    /// Forgets the writes since `mark`, and the marks. Reads stay: what the transaction has seen may
+    /// have decided what it does next. Returns whether the mark is one of this transaction's, and
+    /// nothing before it was returned to since.
+    pub(crate) fn return_to(&mut self, mark: Mark) -> bool {
+        let Some(at) = self.marks.iter().position(|number| *number == mark.number) else {
+            return false;
+        };
+        self.marks.truncate(at + 1);
+        for (at, effect) in self.undo.drain(mark.undo..).rev() {
+            self.writes[at].effect = effect;
+        }
+        if self.writes.len() > LINEAR_WRITES {
+            for write in &self.writes[mark.writes..] {
+                self.by_record.remove(&write.record);
+            }
+        }
+        self.writes.truncate(mark.writes);
+        for read in &mut self.reads {
+            // Its write may be one of those.
+            read.is_written = false;
+        }
+        if self.writes.len() <= LINEAR_WRITES {
+            self.by_record.clear();
+        }
+        true
+    }
+
+    #[inline]
+    fn raw_table(&mut self, raw_table: &Arc<RawTable>) -> usize {
+        let is = |known: &Arc<RawTable>| Arc::ptr_eq(known, raw_table);
+        if self
+            .raw_tables
+            .get(self.last_raw_table)
+            .is_none_or(|last| !is(last))
+        {
+            self.last_raw_table = self.raw_tables.iter().position(is).unwrap_or_else(|| {
+                self.raw_tables.push(Arc::clone(raw_table));
+                self.raw_tables.len() - 1
+            });
+        }
+        self.last_raw_table
+    }
+
+    /// Notes a gap. The same leaf is noted once; in an older version, it will fail by itself.
+    pub(crate) fn gap(&mut self, raw_table: &Arc<RawTable>, leaf: LeafVersion) {
+        let raw_table = self.raw_table(raw_table);
+        let known = |gap: &Gap| gap.leaf == leaf && gap.raw_table == raw_table;
+        if !self.gaps.iter().rev().take(8).any(known) {
+            self.gaps.push(Gap { raw_table, leaf });
+        }
+    }
+
+    /// Whether any gap was read.
+    pub(crate) fn has_gaps(&self) -> bool {
+        !self.gaps.is_empty()
+    }
+
+    /// The gaps that were read: the table and the leaf.
+    pub(crate) fn gaps(&self) -> impl Iterator<Item = (&RawTable, LeafVersion)> {
+        self.gaps
+            .iter()
+            .map(|gap| (&*self.raw_tables[gap.raw_table], gap.leaf))
+    }
+
+    /// The transaction itself has added a key to a leaf: gaps that it had read there stay valid if no other
+    /// transaction had changed the leaf's keys before. Returns whether there were any: then the new record has to be
+    /// read in their place.
+    pub(crate) fn own_insert(&mut self, raw_table: &Arc<RawTable>, inserted: &Insertion) -> bool {
+        if self.gaps.is_empty() {
+            return false;
+        }
+        let raw_table = self.raw_table(raw_table);
+        self.own_insert_in(raw_table, inserted)
+    }
+
+    /// The same for the table at a position in [`AccessSet::raw_tables`].
+    pub(crate) fn own_insert_in(&mut self, raw_table: usize, inserted: &Insertion) -> bool {
+        let mut kept = self.keep_gaps(raw_table, &inserted.leaf);
+        if let Some(scanned) = &inserted.scanned {
+            kept |= self.keep_gaps(raw_table, scanned);
+        }
+        kept
+    }
+
+    fn keep_gaps(&mut self, raw_table: usize, inserted: &Inserted) -> bool {
+        let mut kept = false;
+        for gap in &mut self.gaps {
+            if gap.leaf == inserted.before && gap.raw_table == raw_table {
+                kept = true;
+                gap.leaf = inserted.split.map_or(inserted.after, |(lower, _)| lower);
+            }
+        }
+        if kept && let Some((_, leaf)) = inserted.split {
+            self.gaps.push(Gap { raw_table, leaf });
+        }
+        kept
+    }
+
+    /// Sorts the writes into the one order in which all commits lock: by address. Positions from [`AccessSet::write_of`]
+    /// end here; [`AccessSet::writes_sorted`] goes by the new order.
+    pub(crate) fn sort_writes(&mut self) {
+        self.writes.sort_unstable_by_key(|write| write.record);
+    }
+
+    /// The record's write, once they are sorted.
+    pub(crate) fn writes_sorted(&self, record: RecordRef) -> Option<&Write> {
+        let at = self
+            .writes
+            .binary_search_by_key(&record, |write| write.record)
+            .ok()?;
+        Some(&self.writes[at])
+    }
+}

@@ -1,0 +1,267 @@
+//! What all transactions of a database share while it is open.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use namiki_log::{GroupResource, Log};
+use namiki_platform::{ProcessToken, Stamp};
+use parking_lot::Mutex;
+
+use crate::commit::access_set::AddError;
+use crate::commit::epoch::Epochs;
+use crate::concurrency::cc::Protocol;
+use crate::concurrency::contention::admission::{AdmissionControl, STALL_TIMEOUT};
+use crate::concurrency::contention::priority::{PRIORITY_WAIT_MAX, PriorityToken};
+use crate::error::Error;
+use crate::spec::{LockRelease, ProtocolSpec, WaitPolicy};
+use crate::storage::record::RecordRef;
+use crate::storage::scratch::free_if_large;
+use crate::table::raw_table::{Owner, RawTable, TableId};
+use crate::wal_format::record_format::RecordFormat;
+
+/// The locks that a group of commits holds until its flush, under normal lock release: each record
+/// with the stamp of its new version.
+#[derive(Default)]
+pub(crate) struct GroupLocks {
+    locked: Vec<(RecordRef, Stamp)>,
+    /// How the protocol publishes versions and releases the locks.
+    publish: Option<fn(&mut Vec<(RecordRef, Stamp)>)>,
+}
+
+impl GroupLocks {
+    pub(crate) fn hold<P: Protocol>(&mut self, record: RecordRef, stamp: Stamp) {
+        self.locked.push((record, stamp));
+        self.publish = Some(publish_all::<P>);
+    }
+}
+
+fn publish_all<P: Protocol>(locked: &mut Vec<(RecordRef, Stamp)>) {
+    for (record, stamp) in locked.drain(..) {
+        P::publish(record, stamp);
+    }
+    free_if_large(locked);
+}
+
+impl GroupResource for GroupLocks {
+    fn release(&mut self) {
+        if let Some(publish) = self.publish {
+            publish(&mut self.locked);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.locked.is_empty()
+    }
+}
+
+/// How transactions wait for locks, where reads are locked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    pub(crate) policy: WaitPolicy,
+    pub(crate) longest: Duration,
+}
+
+/// How a database runs its transactions.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) spec: ProtocolSpec,
+    pub(crate) format: RecordFormat,
+    pub(crate) attempts_max: u32,
+    pub(crate) waits: Waits,
+}
+
+/// What came of waiting for locks, see [`LockCounters`]. Counted by waiters, so all may share it.
+#[derive(Default)]
+pub(crate) struct LockCounts {
+    waits: AtomicU64,
+    pub(crate) group_waits: AtomicU64,
+    pub(crate) wounds: AtomicU64,
+    pub(crate) promotions: AtomicU64,
+    pub(crate) timeouts: AtomicU64,
+    waited_ns: AtomicU64,
+    longest_ns: AtomicU64,
+}
+
+impl LockCounts {
+    pub(crate) fn add(counter: &AtomicU64, n: u64) {
+        counter.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// A wait has taken so long, whatever came of it.
+    pub(crate) fn waited(&self, time: Duration) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Self::add(&self.waits, 1);
+        Self::add(&self.waited_ns, ns);
+        self.longest_ns.fetch_max(ns, Ordering::Relaxed);
+    }
+
+    fn get(&self, admission_waits: u64) -> LockCounters {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        LockCounters {
+            waits: get(&self.waits),
+            group_waits: get(&self.group_waits),
+            wounds: get(&self.wounds),
+            promotions: get(&self.promotions),
+            timeouts: get(&self.timeouts),
+            admission_waits,
+            waited_ns: get(&self.waited_ns),
+            longest_ns: get(&self.longest_ns),
+        }
+    }
+}
+
+/// How transactions waited for each other's locks under strict two-phase locking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LockCounters {
+    /// How often a transaction parked because another one had a lock that it wanted.
+    pub waits: u64,
+    /// How often one waited for a group of commits to be flushed that had it.
+    pub group_waits: u64,
+    /// How often one was wounded by an older one.
+    pub wounds: u64,
+    /// How often one was boosted above all others, after a wait of ten milliseconds.
+    pub promotions: u64,
+    /// How often one waited for too long.
+    pub timeouts: u64,
+    /// How often one waited before its first lock, because others had been wounded and as many as there are processors
+    /// had locks.
+    pub admission_waits: u64,
+    /// The time of all waits.
+    pub waited_ns: u64,
+    /// The time of the longest.
+    pub longest_ns: u64,
+}
+
+/// What all transactions of an open database share.
+pub(crate) struct Engine {
+    /// The process that has the database open.
+    process: ProcessToken,
+    pub(crate) spec: ProtocolSpec,
+    pub(crate) owner: Owner,
+    pub(crate) format: RecordFormat,
+    /// The log asks them, too, under release by epochs.
+    pub(crate) epochs: Arc<Epochs>,
+    pub(crate) log: Option<Arc<Log<GroupLocks>>>,
+    pub(crate) attempts_max: u32,
+    pub(crate) waits: Waits,
+    pub(crate) lock_counts: CachePadded<LockCounts>,
+    pub(crate) admission: Arc<AdmissionControl>,
+    pub(crate) priority: PriorityToken,
+    /// All tables, here so that they outlive the users of the engine: transactions, and the log's groups, which `log`
+    /// above drops first (record.rs, R1).
+    pub(crate) raw_tables: Mutex<Vec<Arc<RawTable>>>,
+    closed: AtomicBool,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        settings: Settings,
+        owner: Owner,
+        epochs: Arc<Epochs>,
+        log: Option<Arc<Log<GroupLocks>>>,
+        raw_tables: Vec<Arc<RawTable>>,
+    ) -> Self {
+        let Settings {
+            spec,
+            format,
+            attempts_max,
+            waits,
+        } = settings;
+        Self {
+            process: ProcessToken::current(),
+            spec,
+            owner,
+            format,
+            epochs,
+            log,
+            attempts_max,
+            waits,
+            lock_counts: CachePadded::default(),
+            admission: Arc::new(AdmissionControl::new(processors(), STALL_TIMEOUT)),
+            priority: PriorityToken::new(PRIORITY_WAIT_MAX),
+            raw_tables: Mutex::new(raw_tables),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether transactions can run: not when the database is closed, and not when its log has
+    /// failed, because what they would read may not survive.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
+        self.check_process()?;
+        self.check_poison()
+    }
+
+    /// False in a forked child of the process that has the database open.
+    pub(crate) fn is_own(&self) -> bool {
+        self.process.is_current()
+    }
+
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        if self.is_own() {
+            Ok(())
+        } else {
+            Err(Error::Forked)
+        }
+    }
+
+    pub(crate) fn lock_counters(&self) -> LockCounters {
+        self.lock_counts.get(self.admission.admission_waits())
+    }
+
+    /// Whether groups of commits hold locks until they are durable.
+    pub(crate) fn groups_hold_locks(&self) -> bool {
+        self.spec.release == LockRelease::Normal
+    }
+
+    pub(crate) fn check_poison(&self) -> Result<(), Error> {
+        match self.log.as_ref().and_then(|log| log.poisoned()) {
+            Some(error) => Err(Error::LogFailed(error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Yields to the holder of the locks that are wanted. A group that is flushed asynchronously holds its own locks
+    /// although it is written, until its flush is completed: that is done here.
+    ///
+    /// # Errors
+    /// That of a log that failed: locks may be held for ever then.
+    pub(crate) fn yield_to_locks(&self) -> Result<(), Error> {
+        if let Some(log) = &self.log
+            && self.groups_hold_locks()
+        {
+            log.poll();
+        }
+        std::thread::yield_now();
+        self.check_poison()
+    }
+
+    /// An amount could not be added to a value of this table.
+    #[cold]
+    pub(crate) fn not_added(&self, table: TableId, error: AddError) -> Error {
+        let raw_tables = self.raw_tables.lock();
+        let info = &raw_tables[table.0 as usize].info;
+        let (table, expected) = (info.name.clone(), info.value_type.clone());
+        match error {
+            AddError::Overflow => Error::Overflow { table, expected },
+            AddError::Undecodable(len_bytes) => Error::Undecodable {
+                table,
+                expected,
+                len_bytes: len_bytes as usize,
+            },
+        }
+    }
+
+    /// From now on, no transaction begins.
+    pub(crate) fn shut(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

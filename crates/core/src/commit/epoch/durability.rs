@@ -1,0 +1,51 @@
+//! Release by epochs: whether what a transaction has read is durable already.
+//!
+//! Every version carries its creation stamp, and a stamp lies below the floor of epoch e+1 exactly if it
+//! was given in e or before. So one comparison tells whether a version's epoch is durable.
+//!
+//! What a transaction overwrites without having read it does not count: if that is lost in a crash, the
+//! new version stands all the same.
+
+use namiki_log::Log;
+use namiki_platform::{Epoch, Stamp};
+
+use crate::commit::access_set::AccessSet;
+use crate::commit::engine::{Engine, GroupLocks};
+
+impl Engine {
+    /// Whether a transaction is independent: all it has read is hardened. The frame that will carry it
+    /// says through which epoch that is known, so a recovery that finds it finds what it has read.
+    pub(crate) fn has_read_durably(&self, access_set: &AccessSet) -> bool {
+        let Some(log) = &self.log else { return false };
+        let Some(largest) = largest_read(access_set) else {
+            return true;
+        };
+        let is_below = |epoch| largest < self.epochs.floor_after(epoch);
+        is_below(log.hardened_epoch()) || is_below(log.hardened_epoch_now())
+    }
+
+    /// The epoch that a transaction that only reads waits for, if all it has read is not certified yet: it leaves no
+    /// frame that could say what is hardened.
+    pub(crate) fn epoch_to_await(
+        &self,
+        log: &Log<GroupLocks>,
+        access_set: &AccessSet,
+    ) -> Option<Epoch> {
+        let largest = largest_read(access_set)?;
+        if self.epochs.is_certified(largest, log.certified_epoch()) {
+            return None;
+        }
+        // The writer of what was read had registered before.
+        let current = self.epochs.current();
+        let before = Epoch(current.0 - 1);
+        match largest < self.epochs.floor_after(before) {
+            true => Some(before),
+            false => Some(current),
+        }
+    }
+}
+
+/// The latest of the versions that were read.
+fn largest_read(access_set: &AccessSet) -> Option<Stamp> {
+    access_set.reads.iter().map(|read| read.seen.creation).max()
+}

@@ -1,0 +1,208 @@
+//! What a transaction has changed in place, and how it is undone.
+//!
+//! This is the transaction's row in the transaction table of ARIES: its number, the operation that it has logged
+//! last, and the one that is to be undone next, with all that undoing needs; so a rollback reads nothing back from
+//! the disk.
+//!
+//! # Invariants
+//! - U1. The owner of this list holds the exclusive lock of each record in it, until the transaction has ended or
+//!   undone it.
+//! - U2. A change is in the log's buffer before it is in the record (write-ahead). The record keeps its creation
+//!   stamp until the commit gives it that of the transaction.
+//! - U3. Undoing restores every record, whatever becomes of the log. What a log that failed, or has no room, does not
+//!   say of a rollback does no harm: the next change of the record logs its image, and recovery undoes nothing that
+//!   was changed since (`recovery/aries.rs`).
+//! - U4. A change is made only if the compensation for it is not too long for the buffer: a rollback to a savepoint
+//!   does owe the log what it undoes.
+//!
+//! Paper: pwal §5.3, §5.5
+
+use std::ops::Range;
+
+use namiki_log::{GroupResource, LogError};
+use namiki_platform::Lsn;
+
+use crate::storage::record::RecordRef;
+use crate::storage::scratch::{Sizes, free_if_large};
+use crate::table::raw_table::TableId;
+use crate::wal_format::operation::{Image, Operation, OperationLog};
+use crate::wal_format::record_format::RecordFormat;
+
+/// One change.
+struct Step {
+    record: RecordRef,
+    table: TableId,
+    key: Range<usize>,
+    before: Option<Range<usize>>,
+    lsn: Lsn,
+}
+
+/// The changes of a transaction that are to be undone unless it commits.
+#[derive(Default)]
+pub(crate) struct UndoList {
+    /// The transaction's number, when it has logged something.
+    xid: Option<Lsn>,
+    steps: Vec<Step>,
+    /// Keys and images.
+    bytes: Vec<u8>,
+    /// The payload that was read last.
+    value: Vec<u8>,
+    /// An undone change could not be logged. What came after it would not follow from the log, so nothing more is
+    /// logged: recovery takes the transaction for one that was running.
+    is_cut: bool,
+}
+
+impl UndoList {
+    /// How many changes there are to be undone.
+    pub(crate) fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// What the log is told when the transaction commits; nothing if it has logged nothing.
+    pub(crate) fn end(&self) -> Option<Operation<'static>> {
+        self.xid.map(|xid| Operation::End { xid })
+    }
+
+    /// The transaction has committed.
+    pub(crate) fn clear(&mut self) {
+        self.xid = None;
+        self.is_cut = false;
+        self.steps.clear();
+        self.bytes.clear();
+    }
+
+    /// The sizes of the buffers that are kept.
+    #[inline(always)]
+    pub(crate) fn sizes(&self) -> Sizes {
+        let sizes = Sizes::default().with(&self.steps).with(&self.bytes);
+        sizes.with(&self.value)
+    }
+
+    /// Frees the buffers that have become large. The list is empty.
+    pub(crate) fn free_large_buffers(&mut self) {
+        free_if_large(&mut self.steps);
+        free_if_large(&mut self.bytes);
+        free_if_large(&mut self.value);
+    }
+
+    /// Whether a record had a value before the transaction changed it; nothing if it has not.
+    pub(crate) fn was_present(&self, record: RecordRef) -> Option<bool> {
+        let first = self.steps.iter().find(|step| step.record == record);
+        first.map(|step| step.before.is_some())
+    }
+
+    fn last(&self) -> Lsn {
+        self.steps.last().map_or(Lsn(0), |step| step.lsn)
+    }
+
+    fn store(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        start..self.bytes.len()
+    }
+
+    /// Changes a record, which is locked (U1).
+    ///
+    /// # Errors
+    /// What the log says; nothing is changed then.
+    pub(crate) fn change<H: GroupResource>(
+        &mut self,
+        log: &OperationLog<'_, H>,
+        record: RecordRef,
+        table: TableId,
+        key: &[u8],
+        after: Image<'_>,
+    ) -> Result<(), LogError> {
+        let xid = match self.xid {
+            Some(xid) => xid,
+            None => *self.xid.insert(log.append(&Operation::Begin)?),
+        };
+        let mut value = std::mem::take(&mut self.value);
+        let Some(present) = record.copy_if(&mut value, |_| true) else {
+            unreachable!("the record is locked, so it does not change");
+        };
+        let before = (!present.absent).then_some(&value[..]);
+        let undo_next = self.last();
+        // U4. It says less than the change, but in records of a fixed length it may take one more: what is left of the
+        // last one is nothing, or long enough for the header of a padding (`record_format.rs`).
+        let may_be_undone = match log.format {
+            RecordFormat::Compact => Ok(()),
+            RecordFormat::Fixed(_) => log.check(&Operation::Compensation {
+                xid,
+                undo_next,
+                table,
+                key,
+                after: before,
+            }),
+        };
+        let update = Operation::Update {
+            xid,
+            undo_next,
+            table,
+            key,
+            before,
+            after,
+        };
+        let logged = may_be_undone.and_then(|()| log.append(&update));
+        if let Ok(lsn) = logged {
+            let key = self.store(key);
+            let before = before.map(|before| self.store(before));
+            self.steps.push(Step {
+                record,
+                table,
+                key,
+                before,
+                lsn,
+            });
+            record.install(after, present.creation);
+        }
+        self.value = value;
+        logged.map(drop)
+    }
+
+    /// Undoes all but the first `kept` changes, the last one first.
+    ///
+    /// # Errors
+    /// What the log says. All is undone nevertheless (U3), but the transaction must not commit: the log does not
+    /// have it.
+    pub(crate) fn undo_to<H: GroupResource>(
+        &mut self,
+        log: &OperationLog<'_, H>,
+        kept: usize,
+    ) -> Result<(), LogError> {
+        let mut logged = Ok(());
+        while self.steps.len() > kept {
+            let (Some(step), Some(xid)) = (self.steps.pop(), self.xid) else {
+                break;
+            };
+            let after = step.before.map(|range| &self.bytes[range]);
+            // First, in case that a disk panics in a flush that makes room for the compensation.
+            step.record.install(after, step.record.creation());
+            let compensation = Operation::Compensation {
+                xid,
+                undo_next: self.last(),
+                table: step.table,
+                key: &self.bytes[step.key.clone()],
+                after,
+            };
+            if !self.is_cut
+                && let Err(error) = log.append(&compensation)
+            {
+                self.is_cut = true;
+                logged = Err(error);
+            }
+            self.bytes.truncate(step.key.start);
+        }
+        logged
+    }
+
+    /// Undoes everything: the transaction has failed. The list is empty then.
+    pub(crate) fn roll_back<H: GroupResource>(&mut self, log: &OperationLog<'_, H>) {
+        // If it cannot be logged, recovery finds the same (U3).
+        let _ = self.undo_to(log, 0);
+        if let (false, Some(xid)) = (self.is_cut, self.xid) {
+            let _ = log.append(&Operation::Abort { xid });
+        }
+        self.clear();
+    }
+}

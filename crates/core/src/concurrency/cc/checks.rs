@@ -1,0 +1,100 @@
+//! The checks that make a commit right, each of which tests can turn off.
+//!
+//! A history checker that has never found a cycle proves nothing. The commit path therefore takes
+//! its checks as a type parameter: the database always uses [`NoFaults`], which has all of them, and
+//! the test suites plant one bug at a time with the types in [`faults`], to see it found.
+
+/// Which checks a commit makes.
+pub trait Checks: 'static {
+    /// Records that were read are validated.
+    const VALIDATE_READS: bool = true;
+    /// Leaves in which a scan or a look-up found a gap are validated.
+    const VALIDATE_LEAVES: bool = true;
+    /// A version that was read must still be the current one when its validity is extended. (A
+    /// published TicToc that keeps the previous wts accepts any overwritten version as long as the
+    /// commit stamp lies below the current wts, without asking whether the version it read is the
+    /// one before: it commits a write skew.)
+    const REQUIRE_CURRENT: bool = true;
+    /// A version that was read and is locked by another transaction is not validated (Silo).
+    const REQUIRE_UNLOCKED: bool = true;
+    /// A record is locked before it is read (strict two-phase locking).
+    const LOCK_READS: bool = true;
+    /// So are gaps.
+    const LOCK_GAPS: bool = true;
+    /// Amounts are added to what records hold when they are locked to be written. (Otherwise to what they hold when
+    /// [`Transaction::add`](crate::Transaction::add) is called, which is not recorded as a read: of two concurrent
+    /// increments, one is lost.)
+    const ADD_LOCKED: bool = true;
+    /// A failed lock flushes the group and frees its locks (`tictoc-pwal` §3.2.2, first rule).
+    const FLUSH_ON_FAILED_LOCK: bool = true;
+    /// Waiting for a locked record while reading flushes the group and frees its locks
+    /// (`tictoc-pwal` §3.2.2, second rule).
+    const FLUSH_ON_READ_WAIT: bool = true;
+}
+
+/// All checks: what the database uses.
+#[derive(Debug)]
+pub struct NoFaults;
+impl Checks for NoFaults {}
+
+/// One bug each; and what tests need to plant them.
+pub mod faults {
+    pub use super::{Checks, NoFaults};
+
+    macro_rules! bug {
+        ($(#[$doc:meta])* $name:ident, $check:ident) => {
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub struct $name;
+            impl Checks for $name {
+                const $check: bool = false;
+            }
+        };
+    }
+
+    bug!(
+        /// Reads are not validated.
+        NoReadValidation,
+        VALIDATE_READS
+    );
+    bug!(
+        /// Gaps are not validated.
+        NoPhantomCheck,
+        VALIDATE_LEAVES
+    );
+    bug!(
+        /// An overwritten version is accepted when the stamp lies below the current wts.
+        NoPredecessorCheck,
+        REQUIRE_CURRENT
+    );
+    bug!(
+        /// Silo takes a version that is about to be overwritten for valid.
+        NoLockCheck,
+        REQUIRE_UNLOCKED
+    );
+    bug!(
+        /// Strict two-phase locking does not lock what it reads.
+        NoReadLocks,
+        LOCK_READS
+    );
+    bug!(
+        /// Strict two-phase locking does not lock gaps.
+        NoGapLocks,
+        LOCK_GAPS
+    );
+    bug!(
+        /// An amount is added to what was there before the record was locked.
+        AddUnlocked,
+        ADD_LOCKED
+    );
+    bug!(
+        /// A failed lock leaves the group's locks held.
+        NoFlushOnFailedLock,
+        FLUSH_ON_FAILED_LOCK
+    );
+    bug!(
+        /// A wait while reading leaves the group's locks held.
+        NoFlushOnReadWait,
+        FLUSH_ON_READ_WAIT
+    );
+}

@@ -1,0 +1,115 @@
+//! Concurrency control: what a protocol does with a record's word.
+//!
+//! A [`Protocol`] is a type parameter of the one commit path (`commit_path.rs`). It says how a record is
+//! read, locked and released, which stamp a commit gets, and whether what was read may stand.
+
+mod checks;
+mod silo;
+mod tictoc;
+mod two_phase;
+mod word;
+
+use namiki_platform::{Stamp, WorkerId};
+
+pub use checks::faults;
+pub(crate) use checks::{Checks, NoFaults};
+pub(crate) use silo::Silo;
+pub(crate) use tictoc::TicToc;
+pub(crate) use two_phase::TwoPhase;
+
+use crate::storage::record::RecordRef;
+
+/// Does something with the type of a database's protocol.
+macro_rules! with_protocol {
+    ($concurrency:expr, $protocol:ident => $does:expr) => {
+        match $concurrency {
+            $crate::spec::ConcurrencyControl::TicToc => {
+                type $protocol = $crate::concurrency::cc::TicToc;
+                $does
+            }
+            $crate::spec::ConcurrencyControl::Silo => {
+                type $protocol = $crate::concurrency::cc::Silo;
+                $does
+            }
+            $crate::spec::ConcurrencyControl::TwoPhase => {
+                type $protocol = $crate::concurrency::cc::TwoPhase;
+                $does
+            }
+        }
+    };
+}
+pub(crate) use with_protocol;
+
+/// What a read saw of a record's version.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// The version's identity.
+    pub(crate) creation: Stamp,
+    /// The version says that the key is not there.
+    pub(crate) absent: bool,
+    /// A stamp at which the version is valid, at or after its creation.
+    pub(crate) from: Stamp,
+    /// The last stamp at which the version was known to be valid.
+    pub(crate) until: Stamp,
+}
+
+/// The record is locked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Busy;
+
+/// A record's word before it was locked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Before(pub(crate) u64);
+
+/// A concurrency control over records.
+pub(crate) trait Protocol {
+    /// Whether a record is locked before it is read, and stays so until the transaction ends. Where it is not,
+    /// reads are validated at the commit.
+    const LOCKS_READS: bool = false;
+
+    /// The word of a new record that enters the index locked.
+    const NEW_LOCKED: u64;
+
+    /// Unlocks such a record, unless reads are locked, too. `leaf_rts` is the largest stamp at which the key was read
+    /// as absent. Returns the version that the record begins with, as if it had been read.
+    fn admit(record: RecordRef, leaf_rts: u64) -> Seen;
+
+    /// Copies the payload into `out`. Takes no lock and writes nothing shared.
+    fn read(record: RecordRef, out: &mut Vec<u8>) -> Result<Seen, Busy>;
+
+    /// Locks the record for writing.
+    fn try_lock(record: RecordRef) -> Result<Before, Busy>;
+
+    /// Releases a lock under which nothing was changed.
+    fn unlock(record: RecordRef, before: Before);
+
+    /// The word of an unlocked record with a version of this stamp.
+    fn published(stamp: Stamp) -> u64;
+
+    /// Publishes a version that was installed under the lock, and releases it.
+    fn publish(record: RecordRef, stamp: Stamp);
+
+    /// The lock of a record now belongs to a group of commits on this stream. Returns whether it is known to have
+    /// waiters.
+    fn hand_over(_record: RecordRef, _stream: WorkerId) -> bool {
+        false
+    }
+
+    /// The smallest stamp at which a record locked with `before` may get a new version.
+    fn write_floor(record: RecordRef, before: Before) -> Stamp;
+
+    /// The rts that a commit at `stamp` leaves in leaves in which it has read gaps.
+    fn gap_stamp(stamp: Stamp) -> u64 {
+        stamp.0
+    }
+
+    /// Whether a version that was read, of a record that is not locked by the asker, is valid at
+    /// `stamp`, now and for ever.
+    fn validate<C: Checks>(record: RecordRef, seen: Seen, stamp: Stamp) -> bool;
+
+    /// Whether the version that was read can no longer be valid at a stamp that the transaction
+    /// might get: a hint, asked before giving up on something else.
+    fn is_dead(record: RecordRef, seen: Seen) -> bool {
+        record.creation() != seen.creation
+    }
+}

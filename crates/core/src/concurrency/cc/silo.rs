@@ -1,0 +1,106 @@
+//! Silo: a record's word is the stamp of its version and a lock, and reads leave no trace.
+//!
+//! A transaction reads without locks and remembers which versions it saw. To commit, it locks what it writes,
+//! and then asks of every version read whether it is still the current one and of every gap read whether its
+//! leaf still has the same keys. The commit's place in the serial order is the moment at which it held all its
+//! locks and had looked at nothing again yet, so the order is that of time: Silo is strictly serializable.
+//!
+//! ```text
+//!   stamp = max( stamp of every version read,  stamp + 1 of every version overwritten,  floor )
+//! ```
+//! The stamp is above that of whatever was overwritten and not below that of whatever was read; it tells nothing of
+//! readers of a version before it was overwritten. (Silo's own rule, with the epoch in the upper bits of the word;
+//! here the floor of the epoch has its place.)
+//!
+//! **Why validation sees locks.** T1 locks x and then loads y, T2 locks y and then loads x: one of the two has to see
+//! the other's lock. All four are `SeqCst`, and so are a leaf's counter, when a key is inserted and when it is
+//! validated: an inserter has changed it before it locks anything, so either the reader of the gap sees the counter
+//! moved, or the inserter sees the reader's locks.
+//!
+//! Paper: tictoc-pwal §5.1 (and Tu et al., SOSP 2013)
+
+use std::sync::atomic::Ordering;
+
+use namiki_platform::Stamp;
+
+use super::{Before, Busy, Checks, Protocol, Seen};
+use crate::storage::record::{ProtocolWord, RecordRef};
+
+const LOCK: u64 = 1 << 63;
+
+/// Optimistic, and strictly serializable.
+#[derive(Debug)]
+pub(crate) struct Silo;
+
+impl Protocol for Silo {
+    const NEW_LOCKED: u64 = LOCK;
+
+    fn admit(record: RecordRef, _leaf_rts: u64) -> Seen {
+        record.word().store(0, Ordering::Release);
+        seen_at(0, Stamp(0), true)
+    }
+
+    #[inline]
+    fn read(record: RecordRef, out: &mut Vec<u8>) -> Result<Seen, Busy> {
+        loop {
+            // Acquire: pairs with the Release that published this version.
+            let word = record.word().load(Ordering::Acquire);
+            if word & LOCK != 0 {
+                return Err(Busy);
+            }
+            let unchanged = |now: &ProtocolWord| now.load(Ordering::Relaxed) == word;
+            if let Some(snapshot) = record.copy_if(out, unchanged) {
+                return Ok(seen_at(word, snapshot.creation, snapshot.absent));
+            }
+        }
+    }
+
+    fn try_lock(record: RecordRef) -> Result<Before, Busy> {
+        let word = record.word().load(Ordering::Relaxed);
+        if word & LOCK != 0 {
+            return Err(Busy);
+        }
+        // SeqCst: before the loads of `validate`, see above.
+        record
+            .word()
+            .compare_exchange(word, word | LOCK, Ordering::SeqCst, Ordering::Relaxed)
+            .map(Before)
+            .map_err(|_| Busy)
+    }
+
+    fn unlock(record: RecordRef, Before(word): Before) {
+        record.word().store(word, Ordering::Release);
+    }
+
+    fn published(stamp: Stamp) -> u64 {
+        stamp.0
+    }
+
+    fn publish(record: RecordRef, stamp: Stamp) {
+        // Release: pairs with the Acquire of the next reader or holder of the version.
+        record.word().store(stamp.0, Ordering::Release);
+    }
+
+    fn write_floor(_record: RecordRef, Before(word): Before) -> Stamp {
+        Stamp(word + 1)
+    }
+
+    fn gap_stamp(_stamp: Stamp) -> u64 {
+        0
+    }
+
+    fn validate<C: Checks>(record: RecordRef, seen: Seen, _stamp: Stamp) -> bool {
+        // SeqCst: after the locks of `try_lock`, see above. A holder of the lock may be about to publish.
+        let word = record.word().load(Ordering::SeqCst);
+        word == seen.from.0 || !C::REQUIRE_UNLOCKED && word & !LOCK == seen.from.0
+    }
+}
+
+fn seen_at(word: u64, creation: Stamp, absent: bool) -> Seen {
+    Seen {
+        creation,
+        absent,
+        from: Stamp(word),
+        until: Stamp(word),
+    }
+}

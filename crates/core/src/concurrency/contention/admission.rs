@@ -1,0 +1,377 @@
+//! Admission control: a cap on concurrent lock holders while transactions keep being wounded.
+//!
+//! Under strict two-phase locking, the chance that two transactions wait for each other grows with the square of how
+//! many are open; and when there are processors for two of them only, each of the others occupies the locks with
+//! which it waits, and is likely to be wounded for them. So while transactions are wounded, no more of them acquire
+//! their first lock than there are processors, and the others wait with no lock at all. The limit ends by itself when
+//! there are no more wounds.
+//!
+//! Permits are a hint, which nothing relies on. A holder may be waiting for something other than a processor, such as
+//! user input: if no permit is released within the timeout of a request, all outstanding permits expire, and others
+//! are admitted in their place.
+//!
+//! Barging is allowed: a transaction that has just released its permit may get one again, before the waiters, because
+//! a hand-off to a parked thread costs more than most transactions do. A waiter that has slept for a while queues for
+//! the next permit, which is handed over in FIFO order.
+//!
+//! Blind writes, which are locked together at the commit, in the one order of all records, need no permit:
+//! transactions that lock in order are not wounded, except by boosted waiters. (Of others it is not known before the
+//! first lock that they will lock in order.)
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+
+use crate::sync::{AtomicBool, Mutex, Ordering, Parker, Unparker, sleep};
+
+/// For how many transactions there is a limit after one was wounded, at least. It goes on, then, for as long as more
+/// than one of so many is.
+const AFTER_WOUND: usize = 256;
+/// And for how many for each place: all of them are taken before it ends.
+const AFTER_WOUND_PER_PERMIT: usize = 4;
+/// So many wounds count at most.
+const WOUNDS_COUNTED_MAX: usize = 16;
+/// The sleep before a waiter queues for a permit, times the waiters per permit.
+const BACKOFF: Duration = Duration::from_micros(200);
+/// How long a waiter queues, while no permit is released, before outstanding permits expire; and the longest sleep
+/// before it queues.
+pub(crate) const STALL_TIMEOUT: Duration = Duration::from_millis(2);
+
+/// Admission control for the first lock of a transaction.
+pub(crate) struct AdmissionControl {
+    /// What [`AdmissionState::limited_for`] says, to be looked at without the mutex.
+    is_limited: CachePadded<AtomicBool>,
+    permits: usize,
+    stall_timeout: Duration,
+    state: Mutex<AdmissionState>,
+}
+
+#[derive(Default)]
+struct AdmissionState {
+    /// For how many transactions more there is a limit.
+    limited_for: usize,
+    /// The numbers of the permits.
+    holders: Vec<u64>,
+    /// The queue for the next permit.
+    queue: VecDeque<QueuedRequest>,
+    /// How many wait, the queue included.
+    waiters: usize,
+    /// How many ever came.
+    requests: u64,
+    /// How often places became free.
+    released: u64,
+    /// How often all permits expired.
+    #[cfg(test)]
+    expirations: u64,
+    /// How many ever had to wait.
+    admission_waits: u64,
+}
+
+struct QueuedRequest {
+    number: u64,
+    unparker: Unparker,
+}
+
+/// A permit to acquire locks, until this is dropped.
+pub(crate) struct AdmissionPermit {
+    admission: Arc<AdmissionControl>,
+    number: u64,
+}
+
+impl AdmissionControl {
+    /// Admission control with so many permits. They expire if none is released for so long while a request queues.
+    pub(crate) fn new(permits: usize, stall_timeout: Duration) -> Self {
+        Self {
+            is_limited: CachePadded::new(AtomicBool::new(false)),
+            permits,
+            stall_timeout,
+            state: Mutex::new(AdmissionState::default()),
+        }
+    }
+
+    /// Whether a transaction without locks has to [request a permit](Self::admit).
+    #[inline]
+    pub(crate) fn is_limited(&self) -> bool {
+        // Relaxed: a hint.
+        self.is_limited.load(Ordering::Relaxed)
+    }
+
+    /// A transaction was wounded.
+    pub(crate) fn note_wound(&self) {
+        let each = self.after_wound();
+        let mut state = self.state.lock();
+        state.limited_for = (state.limited_for + each).min(WOUNDS_COUNTED_MAX * each);
+        self.is_limited.store(true, Ordering::Relaxed);
+    }
+
+    fn after_wound(&self) -> usize {
+        AFTER_WOUND.max(AFTER_WOUND_PER_PERMIT * self.permits)
+    }
+
+    /// How many transactions ever had to wait.
+    pub(crate) fn admission_waits(&self) -> u64 {
+        self.state.lock().admission_waits
+    }
+
+    /// Waits for a place.
+    #[cold]
+    pub(crate) fn acquire(self: &Arc<Self>) -> AdmissionPermit {
+        let mut state = self.state.lock();
+        state.limited_for = state.limited_for.saturating_sub(1);
+        if state.limited_for == 0 {
+            self.is_limited.store(false, Ordering::Relaxed);
+        }
+        let number = state.requests;
+        state.requests += 1;
+        let permit = AdmissionPermit {
+            admission: Arc::clone(self),
+            number,
+        };
+        if state.holders.len() < self.permits {
+            state.holders.push(number);
+            return permit;
+        }
+        state.waiters += 1;
+        state.admission_waits += 1;
+        let share = state.waiters.div_ceil(self.permits);
+        drop(state);
+        let share = u32::try_from(share).unwrap_or(u32::MAX);
+        sleep(BACKOFF.saturating_mul(share).min(self.stall_timeout));
+
+        self.wait_in_queue(number);
+        permit
+    }
+
+    /// Waits in the line for a place.
+    fn wait_in_queue(&self, number: u64) {
+        let parker = Parker::new();
+        let mut state = self.state.lock();
+        state.queue.push_back(QueuedRequest {
+            number,
+            unparker: parker.unparker(),
+        });
+        state.grant(self.permits);
+        let (mut since, mut released) = (Duration::ZERO, state.released);
+        while state.queue.iter().any(|it| it.number == number) {
+            drop(state);
+            let asked_for = parker.age().saturating_sub(since);
+            parker.park(self.stall_timeout.saturating_sub(asked_for));
+            state = self.state.lock();
+            let now = parker.age();
+            if state.released != released {
+                // A permit was released: the timeout starts anew.
+                (since, released) = (now, state.released);
+            } else if now.saturating_sub(since) >= self.stall_timeout {
+                state.holders.clear();
+                state.released += 1;
+                #[cfg(test)]
+                {
+                    state.expirations += 1;
+                }
+                state.grant(self.permits);
+            }
+        }
+        state.waiters -= 1;
+    }
+}
+
+impl AdmissionState {
+    /// Grants free permits to the queue, in FIFO order.
+    fn grant(&mut self, permits: usize) {
+        while self.holders.len() < permits {
+            let Some(next) = self.queue.pop_front() else {
+                return;
+            };
+            self.holders.push(next.number);
+            next.unparker.unpark();
+        }
+    }
+}
+
+impl Drop for AdmissionPermit {
+    fn drop(&mut self) {
+        let mut state = self.admission.state.lock();
+        let at = state.holders.iter().position(|it| *it == self.number);
+        if let Some(at) = at {
+            state.holders.swap_remove(at);
+            state.released += 1;
+            state.grant(self.admission.permits);
+        }
+    }
+}
+
+#[cfg(test)]
+impl AdmissionControl {
+    /// Whether no permit is held or requested.
+    fn is_empty(&self) -> bool {
+        let state = self.state.lock();
+        state.holders.is_empty() && state.waiters == 0 && state.queue.is_empty()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use loom::thread;
+    use namiki_platform::model::explore;
+
+    use super::*;
+    use crate::sync::AtomicUsize;
+
+    /// No wait ends by a timeout here: a permit that is granted to no request would hang a waiter.
+    #[test]
+    fn no_permit_is_granted_twice_and_none_is_lost() {
+        explore(3, || {
+            let admission = Arc::new(AdmissionControl::new(1, Duration::MAX));
+            let holders = Arc::new(AtomicUsize::new(0));
+            let visit = {
+                let (admission, holders) = (Arc::clone(&admission), Arc::clone(&holders));
+                move || {
+                    let permit = admission.acquire();
+                    assert_eq!(holders.fetch_add(1, Ordering::Relaxed), 0);
+                    holders.fetch_sub(1, Ordering::Relaxed);
+                    drop(permit);
+                }
+            };
+            let others = [(); 2].map(|()| thread::spawn(visit.clone()));
+            visit();
+            for other in others {
+                other.join().unwrap();
+            }
+            assert!(admission.is_empty());
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::sync::AtomicUsize;
+
+    #[test]
+    fn wounds_limit_admission_up_to_a_maximum() {
+        for (permits, each) in [(1, AFTER_WOUND), (1000, 4000)] {
+            for (wounds, limited) in [
+                (0, 0),
+                (1, each),
+                (2, 2 * each),
+                (99, WOUNDS_COUNTED_MAX * each),
+            ] {
+                let admission = Arc::new(AdmissionControl::new(permits, Duration::MAX));
+                (0..wounds).for_each(|_| admission.note_wound());
+                for _ in 0..limited {
+                    assert!(admission.is_limited());
+                    drop(admission.acquire());
+                }
+                assert!(!admission.is_limited());
+                assert_eq!(admission.admission_waits(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn idle_holders_delay_others_once_whatever_the_wounds() {
+        let admission = Arc::new(AdmissionControl::new(2, Duration::ZERO));
+        let idle = [(); 2].map(|()| admission.acquire());
+        for wounds in 0..3 {
+            admission.note_wound();
+            let holders = [(); 2].map(|()| admission.acquire());
+            assert_eq!(admission.admission_waits(), 1, "after {wounds} wounds");
+            drop(holders);
+        }
+        // Their places are others' now.
+        let holders = [(); 2].map(|()| admission.acquire());
+        drop(idle);
+        assert_eq!(admission.state.lock().holders.len(), 2);
+        drop(holders);
+        assert!(admission.is_empty());
+    }
+
+    /// And not the whole crowd at once.
+    #[test]
+    fn a_stall_admits_one_set_of_permits_at_a_time() {
+        const WAITERS: u64 = 8;
+        let admission = Arc::new(AdmissionControl::new(2, Duration::from_millis(1)));
+        let idle = [(); 2].map(|()| admission.acquire());
+        let holders = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..WAITERS {
+                scope.spawn(|| {
+                    let permit = admission.acquire();
+                    holders.fetch_add(1, Ordering::Relaxed);
+                    // All stall until all are admitted.
+                    while holders.load(Ordering::Relaxed) < WAITERS as usize {
+                        thread::yield_now();
+                    }
+                    drop(permit);
+                });
+            }
+        });
+        // Two of the crowd each time.
+        let state = admission.state.lock();
+        assert!(
+            state.expirations >= WAITERS / 2,
+            "only {} times",
+            state.expirations
+        );
+        drop(state);
+        drop(idle);
+        assert!(admission.is_empty());
+    }
+
+    #[test]
+    fn permits_are_granted_in_fifo_order() {
+        const THREADS: usize = 3;
+        // As good as never, so that no permit expires.
+        let admission = Arc::new(AdmissionControl::new(1, Duration::MAX));
+        let first = admission.acquire();
+        let order = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (admission, order) = (&admission, &order);
+                scope.spawn(move || {
+                    let permit = admission.acquire();
+                    order.lock().push(thread);
+                    drop(permit);
+                });
+                while admission.state.lock().queue.len() <= thread {
+                    thread::yield_now();
+                }
+            }
+            drop(first);
+        });
+        assert_eq!(*order.lock(), [0, 1, 2]);
+        assert_eq!(admission.admission_waits(), THREADS as u64);
+        assert!(admission.is_empty());
+    }
+
+    #[test]
+    fn permits_are_limited_and_every_request_gets_one() {
+        const THREADS: usize = 6;
+        let admission = Arc::new(AdmissionControl::new(2, Duration::MAX));
+        let first = [(); 2].map(|()| admission.acquire());
+        let holders = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let permit = admission.acquire();
+                        assert!(holders.fetch_add(1, Ordering::Relaxed) < 2);
+                        thread::yield_now();
+                        holders.fetch_sub(1, Ordering::Relaxed);
+                        drop(permit);
+                    }
+                });
+            }
+            while admission.state.lock().queue.len() < THREADS {
+                thread::yield_now();
+            }
+            drop(first);
+        });
+        assert!(admission.admission_waits() >= THREADS as u64);
+        assert!(admission.is_empty());
+    }
+}

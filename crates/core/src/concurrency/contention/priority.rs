@@ -1,0 +1,318 @@
+//! Starvation avoidance: a transaction that was aborted repeatedly gets exclusive commit priority.
+//!
+//! An optimistic transaction that reads much can be overtaken again and again by short ones that write. After some
+//! conflicts in a row its session requests the priority token, of which there is one. Requests queue while the token
+//! is held, in the order in which they were first made (ageing), interrupted by retries. While it is held, all other
+//! transactions wait before they lock the writes of a commit, and under [`NoWait`](crate::WaitPolicy::NoWait) before
+//! their first lock.
+//!
+//! That wait is bounded, because the holder may itself wait for another transaction (a body that runs a transaction
+//! of another session, say). A bound that is shorter than the holder's transaction would not help it. So each time
+//! that the holder fails although another transaction timed out waiting for it, the bound is doubled.
+//!
+//! Priority is a hint, on which nothing else relies.
+
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Parker, Unparker, sleep};
+
+/// The longest wait for the holder, and the longest wait in the queue at a time.
+pub(crate) const PRIORITY_WAIT_MAX: Duration = Duration::from_millis(50);
+/// So often that is doubled at most, to 1.6 seconds; no wait for several turns is longer.
+const BACKOFF_SHIFT_MAX: usize = 5;
+/// Yields before the first sleep.
+const YIELDS: u32 = 16;
+const SLEEP: Duration = Duration::from_micros(100);
+
+/// The priority token of a database.
+pub(crate) struct PriorityToken {
+    /// What [`RequestQueue::taken`] says, to be looked at without the mutex.
+    taken: CachePadded<AtomicBool>,
+    /// How many turns have begun.
+    number: AtomicU64,
+    /// How often the bound has been doubled for the current holder.
+    backoff_shift: AtomicUsize,
+    /// The number of the last token that a wait timed out on.
+    overtaken: AtomicU64,
+    wait_max: Duration,
+    queue: Mutex<RequestQueue>,
+}
+
+#[derive(Default)]
+struct RequestQueue {
+    taken: bool,
+    waiting: Vec<QueuedRequest>,
+    /// How many transactions ever asked.
+    issued: u64,
+}
+
+struct QueuedRequest {
+    ticket: PriorityTicket,
+    unparker: Unparker,
+}
+
+/// A transaction's position in the queue, which it keeps until it has committed, or the token was of no use to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PriorityTicket(u64);
+
+impl PriorityToken {
+    /// A free token, for which no wait takes longer than this.
+    pub(crate) fn new(wait_max: Duration) -> Self {
+        Self {
+            taken: CachePadded::new(AtomicBool::new(false)),
+            number: AtomicU64::new(0),
+            backoff_shift: AtomicUsize::new(0),
+            overtaken: AtomicU64::new(0),
+            wait_max,
+            queue: Mutex::new(RequestQueue::default()),
+        }
+    }
+
+    /// Acquires the token, or queues for it for a bounded time. Returns whether the caller holds it; if not, it may
+    /// run and request it again, with the position that it got the first time.
+    pub(crate) fn request(&self, ticket: &mut Option<PriorityTicket>) -> bool {
+        let mut wait = BoundedWait::new(self);
+        let mut queue = self.queue.lock();
+        let ticket = *ticket.get_or_insert_with(|| {
+            queue.issued += 1;
+            PriorityTicket(queue.issued)
+        });
+        if !queue.taken {
+            queue.taken = true;
+            self.begin();
+            return true;
+        }
+        queue.waiting.push(QueuedRequest {
+            ticket,
+            unparker: wait.parker.unparker(),
+        });
+        loop {
+            drop(queue);
+            let left = wait.left();
+            wait.parker.park(left);
+            queue = self.queue.lock();
+            match queue.waiting.iter().position(|it| it.ticket == ticket) {
+                None => return true,
+                Some(at) if wait.left().is_zero() => {
+                    queue.waiting.swap_remove(at);
+                    wait.expire();
+                    return false;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn begin(&self) {
+        self.backoff_shift.store(0, Ordering::Relaxed);
+        self.number.fetch_add(1, Ordering::Relaxed);
+        self.taken.store(true, Ordering::Relaxed);
+    }
+
+    fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// The holder was aborted nevertheless.
+    pub(crate) fn extend_grace(&self) {
+        if self.overtaken.swap(0, Ordering::Relaxed) == self.number() {
+            let backoff_shift = self.backoff_shift.load(Ordering::Relaxed) + 1;
+            self.backoff_shift
+                .store(backoff_shift.min(BACKOFF_SHIFT_MAX), Ordering::Relaxed);
+        }
+    }
+
+    /// Releases the token: it goes to the next one in the queue.
+    pub(crate) fn release(&self) {
+        let mut queue = self.queue.lock();
+        let tickets = queue.waiting.iter().map(|it| it.ticket);
+        match tickets.enumerate().min_by_key(|(_, ticket)| *ticket) {
+            Some((first, _)) => {
+                self.begin();
+                queue.waiting.swap_remove(first).unparker.unpark();
+            }
+            None => {
+                queue.taken = false;
+                self.taken.store(false, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether the token is held.
+    #[inline]
+    pub(crate) fn is_taken(&self) -> bool {
+        // Relaxed: nothing depends on it but the order of commits.
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the token is free, for a bounded time.
+    pub(crate) fn wait(&self) {
+        let mut wait = BoundedWait::new(self);
+        for round in 0.. {
+            if round < YIELDS {
+                std::thread::yield_now();
+            } else {
+                sleep(SLEEP);
+            }
+            if !self.is_taken() {
+                return;
+            }
+            if wait.left().is_zero() {
+                return wait.expire();
+            }
+        }
+    }
+}
+
+/// Waiting for the release of a token, and of those after it.
+struct BoundedWait<'a> {
+    token: &'a PriorityToken,
+    parker: Parker,
+    /// The token that is waited for, and since when.
+    number: u64,
+    since: Duration,
+}
+
+impl<'a> BoundedWait<'a> {
+    fn new(token: &'a PriorityToken) -> Self {
+        Self {
+            token,
+            parker: Parker::new(),
+            number: token.number(),
+            since: Duration::ZERO,
+        }
+    }
+
+    /// The time left: each token is waited for anew, within a total bound.
+    fn left(&mut self) -> Duration {
+        let (now, age) = (self.token.number(), self.parker.age());
+        if now != self.number {
+            (self.number, self.since) = (now, age);
+        }
+        let times = |backoff_shift: usize| self.token.wait_max.saturating_mul(1 << backoff_shift);
+        let for_this = times(self.token.backoff_shift.load(Ordering::Relaxed));
+        let for_all = times(BACKOFF_SHIFT_MAX);
+        let waited = age.saturating_sub(self.since);
+        for_this
+            .saturating_sub(waited)
+            .min(for_all.saturating_sub(age))
+    }
+
+    /// The wait timed out.
+    fn expire(&self) {
+        self.token.overtaken.store(self.number, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use loom::sync::Arc;
+    use loom::thread;
+    use namiki_platform::model::explore;
+
+    use super::*;
+
+    /// A token that is released while others queue for it has exactly one next holder.
+    #[test]
+    fn one_transaction_has_priority_and_it_is_not_lost() {
+        explore(3, || {
+            let token = Arc::new(PriorityToken::new(Duration::MAX));
+            let inside = Arc::new(AtomicUsize::new(0));
+            let visit = {
+                let (token, inside) = (Arc::clone(&token), Arc::clone(&inside));
+                move || {
+                    let mut ticket = None;
+                    while !token.request(&mut ticket) {}
+                    assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
+                    assert!(token.is_taken());
+                    inside.fetch_sub(1, Ordering::Relaxed);
+                    token.release();
+                }
+            };
+            let others = [(); 2].map(|()| thread::spawn(visit.clone()));
+            visit();
+            for other in others {
+                other.join().unwrap();
+            }
+            let queue = token.queue.lock();
+            assert!(!queue.taken && queue.waiting.is_empty() && !token.is_taken());
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn the_token_goes_to_the_first_request() {
+        let token = PriorityToken::new(Duration::MAX);
+        assert!(token.request(&mut None));
+        // As if it had asked before, and made an attempt meanwhile.
+        let oldest = Some(PriorityTicket(0));
+        let order = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for mut ticket in [None, None, oldest] {
+                let (token, order) = (&token, &order);
+                let before = token.queue.lock().waiting.len();
+                scope.spawn(move || {
+                    assert!(token.request(&mut ticket));
+                    order.lock().push(ticket);
+                    token.release();
+                });
+                while token.queue.lock().waiting.len() == before {
+                    thread::yield_now();
+                }
+            }
+            token.release();
+        });
+        let order = order.into_inner();
+        assert!(order.is_sorted(), "{order:?}");
+        assert_eq!(order[0], oldest);
+        assert!(!token.is_taken());
+    }
+
+    #[test]
+    fn a_timed_out_request_keeps_its_position() {
+        let token = PriorityToken::new(Duration::ZERO);
+        assert!(token.request(&mut None));
+        let mut ticket = None;
+        assert!(!token.request(&mut ticket));
+        let kept = ticket;
+        assert!(kept.is_some() && !token.request(&mut ticket));
+        assert_eq!(ticket, kept);
+        assert!(token.queue.lock().waiting.is_empty());
+    }
+
+    #[test]
+    fn waits_double_only_after_an_expired_wait() {
+        let token = PriorityToken::new(Duration::ZERO);
+        let backoff_shift = || token.backoff_shift.load(Ordering::Relaxed);
+        assert!(token.request(&mut None));
+        token.extend_grace();
+        assert_eq!(backoff_shift(), 0, "no wait timed out");
+        token.wait();
+        assert_eq!(backoff_shift(), 0, "it has not failed");
+        token.extend_grace();
+        token.extend_grace();
+        assert_eq!(backoff_shift(), 1, "for each that passed");
+        for _ in 0..2 * BACKOFF_SHIFT_MAX {
+            assert!(!token.request(&mut None));
+            token.extend_grace();
+        }
+        assert_eq!(backoff_shift(), BACKOFF_SHIFT_MAX);
+        token.wait();
+        token.release();
+        assert!(token.request(&mut None));
+        token.extend_grace();
+        assert_eq!(
+            backoff_shift(),
+            0,
+            "another holder, for which no wait timed out"
+        );
+    }
+}

@@ -1,0 +1,190 @@
+//! Locks of records and of the gaps between them, for strict two-phase locking.
+//!
+//! A lock is a word in the record (`word.rs`), acquired and released by one atomic operation if there is no conflict.
+//! Blocked transactions park in the wait list (`wait_list.rs`), where deadlocks are ruled out, too.
+//!
+//! Keys that are not there are locked by the gap that they would lie in: it belongs to the record of the next key, or
+//! to the table's last record, which stands for the end of all keys (next-key locking). An inserted key divides a
+//! gap; no other transaction relies on either part then, because the inserter holds the gap exclusively. Keys never
+//! leave the index while the database is open.
+//!
+//! # Invariants
+//! - K1. A transaction's [`Locks`] are exactly what its record's words count for it, except those that it has handed
+//!   over to a group of commits.
+//! - K2. A record's word says that there are waiters for as long as there are.
+//!
+//! Paper: pwal §5.4 (strict two-phase locking), raft-pwal §2.1 (locks in one order)
+
+mod held_locks;
+#[cfg(all(test, loom))]
+mod model;
+mod wait_list;
+mod word;
+
+use std::time::Duration;
+
+use namiki_platform::WorkerId;
+
+pub(crate) use self::wait_list::{WaitContext, WaitOutcome};
+pub(crate) use self::word::{LockMode, LockWord};
+
+use self::held_locks::HeldLocks;
+use self::wait_list::WaitAge;
+use crate::storage::record::RecordRef;
+use crate::storage::scratch::Sizes;
+use crate::sync::Ordering;
+
+/// The locks of one transaction, and its wait age.
+#[derive(Default)]
+pub(crate) struct Locks {
+    held: HeldLocks,
+    wait_age: WaitAge,
+}
+
+impl Locks {
+    /// Acquires a lock if there is no conflict. Returns whether the transaction has it now.
+    #[inline]
+    pub(crate) fn try_acquire(&mut self, record: RecordRef, wanted: LockMode) -> bool {
+        let own = self.held.of(record);
+        if own.has(wanted) {
+            return true;
+        }
+        let mut word = LockWord(record.word().load(Ordering::Relaxed));
+        loop {
+            if word.wants_handoff() {
+                return false;
+            }
+            let Some(granted) = word.granted(wanted, own) else {
+                return false;
+            };
+            // SeqCst, like a leaf's counter: a reader that relies on a gap loads the counter after this, and an
+            // inserter into the gap changes the counter after this. (And Acquire: pairs with the Release of the last
+            // holder.)
+            match record.word().compare_exchange_weak(
+                word.0,
+                granted.0,
+                Ordering::SeqCst,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => {
+                    self.held.add(record, wanted);
+                    return true;
+                }
+                Err(now) => word = LockWord(now),
+            }
+        }
+    }
+
+    /// Parks until the lock is granted, or the wait ends otherwise. It may take `longest`.
+    #[cold]
+    pub(crate) fn wait(
+        &mut self,
+        record: RecordRef,
+        wanted: LockMode,
+        longest: Duration,
+        context: &impl WaitContext,
+    ) -> WaitOutcome {
+        let (held, wait_age) = (&mut self.held, &mut self.wait_age);
+        let waited = wait_list::wait(record, wanted, held, wait_age, longest, context);
+        if waited == WaitOutcome::Acquired {
+            self.held.add(record, wanted);
+        }
+        waited
+    }
+
+    /// The stream of the group of commits that has the record locked.
+    pub(crate) fn group_on(record: RecordRef) -> Option<WorkerId> {
+        LockWord(record.word().load(Ordering::Relaxed)).group()
+    }
+
+    /// The word for a new record in the gap below `next`, of which this transaction is to hold `wanted`; and what it
+    /// then holds. A transaction that relies on the gap relies on both parts of it.
+    pub(crate) fn word_of_new(&self, wanted: LockMode, next: Option<RecordRef>) -> (u64, LockMode) {
+        let gap = next.is_some_and(|next| self.held.of(next).has(LockMode::GAP));
+        let locked = match gap {
+            true => wanted.and(LockMode::GAP),
+            false => wanted,
+        };
+        let word = LockWord::FREE.granted(locked, LockMode::default());
+        (word.expect("a new record is not locked").0, locked)
+    }
+
+    /// Notes that a record has come into the index with such a word.
+    pub(crate) fn made(&mut self, record: RecordRef, locked: LockMode) {
+        self.held.add(record, locked);
+    }
+
+    /// Releases one lock.
+    pub(crate) fn release(&mut self, record: RecordRef, locked: LockMode) {
+        self.held.remove(record, locked);
+        release(record, locked);
+    }
+
+    /// Notes that a lock is another's now, or released.
+    pub(crate) fn forget(&mut self, record: RecordRef, locked: LockMode) {
+        self.held.remove(record, locked);
+    }
+
+    /// The sizes of the buffers that are kept.
+    #[inline(always)]
+    pub(crate) fn sizes(&self) -> Sizes {
+        self.held.sizes()
+    }
+
+    /// Frees the buffers that have become large. No lock is held.
+    pub(crate) fn free_large_buffers(&mut self) {
+        self.held.free_large_buffers();
+    }
+
+    /// Whether none is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Releases all locks.
+    #[inline(always)]
+    pub(crate) fn release_all(&mut self) {
+        if !self.held.is_empty() {
+            self.release_each();
+        }
+    }
+
+    #[inline(never)]
+    fn release_each(&mut self) {
+        for (record, locked) in self.held.drain() {
+            release(record, locked);
+        }
+    }
+
+    /// The next transaction is not a retry of this one: it has no wait age.
+    pub(crate) fn start_afresh(&mut self) {
+        self.wait_age = WaitAge::default();
+    }
+}
+
+/// Records that the exclusive lock of a record now belongs to a group of commits on this stream. Returns whether
+/// there are waiters for it, which will not have seen that the group has it.
+pub(crate) fn hand_over(record: RecordRef, stream: WorkerId) -> bool {
+    let group = LockWord::FREE.held_by_group(stream);
+    // Relaxed: it is a hint for waiters.
+    let before = record.word().fetch_or(group.0, Ordering::Relaxed);
+    LockWord(before).waits()
+}
+
+/// Releases what a transaction or a group holds of a record.
+#[inline]
+pub(crate) fn release(record: RecordRef, locked: LockMode) {
+    let mut word = LockWord(record.word().load(Ordering::Relaxed));
+    // Release: pairs with the Acquire of the next holder. SeqCst for a gap, see `try_acquire`.
+    while let Err(now) = record.word().compare_exchange_weak(
+        word.0,
+        word.released(locked).0,
+        Ordering::SeqCst,
+        Ordering::Relaxed,
+    ) {
+        word = LockWord(now);
+    }
+    if word.waits() {
+        wait_list::wake(record);
+    }
+}

@@ -1,0 +1,372 @@
+//! The manifest: what a directory is, which tables it has, and which logs hold their contents.
+//!
+//! One small file, replaced as a whole whenever a table is created, the database is opened or
+//! closed. A line of JSON under a line with its checksum, so that people can read it:
+//!
+//! ```text
+//! namiki-manifest 1 crc32c=1a2b3c4d
+//! { "database": "…", "spec": "TT(EPOCH)+PWAL(auto)", "tables": [ … ], "generations": [ … ] }
+//! ```
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use namiki_log::{GenerationEnd, GenerationInfo, Layout, Placement};
+use namiki_platform::disk::Disk;
+use namiki_platform::{Generation, Stamp};
+use serde::{Deserialize, Serialize};
+
+use crate::error::OpenError;
+use crate::spec::ProtocolSpec;
+use crate::storage::record::INLINE_BYTES_MAX;
+use crate::table::raw_table::TableInfo;
+
+const MAGIC: &str = "namiki-manifest";
+/// The format that this release writes, and the latest it reads.
+pub const FORMAT: u32 = 1;
+/// Sequence numbers and epochs never get so far, and can be counted on from here.
+const NUMBER_MAX: u64 = u64::MAX >> 2;
+
+/// What a database directory holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The database's identity, in hexadecimal: it is in every log file, too.
+    pub database: String,
+    /// How the database was opened last.
+    pub spec: ProtocolSpec,
+    /// Whether it was closed in order. (`last_exit` in `pwal` §5.1.)
+    pub closed: bool,
+    /// Its tables.
+    pub tables: Vec<TableInfo>,
+    /// The logs that hold their contents, oldest first. All but the last are sealed.
+    pub generations: Vec<GenerationInfo>,
+    /// The number that the next log gets.
+    pub next_generation: Generation,
+}
+
+impl Manifest {
+    /// The manifest of a new database.
+    pub(crate) fn new(identity: u128, spec: ProtocolSpec) -> Self {
+        Self {
+            database: format!("{identity:032x}"),
+            spec,
+            closed: true,
+            tables: Vec::new(),
+            generations: Vec::new(),
+            next_generation: Generation(1),
+        }
+    }
+
+    /// Where a directory's manifest is.
+    #[must_use]
+    pub fn path(dir: &Path) -> PathBuf {
+        dir.join("MANIFEST")
+    }
+
+    /// The identity as a number.
+    #[must_use]
+    pub fn identity(&self) -> u128 {
+        u128::from_str_radix(&self.database, 16).expect("checked when it was read")
+    }
+
+    /// The manifest of a directory; nothing if it has none.
+    ///
+    /// # Errors
+    /// [`OpenError::FromTheFuture`], [`OpenError::DamagedManifest`], [`OpenError::Device`].
+    pub fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, OpenError> {
+        let path = Self::path(dir);
+        match disk.read(&path) {
+            Ok(bytes) => Self::decode(&bytes, &path).map(Some),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(OpenError::Device { path, source }),
+        }
+    }
+
+    /// Puts this manifest into the place of the directory's present one.
+    pub(crate) fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+        disk.replace(&Self::path(dir), &self.encode())
+    }
+
+    /// Whether the directory's manifest is of the same opening as this one, which is to replace it: of the
+    /// same database, and nothing has begun another generation of the log since. One that is missing or
+    /// damaged was written by no other program, and is replaced.
+    ///
+    /// # Errors
+    /// Whatever the device says.
+    pub(crate) fn is_still_ours(&self, disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
+        match Self::read(disk, dir) {
+            Ok(Some(found)) => Ok(
+                self.database == found.database && self.next_generation == found.next_generation
+            ),
+            Ok(None) | Err(OpenError::DamagedManifest { .. }) => Ok(true),
+            Err(OpenError::Device { source, .. }) => Err(source),
+            // A newer program's.
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let body = serde_json::to_string_pretty(self).expect("a manifest has only string keys");
+        format!(
+            "{MAGIC} {FORMAT} crc32c={:08x}\n{body}\n",
+            crc32c::crc32c(body.as_bytes())
+        )
+        .into_bytes()
+    }
+
+    fn decode(bytes: &[u8], path: &Path) -> Result<Self, OpenError> {
+        let damaged = |why: &str| OpenError::DamagedManifest {
+            path: path.to_owned(),
+            why: why.to_owned(),
+        };
+        let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is not text"))?;
+        let (head, body) = text
+            .split_once('\n')
+            .ok_or_else(|| damaged("it has one line only"))?;
+        let mut words = head.split(' ');
+        if words.next() != Some(MAGIC) {
+            return Err(damaged("it does not begin like a manifest"));
+        }
+        let format = words.next().and_then(|word| word.parse::<u32>().ok());
+        let found = format.ok_or_else(|| damaged("its format is not a number"))?;
+        if found > FORMAT {
+            return Err(OpenError::FromTheFuture {
+                path: path.to_owned(),
+                found,
+                known: FORMAT,
+            });
+        }
+        let body = body.strip_suffix('\n').unwrap_or(body);
+        let checksum = words
+            .next()
+            .and_then(|word| word.strip_prefix("crc32c="))
+            .and_then(|hex| u32::from_str_radix(hex, 16).ok())
+            .ok_or_else(|| damaged("its checksum is missing"))?;
+        if checksum != crc32c::crc32c(body.as_bytes()) {
+            return Err(damaged("its checksum is wrong"));
+        }
+        let manifest: Self =
+            serde_json::from_str(body).map_err(|error| damaged(&error.to_string()))?;
+        match manifest.contradiction() {
+            Some(why) => Err(damaged(&why)),
+            None => Ok(manifest),
+        }
+    }
+
+    /// What the checksum cannot tell: why the contents make no sense; nothing if they do.
+    fn contradiction(&self) -> Option<String> {
+        if u128::from_str_radix(&self.database, 16).is_err() {
+            return Some("its database identity is not a number".to_owned());
+        }
+        self.table_contradiction()
+            .or_else(|| self.generation_contradiction())
+    }
+
+    fn table_contradiction(&self) -> Option<String> {
+        let mut names = BTreeSet::new();
+        for (number, table) in self.tables.iter().enumerate() {
+            let name = &table.name;
+            if usize::try_from(table.id.0) != Ok(number) {
+                return Some(format!(
+                    "table {name:?} has the number {}, and its place is {number}",
+                    table.id.0
+                ));
+            }
+            if name.is_empty() || !names.insert(name) {
+                return Some(format!(
+                    "the name of table {number}, {name:?}, is empty or taken"
+                ));
+            }
+            if table.inline_bytes > INLINE_BYTES_MAX {
+                return Some(format!(
+                    "table {name:?} has room for {} bytes in a record, more than {INLINE_BYTES_MAX}",
+                    table.inline_bytes
+                ));
+            }
+        }
+        None
+    }
+
+    fn generation_contradiction(&self) -> Option<String> {
+        let next = self.next_generation;
+        let mut before = Generation(0);
+        for (number, info) in self.generations.iter().enumerate() {
+            let generation = info.generation;
+            if generation <= before {
+                return Some(format!("{generation} comes after {before}"));
+            }
+            before = generation;
+            if generation >= next {
+                return Some(format!("{next} is to be next, and {generation} is there"));
+            }
+            if info.seal.is_none() && number + 1 < self.generations.len() {
+                return Some(format!("{generation} has a follower and no seal"));
+            }
+            if info.streams == 0 || (info.layout == Layout::Single && info.streams != 1) {
+                return Some(format!("{generation} has {} streams", info.streams));
+            }
+            if info.first_lsn.0 == 0 || info.first_lsn.0 > NUMBER_MAX {
+                return Some(format!("{generation} begins with {}", info.first_lsn));
+            }
+            if let Placement::Segments { segment_bytes: 0 }
+            | Placement::Shared {
+                region_bytes: 0, ..
+            } = info.placement
+            {
+                return Some(format!("{generation} has files of no length"));
+            }
+            if let Some(seal) = &info.seal
+                && let Some(why) = seal_contradiction(info, seal)
+            {
+                return Some(format!("the seal of {generation} {why}"));
+            }
+        }
+        (next.0 == 0 || next.0 == u32::MAX).then(|| format!("{next} cannot be next"))
+    }
+}
+
+fn seal_contradiction(info: &GenerationInfo, seal: &GenerationEnd) -> Option<String> {
+    let streams = seal.last_sequences.len();
+    if streams != usize::from(info.streams) {
+        return Some(format!("is of {streams} streams, not of {}", info.streams));
+    }
+    let largest = [seal.last_lsn.0, seal.durable_epoch.0];
+    let largest = largest.iter().chain(&seal.last_sequences).max();
+    if largest.is_some_and(|largest| *largest > NUMBER_MAX) || seal.max_stamp > Stamp::MAX {
+        return Some("says more than there can be".to_owned());
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use namiki_log::{CutRule, LogConfig};
+    use namiki_platform::disk::SimDisk;
+    use namiki_platform::{Epoch, Lsn};
+
+    use super::*;
+    use crate::table::raw_table::TableId;
+
+    #[test]
+    fn a_manifest_comes_back_unless_damaged_or_newer() {
+        let path = Path::new("x/MANIFEST");
+        let manifest = Manifest::new(77, ProtocolSpec::DEFAULT);
+        let bytes = manifest.encode();
+        assert_eq!(Manifest::decode(&bytes, path).unwrap(), manifest);
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x11;
+            assert!(
+                Manifest::decode(&damaged, path).is_err() || at + 1 == bytes.len(),
+                "byte {at}"
+            );
+            assert!(Manifest::decode(&bytes[..at], path).is_err() || at + 1 == bytes.len());
+        }
+        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 2 ", 1);
+        let error = Manifest::decode(future.as_bytes(), path).unwrap_err();
+        assert!(matches!(
+            error,
+            OpenError::FromTheFuture {
+                found: 2,
+                known: 1,
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn contents_that_make_no_sense_are_damage_though_the_checksum_holds() {
+        let table = |id, name: &str| TableInfo {
+            id: TableId(id),
+            name: name.to_owned(),
+            key_type: "u64".to_owned(),
+            value_type: "u64".to_owned(),
+            fixed_keys: true,
+            inline_bytes: 8,
+        };
+        let seal = |streams: usize| GenerationEnd {
+            last_sequences: vec![1; streams],
+            last_lsn: Lsn(0),
+            durable_epoch: Epoch(1),
+            max_stamp: Stamp(9),
+        };
+        let generation = |number, sealed: bool| GenerationInfo {
+            seal: sealed.then(|| seal(2)),
+            streams: 2,
+            ..LogConfig::new(7, Generation(number)).generation_info(CutRule::Epoch)
+        };
+        let sound = Manifest {
+            tables: vec![table(0, "a"), table(1, "b")],
+            generations: vec![generation(1, true), generation(3, false)],
+            next_generation: Generation(4),
+            ..Manifest::new(7, ProtocolSpec::DEFAULT)
+        };
+        let path = Path::new("x/MANIFEST");
+        Manifest::decode(&sound.encode(), path).unwrap();
+        type Spoil<'a> = &'a dyn Fn(&mut Manifest);
+        let spoiled: &[(&str, Spoil<'_>)] = &[
+            ("not a number", &|it| it.database = "x".to_owned()),
+            ("has the number 4294967295", &|it| {
+                it.tables[1] = table(u32::MAX, "b");
+            }),
+            ("has the number 0", &|it| it.tables[1] = table(0, "b")),
+            ("is empty or taken", &|it| it.tables[1] = table(1, "a")),
+            ("is empty or taken", &|it| it.tables[1] = table(1, "")),
+            ("room for 2041 bytes", &|it| {
+                it.tables[0].inline_bytes = 2041;
+            }),
+            ("comes after", &|it| it.generations.swap(0, 1)),
+            ("comes after", &|it| {
+                it.generations[1] = generation(1, false);
+            }),
+            ("no seal", &|it| it.generations[0] = generation(1, false)),
+            ("is to be next", &|it| it.next_generation = Generation(3)),
+            ("cannot be next", &|it| {
+                it.next_generation = Generation(u32::MAX);
+            }),
+            ("is of 2 streams", &|it| it.generations[0].streams = 1),
+            ("has 0 streams", &|it| it.generations[1].streams = 0),
+            ("has 2 streams", &|it| {
+                it.generations[1].layout = Layout::Single;
+            }),
+            ("begins with", &|it| it.generations[1].first_lsn = Lsn(0)),
+            ("no length", &|it| {
+                it.generations[1].placement = Placement::Segments { segment_bytes: 0 };
+            }),
+            ("more than there can be", &|it| {
+                let seal = it.generations[0].seal.as_mut().unwrap();
+                seal.durable_epoch = Epoch(u64::MAX);
+            }),
+        ];
+        for (expected, spoil) in spoiled {
+            let mut manifest = sound.clone();
+            spoil(&mut manifest);
+            match Manifest::decode(&manifest.encode(), path) {
+                Err(OpenError::DamagedManifest { why, .. }) => {
+                    assert!(why.contains(expected), "{expected}: {why}");
+                }
+                other => panic!("{expected}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_manifest_of_another_opening_is_not_ours() {
+        let disk = SimDisk::new();
+        let dir = Path::new("/db");
+        disk.create_dir_all(dir).unwrap();
+        let ours = Manifest::new(7, ProtocolSpec::DEFAULT);
+        assert!(ours.is_still_ours(&disk, dir).unwrap());
+        ours.write(&disk, dir).unwrap();
+        assert!(ours.is_still_ours(&disk, dir).unwrap());
+        let mut later = ours.clone();
+        later.next_generation = Generation(2);
+        for other in [later, Manifest::new(8, ProtocolSpec::DEFAULT)] {
+            other.write(&disk, dir).unwrap();
+            assert!(!ours.is_still_ours(&disk, dir).unwrap());
+        }
+        disk.replace(&Manifest::path(dir), b"damaged").unwrap();
+        assert!(ours.is_still_ours(&disk, dir).unwrap());
+    }
+}

@@ -1,0 +1,267 @@
+//! The index of a table, chosen at run time and called without a virtual call: a tree, a hash table, or
+//! both together.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::str::FromStr;
+
+use namiki_index::{
+    IndexError, InsertOutcome, Inserted, OrderedIndex, PointIndex, ScanItem, ScanRange,
+};
+
+use super::dispatch::dispatch_point_index;
+use super::hybrid::HybridIndex;
+use super::{IndexNotInBuild, KeyKind, Point, Tree, TreeKind, UnknownKind};
+
+/// Which index. The names are those of `--index`: a tree's, `hash`, or a tree's with `+hash` behind.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum IndexKind {
+    /// A tree.
+    Ordered(TreeKind),
+    /// A hash table: for keys that are looked up and never scanned.
+    Hash,
+    /// A tree for scans and a hash table for look-ups.
+    OrderedAndHash(TreeKind),
+}
+
+impl IndexKind {
+    /// Whether ranges of keys can be scanned.
+    #[must_use]
+    pub const fn is_ordered(self) -> bool {
+        !matches!(self, Self::Hash)
+    }
+
+    /// That it is in this build: see [`TreeKind`].
+    ///
+    /// # Errors
+    /// If its tree is not.
+    pub fn check_in_build(self) -> Result<(), IndexNotInBuild> {
+        match self {
+            Self::Ordered(tree) | Self::OrderedAndHash(tree) => tree.check_in_build(),
+            Self::Hash => Ok(()),
+        }
+    }
+}
+
+impl Default for IndexKind {
+    fn default() -> Self {
+        Self::Ordered(TreeKind::default())
+    }
+}
+
+impl From<TreeKind> for IndexKind {
+    fn from(tree: TreeKind) -> Self {
+        Self::Ordered(tree)
+    }
+}
+
+const HASH: &str = "hash";
+const AND_HASH: &str = "+hash";
+
+impl fmt::Display for IndexKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ordered(tree) => tree.fmt(f),
+            Self::Hash => f.pad(HASH),
+            Self::OrderedAndHash(tree) => f.pad(&format!("{tree}{AND_HASH}")),
+        }
+    }
+}
+
+impl FromStr for IndexKind {
+    type Err = UnknownKind;
+
+    fn from_str(name: &str) -> Result<Self, UnknownKind> {
+        let known = match name.strip_suffix(AND_HASH) {
+            _ if name == HASH => Ok(Self::Hash),
+            Some(tree) => tree.parse().map(Self::OrderedAndHash),
+            None => name.parse().map(Self::Ordered),
+        };
+        known.map_err(|unknown: UnknownKind| UnknownKind {
+            what: "index",
+            name: name.to_owned(),
+            expected: format!(
+                "{}, {HASH}, or one of the trees with {AND_HASH}",
+                unknown.expected
+            ),
+        })
+    }
+}
+
+/// The index of a table, inline: a look-up must not go through one more pointer.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Index {
+    /// A tree.
+    Ordered(Tree),
+    /// A hash table.
+    Hash(Point),
+    /// Both over the same keys.
+    OrderedAndHash(Box<HybridIndex>),
+}
+
+/// What [`Index::add`] did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Added {
+    /// The key was absent and is now present.
+    New {
+        /// What happened to the leaf of the part that look-ups go to.
+        leaf: Inserted,
+        /// What happened to the leaf that scans see, if that is another.
+        scanned: Option<Inserted>,
+        /// The larger of their rts, read after both were changed.
+        rts: u64,
+    },
+    /// The key was present with this payload; nothing was done.
+    Exists(u64),
+}
+
+impl Index {
+    /// An empty index with its default sizes.
+    ///
+    /// # Errors
+    /// If its tree is not in this build.
+    pub fn new(kind: IndexKind, keys: KeyKind) -> Result<Self, IndexNotInBuild> {
+        Ok(match kind {
+            IndexKind::Ordered(tree) => Self::Ordered(Tree::new(tree, keys)?),
+            IndexKind::Hash => Self::Hash(Point::new(keys)),
+            IndexKind::OrderedAndHash(tree) => {
+                let both = HybridIndex::new(Point::new(keys), Tree::new(tree, keys)?);
+                Self::OrderedAndHash(Box::new(both))
+            }
+        })
+    }
+
+    /// Which index this is.
+    #[must_use]
+    pub fn kind(&self) -> IndexKind {
+        match self {
+            Self::Ordered(tree) => IndexKind::Ordered(tree.kind()),
+            Self::Hash(_) => IndexKind::Hash,
+            Self::OrderedAndHash(both) => IndexKind::OrderedAndHash(both.tree().kind()),
+        }
+    }
+
+    /// What its keys are.
+    #[must_use]
+    pub fn key_kind(&self) -> KeyKind {
+        match self {
+            Self::Ordered(tree) => tree.key_kind(),
+            Self::Hash(point) => point.key_kind(),
+            Self::OrderedAndHash(both) => both.tree().key_kind(),
+        }
+    }
+
+    /// Adds a key that is absent, and then reads the rts of what has changed.
+    ///
+    /// # Errors
+    /// As [`PointIndex::insert`]. The payload was visible to no thread then.
+    pub fn add(&self, key: &[u8], payload: u64) -> Result<Added, IndexError> {
+        let (leaf, scanned) = match self {
+            Self::OrderedAndHash(both) => match both.add(key, payload)? {
+                Ok(done) => (done.point, Some(done.tree)),
+                Err(found) => return Ok(Added::Exists(found)),
+            },
+            _ => match self.insert(key, payload)? {
+                InsertOutcome::Inserted(leaf) => (leaf, None),
+                InsertOutcome::Exists(found) => return Ok(Added::Exists(found)),
+            },
+        };
+        let of_scanned = scanned.map_or(0, |scanned| self.leaf_rts(scanned.after.leaf));
+        let rts = self.leaf_rts(leaf.after.leaf).max(of_scanned);
+        Ok(Added::New { leaf, scanned, rts })
+    }
+
+    /// Leaves its tree no page number that was never used, so that it soon has to refuse new keys with
+    /// [`IndexError::OutOfPages`]: for tests, which cannot wait for 2²⁸ pages. A hash table has no such end.
+    #[doc(hidden)]
+    pub fn use_up(&self) {
+        match self {
+            Self::Ordered(tree) => tree.use_up(),
+            Self::Hash(_) => {}
+            Self::OrderedAndHash(both) => both.tree().use_up(),
+        }
+    }
+
+    /// Visits the keys of a range: see [`OrderedIndex::scan`].
+    ///
+    /// # Errors
+    /// [`IndexError::Unordered`] if this index keeps no order; or as there.
+    pub fn scan(
+        &self,
+        range: ScanRange<'_>,
+        visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        match self {
+            Self::Ordered(tree) => tree.scan(range, visit),
+            Self::Hash(_) => Err(IndexError::Unordered),
+            Self::OrderedAndHash(both) => both.scan(range, visit),
+        }
+    }
+
+    /// Fills an empty index that no other thread uses yet, and returns how many keys there were. They come
+    /// in ascending order, unless the index keeps none. After an error the index is to be dropped.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::bulk_load`].
+    pub fn fill<B: AsRef<[u8]>>(
+        &self,
+        entries: impl IntoIterator<Item = (B, u64)>,
+    ) -> Result<usize, IndexError> {
+        match self {
+            Self::Ordered(tree) => tree.bulk_load(entries),
+            Self::Hash(point) => {
+                let mut count = 0;
+                for (key, payload) in entries {
+                    point.insert(key.as_ref(), payload)?;
+                    count += 1;
+                }
+                Ok(count)
+            }
+            Self::OrderedAndHash(both) => both.fill(entries),
+        }
+    }
+}
+
+macro_rules! each_index {
+    ($self:ident, $index:ident => $call:expr) => {
+        match $self {
+            Index::Ordered($index) => $call,
+            Index::Hash($index) => $call,
+            Index::OrderedAndHash($index) => $call,
+        }
+    };
+}
+
+dispatch_point_index!(Index, each_index);
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_read_as_it_is_written() {
+        let trees = TreeKind::ALL.iter().copied();
+        let kinds = trees
+            .clone()
+            .map(IndexKind::Ordered)
+            .chain(trees.map(IndexKind::OrderedAndHash))
+            .chain([IndexKind::Hash]);
+        for kind in kinds {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+            match Index::new(kind, KeyKind::Variable) {
+                Ok(index) => assert_eq!(index.kind(), kind),
+                Err(left_out) => {
+                    assert_eq!(kind.check_in_build(), Err(left_out));
+                    assert!(kind.to_string().starts_with(left_out.tree));
+                }
+            }
+        }
+        for name in ["", "+hash", "hash+hash", "trie", "trie+hash"] {
+            let error = name.parse::<IndexKind>().unwrap_err();
+            assert!(error.expected.contains("hash"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Indexes that are one of several, chosen at run time: each call goes to the one it is.
+
+/// Implements [`PointIndex`](namiki_index::PointIndex) for such a type. The second name is that of a macro that
+/// evaluates an expression for whichever index `self` is.
+macro_rules! dispatch_point_index {
+    ($type:ident, $each:ident) => {
+        impl namiki_index::PointIndex for $type {
+            #[inline]
+            fn get(&self, key: &[u8]) -> Result<namiki_index::Lookup, namiki_index::IndexError> {
+                $each!(self, index => index.get(key))
+            }
+
+            fn get_many(
+                &self,
+                keys: &[&[u8]],
+                out: &mut Vec<namiki_index::Lookup>,
+            ) -> Result<(), namiki_index::IndexError> {
+                $each!(self, index => index.get_many(keys, out))
+            }
+
+            #[inline]
+            fn change(
+                &self,
+                key: &[u8],
+                expected: namiki_index::Expected,
+                decide: impl FnMut(Option<u64>) -> namiki_index::Change,
+            ) -> Result<namiki_index::Changed, namiki_index::IndexError> {
+                $each!(self, index => index.change(key, expected, decide))
+            }
+
+            fn put(&self, key: &[u8], payload: u64) -> Result<(), namiki_index::IndexError> {
+                $each!(self, index => index.put(key, payload))
+            }
+
+            fn leaf_rts(&self, leaf: u64) -> u64 {
+                $each!(self, index => index.leaf_rts(leaf))
+            }
+
+            fn raise_and_check(&self, seen: namiki_index::LeafVersion, rts: u64) -> bool {
+                $each!(self, index => index.raise_and_check(seen, rts))
+            }
+
+            fn current(&self, leaf: u64) -> Option<namiki_index::LeafVersion> {
+                $each!(self, index => index.current(leaf))
+            }
+
+            fn statistics(&self) -> namiki_index::Statistics {
+                $each!(self, index => index.statistics())
+            }
+
+            fn memory_bytes(&self) -> usize {
+                $each!(self, index => index.memory_bytes())
+            }
+
+            fn len(&self) -> usize {
+                $each!(self, index => index.len())
+            }
+        }
+    };
+}
+
+pub(super) use dispatch_point_index;

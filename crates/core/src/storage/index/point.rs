@@ -1,0 +1,47 @@
+//! A hash table, over whichever keys, called without a virtual call.
+
+use namiki_index::hash::{FixedHash, VariableHash};
+
+use super::KeyKind;
+use super::dispatch::dispatch_point_index;
+
+/// A hash table over any kind of keys.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Point {
+    /// Eight-byte keys.
+    Fixed8(FixedHash),
+    /// Byte strings.
+    Variable(VariableHash),
+}
+
+impl Point {
+    /// An empty table with its default sizes.
+    #[must_use]
+    pub fn new(keys: KeyKind) -> Self {
+        match keys {
+            KeyKind::Fixed8 => Self::Fixed8(FixedHash::default()),
+            KeyKind::Variable => Self::Variable(VariableHash::default()),
+        }
+    }
+
+    /// What its keys are.
+    #[must_use]
+    pub const fn key_kind(&self) -> KeyKind {
+        match self {
+            Self::Fixed8(_) => KeyKind::Fixed8,
+            Self::Variable(_) => KeyKind::Variable,
+        }
+    }
+}
+
+macro_rules! each_point {
+    ($self:ident, $index:ident => $call:expr) => {
+        match $self {
+            Point::Fixed8($index) => $call,
+            Point::Variable($index) => $call,
+        }
+    };
+}
+
+dispatch_point_index!(Point, each_point);

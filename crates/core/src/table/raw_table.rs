@@ -1,0 +1,412 @@
+//! A table without its types: an index from key bytes to records, and the records.
+//!
+//! Updates never touch the index. A key that is written for the first time gets an **absent
+//! record** first; from then on, its presence is a matter of the record alone, and every protocol
+//! treats "not there" as one more version. Absent records stay until the database is opened again, which leaves nothing of
+//! them behind (`RawTable::compact`).
+//!
+//! The new record enters the index locked, and is unlocked with the leaf's rts as its own: a transaction that has
+//! read the gap before, at a stamp up to that rts, stays ahead of the one that fills it (see `cc`, phantoms). Where
+//! look-ups and scans go to different parts of an index, it is unlocked when it is in both, with the larger rts.
+#![expect(unsafe_code, reason = "turns the index's payloads back into records")]
+
+use std::fmt;
+use std::ops::Bound;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use namiki_index::{
+    Direction, IndexError, Inserted, LeafVersion, Lookup, PointIndex, ScanItem, ScanRange,
+};
+use namiki_platform::Stamp;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use crate::concurrency::cc::{Before, Protocol};
+use crate::concurrency::lock::LockWord;
+use crate::storage::arena::Arena;
+use crate::storage::index::{Added, Index, IndexKind, IndexNotInBuild, KeyKind};
+use crate::storage::record::RecordRef;
+
+/// Keys that are looked up together.
+pub(crate) const BATCH_KEYS_MAX: usize = 16;
+
+/// A table's number: what log records call it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TableId(pub u32);
+
+/// What the manifest keeps of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableInfo {
+    /// Its number.
+    pub id: TableId,
+    /// Its name.
+    pub name: String,
+    /// The name of its key type.
+    pub key_type: String,
+    /// The name of its value type.
+    pub value_type: String,
+    /// Whether its keys all have eight bytes.
+    pub fixed_keys: bool,
+    /// The length that records have room for in themselves, in bytes.
+    pub inline_bytes: usize,
+}
+
+/// One opening of a database. Its tables work in its own transactions only: these keep it alive, and
+/// with it the records that they point to (record.rs, R1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner(u64);
+
+impl Owner {
+    /// One that is unique in this process.
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A table: its index, and its records.
+pub(crate) struct RawTable {
+    pub(crate) info: TableInfo,
+    pub(crate) owner: Owner,
+    index: Index,
+    arena: Arena,
+    /// Stands for the end of all keys: the gap below it is that above the last key.
+    end: RecordRef,
+}
+
+/// A version that is replayed.
+#[derive(Clone, Copy)]
+pub(crate) struct Loaded<'a> {
+    pub(crate) key: &'a [u8],
+    /// No value: the key is deleted.
+    pub(crate) value: Option<&'a [u8]>,
+    pub(crate) stamp: Stamp,
+}
+
+/// What [`RawTable::find_or_create`] did.
+pub(crate) enum Resolved {
+    /// The key had a record, perhaps an absent one.
+    Found(RecordRef),
+    /// The key got this record, which is absent and **locked**; `rts` is the rts of the leaf.
+    New {
+        record: RecordRef,
+        inserted: Insertion,
+        rts: u64,
+    },
+}
+
+/// What the insert of a record did to the leaves that transactions may have read.
+#[derive(Clone, Copy)]
+pub(crate) struct Insertion {
+    /// To that of look-ups, and of scans too unless it is the other.
+    pub(crate) leaf: Inserted,
+    /// To that of scans, where look-ups go elsewhere.
+    pub(crate) scanned: Option<Inserted>,
+}
+
+/// The leaves that were read on the way to a key.
+pub(crate) type Leaves = SmallVec<[LeafVersion; 4]>;
+
+/// What [`RawTable::next`] found.
+#[derive(Clone, Copy)]
+pub(crate) struct Next {
+    pub(crate) record: RecordRef,
+    /// It is that of the key that the search began with.
+    pub(crate) is_the_key: bool,
+}
+
+/// One step of [`RawTable::scan`].
+pub(crate) enum Step<'a> {
+    /// The entries that follow are those of this leaf.
+    Leaf(LeafVersion),
+    /// A key and its record.
+    Entry(&'a [u8], RecordRef),
+}
+
+impl RawTable {
+    pub(crate) fn new(
+        info: TableInfo,
+        index: IndexKind,
+        owner: Owner,
+    ) -> Result<Self, IndexNotInBuild> {
+        let keys = if info.fixed_keys {
+            KeyKind::Fixed8
+        } else {
+            KeyKind::Variable
+        };
+        let arena = Arena::default();
+        // As large as the others: it stays where it is when they are moved.
+        let end = arena.record(info.inline_bytes, LockWord::FREE.0);
+        Ok(Self {
+            info,
+            owner,
+            index: Index::new(index, keys)?,
+            arena,
+            end,
+        })
+    }
+
+    fn record(payload: u64) -> RecordRef {
+        // SAFETY: only `find_or_create` and `fill` put payloads into the index, both from
+        // `RecordRef::address` of records in `self.arena`, which lives as long as the index
+        // (record.rs, R1).
+        unsafe { RecordRef::from_address(payload) }
+    }
+
+    /// The key's record, or the leaf that says that it has none.
+    pub(crate) fn find(&self, key: &[u8]) -> Result<Result<RecordRef, LeafVersion>, IndexError> {
+        Ok(Self::found(self.index.get(key)?))
+    }
+
+    /// Whether the table can hold the key.
+    #[inline]
+    pub(crate) fn check_key(&self, key: &[u8]) -> Result<(), IndexError> {
+        self.index.key_kind().check(key)
+    }
+
+    /// Looks keys up together. What was found, [`RawTable::found`] tells.
+    pub(crate) fn find_all(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
+        self.index.get_many(keys, out)
+    }
+
+    /// The record that a look-up in a table's index found, or the leaf that says that there is none.
+    #[inline]
+    pub(crate) fn found(lookup: Lookup) -> Result<RecordRef, LeafVersion> {
+        match lookup {
+            Lookup::Found(payload) => Ok(Self::record(payload)),
+            Lookup::Missing(leaf) => Err(leaf),
+        }
+    }
+
+    /// The key's record; where there is none, a new one with the protocol word `locked`.
+    pub(crate) fn find_or_create_record(
+        &self,
+        key: &[u8],
+        locked: u64,
+    ) -> Result<Resolved, IndexError> {
+        match self.index.get(key)? {
+            Lookup::Found(payload) => Ok(Resolved::Found(Self::record(payload))),
+            Lookup::Missing(_) => self.create_record(key, locked),
+        }
+    }
+
+    /// The same for a key that was not there a moment ago.
+    pub(crate) fn create_record(&self, key: &[u8], locked: u64) -> Result<Resolved, IndexError> {
+        let fresh = self.arena.record(self.info.inline_bytes, locked);
+        let found = match self.index.add(key, fresh.address()) {
+            Ok(Added::New { leaf, scanned, rts }) => {
+                return Ok(Resolved::New {
+                    record: fresh,
+                    inserted: Insertion { leaf, scanned },
+                    rts,
+                });
+            }
+            // Another thread was faster.
+            Ok(Added::Exists(payload)) => Ok(Resolved::Found(Self::record(payload))),
+            Err(error) => Err(error),
+        };
+        // SAFETY: it is absent as it was made, and the index has neither taken its address nor published it
+        // (`Index::add`).
+        unsafe { self.arena.take_back(fresh) };
+        found
+    }
+
+    /// A record that is not in the index: absent, and older than any version. Replay.
+    pub(crate) fn loose_record<P: Protocol>(&self) -> RecordRef {
+        let unlocked = P::published(Stamp(0));
+        self.arena.record(self.info.inline_bytes, unlocked)
+    }
+
+    /// Gives a record the version unless it has a newer one: replay.
+    pub(crate) fn load<P: Protocol>(record: RecordRef, version: &Loaded<'_>) {
+        let before = lock::<P>(record);
+        if record.creation() >= version.stamp {
+            P::unlock(record, before);
+            return;
+        }
+        record.install(version.value, version.stamp);
+        P::publish(record, version.stamp);
+    }
+
+    /// Gives a record a value and leaves it its version's stamp: replay.
+    pub(crate) fn overwrite<P: Protocol>(record: RecordRef, value: Option<&[u8]>) {
+        let before = lock::<P>(record);
+        record.install(value, record.creation());
+        P::unlock(record, before);
+    }
+
+    /// Makes what a record holds the version of `stamp`: replay.
+    pub(crate) fn stamp<P: Protocol>(record: RecordRef, stamp: Stamp) {
+        lock::<P>(record);
+        record.restamp(stamp);
+        P::publish(record, stamp);
+    }
+
+    /// Frees the records that have no value. `used` are all others, in each place that leads to them: they may be moved.
+    /// The end of a replay, while no other thread uses the table, and before the index is filled.
+    pub(crate) fn compact<'r>(&self, used: impl Iterator<Item = &'r mut RecordRef>) {
+        // SAFETY: no other thread uses the table, and its index is empty: only `used` and `end` lead to records. The
+        // former are followed below, the latter stays.
+        let moved = unsafe { self.arena.compact(self.end) };
+        for record in used {
+            *record = moved.record(*record);
+        }
+    }
+
+    /// Whether the table's keys are in an order, so that ranges of them can be scanned.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.index.kind().is_ordered()
+    }
+
+    /// Puts loose records of this table into the index, which is empty, by keys that come in their order, if the
+    /// table has one. The end of a replay, while no other thread uses the table.
+    pub(crate) fn fill<B: AsRef<[u8]>>(
+        &self,
+        entries: impl IntoIterator<Item = (B, RecordRef)>,
+    ) -> Result<(), IndexError> {
+        let entries = entries
+            .into_iter()
+            .map(|(key, record)| (key, record.address()));
+        self.index.fill(entries).map(|_| ())
+    }
+
+    /// Visits the records in a range of keys, leaf by leaf.
+    pub(crate) fn scan(
+        &self,
+        range: ScanRange<'_>,
+        mut visit: impl FnMut(Step<'_>) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        self.index.scan(range, |item| match item {
+            ScanItem::Leaf(version) => visit(Step::Leaf(version)),
+            ScanItem::Ahead(payload) => {
+                Self::record(payload).prefetch_value(self.info.inline_bytes);
+                ControlFlow::Continue(())
+            }
+            ScanItem::Entry(key, payload) => visit(Step::Entry(key, Self::record(payload))),
+        })
+    }
+
+    /// The record of the first key at or above a bound, or the one that stands for the end of all keys; with
+    /// the leaves in which it was looked for. Only of a table in order.
+    pub(crate) fn next(&self, from: Bound<&[u8]>, leaves: &mut Leaves) -> Result<Next, IndexError> {
+        leaves.clear();
+        let mut next = Next {
+            record: self.end,
+            is_the_key: false,
+        };
+        let range = ScanRange {
+            start: from,
+            end: Bound::Unbounded,
+            direction: Direction::Forward,
+        };
+        self.scan(range, |step| match step {
+            Step::Leaf(leaf) => {
+                leaves.push(leaf);
+                ControlFlow::Continue(())
+            }
+            Step::Entry(key, record) => {
+                let is_the_key = matches!(from, Bound::Included(from) if from == key);
+                next = Next { record, is_the_key };
+                ControlFlow::Break(())
+            }
+        })?;
+        Ok(next)
+    }
+
+    /// The record that stands for the end of all keys.
+    pub(crate) fn end(&self) -> RecordRef {
+        self.end
+    }
+
+    /// Whether the leaves still have the keys that they had.
+    pub(crate) fn are_unchanged(&self, leaves: &[LeafVersion]) -> bool {
+        leaves.iter().all(|leaf| self.extend_leaf(*leaf, 0))
+    }
+
+    /// Raises the leaf's rts to at least `rts`, and then tells whether its keys are still those
+    /// that `seen` stands for.
+    pub(crate) fn extend_leaf(&self, seen: LeafVersion, rts: u64) -> bool {
+        self.index.raise_and_check(seen, rts)
+    }
+
+    /// Which index the table has.
+    pub(crate) fn index_kind(&self) -> IndexKind {
+        self.index.kind()
+    }
+
+    /// See [`Table::use_up`](crate::Table::use_up).
+    pub(crate) fn use_up(&self) {
+        self.index.use_up();
+    }
+
+    /// The bytes of the index and of the records, boxed payloads left out.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.index.memory_bytes() + self.arena.bytes()
+    }
+}
+
+impl fmt::Debug for RawTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Space({}, {:?})", self.info.id.0, self.info.name)
+    }
+}
+
+/// Locks a record that is replayed. Other threads replay other streams; no lock is held for long.
+fn lock<P: Protocol>(record: RecordRef) -> Before {
+    loop {
+        if let Ok(before) = P::try_lock(record) {
+            return before;
+        }
+        std::hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::concurrency::cc::TicToc;
+
+    #[test]
+    fn a_key_that_finds_no_room_leaves_no_record_behind() {
+        let kinds = ["art", "blink", "masstree", "bztree-append", "art+hash"];
+        let kinds = kinds.map(|name| name.parse::<IndexKind>().unwrap());
+        for index in kinds {
+            if index.check_in_build().is_err() {
+                continue;
+            }
+            let info = TableInfo {
+                id: TableId(0),
+                name: String::new(),
+                key_type: String::new(),
+                value_type: String::new(),
+                fixed_keys: true,
+                inline_bytes: 8,
+            };
+            let raw_table = RawTable::new(info, index, Owner::new()).unwrap();
+            raw_table.use_up();
+            let find_or_create =
+                |key: u64| raw_table.find_or_create_record(&key.to_be_bytes(), TicToc::NEW_LOCKED);
+            let refused = (0..100_000)
+                .find(|key| find_or_create(*key).is_err())
+                .unwrap();
+            let take_next = || {
+                let next = raw_table.arena.record(8, 0);
+                // SAFETY: no other thread has known it.
+                unsafe { raw_table.arena.take_back(next) };
+                next
+            };
+            let next = take_next();
+            for _ in 0..3 {
+                let Err(error) = find_or_create(refused) else {
+                    panic!("{index} has room after all");
+                };
+                assert_eq!(error, IndexError::OutOfPages, "{index}");
+                assert_eq!(take_next(), next, "{index}");
+            }
+            let found = raw_table.find(&refused.to_be_bytes()).unwrap();
+            assert!(found.is_err(), "{index}");
+        }
+    }
+}

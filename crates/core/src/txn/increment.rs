@@ -1,0 +1,78 @@
+//! Amounts that are added to what a key will hold at the commit, without reading it before.
+//!
+//! The commit makes the sums, of records that it has locked (`commit_path.rs`). A transaction that looks at such a key
+//! before reads it.
+
+use std::sync::Arc;
+
+use super::Transaction;
+use crate::commit::access_set::Add;
+use crate::concurrency::lock::LockMode;
+use crate::error::Error;
+use crate::storage::record::RecordRef;
+use crate::table::raw_table::RawTable;
+
+impl Transaction {
+    /// Adds an amount to the value that the key has at the commit, without reading it before.
+    pub(crate) fn add_bytes(
+        &mut self,
+        raw_table: &Arc<RawTable>,
+        key: &[u8],
+        encode: impl FnOnce(&mut Vec<u8>),
+        add: Add,
+    ) -> Result<(), Error> {
+        raw_table
+            .check_key(key)
+            .map_err(|error| Error::from_index(&error, &raw_table.info.name))?;
+        let amount = self.stage(raw_table, key, encode)?;
+        match self.record_of_blind(raw_table, key, &amount)? {
+            Some(record) => {
+                self.access_set
+                    .write_add(record, raw_table.info.id, key, amount, add);
+                if !self.faults.add_locked {
+                    self.apply_increment_unlocked(record)?;
+                }
+                self.perform(record)
+            }
+            None => {
+                self.access_set
+                    .defer_write(raw_table, key, amount, Some(add));
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads the record of a write that was to add an amount, and makes the sum the write's value.
+    #[cold]
+    pub(super) fn apply_increment_now(
+        &mut self,
+        record: RecordRef,
+        at: usize,
+    ) -> Result<usize, Error> {
+        let present = self.read_record(record, LockMode::EXCLUSIVE)?;
+        let table = self.access_set.writes[at].table;
+        let added = self
+            .access_set
+            .apply_increment(at, present.then_some(&self.value[..]));
+        added.map_err(|error| {
+            let error = self.engine.not_added(table, error);
+            self.doom(error)
+        })?;
+        Ok(at)
+    }
+
+    /// The bug of [`ADD_LOCKED`](crate::concurrency::cc::Checks::ADD_LOCKED).
+    #[cold]
+    fn apply_increment_unlocked(&mut self, record: RecordRef) -> Result<(), Error> {
+        let Some(at) = self.access_set.write_of(record) else {
+            return Ok(());
+        };
+        let found = record.copy_if(&mut self.value, |_| true);
+        let present = found.filter(|version| !version.absent);
+        let table = self.access_set.writes[at].table;
+        let added = self
+            .access_set
+            .apply_increment(at, present.map(|_| &self.value[..]));
+        added.map_err(|error| self.engine.not_added(table, error))
+    }
+}

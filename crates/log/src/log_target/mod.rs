@@ -1,0 +1,119 @@
+//! Where a stream's frames go, and whether there is room for the next one.
+//!
+//! # Invariants
+//! - P1. A commit is accepted into the buffer only if the frame that will hold it has its place:
+//!   the rest of the current segment, or a spare segment that is ready. So what was accepted can
+//!   always be written, however full the disk is.
+
+mod region;
+mod segments;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use namiki_platform::disk::{AlignedBuf, DiskFile, PendingWrite};
+
+use crate::error::LogError;
+use crate::format::frame::Salt;
+pub(crate) use region::{RegionTarget, open_shared};
+pub(crate) use segments::{SegmentMaker, SegmentTarget};
+
+/// The place of one frame.
+pub(crate) struct WritePosition {
+    pub(crate) file: Arc<dyn DiskFile>,
+    pub(crate) path: Arc<Path>,
+    pub(crate) offset: u64,
+    pub(crate) salt: Salt,
+    /// The head to write once the frame is durable, and where.
+    pub(crate) head: Option<(u64, crate::format::region::RegionHeader)>,
+}
+
+impl WritePosition {
+    /// Writes a frame, `padded` bytes, and what has to follow it. On return it is durable.
+    pub(crate) fn write(
+        &self,
+        padded: &[u8],
+        head: Option<&mut AlignedBuf>,
+    ) -> Result<(), LogError> {
+        let failed = |source| LogError::device("writing", &self.path, source);
+        self.file
+            .write_durable(self.offset, padded)
+            .map_err(failed)?;
+        if let (Some((offset, header)), Some(block)) = (&self.head, head) {
+            header.write(block);
+            self.file.write_durable(*offset, block).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Begins to write a frame, the first `padded` bytes of `buf`. Gives the buffer back if the disk can
+    /// only write while its caller waits, and in a region: a process that is killed may leave such a write
+    /// under way, and the next opener of a shared device writes to the same place. Segments are of one
+    /// generation, and what comes late into one lies behind its seal.
+    pub(crate) fn begin(
+        &self,
+        buf: AlignedBuf,
+        padded: usize,
+    ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
+        match self.head {
+            None => self.file.begin_write(self.offset, buf, padded),
+            Some(_) => Err(buf),
+        }
+    }
+}
+
+/// The place of a stream's frames.
+pub(crate) enum LogTarget {
+    Segments(SegmentTarget),
+    Region(RegionTarget),
+}
+
+impl LogTarget {
+    /// The unit of frames.
+    pub(crate) fn block_bytes(&self) -> usize {
+        match self {
+            Self::Segments(target) => target.block_bytes,
+            Self::Region(target) => target.block_bytes,
+        }
+    }
+
+    /// What a frame of `bytes` takes. Blocks are powers of two; a division would cost every commit
+    /// as much as its lock.
+    pub(crate) fn padded(&self, bytes: usize) -> usize {
+        let block = self.block_bytes();
+        debug_assert!(block.is_power_of_two());
+        (bytes + block - 1) & !(block - 1)
+    }
+
+    /// Whether a frame of `bytes` has its place.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        let padded = self.padded(bytes) as u64;
+        match self {
+            Self::Segments(target) => padded <= target.left() || target.spares() > 0,
+            Self::Region(target) => padded <= target.left(),
+        }
+    }
+
+    /// Whether a thread is making the next segment ready.
+    pub(crate) fn is_preparing(&self) -> bool {
+        match self {
+            Self::Segments(target) => target.preparing,
+            Self::Region(_) => false,
+        }
+    }
+
+    /// No thread is making the next segment ready any more, and it is not.
+    pub(crate) fn stop_preparing(&mut self) {
+        if let Self::Segments(target) = self {
+            target.stop_preparing();
+        }
+    }
+
+    /// Takes the place of frame `sequence`, `padded` bytes, which must fit.
+    pub(crate) fn assign(&mut self, padded: u64, sequence: u64) -> WritePosition {
+        match self {
+            Self::Segments(target) => target.assign(padded, sequence),
+            Self::Region(target) => target.assign(padded, sequence),
+        }
+    }
+}

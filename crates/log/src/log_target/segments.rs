@@ -1,0 +1,273 @@
+//! Segment files: fixed length, zeroed before use, written once from front to back, recycled.
+//!
+//! A segment is made ready (created or renamed, header written, name synced) before a commit that
+//! needs it is accepted. Renaming an old segment cannot bring its frames back: their checksums
+//! hold only in the segment they were written to.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
+use namiki_platform::{Generation, WorkerId};
+
+use super::WritePosition;
+use crate::config::Retain;
+use crate::error::LogError;
+use crate::format::BLOCK_BYTES_MAX;
+use crate::format::frame::Salt;
+use crate::format::segment::{SegmentHeader, file_name, stream_dir};
+
+/// A segment that is ready to be written.
+pub(crate) struct Segment {
+    number: u64,
+    file: Arc<dyn DiskFile>,
+    path: Arc<Path>,
+}
+
+/// An order for a segment: its number, and the old one it is to be made from, until that has got its
+/// new name.
+pub(crate) struct Job {
+    number: u64,
+    recycled: Option<u64>,
+}
+
+pub(crate) struct SegmentTarget {
+    pub(crate) block_bytes: usize,
+    /// Whether a thread is making a spare right now.
+    pub(crate) preparing: bool,
+    /// Whether the background was asked for a spare.
+    pub(crate) requested: bool,
+    segment_bytes: u64,
+    retain: Retain,
+    salt: Salt,
+    current: Option<Segment>,
+    /// First byte of the current segment that belongs to no frame.
+    used: u64,
+    /// Segments that are ready, in the order of their numbers.
+    spares: VecDeque<Segment>,
+    next_number: u64,
+    /// Segments before the current one: number, and sequence of the last frame.
+    behind: VecDeque<(u64, u64)>,
+    recyclable: VecDeque<u64>,
+    last_sequence: u64,
+}
+
+impl SegmentTarget {
+    pub(crate) fn new(identity: u128, segment_bytes: u64, retain: Retain) -> Self {
+        Self {
+            block_bytes: BLOCK_BYTES_MAX,
+            preparing: false,
+            requested: false,
+            segment_bytes,
+            retain,
+            salt: Salt::of(identity),
+            current: None,
+            used: segment_bytes,
+            spares: VecDeque::new(),
+            next_number: 1,
+            behind: VecDeque::new(),
+            recyclable: VecDeque::new(),
+            last_sequence: 0,
+        }
+    }
+
+    pub(crate) fn left(&self) -> u64 {
+        self.segment_bytes - self.used
+    }
+
+    pub(crate) fn spares(&self) -> usize {
+        self.spares.len()
+    }
+
+    /// Whether it is time to make the next segment ready.
+    pub(crate) fn wants_spare(&self) -> bool {
+        self.spares.is_empty()
+            && !self.preparing
+            && !self.requested
+            && self.used > self.segment_bytes / 2
+    }
+
+    /// What to make next.
+    pub(crate) fn job(&mut self) -> Job {
+        Job {
+            number: self.next_number,
+            recycled: self.recyclable.pop_front(),
+        }
+    }
+
+    /// No thread is making a segment ready any more, and it is not.
+    pub(crate) fn stop_preparing(&mut self) {
+        self.preparing = false;
+        self.requested = false;
+    }
+
+    /// Takes back an order that could not be carried out. An old segment that kept its name is the
+    /// first to be used again: left where it is, there would be a gap behind it once the next one
+    /// gets another name.
+    pub(crate) fn give_up(&mut self, job: &Job) {
+        self.stop_preparing();
+        if let Some(old) = job.recycled {
+            self.recyclable.push_front(old);
+        }
+    }
+
+    /// Takes a segment that was made for [`SegmentTarget::job`].
+    pub(crate) fn put_spare(&mut self, segment: Segment) {
+        self.block_bytes = segment.file.block_bytes();
+        self.next_number = segment.number + 1;
+        self.spares.push_back(segment);
+        self.requested = false;
+    }
+
+    pub(crate) fn assign(&mut self, padded: u64, sequence: u64) -> WritePosition {
+        if padded > self.left() {
+            let spare = self.spares.pop_front();
+            let old = std::mem::replace(&mut self.current, spare);
+            self.used = self.block_bytes as u64;
+            if let Some(old) = old {
+                self.behind.push_back((old.number, self.last_sequence));
+            }
+            // One flush is in flight at a time, so every frame behind this one is hardened.
+            if let Retain::Last(kept) = self.retain {
+                while self.behind.len() + 1 > kept.get() as usize {
+                    let Some((number, _)) = self.behind.pop_front() else {
+                        break;
+                    };
+                    self.recyclable.push_back(number);
+                }
+            }
+        }
+        let segment = self
+            .current
+            .as_ref()
+            .expect("a frame is accepted only when it has its place (P1)");
+        let offset = self.used;
+        self.used += padded;
+        self.last_sequence = sequence;
+        WritePosition {
+            file: Arc::clone(&segment.file),
+            path: Arc::clone(&segment.path),
+            offset,
+            salt: self.salt.at(segment.number, offset),
+            head: None,
+        }
+    }
+
+    /// Drops the segments that hold nothing above `sequence`, unless all were promised to stay.
+    pub(crate) fn recycle_through(&mut self, sequence: u64) {
+        if self.retain == Retain::All {
+            return;
+        }
+        while let Some(&(number, last)) = self.behind.front()
+            && last <= sequence
+        {
+            self.behind.pop_front();
+            self.recyclable.push_back(number);
+        }
+    }
+}
+
+/// Makes segments ready. It knows the disk and holds no lock.
+pub(crate) struct SegmentMaker {
+    frame_bytes_max: u32,
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    segment_bytes: u64,
+    identity: u128,
+    generation: Generation,
+    worker: WorkerId,
+}
+
+impl SegmentMaker {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        wal: &Path,
+        segment_bytes: u64,
+        identity: u128,
+        generation: Generation,
+        worker: WorkerId,
+        frame_bytes_max: u32,
+    ) -> Self {
+        Self {
+            frame_bytes_max,
+            disk,
+            dir: stream_dir(wal, worker),
+            segment_bytes,
+            identity,
+            generation,
+            worker,
+        }
+    }
+
+    /// Creates the stream's directory and makes sure that this generation has no file in it.
+    pub(crate) fn open_dir(&self) -> Result<(), LogError> {
+        let failed = |source| LogError::device("opening", &self.dir, source);
+        self.disk.create_dir_all(&self.dir).map_err(failed)?;
+        for entry in self.disk.list(&self.dir).map_err(failed)? {
+            if let Some((generation, _)) = crate::format::segment::parse_file_name(&entry.path)
+                && generation == self.generation
+            {
+                return Err(LogError::GenerationExists {
+                    generation,
+                    path: entry.path,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a segment ready: on return its header and its name are durable.
+    pub(crate) fn make(&self, job: &mut Job) -> Result<Segment, LogError> {
+        let path = self.dir.join(file_name(self.generation, job.number));
+        match self.try_make(job, &path) {
+            Ok(file) => Ok(Segment {
+                number: job.number,
+                file,
+                path: path.into(),
+            }),
+            Err(source) => {
+                // Half a segment is no use, and the next attempt starts afresh; if removing it
+                // fails too, that attempt will say so.
+                drop(self.disk.remove(&path));
+                Err(LogError::preparing(&path, source))
+            }
+        }
+    }
+
+    fn try_make(&self, job: &mut Job, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let is_zeroed = job.recycled.is_none();
+        let file = match job.recycled {
+            Some(old) => {
+                let old = self.dir.join(file_name(self.generation, old));
+                self.disk.rename(&old, path)?;
+                job.recycled = None;
+                self.disk.open(path)?
+            }
+            None => match self.disk.create(path, self.segment_bytes) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    // Left by an attempt that failed: this generation had no file at the start.
+                    self.disk.remove(path)?;
+                    self.disk.create(path, self.segment_bytes)?
+                }
+                other => other?,
+            },
+        };
+        let mut block = AlignedBuf::zeroed(file.block_bytes());
+        SegmentHeader {
+            identity: self.identity,
+            number: job.number,
+            segment_bytes: self.segment_bytes,
+            generation: self.generation,
+            block_bytes: file.block_bytes() as u32,
+            worker: self.worker,
+            is_zeroed,
+            frame_bytes_max: self.frame_bytes_max,
+        }
+        .write(&mut block);
+        file.write_durable(0, &block)?;
+        self.disk.sync_dir(&self.dir)?;
+        Ok(file)
+    }
+}

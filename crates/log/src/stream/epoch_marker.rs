@@ -1,0 +1,57 @@
+//! Hardening epochs, and the frame without records that certifies one.
+
+use namiki_platform::Epoch;
+
+use super::Stream;
+use crate::config::GroupResource;
+use crate::epochs::EpochHorizon;
+use crate::error::LogError;
+
+impl<H: GroupResource> Stream<H> {
+    /// What a frame closes that departs now. Under the stream's lock.
+    pub(super) fn close_epoch(&self) -> Epoch {
+        let epochs = self.shared.epochs.as_ref();
+        epochs.map_or(Epoch(0), |epochs| epochs.seals(self.index))
+    }
+
+    /// Hardens what the stream holds of `epoch` and before, in which no commit is registered any more. The
+    /// caller wakes tasks.
+    pub(crate) fn harden_epoch(&self, epoch: Epoch) -> Result<(), LogError> {
+        let state = self.state.lock();
+        let through = if state.filling.epoch_min <= epoch.0 {
+            state.appended
+        } else {
+            state.in_flight.unwrap_or(0)
+        };
+        self.harden_through(state, through)
+    }
+
+    /// Writes a frame, without records if need be, so that `epoch` is certified; everything of that epoch and of
+    /// those before is hardened in all streams. Does nothing if it is certified meanwhile. The caller wakes tasks.
+    ///
+    /// # Errors
+    /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`] and
+    /// [`LogError::DiskFull`], after which another stream may have room.
+    pub(crate) fn write_epoch_marker(
+        &self,
+        epochs: &EpochHorizon,
+        epoch: Epoch,
+    ) -> Result<(), LogError> {
+        let mut state = self.state.lock();
+        loop {
+            if epochs.certifies(epoch) {
+                return Ok(());
+            }
+            self.check_poison()?;
+            if state.ended {
+                return Err(LogError::Closed);
+            }
+            let end = state.filling.used;
+            state = match state.in_flight {
+                Some(through) => self.join(state, through)?,
+                None if state.target.fits(end) => self.lead(state)?,
+                None => self.make_room(state, end)?,
+            };
+        }
+    }
+}

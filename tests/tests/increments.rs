@@ -1,0 +1,257 @@
+//! Commutative increments: sums are exact under concurrent increments, and increments never conflict.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+
+use namiki::{Database, Error, LogStyle, ProtocolSpec, Table};
+use namiki_platform::disk::{Disk, SimDisk};
+
+type Totals = Table<u64, i64>;
+
+fn open(spec: ProtocolSpec, disk: &SimDisk) -> (Database, Totals) {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let db = Database::builder()
+        .spec(spec)
+        .streams(NonZeroU16::new(2).unwrap())
+        .group_wait_max(Duration::from_millis(1))
+        .disk(disk)
+        .open("/db")
+        .unwrap();
+    let table = db.table("totals").unwrap();
+    (db, table)
+}
+
+fn each_spec(check: impl Fn(&Database, &Totals)) {
+    let unlogged = ["TT(NLR)+NOLOG", "SILO(NLR)+NOLOG", "S2PL(NLR)+NOLOG"];
+    let unlogged = unlogged.map(|spec| spec.parse::<ProtocolSpec>().unwrap());
+    for spec in ProtocolSpec::all_durable().into_iter().chain(unlogged) {
+        let (db, table) = open(spec, &SimDisk::new());
+        check(&db, &table);
+    }
+}
+
+fn total(db: &Database, table: &Totals, key: u64) -> Option<i64> {
+    db.transact(|tx| tx.get(table, &key)).unwrap()
+}
+
+#[test]
+fn an_increment_adds_to_the_value_or_zero() {
+    each_spec(|db, table| {
+        db.transact(|tx| tx.add(table, &1, 5)).unwrap();
+        assert_eq!(total(db, table, 1), Some(5));
+        db.transact(|tx| {
+            tx.add(table, &1, -7)?;
+            tx.add(table, &2, 1)?;
+            tx.add(table, &1, 1)
+        })
+        .unwrap();
+        assert_eq!(total(db, table, 1), Some(-1));
+        assert_eq!(total(db, table, 2), Some(1));
+        db.transact(|tx| tx.delete(table, &1)).unwrap();
+        db.transact(|tx| tx.add(table, &1, 3)).unwrap();
+        assert_eq!(total(db, table, 1), Some(3));
+    });
+}
+
+#[test]
+fn a_transaction_sees_what_it_has_added() {
+    each_spec(|db, table| {
+        db.transact(|tx| tx.put(table, &1, &100)).unwrap();
+        db.transact(|tx| {
+            tx.add(table, &1, 5)?;
+            assert_eq!(tx.get(table, &1)?, Some(105));
+            tx.add(table, &1, 5)?;
+            assert_eq!(tx.scan(table, ..)?, [(1, 110)]);
+            assert!(tx.update(table, &1, |it| it * 2)?);
+            tx.add(table, &1, 1)?;
+            // And to what it has written itself.
+            tx.put(table, &2, &7)?;
+            tx.add(table, &2, 1)?;
+            tx.add(table, &3, 9)?;
+            assert_eq!(tx.get(table, &3)?, Some(9));
+            let inserted = tx.insert(table, &3, &0);
+            assert!(matches!(inserted, Err(Error::Duplicate { .. })));
+            tx.add(table, &4, 1)?;
+            assert!(tx.delete(table, &4)?);
+            tx.add(table, &4, 2)?;
+            tx.add(table, &5, 1)?;
+            tx.put(table, &5, &50)
+        })
+        .unwrap();
+        let all = db.transact(|tx| tx.scan(table, ..)).unwrap();
+        assert_eq!(all, [(1, 221), (2, 8), (3, 9), (4, 2), (5, 50)]);
+    });
+}
+
+/// The sum is made while the insertion's own value is at hand.
+#[test]
+fn an_insertion_that_meets_an_amount_leaves_the_sum() {
+    each_spec(|db, table| {
+        for then in [false, true] {
+            db.transact(|tx| {
+                tx.add(table, &3, 9)?;
+                let inserted = tx.insert(table, &3, &0);
+                assert!(matches!(inserted, Err(Error::Duplicate { .. })));
+                match then {
+                    true => tx.put(table, &7, &77),
+                    false => Ok(()),
+                }
+            })
+            .unwrap();
+        }
+        let all = db.transact(|tx| tx.scan(table, ..)).unwrap();
+        assert_eq!(all, [(3, 18), (7, 77)]);
+    });
+}
+
+#[test]
+fn what_was_added_is_taken_back_with_its_savepoint() {
+    each_spec(|db, table| {
+        db.transact(|tx| tx.put(table, &1, &100)).unwrap();
+        db.transact(|tx| {
+            tx.add(table, &1, 1)?;
+            let savepoint = tx.savepoint();
+            tx.add(table, &1, 10)?;
+            tx.add(table, &2, 10)?;
+            tx.rollback_to(&savepoint)?;
+            let savepoint = tx.savepoint();
+            assert_eq!(tx.get(table, &1)?, Some(101));
+            tx.put(table, &1, &0)?;
+            tx.rollback_to(&savepoint)?;
+            tx.add(table, &1, 1)
+        })
+        .unwrap();
+        let all = db.transact(|tx| tx.scan(table, ..)).unwrap();
+        assert_eq!(all, [(1, 102)]);
+    });
+}
+
+#[test]
+fn a_sum_that_is_too_large_changes_nothing() {
+    each_spec(|db, table| {
+        db.transact(|tx| tx.put(table, &1, &(i64::MAX - 1)))
+            .unwrap();
+        db.transact(|tx| tx.add(table, &1, 1)).unwrap();
+        for within in [false, true] {
+            let ended = db.transact(|tx| {
+                tx.put(table, &2, &2)?;
+                if within {
+                    tx.put(table, &1, &i64::MAX)?;
+                }
+                tx.add(table, &1, 1)
+            });
+            assert!(matches!(ended, Err(Error::Overflow { .. })), "{ended:?}");
+        }
+        let seen = db.transact(|tx| {
+            tx.add(table, &1, 1)?;
+            // Whatever is made of the error.
+            let seen = tx.get(table, &1);
+            assert!(matches!(seen, Err(Error::Overflow { .. })), "{seen:?}");
+            tx.put(table, &2, &2)
+        });
+        assert!(matches!(seen, Err(Error::Overflow { .. })), "{seen:?}");
+        let all = db.transact(|tx| tx.scan(table, ..)).unwrap();
+        assert_eq!(all, [(1, i64::MAX)]);
+    });
+}
+
+/// Two that read and write would have to run again; these need not, even when one commits inside the other.
+#[test]
+fn increments_of_one_key_do_not_conflict() {
+    each_spec(|db, table| {
+        db.transact(|tx| tx.put(table, &1, &0)).unwrap();
+        let [mut outer, mut inner] = [(); 2].map(|()| db.session().unwrap());
+        let mut ten = || {
+            inner.try_transact_async(|tx| tx.add(table, &1, 10))?;
+            inner.flush()
+        };
+        // Where amounts are added at once, the other one would wait.
+        let at_once = db.spec().style() == Some(LogStyle::Operations);
+        outer
+            .try_transact_async(|tx| {
+                tx.add(table, &1, 1)?;
+                if at_once { Ok(()) } else { ten() }
+            })
+            .unwrap();
+        outer.flush().unwrap();
+        if at_once {
+            ten().unwrap();
+        }
+        assert_eq!(total(db, table, 1), Some(11));
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    let mut session = db.session().unwrap();
+                    for round in 0..100 {
+                        let tickets = session.transact_async(|tx| {
+                            tx.add(table, &1, 1)?;
+                            tx.add(table, &(2 + (thread + round) % 3), -1)
+                        });
+                        tickets.unwrap();
+                    }
+                    session.flush().unwrap();
+                });
+            }
+        });
+        let all = db.transact(|tx| tx.scan(table, ..)).unwrap();
+        assert_eq!(all[0], (1, 411));
+        assert_eq!(all[1..].iter().map(|(_, value)| value).sum::<i64>(), -400);
+    });
+}
+
+#[test]
+fn sums_come_back_after_a_crash() {
+    for spec in ProtocolSpec::all_durable() {
+        let disk = SimDisk::new();
+        let (db, table) = open(spec, &disk);
+        for _ in 0..20 {
+            db.transact(|tx| {
+                tx.add(&table, &1, 1)?;
+                tx.add(&table, &2, -1)
+            })
+            .unwrap();
+        }
+        drop((db, table));
+        let (db, table) = open(spec, &disk);
+        let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        assert_eq!(all, [(1, 20), (2, -20)], "{spec}");
+    }
+}
+
+/// Where amounts are added at the commit, a sum that is no longer needed may be as large as it likes.
+#[test]
+fn a_sum_that_is_taken_back_or_overwritten_fails_nothing() {
+    each_spec(|db, table| {
+        if db.spec().style() == Some(LogStyle::Operations) {
+            return;
+        }
+        db.transact(|tx| {
+            tx.put(table, &1, &1)?;
+            let savepoint = tx.savepoint();
+            tx.add(table, &1, i64::MAX)?;
+            tx.add(table, &1, 5)?;
+            tx.rollback_to(&savepoint)?;
+            tx.put(table, &2, &i64::MIN)?;
+            tx.add(table, &2, -1)?;
+            tx.put(table, &2, &7)
+        })
+        .unwrap();
+        assert_eq!(
+            (total(db, table, 1), total(db, table, 2)),
+            (Some(1), Some(7))
+        );
+        let failed = db.transact(|tx| {
+            tx.put(table, &1, &2)?;
+            tx.put(table, &2, &i64::MIN)?;
+            tx.add(table, &2, -1)?;
+            tx.add(table, &2, 1)
+        });
+        assert!(matches!(failed, Err(Error::Overflow { .. })), "{failed:?}");
+        assert_eq!(
+            (total(db, table, 1), total(db, table, 2)),
+            (Some(1), Some(7))
+        );
+    });
+}
