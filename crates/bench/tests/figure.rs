@@ -228,7 +228,7 @@ fn what_is_no_figure_is_refused() {
 
 /// The paper's own setting is a device that all logs share. Here it is a file, which each run makes and removes.
 #[test]
-fn figures_of_pwal_run_on_a_raw_file_and_one_run_decides_nothing() {
+fn pwal_figures_run_on_a_raw_file() {
     for number in ["6", "7"] {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("device");

@@ -39,7 +39,7 @@ fn first_segment(dir: &Path) -> PathBuf {
 }
 
 #[test]
-fn check_and_dump_name_what_is_no_file_and_follow_links() {
+fn check_and_dump_name_non_files_and_follow_links() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path().join("db");
     let db = Database::builder()

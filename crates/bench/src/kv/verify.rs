@@ -113,7 +113,7 @@ mod tests {
 
     /// What is filled in for a record that was forgotten is what it must hold, so a lost one would look right.
     #[test]
-    fn a_record_that_opening_lost_is_missed_even_of_a_store_that_forgets() {
+    fn a_record_lost_at_opening_is_missed() {
         for forgets in [false, true] {
             let expected = Expected {
                 workload: KvWorkload::U1,

@@ -451,7 +451,7 @@ impl Database {
         self.shared.engine.spec
     }
 
-    /// What was chosen for the database and why, if it was opened with [`ProtocolChoice::Auto`](crate::Protocol::Auto).
+    /// What was chosen for the database and why, if it was opened with [`ProtocolChoice::Auto`](crate::ProtocolChoice::Auto).
     #[must_use]
     pub fn tuned_config(&self) -> Option<&TunedConfig> {
         self.shared.tuned_config.as_ref()

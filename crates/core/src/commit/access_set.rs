@@ -14,7 +14,7 @@ use namiki_index::{Inserted, LeafVersion};
 use namiki_log::{GroupResource, LogError};
 
 use crate::commit::undo::UndoList;
-use crate::concurrency::cc::{Before, Seen};
+use crate::concurrency::cc::{Before, ObservedVersion};
 use crate::concurrency::contention::admission::AdmissionPermit;
 use crate::concurrency::contention::priority::{PriorityTicket, PriorityToken};
 use crate::concurrency::lock::Locks;
@@ -31,7 +31,7 @@ const LINEAR_WRITES: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Read {
     pub(crate) record: RecordRef,
-    pub(crate) seen: Seen,
+    pub(crate) seen: ObservedVersion,
     /// The transaction is known to write the record too, and so will have its lock.
     pub(crate) is_written: bool,
 }
@@ -385,7 +385,7 @@ impl AccessSet {
 
     /// Notes a version that was read.
     #[inline]
-    pub(crate) fn read(&mut self, record: RecordRef, seen: Seen) {
+    pub(crate) fn read(&mut self, record: RecordRef, seen: ObservedVersion) {
         self.reads.push(Read {
             record,
             seen,
@@ -395,7 +395,7 @@ impl AccessSet {
 
     /// Notes a version that was read under the commit's lock.
     pub(crate) fn has_read_locked(&mut self, record: RecordRef, version: Snapshot) {
-        let seen = Seen {
+        let seen = ObservedVersion {
             creation: version.creation,
             absent: version.absent,
             from: version.creation,

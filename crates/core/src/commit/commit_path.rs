@@ -32,7 +32,7 @@ use crate::commit::access_set::{AccessSet, Read};
 use crate::commit::acquire::acquire;
 use crate::commit::engine::{Engine, GroupLocks};
 use crate::commit::epoch::{Count, SlotId};
-use crate::concurrency::cc::{Checks, Protocol};
+use crate::concurrency::cc::{CcProtocol, Checks};
 use crate::concurrency::lock::LockMode;
 use crate::error::{Conflict, Error};
 use crate::wal_format::codec;
@@ -94,7 +94,7 @@ pub(crate) struct Committed {
 }
 
 /// Commits the transaction, or changes nothing; except that after [`Error::OutcomeUnknown`] it is unknown which.
-pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
+pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     engine: &Engine,
     stream: Option<&Stream<GroupLocks>>,
     slot: SlotId,
@@ -212,7 +212,7 @@ pub(crate) fn commit<P: Protocol, R: Release, C: Checks>(
 
 /// Whether all that was read is valid at one moment: what a transaction without writes commits with, and what one
 /// that fails has to pass before its failure may be reported.
-pub(crate) fn commit_read_only<P: Protocol, R: Release, C: Checks>(
+pub(crate) fn commit_read_only<P: CcProtocol, R: Release, C: Checks>(
     engine: &Engine,
     access_set: &AccessSet,
 ) -> Result<Committed, Error> {
@@ -247,7 +247,7 @@ fn wait_for_priority(engine: &Engine, stream: Option<&Stream<GroupLocks>>) -> Re
     Ok(())
 }
 
-fn lock_writes<P: Protocol, C: Checks>(
+fn lock_writes<P: CcProtocol, C: Checks>(
     engine: &Engine,
     stream: Option<&Stream<GroupLocks>>,
     slot: SlotId,
@@ -302,7 +302,7 @@ fn lock_writes<P: Protocol, C: Checks>(
 }
 
 /// Locks all writes, or returns the position of the one that stayed locked.
-fn lock_each<P: Protocol>(access_set: &mut AccessSet) -> Option<usize> {
+fn lock_each<P: CcProtocol>(access_set: &mut AccessSet) -> Option<usize> {
     for at in 0..access_set.writes.len() {
         let write = &mut access_set.writes[at];
         let locked = (0..SPINS).find_map(|_| {
@@ -319,7 +319,7 @@ fn lock_each<P: Protocol>(access_set: &mut AccessSet) -> Option<usize> {
 }
 
 /// Takes the locks of a commit back that did not come about. Where reads are locked, the transaction's end does.
-fn unlock_writes<P: Protocol>(access_set: &AccessSet) {
+fn unlock_writes<P: CcProtocol>(access_set: &AccessSet) {
     if P::LOCKS_READS {
         return;
     }
@@ -357,7 +357,7 @@ fn own_reads_are_stale(access_set: &AccessSet) -> bool {
     })
 }
 
-fn stamp_of<P: Protocol>(access_set: &AccessSet, floor: Stamp) -> Stamp {
+fn stamp_of<P: CcProtocol>(access_set: &AccessSet, floor: Stamp) -> Stamp {
     let reads = access_set.reads.iter().map(|read| read.seen.from);
     let writes = access_set
         .writes
@@ -368,7 +368,7 @@ fn stamp_of<P: Protocol>(access_set: &AccessSet, floor: Stamp) -> Stamp {
 
 /// Whether all that was read is valid at `stamp`, the versions of records apart that we have locked to write
 /// them, if we have: those are as they were, see [`own_reads_are_stale`].
-fn validate<P: Protocol, C: Checks>(
+fn validate<P: CcProtocol, C: Checks>(
     access_set: &AccessSet,
     stamp: Stamp,
     writes_are_locked: bool,
@@ -409,14 +409,14 @@ fn install(access_set: &AccessSet, stamp: Stamp) {
     }
 }
 
-fn publish<P: Protocol>(access_set: &AccessSet, stamp: Stamp) {
+fn publish<P: CcProtocol>(access_set: &AccessSet, stamp: Stamp) {
     for write in &access_set.writes {
         P::publish(write.record, stamp);
     }
 }
 
 /// The locks of what was written are released, or a group's, and nothing of it is to be undone.
-pub(crate) fn forget_what_is_logged<P: Protocol>(access_set: &mut AccessSet) {
+pub(crate) fn forget_what_is_logged<P: CcProtocol>(access_set: &mut AccessSet) {
     access_set.is_logged.set(false);
     if P::LOCKS_READS {
         access_set.undo_list.clear();

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::commit::access_set::AddError;
 use crate::commit::epoch::Epochs;
-use crate::concurrency::cc::Protocol;
+use crate::concurrency::cc::CcProtocol;
 use crate::concurrency::contention::admission::{AdmissionControl, STALL_TIMEOUT};
 use crate::concurrency::contention::priority::{PRIORITY_WAIT_MAX, PriorityToken};
 use crate::error::Error;
@@ -31,13 +31,13 @@ pub(crate) struct GroupLocks {
 }
 
 impl GroupLocks {
-    pub(crate) fn hold<P: Protocol>(&mut self, record: RecordRef, stamp: Stamp) {
+    pub(crate) fn hold<P: CcProtocol>(&mut self, record: RecordRef, stamp: Stamp) {
         self.locked.push((record, stamp));
         self.publish = Some(publish_all::<P>);
     }
 }
 
-fn publish_all<P: Protocol>(locked: &mut Vec<(RecordRef, Stamp)>) {
+fn publish_all<P: CcProtocol>(locked: &mut Vec<(RecordRef, Stamp)>) {
     for (record, stamp) in locked.drain(..) {
         P::publish(record, stamp);
     }

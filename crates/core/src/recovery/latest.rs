@@ -29,7 +29,7 @@ use namiki_platform::hash::hash_of;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::concurrency::cc::Protocol;
+use crate::concurrency::cc::CcProtocol;
 use crate::error::OpenError;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{Loaded, RawTable};
@@ -71,7 +71,7 @@ impl<'a> Latest<'a> {
 
     /// Gives each key its version if it has none or an older one. The error is that of a key, and
     /// comes with its version's stamp.
-    pub(super) fn load<P: Protocol>(
+    pub(super) fn load<P: CcProtocol>(
         &self,
         versions: &[Loaded<'_>],
     ) -> Result<(), (Stamp, IndexError)> {
@@ -82,7 +82,7 @@ impl<'a> Latest<'a> {
     }
 
     /// The record of a key, made if it has none. It may be left without a value.
-    pub(super) fn record<P: Protocol>(&self, key: &[u8]) -> Result<RecordRef, IndexError> {
+    pub(super) fn record<P: CcProtocol>(&self, key: &[u8]) -> Result<RecordRef, IndexError> {
         match self {
             Self::Fixed8(map) => map.record::<P>(key),
             Self::Variable(map) => map.record::<P>(key),
@@ -281,7 +281,7 @@ impl<'a, K: Kept> Map<'a, K> {
         &self.shards[(hash >> 56) as usize % SHARDS]
     }
 
-    fn load<P: Protocol>(&self, versions: &[Loaded<'_>]) -> Result<(), (Stamp, IndexError)> {
+    fn load<P: CcProtocol>(&self, versions: &[Loaded<'_>]) -> Result<(), (Stamp, IndexError)> {
         for versions in versions.chunks(TOGETHER) {
             let mut hashes = SmallVec::<[u64; TOGETHER]>::new();
             for version in versions {
@@ -309,14 +309,14 @@ impl<'a, K: Kept> Map<'a, K> {
         Ok(())
     }
 
-    fn record<P: Protocol>(&self, key: &[u8]) -> Result<RecordRef, IndexError> {
+    fn record<P: CcProtocol>(&self, key: &[u8]) -> Result<RecordRef, IndexError> {
         self.deletes.store(true, Ordering::Relaxed);
         let hash = hash_of(self.seed, key);
         let make = || self.make::<P>(hash, key);
         self.shard(hash).record(self.seed, hash, key, make)
     }
 
-    fn make<P: Protocol>(&self, hash: u64, key: &[u8]) -> Result<(K, RecordRef), IndexError> {
+    fn make<P: CcProtocol>(&self, hash: u64, key: &[u8]) -> Result<(K, RecordRef), IndexError> {
         self.raw_table.check_key(key)?;
         let kept = K::keep(hash, key).ok_or(IndexError::KeyLength {
             expected: 8,

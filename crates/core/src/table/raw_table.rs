@@ -22,7 +22,7 @@ use namiki_platform::Stamp;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::concurrency::cc::{Before, Protocol};
+use crate::concurrency::cc::{Before, CcProtocol};
 use crate::concurrency::lock::LockWord;
 use crate::storage::arena::Arena;
 use crate::storage::index::{Added, Index, IndexKind, IndexNotInBuild, KeyKind};
@@ -214,13 +214,13 @@ impl RawTable {
     }
 
     /// A record that is not in the index: absent, and older than any version. Replay.
-    pub(crate) fn loose_record<P: Protocol>(&self) -> RecordRef {
+    pub(crate) fn loose_record<P: CcProtocol>(&self) -> RecordRef {
         let unlocked = P::published(Stamp(0));
         self.arena.record(self.info.inline_bytes, unlocked)
     }
 
     /// Gives a record the version unless it has a newer one: replay.
-    pub(crate) fn load<P: Protocol>(record: RecordRef, version: &Loaded<'_>) {
+    pub(crate) fn load<P: CcProtocol>(record: RecordRef, version: &Loaded<'_>) {
         let before = lock::<P>(record);
         if record.creation() >= version.stamp {
             P::unlock(record, before);
@@ -231,14 +231,14 @@ impl RawTable {
     }
 
     /// Gives a record a value and leaves it its version's stamp: replay.
-    pub(crate) fn overwrite<P: Protocol>(record: RecordRef, value: Option<&[u8]>) {
+    pub(crate) fn overwrite<P: CcProtocol>(record: RecordRef, value: Option<&[u8]>) {
         let before = lock::<P>(record);
         record.install(value, record.creation());
         P::unlock(record, before);
     }
 
     /// Makes what a record holds the version of `stamp`: replay.
-    pub(crate) fn stamp<P: Protocol>(record: RecordRef, stamp: Stamp) {
+    pub(crate) fn stamp<P: CcProtocol>(record: RecordRef, stamp: Stamp) {
         lock::<P>(record);
         record.restamp(stamp);
         P::publish(record, stamp);
@@ -354,7 +354,7 @@ impl fmt::Debug for RawTable {
 }
 
 /// Locks a record that is replayed. Other threads replay other streams; no lock is held for long.
-fn lock<P: Protocol>(record: RecordRef) -> Before {
+fn lock<P: CcProtocol>(record: RecordRef) -> Before {
     loop {
         if let Ok(before) = P::try_lock(record) {
             return before;

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use super::Transaction;
 use super::batch::prefetch_found;
 use crate::commit::access_set::DeferredWrite;
-use crate::concurrency::cc::{Protocol, with_protocol};
+use crate::concurrency::cc::{CcProtocol, with_protocol};
 use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::storage::record::RecordRef;

@@ -30,7 +30,9 @@ use crate::commit::commit_path::{self, Committed, Early, EpochEarly, Normal};
 use crate::commit::engine::{Engine, GroupLocks};
 use crate::commit::epoch::{Count, SlotId};
 use crate::commit::ticket::{self, Ticket};
-use crate::concurrency::cc::{Busy, Checks, NoFaults, Protocol, Seen, TicToc, with_protocol};
+use crate::concurrency::cc::{
+    Busy, CcProtocol, Checks, NoFaults, ObservedVersion, TicToc, with_protocol,
+};
 use crate::concurrency::lock::LockMode;
 use crate::error::{Conflict, Error};
 use crate::spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
@@ -357,7 +359,11 @@ impl Transaction {
     }
 
     #[inline(always)]
-    fn has_read(&mut self, record: RecordRef, read: Result<Seen, Busy>) -> Result<bool, Error> {
+    fn has_read(
+        &mut self,
+        record: RecordRef,
+        read: Result<ObservedVersion, Busy>,
+    ) -> Result<bool, Error> {
         match read {
             Ok(seen) => {
                 self.access_set.read(record, seen);

@@ -215,7 +215,7 @@ fn falling_reaches_the_end_and_a_drop_the_next_step() {
 }
 
 #[test]
-fn what_stops_rising_may_fall_and_what_is_flat_may_not() {
+fn only_falling_lines_stop_rising() {
     decided(
         &[
             Statement::StopsRising {

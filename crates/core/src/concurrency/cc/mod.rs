@@ -1,6 +1,6 @@
 //! Concurrency control: what a protocol does with a record's word.
 //!
-//! A [`Protocol`] is a type parameter of the one commit path (`commit_path.rs`). It says how a record is
+//! A [`CcProtocol`] is a type parameter of the one commit path (`commit_path.rs`). It says how a record is
 //! read, locked and released, which stamp a commit gets, and whether what was read may stand.
 
 mod checks;
@@ -42,7 +42,7 @@ pub(crate) use with_protocol;
 
 /// What a read saw of a record's version.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedVersion {
     /// The version's identity.
     pub(crate) creation: Stamp,
     /// The version says that the key is not there.
@@ -62,7 +62,7 @@ pub(crate) struct Busy;
 pub(crate) struct Before(pub(crate) u64);
 
 /// A concurrency control over records.
-pub(crate) trait Protocol {
+pub(crate) trait CcProtocol {
     /// Whether a record is locked before it is read, and stays so until the transaction ends. Where it is not,
     /// reads are validated at the commit.
     const LOCKS_READS: bool = false;
@@ -72,10 +72,10 @@ pub(crate) trait Protocol {
 
     /// Unlocks such a record, unless reads are locked, too. `leaf_rts` is the largest stamp at which the key was read
     /// as absent. Returns the version that the record begins with, as if it had been read.
-    fn admit(record: RecordRef, leaf_rts: u64) -> Seen;
+    fn admit(record: RecordRef, leaf_rts: u64) -> ObservedVersion;
 
     /// Copies the payload into `out`. Takes no lock and writes nothing shared.
-    fn read(record: RecordRef, out: &mut Vec<u8>) -> Result<Seen, Busy>;
+    fn read(record: RecordRef, out: &mut Vec<u8>) -> Result<ObservedVersion, Busy>;
 
     /// Locks the record for writing.
     fn try_lock(record: RecordRef) -> Result<Before, Busy>;
@@ -105,11 +105,11 @@ pub(crate) trait Protocol {
 
     /// Whether a version that was read, of a record that is not locked by the asker, is valid at
     /// `stamp`, now and for ever.
-    fn validate<C: Checks>(record: RecordRef, seen: Seen, stamp: Stamp) -> bool;
+    fn validate<C: Checks>(record: RecordRef, seen: ObservedVersion, stamp: Stamp) -> bool;
 
     /// Whether the version that was read can no longer be valid at a stamp that the transaction
     /// might get: a hint, asked before giving up on something else.
-    fn is_dead(record: RecordRef, seen: Seen) -> bool {
+    fn is_dead(record: RecordRef, seen: ObservedVersion) -> bool {
         record.creation() != seen.creation
     }
 }

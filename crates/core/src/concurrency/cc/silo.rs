@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 
 use namiki_platform::Stamp;
 
-use super::{Before, Busy, Checks, Protocol, Seen};
+use super::{Before, Busy, CcProtocol, Checks, ObservedVersion};
 use crate::storage::record::{ProtocolWord, RecordRef};
 
 const LOCK: u64 = 1 << 63;
@@ -32,16 +32,16 @@ const LOCK: u64 = 1 << 63;
 #[derive(Debug)]
 pub(crate) struct Silo;
 
-impl Protocol for Silo {
+impl CcProtocol for Silo {
     const NEW_LOCKED: u64 = LOCK;
 
-    fn admit(record: RecordRef, _leaf_rts: u64) -> Seen {
+    fn admit(record: RecordRef, _leaf_rts: u64) -> ObservedVersion {
         record.word().store(0, Ordering::Release);
         seen_at(0, Stamp(0), true)
     }
 
     #[inline]
-    fn read(record: RecordRef, out: &mut Vec<u8>) -> Result<Seen, Busy> {
+    fn read(record: RecordRef, out: &mut Vec<u8>) -> Result<ObservedVersion, Busy> {
         loop {
             // Acquire: pairs with the Release that published this version.
             let word = record.word().load(Ordering::Acquire);
@@ -89,15 +89,15 @@ impl Protocol for Silo {
         0
     }
 
-    fn validate<C: Checks>(record: RecordRef, seen: Seen, _stamp: Stamp) -> bool {
+    fn validate<C: Checks>(record: RecordRef, seen: ObservedVersion, _stamp: Stamp) -> bool {
         // SeqCst: after the locks of `try_lock`, see above. A holder of the lock may be about to publish.
         let word = record.word().load(Ordering::SeqCst);
         word == seen.from.0 || !C::REQUIRE_UNLOCKED && word & !LOCK == seen.from.0
     }
 }
 
-fn seen_at(word: u64, creation: Stamp, absent: bool) -> Seen {
-    Seen {
+fn seen_at(word: u64, creation: Stamp, absent: bool) -> ObservedVersion {
+    ObservedVersion {
         creation,
         absent,
         from: Stamp(word),

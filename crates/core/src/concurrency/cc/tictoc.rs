@@ -28,23 +28,23 @@ use std::sync::atomic::Ordering;
 use namiki_platform::Stamp;
 
 use super::word::TsWord;
-use super::{Before, Busy, Checks, Protocol, Seen};
+use super::{Before, Busy, CcProtocol, Checks, ObservedVersion};
 use crate::storage::record::{ProtocolWord, RecordRef};
 
 /// The protocol of `tictoc-pwal` §2.1.
 #[derive(Debug)]
 pub(crate) struct TicToc;
 
-impl Protocol for TicToc {
+impl CcProtocol for TicToc {
     const NEW_LOCKED: u64 = TsWord::at(0).locked().0;
 
-    fn admit(record: RecordRef, leaf_rts: u64) -> Seen {
+    fn admit(record: RecordRef, leaf_rts: u64) -> ObservedVersion {
         // The record is locked by us: `place` has just put it into the index that way. Release: the next holder of
         // the record's lock sees the rts.
         record
             .word()
             .store(TsWord::at(leaf_rts).0, Ordering::Release);
-        Seen {
+        ObservedVersion {
             creation: Stamp(0),
             absent: true,
             from: Stamp(leaf_rts),
@@ -53,7 +53,7 @@ impl Protocol for TicToc {
     }
 
     #[inline(always)]
-    fn read(record: RecordRef, out: &mut Vec<u8>) -> Result<Seen, Busy> {
+    fn read(record: RecordRef, out: &mut Vec<u8>) -> Result<ObservedVersion, Busy> {
         loop {
             // Acquire: pairs with the Release that published this version, so that its payload,
             // or a later one, is what we copy.
@@ -66,7 +66,7 @@ impl Protocol for TicToc {
                 now.wts() == word.wts() && !now.is_locked()
             };
             if let Some(snapshot) = record.copy_if(out, same_version) {
-                return Ok(Seen {
+                return Ok(ObservedVersion {
                     creation: snapshot.creation,
                     absent: snapshot.absent,
                     from: Stamp(word.wts()),
@@ -114,7 +114,7 @@ impl Protocol for TicToc {
         Stamp(TsWord(word).rts() + 1)
     }
 
-    fn validate<C: Checks>(record: RecordRef, seen: Seen, stamp: Stamp) -> bool {
+    fn validate<C: Checks>(record: RecordRef, seen: ObservedVersion, stamp: Stamp) -> bool {
         if stamp <= seen.until {
             // Valid at the time of reading up to a stamp beyond ours: no transaction can have written a version at or
             // below it. The record need not be loaded again (§2.1.1).

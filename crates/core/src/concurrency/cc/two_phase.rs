@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 use namiki_platform::{Stamp, WorkerId};
 
-use super::{Before, Busy, Checks, Protocol, Seen};
+use super::{Before, Busy, CcProtocol, Checks, ObservedVersion};
 use crate::concurrency::lock::{self, LockMode, LockWord};
 use crate::storage::record::RecordRef;
 
@@ -28,14 +28,14 @@ use crate::storage::record::RecordRef;
 #[derive(Debug)]
 pub(crate) struct TwoPhase;
 
-impl Protocol for TwoPhase {
+impl CcProtocol for TwoPhase {
     const LOCKS_READS: bool = true;
 
     const NEW_LOCKED: u64 = LockWord::NEW.0;
 
-    fn admit(_record: RecordRef, _leaf_rts: u64) -> Seen {
+    fn admit(_record: RecordRef, _leaf_rts: u64) -> ObservedVersion {
         // It stays locked by us.
-        Seen {
+        ObservedVersion {
             creation: Stamp(0),
             absent: true,
             from: Stamp(0),
@@ -44,10 +44,10 @@ impl Protocol for TwoPhase {
     }
 
     #[inline]
-    fn read(record: RecordRef, out: &mut Vec<u8>) -> Result<Seen, Busy> {
+    fn read(record: RecordRef, out: &mut Vec<u8>) -> Result<ObservedVersion, Busy> {
         // It is locked by us.
         let snapshot = record.copy_if(out, |_| true).ok_or(Busy)?;
-        Ok(Seen {
+        Ok(ObservedVersion {
             creation: snapshot.creation,
             absent: snapshot.absent,
             from: snapshot.creation,
@@ -92,7 +92,7 @@ impl Protocol for TwoPhase {
         0
     }
 
-    fn validate<C: Checks>(_record: RecordRef, _seen: Seen, _stamp: Stamp) -> bool {
+    fn validate<C: Checks>(_record: RecordRef, _seen: ObservedVersion, _stamp: Stamp) -> bool {
         true
     }
 }
