@@ -1,7 +1,10 @@
 //! What the trees have in common, inside: for those of this crate, and for those of `namiki-trees`.
 //!
 //! It may change with any of them.
-#![expect(clippy::new_without_default, reason = "parts of trees, not an interface")]
+#![expect(
+    clippy::new_without_default,
+    reason = "parts of trees, not an interface"
+)]
 
 pub mod batch;
 pub mod census;
