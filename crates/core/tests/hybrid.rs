@@ -1,6 +1,7 @@
 //! A tree and a hash table over the same keys, under the suite of the point trait; and what an engine's
 //! index promises, whichever it is.
 #![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ops::{Bound, ControlFlow};
 use std::thread;

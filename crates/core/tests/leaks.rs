@@ -62,10 +62,10 @@ fn small(keys: KeyKind) -> Tree {
     Tree::bwtree(keys, sizes)
 }
 
-/// A tree of small nodes.
+/// The one tree of this build, whose nodes are small.
 #[cfg(not(feature = "all-indexes"))]
 fn small(keys: KeyKind) -> Tree {
-    Tree::art(keys, namiki_index::art::ArtConfig::tiny())
+    Tree::art(keys, namiki_index::art::ArtConfig::default())
 }
 
 #[test]

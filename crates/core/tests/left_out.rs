@@ -1,5 +1,6 @@
 //! A build without the feature `all-indexes` refuses the trees it was made without, and says what to do.
 #![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(not(feature = "all-indexes"))]
 
 use std::fs;

@@ -1,5 +1,6 @@
 //! Bulk loads, limits, names, and a tree as large as tests can afford.
 #![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -70,6 +70,7 @@ impl IdPool {
     }
 
     /// Whether a number was there to be taken just now.
+    #[inline]
     pub fn are_left(&self) -> bool {
         self.free.load(Ordering::Relaxed) as u32 != NONE
             || self.fresh.load(Ordering::Relaxed) < Self::COUNT

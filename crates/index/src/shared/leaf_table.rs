@@ -64,6 +64,7 @@ impl LeafMark {
 
     /// The mark for a copy of the leaf that takes its place, made with the leaf locked: to be published
     /// when the copy is complete.
+    #[inline]
     pub fn copy(&self) -> Self {
         Self {
             number: self.number,

@@ -44,6 +44,15 @@ impl IndexKind {
     }
 }
 
+#[cfg(test)]
+impl IndexKind {
+    /// Those with these names that are in this build.
+    pub(crate) fn those_in_build(names: &[&str]) -> Vec<Self> {
+        let kinds = names.iter().map(|name| name.parse::<Self>().unwrap());
+        kinds.filter(|kind| kind.check_in_build().is_ok()).collect()
+    }
+}
+
 impl Default for IndexKind {
     fn default() -> Self {
         Self::Ordered(TreeKind::default())
