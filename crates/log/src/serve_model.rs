@@ -2,14 +2,16 @@
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use loom::thread;
 use namiki_platform::WorkerId;
-use namiki_platform::model::explore;
+use namiki_platform::model::{AtomicU64, explore};
 
 use crate::model::{Task, World};
+use crate::shared::Doorbell;
 use crate::watch::Watch;
 use crate::{Group, LogConfig, LogError};
 
@@ -117,5 +119,32 @@ fn a_task_that_waits_for_another_stream_is_served_by_the_flusher() {
         other.join().unwrap();
         world.log.stop_flusher();
         flusher.join().unwrap();
+    });
+}
+
+/// A caller may be late to wake a flusher that has seen the call by itself and sleeps again.
+#[test]
+fn a_flusher_hears_every_call_of_two_callers() {
+    explore(3, || {
+        let door = Arc::new(Doorbell::new());
+        let work = Arc::new(AtomicU64::new(0));
+        let callers = [0, 1].map(|_| {
+            let (door, work) = (Arc::clone(&door), Arc::clone(&work));
+            thread::spawn(move || {
+                work.fetch_add(1, Ordering::Relaxed);
+                door.call();
+            })
+        });
+        let until = Instant::now() + Duration::from_secs(3600);
+        loop {
+            door.clear();
+            if work.load(Ordering::Relaxed) == 2 {
+                break;
+            }
+            assert!(door.sleep(Some(until), false, || false));
+        }
+        for caller in callers {
+            caller.join().unwrap();
+        }
     });
 }
