@@ -171,13 +171,14 @@ impl Doorbell {
 
     /// Has the flusher look once more from now on, after making work visible.
     pub(crate) fn call(&self) {
-        // Release pairs with the acquire in `clear`, whose look for work sees what was made visible. A swap, so that
-        // a later call hides no earlier one.
-        self.is_called.swap(true, Ordering::Release);
+        // Release pairs with the acquire in `clear`, whose look for work sees what was made visible. Whoever
+        // finds a call leaves it to that caller to wake the flusher: it is not cleared yet.
+        if self.is_called.swap(true, Ordering::AcqRel) {
+            return;
+        }
         // B1.
         fence(Ordering::SeqCst);
-        // One of several callers wakes it.
-        if self.listens.load(Ordering::Relaxed) && self.listens.swap(false, Ordering::Relaxed) {
+        if self.listens.load(Ordering::Relaxed) {
             self.wake();
         }
     }
@@ -202,22 +203,20 @@ impl Doorbell {
         has_work: impl Fn() -> bool,
     ) -> bool {
         let mut stop = self.stop.lock();
-        loop {
-            // Again after each wake-up: it may be that of a caller who was seen before, and took this away just now.
-            self.listens.store(true, Ordering::Relaxed);
-            self.rests.store(rests, Ordering::Relaxed);
-            // B1.
-            fence(Ordering::SeqCst);
-            if *stop || self.is_called.load(Ordering::Relaxed) || rests && has_work() {
-                break;
-            }
-            let mut passed = false;
+        self.listens.store(true, Ordering::Relaxed);
+        self.rests.store(rests, Ordering::Relaxed);
+        // B1.
+        fence(Ordering::SeqCst);
+        while !*stop && !self.is_called.load(Ordering::Relaxed) && !(rests && has_work()) {
             match until {
                 None => stop = self.bell.wait(stop),
-                Some(until) => (stop, passed) = self.bell.wait_until(stop, until),
-            }
-            if passed {
-                break;
+                Some(until) => {
+                    let passed;
+                    (stop, passed) = self.bell.wait_until(stop, until);
+                    if passed {
+                        break;
+                    }
+                }
             }
         }
         self.listens.store(false, Ordering::Relaxed);
