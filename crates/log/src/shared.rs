@@ -207,7 +207,9 @@ impl Doorbell {
         self.rests.store(rests, Ordering::Relaxed);
         // B1.
         fence(Ordering::SeqCst);
-        while !*stop && !self.is_called.load(Ordering::Relaxed) && !(rests && has_work()) {
+        let is_over =
+            |stop: bool| stop || self.is_called.load(Ordering::Relaxed) || (rests && has_work());
+        while !is_over(*stop) {
             match until {
                 None => stop = self.bell.wait(stop),
                 Some(until) => {
