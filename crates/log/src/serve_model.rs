@@ -2,15 +2,17 @@
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use loom::thread;
 use namiki_platform::WorkerId;
-use namiki_platform::model::explore;
+use namiki_platform::model::{AtomicU64, explore};
 
 use crate::ack_waiter::AckWaiter;
 use crate::model::{Task, World};
+use crate::shared::Notifier;
 use crate::{Group, LogConfig, LogError};
 
 /// A log with a flusher that has no tick, and its thread.
@@ -101,11 +103,8 @@ fn a_task_that_waits_for_another_stream_is_served_by_the_flusher() {
             },
             false,
         );
-        let other = {
-            let world = Arc::clone(&world);
-            // Appends and never flushes.
-            thread::spawn(move || world.append(1, 8).unwrap())
-        };
+        // Only the flusher flushes this one.
+        world.append(1, 8).unwrap();
         let ticket = world.append(0, 8).unwrap();
         let mut ack_waiter = AckWaiter::default();
         let ended = run_task(|waker| {
@@ -115,8 +114,34 @@ fn a_task_that_waits_for_another_stream_is_served_by_the_flusher() {
         for lsn in 1..=ticket.lsn.0 {
             assert!(world.disk.holds(lsn));
         }
-        other.join().unwrap();
         world.log.stop_flusher();
         flusher.join().unwrap();
+    });
+}
+
+/// A caller may be late to wake a flusher that has seen the call by itself and sleeps again.
+#[test]
+fn a_flusher_hears_every_call_of_two_callers() {
+    explore(3, || {
+        let door = Arc::new(Notifier::new());
+        let work = Arc::new(AtomicU64::new(0));
+        let callers = [0, 1].map(|_| {
+            let (door, work) = (Arc::clone(&door), Arc::clone(&work));
+            thread::spawn(move || {
+                work.fetch_add(1, Ordering::Relaxed);
+                door.call();
+            })
+        });
+        let until = Instant::now() + Duration::from_secs(3600);
+        loop {
+            door.clear();
+            if work.load(Ordering::Relaxed) == 2 {
+                break;
+            }
+            assert!(door.sleep(Some(until), false, || false));
+        }
+        for caller in callers {
+            caller.join().unwrap();
+        }
     });
 }

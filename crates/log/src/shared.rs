@@ -182,13 +182,14 @@ impl Notifier {
 
     /// Has the flusher look once more from now on, after making work visible.
     pub(crate) fn call(&self) {
-        // Release pairs with the acquire in `clear`: its look for work sees what was made visible. A swap, so
-        // that a later call hides no earlier one.
-        self.is_called.swap(true, Ordering::Release);
+        // Release pairs with the acquire in `clear`, so that its look for work sees what was made visible. A caller that
+        // finds an earlier call leaves the wake-up to that caller: the call is not cleared yet.
+        if self.is_called.swap(true, Ordering::AcqRel) {
+            return;
+        }
         // B1.
         fence(Ordering::SeqCst);
-        // One of several callers wakes it.
-        if self.listens.load(Ordering::Relaxed) && self.listens.swap(false, Ordering::Relaxed) {
+        if self.listens.load(Ordering::Relaxed) {
             self.wake();
         }
     }
@@ -214,22 +215,22 @@ impl Notifier {
         has_work: impl Fn() -> bool,
     ) -> bool {
         let mut stop = self.stop.lock();
-        loop {
-            // Again after each wake-up: it may be that of a caller who was seen before, and took this away just now.
-            self.listens.store(true, Ordering::Relaxed);
-            self.rests.store(rests, Ordering::Relaxed);
-            // B1.
-            fence(Ordering::SeqCst);
-            if *stop || self.is_called.load(Ordering::Relaxed) || rests && has_work() {
-                break;
-            }
-            let mut passed = false;
+        self.listens.store(true, Ordering::Relaxed);
+        self.rests.store(rests, Ordering::Relaxed);
+        // B1.
+        fence(Ordering::SeqCst);
+        let is_over =
+            |stop: bool| stop || self.is_called.load(Ordering::Relaxed) || (rests && has_work());
+        while !is_over(*stop) {
             match until {
                 None => stop = self.condvar.wait(stop),
-                Some(until) => (stop, passed) = self.condvar.wait_until(stop, until),
-            }
-            if passed {
-                break;
+                Some(until) => {
+                    let passed;
+                    (stop, passed) = self.condvar.wait_until(stop, until);
+                    if passed {
+                        break;
+                    }
+                }
             }
         }
         self.listens.store(false, Ordering::Relaxed);
