@@ -6,7 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SyncedDisk, open_for_reading};
+use namiki_platform::disk::{
+    DirLock, Disk, DiskFile, FileEntry, SyncedDisk, next_data, open_for_reading,
+};
 
 /// The file whose lock says that a directory is in use.
 pub(crate) const LOCK_NAME: &str = "LOCK";
@@ -108,6 +110,10 @@ impl DiskFile for ReadOnlyFile {
             }
         }
         Ok(done)
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        next_data(&self.file, self.len_bytes(), offset)
     }
 
     fn len_bytes(&self) -> u64 {

@@ -99,6 +99,8 @@ impl<H: Held> Log<H> {
         };
         let mut list = Vec::with_capacity(count);
         let mut buffers = AlignedBuf::zeroed_together(2 * count, config.buffer_len()).into_iter();
+        // At most 1 GiB: checked.
+        let frame_bytes_max = config.buffer_len() as u32;
         for index in 0..count {
             // `stream_count` comes from a u16.
             let worker = WorkerId(index as u16);
@@ -111,6 +113,7 @@ impl<H: Held> Log<H> {
                         config.identity,
                         config.generation,
                         worker,
+                        frame_bytes_max,
                     );
                     maker.open_dir()?;
                     let place = SegmentPlace::new(config.identity, *segment_bytes, config.retain);
@@ -125,6 +128,7 @@ impl<H: Held> Log<H> {
                         config.identity,
                         config.generation,
                         worker,
+                        frame_bytes_max,
                     )?;
                     (Place::Region(place), None)
                 }

@@ -19,7 +19,9 @@
 //!        72  generation                    4
 //!        76  block length                  4
 //!        80  worker                        2
-//!        82  0                            14
+//!        82  0                             2
+//!        84  longest frame                 4   with padding; 0 before there was this field
+//!        88  0                             8
 //! ```
 //!
 //! # Invariants
@@ -51,6 +53,8 @@ pub(crate) struct RegionHeader {
     pub(crate) generation: Generation,
     pub(crate) block_bytes: u32,
     pub(crate) worker: WorkerId,
+    /// No frame of the generation is longer, padding included; 0 if that is not known.
+    pub(crate) frame_bytes_max: u32,
 }
 
 impl RegionHeader {
@@ -67,6 +71,7 @@ impl RegionHeader {
         put(block, 72, self.generation.0.to_le_bytes());
         put(block, 76, self.block_bytes.to_le_bytes());
         put(block, 80, self.worker.0.to_le_bytes());
+        put(block, 84, self.frame_bytes_max.to_le_bytes());
         let crc = crc32c::crc32c(&block[12..REGION_HEADER_BYTES]);
         put(block, 8, crc.to_le_bytes());
     }
@@ -92,6 +97,7 @@ impl RegionHeader {
             generation: Generation(u32_at(block, 72)),
             block_bytes: u32_at(block, 76),
             worker: WorkerId(u16_at(block, 80)),
+            frame_bytes_max: u32_at(block, 84),
         };
         match head.block_bytes {
             512 | 1024 | 2048 | 4096 => Found::Header(head),

@@ -10,7 +10,8 @@
 //!  48  generation                      4
 //!  52  block length                    4   frames start at its multiples
 //!  56  worker                          2
-//!  58  0                               6
+//!  58  flags                           2   bit 0: it was created zeroed and never recycled
+//!  60  longest frame                   4   with padding; 0 before there was this field
 //!  64  zeros up to the block's end
 //! ```
 
@@ -33,6 +34,10 @@ pub(crate) struct SegmentHeader {
     pub(crate) generation: Generation,
     pub(crate) block_bytes: u32,
     pub(crate) worker: WorkerId,
+    /// Its frames were written over zeros.
+    pub(crate) is_zeroed: bool,
+    /// No frame of it is longer, padding included; 0 if that is not known.
+    pub(crate) frame_bytes_max: u32,
 }
 
 /// What the first block of a file turned out to be.
@@ -57,6 +62,8 @@ impl SegmentHeader {
         put(block, 48, self.generation.0.to_le_bytes());
         put(block, 52, self.block_bytes.to_le_bytes());
         put(block, 56, self.worker.0.to_le_bytes());
+        put(block, 58, u16::from(self.is_zeroed).to_le_bytes());
+        put(block, 60, self.frame_bytes_max.to_le_bytes());
         let crc = crc32c::crc32c(&block[12..SEGMENT_HEADER_BYTES]);
         put(block, 8, crc.to_le_bytes());
     }
@@ -79,6 +86,8 @@ impl SegmentHeader {
             generation: Generation(u32_at(block, 48)),
             block_bytes: u32_at(block, 52),
             worker: WorkerId(u16_at(block, 56)),
+            is_zeroed: u16_at(block, 58) & 1 == 1,
+            frame_bytes_max: u32_at(block, 60),
         };
         match header.block_bytes {
             512 | 1024 | 2048 | 4096 => Found::Header(header),

@@ -70,6 +70,7 @@ impl RegionPlace {
         identity: u128,
         generation: Generation,
         worker: WorkerId,
+        frame_bytes_max: u32,
     ) -> Result<Self, LogError> {
         let device_block = file.block_bytes();
         let invalid = |reason: String| LogError::InvalidConfig { reason };
@@ -88,6 +89,7 @@ impl RegionPlace {
             generation,
             block_bytes: device_block as u32,
             worker,
+            frame_bytes_max,
         };
         match RegionHeader::read_slots(&slots) {
             Found::Nothing => {}

@@ -171,6 +171,7 @@ impl SegmentPlace {
 
 /// Makes segments ready. It knows the disk and holds no lock.
 pub(crate) struct SegmentMaker {
+    frame_bytes_max: u32,
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     segment_bytes: u64,
@@ -187,8 +188,10 @@ impl SegmentMaker {
         identity: u128,
         generation: Generation,
         worker: WorkerId,
+        frame_bytes_max: u32,
     ) -> Self {
         Self {
+            frame_bytes_max,
             disk,
             dir: stream_dir(wal, worker),
             segment_bytes,
@@ -234,6 +237,7 @@ impl SegmentMaker {
     }
 
     fn try_make(&self, job: &mut Job, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let is_zeroed = job.recycled.is_none();
         let file = match job.recycled {
             Some(old) => {
                 let old = self.dir.join(file_name(self.generation, old));
@@ -258,6 +262,8 @@ impl SegmentMaker {
             generation: self.generation,
             block_bytes: file.block_bytes() as u32,
             worker: self.worker,
+            is_zeroed,
+            frame_bytes_max: self.frame_bytes_max,
         }
         .write(&mut block);
         file.write_durable(0, &block)?;

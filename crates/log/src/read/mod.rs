@@ -4,8 +4,8 @@
 //! - *Torn tail.* One flush is in flight at a time, so a crash can spoil only the last frame. At the
 //!   first place that holds no sound frame the reader looks on, through the rest of the generation's
 //!   files; if no later frame turns up, the stream ends there.
-//! - *Damage.* If a later frame does turn up, something that was hardened is gone: an error that
-//!   names file and byte, and nothing is replayed.
+//! - *Damage.* If a later frame does turn up, or anything else that no crash leaves there, something
+//!   that was hardened is gone: an error that names file and byte, and nothing is replayed.
 //! - *Seal.* A sealed generation has every frame up to the seal and ends there, whatever follows.
 //! - *In doubt.* The last frame of an unsealed generation may be readable without being durable:
 //!   [`harden_tail`] has to come before a seal.
@@ -18,6 +18,7 @@
 //! Paper: pwal §4.3, §5.6
 
 mod ahead;
+mod beyond;
 mod error;
 mod harden;
 mod merge;

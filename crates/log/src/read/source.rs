@@ -22,8 +22,14 @@ pub(super) struct Extent {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) block_bytes: usize,
-    /// Whether its header is what it should be. Always so in a region.
+    /// Whether its header is there. Always so in a region.
     pub(super) has_header: bool,
+    /// Whether what was never written is zero.
+    pub(super) is_zeroed: bool,
+    /// The longest frame there can be; 0 if that is not known.
+    pub(super) frame_bytes_max: u64,
+    /// Behind `end`, where no frame counts, how far to look for one that should: in a region.
+    pub(super) beyond: u64,
 }
 
 /// Where the extents of a stream come from.
@@ -65,6 +71,14 @@ impl Source {
         match self {
             Self::Segments { files, .. } => files.len(),
             Self::Region(extent) => usize::from(extent.is_some()),
+        }
+    }
+
+    /// The number after the last segment's.
+    pub(super) fn next_number(&self) -> u64 {
+        match self {
+            Self::Segments { files, .. } => files.last().map_or(1, |(last, _)| last + 1),
+            Self::Region(_) => 0,
         }
     }
 
@@ -113,6 +127,20 @@ pub(super) enum Opened {
     Extent(Extent),
     /// The rest is in its header.
     Segment(Segment),
+}
+
+/// What a segment has to be.
+pub(super) struct Expected<'a> {
+    pub(super) identity: u128,
+    pub(super) info: &'a GenerationInfo,
+    pub(super) worker: WorkerId,
+    pub(super) segment_bytes: u64,
+    /// Whether none follows: only then its header may not be written yet.
+    pub(super) is_last: bool,
+    /// Whether it is the first that is left: the one to be recycled next.
+    pub(super) is_first: bool,
+    /// The number after the last that there is.
+    pub(super) next_number: u64,
 }
 
 /// A segment whose header was not looked at.
@@ -174,23 +202,34 @@ fn list(
 
 impl Segment {
     /// The extent, by what `block` has of the file's first block.
-    pub(super) fn extent(
-        self,
-        block: &[u8],
-        identity: u128,
-        info: &GenerationInfo,
-        worker: WorkerId,
-    ) -> Result<Extent, ReadError> {
+    pub(super) fn extent(self, block: &[u8], expected: &Expected<'_>) -> Result<Extent, ReadError> {
+        let Expected {
+            identity,
+            info,
+            worker,
+            segment_bytes,
+            is_last,
+            is_first,
+            next_number,
+        } = *expected;
         let mut extent = Extent {
             path: self.path,
             segment: self.number,
             // Unless the header says otherwise: the smallest there is, to look at every place.
             start: 512,
-            end: self.file.len_bytes(),
+            end: segment_bytes,
             block_bytes: 512,
             has_header: false,
+            is_zeroed: false,
+            frame_bytes_max: 0,
+            beyond: 0,
             file: self.file,
         };
+        let damaged = |path: &Path, at, what| Err(ReadError::damaged(path, at, what));
+        let len_bytes = extent.file.len_bytes();
+        if len_bytes < segment_bytes {
+            return damaged(&extent.path, len_bytes, "it was longer when it was made");
+        }
         match SegmentHeader::read(block) {
             Found::OtherVersion(version) => Err(ReadError::OtherVersion {
                 file: extent.path,
@@ -202,15 +241,37 @@ impl Segment {
             Found::Header(header)
                 if header.number == self.number
                     && header.generation == info.generation
-                    && header.worker == worker =>
+                    && header.worker == worker
+                    && header.segment_bytes == segment_bytes =>
             {
+                extent.is_zeroed = header.is_zeroed;
+                extent.frame_bytes_max = u64::from(header.frame_bytes_max);
                 extent.block_bytes = header.block_bytes as usize;
                 extent.start = u64::from(header.block_bytes);
                 extent.has_header = true;
                 Ok(extent)
             }
-            // Recycled, and the crash came before the new header; or never written.
-            Found::Header(_) | Found::Nothing => Ok(extent),
+            // Recycled, and the crash came before the new header, or the new name was lost.
+            Found::Header(header)
+                if info.retain != Retain::All
+                    && header.generation == info.generation
+                    && header.worker == worker
+                    && (is_last && header.number < self.number
+                        || is_first && header.number == next_number) =>
+            {
+                Ok(extent)
+            }
+            Found::Header(_) => damaged(
+                &extent.path,
+                0,
+                "its header is that of another segment: files were swapped or renamed",
+            ),
+            // Created, and the crash came before the header.
+            Found::Nothing if is_last && block[..512].iter().all(|byte| *byte == 0) => {
+                extent.is_zeroed = true;
+                Ok(extent)
+            }
+            Found::Nothing => damaged(&extent.path, 0, "its header is not whole"),
         }
     }
 
@@ -286,6 +347,12 @@ fn region(
         end: base + head.end,
         block_bytes: head.block_bytes as usize,
         has_header: true,
+        is_zeroed: false,
+        frame_bytes_max: u64::from(head.frame_bytes_max),
+        beyond: match head.generation == info.generation {
+            true => base + region_bytes,
+            false => 0,
+        },
         file,
     })
 }

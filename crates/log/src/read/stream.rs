@@ -7,8 +7,9 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 
 use super::ReadError;
+use super::beyond::nothing_after;
 use super::harden::Tail;
-use super::source::{Extent, Opened, Source};
+use super::source::{Expected, Extent, Opened, Source};
 use super::window::Window;
 use crate::config::Placement;
 use crate::format::BLOCK_BYTES_MAX;
@@ -21,21 +22,21 @@ use crate::info::{CutRule, GenerationInfo};
 /// Reads one stream of one generation from its first frame to its end.
 pub struct StreamReader {
     identity: u128,
-    info: GenerationInfo,
+    pub(super) info: GenerationInfo,
     worker: WorkerId,
-    source: Source,
+    pub(super) source: Source,
     /// Where the stream's files are, or should be.
     home: PathBuf,
     /// Which extent `here` is.
-    index: usize,
-    here: Option<Extent>,
-    window: Window,
+    pub(super) index: usize,
+    pub(super) here: Option<Extent>,
+    pub(super) window: Window,
     /// Where the next frame should be.
-    at: u64,
+    pub(super) at: u64,
     /// The sequence it should have; unknown until the first frame if early segments may be gone.
-    expected: Option<u64>,
+    pub(super) expected: Option<u64>,
     done: bool,
-    end: StreamEnd,
+    pub(super) end: StreamEnd,
 }
 
 /// What a stream turned out to hold.
@@ -248,6 +249,8 @@ impl StreamReader {
 
     /// No frame where one could be: is this the end, or is something missing?
     fn finish(&mut self, sealed: Option<u64>) -> Result<Option<(FrameHeader, u64)>, ReadError> {
+        // What is looked at now is beyond the end: nothing more is to be read.
+        self.done = true;
         if sealed.is_some() {
             return Err(self.damaged("a frame that was hardened is missing"));
         }
@@ -256,53 +259,12 @@ impl StreamReader {
         };
         if !self.source.may_be_torn() {
             return match self.at >= extent.end {
-                true => Ok(None),
+                true => self.look_beyond().map(|()| None),
                 false => Err(self.damaged("a frame that was hardened is missing")),
             };
         }
         self.look_on()?;
         Ok(None)
-    }
-
-    /// Looks for a later frame in the rest of the generation's files.
-    fn look_on(&mut self) -> Result<(), ReadError> {
-        let (mut place, mut at) = (self.place(), self.at);
-        let first = self.index;
-        // Nothing was ever written here: then it is the next segment's beginning that is missing.
-        let unwritten = self.is_zero(at, FRAME_HEADER_BYTES)?;
-        let mut torn = false;
-        loop {
-            if self.index > first {
-                at = self.at;
-            }
-            let Some(extent) = &self.here else { break };
-            let (end, step) = (extent.end, extent.block_bytes as u64);
-            let lost_header = !extent.has_header;
-            if unwritten && self.index == first + 1 {
-                place = self.place();
-            }
-            while at < end {
-                if let Some((header, _)) = self.look(at)? {
-                    let later = self.expected.is_none_or(|it| header.sequence >= it);
-                    if self.is_ours(&header) && later {
-                        let (file, offset_bytes) = match lost_header {
-                            true => (self.place().0, 0),
-                            false => place,
-                        };
-                        let what = "later frames are intact";
-                        return Err(ReadError::damaged(&file, offset_bytes, what));
-                    }
-                }
-                torn = torn || !self.is_zero(at, step as usize)?;
-                at += step;
-            }
-            let next = self.index + 1;
-            if !self.enter(next)? {
-                break;
-            }
-        }
-        self.end.torn = torn;
-        Ok(())
     }
 
     /// Goes to the next segment if it begins with the very frame that is missing here.
@@ -330,16 +292,29 @@ impl StreamReader {
     }
 
     /// Opens an extent, if there is one.
-    fn enter(&mut self, index: usize) -> Result<bool, ReadError> {
+    pub(super) fn enter(&mut self, index: usize) -> Result<bool, ReadError> {
         let extent = match self.source.file(index)? {
             None => return Ok(false),
             Some(Opened::Extent(extent)) => extent,
             Some(Opened::Segment(segment)) => {
-                let end = segment.file.len_bytes();
+                let is_last = index + 1 == self.source.len();
+                let segment_bytes = self.segment_bytes();
+                let end = segment_bytes.min(segment.file.len_bytes());
                 self.window.go_to(index, Arc::clone(&segment.file), end);
                 let block = self.window.get(0, BLOCK_BYTES_MAX);
                 let block = block.map_err(|source| segment.failed(source))?;
-                segment.extent(block, self.identity, &self.info, self.worker)?
+                let expected = Expected {
+                    identity: self.identity,
+                    info: &self.info,
+                    worker: self.worker,
+                    segment_bytes,
+                    is_last,
+                    is_first: index == 0,
+                    next_number: self.source.next_number(),
+                };
+                let extent = segment.extent(block, &expected)?;
+                nothing_after(&extent)?;
+                extent
             }
         };
         self.index = index;
@@ -347,13 +322,14 @@ impl StreamReader {
         self.here = Some(extent);
         self.go_to_extent();
         if let Some(next) = self.source.file_ahead(index + 1) {
-            self.window.follow_with(index + 1, next);
+            let end = self.segment_bytes().min(next.len_bytes());
+            self.window.follow_with(index + 1, next, end);
         }
         Ok(true)
     }
 
     /// Lets the window follow to the extent that is here.
-    fn go_to_extent(&mut self) {
+    pub(super) fn go_to_extent(&mut self) {
         if let Some(extent) = &self.here {
             self.window
                 .go_to(self.index, Arc::clone(&extent.file), extent.end);
@@ -361,7 +337,7 @@ impl StreamReader {
     }
 
     /// The sound frame at `at`, whoever wrote it, and whether its records add up.
-    fn look(&mut self, at: u64) -> Result<Option<(FrameHeader, bool)>, ReadError> {
+    pub(super) fn look(&mut self, at: u64) -> Result<Option<(FrameHeader, bool)>, ReadError> {
         let Some(extent) = &self.here else {
             return Ok(None);
         };
@@ -396,27 +372,20 @@ impl StreamReader {
         Ok(Some((header, rest.is_empty() && records == header.records)))
     }
 
-    fn is_zero(&mut self, at: u64, len: usize) -> Result<bool, ReadError> {
-        let Some(extent) = &self.here else {
-            return Ok(true);
-        };
-        let bytes = self
-            .window
-            .get(at, len)
-            .map_err(|source| ReadError::Device {
-                file: extent.path.clone(),
-                source,
-            })?;
-        // Without a branch for each byte: the unwritten rest of a segment is long.
-        Ok(bytes.iter().fold(0, |seen, byte| seen | byte) == 0)
-    }
-
-    fn is_ours(&self, header: &FrameHeader) -> bool {
+    pub(super) fn is_ours(&self, header: &FrameHeader) -> bool {
         header.generation == self.info.generation && header.worker == self.worker
     }
 
-    fn padded(&self, header: &FrameHeader) -> u64 {
+    pub(super) fn padded(&self, header: &FrameHeader) -> u64 {
         (header.length as usize).next_multiple_of(self.block_bytes()) as u64
+    }
+
+    /// The length of each segment, if the stream has any.
+    fn segment_bytes(&self) -> u64 {
+        match self.info.placement {
+            Placement::Segments { segment_bytes } => segment_bytes,
+            Placement::Shared { .. } => 0,
+        }
     }
 
     /// The unit of the frames here.
@@ -425,7 +394,7 @@ impl StreamReader {
     }
 
     /// Where the reader is, for an error.
-    fn place(&self) -> (PathBuf, u64) {
+    pub(super) fn place(&self) -> (PathBuf, u64) {
         match &self.here {
             Some(extent) => (extent.path.clone(), self.at),
             None => (self.home.clone(), 0),

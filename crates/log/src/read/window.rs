@@ -107,8 +107,7 @@ impl Window {
     }
 
     /// Says which file will be wanted, from its beginning on, after the one that is here.
-    pub(super) fn follow_with(&mut self, number: usize, file: Arc<dyn DiskFile>) {
-        let end = file.len_bytes();
+    pub(super) fn follow_with(&mut self, number: usize, file: Arc<dyn DiskFile>, end: u64) {
         self.following = Some(Whole { number, file, end });
     }
 
@@ -291,7 +290,7 @@ mod tests {
         let (file, contents) = &files[number];
         window.go_to(number, Arc::clone(file), contents.len() as u64);
         if let Some((next, _)) = files.get(number + 1) {
-            window.follow_with(number + 1, Arc::clone(next));
+            window.follow_with(number + 1, Arc::clone(next), next.len_bytes());
         }
     }
 

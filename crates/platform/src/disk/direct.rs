@@ -205,6 +205,10 @@ impl DiskFile for DirectFile {
         files::read_full_at(&self.file, offset, into)
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        files::next_data(&self.file, self.len_bytes(), offset)
+    }
+
     fn len_bytes(&self) -> u64 {
         self.len_bytes
     }

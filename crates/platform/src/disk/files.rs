@@ -279,6 +279,26 @@ pub(super) fn read_full_at(file: &File, offset: u64, into: &mut [u8]) -> io::Res
     Ok(done)
 }
 
+/// For [`DiskFile::next_data`]: the first byte of a file of `len_bytes` from `offset` on that lies in no
+/// hole.
+///
+/// # Errors
+/// Whatever the device says. One that knows no holes has none.
+pub fn next_data(file: &File, len_bytes: u64, offset: u64) -> io::Result<Option<u64>> {
+    use rustix::fs::SeekFrom as From;
+    use rustix::io::Errno;
+    if offset >= len_bytes {
+        return Ok(None);
+    }
+    match rustix::fs::seek(file, From::Data(offset)) {
+        Ok(data) => Ok((data < len_bytes).then_some(data)),
+        Err(Errno::NXIO) => Ok(None),
+        // A block device, or a file system that does not say.
+        Err(Errno::INVAL | Errno::NOTSUP) => Ok(Some(offset)),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Reserves `len_bytes` in an empty file, so that a full disk is met before anything is written.
 pub(super) fn reserve(file: &File, len_bytes: u64) -> io::Result<()> {
     use rustix::fs::FallocateFlags;

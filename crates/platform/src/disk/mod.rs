@@ -23,6 +23,7 @@ use std::sync::Arc;
 pub use aligned::AlignedBuf;
 pub use delayed::DelayedDisk;
 pub use direct::{DirectDisk, WriteMode, open_best};
+pub use files::next_data;
 pub use kind::{FileKind, NotAFile, open_for_reading};
 pub use null::NullDisk;
 pub use profile::{DeviceProfile, PROFILE_FILES};
@@ -140,6 +141,15 @@ pub trait DiskFile: Send + Sync + Debug {
     /// # Errors
     /// Whatever the device says.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+
+    /// The first byte from `offset` on that may be other than zero: holes, which were never written, are
+    /// passed over. Nothing if there is none. Without an answer of its own a disk has no holes.
+    ///
+    /// # Errors
+    /// Whatever the device says.
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        Ok((offset < self.len_bytes()).then_some(offset))
+    }
 
     /// The file's length, as created.
     fn len_bytes(&self) -> u64;

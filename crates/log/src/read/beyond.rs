@@ -1,0 +1,210 @@
+//! What lies beyond the last frame of a stream: what a crash leaves there, or damage.
+//!
+//! One frame of a stream is in flight at a time, and a device keeps or loses whole sectors of it. So
+//! behind the last whole frame of a generation without a seal there may be, and nothing else:
+//! - *One torn frame*, where the next would be: here, or at the beginning of the next segment if the
+//!   rest of this one is too short for it. Its first sector is lost, or is that of the next frame. In
+//!   segments that were created zeroed all else is zero, so other bytes are damage.
+//! - *Segments that were made ready*, with their headers and no frames. The last of them may be
+//!   without its header: then it is zero, or an old one that is to be written again.
+//! - *In recycled segments and regions, old bytes.* A later frame of this generation among them is
+//!   damage; in a region, one that is later by two, because the head that covers the first was durable
+//!   before the second was written.
+//!
+//! Holes are zeros and are not read, however long they are.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use namiki_platform::disk::{AlignedBuf, BUFFER_ALIGN_BYTES};
+
+use super::source::Extent;
+use super::{ReadError, StreamReader};
+use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, peek};
+
+/// The unit that a device keeps or loses.
+const SECTOR_BYTES: u64 = 512;
+
+/// How far to read before the next hole is looked for.
+const STRIDE_BYTES: u64 = 1 << 20;
+
+const LATER: &str = "later frames are intact";
+const NO_FRAME: &str = "what is there is no frame, and not what a crash leaves of one";
+const TOO_MUCH: &str = "more follows than the one frame that a crash can tear";
+
+impl StreamReader {
+    /// Looks at the rest of the generation's files, from where the next frame should be.
+    ///
+    /// # Errors
+    /// [`ReadError::Damaged`] if something is there that no crash leaves.
+    pub(super) fn look_on(&mut self) -> Result<(), ReadError> {
+        let (first, mut place) = (self.index, self.place());
+        let mut left_before = None;
+        let (mut torn, mut torn_frame) = (false, false);
+        while let Some(extent) = &self.here {
+            let left = extent.end.saturating_sub(self.at);
+            let (is_zeroed, has_header) = (extent.is_zeroed, extent.has_header);
+            // Nothing was ever written there: then it is the next segment's beginning that is missing.
+            if self.index == first + 1 && !torn {
+                let (file, at) = self.place();
+                place = (file, if has_header { at } else { 0 });
+            }
+            let may_be_torn = self.index <= first + 1 && has_header && !torn_frame;
+            let allowed = if may_be_torn && is_zeroed {
+                self.torn_frame_bytes(left_before)?
+            } else {
+                Some(0)
+            };
+            let Some(allowed) = allowed else {
+                return Err(ReadError::damaged(&place.0, place.1, NO_FRAME));
+            };
+            let legal = self.at..self.at + allowed.min(left);
+            let found = self.look_through(&place, is_zeroed.then_some(legal))?;
+            torn |= found;
+            torn_frame |= found && is_zeroed;
+            left_before = Some(left);
+            if !self.enter(self.index + 1)? {
+                break;
+            }
+        }
+        self.end.torn = torn;
+        Ok(())
+    }
+
+    /// How many bytes the frame that should be here can have left, if it was torn: all of it if its
+    /// first sector tells, and otherwise as many as any frame can have. Nothing if no frame's first
+    /// sector can look like this one.
+    fn torn_frame_bytes(&mut self, left_before: Option<u64>) -> Result<Option<u64>, ReadError> {
+        let Some(extent) = &self.here else {
+            return Ok(Some(0));
+        };
+        let left = extent.end.saturating_sub(self.at);
+        let longest = extent.frame_bytes_max.min(left);
+        // A frame comes here only if the segment before had no room for it.
+        let fits = |bytes: u64| bytes <= longest && left_before.is_none_or(|it| bytes > it);
+        let sector = self
+            .window
+            .get(self.at, SECTOR_BYTES.min(left) as usize)
+            .map_err(|source| ReadError::device(&extent.path, source))?;
+        if is_zero(sector) {
+            return Ok(Some(if fits(longest) { longest } else { 0 }));
+        }
+        let header = sector.get(..FRAME_HEADER_BYTES).and_then(peek);
+        let bytes = header
+            .filter(|header| self.is_next(header))
+            .map(|header| self.padded(&header));
+        Ok(bytes.filter(|bytes| fits(*bytes)))
+    }
+
+    fn is_next(&self, header: &FrameHeader) -> bool {
+        self.is_ours(header) && self.expected.is_none_or(|it| it == header.sequence)
+    }
+
+    /// Looks at the rest of the extent that is here: whether anything but zeros is there. If only a
+    /// range may have that, what is outside is damage at `place`, and a later frame always is.
+    fn look_through(
+        &mut self,
+        place: &(PathBuf, u64),
+        legal: Option<Range<u64>>,
+    ) -> Result<bool, ReadError> {
+        let damaged = |what| Err(ReadError::damaged(&place.0, place.1, what));
+        let mut at = self.at;
+        // Up to here there may be data.
+        let mut known = at;
+        let mut found = false;
+        while let Some(extent) = &self.here
+            && at < extent.end
+        {
+            let step = extent.block_bytes as u64;
+            if at >= known {
+                let next = extent.file.next_data(at);
+                match next.map_err(|source| ReadError::device(&extent.path, source))? {
+                    Some(data) if data < extent.end => at = at.max(data / step * step),
+                    _ => break,
+                }
+                known = at + STRIDE_BYTES;
+            }
+            if let Some((header, _)) = self.look(at)? {
+                let later = self.expected.is_none_or(|it| header.sequence >= it);
+                if self.is_ours(&header) && later {
+                    return damaged(LATER);
+                }
+            }
+            if !self.is_zero_at(at, step as usize)? {
+                found = true;
+                if legal.as_ref().is_some_and(|legal| !legal.contains(&at)) {
+                    return damaged(TOO_MUCH);
+                }
+            }
+            at += step;
+        }
+        Ok(found)
+    }
+
+    /// Looks behind the end of a region for a frame that should be before it: the head that said so
+    /// would be gone. As far as two frames reach.
+    ///
+    /// # Errors
+    /// [`ReadError::Damaged`] if there is one.
+    pub(super) fn look_beyond(&mut self) -> Result<(), ReadError> {
+        let Some(extent) = &mut self.here else {
+            return Ok(());
+        };
+        let (end, step) = (extent.end, extent.block_bytes);
+        let reach = (end + 2 * extent.frame_bytes_max).min(extent.beyond);
+        extent.end = reach.max(end);
+        self.go_to_extent();
+        for at in (end..reach).step_by(step) {
+            if let Some((header, _)) = self.look(at)?
+                && self.is_ours(&header)
+                && header.sequence > self.end.last_sequence + 1
+            {
+                return Err(ReadError::damaged(&self.place().0, end, LATER));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_zero_at(&mut self, at: u64, len: usize) -> Result<bool, ReadError> {
+        let Some(extent) = &self.here else {
+            return Ok(true);
+        };
+        let bytes = self.window.get(at, len);
+        bytes
+            .map(is_zero)
+            .map_err(|source| ReadError::device(&extent.path, source))
+    }
+}
+
+/// Nothing but zeros may follow what the manifest says is the segment: it was made with that length.
+///
+/// # Errors
+/// [`ReadError::Damaged`].
+pub(super) fn nothing_after(extent: &Extent) -> Result<(), ReadError> {
+    let failed = |source| ReadError::device(&extent.path, source);
+    let mut at = extent.end;
+    if extent.file.len_bytes() <= at {
+        return Ok(());
+    }
+    let mut buf = AlignedBuf::zeroed(STRIDE_BYTES as usize);
+    // Direct reads want whole pages.
+    let page = BUFFER_ALIGN_BYTES as u64;
+    while let Some(data) = extent.file.next_data(at).map_err(failed)? {
+        let from = at.max(data / page * page);
+        let got = extent.file.read_at(from, &mut buf).map_err(failed)?;
+        if let Some(byte) = buf[..got].iter().position(|byte| *byte != 0) {
+            let what = "it was shorter when it was made";
+            return Err(ReadError::damaged(&extent.path, from + byte as u64, what));
+        }
+        if got == 0 {
+            break;
+        }
+        at = (from + got as u64).next_multiple_of(page);
+    }
+    Ok(())
+}
+
+/// Without a branch for each byte: the unwritten rest of a segment is long.
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().fold(0, |seen, byte| seen | byte) == 0
+}
