@@ -60,6 +60,42 @@ fn a_damaged_file_header_is_named() {
     }
 }
 
+/// No crash leaves more behind a log's end than one frame.
+#[test]
+fn damage_at_the_end_of_a_log_is_no_torn_end() {
+    for spec in ["TT(EPOCH)+PWAL(1)", "TT(NLR)+PWAL(1)", "TT(ELR)+SWAL(1)"] {
+        for case in [
+            "header and all",
+            "garbage to the end",
+            "cut short",
+            "swapped",
+        ] {
+            let disk = written(spec, 90, false);
+            let mut files = segments(&disk, 0);
+            let (last, before) = (files.pop().unwrap(), files.pop().unwrap());
+            let bytes = disk.read(&last).unwrap();
+            match case {
+                "header and all" => disk.damage(&last, 0, &vec![0x5A; bytes.len()]).unwrap(),
+                "garbage to the end" => {
+                    let garbage = vec![0x5A; bytes.len() - 2048];
+                    disk.damage(&last, 2048, &garbage).unwrap();
+                }
+                "cut short" => disk.replace(&last, &bytes[..2048]).unwrap(),
+                _ => {
+                    disk.replace(&last, &disk.read(&before).unwrap()).unwrap();
+                    disk.replace(&before, &bytes).unwrap();
+                }
+            }
+            let error = builder(spec, &disk).open("/db").unwrap_err();
+            let OpenError::Log(ReadError::Damaged { file, .. }) = &error else {
+                panic!("{spec}, {case}: {error:?}");
+            };
+            let named = if case == "swapped" { &before } else { &last };
+            assert_eq!(file, named, "{spec}, {case}");
+        }
+    }
+}
+
 #[test]
 fn a_deleted_log_file_is_missed() {
     for spec in ["TT(NLR)+PWAL(1)", "TT(ELR)+PWAL(1)"] {

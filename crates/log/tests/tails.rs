@@ -109,6 +109,25 @@ fn a_torn_frame_before_a_segment_with_anything_is_damage() {
     assert_eq!(damage(&sim, &info).1, 512 + 14 * 1024);
 }
 
+/// As headers were before they said whether a segment was created zeroed.
+#[test]
+fn segments_with_headers_of_old_are_read_as_before() {
+    let config = config(1);
+    let (sim, _) = written(&config, [700; 8]);
+    let mut block = sim.read(&segment(1)).unwrap()[..64].to_vec();
+    assert!(block[58..64].iter().any(|byte| *byte != 0));
+    block[58..64].fill(0);
+    let crc = crc32c::crc32c(&block[12..64]);
+    block[8..12].copy_from_slice(&crc.to_le_bytes());
+    sim.damage(&segment(1), 0, &block).unwrap();
+    assert_eq!(found(&sim, &info(&config)).unwrap().frames, 8);
+    // Old bytes may lie about in it.
+    sim.damage(&segment(1), 512 + 8 * 1024, &[0x5A; 5000])
+        .unwrap();
+    let end = found(&sim, &info(&config)).unwrap();
+    assert_eq!((end.frames, end.torn), (8, true));
+}
+
 #[test]
 fn swapped_segments_are_damage() {
     let config = config(1);

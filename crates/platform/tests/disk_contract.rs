@@ -40,6 +40,22 @@ fn filled(len: usize, with: u8) -> AlignedBuf {
 }
 
 #[test]
+fn the_next_data_lies_behind_no_byte_that_was_written() {
+    on_every_disk(|disk, dir, kind| {
+        let path = dir.join("a");
+        let file = disk.create(&path, 1 << 20).unwrap();
+        let at = 512 << 10;
+        file.write_durable(at, &filled(4096, 1)).unwrap();
+        for from in [0, at, at + 512] {
+            let found = file.next_data(from).unwrap().unwrap();
+            assert!((from..=from.max(at)).contains(&found), "{kind}: {found}");
+        }
+        assert_eq!(file.next_data(1 << 20).unwrap(), None, "{kind}");
+        assert_eq!(file.next_data(1 << 40).unwrap(), None, "{kind}");
+    });
+}
+
+#[test]
 fn a_created_file_is_zeros_and_keeps_what_is_written() {
     on_every_disk(|disk, dir, kind| {
         let path = dir.join("a");

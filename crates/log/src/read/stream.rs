@@ -249,6 +249,8 @@ impl StreamReader {
 
     /// No frame where one could be: is this the end, or is something missing?
     fn finish(&mut self, sealed: Option<u64>) -> Result<Option<(FrameHeader, u64)>, ReadError> {
+        // What is looked at now is beyond the end: nothing more is to be read.
+        self.done = true;
         if sealed.is_some() {
             return Err(self.damaged("a frame that was hardened is missing"));
         }
