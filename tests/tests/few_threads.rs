@@ -8,12 +8,12 @@ use std::path::Path;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use namiki::{Builder, Database, Isolation, Prepare, Protocol, ProtocolSpec};
+use namiki::{Builder, Database, Isolation, Prepare, ProtocolChoice, ProtocolSpec};
 use namiki_platform::threads::with_limit;
 use namiki_tests::forked::{allow_no_threads, give_to_nobody, in_forked_child};
 use namiki_tests::numbers::{keys, numbers, put};
 
-fn many_threads(protocol: impl Into<Protocol>) -> Builder {
+fn many_threads(protocol: impl Into<ProtocolChoice>) -> Builder {
     let four = NonZeroU16::new(4).unwrap();
     Database::builder()
         .protocol(protocol)
@@ -25,7 +25,7 @@ fn many_threads(protocol: impl Into<Protocol>) -> Builder {
 }
 
 /// Opens the database, in which these keys are, and writes a few more, over several segments.
-fn open_and_write(dir: &Path, protocol: impl Into<Protocol>, before: u64) -> u64 {
+fn open_and_write(dir: &Path, protocol: impl Into<ProtocolChoice>, before: u64) -> u64 {
     let db = many_threads(protocol).open(dir).unwrap();
     assert_eq!(keys(&db), (0..before).collect::<Vec<_>>());
     let (table, bytes) = (numbers(&db), db.table::<u64, [u8]>("bytes").unwrap());
@@ -44,14 +44,14 @@ fn open_and_write(dir: &Path, protocol: impl Into<Protocol>, before: u64) -> u64
 
 #[test]
 fn a_database_opens_with_as_many_threads_as_there_are() {
-    let auto = Protocol::Auto(Isolation::Serializable);
+    let auto = ProtocolChoice::Auto(Isolation::Serializable);
     let specs = [
         "TT(EPOCH)+PWAL(auto)",
         "TT(NLR)+PWAL(16)",
         "TT(ELR)+SWAL(16)",
         "S2PL(NLR)+PWAL(16)+ARIES",
     ];
-    let specs = specs.map(|spec| Protocol::from(spec.parse::<ProtocolSpec>().unwrap()));
+    let specs = specs.map(|spec| ProtocolChoice::from(spec.parse::<ProtocolSpec>().unwrap()));
     for protocol in specs.into_iter().chain([auto]) {
         let dir = tempfile::tempdir().unwrap();
         let mut count = 0;
@@ -86,8 +86,8 @@ fn a_task_is_acknowledged_where_no_thread_flushes() {
 #[test]
 fn a_database_opens_where_the_system_allows_no_thread() {
     let dir = tempfile::tempdir().unwrap();
-    let auto = Protocol::Auto(Isolation::Serializable);
-    for protocol in [Protocol::from(ProtocolSpec::DEFAULT), auto] {
+    let auto = ProtocolChoice::Auto(Isolation::Serializable);
+    for protocol in [ProtocolChoice::from(ProtocolSpec::DEFAULT), auto] {
         let dir = dir.path().join(format!("{}", u8::from(protocol == auto)));
         let db = many_threads(protocol).open(&dir).unwrap();
         (0..100).for_each(|key| put(&db, key).unwrap());

@@ -30,7 +30,7 @@ Modes:
   fdatasync  the same through the page cache, each write followed by fdatasync
   mutexed    as direct, but one file and one mutex: the writers take turns
   read       random reads with O_DIRECT; --depth threads read at a time
-  profile    what Protocol::Auto measures when a database is opened, and what it chooses
+  profile    what ProtocolChoice::Auto measures when a database is opened, and what it chooses
   memory     median nanoseconds of a load that misses: the yardstick (key miss_ns). Rates of
              different hours compare as rate * miss_ns / 151
 
