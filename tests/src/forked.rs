@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// A user without rights.
-const NOBODY: u32 = 65534;
+const UNPRIVILEGED: u32 = 65534;
 
 /// Runs `work` in a forked child and says how that ended: true if it returned true. The child ends
 /// without running what this process has registered for its own end.
@@ -62,7 +62,7 @@ pub fn allow_no_threads() {
     // SAFETY: changes what this process may do, and no memory.
     if unsafe { libc::geteuid() } == 0 {
         // SAFETY: as above.
-        assert!(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) } == 0);
+        assert!(unsafe { libc::setresuid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED) } == 0);
     }
     assert!(thread::Builder::new().spawn(|| ()).is_err());
 }
@@ -71,15 +71,15 @@ pub fn allow_no_threads() {
 ///
 /// # Errors
 /// Whatever the system says.
-pub fn give_to_nobody(path: &Path) -> io::Result<()> {
+pub fn give_to_unprivileged(path: &Path) -> io::Result<()> {
     // SAFETY: asks for a number.
     if unsafe { libc::geteuid() } != 0 {
         return Ok(());
     }
     if path.is_dir() {
         for entry in std::fs::read_dir(path)? {
-            give_to_nobody(&entry?.path())?;
+            give_to_unprivileged(&entry?.path())?;
         }
     }
-    std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY))
+    std::os::unix::fs::chown(path, Some(UNPRIVILEGED), Some(UNPRIVILEGED))
 }

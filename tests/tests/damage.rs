@@ -62,7 +62,7 @@ fn a_damaged_file_header_is_named() {
 
 /// No crash leaves more behind a log's end than one frame.
 #[test]
-fn damage_at_the_end_of_a_log_is_no_torn_end() {
+fn damage_at_the_end_is_no_torn_frame() {
     for spec in ["TT(EPOCH)+PWAL(1)", "TT(NLR)+PWAL(1)", "TT(ELR)+SWAL(1)"] {
         for case in [
             "header and all",

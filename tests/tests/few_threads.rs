@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use namiki::{Builder, Database, Isolation, Prepare, ProtocolChoice, ProtocolSpec};
 use namiki_platform::threads::with_limit;
-use namiki_tests::forked::{allow_no_threads, give_to_nobody, in_forked_child};
+use namiki_tests::forked::{allow_no_threads, give_to_unprivileged, in_forked_child};
 use namiki_tests::numbers::{keys, numbers, put};
 
 fn many_threads(protocol: impl Into<ProtocolChoice>) -> Builder {
@@ -93,7 +93,7 @@ fn a_database_opens_where_the_system_allows_no_thread() {
         (0..100).for_each(|key| put(&db, key).unwrap());
         db.close().unwrap();
         drop(db);
-        give_to_nobody(dir.parent().unwrap()).unwrap();
+        give_to_unprivileged(dir.parent().unwrap()).unwrap();
         assert!(in_forked_child(|| {
             allow_no_threads();
             open_and_write(&dir, protocol, 100) == 120

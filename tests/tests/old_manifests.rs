@@ -83,7 +83,7 @@ fn written_segment(disk: &SimDisk, name: &str) -> PathBuf {
 
 /// The streams of the last generation were begun, and the manifest was not replaced.
 #[test]
-fn a_generation_that_was_begun_and_not_announced_is_no_damage() {
+fn an_unannounced_generation_is_no_damage() {
     for shared in [false, true] {
         let disk = SimDisk::new();
         let db = both_places("TT(NLR)+PWAL(1)", &disk, shared)

@@ -138,7 +138,7 @@ fn what_is_no_file_in_a_segments_place_is_named() {
 }
 
 #[test]
-fn what_is_no_file_in_place_of_manifest_or_lock_is_named() {
+fn a_non_file_as_manifest_or_lock_is_named() {
     let (dir, _) = killed();
     for name in ["MANIFEST", "LOCK"] {
         for kind in NO_FILES {
@@ -170,7 +170,7 @@ fn a_fifo_under_the_manifests_temporary_name_hangs_nothing() {
 }
 
 #[test]
-fn what_is_no_file_in_a_shared_devices_place_is_named() {
+fn a_non_file_as_shared_device_is_named() {
     for kind in NO_FILES {
         let dir = tempfile::tempdir().unwrap();
         let device = dir.path().join("device");

@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_soak_of_crashes_goes_by_the_clock_and_prints_its_seed() {
+    fn a_crash_soak_obeys_the_clock_and_prints_seeds() {
         let said = |text: &str| shown(&crashes_for(Path::new("."), &args(text), 5, 77));
         let whole = "-- --minutes 5 --seed 77 --spec SILO";
         assert!(

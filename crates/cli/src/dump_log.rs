@@ -17,10 +17,11 @@ use crate::{interrupt, show};
 
 const HELP: &str = "\
 Frames come generation by generation and stream by stream, each followed by its commits or, where operations are
-logged one by one (+ARIES), by those. Stream n is the log of worker n. Keys and values are shown by the types that their table has in the manifest, and in hexadecimal where the type
-is a program's own. Nothing in the directory is changed. A database that is in use cannot be dumped.
+logged one by one (+ARIES), by those. Stream n is the log of worker n. Keys and values are shown by the types that
+their table has in the manifest, and in hexadecimal where the type is a program's own. Nothing in the directory is
+changed. A database that is in use cannot be dumped.
 
-With --format json, each line is an object whose \"kind\" is \"frame\", \"commit\", \"operation\" or \"end\" (of a
+With --format json, each line is an object with a \"kind\": \"frame\", \"commit\", \"operation\" or \"end\" (of a
 stream).
 
 Examples:

@@ -62,7 +62,7 @@ fn small(keys: KeyKind) -> Tree {
     Tree::bwtree(keys, sizes)
 }
 
-/// The one tree of this build, whose nodes are small.
+/// The one tree of this build, with small nodes.
 #[cfg(not(feature = "all-indexes"))]
 fn small(keys: KeyKind) -> Tree {
     Tree::art(keys, namiki_index::art::ArtConfig::default())

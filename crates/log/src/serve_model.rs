@@ -60,7 +60,7 @@ fn a_task_is_served_by_the_flusher_and_woken() {
 }
 
 #[test]
-fn a_task_behind_a_batch_of_a_thread_is_served_by_the_flusher() {
+fn the_flusher_serves_a_task_behind_a_threads_batch() {
     explore(2, || {
         let (world, flusher) = with_flusher(World::config(), false);
         world.append(0, 8).unwrap();
@@ -93,7 +93,7 @@ fn a_task_learns_from_the_flusher_that_the_disk_failed() {
 }
 
 #[test]
-fn a_task_that_waits_for_another_stream_is_served_by_the_flusher() {
+fn the_flusher_serves_a_task_of_another_stream() {
     explore(2, || {
         let streams = NonZeroU16::new(2).unwrap();
         let (world, flusher) = with_flusher(

@@ -1,4 +1,4 @@
-//! Batches that are submitted and left alone until somebody needs them to have completed.
+//! Batches that are submitted and unattended until a thread needs them to have completed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,7 +22,7 @@ use namiki_platform::{Epoch, Stamp, WorkerId};
 const W: WorkerId = WorkerId(0);
 
 /// Launches every group.
-fn launching(streams: u16) -> LogConfig {
+fn submitting(streams: u16) -> LogConfig {
     LogConfig {
         async_flush_min_commits: Some(NonZeroU32::MIN),
         ..config(streams)
@@ -49,7 +49,7 @@ fn a_submitted_batch_completes_at_the_next_look() {
     }
     let (sim, disk) = sim();
     sim.complete_after(u64::MAX);
-    let config = launching(1);
+    let config = submitting(1);
     let log: Arc<Log<Locks>> = create(&disk, config.clone());
     let stream = log.stream(W);
     let append = || {
@@ -98,7 +98,7 @@ fn small_groups_and_single_logs_are_not_submitted() {
     ] {
         let (sim, disk) = sim();
         sim.complete_after(u64::MAX);
-        let mut config = launching(1);
+        let mut config = submitting(1);
         config.layout = layout;
         config.async_flush_min_commits = NonZeroU32::new(async_flush_min_commits);
         let log: Arc<Log<()>> = create(&disk, config);
@@ -128,11 +128,11 @@ fn a_failed_submitted_write_poisons_and_releases_nothing() {
             false
         }
     }
-    // Whoever comes next learns of it.
+    // The next caller learns of it.
     for next in ["append", "flush", "wait", "poll", "begin", "close"] {
         let (sim, disk) = sim();
         sim.complete_after(1);
-        let log: Arc<Log<Lock>> = create(&disk, launching(2));
+        let log: Arc<Log<Lock>> = create(&disk, submitting(2));
         let stream = log.stream(W);
         put(stream, 1, b"p").unwrap();
         stream.flush().unwrap();
@@ -140,7 +140,7 @@ fn a_failed_submitted_write_poisons_and_releases_nothing() {
         sim.fail_after(0, ErrorKind::Other);
         let (lost, _) = put(stream, 2, b"p").unwrap();
         stream.begin_flush(lost).unwrap();
-        assert!(log.poisoned().is_none(), "nobody has looked yet");
+        assert!(log.poisoned().is_none(), "no call has looked yet");
         let told = match next {
             "append" => (0..2).find_map(|stamp| put(stream, stamp, b"p").err()),
             "flush" => stream.flush().err(),
@@ -166,7 +166,7 @@ fn a_failed_submitted_write_poisons_and_releases_nothing() {
 #[test]
 fn a_crash_during_a_submitted_write_loses_only_it() {
     let (sim, disk) = sim();
-    let mut config = launching(2);
+    let mut config = submitting(2);
     config.group = count(3);
     let log: Arc<Log<()>> = create(&disk, config.clone());
     let mut tickets = Vec::new();
@@ -211,7 +211,7 @@ fn a_crash_during_a_submitted_write_loses_only_it() {
 #[test]
 fn a_filler_of_a_flushed_group_leaves_the_next() {
     let (_, disk) = sim();
-    let mut config = launching(1);
+    let mut config = submitting(1);
     config.group = count(2);
     config.group_wait_max = Duration::from_secs(3600);
     let log: Arc<Log<()>> = create(&disk, config);
@@ -231,9 +231,9 @@ fn a_filler_of_a_flushed_group_leaves_the_next() {
 fn waiters_are_woken_when_their_group_is_submitted() {
     within_reason("a group that was launched is waited for", || {
         let (_, disk) = sim();
-        let mut config = launching(1);
+        let mut config = submitting(1);
         config.group = count(4);
-        // Nobody but the one who fills the group can be what wakes the others.
+        // Only the thread that fills the group can wake the others.
         config.group_wait_max = Duration::from_secs(3600);
         let log: Arc<Log<()>> = create(&disk, config);
         std::thread::scope(|scope| {
@@ -241,7 +241,7 @@ fn waiters_are_woken_when_their_group_is_submitted() {
                 scope.spawn(|| {
                     for stamp in 0..500 {
                         let (ticket, full) = put(log.stream(W), stamp, b"p").unwrap();
-                        // Who fills the group does not come back to it.
+                        // The thread that fills the group does not return to it.
                         if full {
                             log.stream(W).begin_flush(ticket).unwrap();
                             continue;
@@ -255,13 +255,13 @@ fn waiters_are_woken_when_their_group_is_submitted() {
     });
 }
 
-/// A log on a disk whose begun writes never end by themselves and on which the next one to be begun,
-/// once the gate is closed, stands at it until it is opened.
+/// A log on a disk on which begun writes never end by themselves; the next one to be begun, once the gate is
+/// closed, waits until it is opened.
 struct Gated {
     log: Arc<Log<()>>,
     /// Closes the gate.
     closed: Arc<AtomicBool>,
-    /// Somebody stands at the gate.
+    /// A write waits at the gate.
     arrived: Receiver<()>,
     /// Opens it.
     open: Sender<()>,
@@ -320,7 +320,7 @@ impl Gated {
     }
 }
 
-/// Long enough for a thread to fall asleep where it should. If it does not, less is tested.
+/// Long enough for a thread to park where it should. If it does not, less is tested.
 fn doze() {
     std::thread::sleep(Duration::from_millis(20));
 }
@@ -345,7 +345,7 @@ fn an_immediate_flush_is_not_delayed_by_group_waiters() {
             }
         };
         let disk: Arc<dyn Disk> = Arc::new(HookedDisk::new(&sim, hook));
-        let mut config = launching(1);
+        let mut config = submitting(1);
         config.async_flush_min_commits = None;
         config.group = count(3);
         config.group_wait_max = Duration::from_secs(3600);
@@ -358,7 +358,7 @@ fn an_immediate_flush_is_not_delayed_by_group_waiters() {
         std::thread::scope(|scope| {
             scope.spawn(|| stream.flush().unwrap());
             arrived.recv().unwrap();
-            // The first who sleeps is the first who is woken, and his group is not complete.
+            // The first thread that parks is woken first, and its group is not complete.
             let (ticket, _) = put(stream, 3, b"p").unwrap();
             scope.spawn(move || stream.wait_hardened(ticket).unwrap());
             doze();
@@ -374,7 +374,7 @@ fn an_immediate_flush_is_not_delayed_by_group_waiters() {
 #[test]
 fn a_waiter_behind_an_unattended_batch_is_woken() {
     within_reason("the flight behind is led", || {
-        let gated = Gated::new(launching(1));
+        let gated = Gated::new(submitting(1));
         let submitter = gated.submit();
         let log = Arc::clone(&gated.log);
         let behind = std::thread::spawn(move || {
@@ -390,8 +390,8 @@ fn a_waiter_behind_an_unattended_batch_is_woken() {
 
 #[test]
 fn no_waiter_sleeps_on_in_a_poisoned_log() {
-    within_reason("everybody learns of the poison", || {
-        let mut config = launching(2);
+    within_reason("every waiter learns of the poison", || {
+        let mut config = submitting(2);
         config.group = count(100);
         // With a flusher, which does nothing for a log that is poisoned.
         config.group_wait_max = Duration::from_millis(1);
@@ -420,7 +420,7 @@ fn no_waiter_sleeps_on_in_a_poisoned_log() {
 #[test]
 fn close_does_not_wait_for_a_commit_that_it_refuses() {
     within_reason("the log is closed", || {
-        let gated = Gated::new(launching(1));
+        let gated = Gated::new(submitting(1));
         let submitter = gated.submit();
         let log = Arc::clone(&gated.log);
         let appender = std::thread::spawn(move || {
@@ -447,7 +447,7 @@ fn close_does_not_wait_for_a_commit_that_it_refuses() {
 fn nothing_is_appended_to_a_log_that_was_closed_meanwhile() {
     static RELEASING: AtomicBool = AtomicBool::new(false);
     static GO_ON: AtomicBool = AtomicBool::new(false);
-    /// Takes its time to let go.
+    /// Is slow to release.
     #[derive(Default)]
     struct Slow(bool);
     impl GroupResource for Slow {
@@ -466,7 +466,7 @@ fn nothing_is_appended_to_a_log_that_was_closed_meanwhile() {
     within_reason("the log is closed", || {
         let (sim, disk) = sim();
         sim.complete_after(0);
-        let config = launching(1);
+        let config = submitting(1);
         let log: Arc<Log<Slow>> = create(&disk, config.clone());
         let stream = log.stream(W);
         let hold = |held: &mut Slow| held.0 = true;
@@ -503,7 +503,7 @@ fn a_real_disk_returns_submitted_writes() {
     let mut config = LogConfig {
         group: count(7),
         buffer_bytes: 64 << 10,
-        ..launching(2)
+        ..submitting(2)
     };
     config.placement = Placement::Segments {
         segment_bytes: 256 << 10,

@@ -1,4 +1,4 @@
-//! Tasks whose commits nobody but the flusher flushes, long before its next tick.
+//! Tasks with commits that only the flusher flushes, long before its next tick.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -98,7 +98,7 @@ fn covered(
 }
 
 #[test]
-fn an_awaited_commit_needs_no_tick_in_any_layout_or_place() {
+fn an_awaited_commit_needs_no_tick_in_any_layout() {
     for (layout, streams) in [
         (Layout::Single, 1),
         (Layout::PerWorker, 1),
@@ -205,7 +205,7 @@ fn gated() -> (Gate, Arc<dyn Disk>) {
 }
 
 #[test]
-fn no_poll_waits_for_a_write_and_sixteen_tasks_take_two() {
+fn polls_never_block_and_sixteen_tasks_take_two_writes() {
     within_reason("tasks are polled while the disk writes", || {
         let (gate, disk) = gated();
         let log: Arc<Log<()>> = create(&disk, awaited(1));
@@ -238,7 +238,7 @@ fn no_poll_waits_for_a_write_and_sixteen_tasks_take_two() {
 }
 
 #[test]
-fn tasks_of_several_streams_are_written_for_at_the_same_time() {
+fn tasks_of_several_streams_are_flushed_in_parallel() {
     within_reason("no write waits for another", || {
         let sim = SimDisk::new();
         sim.complete_after(u64::MAX);
@@ -260,7 +260,7 @@ fn tasks_of_several_streams_are_written_for_at_the_same_time() {
 }
 
 #[test]
-fn every_task_learns_that_the_write_for_one_of_them_failed() {
+fn every_task_learns_of_a_failed_write() {
     for group in [Group::Auto, count(2)] {
         for poll in [hardened, covered] {
             within_reason("every task is told", move || {
@@ -305,7 +305,7 @@ fn every_task_learns_that_the_write_for_one_of_them_failed() {
 }
 
 #[test]
-fn a_task_learns_of_a_panic_of_the_disk_in_the_flusher() {
+fn a_task_learns_of_a_panic_in_the_flusher() {
     within_reason("the task is told", || {
         let panicking = Arc::new(AtomicBool::new(false));
         let hook = {

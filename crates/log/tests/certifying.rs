@@ -17,7 +17,7 @@ use namiki_log::{AckWaiter, EpochSource, Log, LogConfig, LogError, SequencerKind
 use namiki_platform::Epoch;
 use namiki_platform::disk::{Disk, SimDisk};
 
-/// Epochs in which nobody ever commits.
+/// Epochs without commits.
 #[derive(Debug)]
 struct Quiet(AtomicU64);
 

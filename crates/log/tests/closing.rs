@@ -20,7 +20,7 @@ use namiki_platform::{Lsn, WorkerId};
 const W: WorkerId = WorkerId(0);
 const REGION: u64 = 64 << 10;
 
-/// Lets nobody pass until it is opened.
+/// Blocks all threads until it is opened.
 #[derive(Default)]
 struct Gate {
     open: Mutex<bool>,
@@ -96,7 +96,7 @@ fn close_waits_for_writes_after_another_streams_failure() {
             assert_eq!(log.stream(W).flush().is_err(), fails);
             let closer = scope.spawn(|| {
                 assert_eq!(log.close().is_err(), fails);
-                // Whoever opens the log again writes over what is not sealed.
+                // The next opener of the log overwrites what is not sealed.
                 slow.writes_left.load(Ordering::SeqCst)
             });
             // Long enough for a close that does not wait to come back.

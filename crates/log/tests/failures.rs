@@ -60,7 +60,7 @@ fn a_poisoned_log_acknowledges_nothing_and_releases_nothing() {
         let error = log.stream(W).flush().unwrap_err();
         assert!(error.is_poison(), "{error:?}");
         sim.heal();
-        // The disk works again, but nobody knows what it kept.
+        // The disk works again, but it is unknown what it kept.
         assert!(log.stream(W).wait_hardened(lost).is_err());
         assert!(log.stream(other.worker).wait_hardened(other).is_err());
         assert!(log.wait_covered(lost.lsn).is_err());

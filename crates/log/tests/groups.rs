@@ -54,7 +54,7 @@ fn one_commit_of_a_group_learns_it_is_full() {
     let fulls = (0..20)
         .filter(|&stamp| put(log.stream(W), stamp, b"p").unwrap().1)
         .count();
-    // Nobody flushes, so there is one group and it became full once.
+    // No thread flushes, so there is one group and it became full once.
     assert_eq!(fulls, 1);
     assert_eq!(log.counters().flushes, 0);
 }
@@ -118,7 +118,7 @@ fn the_flusher_bounds_the_wait_of_unattended_commits() {
         let stream = log.stream(ticket.worker);
         eventually("flushed", || stream.is_hardened(ticket));
         if round % 5 == 0 {
-            // Long enough for the flusher to fall asleep.
+            // Long enough for the flusher to park.
             std::thread::sleep(Duration::from_millis(60));
         }
     }

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pass_visits_every_combination_with_a_seed_of_its_own() {
+    fn each_pass_visits_every_combination_with_its_own_seed() {
         for deepens in [false, true] {
             let count = Plan::visits_of_a_pass();
             let mut seeds = BTreeSet::new();

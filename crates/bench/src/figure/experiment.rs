@@ -71,7 +71,7 @@ impl RunArgs {
         self.repeat.unwrap_or(if self.quick { 1 } else { REPEAT })
     }
 
-    /// The flags that differ from what they are if nobody says, as one would type them.
+    /// The flags that differ from their defaults, as one would type them.
     pub(crate) fn flags(&self) -> String {
         let mut flags = String::new();
         let mut add = |flag: &str, value: Option<String>| {

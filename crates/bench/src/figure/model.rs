@@ -21,7 +21,7 @@ pub(crate) struct Figure {
     pub(crate) value: Measure,
     /// What the paper says of it.
     pub(crate) claims: &'static [Claim],
-    /// In what this experiment differs from the paper's, for whoever reads the verdicts.
+    /// In what this experiment differs from the paper's, for the reader of the verdicts.
     pub(crate) notes: &'static [&'static str],
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Experiment {
     pub(crate) sequencer: Sequencer,
 }
 
-/// How many threads run, if nobody says.
+/// The default number of threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Threads {
     /// 1, 2, 4 and so on up to as many as there are cores, twice as many, and of these those for

@@ -15,7 +15,7 @@ use super::row::{Count, RunRow};
 use super::svg::{Chart, Places, Series};
 use crate::report::median;
 
-/// How the runs were made, for whoever makes them again.
+/// How the runs were made, so that they can be repeated.
 #[derive(Clone, Debug)]
 pub(crate) struct Circumstances {
     pub(crate) machine: Machine,

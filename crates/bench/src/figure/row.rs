@@ -26,7 +26,7 @@ pub(crate) struct RunRow {
     pub(crate) sequencer: Option<&'static str>,
     pub(crate) seed: u64,
     pub(crate) seconds: f64,
-    /// Transactions that committed, or whose amount of log was written.
+    /// Transactions that committed, or that wrote their amount of log.
     pub(crate) committed: u64,
     pub(crate) tps: Option<f64>,
     pub(crate) aborted: Option<u64>,

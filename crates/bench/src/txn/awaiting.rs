@@ -1,4 +1,4 @@
-//! One thread of a run whose transactions are awaited: it drives so many tasks, as an executor does.
+//! One thread of a run that awaits its transactions: it drives so many tasks, as an executor does.
 //!
 //! A task commits, awaits the acknowledgement ([`Database::acknowledged`]), and commits again. The thread
 //! polls the tasks that were woken, in the order in which they were, and parks when there are none. All tasks of a

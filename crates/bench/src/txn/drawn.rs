@@ -107,7 +107,7 @@ pub(crate) fn number_of<K: Key + ?Sized>(keys: &Keys, key: &K) -> Option<u64> {
 }
 
 impl Ring {
-    /// The records whose keys are in it, place by place.
+    /// The records that have their keys in it, place by place.
     fn records(&self) -> impl Iterator<Item = u64> {
         self.all().iter().map(|key| u64::from(record_of(*key)))
     }

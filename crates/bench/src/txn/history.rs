@@ -32,7 +32,7 @@ impl Step {
 }
 
 impl History {
-    /// Each thread commits so often; who is next is random.
+    /// Each thread commits so often, in random order.
     pub(crate) fn play(workload: Workload, threads: usize, commits: u64) -> Self {
         let choice = Choice {
             records: RECORDS,

@@ -1,8 +1,8 @@
 //! What blind writes leave: of each record, the last write of some thread.
 //!
-//! A thread's transactions commit in order, so the tag that a record holds is that of the *last*
-//! transaction of its thread which wrote the record. Which thread came last, nobody knows; but where
-//! somebody wrote, nothing older can be left.
+//! A thread's transactions commit in order, so the tag that a record holds is that of the *last* transaction of
+//! its thread which wrote the record. Which thread came last is unknown; but where a record was written,
+//! nothing older can be left.
 //!
 //! Each thread's last round is walked from its end, so the first time that a key is met is the last
 //! time it was written. The time depends on the length of the rings, not on how many transactions

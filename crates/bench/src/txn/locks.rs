@@ -11,7 +11,7 @@ use serde::Serialize;
 /// What a transaction does when it wants a lock that another one has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Waiting {
-    /// It waits, unless the other one is younger and waits, too: then that gives way.
+    /// It waits, unless the other one is younger and waits, too: then that one is wounded.
     WoundWait,
     /// It aborts at once.
     NoWait,
@@ -39,7 +39,7 @@ impl Waiting {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct LockWaits {
     wait_policy: &'static str,
-    /// How often a transaction went to sleep for a lock.
+    /// How often a transaction parked for a lock.
     lock_waits: u64,
     /// How often one gave way to an older one.
     lock_wounds: u64,
@@ -49,7 +49,7 @@ pub(crate) struct LockWaits {
     #[serde(rename = "lock_held_back")]
     lock_admission_waits: u64,
     /// The longest wait for a lock since the database was opened: load and warm-up are in it, as the engine
-    /// keeps a maximum and not when it was. 0 if nobody ever waited.
+    /// keeps a maximum and not when it was. 0 without waits.
     lock_wait_us_max: f64,
 }
 

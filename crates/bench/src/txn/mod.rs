@@ -74,7 +74,7 @@ const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 const SEGMENT_BYTES_MAX: u64 = 16 << 20;
 /// The longest key: the keys of all threads are made before the clock starts.
 const KEY_BYTES_MAX: u64 = 1024;
-/// Memory for them; who has longer keys has fewer, before they come again.
+/// Memory for them; with longer keys there are fewer, before they come again.
 const KEYS_BYTES: u64 = 1 << 30;
 /// The longest value for which records have room.
 const VALUE_BYTES_MAX: u16 = 2040;
@@ -176,19 +176,19 @@ pub(crate) struct TxnArgs {
     #[arg(long, value_enum, default_value = "fetch-add")]
     sequencer: Sequencer,
     /// What a transaction under S2PL does when it wants a lock that another one has: it waits, and an older one
-    /// has a younger one that waits, too, give way (wound-wait); or it aborts at once (no-wait). With --skew or few
-    /// --records, the two show what waiting is worth. The other protocols have no such choice
+    /// wounds a younger one that waits, too (wound-wait); or it aborts immediately (no-wait). With --skew or
+    /// few --records, the two show what waiting is worth. The other protocols have no such choice
     #[arg(long, value_enum, value_name = "POLICY", default_value = "wound-wait")]
     wait_policy: Waiting,
     /// The longest that a commit waits for its group, in microseconds, or none
     #[arg(long, value_name = "US|none", default_value = "1000")]
     group_wait_us: GroupWait,
-    /// The least that an epoch lasts while transactions end, in microseconds [default: the engine's, 1000]. Under
-    /// (EPOCH) commits are acknowledged epoch by epoch, and who waits for one closes it before its time
+    /// The least that an epoch lasts while transactions end, in microseconds [default: the engine's, 1000].
+    /// Under (EPOCH) commits are acknowledged epoch by epoch, and a waiter for one closes it before its time
     #[arg(long, value_name = "US", value_parser = whole::<u64>(1..=u64::MAX))]
     epoch_us: Option<u64>,
-    /// Commits of a thread that may wait for their group [default: 65536; 1 with PWAL(auto), whose
-    /// groups form when somebody waits]
+    /// Commits of a thread that may wait for their group [default: 65536; 1 with PWAL(auto), where waiters form
+    /// the groups]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     outstanding: Option<u32>,
     /// Tasks of each thread that await their commits, in turn with 0, where the thread waits itself; several with

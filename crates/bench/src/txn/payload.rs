@@ -8,7 +8,7 @@ pub(crate) const VALUE_BYTES_MIN: u16 = 8;
 /// A value of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Payload {
-    /// Who wrote it, or a number to be counted up.
+    /// Its writer, or a number to be counted up.
     pub(crate) tag: u64,
     /// Its length.
     pub(crate) bytes: u16,

@@ -12,7 +12,7 @@ use crate::disks::DeviceChoice;
 use crate::error::BenchError;
 use crate::place::Place;
 
-/// In what the points of figures differ. All else is as `txn` has it if nobody says.
+/// In what the points of figures differ. All else has `txn`'s defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) workload: Workload,

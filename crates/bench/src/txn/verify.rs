@@ -1,11 +1,11 @@
 //! Does the database hold what the transactions left?
 //!
-//! - Blind updates: a record that somebody wrote holds the last write of one of those threads, and
-//!   any other what it held at first ([`last_writer`](super::last_writer)).
+//! - Blind updates: a record that was written holds the last write of one of its writers, and any other what it
+//!   held at first ([`last_writer`](super::last_writer)).
 //! - Reads with updates, payments: every record holds exactly what follows from all of them
 //!   ([`tally`](super::tally)).
-//! - After a recovery: every record holds what it held before. All commits were acknowledged and
-//!   none came later, so nothing less will do.
+//! - After a recovery: every record holds what it held before. All commits were acknowledged and none came
+//!   later, so nothing less will do.
 //!
 //! What the records hold is kept for the last of these: eight bytes for each.
 
@@ -41,7 +41,7 @@ pub(crate) struct Expected<'a> {
 pub(crate) struct Found(Vec<u64>);
 
 impl Expected<'_> {
-    /// Reads the whole table, while nobody writes, and compares it with what the threads did.
+    /// Reads the whole table, while no thread writes, and compares it with what the threads did.
     pub(crate) fn check<K: Key + ?Sized>(
         &self,
         db: &Database,
@@ -60,8 +60,8 @@ impl Expected<'_> {
         Ok(Found(found))
     }
 
-    /// Reads the whole table, while nobody writes, and compares it with what was there before the
-    /// database was closed.
+    /// Reads the whole table, while no thread writes, and compares it with what was there before the database
+    /// was closed.
     pub(crate) fn check_recovered<K: Key + ?Sized>(
         &self,
         db: &Database,
@@ -148,10 +148,10 @@ impl Expected<'_> {
         let (holds, held) = (found[key as usize], first(key));
         failed(match wrong {
             Wrong::NeverWritten => {
-                format!("record {key} holds {holds:#x}: it held {held:#x}, and nobody wrote it")
+                format!("record {key} holds {holds:#x}: it held {held:#x}, and it was never written")
             }
             Wrong::NobodysLast => format!(
-                "record {key} holds {holds:#x}, which is not the last that any of those who wrote \
+                "record {key} holds {holds:#x}, which is not the last of any of those that wrote \
                  it put there"
             ),
         })

@@ -1,10 +1,11 @@
 //! The workloads, and the keys of their transactions.
 //!
-//! Each thread has a ring of keys that were drawn before the clock started; a transaction takes the
-//! next few. This is the paper's transaction queue: one for each worker, filled with all transactions at the
-//! start, so that nobody hands them out while they run. It is a ring because who runs for a time, or for longer
-//! than there is memory, meets the same keys again ([`ring_transactions`]). A workload that writes blindly writes its *tag*, thread and number of the transaction,
-//! so that afterwards every value can be traced to a commit that chose its key.
+//! Each thread has a ring of keys that were drawn before the clock started; a transaction takes the next few.
+//! This is the paper's transaction queue: one for each worker, filled with all transactions at the start, so
+//! that none are handed out during the run. It is a ring because a run by time, or for longer than there is
+//! memory, meets the same keys again ([`ring_transactions`]). A workload that writes blindly writes its *tag*,
+//! thread and number of the transaction, so that afterwards every value can be traced to a commit that chose
+//! its key.
 //!
 //! Paper: tictoc-pwal §4 (U-1, U-10, R-10, U-5/R-5); pwal §6.3.1 (READ 10, READ 5 & UPDATE 5, UPDATE 10)
 //! Paper: pwal §5.2 (the transaction queue)

@@ -110,14 +110,14 @@ mod tests {
             )
         });
         assert!(matches!(again, Err(Error::Duplicate { .. })), "{again:?}");
-        let nobody = Payment { to: 9, ..payment };
+        let to_no_account = Payment { to: 9, ..payment };
         let refused = db.transact(|tx| {
             ledger.pay(
                 tx,
                 9,
                 &Payment {
                     amount: 1,
-                    ..nobody
+                    ..to_no_account
                 },
             )
         });

@@ -200,7 +200,7 @@ impl Builder {
         self.indexes.check()?;
         if self.sequencer == SequencerKind::None {
             return refuse(
-                "a log whose order is that of its sequence numbers has to draw them".to_owned(),
+                "a log in the order of its sequence numbers has to draw them".to_owned(),
             );
         }
         Ok(())

@@ -459,7 +459,7 @@ impl AccessSet {
         let mut sum = Vec::new();
         let added = self.adders[usize::from(adder.0)](present, self.slice(&amount), &mut sum);
         let effect = match (added, before) {
-            (_, failed @ WriteEffect::Failed(_)) => failed,
+            (_, failure @ WriteEffect::Failed(_)) => failure,
             (Err(error), _) => WriteEffect::Failed(error),
             (Ok(()), WriteEffect::Sum(_, adder)) => WriteEffect::Sum(self.store(&sum), adder),
             (Ok(()), WriteEffect::Nothing | WriteEffect::Value(_)) => {

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_that_make_no_sense_are_damage_though_the_checksum_holds() {
+    fn senseless_contents_are_damage_with_a_good_checksum() {
         let table = |id, name: &str| TableInfo {
             id: TableId(id),
             name: name.to_owned(),

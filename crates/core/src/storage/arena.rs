@@ -111,7 +111,7 @@ impl Arena {
             let open = chunks
                 .iter()
                 .filter(|it| !it.packed.load(Ordering::Relaxed));
-            let mut places = open.flat_map(|chunk| {
+            let mut free = open.flat_map(|chunk| {
                 let free = chunk.records().filter(is_free).map(Some);
                 let end = std::iter::once_with(|| {
                     chunk.packed.store(true, Ordering::Relaxed);
@@ -124,14 +124,14 @@ impl Arena {
                 let fits = |place: &RecordRef| place.capacity() == record.capacity();
                 let place = match record == kept {
                     true => None,
-                    false => places.by_ref().flatten().find(fits),
+                    false => free.by_ref().flatten().find(fits),
                 };
                 if let Some(place) = place {
                     record.move_to(place);
                 }
                 place.is_some()
             });
-            drop((places, staying));
+            drop((free, staying));
             if moved_all {
                 emptied.push(last);
             } else {

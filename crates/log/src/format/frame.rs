@@ -78,7 +78,7 @@ impl FrameHeader {
     }
 }
 
-/// What the checksum ends with: whose log this is, and where the frame stands in it.
+/// What the checksum ends with: the identity of the log, and where the frame stands in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Salt(u32);
 
@@ -97,8 +97,8 @@ impl Salt {
     }
 }
 
-/// The checksum of a frame's first records. They come first, so that most of a long frame is summed
-/// while it fills, from the caches, and not when somebody waits for it to be written.
+/// The checksum of a frame's first records. They come first, so that most of a long frame is summed while it
+/// fills, from the caches, and not when its flush is waited for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Digest {
     crc: u32,

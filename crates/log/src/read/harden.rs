@@ -1,9 +1,9 @@
 //! Making certain what a reader found at the end of a stream.
 //!
-//! The last frame of a generation that was neither closed nor sealed may be readable and yet not
-//! durable: its write was reported as failed, or its writer was killed before the device had
-//! answered. Who seals the generation with that frame, or shows what it holds, would see it vanish
-//! in a power cut. So it is written once more, in its place, as it was read.
+//! The last frame of a generation that was neither closed nor sealed may be readable and yet not durable: its
+//! write was reported as failed, or its writer was killed before the device had answered. It could vanish in a
+//! power cut after the generation was sealed with it, or after its content was shown. So it is written once
+//! more, in its place, as it was read.
 //!
 //! Only the last frame is in doubt, because the one before was durable before it was begun.
 

@@ -1,9 +1,9 @@
 //! Reading ahead: the next pieces of a stream come in while the one before is looked at.
 //!
-//! The device works while a thread of the reader's own waits for it; more than [`AHEAD`] pieces are
-//! never under way, so memory is bounded. The thread is started with the second piece: what fits into
-//! one is read by whoever wants it. Pieces are asked for in the order in which they will be wanted,
-//! by one who knows what that is; what was asked for in vain costs a read.
+//! The device works while a thread of the reader's own waits for it; more than [`AHEAD`] pieces are never under
+//! way, so memory is bounded. The thread is started with the second piece: what fits into one is read by the
+//! caller. The caller requests pieces in the order in which it will need them; a piece that it does not need
+//! after all costs a read.
 
 use std::collections::VecDeque;
 use std::io;
@@ -44,16 +44,16 @@ struct Job {
 
 type Done = (AlignedBuf, io::Result<usize>);
 
-/// What is asked for and not yet taken, and who reads it.
+/// What is requested and not yet taken, and which thread reads it.
 #[derive(Default)]
 pub(super) struct Ahead {
     asked: VecDeque<Asked>,
     thread: Option<Thread>,
-    /// Buffers that nobody uses at the moment.
+    /// Buffers that are free at the moment.
     spare: Vec<AlignedBuf>,
 }
 
-/// A piece that is asked for: under way, or still to be read by who takes it.
+/// A requested piece: under way, or still to be read by the thread that takes it.
 enum Asked {
     Underway(PieceId),
     Later(Wanted),
@@ -103,7 +103,7 @@ impl Ahead {
         self.asked.len()
     }
 
-    /// From now on pieces are read while nobody waits for them, if the system has a thread for that.
+    /// From now on pieces are read before they are waited for, if the system has a thread for that.
     pub(super) fn start(&mut self) {
         if self.thread.is_none() {
             self.thread = Thread::start();
@@ -144,7 +144,7 @@ impl Ahead {
         })
     }
 
-    /// Gives up the piece that comes next.
+    /// Skips the piece that comes next.
     pub(super) fn pass_over(&mut self) {
         if let Some(Asked::Later(_)) = self.asked.front() {
             self.asked.pop_front();
@@ -211,7 +211,7 @@ impl Thread {
 
     fn ask(&self, job: Job) {
         if let Some(jobs) = &self.jobs {
-            // If it is gone, whoever takes the piece hears of it.
+            // If the thread is gone, the taker of the piece gets the error.
             let _ = jobs.send(job);
         }
     }
@@ -227,7 +227,7 @@ impl Drop for Thread {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(handle) = self.handle.take() {
-            // At most a few reads away. If it panicked, `take` has said so, or nobody asked.
+            // At most a few reads away. If it panicked, `take` has said so, or nothing was requested.
             let _ = handle.join();
         }
     }

@@ -143,7 +143,7 @@ pub(super) struct Expected<'a> {
     pub(super) next_number: u64,
 }
 
-/// A segment whose header was not looked at.
+/// A segment with a header that has not been read.
 pub(super) struct Segment {
     pub(super) file: Arc<dyn DiskFile>,
     path: PathBuf,

@@ -336,7 +336,7 @@ impl StreamReader {
         }
     }
 
-    /// The sound frame at `at`, whoever wrote it, and whether its records add up.
+    /// The sound frame at `at`, of any writer, and whether its records add up.
     pub(super) fn look(&mut self, at: u64) -> Result<Option<(FrameHeader, bool)>, ReadError> {
         let Some(extent) = &self.here else {
             return Ok(None);

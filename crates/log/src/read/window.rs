@@ -1,8 +1,8 @@
 //! A moving window over the files of a stream: few large reads, made ahead, and next to no copies.
 //!
-//! A file is read in pieces that follow each other. What a frame has in the piece before is copied in
-//! front of the next one, where room is left for it; all else stays where it was read to. A place that
-//! nobody could foresee costs a read that is waited for.
+//! A file is read in pieces that follow each other. What a frame has in the piece before is copied in front of
+//! the next one, where room is left for it; all else stays where it was read to. A position that could not be
+//! foreseen costs a read that is waited for.
 //!
 //! # Invariants
 //! - W1. `buf[base..base + len]` are the bytes of the file `number` from `start` on.
@@ -50,7 +50,7 @@ pub(super) struct Window {
     /// The file that will be wanted after this one.
     following: Option<Whole>,
     held: HeldBytes,
-    /// What was held of another file: whoever looks into the next one may come back.
+    /// What was held of another file: a reader that looks into the next one may come back.
     aside: HeldBytes,
     ahead: Ahead,
     /// Pieces that were taken.

@@ -60,7 +60,7 @@ impl<H: GroupResource> Stream<H> {
         }
         match state.in_flight {
             Some(_) => state.submitted.is_some(),
-            None => state.attended != state.batches + 1 || self.waits_until(&mut state).is_none(),
+            None => state.served_batch != state.batches + 1 || self.waits_until(&mut state).is_none(),
         }
     }
 
@@ -88,7 +88,7 @@ impl<H: GroupResource> Stream<H> {
         }
         let deadline = self.waits_until(&mut state);
         if deadline.is_some() {
-            state.attended = state.batches + 1;
+            state.served_batch = state.batches + 1;
         } else if submits {
             drop(self.submit(state));
         } else {

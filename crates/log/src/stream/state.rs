@@ -99,7 +99,7 @@ pub(super) struct State<H> {
     /// The flush for which a waiter has a deadline; 0 if none has.
     pub(super) timed: u64,
     /// The batch for which the flusher has an eye on the time, on behalf of tasks; 0 if it has none.
-    pub(super) attended: u64,
+    pub(super) served_batch: u64,
     /// The deadline until which the group that fills waits for its expected size, once it has a waiter.
     pub(super) deadline: Option<Instant>,
     pub(super) group_policy: GroupPolicy,
@@ -132,7 +132,7 @@ impl<H: GroupResource> State<H> {
             in_flight: None,
             submitted: None,
             timed: 0,
-            attended: 0,
+            served_batch: 0,
             deadline: None,
             group_policy: GroupPolicy::default(),
             wanted: 0,

@@ -103,7 +103,7 @@ mod tests {
     use crate::disk::{Disk, SyncedDisk};
 
     #[test]
-    fn a_lock_does_not_outlive_its_owner_in_an_inherited_descriptor() {
+    fn an_inherited_descriptor_does_not_keep_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         let lock = file(File::create(&path).unwrap(), dir.path()).unwrap();

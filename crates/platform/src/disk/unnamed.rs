@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_file_has_no_name_whatever_the_file_system_has() {
+    fn an_open_file_has_no_name() {
         let dir = tempfile::tempdir().unwrap();
         for open in [open, open_named] {
             let file = open(dir.path(), OFlags::empty()).unwrap();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_a_kill_has_left_are_no_obstacle_and_go() {
+    fn leftover_names_are_no_obstacle_and_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let of_this = format!("{PROBE_FILES}{}-0", process::id());
         for left in [&*of_this, "direct-io-probe-1-2", "direct-io-probe-mine"] {

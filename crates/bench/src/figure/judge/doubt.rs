@@ -2,8 +2,8 @@
 
 use super::super::points::{Spread, short};
 
-/// Of comparisons whose two sides have runs that overlap: the largest of their differences, and of what a side
-/// differs by from run to run. Both in percent of the larger side's median.
+/// Of comparisons in which the runs of the two sides overlap: the largest of their differences, and of what a
+/// side differs by from run to run. Both in percent of the larger side's median.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Doubt {
     apart_percent: f64,

@@ -83,7 +83,7 @@ pub(crate) fn judge(claim: &Claim, points: &Points) -> Judged {
     evidence.judged()
 }
 
-/// A point that a statement needs and nobody measured.
+/// A point that a statement needs and that was not measured.
 struct Missing(String);
 
 /// Comparisons that were made, and the numbers in words.
