@@ -6,45 +6,35 @@
 //! lock first. Where operations are logged one by one, writes are made immediately, too (`in_place.rs`).
 //!
 //! This module works on bytes; `table` adds the typed face of it. Keys that are looked up together are in
-//! `batch.rs`, writes that wait to be looked up so in `deferred.rs`, amounts that are added in `adding.rs`, ranges
-//! of keys in `scan.rs`, and keys that are not there in `gap_locks.rs`. Which values are refused is in `stage.rs`.
+//! `batch.rs`, writes that wait to be looked up so in `deferred.rs`, commutative increments in `increment.rs`, ranges
+//! of keys in `scan.rs`, and keys that are not there in `gap_locks.rs`. Reads and writes of one key are in `read.rs` and
+//! `write.rs`. Which values are refused is in `stage.rs`.
 
 mod batch;
 mod deferred;
 mod gap_locks;
 mod in_place;
 mod increment;
+mod read;
 mod scan;
 pub(crate) mod stage;
-
-use std::ops::Range;
-use std::sync::Arc;
-
-use namiki_index::Lookup;
-use namiki_log::Stream;
-use namiki_platform::{Stamp, WorkerId};
+mod write;
 
 use crate::commit::access_set::{AccessSet, Mark};
-use crate::commit::acquire::acquire;
 use crate::commit::commit_path::{self, Committed, Early, EpochEarly, Normal};
 use crate::commit::engine::{Engine, GroupLocks};
 use crate::commit::epoch::{Count, SlotId};
 use crate::commit::ticket::{self, Ticket};
-use crate::concurrency::cc::{
-    Busy, CcProtocol, Checks, NoFaults, ObservedVersion, TicToc, with_protocol,
-};
-use crate::concurrency::lock::LockMode;
-use crate::error::{Conflict, Error};
+use crate::concurrency::cc::{CcProtocol, Checks, NoFaults, with_protocol};
+use crate::error::Error;
 use crate::spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
-use crate::storage::record::RecordRef;
 use crate::storage::scratch::{Sizes, free_if_large};
 use crate::table::lookup_cache::LookupCache;
-use crate::table::raw_table::{Insertion, RawTable, Resolved};
+use namiki_index::Lookup;
+use namiki_log::Stream;
+use namiki_platform::{Stamp, WorkerId};
+use std::sync::Arc;
 
-/// How often a reader looks at a locked record again before the conflict is reported: first
-/// without, then with giving up the processor in between.
-const READ_SPINS: u32 = 64;
-const READ_YIELDS: u32 = 64;
 /// How many attempts one has priority for: if that does not help, the others go on for a while.
 const PRIORITY_ATTEMPTS: u32 = 32;
 
@@ -337,426 +327,12 @@ impl Transaction {
         free_if_large(&mut self.encoded);
     }
 
-    /// Reads the record into `self.value`, waiting for its lock for a while. Returns whether the key
-    /// is there.
-    #[inline(always)]
-    fn read_record(&mut self, record: RecordRef, locked: LockMode) -> Result<bool, Error> {
-        // Only this one here, so that callers stay small.
-        if self.concurrency != ConcurrencyControl::TicToc {
-            return self.read_otherwise(record, locked);
-        }
-        let read = TicToc::read(record, &mut self.value);
-        self.has_read(record, read)
-    }
-
-    #[inline(never)]
-    fn read_otherwise(&mut self, record: RecordRef, locked: LockMode) -> Result<bool, Error> {
-        if self.locks_reads() && self.faults.lock_reads {
-            self.lock(record, locked)?;
-        }
-        let read = with_protocol!(self.concurrency, P => P::read(record, &mut self.value));
-        self.has_read(record, read)
-    }
-
-    #[inline(always)]
-    fn has_read(
-        &mut self,
-        record: RecordRef,
-        read: Result<ObservedVersion, Busy>,
-    ) -> Result<bool, Error> {
-        match read {
-            Ok(seen) => {
-                self.access_set.read(record, seen);
-                Ok(!seen.absent)
-            }
-            Err(Busy) => self.read_busy(record),
-        }
-    }
-
-    #[cold]
-    fn read_busy(&mut self, record: RecordRef) -> Result<bool, Error> {
-        for attempt in 0..READ_SPINS + READ_YIELDS {
-            self.wait_for_lock(attempt)?;
-            let read = with_protocol!(self.concurrency, P => P::read(record, &mut self.value));
-            if let Ok(seen) = read {
-                self.access_set.read(record, seen);
-                return Ok(!seen.absent);
-            }
-        }
-        Err(self.doom(Error::Conflict(Conflict::ReadLocked)))
-    }
-
-    /// Locks a record, or a gap, where that is done before reading.
-    #[inline]
-    fn lock(&mut self, record: RecordRef, wanted: LockMode) -> Result<(), Error> {
-        self.acquire_permit()?;
-        let stream = self.engine.log.as_ref().map(|log| log.stream(self.worker));
-        let locked = acquire(
-            &self.engine,
-            stream,
-            &mut self.access_set.locks,
-            record,
-            wanted,
-        );
-        locked.map_err(|error| self.doom(error))
-    }
-
-    /// Before each lock: the first one waits for a permit to hold locks, if these are limited, and for the
-    /// transaction with commit priority.
-    ///
-    /// # Errors
-    /// What the transaction failed with before: its locks are gone, and it gets no more.
-    #[inline]
-    fn acquire_permit(&mut self) -> Result<(), Error> {
-        if let Some(doomed) = &self.doomed {
-            return Err(doomed.clone());
-        }
-        if !std::mem::replace(&mut self.asked_for_permit, true) {
-            if self.access_set.yields_to_priority(&self.engine.priority) {
-                self.engine.priority.wait();
-            }
-            if self.engine.admission.is_limited() {
-                self.access_set.permit = Some(self.engine.admission.acquire());
-            }
-        }
-        Ok(())
-    }
-
-    /// The same without waiting; returns whether the transaction has the lock now.
-    fn try_lock(&mut self, record: RecordRef, wanted: LockMode) -> Result<bool, Error> {
-        self.acquire_permit()?;
-        Ok(self.access_set.locks.try_acquire(record, wanted))
-    }
-
-    /// The transaction has failed with this, and must not commit, whatever its code makes of the error.
-    #[cold]
-    fn doom(&mut self, error: Error) -> Error {
-        if let Error::Conflict(conflict) = &error {
-            self.engine.epochs.count(self.slot, conflict.into());
-        }
-        // No other transaction needs to wait for it any more.
-        self.end();
-        self.doomed.get_or_insert(error).clone()
-    }
-
-    /// Ends the transaction, and returns when its own failure may be told: what it has read, and decided by, must
-    /// have been there at one moment, and must not be lost in a crash.
-    ///
-    /// # Errors
-    /// [`Error::Conflict`] if not; those of waiting for what was read.
-    pub(crate) fn confirm_reads(&mut self) -> Result<(), Error> {
-        if let Some(conflict @ Error::Conflict(_)) = &self.doomed {
-            let conflict = conflict.clone();
-            self.end();
-            return Err(conflict);
-        }
-        let engine = &*self.engine;
-        let access_set = &self.access_set;
-        let confirmed = with_protocol!(self.concurrency, P => match engine.spec.release {
-            LockRelease::Normal => commit_path::commit_read_only::<P, Normal, NoFaults>(engine, access_set),
-            LockRelease::Early => commit_path::commit_read_only::<P, Early, NoFaults>(engine, access_set),
-            LockRelease::EpochEarly => commit_path::commit_read_only::<P, EpochEarly, NoFaults>(engine, access_set),
-        });
-        let ticket = confirmed.map(|confirmed| self.ticket(confirmed));
-        // While it waits for the device, no other transaction needs to wait for it. (If it has met a conflict, it is
-        // retried.)
-        self.end();
-        let ticket = ticket?;
-        self.release_priority();
-        ticket::wait(&self.engine, &ticket)
-    }
-
     fn ticket(&self, Committed { stamp, awaits }: Committed) -> Ticket {
         Ticket {
             owner: self.engine.owner,
             stamp,
             awaits,
         }
-    }
-
-    /// Deadlock rule 2 of `tictoc-pwal` §3.2.2: a reader that waits for a locked record frees the locks of its own
-    /// group first. Otherwise two workers could each wait for a record that the other's group holds.
-    fn wait_for_lock(&self, attempt: u32) -> Result<(), Error> {
-        if let Some(stream) = self.stream()
-            && self.faults.flush_on_read_wait
-            && self.engine.groups_hold_locks()
-            && stream.has_pending()
-        {
-            return stream.flush().map_err(Error::LogFailed);
-        }
-        if attempt < READ_SPINS {
-            std::hint::spin_loop();
-            return Ok(());
-        }
-        self.engine.check_open()?;
-        self.engine.yield_to_locks()
-    }
-
-    /// The key's record; or nothing, with the gap noted. `locked` is what will be locked of the record, where reads are.
-    fn find(
-        &mut self,
-        raw_table: &Arc<RawTable>,
-        key: &[u8],
-        locked: LockMode,
-    ) -> Result<Option<RecordRef>, Error> {
-        self.resolve_deferred_writes()?;
-        match raw_table
-            .find(key)
-            .map_err(|error| Error::from_index(&error, &raw_table.info.name))?
-        {
-            Ok(record) => {
-                self.lookup_cache.note(raw_table.info.id, key, record);
-                Ok(Some(record))
-            }
-            Err(leaf) => self.read_absent(raw_table, key, leaf, locked),
-        }
-    }
-
-    /// The key's value as this transaction sees it, its own writes included. `locked` is what is locked of its record,
-    /// where reads are.
-    pub(crate) fn get_bytes(
-        &mut self,
-        raw_table: &Arc<RawTable>,
-        key: &[u8],
-        locked: LockMode,
-    ) -> Result<Option<&[u8]>, Error> {
-        match self.find(raw_table, key, locked)? {
-            Some(record) => self.value_of(record, locked),
-            None => Ok(None),
-        }
-    }
-
-    #[inline(always)]
-    fn value_of(&mut self, record: RecordRef, locked: LockMode) -> Result<Option<&[u8]>, Error> {
-        if let Some(at) = self.own_write(record)? {
-            return Ok(self.access_set.value(&self.access_set.writes[at]));
-        }
-        let present = self.read_record(record, locked)?;
-        Ok(present.then_some(&self.value[..]))
-    }
-
-    /// The transaction's write of a record. If it was to add an amount, the record is read now, and it is the sum.
-    #[inline(always)]
-    fn own_write(&mut self, record: RecordRef) -> Result<Option<usize>, Error> {
-        match self.access_set.write_of(record) {
-            Some(at) if self.access_set.adds_at(at) => {
-                self.apply_increment_now(record, at).map(Some)
-            }
-            written => Ok(written),
-        }
-    }
-
-    /// The key's record, made if there is none.
-    fn find_or_create_record(
-        &mut self,
-        raw_table: &Arc<RawTable>,
-        key: &[u8],
-    ) -> Result<RecordRef, Error> {
-        if let Some(record) = self.lookup_cache.find(raw_table.info.id, key) {
-            return Ok(record);
-        }
-        if self.locks_reads() {
-            return Ok(self
-                .resolve_in_locked_gap(raw_table, key, LockMode::EXCLUSIVE)?
-                .record);
-        }
-        let locked = with_protocol!(self.concurrency, P => P::NEW_LOCKED);
-        let resolved = raw_table
-            .find_or_create_record(key, locked)
-            .map_err(|error| Error::from_index(&error, &raw_table.info.name))?;
-        Ok(self.admit_resolved(resolved, |access_set, inserted| {
-            access_set.own_insert(raw_table, inserted)
-        }))
-    }
-
-    /// Admits a new record. `own_insert` says whether the transaction had read the gap it is in.
-    fn admit_resolved(
-        &mut self,
-        resolved: Resolved,
-        own_insert: impl FnOnce(&mut AccessSet, &Insertion) -> bool,
-    ) -> RecordRef {
-        match resolved {
-            Resolved::Found(record) => record,
-            Resolved::New {
-                record,
-                inserted,
-                rts,
-            } => {
-                let seen = with_protocol!(self.concurrency, P => P::admit(record, rts));
-                if own_insert(&mut self.access_set, &inserted) {
-                    // The gap that was read answers no longer for this key: from now on, others
-                    // find its record, and change that and not the leaf.
-                    self.access_set.read(record, seen);
-                }
-                record
-            }
-        }
-    }
-
-    /// Writes a value, whether the key is there or not, without reading it. Where the key's record
-    /// has not just been read, it is looked up later, together with those of other writes.
-    pub(crate) fn put_bytes(
-        &mut self,
-        raw_table: &Arc<RawTable>,
-        key: &[u8],
-        encode: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<(), Error> {
-        raw_table
-            .check_key(key)
-            .map_err(|error| Error::from_index(&error, &raw_table.info.name))?;
-        let value = self.stage(raw_table, key, encode)?;
-        match self.record_of_blind(raw_table, key, &value)? {
-            Some(record) => {
-                self.access_set
-                    .write(record, raw_table.info.id, key, Some(value));
-                self.perform(record)
-            }
-            None => {
-                self.access_set.defer_write(raw_table, key, value, None);
-                Ok(())
-            }
-        }
-    }
-
-    /// The record of a blind write, if it is known, or needed at once: because it is changed at once, or because a
-    /// savepoint goes by positions in the write set, so that a write has to have one.
-    #[inline(always)]
-    fn record_of_blind(
-        &mut self,
-        raw_table: &Arc<RawTable>,
-        key: &[u8],
-        staged: &Range<u32>,
-    ) -> Result<Option<RecordRef>, Error> {
-        match self.lookup_cache.find(raw_table.info.id, key) {
-            None if self.in_place || self.access_set.has_marks() || !self.faults.add_locked => {
-                self.resolve_staged(raw_table, key, staged).map(Some)
-            }
-            cached => Ok(cached),
-        }
-    }
-
-    /// Writes a value where there is none; returns whether there was none.
-    pub(crate) fn insert_bytes(
-        &mut self,
-        raw_table: &Arc<RawTable>,
-        key: &[u8],
-        encode: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<bool, Error> {
-        self.resolve_deferred_writes()?;
-        let value = self.stage(raw_table, key, encode)?;
-        let record = self.resolve_staged(raw_table, key, &value)?;
-        if self.value_of(record, LockMode::EXCLUSIVE)?.is_some() {
-            self.access_set.unstage(&value);
-            return Ok(false);
-        }
-        self.access_set
-            .write(record, raw_table.info.id, key, Some(value));
-        self.perform(record)?;
-        Ok(true)
-    }
-
-    /// Replaces a value by what `change` makes of it; returns whether there was one.
-    pub(crate) fn update_bytes(
-        &mut self,
-        raw_table: &Arc<RawTable>,
-        key: &[u8],
-        change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), Error>,
-    ) -> Result<bool, Error> {
-        match self.find(raw_table, key, LockMode::EXCLUSIVE)? {
-            Some(record) => self.update_record(raw_table, key, record, change),
-            None => Ok(false),
-        }
-    }
-
-    #[inline]
-    fn update_record(
-        &mut self,
-        raw_table: &RawTable,
-        key: &[u8],
-        record: RecordRef,
-        change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), Error>,
-    ) -> Result<bool, Error> {
-        let written = self.own_write(record)?;
-        self.encoded.clear();
-        let present = match written {
-            Some(at) => match self.access_set.value(&self.access_set.writes[at]) {
-                Some(old) => {
-                    change(old, &mut self.encoded)?;
-                    true
-                }
-                None => false,
-            },
-            None => {
-                let present = self.read_record(record, LockMode::EXCLUSIVE)?;
-                if present {
-                    change(&self.value, &mut self.encoded)?;
-                }
-                present
-            }
-        };
-        if !present {
-            return Ok(false);
-        }
-        let value = self.stage_encoded(raw_table, key)?;
-        match written {
-            Some(at) => self.access_set.set_value(at, Some(value)),
-            None => self
-                .access_set
-                .write_what_was_read(raw_table.info.id, key, Some(value)),
-        }
-        self.perform(record)?;
-        Ok(true)
-    }
-
-    /// Removes a key; returns whether it was there.
-    pub(crate) fn delete_bytes(
-        &mut self,
-        raw_table: &Arc<RawTable>,
-        key: &[u8],
-    ) -> Result<bool, Error> {
-        let Some(record) = self.find(raw_table, key, LockMode::EXCLUSIVE)? else {
-            return Ok(false);
-        };
-        if self.value_of(record, LockMode::EXCLUSIVE)?.is_none() {
-            return Ok(false);
-        }
-        self.encoded.clear();
-        self.stage_encoded(raw_table, key)?;
-        self.access_set.write(record, raw_table.info.id, key, None);
-        self.perform(record)?;
-        Ok(true)
-    }
-
-    /// The version of a key that this transaction reads, for histories that are checked for
-    /// cycles. It counts as a read.
-    pub(crate) fn version_bytes(
-        &mut self,
-        raw_table: &Arc<RawTable>,
-        key: &[u8],
-    ) -> Result<Version, Error> {
-        let never = Version {
-            stamp: Stamp(0),
-            present: false,
-        };
-        let Some(record) = self.find(raw_table, key, LockMode::SHARED)? else {
-            return Ok(never);
-        };
-        self.version_of(record)
-    }
-
-    fn version_of(&mut self, record: RecordRef) -> Result<Version, Error> {
-        let present = self.read_record(record, LockMode::SHARED)?;
-        // The version is that of the last commit, whatever the transaction has made of it since.
-        let present = self
-            .access_set
-            .undo_list
-            .was_present(record)
-            .unwrap_or(present);
-        let read = self.access_set.reads.last().expect("it has just been read");
-        Ok(Version {
-            stamp: read.seen.creation,
-            present,
-        })
     }
 
     /// Makes the group durable that this worker's commits are in, and frees its locks: what a

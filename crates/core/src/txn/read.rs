@@ -1,0 +1,268 @@
+//! Reads of a transaction: one key at a time, with the locks that strict two-phase locking takes first.
+
+use std::sync::Arc;
+
+use namiki_platform::Stamp;
+
+use super::{Transaction, Version};
+use crate::commit::acquire::acquire;
+use crate::commit::commit_path::{self, Early, EpochEarly, Normal};
+use crate::commit::ticket;
+use crate::concurrency::cc::{Busy, CcProtocol, NoFaults, ObservedVersion, TicToc, with_protocol};
+use crate::concurrency::lock::LockMode;
+use crate::error::{Conflict, Error};
+use crate::spec::{ConcurrencyControl, LockRelease};
+use crate::storage::record::RecordRef;
+use crate::table::raw_table::RawTable;
+
+/// How often a reader looks at a locked record again before the conflict is reported: first
+/// without, then with giving up the processor in between.
+const READ_SPINS: u32 = 64;
+const READ_YIELDS: u32 = 64;
+
+impl Transaction {
+    /// Reads the record into `self.value`, waiting for its lock for a while. Returns whether the key
+    /// is there.
+    #[inline(always)]
+    pub(super) fn read_record(
+        &mut self,
+        record: RecordRef,
+        locked: LockMode,
+    ) -> Result<bool, Error> {
+        // Only this one here, so that callers stay small.
+        if self.concurrency != ConcurrencyControl::TicToc {
+            return self.read_otherwise(record, locked);
+        }
+        let read = TicToc::read(record, &mut self.value);
+        self.has_read(record, read)
+    }
+
+    #[inline(never)]
+    pub(super) fn read_otherwise(
+        &mut self,
+        record: RecordRef,
+        locked: LockMode,
+    ) -> Result<bool, Error> {
+        if self.locks_reads() && self.faults.lock_reads {
+            self.lock(record, locked)?;
+        }
+        let read = with_protocol!(self.concurrency, P => P::read(record, &mut self.value));
+        self.has_read(record, read)
+    }
+
+    #[inline(always)]
+    pub(super) fn has_read(
+        &mut self,
+        record: RecordRef,
+        read: Result<ObservedVersion, Busy>,
+    ) -> Result<bool, Error> {
+        match read {
+            Ok(seen) => {
+                self.access_set.read(record, seen);
+                Ok(!seen.absent)
+            }
+            Err(Busy) => self.read_busy(record),
+        }
+    }
+
+    #[cold]
+    pub(super) fn read_busy(&mut self, record: RecordRef) -> Result<bool, Error> {
+        for attempt in 0..READ_SPINS + READ_YIELDS {
+            self.wait_for_lock(attempt)?;
+            let read = with_protocol!(self.concurrency, P => P::read(record, &mut self.value));
+            if let Ok(seen) = read {
+                self.access_set.read(record, seen);
+                return Ok(!seen.absent);
+            }
+        }
+        Err(self.doom(Error::Conflict(Conflict::ReadLocked)))
+    }
+
+    /// Locks a record, or a gap, where that is done before reading.
+    #[inline]
+    pub(super) fn lock(&mut self, record: RecordRef, wanted: LockMode) -> Result<(), Error> {
+        self.acquire_permit()?;
+        let stream = self.engine.log.as_ref().map(|log| log.stream(self.worker));
+        let locked = acquire(
+            &self.engine,
+            stream,
+            &mut self.access_set.locks,
+            record,
+            wanted,
+        );
+        locked.map_err(|error| self.doom(error))
+    }
+
+    /// Before each lock: the first one waits for a permit to hold locks, if these are limited, and for the
+    /// transaction with commit priority.
+    ///
+    /// # Errors
+    /// What the transaction failed with before: its locks are gone, and it gets no more.
+    #[inline]
+    pub(super) fn acquire_permit(&mut self) -> Result<(), Error> {
+        if let Some(doomed) = &self.doomed {
+            return Err(doomed.clone());
+        }
+        if !std::mem::replace(&mut self.asked_for_permit, true) {
+            if self.access_set.yields_to_priority(&self.engine.priority) {
+                self.engine.priority.wait();
+            }
+            if self.engine.admission.is_limited() {
+                self.access_set.permit = Some(self.engine.admission.acquire());
+            }
+        }
+        Ok(())
+    }
+
+    /// The same without waiting; returns whether the transaction has the lock now.
+    pub(super) fn try_lock(&mut self, record: RecordRef, wanted: LockMode) -> Result<bool, Error> {
+        self.acquire_permit()?;
+        Ok(self.access_set.locks.try_acquire(record, wanted))
+    }
+
+    /// The transaction has failed with this, and must not commit, whatever its code makes of the error.
+    #[cold]
+    pub(super) fn doom(&mut self, error: Error) -> Error {
+        if let Error::Conflict(conflict) = &error {
+            self.engine.epochs.count(self.slot, conflict.into());
+        }
+        // No other transaction needs to wait for it any more.
+        self.end();
+        self.doomed.get_or_insert(error).clone()
+    }
+
+    /// Ends the transaction, and returns when its own failure may be told: what it has read, and decided by, must
+    /// have been there at one moment, and must not be lost in a crash.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if not; those of waiting for what was read.
+    pub(crate) fn confirm_reads(&mut self) -> Result<(), Error> {
+        if let Some(conflict @ Error::Conflict(_)) = &self.doomed {
+            let conflict = conflict.clone();
+            self.end();
+            return Err(conflict);
+        }
+        let engine = &*self.engine;
+        let access_set = &self.access_set;
+        let confirmed = with_protocol!(self.concurrency, P => match engine.spec.release {
+            LockRelease::Normal => commit_path::commit_read_only::<P, Normal, NoFaults>(engine, access_set),
+            LockRelease::Early => commit_path::commit_read_only::<P, Early, NoFaults>(engine, access_set),
+            LockRelease::EpochEarly => commit_path::commit_read_only::<P, EpochEarly, NoFaults>(engine, access_set),
+        });
+        let ticket = confirmed.map(|confirmed| self.ticket(confirmed));
+        // While it waits for the device, no other transaction needs to wait for it. (If it has met a conflict, it is
+        // retried.)
+        self.end();
+        let ticket = ticket?;
+        self.release_priority();
+        ticket::wait(&self.engine, &ticket)
+    }
+
+    /// Deadlock rule 2 of `tictoc-pwal` §3.2.2: a reader that waits for a locked record frees the locks of its own
+    /// group first. Otherwise two workers could each wait for a record that the other's group holds.
+    pub(super) fn wait_for_lock(&self, attempt: u32) -> Result<(), Error> {
+        if let Some(stream) = self.stream()
+            && self.faults.flush_on_read_wait
+            && self.engine.groups_hold_locks()
+            && stream.has_pending()
+        {
+            return stream.flush().map_err(Error::LogFailed);
+        }
+        if attempt < READ_SPINS {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        self.engine.check_open()?;
+        self.engine.yield_to_locks()
+    }
+
+    /// The key's record; or nothing, with the gap noted. `locked` is what will be locked of the record, where reads are.
+    pub(super) fn find(
+        &mut self,
+        raw_table: &Arc<RawTable>,
+        key: &[u8],
+        locked: LockMode,
+    ) -> Result<Option<RecordRef>, Error> {
+        self.resolve_deferred_writes()?;
+        match raw_table
+            .find(key)
+            .map_err(|error| Error::from_index(&error, &raw_table.info.name))?
+        {
+            Ok(record) => {
+                self.lookup_cache.note(raw_table.info.id, key, record);
+                Ok(Some(record))
+            }
+            Err(leaf) => self.read_absent(raw_table, key, leaf, locked),
+        }
+    }
+
+    /// The key's value as this transaction sees it, its own writes included. `locked` is what is locked of its record,
+    /// where reads are.
+    pub(crate) fn get_bytes(
+        &mut self,
+        raw_table: &Arc<RawTable>,
+        key: &[u8],
+        locked: LockMode,
+    ) -> Result<Option<&[u8]>, Error> {
+        match self.find(raw_table, key, locked)? {
+            Some(record) => self.value_of(record, locked),
+            None => Ok(None),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn value_of(
+        &mut self,
+        record: RecordRef,
+        locked: LockMode,
+    ) -> Result<Option<&[u8]>, Error> {
+        if let Some(at) = self.own_write(record)? {
+            return Ok(self.access_set.value(&self.access_set.writes[at]));
+        }
+        let present = self.read_record(record, locked)?;
+        Ok(present.then_some(&self.value[..]))
+    }
+
+    /// The transaction's write of a record. If it was to add an amount, the record is read now, and it is the sum.
+    #[inline(always)]
+    pub(super) fn own_write(&mut self, record: RecordRef) -> Result<Option<usize>, Error> {
+        match self.access_set.write_of(record) {
+            Some(at) if self.access_set.adds_at(at) => {
+                self.apply_increment_now(record, at).map(Some)
+            }
+            written => Ok(written),
+        }
+    }
+
+    /// The version of a key that this transaction reads, for histories that are checked for
+    /// cycles. It counts as a read.
+    pub(crate) fn version_bytes(
+        &mut self,
+        raw_table: &Arc<RawTable>,
+        key: &[u8],
+    ) -> Result<Version, Error> {
+        let never = Version {
+            stamp: Stamp(0),
+            present: false,
+        };
+        let Some(record) = self.find(raw_table, key, LockMode::SHARED)? else {
+            return Ok(never);
+        };
+        self.version_of(record)
+    }
+
+    pub(super) fn version_of(&mut self, record: RecordRef) -> Result<Version, Error> {
+        let present = self.read_record(record, LockMode::SHARED)?;
+        // The version is that of the last commit, whatever the transaction has made of it since.
+        let present = self
+            .access_set
+            .undo_list
+            .was_present(record)
+            .unwrap_or(present);
+        let read = self.access_set.reads.last().expect("it has just been read");
+        Ok(Version {
+            stamp: read.seen.creation,
+            present,
+        })
+    }
+}
