@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use namiki_platform::Epoch;
 
 use crate::config::GroupResource;
-use crate::log::Streams;
+use crate::streams::Streams;
 
 /// Shortest time between two rounds of the flusher.
 const TICK_MIN: Duration = Duration::from_micros(50);

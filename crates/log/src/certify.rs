@@ -10,7 +10,7 @@ use namiki_platform::Epoch;
 use crate::config::GroupResource;
 use crate::epochs::EpochHorizon;
 use crate::error::LogError;
-use crate::log::Streams;
+use crate::streams::Streams;
 use crate::sync::pause;
 
 impl<H: GroupResource> Streams<H> {

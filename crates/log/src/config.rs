@@ -1,17 +1,18 @@
 //! What a log is told when it is created.
 
 use std::num::{NonZeroU16, NonZeroU32};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use namiki_platform::{Generation, Lsn};
 use serde::{Deserialize, Serialize};
 
-use crate::epochs::EpochSource;
+use crate::epoch_source::EpochSource;
 use crate::error::LogError;
 use crate::format;
 use crate::info::{CutRule, GenerationInfo, Records};
+use crate::layout::{Layout, Placement, Retain};
+use crate::sequencer::SequencerKind;
 
 /// What a group of commits holds until it is hardened: under normal lock release, record locks.
 pub trait GroupResource: Default + Send + 'static {
@@ -29,19 +30,6 @@ impl GroupResource for () {
     }
 }
 
-/// How many streams there are, and whether one can be filled while it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Layout {
-    /// P-WAL: a stream per worker, two buffers each, so that one fills while the other is written.
-    ///
-    /// Paper: pwal §4.2
-    PerWorker,
-    /// The conventional log: one stream, flushed while its lock is held.
-    ///
-    /// Paper: pwal Algorithm 1
-    Single,
-}
-
 /// How many commits share a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Group {
@@ -49,59 +37,6 @@ pub enum Group {
     Count(NonZeroU32),
     /// Whatever gathers while the flush before is in flight.
     Auto,
-}
-
-/// Where log sequence numbers come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SequencerKind {
-    /// Nowhere: normal lock release needs none, and no worker touches a shared counter.
-    None,
-    /// One atomic addition.
-    FetchAdd,
-    /// The paper's compare-and-swap loop; misses are counted.
-    ///
-    /// Paper: pwal Algorithm 3
-    CompareAndSwap,
-}
-
-impl SequencerKind {
-    /// Whether LSNs are drawn at all.
-    #[must_use]
-    pub fn draws(self) -> bool {
-        self != Self::None
-    }
-}
-
-/// Where the frames go.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Placement {
-    /// Files of fixed length, a directory of them per stream.
-    Segments {
-        /// Length of one file, its header block included.
-        segment_bytes: u64,
-    },
-    /// One device or preallocated file for all streams, each with a region at a fixed offset.
-    ///
-    /// Paper: pwal §5.7
-    Shared {
-        /// The device or file. Created, at `streams * region_bytes`, if there is none.
-        path: PathBuf,
-        /// Length of a stream's region, its headers included.
-        region_bytes: u64,
-    },
-}
-
-/// What becomes of segments in which all frames are hardened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Retain {
-    /// They stay.
-    #[default]
-    All,
-    /// They stay until `Stream::recycle_through` gives them up.
-    UntilRecycled,
-    /// Only the last so many of a stream stay, the one being written included; older ones are renamed and
-    /// overwritten. For measuring, and for logs that another system keeps.
-    Last(NonZeroU32),
 }
 
 /// The thread that makes the next segment ready.

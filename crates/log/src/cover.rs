@@ -4,8 +4,8 @@ use namiki_platform::Lsn;
 
 use crate::config::GroupResource;
 use crate::error::LogError;
-use crate::log::Streams;
 use crate::shared::Shared;
+use crate::streams::Streams;
 
 impl<H: GroupResource> Streams<H> {
     /// Returns when `lsn` and every one below it is hardened. Flushes the streams that lag.

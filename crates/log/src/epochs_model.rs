@@ -11,7 +11,8 @@ use namiki_platform::model::{AtomicU64, explore};
 use namiki_platform::{Epoch, Generation, Stamp, WorkerId};
 
 use crate::ack_waiter::AckWaiter;
-use crate::epochs::{EpochHorizon, EpochSource};
+use crate::epoch_source::EpochSource;
+use crate::epochs::EpochHorizon;
 use crate::format::frame::{FrameHeader, epoch_word};
 use crate::horizon::IDLE;
 use crate::model::{ModelDisk, Task};

@@ -19,6 +19,7 @@ mod background;
 mod certify;
 mod config;
 mod cover;
+mod epoch_source;
 mod epochs;
 #[cfg(test)]
 #[cfg(loom)]
@@ -27,6 +28,7 @@ mod error;
 mod format;
 mod horizon;
 mod info;
+mod layout;
 mod log;
 mod log_target;
 #[cfg(test)]
@@ -40,19 +42,20 @@ mod serve;
 mod serve_model;
 mod shared;
 mod stream;
+mod streams;
 mod sync;
 
 pub use ack_waiter::AckWaiter;
-pub use config::{
-    Group, GroupResource, Layout, LogConfig, Placement, Prepare, Retain, SequencerKind,
-};
-pub use epochs::EpochSource;
+pub use config::{Group, GroupResource, LogConfig, Prepare};
+pub use epoch_source::EpochSource;
 pub use error::LogError;
 pub use format::frame::{FrameHeader, LogRecord, RECORD_HEADER_BYTES};
 pub use info::{CutRule, GenerationEnd, GenerationInfo, Records};
+pub use layout::{Layout, Placement, Retain};
 pub use log::{Log, LogCounters};
 pub use read::{
     Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, check_all_announced,
     durable_epoch, harden_tail, merge_by_stamp, merge_sorted,
 };
+pub use sequencer::SequencerKind;
 pub use stream::{Appended, Entry, Stream, Ticket};

@@ -14,21 +14,17 @@ use namiki_platform::{Epoch, Lsn, ProcessToken, Stamp, WorkerId};
 
 use crate::ack_waiter::{AckWaiter, AckWaiters};
 use crate::background;
-use crate::config::{GroupResource, LogConfig, Placement, Prepare};
+use crate::config::{GroupResource, LogConfig, Prepare};
 use crate::epochs::EpochHorizon;
 use crate::error::LogError;
 use crate::horizon::Horizon;
 use crate::info::GenerationEnd;
+use crate::layout::Placement;
 use crate::log_target::{LogTarget, RegionTarget, SegmentMaker, SegmentTarget, open_shared};
 use crate::shared::{Notifier, Poison, Requests, Shared};
 use crate::stream::{Stream, Ticket};
+use crate::streams::Streams;
 use crate::sync::{AtomicU64, Mutex, Ordering};
-
-/// What the log's threads share with its handle.
-pub(crate) struct Streams<H: GroupResource> {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) list: Box<[CachePadded<Stream<H>>]>,
-}
 
 /// A write-ahead log of parallel streams, writing one generation.
 ///

@@ -10,9 +10,30 @@
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::Lsn;
+use serde::{Deserialize, Serialize};
 
-use crate::config::SequencerKind;
 use crate::sync::{AtomicU64, Ordering};
+
+/// Where log sequence numbers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SequencerKind {
+    /// Nowhere: normal lock release needs none, and no worker touches a shared counter.
+    None,
+    /// One atomic addition.
+    FetchAdd,
+    /// The paper's compare-and-swap loop; misses are counted.
+    ///
+    /// Paper: pwal Algorithm 3
+    CompareAndSwap,
+}
+
+impl SequencerKind {
+    /// Whether LSNs are drawn at all.
+    #[must_use]
+    pub fn draws(self) -> bool {
+        self != Self::None
+    }
+}
 
 pub(crate) struct Sequencer {
     kind: SequencerKind,

@@ -11,7 +11,7 @@ use std::time::Instant;
 use namiki_platform::{Epoch, Lsn};
 
 use crate::config::GroupResource;
-use crate::log::Streams;
+use crate::streams::Streams;
 use crate::sync::Ordering;
 
 impl<H: GroupResource> Streams<H> {

@@ -9,11 +9,9 @@ use namiki_platform::disk::SimDisk;
 use namiki_platform::random::Random;
 
 use super::oracle::Done;
+use super::tables::KEYS;
 use super::{Oracle, Tables};
 use crate::spelling::Numbered;
-
-/// Few, so that transactions depend on each other.
-pub(super) const KEYS: u64 = 7;
 
 /// Why a run stopped early: the disk failed as planned, or something is wrong.
 pub type Failure = Error;

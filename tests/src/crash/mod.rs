@@ -21,6 +21,7 @@ mod campaign;
 mod driver;
 mod oracle;
 mod sweep;
+mod tables;
 mod visits;
 
 use std::num::{NonZeroU16, NonZeroU32};
@@ -28,18 +29,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namiki::{
-    Builder, Database, Error, IndexKind, Layout, Logging, OpenError, Prepare, ProtocolSpec,
-    RecordFormat, ReplayOrder, Table, TreeKind, WaitPolicy,
+    Builder, Database, IndexKind, Layout, Logging, OpenError, Prepare, ProtocolSpec, RecordFormat,
+    ReplayOrder, TreeKind, WaitPolicy,
 };
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
 
-use crate::spelling::{Numbered, Spelling};
+use crate::spelling::Spelling;
 
 pub use campaign::{Kind, combinations, round};
 pub use driver::{Acknowledge, Failure, run_shuffled, run_threads};
 pub use oracle::{Kept, Oracle};
 pub use sweep::{Depth, Sweep, sweep};
+pub use tables::Tables;
 pub use visits::{Plan, Visit, layout};
 
 const DIR: &str = "/db";
@@ -199,28 +201,4 @@ fn is_single(spec: ProtocolSpec) -> bool {
             ..
         }
     )
-}
-
-/// The tables of these runs.
-pub struct Tables<K> {
-    /// What transactions work on.
-    data: Table<K, [u8]>,
-    /// Each writes its id and the number of its writes here, before its data,
-    first: Table<K, u64>,
-    /// and here, after it.
-    last: Table<K, u64>,
-}
-
-impl<K: Numbered> Tables<K> {
-    /// The tables of a database, made if they are not there yet.
-    ///
-    /// # Errors
-    /// Those of the engine.
-    pub fn of(db: &Database) -> Result<Self, Error> {
-        Ok(Self {
-            first: db.table("first")?,
-            data: db.table_with_room("data", 24)?,
-            last: db.table("last")?,
-        })
-    }
 }

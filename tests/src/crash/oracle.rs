@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use namiki::{Database, Error, Session, Table, Transaction, Value};
 
-use super::Tables;
-use super::driver::KEYS;
+use super::tables::{KEYS, Tables};
 use crate::spelling::Numbered;
 
 /// The transactions that a recovery kept.

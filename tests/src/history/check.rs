@@ -3,6 +3,7 @@
 use super::cycle;
 use super::graph::{Graph, Kind, Label};
 use super::model::{History, KeyId, NEVER_WRITTEN};
+use super::nodes::Nodes;
 use super::realtime::Moments;
 use super::story::{Party, Violation};
 use super::versions::{INITIAL, Versions, party};
@@ -75,29 +76,6 @@ pub fn check(history: &History, promise: Promise) -> Result<Proof, Violation> {
         reads_overwritten,
         arrows: graph.arrows(),
     })
-}
-
-/// How the graph's nodes are numbered: transactions, the initial state, moments.
-#[derive(Clone, Copy)]
-pub(super) struct Nodes {
-    pub(super) initial: u32,
-    pub(super) moments: u32,
-    count: usize,
-}
-
-impl Nodes {
-    fn of(history: &History, moments: &Moments) -> Self {
-        let initial = history.transactions.len() as u32;
-        Self {
-            initial,
-            moments: initial + 1,
-            count: history.transactions.len() + 1 + moments.count(),
-        }
-    }
-
-    pub(super) fn is_moment(self, node: u32) -> bool {
-        node >= self.moments
-    }
 }
 
 fn require_distinct_ids(history: &History) -> Result<(), Violation> {

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::check::Nodes;
 use super::graph::{Arrow, Graph, Kind};
 use super::model::{History, KeyId, NEVER_WRITTEN};
+use super::nodes::Nodes;
 use super::story::{Cycle, Party, Step, Why};
 use super::versions::{Versions, party};
 

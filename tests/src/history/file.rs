@@ -12,6 +12,7 @@ use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
+use super::hex::{from_hex, to_hex};
 use super::model::{History, KeyId, Transaction, VersionStamp};
 
 const VERSION: u32 = 1;
@@ -177,21 +178,6 @@ impl History {
             problem: "is missing",
         };
         Ok((history, note.ok_or(empty)?))
-    }
-}
-
-pub(super) fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let byte = |&[high, low]: &[u8; 2]| Some((digit(high)? << 4 | digit(low)?) as u8);
-    if rest.is_empty() {
-        pairs.iter().map(byte).collect()
-    } else {
-        None
     }
 }
 

@@ -154,7 +154,7 @@ impl History {
         if let Ok(eight) = <[u8; 8]>::try_from(&bytes[..]) {
             return format!("t{table}[{}]", u64::from_be_bytes(eight));
         }
-        format!("t{table}[0x{}]", super::file::to_hex(bytes))
+        format!("t{table}[0x{}]", super::hex::to_hex(bytes))
     }
 }
 

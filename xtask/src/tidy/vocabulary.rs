@@ -41,7 +41,7 @@ const CORE_AND_LOG: &[&str] = &["crates/core/src/", "crates/log/"];
 /// A stream's low-water mark, in `horizon.rs`, is one.
 const EPOCHS: &[&str] = &[
     "crates/log/src/config.rs",
-    "crates/log/src/epochs",
+    "crates/log/src/epoch",
     "crates/log/src/stream/",
 ];
 const INDEX: &[&str] = &["crates/index/src/", "crates/trees/src/"];

@@ -13,11 +13,11 @@ use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 use namiki_platform::{Generation, WorkerId};
 
 use super::WritePosition;
-use crate::config::Retain;
 use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::Salt;
 use crate::format::segment::{SegmentHeader, file_name, stream_dir};
+use crate::layout::Retain;
 
 /// A segment that is ready to be written.
 pub(crate) struct Segment {

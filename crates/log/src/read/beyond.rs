@@ -16,9 +16,6 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use namiki_platform::disk::{AlignedBuf, BUFFER_ALIGN_BYTES};
-
-use super::source::Extent;
 use super::{ReadError, StreamReader};
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, peek};
 
@@ -174,34 +171,6 @@ impl StreamReader {
             .map(is_zero)
             .map_err(|source| ReadError::device(&extent.path, source))
     }
-}
-
-/// Nothing but zeros may follow what the manifest says is the segment: it was made with that length.
-///
-/// # Errors
-/// [`ReadError::Damaged`].
-pub(super) fn nothing_after(extent: &Extent) -> Result<(), ReadError> {
-    let failed = |source| ReadError::device(&extent.path, source);
-    let mut at = extent.end;
-    if extent.file.len_bytes() <= at {
-        return Ok(());
-    }
-    let mut buf = AlignedBuf::zeroed(STRIDE_BYTES as usize);
-    // Direct reads want whole pages.
-    let page = BUFFER_ALIGN_BYTES as u64;
-    while let Some(data) = extent.file.next_data(at).map_err(failed)? {
-        let from = at.max(data / page * page);
-        let got = extent.file.read_at(from, &mut buf).map_err(failed)?;
-        if let Some(byte) = buf[..got].iter().position(|byte| *byte != 0) {
-            let what = "it was shorter when it was made";
-            return Err(ReadError::damaged(&extent.path, from + byte as u64, what));
-        }
-        if got == 0 {
-            break;
-        }
-        at = (from + got as u64).next_multiple_of(page);
-    }
-    Ok(())
 }
 
 /// Without a branch for each byte: the unwritten rest of a segment is long.

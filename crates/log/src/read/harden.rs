@@ -15,22 +15,10 @@ use namiki_platform::WorkerId;
 use namiki_platform::disk::{AlignedBuf, Disk};
 
 use super::{ReadError, StreamEnd};
-use crate::config::Placement;
 use crate::format::region::region_base;
 use crate::format::segment::{file_name, stream_dir};
 use crate::info::GenerationInfo;
-
-/// Where the last frame of a stream is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tail {
-    /// The segment; 0 in a shared device.
-    pub(crate) segment: u64,
-    pub(crate) offset: u64,
-    /// With its padding.
-    pub(crate) bytes: u64,
-    /// The unit in which it was written, which the device's of today need not be.
-    pub(crate) block_bytes: u64,
-}
+use crate::layout::Placement;
 
 /// Makes durable what was read up to `end`. To be called when recovery has read a stream of a
 /// generation without a seal, before the seal is written and before anything of it is shown.

@@ -16,11 +16,11 @@ use namiki_platform::disk::{AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile};
 use namiki_platform::{Generation, WorkerId};
 
 use super::ReadError;
-use crate::config::Placement;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, Salt, is_sound, peek};
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
 use crate::format::segment::{Found, parse_file_name, stream_dir};
 use crate::info::GenerationInfo;
+use crate::layout::Placement;
 
 /// Frames begin at multiples of this, whatever the block of their file.
 const STEP_BYTES: usize = 512;

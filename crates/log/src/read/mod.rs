@@ -19,6 +19,7 @@
 
 mod beyond;
 mod error;
+mod excess_length;
 mod harden;
 mod later_generations;
 mod merge;
@@ -26,6 +27,7 @@ mod readahead;
 mod runs;
 mod source;
 mod stream;
+mod tail;
 mod window;
 
 pub use error::ReadError;

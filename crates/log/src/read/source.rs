@@ -8,10 +8,10 @@ use namiki_platform::WorkerId;
 use namiki_platform::disk::{AlignedBuf, Disk, DiskFile, FileKind};
 
 use super::ReadError;
-use crate::config::{Placement, Retain};
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
 use crate::format::segment::{Found, SegmentHeader, file_name, parse_file_name, stream_dir};
 use crate::info::GenerationInfo;
+use crate::layout::{Placement, Retain};
 
 /// A stretch of a file that holds frames back to back.
 pub(super) struct Extent {

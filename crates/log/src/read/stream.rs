@@ -7,17 +7,17 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 
 use super::ReadError;
-use super::beyond::nothing_after;
-use super::harden::Tail;
+use super::excess_length::nothing_after;
 use super::source::{Expected, Extent, Opened, Source};
+use super::tail::Tail;
 use super::window::Window;
-use crate::config::Placement;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::{
     FRAME_HEADER_BYTES, FrameHeader, LogRecord, Salt, is_sound, peek, record,
 };
 use crate::format::segment::{file_name, stream_dir};
 use crate::info::{CutRule, GenerationInfo};
+use crate::layout::Placement;
 
 /// Reads one stream of one generation from its first frame to its end.
 pub struct StreamReader {

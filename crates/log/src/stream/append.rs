@@ -6,9 +6,10 @@ use namiki_platform::{Epoch, Lsn, Stamp};
 
 use super::state::State;
 use super::{Stream, Ticket};
-use crate::config::{Group, GroupResource, Layout};
+use crate::config::{Group, GroupResource};
 use crate::error::LogError;
 use crate::format::frame::{FRAME_HEADER_BYTES, RECORD_HEADER_BYTES, epoch_word, put_record};
+use crate::layout::Layout;
 use crate::log_target::LogTarget;
 use crate::sync::{MutexGuard, Ordering};
 

@@ -7,41 +7,20 @@
 //! Paper: pwal §2.1, §2.2
 
 use std::num::NonZeroU32;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
-use namiki_platform::disk::PendingWrite;
 use namiki_platform::{Epoch, Lsn};
 
+use super::flush_batch::{FlushBatch, SubmittedBatch};
 use super::group_policy::BatchCompleted;
-use super::state::{Filling, State};
+use super::state::State;
 use super::{Stream, Ticket};
-use crate::config::{GroupResource, Layout, Prepare};
+use crate::config::{GroupResource, Prepare};
 use crate::error::LogError;
 use crate::format::frame::{self, FrameHeader};
+use crate::layout::Layout;
 use crate::log_target::{LogTarget, WritePosition};
 use crate::sync::{MutexGuard, Ordering};
-
-/// A frame on its way to the device.
-struct FlushBatch<H> {
-    frame: Filling<H>,
-    padded: usize,
-    sequence: u64,
-    /// What it closes, where commits are released by epochs.
-    closed: Epoch,
-    /// What was hardened before it is written: LSNs below this, or epochs through it.
-    horizon: Lsn,
-    wants_spare: bool,
-    sealed_at: Instant,
-}
-
-/// An asynchronous flush that no thread attends to.
-pub(super) struct SubmittedBatch<H> {
-    batch: FlushBatch<H>,
-    path: Arc<Path>,
-    write: Box<dyn PendingWrite>,
-}
 
 impl<H: GroupResource> Stream<H> {
     /// Hardens everything appended before the call; what those commits held is then released.

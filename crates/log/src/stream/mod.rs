@@ -38,7 +38,9 @@ mod append;
 mod demand;
 mod epoch_marker;
 mod flush;
+mod flush_batch;
 mod group_policy;
+mod log_buffer;
 mod state;
 mod wait;
 
@@ -49,8 +51,9 @@ use namiki_platform::disk::AlignedBuf;
 use namiki_platform::{Lsn, WorkerId};
 
 use crate::ack_waiter::{AckWaiters, WakeOnDrop};
-use crate::config::{Group, GroupResource, Layout, LogConfig};
+use crate::config::{Group, GroupResource, LogConfig};
 use crate::error::LogError;
+use crate::layout::Layout;
 use crate::log_target::{LogTarget, SegmentMaker};
 use crate::shared::Shared;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};

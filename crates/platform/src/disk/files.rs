@@ -24,9 +24,6 @@ use super::{AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, FileEntry, 
 /// when its name is needed again.
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
-/// The file that [`Disk::lock_dir`] locks beside the directory itself.
-pub(super) const LOCK_NAME: &str = "LOCK";
-
 /// New files are filled by writes of this size: large enough for a device's full speed.
 const FILL_BYTES: usize = 1 << 20;
 
@@ -155,13 +152,13 @@ impl<T: FileBacked> Disk for T {
 
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
         let itself = lock::directory(dir)?;
-        kind::expect_data_or_nothing(&dir.join(LOCK_NAME))?;
+        kind::expect_data_or_nothing(&dir.join(lock::FILE_NAME))?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .open(dir.join(LOCK_NAME))?;
+            .open(dir.join(lock::FILE_NAME))?;
         let file = lock::file(file, dir)?;
         Ok(DirLock::new((file, itself)))
     }
@@ -177,7 +174,7 @@ pub(super) fn temporary_path(path: &Path) -> PathBuf {
 /// Whether a file is the disk's own affair and not shown by [`Disk::list`].
 pub(super) fn is_own(path: &Path) -> bool {
     path.file_name().is_some_and(|name| {
-        name == LOCK_NAME
+        name == lock::FILE_NAME
             || name
                 .as_encoded_bytes()
                 .ends_with(TEMPORARY_SUFFIX.as_bytes())
@@ -187,14 +184,6 @@ pub(super) fn is_own(path: &Path) -> bool {
 /// The directory that holds `path`'s name.
 pub(super) fn parent_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
-}
-
-/// The error of a directory that is locked already.
-pub(super) fn busy(dir: &Path) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::ResourceBusy,
-        format!("the directory {} is in use", dir.display()),
-    )
 }
 
 /// The error of a name that is taken.

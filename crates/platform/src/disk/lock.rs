@@ -18,8 +18,10 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::DirLock;
-use super::files::busy;
 use crate::process::ProcessToken;
+
+/// The file that [`Disk::lock_dir`](super::Disk::lock_dir) locks beside the directory itself.
+pub(super) const FILE_NAME: &str = "LOCK";
 
 /// A locked file or directory.
 ///
@@ -76,7 +78,7 @@ pub(super) fn file(file: File, dir: &Path) -> io::Result<Locked> {
 /// `ResourceBusy` when the directory is locked; whatever the device says otherwise.
 pub fn lock_to_read(dir: &Path) -> io::Result<DirLock> {
     let itself = directory(dir)?;
-    let file_in_it = match super::open_for_reading(&dir.join(super::files::LOCK_NAME)) {
+    let file_in_it = match super::open_for_reading(&dir.join(FILE_NAME)) {
         Ok(opened) => match file(opened, dir) {
             Ok(locked) => Some(locked),
             // A file system that locks only what can be written.
@@ -88,6 +90,14 @@ pub fn lock_to_read(dir: &Path) -> io::Result<DirLock> {
         Err(error) => return Err(error),
     };
     Ok(DirLock::new((file_in_it, itself)))
+}
+
+/// The error of a directory that is locked already.
+pub(super) fn busy(dir: &Path) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ResourceBusy,
+        format!("the directory {} is in use", dir.display()),
+    )
 }
 
 fn is_unsupported(error: &io::Error) -> bool {

@@ -51,7 +51,7 @@ use self::fault::{Failure, Faults};
 use self::pages::Pages;
 use self::trace::{Event, Frontier};
 use super::files::{self, parent_of};
-use super::{AlignedBuf, DirLock, Disk, DiskFile, FileEntry, FileKind, PendingWrite};
+use super::{AlignedBuf, DirLock, Disk, DiskFile, FileEntry, FileKind, PendingWrite, lock};
 use crate::process::ProcessToken;
 use crate::random::Random;
 
@@ -476,7 +476,7 @@ impl Disk for SimDisk {
         state.require_dir(dir)?;
         let dir: Arc<Path> = dir.into();
         if !state.locked.insert(Arc::clone(&dir)) {
-            return Err(files::busy(&dir));
+            return Err(lock::busy(&dir));
         }
         Ok(DirLock::new(Held {
             disk: self.clone(),

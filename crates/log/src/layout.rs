@@ -1,0 +1,51 @@
+//! The layout of a log: how many streams it has, where their frames go, and which segments stay.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// How many streams there are, and whether one can be filled while it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Layout {
+    /// P-WAL: a stream per worker, two buffers each, so that one fills while the other is written.
+    ///
+    /// Paper: pwal §4.2
+    PerWorker,
+    /// The conventional log: one stream, flushed while its lock is held.
+    ///
+    /// Paper: pwal Algorithm 1
+    Single,
+}
+
+/// Where the frames go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Placement {
+    /// Files of fixed length, a directory of them per stream.
+    Segments {
+        /// Length of one file, its header block included.
+        segment_bytes: u64,
+    },
+    /// One device or preallocated file for all streams, each with a region at a fixed offset.
+    ///
+    /// Paper: pwal §5.7
+    Shared {
+        /// The device or file. Created, at `streams * region_bytes`, if there is none.
+        path: PathBuf,
+        /// Length of a stream's region, its headers included.
+        region_bytes: u64,
+    },
+}
+
+/// What becomes of segments in which all frames are hardened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Retain {
+    /// They stay.
+    #[default]
+    All,
+    /// They stay until `Stream::recycle_through` gives them up.
+    UntilRecycled,
+    /// Only the last so many of a stream stay, the one being written included; older ones are renamed and
+    /// overwritten. For measuring, and for logs that another system keeps.
+    Last(NonZeroU32),
+}

@@ -1,0 +1,13 @@
+//! The last frame of a stream: its place on the disk.
+
+/// Where the last frame of a stream is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tail {
+    /// The segment; 0 in a shared device.
+    pub(crate) segment: u64,
+    pub(crate) offset: u64,
+    /// With its padding.
+    pub(crate) bytes: u64,
+    /// The unit in which it was written, which the device's of today need not be.
+    pub(crate) block_bytes: u64,
+}
