@@ -10,7 +10,7 @@
 //! it is hardened is the caller's [`GroupResource`].
 //!
 //! [horizon]: Log::horizon
-//! [certified]: Log::is_proven
+//! [certified]: Log::is_certified
 //!
 //! Paper: pwal §4, tictoc-pwal §3
 

@@ -608,7 +608,7 @@ impl<H: GroupResource> Log<H> {
     /// way is the parent's to wait for, and a lock may be held by a thread that is not there.
     fn abandon(&mut self) {
         std::mem::forget(Arc::clone(&self.streams));
-        std::mem::forget(std::mem::take(&mut self.threads));
+        std::mem::forget(std::mem::replace(&mut self.threads, Mutex::new(Vec::new())));
     }
 
     fn stop_threads(&self) {

@@ -592,7 +592,7 @@ fn a_sleeping_flusher_is_woken_by_work() {
             let (notifier, work) = (Arc::clone(&notifier), Arc::clone(&work));
             thread::spawn(move || {
                 work.store(true, Ordering::Release);
-                notifier.ring();
+                notifier.notify();
             })
         };
         let is_there = || work.load(Ordering::Acquire);

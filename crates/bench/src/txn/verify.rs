@@ -148,7 +148,9 @@ impl Expected<'_> {
         let (holds, held) = (found[key as usize], first(key));
         failed(match wrong {
             Wrong::NeverWritten => {
-                format!("record {key} holds {holds:#x}: it held {held:#x}, and it was never written")
+                format!(
+                    "record {key} holds {holds:#x}: it held {held:#x}, and it was never written"
+                )
             }
             Wrong::NobodysLast => format!(
                 "record {key} holds {holds:#x}, which is not the last of any of those that wrote \

@@ -60,7 +60,9 @@ impl<H: GroupResource> Stream<H> {
         }
         match state.in_flight {
             Some(_) => state.submitted.is_some(),
-            None => state.served_batch != state.batches + 1 || self.waits_until(&mut state).is_none(),
+            None => {
+                state.served_batch != state.batches + 1 || self.waits_until(&mut state).is_none()
+            }
         }
     }
 

@@ -57,7 +57,7 @@ impl<H: GroupResource> Stream<H> {
     /// # Errors
     /// As [`Stream::wait_hardened`]; but an error of the write that was begun comes later.
     ///
-    /// [`LogConfig::async_flush_min_commits`]: crate::LogConfig::launch_from
+    /// [`LogConfig::async_flush_min_commits`]: crate::LogConfig::async_flush_min_commits
     pub fn begin_flush(&self, ticket: Ticket) -> Result<(), LogError> {
         self.check_ticket(ticket)?;
         let _wake = self.wake_on_drop();

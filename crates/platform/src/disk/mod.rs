@@ -81,7 +81,8 @@ pub trait Disk: Send + Sync + Debug {
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
     /// What is directly in `dir`, in order of name, links followed: files and whatever else there is.
-    /// What a disk keeps for itself (the lock, a file that is not finished) is left out.
+    /// What a disk keeps for itself (the lock, a file that is not finished) is left out. The simulated
+    /// disk leaves out directories.
     ///
     /// # Errors
     /// `NotFound` when `dir` does not exist; whatever the device says otherwise.
