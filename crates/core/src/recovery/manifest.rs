@@ -191,12 +191,14 @@ impl Manifest {
     fn generation_contradiction(&self) -> Option<String> {
         let next = self.next_generation;
         let mut before = Generation(0);
+        for info in &self.generations {
+            if info.generation <= before {
+                return Some(format!("{} comes after {before}", info.generation));
+            }
+            before = info.generation;
+        }
         for (number, info) in self.generations.iter().enumerate() {
             let generation = info.generation;
-            if generation <= before {
-                return Some(format!("{generation} comes after {before}"));
-            }
-            before = generation;
             if generation >= next {
                 return Some(format!("{next} is to be next, and {generation} is there"));
             }
