@@ -35,7 +35,7 @@ impl GroupResource for () {
 pub enum Group {
     /// A fixed number; 1 is what the papers call NoGroup.
     Count(NonZeroU32),
-    /// Whatever gathers while the flush before is in flight.
+    /// The commits that arrive during the flush before.
     Auto,
 }
 

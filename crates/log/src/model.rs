@@ -487,7 +487,7 @@ fn an_asynchronous_flush_is_completed_once() {
                 }
             })
         });
-        // Completes it, too, or finds it completed, and launches another.
+        // Completes it, too, or finds it completed, and submits another.
         let second = world.append(0, 8).unwrap();
         world.log.stream(WorkerId(0)).begin_flush(second).unwrap();
         world.check_horizon();

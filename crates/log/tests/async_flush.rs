@@ -77,7 +77,7 @@ fn a_submitted_batch_completes_at_the_next_look() {
     assert!(stream.is_hardened(submitted) && !stream.is_hardened(behind));
     assert_eq!(RELEASED.load(Ordering::SeqCst), 2);
 
-    // The next launch completes what is under way first.
+    // The next submission completes what is under way first.
     stream.begin_flush(behind).unwrap();
     assert!(!stream.is_hardened(behind));
     let third = append();
@@ -306,7 +306,7 @@ impl Gated {
         }
     }
 
-    /// Starts a thread that launches a batch of stream 0 and does not come back to it; returns when that stands at
+    /// Starts a thread that submits a batch of stream 0 and does not come back to it; returns when that stands at
     /// the gate.
     fn submit(&self) -> JoinHandle<()> {
         self.closed.store(true, Ordering::SeqCst);

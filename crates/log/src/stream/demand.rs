@@ -80,7 +80,7 @@ impl<H: GroupResource> Stream<H> {
         self.demand.through.load(Ordering::Relaxed) > self.hardened_commits()
     }
 
-    /// Leads the batch that tasks want if its group is complete, or launches it; otherwise says until when it waits.
+    /// Leads the batch that tasks want if its group is complete, or submits it; otherwise says until when it waits.
     /// The end of a batch under way is a reason to be called again. What goes wrong, tasks find out.
     pub(crate) fn serve(&self, submits: bool) -> Option<Instant> {
         let _wake = self.wake_on_drop();

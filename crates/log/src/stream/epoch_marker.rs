@@ -8,7 +8,7 @@ use crate::epochs::EpochHorizon;
 use crate::error::LogError;
 
 impl<H: GroupResource> Stream<H> {
-    /// What a frame closes that departs now. Under the stream's lock.
+    /// What a frame closes that is sealed now. Under the stream's lock.
     pub(super) fn close_epoch(&self) -> Epoch {
         let epochs = self.shared.epochs.as_ref();
         epochs.map_or(Epoch(0), |epochs| epochs.seals(self.index))

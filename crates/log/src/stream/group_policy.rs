@@ -24,7 +24,7 @@ const SHORTEST_FLUSH: Duration = Duration::from_micros(20);
 /// commit.
 const LONGEST_PAUSE: u32 = 4;
 
-/// When a leader departs.
+/// When a leader seals its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GroupMode {
     /// As soon as the batch before has completed.
@@ -192,7 +192,7 @@ mod tests {
             }
         }
 
-        /// Flies, and says how many of the batches waited for the crowd.
+        /// Flushes, and returns how many of the batches waited for the expected commits.
         fn run(&mut self, batches: u32) -> u32 {
             let mut waited = 0;
             for _ in 0..batches {

@@ -1,14 +1,14 @@
 //! A log stream: a buffer that workers fill, and the frames it becomes.
 //!
 //! ```text
-//!            append                    lead                    end of flight
+//!            append                    lead                    end of flush 
 //!  worker ──────────▶ filling buffer ───────▶ frame in flight ───────────────▶ hardened
 //!             under the lock            without the lock        under the lock
 //! ```
 //!
 //! One flush is in flight at a time. Under `Layout::PerWorker` it runs without the lock, so the other
-//! buffer fills meanwhile; under `Layout::Single` the leader keeps the lock, which is the paper's algorithm
-//! 1. A flush has a leader that waits for it, or it is asynchronous and unattended until a thread needs it
+//! buffer fills meanwhile; under `Layout::Single` the leader keeps the lock (the paper's
+//! algorithm 1). A flush has a leader that waits for it, or it is asynchronous and unattended until a thread needs it
 //! to be complete.
 //!
 //! # Invariants

@@ -56,7 +56,7 @@ impl<H: GroupResource> Stream<H> {
         }
     }
 
-    /// Until when the group that fills waits for more commits; nothing if it should depart.
+    /// Until when the group that fills waits for more commits; nothing if it should be sealed.
     pub(super) fn waits_until(&self, state: &mut State<H>) -> Option<Instant> {
         if self.group_wait_max == Duration::MAX || state.wanted > state.hardened {
             return None;

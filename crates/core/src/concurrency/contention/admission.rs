@@ -290,7 +290,7 @@ mod tests {
         assert!(admission.is_empty());
     }
 
-    /// And not the whole crowd at once.
+    /// And not all waiters together.
     #[test]
     fn a_stall_admits_one_set_of_permits_at_a_time() {
         const WAITERS: u64 = 8;
@@ -310,7 +310,7 @@ mod tests {
                 });
             }
         });
-        // Two of the crowd each time.
+        // Two of the waiters each time.
         let state = admission.state.lock();
         assert!(
             state.expirations >= WAITERS / 2,
