@@ -1,7 +1,7 @@
 //! A log stream: a buffer that workers fill, and the frames it becomes.
 //!
 //! ```text
-//!            append                    lead                    end of flush 
+//!            append                    lead                    end of flush
 //!  worker ──────────▶ filling buffer ───────▶ frame in flight ───────────────▶ hardened
 //!             under the lock            without the lock        under the lock
 //! ```
