@@ -594,12 +594,13 @@ impl<H: GroupResource> Log<H> {
     }
 
     /// What the flusher's thread does, in a model.
-    #[cfg(loom)]
+    #[cfg(all(test, loom))]
     pub(crate) fn flush_late(&self, group_wait_max: Duration) {
         background::flush_late(&self.streams, group_wait_max);
     }
 
-    #[cfg(loom)]
+    /// Ends it.
+    #[cfg(all(test, loom))]
     pub(crate) fn stop_flusher(&self) {
         self.streams.shared.flusher.stop();
     }

@@ -250,7 +250,7 @@ impl Transaction {
         });
         match &committed {
             Ok(_) if self.access_set.writes.is_empty() => {
-                engine.epochs.count(self.slot, Count::ReadOnly)
+                engine.epochs.count(self.slot, Count::ReadOnly);
             }
             Ok(_) => engine.epochs.count(self.slot, Count::Committed),
             Err(Error::Conflict(conflict)) => engine.epochs.count(self.slot, conflict.into()),

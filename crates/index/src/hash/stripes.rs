@@ -22,10 +22,19 @@ use crate::LeafVersion;
 use crate::shared::sync::{AtomicU64, total_order};
 
 /// See above. Counter and rts share a cache line: an inserter wants both.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Stripe {
     counter: AtomicU64,
     rts: AtomicU64,
+}
+
+impl Stripe {
+    fn new() -> Self {
+        Self {
+            counter: AtomicU64::new(0),
+            rts: AtomicU64::new(0),
+        }
+    }
 }
 
 /// Stripes that are made together, 16 KiB of them.
@@ -66,7 +75,7 @@ impl Stripes {
     fn stripe_to_change(&self, number: usize) -> Option<&Stripe> {
         let group = self.groups.get(number >> GROUP_BITS)?;
         let stripes = group.get_or_init(|| {
-            let stripes = std::iter::repeat_with(Stripe::default);
+            let stripes = std::iter::repeat_with(Stripe::new);
             stripes.take(1 << self.bits.min(GROUP_BITS)).collect()
         });
         stripes.get(number & ((1 << GROUP_BITS) - 1))

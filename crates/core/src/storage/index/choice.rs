@@ -99,6 +99,10 @@ impl FromStr for IndexKind {
 }
 
 /// The index of a table, inline: a look-up must not go through one more pointer.
+#[cfg_attr(
+    loom,
+    allow(clippy::large_enum_variant, reason = "loom's atomics are large")
+)]
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Index {
