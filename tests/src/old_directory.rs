@@ -78,8 +78,8 @@ fn changes(life: u64, transaction: u64) -> Vec<Change> {
             Some(format!("並木 {life}.{transaction}")),
         ),
     ];
-    if number % 3 == 0 {
-        let length = if number % 9 == 0 {
+    if number.is_multiple_of(3) {
+        let length = if number.is_multiple_of(9) {
             700
         } else {
             number as usize % 12
@@ -100,7 +100,7 @@ fn changes(life: u64, transaction: u64) -> Vec<Change> {
     if life >= 2 {
         changes.push(Change::Flag(
             number as i32 % 9 - 4,
-            (number % 5 != 0).then_some(number % 2 == 0),
+            (!number.is_multiple_of(5)).then_some(number.is_multiple_of(2)),
         ));
     }
     changes
