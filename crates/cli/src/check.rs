@@ -1,7 +1,7 @@
 //! `namiki check`: verifies a database directory without changing anything in it.
 //!
-//! What is verified: the manifest's checksum and that it makes sense; of each generation of the log
-//! and each stream in it, that all frames are there, that their checksums hold, and that every
+//! What is verified: the checksums of the manifest and its table journal, and that both make sense; of each
+//! generation of the log and each stream in it, that all frames are there, that their checksums hold, and that every
 //! change can be decoded and is of a table that there is; and, where log sequence numbers are drawn,
 //! that none is missing that was durable. What follows the last frame of a log that was not closed
 //! is a torn tail, and no damage, exactly if no later frame follows it (`namiki_log`, reading).

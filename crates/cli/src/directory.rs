@@ -90,12 +90,19 @@ fn unfinished(dir: &Path, wal: &Path) -> Result<(), Failure> {
             .map(|entry| entry.map(|entry| entry.path()).map_err(failed))
             .collect()
     };
-    // The manifest is there before the log is begun.
-    if wal.is_dir() && !entries(wal)?.is_empty() {
-        return Err(Failure::ManifestMissing {
+    // The manifest is there before the log is begun, or a table journal.
+    let missing = |left: PathBuf| {
+        Err(Failure::ManifestMissing {
             manifest: Manifest::path(dir),
-            wal: wal.to_owned(),
-        });
+            left,
+        })
+    };
+    if wal.is_dir() && !entries(wal)?.is_empty() {
+        return missing(wal.to_owned());
+    }
+    let journal = Manifest::table_journal_path(dir);
+    if entries(dir)?.contains(&journal) {
+        return missing(journal);
     }
     let foreign = entries(dir)?.into_iter().any(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

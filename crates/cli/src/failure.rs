@@ -65,13 +65,13 @@ pub(crate) enum Failure {
     /// A transaction failed.
     #[error(transparent)]
     Transaction(#[from] namiki::Error),
-    /// There are log files and nothing that says what they are.
-    #[error("{} is missing, although {} holds a log; restore it from a backup", manifest.display(), wal.display())]
+    /// There are files of a database and nothing that says what they are.
+    #[error("{} is missing, although {} is there; restore it from a backup", manifest.display(), left.display())]
     ManifestMissing {
         /// Where the manifest should be.
         manifest: PathBuf,
-        /// Where the log is.
-        wal: PathBuf,
+        /// The log, or the table journal.
+        left: PathBuf,
     },
     /// The manifest contradicts itself.
     #[error("the manifest {} is damaged: {why}; restore it from a backup", path.display())]

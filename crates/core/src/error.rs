@@ -330,6 +330,19 @@ pub enum OpenError {
         /// What is wrong with it.
         why: String,
     },
+    /// The table journal is damaged, not just torn at its end by a crash, or is not the manifest's.
+    #[error(
+        "the table journal {path} is damaged at byte {offset_bytes}: {why}; restore it from a backup, together \
+         with the manifest"
+    )]
+    DamagedTables {
+        /// The journal's file.
+        path: PathBuf,
+        /// Where.
+        offset_bytes: u64,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A log is damaged, not just torn at its end by a crash, or cannot be read.
     #[error("the log cannot be recovered")]
     Log(#[from] ReadError),

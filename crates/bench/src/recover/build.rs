@@ -1,8 +1,8 @@
 //! The log that is to be recovered, and what recovery must make of it.
 //!
 //! It is written by the engine, under the protocol asked for, to files in memory that are then
-//! handed to the real disk: how fast it is *written* is not what is measured. Then the manifest is
-//! put back to what it was before the database was closed, as if the machine had been stopped.
+//! handed to the real disk: how fast it is *written* is not what is measured. Then the manifest and its
+//! table journal are put back to what they were before the database was closed, as if the machine had been stopped.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -77,8 +77,8 @@ pub(super) struct Built {
     pub(super) oracle: Vec<(u64, u64)>,
     /// Commits in the log.
     pub(super) committed: u64,
-    manifest: Vec<u8>,
-    manifest_path: PathBuf,
+    /// The files of the catalogue before the database was closed.
+    catalogue: [(PathBuf, Vec<u8>); 2],
 }
 
 impl Build {
@@ -110,15 +110,19 @@ impl Build {
                 *last = other.max(*last);
             }
         }
-        let manifest_path = Manifest::path(dir);
-        let manifest =
-            std::fs::read(&manifest_path).map_err(BenchError::file("read", &manifest_path))?;
+        let read = |path: PathBuf| {
+            let bytes = std::fs::read(&path).map_err(BenchError::file("read", &path))?;
+            Ok::<_, BenchError>((path, bytes))
+        };
+        let catalogue = [
+            read(Manifest::path(dir))?,
+            read(Manifest::table_journal_path(dir))?,
+        ];
         db.close()?;
         let built = Built {
             oracle,
             committed,
-            manifest,
-            manifest_path,
+            catalogue,
         };
         Ok(built)
     }
@@ -172,8 +176,9 @@ impl Built {
     /// Makes the folder what it was when the log ended, with nothing of it in memory: neither seals
     /// nor generations of earlier recoveries.
     pub(super) fn crash(&self, dir: &Path) -> Result<(), BenchError> {
-        std::fs::write(&self.manifest_path, &self.manifest)
-            .map_err(BenchError::file("write", &self.manifest_path))?;
+        for (path, bytes) in &self.catalogue {
+            std::fs::write(path, bytes).map_err(BenchError::file("write", path))?;
+        }
         drop_cached(dir)
     }
 }

@@ -21,6 +21,7 @@ use crate::commit::ticket;
 use crate::commit::ticket::{Acknowledged, Ticket};
 use crate::error::{Error, OpenError};
 use crate::recovery::RecoveryReport;
+use crate::recovery::catalogue_files::{CatalogueFiles, NotWritten};
 use crate::recovery::manifest::Manifest;
 use crate::spec::ProtocolSpec;
 use crate::storage::record::INLINE_BYTES_MAX;
@@ -81,6 +82,7 @@ pub(crate) struct Shared {
 /// What only changes of tables and the end of the database touch.
 pub(crate) struct Catalogue {
     pub(crate) manifest: Manifest,
+    pub(crate) files: CatalogueFiles,
     /// Nothing once the database is closed.
     pub(crate) lock: Option<DirLock>,
     /// How closing ended.
@@ -92,6 +94,7 @@ impl Catalogue {
     fn closed() -> Self {
         Self {
             manifest: Manifest::new(0, ProtocolSpec::DEFAULT),
+            files: CatalogueFiles::none(),
             lock: None,
             closed: Err(Error::Closed),
         }
@@ -245,11 +248,13 @@ impl Database {
             fixed_keys: K::EIGHT_BYTES,
             inline_bytes,
         };
-        let mut manifest = catalogue.manifest.clone();
-        manifest.tables.push(info.clone());
+        let Catalogue {
+            manifest, files, ..
+        } = &mut *catalogue;
         // Durable before a change of it can be logged.
-        shared.write(&manifest)?;
-        catalogue.manifest = manifest;
+        files
+            .add_table(&*shared.disk, &shared.dir, manifest, info.clone())
+            .map_err(|why| shared.not_written(why))?;
         let index = shared.indexes.of(name);
         let raw_table = RawTable::new(info, index, shared.engine.owner)
             .unwrap_or_else(|error| unreachable!("the database was opened with it: {error}"));
@@ -520,7 +525,7 @@ impl Shared {
             pool.lock().clear();
         }
         let panicked = io::Error::other("a panic in the middle of closing");
-        catalogue.closed = Err(self.not_written(panicked));
+        catalogue.closed = Err(self.not_written(NotWritten::Device(panicked)));
         catalogue.closed = self.seal(&mut catalogue);
         drop(lock);
         catalogue.closed.clone()
@@ -538,25 +543,23 @@ impl Shared {
     }
 
     fn write_closed(&self, catalogue: &mut Catalogue) -> Result<(), Error> {
-        catalogue.manifest.closed = true;
-        self.write(&catalogue.manifest)
+        let Catalogue {
+            manifest, files, ..
+        } = catalogue;
+        manifest.closed = true;
+        files
+            .close(&*self.disk, &self.dir, manifest)
+            .map_err(|why| self.not_written(why))
     }
 
-    fn write(&self, manifest: &Manifest) -> Result<(), Error> {
-        let path = || Manifest::path(&self.dir);
-        match manifest.is_still_ours(&*self.disk, &self.dir) {
-            Ok(true) => {}
-            Ok(false) => return Err(Error::AnotherWriter { path: path() }),
-            Err(source) => return Err(self.not_written(source)),
-        }
-        let written = manifest.write(&*self.disk, &self.dir);
-        written.map_err(|source| self.not_written(source))
-    }
-
-    fn not_written(&self, source: io::Error) -> Error {
-        Error::Manifest {
-            path: Manifest::path(&self.dir),
-            source: Arc::new(source),
+    fn not_written(&self, why: NotWritten) -> Error {
+        let path = Manifest::path(&self.dir);
+        match why {
+            NotWritten::AnotherWriter => Error::AnotherWriter { path },
+            NotWritten::Device(source) => Error::Manifest {
+                path,
+                source: Arc::new(source),
+            },
         }
     }
 }
@@ -567,12 +570,17 @@ impl Shared {
     fn abandon(&mut self) {
         let is_whole = !self.catalogue.is_locked();
         let catalogue = std::mem::replace(self.catalogue.get_mut(), Catalogue::closed());
-        let Catalogue { manifest, lock, .. } = catalogue;
+        let Catalogue {
+            manifest,
+            files,
+            lock,
+            ..
+        } = catalogue;
         if is_whole {
             // Without this, the child would keep the directory locked after the end of its parent.
-            drop((manifest, lock));
+            drop((manifest, files, lock));
         } else {
-            std::mem::forget((manifest, lock));
+            std::mem::forget((manifest, files, lock));
         }
         for pool in &mut self.pools {
             std::mem::forget(std::mem::take(pool.get_mut()));

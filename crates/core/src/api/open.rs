@@ -1,8 +1,9 @@
 //! Opening a database: settings, recovery, and the start of a new log.
 //!
 //! ```text
-//!   lock the directory → read the manifest, and make it durable → recover → start the next generation of the log →
-//!   seal what was read and announce the new generation (one replacement of the manifest)
+//!   lock the directory → read the manifest and its table journal, and make their names durable → recover → start the
+//!   next generation of the log → seal what was read, announce the new generation and take in the journal's tables
+//!   (one replacement of the manifest) → remove the journal, which no longer counts
 //! ```
 //! A crash, or a log that cannot be started, before the manifest is replaced leaves everything as it
 //! was. Nothing commits before it is, so a generation that was started and not announced is empty,
@@ -43,7 +44,8 @@ use crate::commit::engine::{Engine, Settings};
 use crate::commit::epoch::Epochs;
 use crate::error::OpenError;
 use crate::recovery;
-use crate::recovery::manifest::Manifest;
+use crate::recovery::catalogue_files::CatalogueFiles;
+use crate::recovery::manifest::{Manifest, Written};
 use crate::spec::{Layout, LockRelease, LogStyle, Logging, ProtocolSpec};
 use crate::table::raw_table::{Owner, RawTable};
 use crate::wal_format::record_format::RecordFormat;
@@ -79,9 +81,9 @@ impl Builder {
         if self.create {
             disk.create_dir_all(dir).map_err(device)?;
         }
-        if Manifest::read(&*disk, dir)?.is_none()
+        if Manifest::read_alone(&*disk, dir)?.is_none()
             && let Err(refused) = self.may_create(&*disk, dir)
-            && Manifest::read(&*disk, dir)?.is_none()
+            && Manifest::read_alone(&*disk, dir)?.is_none()
         {
             // Without the lock, which would leave a file behind; so it counts only if no other process was
             // creating a database meanwhile, of which we saw the files.
@@ -156,7 +158,8 @@ impl Builder {
         manifest.spec = spec;
         manifest.closed = false;
         check_writer(&found_manifest, &*disk, dir)?;
-        write(&manifest, &*disk, dir)?;
+        let written = write(&manifest, &*disk, dir)?;
+        let files = CatalogueFiles::announced(written, &*disk, dir);
 
         let settings = Settings {
             spec,
@@ -174,6 +177,7 @@ impl Builder {
             recovery: found.report,
             catalogue: Mutex::new(Catalogue {
                 manifest,
+                files,
                 lock: Some(lock),
                 closed: Ok(()),
             }),
@@ -225,6 +229,13 @@ impl Builder {
     /// Whether a database may be created in a directory that has no manifest.
     fn may_create(&self, disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
         let files = disk.list(dir).map_err(|source| failed(dir, source))?;
+        let journal = Manifest::table_journal_path(dir);
+        if files.iter().any(|file| file.path == journal) {
+            return Err(OpenError::DamagedManifest {
+                path: Manifest::path(dir),
+                why: "it is missing, although there is a table journal".to_owned(),
+            });
+        }
         let foreign = files.iter().any(|file| {
             if file.kind == FileKind::Directory {
                 return false;
@@ -355,7 +366,7 @@ fn holds_nothing(generation: &GenerationInfo) -> bool {
     seal.is_some_and(|seal| seal.last_sequences.iter().all(|last| *last == 0))
 }
 
-fn write(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
+fn write(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<Written, OpenError> {
     manifest
         .write(disk, dir)
         .map_err(|source| OpenError::Device {

@@ -1,12 +1,16 @@
 //! The manifest: what a directory is, which tables it has, and which logs hold their contents.
 //!
-//! One small file, replaced as a whole whenever a table is created, the database is opened or
-//! closed. A line of JSON under a line with its checksum, so that people can read it:
+//! One small file, replaced as a whole whenever the database is opened or closed. JSON under a line with its
+//! checksum, so that people can read it:
 //!
 //! ```text
 //! namiki-manifest 1 crc32c=1a2b3c4d
 //! { "database": "…", "spec": "TT(EPOCH)+PWAL(auto)", "tables": [ … ], "generations": [ … ] }
 //! ```
+//!
+//! Tables that are created in between are in a journal beside it (table_journal.rs). A program that does not know of
+//! journals would forget them: so the manifest of an open database has a format of its own, which such a program
+//! refuses. Closing puts all tables into the manifest, and the format is again the one that each program reads.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,13 +22,16 @@ use namiki_platform::{Generation, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::error::OpenError;
+use crate::recovery::table_journal::{self, Continues};
 use crate::spec::ProtocolSpec;
 use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::TableInfo;
 
 const MAGIC: &str = "namiki-manifest";
-/// The format that this release writes, and the latest it reads.
-pub const FORMAT: u32 = 1;
+/// The latest format that this release reads: that of an open database, which may have a table journal.
+pub const FORMAT: u32 = 2;
+/// The format of a database that was closed: all tables are in its manifest.
+const FORMAT_CLOSED: u32 = 1;
 /// Sequence numbers and epochs never get so far, and can be counted on from here.
 const NUMBER_MAX: u64 = u64::MAX >> 2;
 
@@ -43,6 +50,14 @@ pub struct Manifest {
     pub generations: Vec<GenerationInfo>,
     /// The number that the next log gets.
     pub next_generation: Generation,
+}
+
+/// A manifest's file as it was written.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// The first line.
+    pub(crate) head: String,
+    pub(crate) len_bytes: u64,
 }
 
 impl Manifest {
@@ -70,11 +85,44 @@ impl Manifest {
         u128::from_str_radix(&self.database, 16).expect("checked when it was read")
     }
 
-    /// The manifest of a directory; nothing if it has none.
+    /// Where a directory's table journal is, while the database is open and after a crash.
+    #[must_use]
+    pub fn table_journal_path(dir: &Path) -> PathBuf {
+        table_journal::path(dir)
+    }
+
+    /// The manifest of a directory, with the tables of its journal; nothing if it has none.
     ///
     /// # Errors
-    /// [`OpenError::FromTheFuture`], [`OpenError::DamagedManifest`], [`OpenError::Device`].
+    /// [`OpenError::FromTheFuture`], [`OpenError::DamagedManifest`], [`OpenError::DamagedTables`],
+    /// [`OpenError::Device`].
     pub fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, OpenError> {
+        let Some(mut manifest) = Self::read_alone(disk, dir)? else {
+            return Ok(None);
+        };
+        let first = manifest.tables.len();
+        let found = table_journal::read(disk, dir, manifest.continues())?;
+        let (tables, offsets): (Vec<_>, Vec<_>) = found
+            .into_iter()
+            .map(|found| (found.info, found.offset_bytes))
+            .unzip();
+        manifest.tables.extend(tables);
+        match manifest.table_contradiction() {
+            Some((number, why)) => Err(OpenError::DamagedTables {
+                path: table_journal::path(dir),
+                offset_bytes: number.checked_sub(first).map_or(0, |at| offsets[at]),
+                why,
+            }),
+            None => Ok(Some(manifest)),
+        }
+    }
+
+    /// The manifest of a directory without the tables of its journal, for callers that do not hold the directory:
+    /// another program may be replacing both files.
+    ///
+    /// # Errors
+    /// As [`Manifest::read`].
+    pub(crate) fn read_alone(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, OpenError> {
         let path = Self::path(dir);
         match disk.read(&path) {
             Ok(bytes) => Self::decode(&bytes, &path).map(Some),
@@ -84,8 +132,26 @@ impl Manifest {
     }
 
     /// Puts this manifest into the place of the directory's present one.
-    pub(crate) fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
-        disk.replace(&Self::path(dir), &self.encode())
+    pub(crate) fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<Written> {
+        let text = self.encode();
+        disk.replace(&Self::path(dir), text.as_bytes())?;
+        Ok(Written {
+            head: text
+                .split_inclusive('\n')
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
+            len_bytes: text.len() as u64,
+        })
+    }
+
+    /// What a table journal says of the manifest that it continues, if it is this one.
+    pub(crate) fn continues(&self) -> Continues {
+        Continues {
+            identity: self.identity(),
+            next_generation: self.next_generation,
+            tables: self.tables.len() as u32,
+        }
     }
 
     /// Whether the directory's manifest is of the same opening as this one, which is to replace it: of the
@@ -95,7 +161,7 @@ impl Manifest {
     /// # Errors
     /// Whatever the device says.
     pub(crate) fn is_still_ours(&self, disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
-        match Self::read(disk, dir) {
+        match Self::read_alone(disk, dir) {
             Ok(Some(found)) => Ok(
                 self.database == found.database && self.next_generation == found.next_generation
             ),
@@ -106,13 +172,13 @@ impl Manifest {
         }
     }
 
-    fn encode(&self) -> Vec<u8> {
+    fn encode(&self) -> String {
+        let format = if self.closed { FORMAT_CLOSED } else { FORMAT };
         let body = serde_json::to_string_pretty(self).expect("a manifest has only string keys");
         format!(
-            "{MAGIC} {FORMAT} crc32c={:08x}\n{body}\n",
+            "{MAGIC} {format} crc32c={:08x}\n{body}\n",
             crc32c::crc32c(body.as_bytes())
         )
-        .into_bytes()
     }
 
     fn decode(bytes: &[u8], path: &Path) -> Result<Self, OpenError> {
@@ -160,28 +226,37 @@ impl Manifest {
             return Some("its database identity is not a number".to_owned());
         }
         self.table_contradiction()
+            .map(|(_, why)| why)
             .or_else(|| self.generation_contradiction())
     }
 
-    fn table_contradiction(&self) -> Option<String> {
+    /// The place of the first table that makes no sense, and why.
+    fn table_contradiction(&self) -> Option<(usize, String)> {
         let mut names = BTreeSet::new();
         for (number, table) in self.tables.iter().enumerate() {
             let name = &table.name;
             if usize::try_from(table.id.0) != Ok(number) {
-                return Some(format!(
-                    "table {name:?} has the number {}, and its place is {number}",
-                    table.id.0
+                return Some((
+                    number,
+                    format!(
+                        "table {name:?} has the number {}, and its place is {number}",
+                        table.id.0
+                    ),
                 ));
             }
             if name.is_empty() || !names.insert(name) {
-                return Some(format!(
-                    "the name of table {number}, {name:?}, is empty or taken"
+                return Some((
+                    number,
+                    format!("the name of table {number}, {name:?}, is empty or taken"),
                 ));
             }
             if table.inline_bytes > INLINE_BYTES_MAX {
-                return Some(format!(
-                    "table {name:?} has room for {} bytes in a record, more than {INLINE_BYTES_MAX}",
-                    table.inline_bytes
+                return Some((
+                    number,
+                    format!(
+                        "table {name:?} has room for {} bytes in a record, more than {INLINE_BYTES_MAX}",
+                        table.inline_bytes
+                    ),
                 ));
             }
         }
@@ -254,7 +329,7 @@ mod tests {
     fn a_manifest_comes_back_unless_damaged_or_newer() {
         let path = Path::new("x/MANIFEST");
         let manifest = Manifest::new(77, ProtocolSpec::DEFAULT);
-        let bytes = manifest.encode();
+        let bytes = manifest.encode().into_bytes();
         assert_eq!(Manifest::decode(&bytes, path).unwrap(), manifest);
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
@@ -265,13 +340,13 @@ mod tests {
             );
             assert!(Manifest::decode(&bytes[..at], path).is_err() || at + 1 == bytes.len());
         }
-        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 2 ", 1);
+        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 3 ", 1);
         let error = Manifest::decode(future.as_bytes(), path).unwrap_err();
         assert!(matches!(
             error,
             OpenError::FromTheFuture {
-                found: 2,
-                known: 1,
+                found: 3,
+                known: FORMAT,
                 ..
             }
         ));
@@ -305,7 +380,7 @@ mod tests {
             ..Manifest::new(7, ProtocolSpec::DEFAULT)
         };
         let path = Path::new("x/MANIFEST");
-        Manifest::decode(&sound.encode(), path).unwrap();
+        Manifest::decode(sound.encode().as_bytes(), path).unwrap();
         type Spoil<'a> = &'a dyn Fn(&mut Manifest);
         let spoiled: &[(&str, Spoil<'_>)] = &[
             ("not a number", &|it| it.database = "x".to_owned()),
@@ -344,7 +419,7 @@ mod tests {
         for (expected, spoil) in spoiled {
             let mut manifest = sound.clone();
             spoil(&mut manifest);
-            match Manifest::decode(&manifest.encode(), path) {
+            match Manifest::decode(manifest.encode().as_bytes(), path) {
                 Err(OpenError::DamagedManifest { why, .. }) => {
                     assert!(why.contains(expected), "{expected}: {why}");
                 }

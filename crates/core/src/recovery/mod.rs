@@ -22,11 +22,13 @@
 
 mod apply;
 mod aries;
+pub(crate) mod catalogue_files;
 mod latest;
 pub(crate) mod manifest;
 mod merge;
 mod report;
 mod streams;
+pub(crate) mod table_journal;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,0 +1,165 @@
+//! How the catalogue of an open database is kept: the manifest, and the journal of the tables that are not in it yet.
+//!
+//! A table is appended to the journal. Where that is not possible (it is full, a write failed, or one of the two files
+//! is not what this opening has left there), the manifest is replaced as a whole. The replacement has all tables, so
+//! the journal beside it no longer counts (table_journal.rs, J3), and the next table begins another.
+
+use std::io;
+use std::path::Path;
+
+use namiki_platform::disk::{AlignedBuf, Disk};
+
+use crate::recovery::manifest::{Manifest, Written};
+use crate::recovery::table_journal::{self, TableJournal};
+use crate::table::raw_table::TableInfo;
+
+/// What an opening has written of its catalogue.
+#[derive(Debug)]
+pub(crate) struct CatalogueFiles {
+    /// The manifest that is in place; nothing after a failure.
+    written: Option<Written>,
+    journal: Journal,
+}
+
+#[derive(Debug)]
+enum Journal {
+    /// None that counts and has records.
+    NotBegun,
+    Begun(TableJournal),
+    /// A journal may count, and nothing is appended to it any more: its last record may be of no table.
+    GivenUp,
+}
+
+/// Why the catalogue was not written.
+#[derive(Debug)]
+pub(crate) enum NotWritten {
+    /// Another program has begun a generation since.
+    AnotherWriter,
+    /// The device failed.
+    Device(io::Error),
+}
+
+impl CatalogueFiles {
+    /// After a manifest that holds all there is was written durably, by an opening.
+    pub(crate) fn announced(written: Written, disk: &dyn Disk, dir: &Path) -> Self {
+        // The journal of an earlier opening no longer counts, whether it can be removed or not.
+        let _ = disk.remove(&table_journal::path(dir));
+        Self {
+            written: Some(written),
+            journal: Journal::NotBegun,
+        }
+    }
+
+    /// Of a database that is not open.
+    pub(crate) fn none() -> Self {
+        Self {
+            written: None,
+            journal: Journal::GivenUp,
+        }
+    }
+
+    /// Adds a table to the manifest in memory once it is durable.
+    ///
+    /// # Errors
+    /// There is no such table then, in memory. On the disk there may be, until another is in its place.
+    pub(crate) fn add_table(
+        &mut self,
+        disk: &dyn Disk,
+        dir: &Path,
+        manifest: &mut Manifest,
+        info: TableInfo,
+    ) -> Result<(), NotWritten> {
+        if self.append(disk, dir, manifest, &info) {
+            manifest.tables.push(info);
+            return Ok(());
+        }
+        let mut whole = manifest.clone();
+        whole.tables.push(info);
+        self.replace(disk, dir, &whole)?;
+        *manifest = whole;
+        Ok(())
+    }
+
+    /// Appends the table to the journal, begun if there is none. False if that was not possible: the record may be
+    /// there all the same, and the manifest has to be replaced.
+    fn append(
+        &mut self,
+        disk: &dyn Disk,
+        dir: &Path,
+        manifest: &Manifest,
+        info: &TableInfo,
+    ) -> bool {
+        let Some(written) = &self.written else {
+            return false;
+        };
+        if !is_in_place(written, disk, dir) {
+            return false;
+        }
+        // Not given up only if all goes well; a panic of the disk does not.
+        let mut journal = match std::mem::replace(&mut self.journal, Journal::GivenUp) {
+            Journal::Begun(journal) => journal,
+            Journal::NotBegun => {
+                let len_bytes = written.len_bytes;
+                match TableJournal::begin(disk, dir, manifest.continues(), len_bytes) {
+                    Ok(journal) => journal,
+                    Err(_) => return false,
+                }
+            }
+            Journal::GivenUp => return false,
+        };
+        let appended = matches!(journal.append(disk, info), Ok(true));
+        if appended {
+            self.journal = Journal::Begun(journal);
+        }
+        appended
+    }
+
+    /// Puts a manifest that holds all there is into the place of the present one.
+    fn replace(
+        &mut self,
+        disk: &dyn Disk,
+        dir: &Path,
+        manifest: &Manifest,
+    ) -> Result<(), NotWritten> {
+        match manifest.is_still_ours(disk, dir) {
+            Ok(true) => {}
+            Ok(false) => return Err(NotWritten::AnotherWriter),
+            Err(source) => return Err(NotWritten::Device(source)),
+        }
+        self.journal = Journal::GivenUp;
+        self.written = None;
+        let written = manifest.write(disk, dir).map_err(NotWritten::Device)?;
+        self.written = Some(written);
+        self.journal = Journal::NotBegun;
+        Ok(())
+    }
+
+    /// Writes the last manifest of the opening, and removes the journal.
+    ///
+    /// # Errors
+    /// The catalogue is what it was then.
+    pub(crate) fn close(
+        &mut self,
+        disk: &dyn Disk,
+        dir: &Path,
+        manifest: &Manifest,
+    ) -> Result<(), NotWritten> {
+        self.replace(disk, dir, manifest)?;
+        // It no longer counts, or has no table that was acknowledged.
+        let _ = disk.remove(&table_journal::path(dir));
+        Ok(())
+    }
+}
+
+/// Whether the manifest's file is the one that was written, by its first line and its length: the line has the
+/// checksum of the rest. If that cannot be told, it is not.
+fn is_in_place(written: &Written, disk: &dyn Disk, dir: &Path) -> bool {
+    let Ok(file) = disk.open(&Manifest::path(dir)) else {
+        return false;
+    };
+    let mut block = AlignedBuf::zeroed(file.block_bytes());
+    file.len_bytes() == written.len_bytes
+        && file
+            .read_at(0, &mut block)
+            .is_ok_and(|read| block[..read].starts_with(written.head.as_bytes()))
+}

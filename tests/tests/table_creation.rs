@@ -1,0 +1,438 @@
+//! Creating tables: each is durable before it is used, and many take linearly many bytes.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io;
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use namiki::files::Manifest;
+use namiki::{Builder, Database, OpenError};
+use namiki_platform::disk::sim::{Fault, Loss, Step};
+use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SimDisk};
+use namiki_tests::numbers::{builder, written};
+
+const SPEC: &str = "TT(EPOCH)+PWAL(auto)";
+const TABLES: &str = "/db/TABLES";
+const MANIFEST: &str = "/db/MANIFEST";
+
+/// With one stream and the files of [`builder`].
+fn opening(disk: &SimDisk) -> Builder {
+    builder(SPEC, disk).streams(NonZeroU16::MIN)
+}
+
+fn name(number: u64) -> String {
+    format!("table {number}")
+}
+
+/// Creates this table and commits a row that only it has.
+fn create(db: &Database, number: u64) {
+    let table = db.table::<u64, u64>(&name(number)).unwrap();
+    db.transact(|tx| tx.put(&table, &number, &(number + 1)))
+        .unwrap();
+}
+
+/// That the database has these tables first, each with its row.
+fn assert_created(db: &Database, numbers: impl Iterator<Item = u64>) {
+    let tables = db.tables();
+    for (at, number) in numbers.enumerate() {
+        assert_eq!(tables.get(at), Some(&name(number)));
+        let table = db.table::<u64, u64>(&name(number)).unwrap();
+        let rows = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        assert_eq!(rows, [(number, number + 1)]);
+    }
+}
+
+/// A disk that counts the bytes that it is told to write.
+#[derive(Debug)]
+struct CountingDisk {
+    disk: SimDisk,
+    written: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct CountingFile {
+    file: Arc<dyn DiskFile>,
+    written: Arc<AtomicU64>,
+}
+
+impl CountingDisk {
+    fn counted(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        let written = Arc::clone(&self.written);
+        Arc::new(CountingFile { file, written })
+    }
+}
+
+impl Disk for CountingDisk {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.counted(self.disk.open(path)?))
+    }
+
+    fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        self.written.fetch_add(len_bytes, Ordering::Relaxed);
+        Ok(self.counted(self.disk.create(path, len_bytes)?))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.disk.read(path)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.written
+            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.disk.replace(path, bytes)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
+        self.disk.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.disk.create_dir_all(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
+    }
+
+    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
+        self.disk.lock_dir(dir)
+    }
+}
+
+impl DiskFile for CountingFile {
+    fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.written
+            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.file.write_durable(offset, bytes)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(offset, into)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.file.len_bytes()
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.file.block_bytes()
+    }
+}
+
+/// The bytes that are written for so many new tables.
+fn bytes_for(tables: u64) -> u64 {
+    let written = Arc::new(AtomicU64::new(0));
+    let disk = CountingDisk {
+        disk: SimDisk::new(),
+        written: Arc::clone(&written),
+    };
+    let db = opening(&SimDisk::new())
+        .disk(Arc::new(disk))
+        .open("/db")
+        .unwrap();
+    let before = written.load(Ordering::Relaxed);
+    for number in 0..tables {
+        db.table::<u64, u64>(&name(number)).unwrap();
+    }
+    written.load(Ordering::Relaxed) - before
+}
+
+#[test]
+fn many_creations_write_linearly_many_bytes() {
+    let (few, many) = (bytes_for(250), bytes_for(1000));
+    assert!(
+        many < 5 * few,
+        "{few} bytes, and four times as many: {many}"
+    );
+}
+
+/// The database after a crash at this event, with what had been acknowledged before. An odd mark is a table's
+/// creation, the even one after it the commit of its row.
+fn assert_kept(disk: &SimDisk, at: usize, loss: Loss) {
+    let image = disk.crash_image(at, loss);
+    let Ok(db) = opening(&image).create(false).open("/db") else {
+        panic!("event {at}: {:?}", opening(&image).open("/db"));
+    };
+    let tables = db.tables();
+    for mark in disk.marks_before(at) {
+        let number = mark / 2;
+        assert_eq!(tables[number as usize], name(number), "event {at}");
+        if mark % 2 == 0 {
+            continue;
+        }
+        let table = db.table::<u64, u64>(&name(number)).unwrap();
+        let row = db.transact(|tx| tx.get(&table, &number)).unwrap();
+        assert_eq!(row, Some(number + 1), "event {at}, {loss:?}");
+    }
+    // And another one can be created.
+    create(&db, tables.len() as u64);
+}
+
+#[test]
+fn a_crash_at_any_event_keeps_created_tables() {
+    let mut disk = SimDisk::new();
+    // The first journal is full after 127. The second life begins with one that has to be taken in.
+    for numbers in [0..135, 135..145] {
+        let db = opening(&disk).open("/db").unwrap();
+        assert_eq!(db.tables().len() as u64, numbers.start);
+        let begun = disk.events();
+        let mut full = begun;
+        for number in numbers {
+            let table = db.table::<u64, u64>(&name(number)).unwrap();
+            disk.mark(2 * number);
+            db.transact(|tx| tx.put(&table, &number, &(number + 1)))
+                .unwrap();
+            disk.mark(2 * number + 1);
+            if number == 126 {
+                full = disk.events();
+            }
+        }
+        let events = disk.events();
+        let dense = (begun..begun + 60)
+            .chain(full..full + 60)
+            .filter(|at| *at <= events);
+        let sampled = (begun..=events).step_by(37).chain([events]);
+        for at in dense.chain(sampled) {
+            for loss in [Loss::All, Loss::None, Loss::Seeded(at as u64)] {
+                assert_kept(&disk, at, loss);
+            }
+        }
+        std::mem::forget(db);
+        disk = disk.crash_image(events, Loss::All);
+    }
+}
+
+/// Open, with two tables in the manifest and two in its journal.
+fn with_journal() -> (SimDisk, Database) {
+    let disk = SimDisk::new();
+    let db = opening(&disk).open("/db").unwrap();
+    (0..2).for_each(|number| create(&db, number));
+    db.close().unwrap();
+    let db = opening(&disk).open("/db").unwrap();
+    (2..4).for_each(|number| create(&db, number));
+    (disk, db)
+}
+
+fn crashed(disk: &SimDisk) -> SimDisk {
+    disk.crash_image(disk.events(), Loss::All)
+}
+
+fn read(disk: &SimDisk, path: &str) -> Option<Vec<u8>> {
+    disk.read(Path::new(path)).ok()
+}
+
+/// The bytes of a manifest of the release before there were journals: such a release reads format 1 alone.
+fn is_read_by_older_releases(disk: &SimDisk) -> bool {
+    read(disk, MANIFEST)
+        .unwrap()
+        .starts_with(b"namiki-manifest 1 ")
+}
+
+#[test]
+fn only_an_open_database_has_a_journal() {
+    let (disk, db) = with_journal();
+    assert!(read(&disk, TABLES).is_some());
+    assert!(!is_read_by_older_releases(&disk));
+    let image = crashed(&disk);
+    let found = Manifest::read(&image, Path::new("/db")).unwrap().unwrap();
+    assert_eq!(found.tables.len(), 4);
+
+    db.close().unwrap();
+    assert!(read(&disk, TABLES).is_none());
+    assert!(is_read_by_older_releases(&disk));
+    assert_created(&opening(&disk).open("/db").unwrap(), 0..4);
+
+    // An opening takes the tables in, and the journal is gone.
+    let db = opening(&image).open("/db").unwrap();
+    assert!(read(&image, TABLES).is_none());
+    assert_created(&db, 0..4);
+}
+
+#[test]
+fn a_damaged_journal_is_named_by_file_and_byte() {
+    let disk = crashed(&with_journal().0);
+    // The header, and the first and the last record.
+    for (at, byte) in [(20, 0), (512 + 40, 512), (1024 + 40, 1024)] {
+        let disk = crashed(&disk);
+        disk.damage(Path::new(TABLES), at, &[0xAA]).unwrap();
+        let before = [MANIFEST, TABLES].map(|path| read(&disk, path));
+        let error = opening(&disk).open("/db").unwrap_err();
+        assert!(
+            matches!(&error, OpenError::DamagedTables { path, offset_bytes, .. }
+                if path == Path::new(TABLES) && *offset_bytes == byte),
+            "{error:?}"
+        );
+        assert_eq!([MANIFEST, TABLES].map(|path| read(&disk, path)), before);
+    }
+}
+
+#[test]
+fn a_table_that_is_there_twice_is_damage() {
+    let (disk, db) = with_journal();
+    let found = read(&disk, TABLES);
+    drop(db);
+    let manifest = String::from_utf8(read(&disk, MANIFEST).unwrap()).unwrap();
+    let body = manifest.split_once('\n').unwrap().1.trim_end();
+    let mut closed: Manifest = serde_json::from_str(body).unwrap();
+    closed.tables.truncate(2);
+    closed.tables[0].name = name(2);
+    let body = serde_json::to_string(&closed).unwrap();
+    let sum = crc32c::crc32c(body.as_bytes());
+    let text = format!("namiki-manifest 1 crc32c={sum:08x}\n{body}\n");
+    disk.replace(Path::new(MANIFEST), text.as_bytes()).unwrap();
+    disk.replace(Path::new(TABLES), &found.unwrap()).unwrap();
+    let error = opening(&disk).open("/db").unwrap_err();
+    assert!(
+        matches!(
+            &error,
+            OpenError::DamagedTables {
+                offset_bytes: 512,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_journal_never_counts_beside_another_manifest() {
+    let (disk, db) = with_journal();
+    let stale = read(&disk, TABLES).unwrap();
+    db.close().unwrap();
+    let closed = read(&disk, MANIFEST).unwrap();
+    for _ in 0..2 {
+        disk.replace(Path::new(TABLES), &stale).unwrap();
+        let db = opening(&disk).open("/db").unwrap();
+        assert_created(&db, 0..4);
+        assert_eq!(db.tables().len(), 4);
+        db.close().unwrap();
+    }
+    // An older manifest is not taken for the one that the journal continues.
+    let db = opening(&disk).open("/db").unwrap();
+    create(&db, 4);
+    let image = crashed(&disk);
+    image.replace(Path::new(MANIFEST), &closed).unwrap();
+    let error = opening(&image).open("/db").unwrap_err();
+    assert!(
+        matches!(&error, OpenError::DamagedTables { path, .. } if path == Path::new(TABLES)),
+        "{error:?}"
+    );
+    image.remove(Path::new(MANIFEST)).unwrap();
+    let error = opening(&image).open("/db").unwrap_err();
+    assert!(
+        matches!(&error, OpenError::DamagedManifest { path, .. } if path == Path::new(MANIFEST)),
+        "{error:?}"
+    );
+    // Of another database.
+    let other = written(SPEC, 1, true);
+    other
+        .replace(Path::new(TABLES), &read(&image, TABLES).unwrap())
+        .unwrap();
+    let error = opening(&other).open("/db").unwrap_err();
+    assert!(
+        matches!(
+            &error,
+            OpenError::DamagedTables {
+                offset_bytes: 16,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn files_that_vanish_meanwhile_are_written_anew() {
+    type Spoil = fn(&SimDisk);
+    let spoils: [Spoil; 4] = [
+        |disk| disk.remove(Path::new(TABLES)).unwrap(),
+        |disk| disk.remove(Path::new(MANIFEST)).unwrap(),
+        |disk| disk.replace(Path::new(TABLES), b"").unwrap(),
+        |disk| disk.replace(Path::new(MANIFEST), b"nonsense").unwrap(),
+    ];
+    for spoil in spoils {
+        let (disk, db) = with_journal();
+        spoil(&disk);
+        (4..6).for_each(|number| create(&db, number));
+        let db = opening(&crashed(&disk)).open("/db").unwrap();
+        assert_created(&db, 0..6);
+    }
+}
+
+/// Each step fails once, or from then on, while tables are created.
+#[test]
+fn a_failing_disk_loses_no_created_table() {
+    for step in [
+        Step::Write,
+        Step::Create,
+        Step::SyncDir,
+        Step::Rename,
+        Step::Remove,
+        Step::Read,
+    ] {
+        for (after, ever) in (0..8).flat_map(|after| [(after, false), (after, true)]) {
+            let (disk, db) = with_journal();
+            let fault = Fault::once(step, after, io::ErrorKind::Other).torn(after);
+            disk.inject(if ever { fault.and_ever_after() } else { fault });
+            let mut created = vec![];
+            for number in 4..10 {
+                if let Ok(table) = db.table::<u64, u64>(&name(number)) {
+                    created.push((name(number), table));
+                }
+            }
+            disk.heal();
+            for number in 10..12 {
+                let table = db.table::<u64, u64>(&name(number)).unwrap();
+                created.push((name(number), table));
+            }
+            let written = db.tables();
+            let rows = created
+                .iter()
+                .all(|(_, table)| db.transact(|tx| tx.put(table, &7, &8)).is_ok());
+            assert!(rows, "{step:?}, {after}");
+            for image in [Loss::All, Loss::None, Loss::Seeded(after)] {
+                let image = disk.crash_image(disk.events(), image);
+                let db = opening(&image).open("/db").unwrap();
+                assert_eq!(db.tables(), written, "{step:?}, {after}");
+                for (name, _) in &created {
+                    let table = db.table::<u64, u64>(name).unwrap();
+                    assert_eq!(db.transact(|tx| tx.get(&table, &7)).unwrap(), Some(8));
+                }
+            }
+            db.close().unwrap();
+            let db = opening(&disk).open("/db").unwrap();
+            assert_eq!(db.tables(), written, "{step:?}, {after}");
+        }
+    }
+}
+
+/// A failed creation whose record is on the disk all the same does not come back in another table's place.
+#[test]
+fn a_failed_creation_gives_its_place_away() {
+    let (disk, db) = with_journal();
+    disk.inject(Fault::once(Step::Write, 0, io::ErrorKind::Other));
+    disk.inject(Fault::once(Step::Rename, 0, io::ErrorKind::Other));
+    db.table::<u64, u64>("failed").unwrap_err();
+    disk.heal();
+    // Its record may come to light in a crash: then the table is there, which no caller was told.
+    let image = disk.crash_image(disk.events(), Loss::None);
+    let found = opening(&image).open("/db").unwrap();
+    assert_created(&found, 0..4);
+    assert_eq!(found.tables()[4..], ["failed"]);
+
+    create(&db, 4);
+    let image = disk.crash_image(disk.events(), Loss::None);
+    let found = opening(&image).open("/db").unwrap();
+    assert_created(&found, 0..5);
+    assert_eq!(found.tables().len(), 5);
+}
