@@ -1,4 +1,5 @@
 //! The example of README.md: `cargo run -p namiki --example shop`.
+#![allow(clippy::print_stdout, reason = "it is a program")]
 
 use namiki::Database;
 
