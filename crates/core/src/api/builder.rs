@@ -102,7 +102,7 @@ impl Builder {
     }
 
     /// The protocol, or that it is to be chosen: by a short measurement of the device at every opening, for which
-    /// a few small files are written and removed. [`Database::tuned_config`] tells what was chosen. Log streams and epochs
+    /// a few small files are written and removed. [`Database::tuned_config`](crate::Database::tuned_config) tells what was chosen. Log streams and epochs
     /// are chosen too, unless they are set here.
     ///
     /// ```
@@ -138,7 +138,7 @@ impl Builder {
 
     /// The index of all tables that [`Builder::table_index`] does not name. Default: the default ordered
     /// tree. Indexes are built when a database is opened, and may differ from one opening to the next. Trees
-    /// other than ART need the feature `all-indexes` ([`OpenError::IndexNotInBuild`]).
+    /// other than ART need the feature `all-indexes` ([`OpenError::IndexNotInBuild`](crate::OpenError::IndexNotInBuild)).
     #[must_use]
     pub fn index(mut self, index: impl Into<IndexKind>) -> Self {
         self.indexes.others = index.into();
@@ -189,7 +189,7 @@ impl Builder {
 
     /// How long an epoch lasts at least, while transactions end. Default: 1 ms. For tests: with
     /// `Duration::ZERO` nearly every transaction that ends closes one, and with `Duration::MAX` none does; so
-    /// on one thread nothing depends on the clock. Under [`LockRelease::EpochEarly`], a waiter for an epoch
+    /// on one thread nothing depends on the clock. Under [`LockRelease::EpochEarly`](crate::LockRelease::EpochEarly), a waiter for an epoch
     /// closes it whatever this says, and so does every frame with commits that wait for theirs: under load, an
     /// epoch lasts about as long as a device write.
     #[must_use]
@@ -213,7 +213,7 @@ impl Builder {
     }
 
     /// The length of a stream's log buffer, which bounds what one transaction can write; where operations are
-    /// logged ([`LogStyle::Operations`]), what one change can. Default: 256 KiB.
+    /// logged ([`LogStyle::Operations`](crate::LogStyle::Operations)), what one change can. Default: 256 KiB.
     #[must_use]
     pub fn buffer_bytes(mut self, bytes: usize) -> Self {
         self.buffer_bytes = bytes;
@@ -288,7 +288,7 @@ impl Builder {
         self
     }
 
-    /// Recovery ends with [`OpenError::Interrupted`] soon after this becomes true.
+    /// Recovery ends with [`OpenError::Interrupted`](crate::OpenError::Interrupted) soon after this becomes true.
     #[must_use]
     pub fn interrupt(mut self, asked: Arc<AtomicBool>) -> Self {
         self.recovery.interrupt = Some(asked);
