@@ -78,7 +78,7 @@ impl Known<'_> {
                     }
                     break;
                 }
-                Err(source) => return Err(ReadError::Device { file: dir, source }),
+                Err(source) => return Err(ReadError::device(&dir, source)),
             };
             for entry in entries {
                 let Some((generation, number)) = parse_file_name(&entry.path) else {
@@ -101,10 +101,7 @@ impl Known<'_> {
                             worker,
                         });
                     }
-                    Err(source) => {
-                        let file = entry.path;
-                        return Err(ReadError::Device { file, source });
-                    }
+                    Err(source) => return Err(ReadError::device(&entry.path, source)),
                 }
             }
         }
@@ -119,10 +116,7 @@ impl Known<'_> {
             }
         }
         for (path, region_bytes) in devices {
-            let failed = |source| ReadError::Device {
-                file: path.clone(),
-                source,
-            };
+            let failed = |source| ReadError::device(path, source);
             let file = match disk.open(path) {
                 // The reader of the generation says so, if it is needed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
