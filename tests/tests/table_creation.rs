@@ -416,7 +416,7 @@ fn a_failing_disk_loses_no_created_table() {
     }
 }
 
-/// A failed creation whose record is on the disk all the same does not come back in another table's place.
+/// A record that is on the disk, although its write failed, does not come back in another table's place.
 #[test]
 fn a_failed_creation_gives_its_place_away() {
     let (disk, db) = with_journal();

@@ -518,48 +518,6 @@ fn check_refuses_a_manifest_that_is_older_than_the_log() {
 }
 
 #[test]
-fn tables_of_the_journal_are_checked_and_shown() {
-    let (dir, path) = database(spec("TT(NLR)+PWAL(1)"));
-    let db = Database::open(dir.path()).unwrap();
-    let table = db.table::<u64, str>("journalled").unwrap();
-    db.transact(|tx| tx.put(&table, &1, "a value")).unwrap();
-    let copy = tempfile::tempdir().unwrap();
-    let copied = copy.path().to_str().unwrap();
-    // As a kill leaves it.
-    let files = everything(dir.path());
-    for (file, (bytes, _)) in &files {
-        let to = copy.path().join(file.strip_prefix(dir.path()).unwrap());
-        if file.is_dir() {
-            fs::create_dir_all(to).unwrap();
-        } else {
-            fs::write(to, bytes).unwrap();
-        }
-    }
-    db.close().unwrap();
-    let journal = copy.path().join("TABLES");
-    let sound = fs::read(&journal).unwrap();
-    let said = works(&["check", copied]);
-    assert!(said.contains("table \"journalled\": u64 to str"), "{said}");
-    assert!(works(&["dump-log", copied]).contains("journalled"));
-    assert!(works(&["check", &path]).contains("journalled"));
-
-    let mut damaged = sound.clone();
-    let at = damaged.iter().rposition(|byte| *byte != 0).unwrap();
-    damaged[at] ^= 1;
-    fs::write(&journal, damaged).unwrap();
-    for command in ["check", "dump-log"] {
-        let said = refuses(1, &[command, copied]);
-        assert!(said.contains("TABLES is damaged at byte"), "{said}");
-    }
-    fs::write(&journal, sound).unwrap();
-    fs::remove_dir_all(copy.path().join("wal")).unwrap();
-    fs::remove_file(copy.path().join("MANIFEST")).unwrap();
-    let said = refuses(1, &["check", copied]);
-    assert!(said.contains("MANIFEST is missing, although"), "{said}");
-    assert!(said.contains("TABLES is there"), "{said}");
-}
-
-#[test]
 fn check_accepts_only_interrupted_creations_without_a_manifest() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();

@@ -1,0 +1,68 @@
+//! Tables that are in the journal beside the manifest: `check` and `dump-log` know them, and name its damage.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use namiki::Database;
+
+/// What the command printed, if it ended with this status.
+fn said(status: i32, command: &str, dir: &Path) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_namiki"))
+        .arg(command)
+        .arg(dir)
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8(text).unwrap();
+    assert_eq!(output.status.code(), Some(status), "{text}");
+    text
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let to = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &to);
+        } else {
+            fs::copy(path, to).unwrap();
+        }
+    }
+}
+
+#[test]
+fn tables_of_the_journal_are_checked_and_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let (open, killed) = (dir.path().join("open"), dir.path().join("killed"));
+    let db = Database::open(&open).unwrap();
+    let table = db.table::<u64, str>("journalled").unwrap();
+    db.transact(|tx| tx.put(&table, &1, "a value")).unwrap();
+    copy(&open, &killed);
+    db.close().unwrap();
+    let journal = killed.join("TABLES");
+    let sound = fs::read(&journal).unwrap();
+    for dir in [&open, &killed] {
+        assert!(said(0, "check", dir).contains("table \"journalled\": u64 to str"));
+        let dumped = said(0, "dump-log", dir);
+        assert!(dumped.contains("journalled"), "{dumped}");
+        assert!(dumped.contains("a value"), "{dumped}");
+    }
+
+    let mut damaged = sound.clone();
+    let at = damaged.iter().rposition(|byte| *byte != 0).unwrap();
+    damaged[at] ^= 1;
+    fs::write(&journal, damaged).unwrap();
+    for command in ["check", "dump-log"] {
+        let said = said(1, command, &killed);
+        assert!(said.contains("TABLES is damaged at byte"), "{said}");
+    }
+    fs::write(&journal, sound).unwrap();
+    fs::remove_dir_all(killed.join("wal")).unwrap();
+    fs::remove_file(killed.join("MANIFEST")).unwrap();
+    let said = said(1, "check", &killed);
+    assert!(said.contains("MANIFEST is missing, although"), "{said}");
+    assert!(said.contains("TABLES is there"), "{said}");
+}
