@@ -279,19 +279,30 @@ fn a_million_scattered_keys_take_little_memory() {
         .map(|kind| (kind, KeyShape::Sparse));
     for (kind, shape) in cases.chain([(IndexKind::Hash, KeyShape::Dense)]) {
         let index = &Index::new(kind, KeyKind::Fixed8).unwrap();
-        let keys = 1_000_000;
+        let order = shuffled(1_000_000);
         std::thread::scope(|scope| {
-            for half in 0..2 {
+            for half in order.chunks(order.len() / 2) {
                 scope.spawn(move || {
-                    for n in (half..keys).step_by(2) {
+                    for &n in half {
                         assert!(matches!(index.write(&shape.key(n), n), Ok(None)));
                     }
                 });
             }
         });
-        assert_eq!(index.len() as u64, keys);
+        assert_eq!(index.len(), order.len());
         assert_lean(kind, shape, index);
     }
+}
+
+/// The numbers below this one. In an order by rule, leaves would fill and split at the same time, and how full they are
+/// in the end would depend on how far one thread is ahead of the other.
+fn shuffled(numbers: u64) -> Vec<u64> {
+    let mut order: Vec<u64> = (0..numbers).collect();
+    let mut random = Random::new(5);
+    for i in (1..order.len()).rev() {
+        order.swap(i, random.below(i as u64 + 1) as usize);
+    }
+    order
 }
 
 fn assert_lean(kind: IndexKind, shape: KeyShape, index: &impl PointIndex) {
@@ -304,12 +315,7 @@ fn assert_lean(kind: IndexKind, shape: KeyShape, index: &impl PointIndex) {
 }
 
 fn takes_a_million_keys(tree: &Tree) {
-    let keys = 1_000_000;
-    let mut order: Vec<u64> = (0..keys).collect();
-    let mut random = Random::new(5);
-    for i in (1..order.len()).rev() {
-        order.swap(i, random.below(i as u64 + 1) as usize);
-    }
+    let order = shuffled(1_000_000);
     std::thread::scope(|scope| {
         for half in order.chunks(order.len() / 2) {
             scope.spawn(move || {
@@ -320,7 +326,7 @@ fn takes_a_million_keys(tree: &Tree) {
         }
     });
     let statistics = tree.statistics();
-    assert_eq!(statistics.records, keys);
+    assert_eq!(statistics.records, order.len() as u64);
     assert!((2..=8).contains(&statistics.height), "{statistics:?}");
     assert_lean(tree.kind().into(), KeyShape::Dense, tree);
     let mut batch = Vec::new();
@@ -340,7 +346,7 @@ fn takes_a_million_keys(tree: &Tree) {
         }
         ControlFlow::Continue(())
     });
-    assert_eq!((scanned, next), (Ok(()), keys));
+    assert_eq!((scanned, next), (Ok(()), order.len() as u64));
 }
 
 /// A thread that counts pages and looks for leaves by their numbers meets those of loads that are given up.
