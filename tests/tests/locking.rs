@@ -481,8 +481,8 @@ fn wound(db: &Database, table: &Numbers) {
 /// waits for them twice.
 #[test]
 fn after_a_wound_processors_limit_lock_holders() {
-    type Way = fn(&mut Transaction, &Numbers) -> Result<(), Error>;
-    let ways: [Way; 4] = [
+    type Access = fn(&mut Transaction, &Numbers) -> Result<(), Error>;
+    let accesses: [Access; 4] = [
         |tx, table| tx.get(table, &10).map(drop),
         |tx, table| tx.scan(table, 10..20).map(drop),
         |tx, table| tx.update(table, &20, |it| it + 1).map(drop),
@@ -490,11 +490,11 @@ fn after_a_wound_processors_limit_lock_holders() {
     ];
     let processors = std::thread::available_parallelism().unwrap().get();
     for spec in SPECS {
-        for (number, way) in ways.into_iter().enumerate() {
+        for (number, access) in accesses.into_iter().enumerate() {
             let (db, table) = filled(builder(spec));
-            let admission_waits = |way: Way| {
+            let admission_waits = |access: Access| {
                 let before = db.counters().locks.admission_waits;
-                attempt(&db, |tx| way(tx, &table)).unwrap();
+                attempt(&db, |tx| access(tx, &table)).unwrap();
                 db.counters().locks.admission_waits - before
             };
             let inside = |_| {
@@ -503,16 +503,20 @@ fn after_a_wound_processors_limit_lock_holders() {
                 tx
             };
             let before: Vec<_> = (0..processors + 1).map(inside).collect();
-            assert_eq!(admission_waits(way), 0, "{spec}: no holder was in the way");
+            assert_eq!(
+                admission_waits(access),
+                0,
+                "{spec}: no holder was in the way"
+            );
             wound(&db, &table);
-            let crowd: Vec<_> = (0..processors).map(inside).collect();
-            assert_eq!(admission_waits(way), 1, "{spec}, way {number}");
-            for again in ways {
-                assert_eq!(admission_waits(again), 0, "{spec}, way {number}");
+            let after: Vec<_> = (0..processors).map(inside).collect();
+            assert_eq!(admission_waits(access), 1, "{spec}, access {number}");
+            for again in accesses {
+                assert_eq!(admission_waits(again), 0, "{spec}, access {number}");
             }
             wound(&db, &table);
-            assert_eq!(admission_waits(way), 0, "{spec}, way {number}");
-            drop((before, crowd));
+            assert_eq!(admission_waits(access), 0, "{spec}, access {number}");
+            drop((before, after));
         }
     }
 }

@@ -21,25 +21,23 @@ pub(crate) struct Baseline<'a> {
     pub(crate) seconds: u64,
 }
 
-/// The commits that led to what is checked out and are not in the baseline; none where there is no git, or where
-/// `root` is not a repository of its own.
-pub(crate) fn commits_since(root: &Path, baseline: Baseline<'_>) -> Vec<Commit> {
-    // The root of a repository lies nowhere in it.
-    if git(root, &["rev-parse", "--show-prefix"]).is_none_or(|prefix| !prefix.trim().is_empty()) {
-        return Vec::new();
+/// The commits that led to what is checked out and are not in the baseline; none where `root` is not a repository
+/// of its own.
+///
+/// # Errors
+/// There is a repository, and git does not read it.
+pub(crate) fn commits_since(root: &Path, baseline: Baseline<'_>) -> Result<Vec<Commit>, String> {
+    if !root.join(".git").exists() {
+        return Ok(Vec::new());
     }
-    let is_here = git(
-        root,
-        &["cat-file", "-e", &format!("{}^{{commit}}", baseline.hash)],
-    )
-    .is_some();
+    let end_of_baseline = format!("{}^{{commit}}", baseline.hash);
+    let is_here = git(root, &["cat-file", "-e", &end_of_baseline]).is_ok();
     let range = format!("{}..HEAD", baseline.hash);
     let format = "--format=%H%x09%ct%x09%s";
     let listing = git(
         root,
         &["log", format, if is_here { &range } else { "HEAD" }],
-    )
-    .unwrap_or_default();
+    )?;
     let mut commits = Vec::new();
     for line in listing.lines() {
         let mut parts = line.splitn(3, '\t');
@@ -55,29 +53,34 @@ pub(crate) fn commits_since(root: &Path, baseline: Baseline<'_>) -> Vec<Commit> 
         commits.push(Commit {
             hash: hash.to_owned(),
             subject: parts.next().unwrap_or_default().to_owned(),
-            is_merge: parents(root, hash) > 1,
+            is_merge: parents(root, hash)? > 1,
         });
     }
-    commits
+    Ok(commits)
 }
 
 /// As the commit itself says: where a shallow clone ends, git shows none.
-fn parents(root: &Path, hash: &str) -> usize {
-    let commit = git(root, &["cat-file", "commit", hash]).unwrap_or_default();
+fn parents(root: &Path, hash: &str) -> Result<usize, String> {
+    let commit = git(root, &["cat-file", "commit", hash])?;
     let head = commit.lines().take_while(|line| !line.is_empty());
-    head.filter(|line| line.starts_with("parent ")).count()
+    Ok(head.filter(|line| line.starts_with("parent ")).count())
 }
 
-fn git(root: &Path, args: &[&str]) -> Option<String> {
+fn git(root: &Path, args: &[&str]) -> Result<String, String> {
     let mut command = Command::new("git");
     command.args(args).current_dir(root);
     // What git tells its hooks would lead back to the repository that they are run for.
     for pinned in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
         command.env_remove(pinned);
     }
-    let output = command.output().ok()?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    output.status.success().then_some(said)
+    let failed = |why: &str| format!("git {} failed: {}", args.join(" "), why.trim());
+    let output = command
+        .output()
+        .map_err(|error| failed(&error.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(&String::from_utf8_lossy(&output.stderr)));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]
@@ -106,7 +109,7 @@ mod tests {
             ];
             let with = settings.iter().flat_map(|setting| ["-c", *setting]);
             let all: Vec<&str> = with.chain(args.iter().copied()).collect();
-            git(&self.0, &all).unwrap_or_else(|| panic!("git {args:?}"))
+            git(&self.0, &all).expect("git")
         }
 
         fn commit(&self, message: &str) -> Baseline<'static> {
@@ -128,7 +131,7 @@ mod tests {
     }
 
     fn subjects(root: &Path, baseline: Baseline<'_>) -> Vec<(String, bool)> {
-        let commits = commits_since(root, baseline).into_iter();
+        let commits = commits_since(root, baseline).expect("git").into_iter();
         commits
             .map(|commit| (commit.subject, commit.is_merge))
             .collect()
@@ -196,30 +199,28 @@ mod tests {
             hash: "HEAD",
             seconds: 0,
         };
-        assert!(commits_since(&folder.0, anywhere).is_empty());
+        assert!(subjects(&folder.0, anywhere).is_empty());
         folder.git(&["init", "-q"]);
         folder.commit("of another project");
-        assert!(
-            !commits_since(
-                &folder.0,
-                Baseline {
-                    hash: "none",
-                    seconds: 0
-                }
-            )
-            .is_empty()
-        );
+        let everything = Baseline {
+            hash: "none",
+            seconds: 0,
+        };
+        assert!(!subjects(&folder.0, everything).is_empty());
         let inside = folder.0.join("inside");
         fs::create_dir(&inside).expect("a folder");
-        assert!(
-            commits_since(
-                &inside,
-                Baseline {
-                    hash: "none",
-                    seconds: 0
-                }
-            )
-            .is_empty()
-        );
+        assert!(subjects(&inside, everything).is_empty());
+    }
+
+    #[test]
+    fn what_git_cannot_read_is_an_error() {
+        let folder = Folder::new("unreadable");
+        fs::write(folder.0.join(".git"), "gitdir: nowhere").expect("a file");
+        let anywhere = Baseline {
+            hash: "HEAD",
+            seconds: 0,
+        };
+        let error = commits_since(&folder.0, anywhere).expect_err("no repository");
+        assert!(error.starts_with("git log "), "{error}");
     }
 }

@@ -1,8 +1,8 @@
 //! The files of a crate import each other in one direction, so that each can be understood after those it needs.
 //!
 //! A file needs another one if a path in it leads there. What a module passes on (`pub use leaf::Leaf`) is looked up
-//! where it comes from. Not counted: `mod` items; a folder's file and what lies in the folder, which are one house;
-//! and what is compiled for tests alone.
+//! where it comes from. A folder, with its own file and all that lies in it, counts as one file among those beside it.
+//! Not counted: `mod` items; a folder's own file for what lies in the folder; and what is compiled for tests alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,16 +11,17 @@ use crate::imports::{Import, imports, module_of};
 use crate::rust_text::{Token, starts_with};
 use crate::tree::{SourceFile, Tree};
 
-/// Circles that may stay: the files of one, and why.
+/// Circles that may stay: the modules of one behind the crate's `src/`, and why.
 const MAY_STAY: &[(&[&str], &str)] = &[];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in source_folders(tree) {
         let krate = Crate::read(tree, &source);
-        for circle in krate.circles() {
-            let paths: Vec<&str> = circle.iter().map(|at| krate.files[*at].path).collect();
-            if !MAY_STAY.iter().any(|(files, _)| *files == paths) {
+        for circle in circles(&krate.needs) {
+            let names = circle.iter().map(|part| part.join("::"));
+            let names: Vec<String> = names.map(|name| format!("{source}{name}")).collect();
+            if !MAY_STAY.iter().any(|(modules, _)| *modules == names) {
                 findings.push(krate.describe(&circle));
             }
         }
@@ -50,9 +51,14 @@ struct File<'t> {
 struct Crate<'t> {
     files: Vec<File<'t>>,
     by_module: BTreeMap<Vec<&'t str>, usize>,
-    /// For each file those that it needs, and a line that says so.
-    needs: Vec<BTreeMap<usize, usize>>,
+    needs: Needs<'t>,
 }
+
+/// A module with all that lies in it.
+type Part<'t> = Vec<&'t str>;
+
+/// For each part those beside it that it needs, and a file with the line that says so.
+type Needs<'t> = BTreeMap<Part<'t>, BTreeMap<Part<'t>, (usize, usize)>>;
 
 impl<'t> Crate<'t> {
     fn read(tree: &'t Tree, source: &str) -> Self {
@@ -84,24 +90,28 @@ impl<'t> Crate<'t> {
         let mut krate = Self {
             files,
             by_module,
-            needs: Vec::new(),
+            needs: Needs::new(),
         };
-        krate.needs = (0..krate.files.len())
-            .map(|at| krate.needs_of(at))
-            .collect();
+        krate.needs = krate.needs();
         krate
     }
 
-    fn needs_of(&self, at: usize) -> BTreeMap<usize, usize> {
-        let own = &self.files[at].module;
-        let mut needs = BTreeMap::new();
-        for import in &self.files[at].imports {
-            let Some(other) = self.file_of(&import.names(), 0) else {
-                continue;
-            };
-            let module = &self.files[other].module;
-            if !module.starts_with(own) && !own.starts_with(module) {
-                needs.entry(other).or_insert(import.line());
+    fn needs(&self) -> Needs<'t> {
+        let mut needs = Needs::new();
+        for (at, file) in self.files.iter().enumerate() {
+            for import in &file.imports {
+                let Some(other) = self.file_of(&import.names(), 0) else {
+                    continue;
+                };
+                let module = &self.files[other].module;
+                let ways = file.module.iter().zip(module);
+                let shared = ways.take_while(|(here, there)| here == there).count();
+                let (Some(from), Some(to)) = (file.module.get(..=shared), module.get(..=shared))
+                else {
+                    continue;
+                };
+                let of_part = needs.entry(from.to_vec()).or_default();
+                of_part.entry(to.to_vec()).or_insert((at, import.line()));
             }
         }
         needs
@@ -139,78 +149,78 @@ impl<'t> Crate<'t> {
         Some(file.imports.iter().find_map(on_from).unwrap_or(at))
     }
 
-    /// The groups of files in which each leads to each, by Tarjan's algorithm.
-    fn circles(&self) -> Vec<Vec<usize>> {
-        let mut search = Search {
-            needs: &self.needs,
-            numbers: vec![None; self.files.len()],
-            lowest: vec![0; self.files.len()],
-            open: Vec::new(),
-            circles: Vec::new(),
-        };
-        for at in 0..self.files.len() {
-            if search.numbers[at].is_none() {
-                search.visit(at, &mut 0);
-            }
-        }
-        search.circles
-    }
-
-    /// Names the files, and of each the ones of the circle that it needs.
-    fn describe(&self, circle: &[usize]) -> Finding {
+    /// Names the parts, and of each the ones of the circle that it needs.
+    fn describe(&self, circle: &[Part<'_>]) -> Finding {
         let mut says = Vec::new();
-        for &at in circle {
-            for (other, line) in &self.needs[at] {
+        let mut path = "";
+        for part in circle {
+            for (other, (file, line)) in &self.needs[part] {
                 if circle.contains(other) {
-                    let (from, to) = (&self.files[at].path, self.files[*other].module.join("::"));
-                    says.push(format!("\n         {from}:{line} needs `{to}`"));
+                    path = self.files[*file].path;
+                    says.push(format!(
+                        "\n         {path}:{line} needs `{}`",
+                        other.join("::")
+                    ));
                 }
             }
         }
         let advice = format!(
-            "{} files import each other in a circle; move what both sides need into a file below them:{}",
+            "{} files or folders import each other in a circle; move what both sides need into a file below \
+             them:{}",
             circle.len(),
             says.concat()
         );
-        Finding::new(self.files[circle[0]].path, 0, advice)
+        Finding::new(path, 0, advice)
     }
 }
 
-struct Search<'a> {
-    needs: &'a [BTreeMap<usize, usize>],
-    numbers: Vec<Option<usize>>,
-    lowest: Vec<usize>,
-    open: Vec<usize>,
-    circles: Vec<Vec<usize>>,
+/// The groups of parts in which each leads to each, by Tarjan's algorithm.
+fn circles<'t>(needs: &Needs<'t>) -> Vec<Vec<Part<'t>>> {
+    let mut search = Search {
+        needs,
+        visited: BTreeMap::new(),
+        open: Vec::new(),
+        circles: Vec::new(),
+    };
+    for part in needs.keys() {
+        if !search.visited.contains_key(part) {
+            search.visit(part);
+        }
+    }
+    search.circles
 }
 
-impl Search<'_> {
-    fn visit(&mut self, at: usize, next: &mut usize) {
-        let number = *next;
-        *next += 1;
-        self.numbers[at] = Some(number);
-        self.lowest[at] = number;
-        self.open.push(at);
-        for &other in self.needs[at].keys() {
-            match self.numbers[other] {
-                None => {
-                    self.visit(other, next);
-                    self.lowest[at] = self.lowest[at].min(self.lowest[other]);
-                }
-                Some(met) if self.open.contains(&other) => {
-                    self.lowest[at] = self.lowest[at].min(met);
-                }
+struct Search<'a, 't> {
+    needs: &'a Needs<'t>,
+    /// Their numbers, in the order of visits.
+    visited: BTreeMap<&'a Part<'t>, usize>,
+    open: Vec<&'a Part<'t>>,
+    circles: Vec<Vec<Part<'t>>>,
+}
+
+impl<'a, 't> Search<'a, 't> {
+    /// Returns the lowest number of an open part that this one leads to.
+    fn visit(&mut self, part: &'a Part<'t>) -> usize {
+        let number = self.visited.len();
+        let mut lowest = number;
+        self.visited.insert(part, number);
+        self.open.push(part);
+        for other in self.needs.get(part).into_iter().flat_map(BTreeMap::keys) {
+            match self.visited.get(other) {
+                None => lowest = lowest.min(self.visit(other)),
+                Some(met) if self.open.contains(&other) => lowest = lowest.min(*met),
                 Some(_) => {}
             }
         }
-        if self.lowest[at] == number {
-            let begins = self.open.iter().position(|open| *open == at).unwrap_or(0);
-            let mut circle = self.open.split_off(begins);
+        if lowest == number {
+            let begins = self.open.iter().position(|open| *open == part).unwrap_or(0);
+            let mut circle: Vec<_> = self.open.split_off(begins).into_iter().cloned().collect();
             circle.sort_unstable();
             if circle.len() > 1 {
                 self.circles.push(circle);
             }
         }
+        lowest
     }
 }
 
@@ -355,7 +365,7 @@ fn items(tokens: &[Token]) -> BTreeSet<String> {
 mod tests {
     use super::*;
 
-    fn circles(files: &[(&str, &str)]) -> Vec<String> {
+    fn found_in(files: &[(&str, &str)]) -> Vec<String> {
         let mut all = vec![("a/Cargo.toml", "")];
         all.extend(files);
         let found = check(&Tree::of(&all));
@@ -370,7 +380,7 @@ mod tests {
         );
         let x = ("a/src/x.rs", "use crate::y::Y; pub struct X; use crate::f;");
         let y = ("a/src/y.rs", "pub struct Y; // crate::x::X");
-        assert!(circles(&[root, x, y]).is_empty());
+        assert!(found_in(&[root, x, y]).is_empty());
     }
 
     #[test]
@@ -379,9 +389,9 @@ mod tests {
         let y = ("a/src/y/mod.rs", "fn f() { super::z::g() }");
         let z = ("a/src/z.rs", "use crate::{x::X, y};");
         let other = ("a/src/other.rs", "use crate::{x, y, z};");
-        let found = circles(&[x, y, z, other]);
+        let found = found_in(&[x, y, z, other]);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].starts_with("a/src/x.rs: 3 files"), "{found:?}");
+        assert!(found[0].contains(": 3 files or folders"), "{found:?}");
         for says in [
             "a/src/x.rs:2 needs `y`",
             "a/src/y/mod.rs:1 needs `z`",
@@ -389,6 +399,17 @@ mod tests {
         ] {
             assert!(found[0].contains(says), "{says}: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_folder_with_what_lies_in_it_counts_as_one() {
+        let x = ("a/src/x.rs", "pub struct X; use crate::y::one::One;");
+        let one = ("a/src/y/one.rs", "pub struct One;");
+        let two = ("a/src/y/two.rs", "use crate::x::X;");
+        let found = found_in(&[x, one, two, ("a/src/y/mod.rs", "")]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("a/src/x.rs:1 needs `y`"), "{found:?}");
+        assert!(found[0].contains("a/src/y/two.rs:1 needs `x`"), "{found:?}");
     }
 
     #[test]
@@ -401,17 +422,17 @@ mod tests {
             "mod x; mod z; pub use self::x::{self, X}; pub(crate) use crate::y::z::*;",
             "mod x; mod z; use x::*; use z::*;",
         ] {
-            assert_eq!(circles(&[folder(passes_on), x, z]).len(), 1, "{passes_on}");
+            assert_eq!(found_in(&[folder(passes_on), x, z]).len(), 1, "{passes_on}");
         }
         let own = folder("mod x; mod z; pub use x::X; pub struct Z;");
-        assert!(circles(&[own, x, z]).is_empty());
+        assert!(found_in(&[own, x, z]).is_empty());
     }
 
     #[test]
     fn a_folder_and_what_lies_in_it_are_one() {
         let folder = ("a/src/y/mod.rs", "mod x; use x::X; pub struct Y;");
         let x = ("a/src/y/x.rs", "use super::Y; pub struct X;");
-        assert!(circles(&[folder, x]).is_empty());
+        assert!(found_in(&[folder, x]).is_empty());
     }
 
     #[test]
@@ -420,18 +441,21 @@ mod tests {
         for x in [
             "#[cfg(test)] mod tests { use crate::y::Y; }",
             "#[cfg(all(test, not(loom)))] #[expect(x)] use crate::y::Y; struct A;",
-            "#[cfg(test)] mod more; struct S { #[cfg(test)] y: crate::y::Y, z: u8 }",
+            "struct S { #[cfg(test)] y: crate::y::Y, z: u8 }",
         ] {
-            let more = ("a/src/x/more.rs", "use crate::y::Y;");
-            assert!(circles(&[("a/src/x.rs", x), more, y]).is_empty(), "{x}");
+            assert!(found_in(&[("a/src/x.rs", x), y]).is_empty(), "{x}");
         }
+        let more = ("a/src/x/more.rs", "use crate::y::Y;");
+        let x = |text| ("a/src/x.rs", text);
+        assert!(found_in(&[x("#[cfg(test)] mod more;"), more, y]).is_empty());
+        assert_eq!(found_in(&[x("mod more;"), more, y]).len(), 1);
         for x in [
             "#[cfg(not(test))] use crate::y::Y;",
             "#[cfg(any(test, feature))] use crate::y::Y;",
             "#[cfg(test)] mod tests {} use crate::y::Y;",
             "struct S { #[cfg(test)] x: u8, y: crate::y::Y }",
         ] {
-            assert_eq!(circles(&[("a/src/x.rs", x), y]).len(), 1, "{x}");
+            assert_eq!(found_in(&[("a/src/x.rs", x), y]).len(), 1, "{x}");
         }
     }
 
@@ -440,6 +464,6 @@ mod tests {
         let y = ("a/src/y.rs", "use crate::x::X;");
         let x = ("a/src/bin/x.rs", "use crate::y::Y;");
         let other = ("b/src/x.rs", "use crate::y::Y;");
-        assert!(circles(&[x, y, ("b/Cargo.toml", ""), other]).is_empty());
+        assert!(found_in(&[x, y, ("b/Cargo.toml", ""), other]).is_empty());
     }
 }

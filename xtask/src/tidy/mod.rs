@@ -59,11 +59,17 @@ const RULES: &[(&str, Rule)] = &[
     ("crates depend only downwards", floors::check),
     ("unsafe code lives where it is listed", unsafe_files::check),
     ("the paper -> code table is true", papers::check),
-    ("no files import each other in a circle", cycles::check),
+    (
+        "no files or folders import each other in a circle",
+        cycles::check,
+    ),
     ("no file is too long", lengths::check),
-    ("subjects of commits fit their line", subjects::check),
+    (subjects::RULE, subjects::check),
     ("nothing unfinished is left behind", words::check),
-    ("names of tests are short", test_names::check),
+    (
+        "names of tests, and all others, are short",
+        test_names::check,
+    ),
     (person_words::IN_RUST, person_words::check_rust),
     (person_words::IN_DOCUMENTS, person_words::check_documents),
     ("names have the field's words", vocabulary::check),
@@ -71,6 +77,7 @@ const RULES: &[(&str, Rule)] = &[
 
 /// Printed beside the rule of that name.
 const MEASURED: &[(&str, Measure)] = &[
+    (subjects::RULE, subjects::measure),
     (person_words::IN_RUST, person_words::measure_rust),
     (person_words::IN_DOCUMENTS, person_words::measure_documents),
 ];

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::Finding;
-use crate::rust_text::{Token, starts_with};
+use crate::imports::{Import, imports};
 use crate::tree::{SourceFile, Tree};
 
 const SOURCE: &str = "crates/core/src/";
@@ -34,7 +34,7 @@ const ORDER: &[&str] = &[
     "commit/undo",
     "commit/access_set",
     "commit/engine",
-    "commit/epoch/durability",
+    "commit/read_durability",
     "commit/acquire",
     "commit/commit_path",
     "commit/ticket",
@@ -80,8 +80,9 @@ fn check_order(tree: &Tree, order: &[&str]) -> Vec<Finding> {
             continue;
         };
         met.insert(place);
-        for import in imports(file, &module) {
-            findings.extend(judge(tree, file, &import, place, order));
+        for import in imports(&file.tokens, &module, &[]) {
+            let finding = judge(tree, file, &import, place, order);
+            findings.extend(finding.filter(|finding| !findings.contains(finding)));
         }
     }
     for (at, module) in order.iter().enumerate() {
@@ -116,12 +117,6 @@ fn has_module(tree: &Tree, name: &str) -> bool {
         .any(|other| other.path == file || other.path.starts_with(&folder))
 }
 
-/// A path from the crate's root, and the line it is in.
-struct Import {
-    path: Vec<String>,
-    line: usize,
-}
-
 fn judge(
     tree: &Tree,
     file: &SourceFile,
@@ -129,7 +124,7 @@ fn judge(
     place: usize,
     order: &[&str],
 ) -> Option<Finding> {
-    let path: Vec<&str> = import.path.iter().map(String::as_str).collect();
+    let path = import.names();
     let (own, name) = (order[place], path.join("::"));
     let advice = match place_of(&path, order) {
         Some(other) if other <= place => return None,
@@ -143,95 +138,7 @@ fn judge(
             "`crate::{name}` goes through a root and hides where it comes from; import it from its module"
         ),
     };
-    Some(Finding::new(&file.path, import.line, advice))
-}
-
-/// Every path of the file, from the crate's root: `crate::a::b`, each of `crate::a::{b, c::d}`, and
-/// `super::super::a` two modules deep.
-fn imports(file: &SourceFile, module: &[&str]) -> Vec<Import> {
-    let mut found = Vec::new();
-    let mut inline_modules: Vec<usize> = Vec::new();
-    let mut braces = 0;
-    let tokens = &file.tokens;
-    let mut at = 0;
-    while at < tokens.len() {
-        let here = &tokens[at..];
-        match here[0].text.as_str() {
-            "{" => {
-                braces += 1;
-                if at >= 2 && tokens[at - 2].text == "mod" {
-                    inline_modules.push(braces);
-                }
-            }
-            "}" => {
-                if inline_modules.last() == Some(&braces) {
-                    inline_modules.pop();
-                }
-                braces -= 1;
-            }
-            "crate" if starts_with(&here[1..], &[":", ":"]) => {
-                paths(&here[3..], &mut Vec::new(), &mut found);
-            }
-            "super" if at == 0 || tokens[at - 1].text != ":" => {
-                let mut ups = 0;
-                while starts_with(&here[3 * ups..], &["super", ":", ":"]) {
-                    ups += 1;
-                }
-                // Of a path that stays inside the file's own module nothing is to be asked.
-                if let Some(left) = (module.len() + inline_modules.len()).checked_sub(ups)
-                    && ups > inline_modules.len()
-                    && left < module.len()
-                {
-                    let mut root = module[..left]
-                        .iter()
-                        .map(|part| (*part).to_owned())
-                        .collect();
-                    paths(&here[3 * ups..], &mut root, &mut found);
-                }
-                // `pub(super)` is no path.
-                at += (3 * ups).saturating_sub(1);
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-    found
-}
-
-/// The paths that begin at these tokens, behind `root`. Returns how many tokens they are.
-fn paths(tokens: &[Token], root: &mut Vec<String>, found: &mut Vec<Import>) -> usize {
-    let mut at = 0;
-    let depth = root.len();
-    while let Some(token) = tokens.get(at) {
-        if token.text == "{" {
-            at += 1;
-            while let Some(inner) = tokens.get(at) {
-                match inner.text.as_str() {
-                    "}" => break,
-                    "," => at += 1,
-                    _ => at += paths(&tokens[at..], root, found).max(1),
-                }
-            }
-            root.truncate(depth);
-            return at + 1;
-        }
-        if token.text != "self" && token.text != "*" {
-            root.push(token.text.clone());
-        }
-        at += 1;
-        if !starts_with(&tokens[at..], &[":", ":"]) {
-            break;
-        }
-        at += 2;
-    }
-    if let Some(line) = tokens.first().map(|token| token.line) {
-        let path = root.clone();
-        if !path.is_empty() {
-            found.push(Import { path, line });
-        }
-    }
-    root.truncate(depth);
-    at
+    Some(Finding::new(&file.path, import.line(), advice))
 }
 
 #[cfg(test)]

@@ -10,18 +10,27 @@ const BASELINE: Baseline<'_> = Baseline {
     seconds: 1795543222,
 };
 
+pub(super) const RULE: &str = "subjects of commits fit their line";
+
 const CHARACTERS_MAX: usize = 72;
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let commits = tree
-        .root
-        .as_deref()
-        .map(|root| commits_since(root, BASELINE));
-    commits
-        .unwrap_or_default()
-        .iter()
-        .filter_map(judge)
-        .collect()
+    match commits(tree) {
+        Ok(commits) => commits.iter().filter_map(judge).collect(),
+        Err(error) => vec![Finding::new(".git", 0, error)],
+    }
+}
+
+pub(super) fn measure(tree: &Tree) -> String {
+    let count = commits(tree).map_or(0, |commits| commits.len());
+    format!("{count} looked at")
+}
+
+fn commits(tree: &Tree) -> Result<Vec<Commit>, String> {
+    match tree.root.as_deref() {
+        Some(root) => commits_since(root, BASELINE),
+        None => Ok(Vec::new()),
+    }
 }
 
 fn judge(commit: &Commit) -> Option<Finding> {

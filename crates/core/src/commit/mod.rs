@@ -5,5 +5,6 @@ pub(crate) mod acquire;
 pub(crate) mod commit_path;
 pub(crate) mod engine;
 pub(crate) mod epoch;
+mod read_durability;
 pub(crate) mod ticket;
 pub(crate) mod undo;

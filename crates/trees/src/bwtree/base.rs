@@ -6,7 +6,7 @@
 //! ```
 //! A search counts separators, which are few and close to the header, and then heads in one line, and
 //! takes the value from the line beside it. So it needs four lines of a leaf, and a search that can
-//! guess the block asks for all of them at once (`hint.rs`). What a line or block has room for beyond
+//! guess the block asks for all of them at once (`base/hint.rs`). What a line or block has room for beyond
 //! the last entry is filled with the largest head.
 //!
 //! Values are payloads in a leaf and children in an inner node. The bytes of variable keys follow the
@@ -35,17 +35,17 @@ use namiki_index::key::Key;
 use namiki_index::shared::lines::{BLOCK, FILLER, LINE, count, count_lines};
 use namiki_platform::prefetch;
 
-use super::hint::DescentPath;
 use super::node::{BaseHeader, Kind, NodeRef, OwnedNode, Spot};
 
 mod changes;
+pub(super) mod hint;
 mod parts;
 mod strings;
 
 pub(super) use self::changes::Fate;
+use self::hint::DescentPath;
 pub(super) use self::parts::{Entry, Parts};
 use self::strings::Strings;
-pub(super) use self::strings::{bound_at, end_of_bounds};
 
 /// Builds a base node from entries in ascending order.
 pub(super) fn build<K: Key>(header: &BaseHeader<'_, K>, entries: &[Entry<'_, K>]) -> OwnedNode<K> {

@@ -24,8 +24,8 @@ use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
 
 use super::BwTree;
+use super::base::hint;
 use super::base::{self, Entry, Fate};
-use super::hint;
 use super::node::{BaseHeader, Kind, NodeRef, OwnedNode};
 use super::outcome::{Below, Resize, SplitDone};
 use super::page_id::PageId;
@@ -216,7 +216,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         if V::IN_CHAIN
             && !sparse
             && !full
-            && self.consolidate_below(place.head, resize, guard) == Below::Tidy
+            && self.consolidate_below(place.head, resize, guard) == Below::Done
         {
             return None;
         }

@@ -117,7 +117,7 @@ fn shows_change<V: Variant>(tree: &BwTree<Fixed8, V>, page: PageId) -> bool {
         .is_some_and(|head| head.smo().is_some())
 }
 
-fn a_half_done_split_is_invisible_to_readers_and_completed_by_consolidation<V: Variant>() {
+fn a_half_split_is_invisible_and_completed_by_consolidation<V: Variant>() {
     let tree = tree::<V>();
     let guard = &epoch::pin();
     let (leaf, split) = half_split(&tree, 100, guard);
@@ -136,7 +136,7 @@ fn a_half_done_split_is_invisible_to_readers_and_completed_by_consolidation<V: V
     all_there(&tree);
 }
 
-fn a_split_under_updates_keeps_its_trace_until_the_parent_knows<V: Variant>() {
+fn a_split_keeps_its_trace_until_the_parent_knows<V: Variant>() {
     let tree = tree::<V>();
     let guard = &epoch::pin();
     let (leaf, split) = half_split(&tree, 100, guard);
@@ -176,7 +176,7 @@ fn a_split_of_the_right_half_completes_the_root_split<V: Variant>() {
     sound(&tree);
 }
 
-fn a_merge_left_at_any_step_is_completed_by_readers_writers_and_scans<V: Variant>() {
+fn readers_writers_and_scans_complete_a_merge_left_anywhere<V: Variant>() {
     for steps in 0..4 {
         for helper in 0..4 {
             let tree = tree::<V>();
@@ -219,7 +219,7 @@ fn a_merge_left_at_any_step_is_completed_by_readers_writers_and_scans<V: Variant
 }
 
 /// Whatever lies above a merge is no answer for what lies in the right one of its two chains.
-fn updates_on_both_sides_of_a_merge_are_found_from_above_it<V: Variant>() {
+fn updates_on_both_sides_of_a_merge_are_found<V: Variant>() {
     let tree = tree::<V>();
     let (separator, victim) = inner_child(&tree, &epoch::pin());
     let update_all = |from: u64| {
@@ -272,7 +272,7 @@ fn a_parent_completes_the_merge_below_before_it_splits<V: Variant>() {
     all_there(&tree);
 }
 
-fn a_merge_goes_into_what_was_split_from_the_left_sibling<V: Variant>() {
+fn a_merge_goes_into_a_split_of_the_left_sibling<V: Variant>() {
     let tree = tree::<V>();
     let (separator, victim) = inner_child(&tree, &epoch::pin());
     let guard = &epoch::pin();
@@ -361,7 +361,7 @@ fn a_split_helper_that_comes_too_late_changes_nothing<V: Variant>() {
 }
 
 /// The same below a parent that stays: the entry would name a page that is no more.
-fn a_split_helper_that_comes_too_late_does_not_bring_the_entry_back<V: Variant>() {
+fn a_late_split_helper_does_not_restore_the_entry<V: Variant>() {
     let tree = tree::<V>();
     let guard = &epoch::pin();
     let (page, split) = half_split(&tree, 100, guard);
@@ -433,7 +433,7 @@ fn stamps_follow_keys_through_splits_and_merges<V: Variant>() {
 }
 
 /// Before the takeover the right half answers with the left one's stamp.
-fn an_inherited_stamp_is_seen_before_the_splitter_takes_it_over<V: Variant>() {
+fn an_inherited_stamp_is_seen_before_its_splitter_has_it<V: Variant>() {
     let tree = tree::<V>();
     let (left, right) = (PageId(0), PageId(1));
     tree.mapping.inherit(right, left);
@@ -486,19 +486,19 @@ macro_rules! for_all_variants {
 }
 
 for_all_variants! {
-    a_half_done_split_is_invisible_to_readers_and_completed_by_consolidation,
-    a_split_under_updates_keeps_its_trace_until_the_parent_knows,
+    a_half_split_is_invisible_and_completed_by_consolidation,
+    a_split_keeps_its_trace_until_the_parent_knows,
     a_split_of_the_right_half_completes_the_root_split,
-    a_merge_left_at_any_step_is_completed_by_readers_writers_and_scans,
-    updates_on_both_sides_of_a_merge_are_found_from_above_it,
+    readers_writers_and_scans_complete_a_merge_left_anywhere,
+    updates_on_both_sides_of_a_merge_are_found,
     a_parent_completes_the_merge_below_before_it_splits,
-    a_merge_goes_into_what_was_split_from_the_left_sibling,
+    a_merge_goes_into_a_split_of_the_left_sibling,
     a_merge_completes_what_its_two_pages_show_first,
     a_split_helper_that_comes_too_late_changes_nothing,
-    a_split_helper_that_comes_too_late_does_not_bring_the_entry_back,
+    a_late_split_helper_does_not_restore_the_entry,
     page_numbers_are_reused_and_their_versions_go_on,
     stamps_follow_keys_through_splits_and_merges,
-    an_inherited_stamp_is_seen_before_the_splitter_takes_it_over,
+    an_inherited_stamp_is_seen_before_its_splitter_has_it,
     a_scan_may_use_the_tree_and_stop,
 }
 

@@ -58,13 +58,13 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             unreachable!("a delta lies on something")
         };
         if below.depth() == 0 || !worth_cutting(seam, every) {
-            return Below::Tidy;
+            return Below::Done;
         }
         match consolidated(below, self.len_max(seam.level(), resize)) {
             Consolidated::Base(base) => {
                 self.mapping.cut_below(seam, base, guard);
                 self.counters.add(Event::Consolidation);
-                Below::Tidy
+                Below::Done
             }
             Consolidated::TooLarge(_) => Below::NeedsHead,
         }

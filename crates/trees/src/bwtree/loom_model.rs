@@ -2,7 +2,7 @@
 //! changes the structure beside one that reads or writes. What others do to a change that is half done
 //! is explored by interrupting the thread that makes it (`loom_beside.rs`).
 //!
-//! Hints and the bits that are advice only are not loom's (`hint.rs`), and nothing is freed before the
+//! Hints and the bits that are advice only are not loom's (`base/hint.rs`), and nothing is freed before the
 //! end of a run (`defer.rs`).
 
 use crossbeam_epoch as epoch;
@@ -272,7 +272,7 @@ fn compact<V: Variant>(tree: &Tree<V>, key: u64) {
 }
 
 /// The split is completed, and its right half merged away again, while a helper is about to complete it.
-fn a_late_helper_does_not_bring_back_a_page_that_is_gone<V: Variant>() {
+fn a_late_helper_does_not_restore_a_removed_page<V: Variant>() {
     let complete_and_merge = |tree: &Tree<V>| {
         compact(tree, 20);
         delete(tree, 21);
@@ -314,8 +314,8 @@ fn a_late_helper_does_not_bring_back_a_page_that_is_gone<V: Variant>() {
 
 #[test]
 fn a_late_helper_revives_no_page_in_each_variant() {
-    a_late_helper_does_not_bring_back_a_page_that_is_gone::<Plain>();
-    a_late_helper_does_not_bring_back_a_page_that_is_gone::<SplitHead>();
+    a_late_helper_does_not_restore_a_removed_page::<Plain>();
+    a_late_helper_does_not_restore_a_removed_page::<SplitHead>();
 }
 
 /// A thread that has completed a split removes the trace of that one, not of another that has begun
@@ -358,7 +358,7 @@ fn a_late_helper_leaves_the_next_split_in_each_variant() {
 }
 
 /// A consolidation has collected the deltas, below a split delta or on top of it, when one more is added.
-fn no_update_is_lost_while_a_half_done_split_is_consolidated<V: Variant>() {
+fn no_update_is_lost_when_a_half_split_is_consolidated<V: Variant>() {
     both_ways(
         || {
             // No thread consolidates because of the chain's length.
@@ -380,7 +380,7 @@ fn no_update_is_lost_while_a_half_done_split_is_consolidated<V: Variant>() {
 
 #[test]
 fn no_update_is_lost_consolidating_a_half_split() {
-    no_update_is_lost_while_a_half_done_split_is_consolidated::<Plain>();
-    no_update_is_lost_while_a_half_done_split_is_consolidated::<SplitHead>();
-    no_update_is_lost_while_a_half_done_split_is_consolidated::<Both>();
+    no_update_is_lost_when_a_half_split_is_consolidated::<Plain>();
+    no_update_is_lost_when_a_half_split_is_consolidated::<SplitHead>();
+    no_update_is_lost_when_a_half_split_is_consolidated::<Both>();
 }

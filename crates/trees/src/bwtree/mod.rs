@@ -14,7 +14,7 @@
 //! | to learn about | read |
 //! |---|---|
 //! | nodes in memory, deltas, base nodes, long keys | `node.rs`, `base.rs`, `base/strings.rs` |
-//! | what is fetched ahead | `hint.rs` |
+//! | what is fetched ahead | `base/hint.rs` |
 //! | page ids, swaps, reclamation | `mapping.rs`, `retire.rs` |
 //! | leaf stamps against phantoms | `stamps.rs` |
 //! | descent, side links, parents | `search.rs`, `root.rs` |
@@ -36,7 +36,6 @@ mod consolidate;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod cooperation_tests;
-mod hint;
 mod inchain;
 mod link;
 #[cfg(test)]

@@ -166,7 +166,7 @@ impl<K: Key> fmt::Debug for NodeRef<'_, K> {
     }
 }
 
-/// Base nodes begin at multiples of this many bytes, two cache lines; hints count in it (`hint.rs`).
+/// Base nodes begin at multiples of this many bytes, two cache lines; hints count in it (`base/hint.rs`).
 pub(super) const BASE_ALIGN: usize = 128;
 
 /// The layout of a node of this many bytes.

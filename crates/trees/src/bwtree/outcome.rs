@@ -17,7 +17,7 @@ pub(super) enum Resize {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Below {
     /// It is taken care of.
-    Tidy,
+    Done,
     /// The page must be consolidated at its head.
     NeedsHead,
 }

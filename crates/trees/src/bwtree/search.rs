@@ -18,7 +18,7 @@ use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
 
 use super::BwTree;
-use super::hint::{self, DescentPath};
+use super::base::hint::{self, DescentPath};
 use super::node::{Kind, NodeRef};
 use super::page_id::PageId;
 use super::variant::Variant;

@@ -147,7 +147,7 @@ fn a_slot_stays_with_its_base_node<K: Key>() {
     sound(&tree);
 }
 
-fn a_search_goes_past_deltas_that_are_not_about_its_key<K: Key>() {
+fn a_search_passes_deltas_of_other_keys<K: Key>() {
     let tree = leaf::<K>();
     let guard = &epoch::pin();
     let past = |n: u64| {
@@ -188,7 +188,7 @@ for_both_keys! {
     deltas_lie_in_the_slab_until_the_page_is_consolidated,
     a_full_slab_holds_no_writer_up,
     a_slot_stays_with_its_base_node,
-    a_search_goes_past_deltas_that_are_not_about_its_key,
+    a_search_passes_deltas_of_other_keys,
 }
 
 /// Among deltas in the slab there may be some that did not fit.

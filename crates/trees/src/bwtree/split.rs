@@ -315,7 +315,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
         if V::IN_CHAIN
             && !full
-            && self.consolidate_below(place.head, Resize::Split, guard) == Below::Tidy
+            && self.consolidate_below(place.head, Resize::Split, guard) == Below::Done
         {
             return;
         }

@@ -116,16 +116,16 @@ fn a_writer_leaves_a_segment_to_its_predecessor_briefly() {
     }
     let head = tree.leaf(At(0), guard).head;
     let before = deltas(head);
-    assert!(tree.consolidate_below(seams[1], Resize::Never, guard) == Below::Tidy);
+    assert!(tree.consolidate_below(seams[1], Resize::Never, guard) == Below::Done);
     assert_eq!(
         deltas(head),
         before,
         "the lower segment is the first writer's"
     );
-    assert!(tree.consolidate_below(seams[0], Resize::Never, guard) == Below::Tidy);
+    assert!(tree.consolidate_below(seams[0], Resize::Never, guard) == Below::Done);
     assert_eq!(deltas(head), before - 3);
     // The second does not come; the third would wait for it, but not for a fourth segment.
-    assert!(tree.consolidate_below(seams[2], Resize::Never, guard) == Below::Tidy);
+    assert!(tree.consolidate_below(seams[2], Resize::Never, guard) == Below::Done);
     assert_eq!(deltas(head), before - 3);
     let place = tree.leaf(At(0), guard);
     let mut last = place;
@@ -136,10 +136,10 @@ fn a_writer_leaves_a_segment_to_its_predecessor_briefly() {
         };
         last = Place { id: last.id, head };
     }
-    assert!(tree.consolidate_below(last.head, Resize::Never, guard) == Below::Tidy);
+    assert!(tree.consolidate_below(last.head, Resize::Never, guard) == Below::Done);
     assert_eq!(deltas(last.head), 1);
     // The sleepers wake up: what they cut is no longer in the tree, and is freed once.
-    assert!(tree.consolidate_below(seams[1], Resize::Never, guard) == Below::Tidy);
+    assert!(tree.consolidate_below(seams[1], Resize::Never, guard) == Below::Done);
     let mut entries = Vec::new();
     collect(last.head, &mut entries);
     let expected: Vec<(u64, u64)> = (0..8)

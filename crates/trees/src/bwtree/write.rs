@@ -14,7 +14,7 @@ use namiki_index::shared::counters::Event;
 use namiki_index::{Change, Changed, IndexError, Inserted};
 
 use super::BwTree;
-use super::hint;
+use super::base::hint;
 use super::node::{Kind, OwnedNode};
 use super::outcome::Resize;
 use super::search::{At, Onto, Place};

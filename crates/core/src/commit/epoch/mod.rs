@@ -26,7 +26,6 @@
 //!
 //! Design: what is finished is what a log can prove durable; see decision 0023.
 
-mod durability;
 #[cfg(all(test, loom))]
 mod model;
 

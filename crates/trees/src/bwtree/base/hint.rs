@@ -22,10 +22,11 @@ use namiki_index::key::Key;
 use namiki_index::shared::lines::{BLOCK, LINE, WHOLE, share_of};
 use namiki_platform::prefetch;
 
-use super::base::{Parts, bound_at, end_of_bounds};
-use super::node::{BASE_ALIGN, Header, NodeRef, slot_bytes};
-use super::page_id::PageId;
-use super::variant::Variant;
+use super::parts::Parts;
+use super::strings::{bound_at, end_of_bounds};
+use crate::bwtree::node::{BASE_ALIGN, Header, NodeRef, slot_bytes};
+use crate::bwtree::page_id::PageId;
+use crate::bwtree::variant::Variant;
 
 const PLACE_BITS: u32 = 30;
 const PLACE_SHIFT: u32 = PageId::BITS;
@@ -37,8 +38,8 @@ const INNER_UNIT: usize = 4;
 
 /// The way from an inner node to one of its children.
 #[derive(Clone, Copy)]
-pub(super) struct DescentPath<'g> {
-    pub(super) child: PageId,
+pub(in crate::bwtree) struct DescentPath<'g> {
+    pub(in crate::bwtree) child: PageId,
     /// Where the hint is kept. Children that a delta leads to have none.
     cell: Option<&'g AtomicU64>,
     /// What was in it.
@@ -63,7 +64,7 @@ fn steps(from: u64, to: u64) -> isize {
 
 impl<'g> DescentPath<'g> {
     /// The way to a child that no base entry leads to.
-    pub(super) fn unknown(child: PageId) -> Self {
+    pub(in crate::bwtree) fn unknown(child: PageId) -> Self {
         Self {
             child,
             cell: None,
@@ -76,7 +77,7 @@ impl<'g> DescentPath<'g> {
     /// The path to the child in `cell` of a node on `level`. Its keys begin with the head `low` and end
     /// before `high`, or at an unknown key; the search is for `probe`.
     #[inline(always)]
-    pub(super) fn new(
+    pub(in crate::bwtree) fn new(
         cell: &'g AtomicU64,
         level: u8,
         probe: u64,
@@ -98,7 +99,7 @@ impl<'g> DescentPath<'g> {
     /// Asks the processor for the lines that the search will need of the child, as far as they can
     /// be guessed. `near` is where a base node of the tree is or was.
     #[inline(always)]
-    pub(super) fn prefetch<K: Key, V: Variant>(&self, near: *const u8) {
+    pub(in crate::bwtree) fn prefetch<K: Key, V: Variant>(&self, near: *const u8) {
         let value = self.value;
         let Some(start) = self.base(near) else { return };
         let line = |at: usize| prefetch(start.wrapping_add(at));
@@ -130,7 +131,7 @@ impl<'g> DescentPath<'g> {
     /// The same for a search that will put a delta on the child without a look at what is there: only
     /// the slab's claims, if there are slabs, and the upper fence, if it is not in the headers.
     #[inline(always)]
-    pub(super) fn prefetch_slab<K: Key, V: Variant>(&self, near: *const u8) {
+    pub(in crate::bwtree) fn prefetch_slab<K: Key, V: Variant>(&self, near: *const u8) {
         if (V::SLAB || !K::INLINE)
             && let Some(start) = self.base(near)
         {
@@ -152,7 +153,7 @@ impl<'g> DescentPath<'g> {
 
     /// Corrects the hint once the child's head is known.
     #[inline]
-    pub(super) fn correct<K: Key>(&self, head: NodeRef<'_, K>) {
+    pub(in crate::bwtree) fn correct<K: Key>(&self, head: NodeRef<'_, K>) {
         if let Some(cell) = self.cell {
             let known = self.value >> PLACE_SHIFT & ((1 << PLACE_BITS) - 1);
             if known != place(head.base_hint()) {
@@ -165,7 +166,7 @@ impl<'g> DescentPath<'g> {
 /// Prefetches the slot that the next delta of a leaf probably gets: slots are claimed downwards from their
 /// base node, and its claims and marks take a line or two.
 #[inline(always)]
-pub(super) fn prefetch_slots<K: Key>(head: NodeRef<'_, K>) {
+pub(in crate::bwtree) fn prefetch_slots<K: Key>(head: NodeRef<'_, K>) {
     let newest = head.as_ptr().cast::<u8>().cast_const();
     prefetch(newest.wrapping_sub(slot_bytes::<K>()));
     prefetch(newest.wrapping_sub(2 * LINE));
@@ -173,7 +174,7 @@ pub(super) fn prefetch_slots<K: Key>(head: NodeRef<'_, K>) {
 
 /// Asks for all deltas of a chain that lie in its slab: a walk through them would wait for one line after
 /// another.
-pub(super) fn prefetch_slab<K: Key>(head: NodeRef<'_, K>) {
+pub(in crate::bwtree) fn prefetch_slab<K: Key>(head: NodeRef<'_, K>) {
     if head.is_in_slab() {
         let newest = head.as_ptr().cast::<u8>().cast_const();
         let bytes = head.base_hint().addr().saturating_sub(newest.addr());
@@ -185,7 +186,7 @@ pub(super) fn prefetch_slab<K: Key>(head: NodeRef<'_, K>) {
 
 /// Asks for all lines of the base node that probably lies below a leaf's `head`, but for the bytes of
 /// its keys.
-pub(super) fn prefetch_whole<K: Key>(head: NodeRef<'_, K>) {
+pub(in crate::bwtree) fn prefetch_whole<K: Key>(head: NodeRef<'_, K>) {
     prefetch_slab(head);
     let start = head.base_hint();
     let end = end_of_bounds::<K>(head.len());
