@@ -18,15 +18,15 @@ const HELP: &str = "\
 Repository chores of Namiki. Times are those of two processors; the first run of a chore builds what it runs, which
 takes minutes more.
 
-    cargo xtask tidy            check what the compiler cannot: which module imports which, where unsafe
-                                code lives, that the paper -> code table is true, the subjects of new
-                                commits. Seconds.
+    cargo xtask tidy            check what the compiler cannot: which module imports which, and none in a
+                                circle; where unsafe code lives; that the paper -> code table is true;
+                                the subjects of new commits; names and words; lengths of files. Seconds.
     cargo xtask loom            run the loom models (tests with `model` in their path, of the crates
                                 that depend on loom): every interleaving of a few threads, up to a
                                 bound on interruptions that each model chooses, two to four. Five minutes.
         --preemptions N           another bound for all models: how often threads may be interrupted.
                                   CI takes two; four is for a night.
-    cargo xtask asan            run the tests of platform, index and core under AddressSanitizer.
+    cargo xtask asan            run the tests of platform, index, trees and core under AddressSanitizer.
                                 Needs a nightly toolchain. Minutes.
     cargo xtask power-cut       cut the power of a loop-mounted file system under the real disks, and
                                 under processes that pay. Needs root. Seconds.

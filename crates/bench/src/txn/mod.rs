@@ -109,9 +109,8 @@ of one in 7; in memory and on emulated devices, of one in 61.
 In JSON, await is the number of tasks of each thread (0: none, it waits itself), and streams that of the log.
 
 In JSON, rows of S2PL say how its transactions waited for locks: wait_policy, lock_waits (for a lock that another
-one had), lock_wounds (who gave way to an older one), lock_promotions (who had waited for so long that all others
-gave way), lock_held_back (who waited before the first lock, because others had to give theirs up), all counted over
-the run, and lock_wait_us_max, the longest wait since the database was opened.
+one had), lock_wounds (waiters aborted for an older transaction), lock_promotions (waiters that came first after a long wait),
+lock_held_back (transactions that waited for a permit before their first lock), all counted over the run, and lock_wait_us_max, the longest wait since the database was opened.
 
 failed_locks, in JSON, counts the rounds in which a commit did not get all its locks; most are tried again and get them.
 abort_rate is of transactions that had to run again; paper_abort_rate takes each failed round for an abort, too, as the

@@ -118,7 +118,8 @@ const RECORDS: &str = "The paper does not say how many records there are. Here t
 const NOTES: &[&str] = &[SAME_ON_ANY, RECORDS];
 const FAILED_LOCKS_ABORT: &str = "In the paper, a transaction whose validation fails to get a lock has aborted \
     (Algorithm 3, line 7). Here it releases its locks and tries them again, a limited number of times. What is \
-    drawn counts both as the paper does (paper_abort_rate in the .csv); abort_rate counts only what had to \
+    drawn counts both as Algorithm 3 does, for all lines (paper_abort_rate in the .csv; of the other algorithms the \
+    paper says only that validation fails); abort_rate counts only what had to \
     run again.";
 const NOTES_OF_ABORTS: &[&str] = &[SAME_ON_ANY, RECORDS, FAILED_LOCKS_ABORT];
 
@@ -154,12 +155,13 @@ const GROUPS_SAVE_WRITES: Reason = Reason {
 };
 const FEW_MEET_LOCKS: Reason = Reason {
     text: "Locks that are held for a group, or released early, make a difference only to a transaction that meets \
-        them, and on each line at most one in a hundred commits did (met_locks, failed_locks): the lines differ by \
-        what a commit costs by itself.",
+        them, and on each line at most one in a hundred commits did (met_locks, failed_locks). The lines may differ \
+        by what a commit costs by itself.",
     seen: &[Seen::FewMetLocks],
 };
 const ONE_THREAD: Reason = Reason {
-    text: "With one thread no lock is met, whenever it is released: the lines differ by what a commit costs by itself.",
+    text: "With one thread hardly a lock is met, whenever it is released. The lines may differ by what a commit costs by \
+        itself.",
     seen: &[Seen::Threads(1), Seen::FewMetLocks],
 };
 const GROUPS_SAVE_MORE: Reason = Reason {
@@ -204,7 +206,7 @@ pub(super) static FIGURES: &[Figure] = &[
             Claim {
                 section: "2.1.3",
                 sentence: "TicToc がメニーコア環境でスケールアップすることを観測した",
-                english: "TicToc scales up with the threads",
+                english: "TicToc scales up with the threads, on the cores here",
                 cores_min: 2,
                 statements: &[rises("R-10"), rises("U-5/R-5")],
                 beside: &[Count::Aborted, Count::CpuUsPerTransaction],
@@ -258,7 +260,7 @@ pub(super) static FIGURES: &[Figure] = &[
             Claim {
                 section: "4.1.2",
                 sentence: "ELR は約 1000 万 tps を上限に、ワーカー スレッドを増加させてもスループットが上昇しない",
-                english: "from 8 threads on, ELR does not rise with more (by a tenth at most)",
+                english: "from 8 threads on (a number of ours), ELR does not rise with more (by a tenth at most)",
                 cores_min: MULTI,
                 statements: &[stops_rising(ELR_NO_GROUP, 8), stops_rising(ELR_GROUP, 8)],
                 beside: CONTENTION,
@@ -394,7 +396,7 @@ pub(super) static FIGURES: &[Figure] = &[
             Claim {
                 section: "4.1.4",
                 sentence: "このワークロードでも 1000 万 tps に近づくと徐々に性能が劣化している",
-                english: "from 16 threads on, ELR does not rise with more (by a tenth at most)",
+                english: "from 16 threads on (a number of ours), ELR does not rise with more (by a tenth at most)",
                 cores_min: MULTI,
                 statements: &[stops_rising(ELR_NO_GROUP, 16), stops_rising(ELR_GROUP, 16)],
                 beside: CONTENTION,
