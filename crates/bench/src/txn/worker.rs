@@ -56,7 +56,7 @@ impl<D: Drawn> Worker<'_, D> {
 
     /// Runs the next transaction. Nothing if it met too many conflicts: it is tried again under its number, unless the
     /// stage is over.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn run_next<B: Body>(
         &mut self,
         body: B,
