@@ -1,12 +1,12 @@
 //! The suites that need the whole engine.
 
 pub mod crash;
-pub mod forked;
+pub mod fixture_contents;
+pub mod forked_child;
 pub mod history;
+pub mod key_encoding;
 pub mod kill;
-pub mod numbers;
-pub mod old_directory;
+pub mod small_database;
 pub mod specs;
-pub mod spelling;
 pub mod watchdog;
 pub mod workload;

@@ -314,7 +314,7 @@ fn an_open_transaction_moves_between_threads_without_blocking() {
 fn a_conflict_is_told_apart_and_run_again() {
     each_spec(|db, table| {
         db.transact(|tx| tx.put(&table, &1, &1)).unwrap();
-        // Where reads are locked, others wait: see `locking.rs`.
+        // Where reads are locked, others wait: see `two_phase_locking.rs`.
         if db.spec().concurrency != ConcurrencyControl::TwoPhase {
             let mut tx = db.begin().unwrap();
             let before = tx.get(&table, &1).unwrap().unwrap();

@@ -18,7 +18,7 @@ use namiki::{
 use namiki_log::StreamReader;
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_tests::numbers::builder;
+use namiki_tests::small_database::builder;
 
 type Texts = Table<u64, str>;
 

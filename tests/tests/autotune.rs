@@ -10,7 +10,7 @@ use namiki::files::Manifest;
 use namiki::{Builder, Database, Isolation, OpenError, ProtocolChoice};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_tests::numbers::{builder, keys, put};
+use namiki_tests::small_database::{builder, keys, put};
 
 fn automatic(disk: &SimDisk, isolation: Isolation) -> Builder {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());

@@ -17,7 +17,7 @@ use namiki_platform::random::Random;
 use namiki_tests::crash::{
     Acknowledge, Depth, Kind, Setup, Sweep, combinations, round, run_shuffled, sweep,
 };
-use namiki_tests::spelling::Spelling;
+use namiki_tests::key_encoding::Spelling;
 
 /// Of each run.
 const TRANSACTIONS: u64 = 24;

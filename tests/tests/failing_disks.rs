@@ -7,7 +7,7 @@ use namiki::{Builder, Error, LogError, OpenError, ProtocolSpec, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::{Fault, Loss, Step};
 use namiki_tests::crash::combinations;
-use namiki_tests::numbers::{builder, keys, numbers, put, written};
+use namiki_tests::small_database::{builder, keys, numbers, put, written};
 
 #[test]
 fn a_full_disk_refuses_commits_and_loses_nothing() {

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Waker};
 
 use namiki::{Builder, Database, Isolation, Prepare, ProtocolChoice, ProtocolSpec};
 use namiki_platform::threads::with_limit;
-use namiki_tests::forked::{allow_no_threads, give_to_unprivileged, in_forked_child};
-use namiki_tests::numbers::{keys, numbers, put};
+use namiki_tests::forked_child::{allow_no_threads, give_to_unprivileged, in_forked_child};
+use namiki_tests::small_database::{keys, numbers, put};
 
 fn many_threads(protocol: impl Into<ProtocolChoice>) -> Builder {
     let four = NonZeroU16::new(4).unwrap();

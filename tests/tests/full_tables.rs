@@ -5,7 +5,7 @@
 use namiki::{Conflict, Database, Error, IndexKind, Savepoint, Transaction, TreeKind};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
-use namiki_tests::numbers::{Numbers, builder, numbers};
+use namiki_tests::small_database::{Numbers, builder, numbers};
 
 /// A database with a table that has no room for the key [`Full::refused`].
 struct Full {

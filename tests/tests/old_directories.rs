@@ -8,7 +8,7 @@ use namiki::files::Manifest;
 use namiki::{Database, ReplayOrder};
 use namiki_log::Records;
 use namiki_platform::disk::SyncedDisk;
-use namiki_tests::old_directory::{LIVES, Rows};
+use namiki_tests::fixture_contents::{LIVES, Rows};
 
 /// Written at commit a3c4117, before the words of the code changed.
 fn format_1() -> PathBuf {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use namiki::{Builder, Generation, OpenError, ProtocolSpec, ReadError, WorkerId};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_tests::numbers::{BOTH_ORDERS, builder, keys, numbers, put};
+use namiki_tests::small_database::{BOTH_ORDERS, builder, keys, numbers, put};
 
 const MANIFEST: &str = "/db/MANIFEST";
 const REGION_BYTES: u64 = 64 << 10;

@@ -17,7 +17,7 @@ use namiki::{
 };
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::{Fault, Loss, Step};
-use namiki_tests::numbers::{Numbers, builder, numbers};
+use namiki_tests::small_database::{Numbers, builder, numbers};
 use namiki_tests::watchdog::on_threads;
 
 type Texts = Table<u64, str>;

@@ -11,8 +11,8 @@ use std::time::Duration;
 use namiki::{Database, Error, OpenError, Prepare, ProtocolSpec};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_tests::forked::in_forked_child;
-use namiki_tests::numbers::{builder, keys, numbers, put};
+use namiki_tests::forked_child::in_forked_child;
+use namiki_tests::small_database::{builder, keys, numbers, put};
 
 /// Whether another process finds the directory in use.
 fn is_in_use_for_another_process(dir: &Path) -> bool {

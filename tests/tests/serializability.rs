@@ -19,7 +19,7 @@ use namiki::{
 };
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::history::Violation;
-use namiki_tests::spelling::{Numbered, Spelling, Spelt};
+use namiki_tests::key_encoding::{Numbered, Spelling, Spelt};
 use namiki_tests::workload::{
     Mix, Numbers, Run, contents, interleaved, nested, promise_of, threads,
 };

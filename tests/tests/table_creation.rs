@@ -11,7 +11,7 @@ use namiki::files::Manifest;
 use namiki::{Builder, Database, OpenError};
 use namiki_platform::disk::sim::{Fault, Loss, Step};
 use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SimDisk};
-use namiki_tests::numbers::{builder, written};
+use namiki_tests::small_database::{builder, written};
 
 const SPEC: &str = "TT(EPOCH)+PWAL(auto)";
 const TABLES: &str = "/db/TABLES";

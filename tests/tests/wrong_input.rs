@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use namiki::{Error, ProtocolSpec, Value, ValueBytes};
 use namiki_platform::disk::SimDisk;
-use namiki_tests::numbers::{builder, keys, numbers, put};
+use namiki_tests::small_database::{builder, keys, numbers, put};
 
 #[test]
 fn a_key_that_is_too_long_ends_nothing() {

@@ -1,6 +1,6 @@
 //! The paths in a Rust file that name other modules of its crate, read from the crate's root.
 
-use crate::rust_text::{Token, starts_with};
+use crate::rust_lexer::{Token, starts_with};
 
 /// One path: `a`, `b`, `C` for `crate::a::b::C`, for `super::b::C` in a module of `a`, and for each name of a
 /// group.
@@ -192,7 +192,7 @@ fn parts_of_group(tokens: &[Token]) -> Vec<&[Token]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rust_text::tokens;
+    use crate::rust_lexer::tokens;
 
     fn paths(module: &[&str], text: &str) -> Vec<String> {
         let found = imports(&tokens(text), module, &["child"]);

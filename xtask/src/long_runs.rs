@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::tree::Tree;
+use crate::repository_files::Tree;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 

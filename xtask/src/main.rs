@@ -4,12 +4,12 @@
 //! where the database does not build yet.
 #![expect(clippy::print_stdout, reason = "a command speaks on standard output")]
 
-mod history;
+mod git_history;
 mod imports;
 mod long_runs;
-mod rust_text;
+mod repository_files;
+mod rust_lexer;
 mod tidy;
-mod tree;
 
 use std::path::Path;
 use std::process::ExitCode;

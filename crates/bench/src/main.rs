@@ -1,7 +1,7 @@
 //! `namiki-bench`: measures Namiki and runs the experiments of its papers.
 //!
-//! One module per command; what they share is in `args` (flags), `disks` (which disk; `opening`, how
-//! its log is started), `place` (which folder), `keys` (what keys look like),
+//! One module per command; what they share is in `args` (flags), `device_choice` (which disk;
+//! `interruptible_disk`, how its log is started), `run_folder` (which folder), `keys` (what keys look like),
 //! `latency`, `run` (threads, stages, repetitions), `report` (the one writer of results) and
 //! `interrupt` (Ctrl-C). Each uses only those before it, and no command another, save
 //! that `log` measures the bare device as `device` does, `compare` has others do what `index` does, or in `kv`
@@ -10,20 +10,20 @@
 mod args;
 mod compare;
 mod device;
-mod disks;
+mod device_choice;
 mod error;
 mod figure;
 mod index;
 mod interrupt;
+mod interruptible_disk;
 mod keys;
 mod kv;
 mod latency;
 mod log;
-mod opening;
-mod place;
 mod recover;
 mod report;
 mod run;
+mod run_folder;
 mod txn;
 
 use std::process::ExitCode;

@@ -21,8 +21,8 @@ use crate::directory::Directory;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::lsn_set::LsnSet;
+use crate::number_format::{bytes, counted, grouped};
 use crate::progress::Progress;
-use crate::text::{bytes, counted, grouped};
 
 const HELP: &str = "\
 Nothing in the directory is changed, and it may lie on a read-only file system. A database that is in

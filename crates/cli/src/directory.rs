@@ -10,7 +10,7 @@ use namiki_log::{GenerationInfo, StreamReader};
 use namiki_platform::disk::{DirLock, Disk, PROBE_FILES, PROFILE_FILES};
 
 use crate::failure::Failure;
-use crate::read_only::{LOCK_NAME, ReadOnlyDisk};
+use crate::read_only_disk::{LOCK_NAME, ReadOnlyDisk};
 
 /// How the names of files begin that an interrupted creation can leave: the lock, the first manifest
 /// while it is written, and the files with which a disk tries direct I/O and is measured.

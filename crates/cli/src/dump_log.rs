@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::directory::Directory;
 use crate::failure::Failure;
-use crate::text::{counted, grouped, hex};
-use crate::{interrupt, show};
+use crate::number_format::{counted, grouped, hex};
+use crate::{interrupt, key_value_text};
 
 const HELP: &str = "\
 Frames come generation by generation and stream by stream, each followed by its commits or, where operations are
@@ -414,9 +414,9 @@ impl<'a, W: Write> Dump<'a, W> {
         Ok(ShownImages {
             undo_next: undo_next.0,
             table: &table.name,
-            key: show::key(table, key),
-            before: before.map(|value| show::value(table, value)),
-            after: after.map(|value| show::value(table, value)),
+            key: key_value_text::key(table, key),
+            before: before.map(|value| key_value_text::value(table, value)),
+            after: after.map(|value| key_value_text::value(table, value)),
             key_hex: hex(key),
             before_hex: before.map(hex),
             after_hex: after.map(hex),
@@ -437,8 +437,10 @@ impl<'a, W: Write> Dump<'a, W> {
                 None => "delete",
             },
             table: &table.name,
-            key: show::key(table, change.key),
-            value: change.value.map(|value| show::value(table, value)),
+            key: key_value_text::key(table, change.key),
+            value: change
+                .value
+                .map(|value| key_value_text::value(table, value)),
             key_hex: hex(change.key),
             value_hex: change.value.map(hex),
         })

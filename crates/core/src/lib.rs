@@ -28,7 +28,7 @@
 //!
 //! Each folder uses only those before it: `storage` (records) → `concurrency` (locks, protocols, contention) →
 //! `table` (keys to records) → `wal_format` → `commit` → `txn` → `recovery` → `api` ([`Database`], [`Session`], [`Table`],
-//! [`Builder`]). `error`, `spec`, `sync` and `thread` are free to all.
+//! [`Builder`]). `error`, `protocol_spec`, `sync` and `thread_number` are free to all.
 //!
 //! Paper: tictoc-pwal, pwal
 
@@ -36,12 +36,12 @@ mod api;
 mod commit;
 mod concurrency;
 mod error;
+mod protocol_spec;
 mod recovery;
-mod spec;
 mod storage;
 mod sync;
 mod table;
-mod thread;
+mod thread_number;
 mod txn;
 mod wal_format;
 
@@ -58,11 +58,11 @@ pub use namiki_index::Direction;
 pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, SequencerKind};
 pub use namiki_platform::disk::DeviceProfile;
 pub use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
-pub use recovery::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
-pub use spec::{
+pub use protocol_spec::{
     ConcurrencyControl, Group, Layout, LockRelease, LogStyle, Logging, ParseSpecError,
     ProtocolSpec, WaitPolicy,
 };
+pub use recovery::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
 #[doc(hidden)]
 pub use storage::index;
 pub use storage::index::{IndexKind, IndexNotInBuild, TreeKind};

@@ -65,18 +65,18 @@ mod model {
 
     pub(crate) use loom::sync::atomic::fence;
     use loom::sync::{Arc, Condvar};
-    use namiki_platform::model;
-    pub(crate) use namiki_platform::model::{AtomicBool, AtomicUsize, Mutex};
+    use namiki_platform::model_checker;
+    pub(crate) use namiki_platform::model_checker::{AtomicBool, AtomicUsize, Mutex};
 
     /// The checker takes a `SeqCst` load for an `Acquire` one, which may return what is no longer the last value in
     /// the one order of all such accesses. A read-modify-write does not.
     #[derive(Debug)]
-    pub(crate) struct AtomicU64(model::AtomicU64);
+    pub(crate) struct AtomicU64(model_checker::AtomicU64);
 
     impl AtomicU64 {
         #[track_caller]
         pub(crate) fn new(value: u64) -> Self {
-            Self(model::AtomicU64::new(value))
+            Self(model_checker::AtomicU64::new(value))
         }
 
         #[track_caller]
@@ -89,9 +89,9 @@ mod model {
     }
 
     impl Deref for AtomicU64 {
-        type Target = model::AtomicU64;
+        type Target = model_checker::AtomicU64;
 
-        fn deref(&self) -> &model::AtomicU64 {
+        fn deref(&self) -> &model_checker::AtomicU64 {
             &self.0
         }
     }

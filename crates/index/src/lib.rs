@@ -21,24 +21,24 @@ pub mod contract;
 mod error;
 pub mod hash;
 pub mod key;
-#[cfg(all(loom, feature = "contract"))]
-#[doc(hidden)]
-pub mod loom_beside;
+mod leaf_version;
 #[cfg(all(loom, feature = "contract"))]
 #[doc(hidden)]
 pub mod loom_contract;
-mod pairs;
+#[cfg(all(loom, feature = "contract"))]
+#[doc(hidden)]
+pub mod loom_two_threads;
+mod non_unique_keys;
 #[doc(hidden)]
 pub mod reclaim;
 #[doc(hidden)]
 pub mod shared;
 mod traits;
-mod version;
 
 pub use error::IndexError;
-pub use pairs::{PairItem, PairOutcome, Pairs};
+pub use leaf_version::LeafVersion;
+pub use non_unique_keys::{PairItem, PairOutcome, Pairs};
 pub use traits::{
     Change, Changed, Direction, Expected, GetOrInsert, InsertOutcome, Inserted, Lookup,
     OrderedIndex, PointIndex, ScanItem, ScanRange, Statistics,
 };
-pub use version::LeafVersion;

@@ -3,7 +3,7 @@
 //! children; a leaf that is empty is merged into, or with, a neighbour.
 #![allow(clippy::unwrap_used, reason = "a model fails by panicking")]
 
-use crate::loom_beside::{
+use crate::loom_two_threads::{
     both_ways, delete, has, insert, insert_and_look, is_gone, is_there, is_updated,
     no_insert_slips_past, rely_on_absence, update,
 };

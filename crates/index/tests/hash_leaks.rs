@@ -9,7 +9,7 @@ use namiki_index::contract::KeyShape;
 use namiki_index::hash::{FixedHash, HashConfig, VariableHash};
 use namiki_index::{InsertOutcome, PointIndex};
 use namiki_platform::live_bytes::CountingAllocator;
-use namiki_platform::probe;
+use namiki_platform::machine;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -19,7 +19,7 @@ fn live() -> isize {
 }
 
 fn resident_bytes() -> u64 {
-    probe::resident_bytes().unwrap_or_else(|error| panic!("{error}"))
+    machine::resident_bytes().unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn fill_and_empty(index: &impl PointIndex, shape: KeyShape, keys: u64, full: impl FnOnce()) {

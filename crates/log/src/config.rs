@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::epoch_source::EpochSource;
 use crate::error::LogError;
 use crate::format;
-use crate::info::{CutRule, GenerationInfo, Records};
-use crate::layout::{Layout, Placement, Retain};
+use crate::generation_info::{CutRule, GenerationInfo, Records};
 use crate::sequencer::SequencerKind;
+use crate::stream_layout::{Layout, Placement, Retain};
 
 /// What a group of commits holds until it is hardened: under normal lock release, record locks.
 pub trait GroupResource: Default + Send + 'static {

@@ -1,4 +1,5 @@
-//! Why the log refuses a commit, or refuses everything.
+//! Errors of writing the log: why it refuses a commit, or refuses everything. Why a log cannot be read back is in
+//! `read/error.rs`.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -15,33 +15,33 @@
 //! Paper: pwal §4, tictoc-pwal §3
 
 mod ack_waiter;
-mod background;
-mod certify;
+mod background_threads;
+mod certify_epoch;
 mod config;
-mod cover;
-mod epoch_source;
-mod epochs;
+mod cover_lsn;
+mod epoch_horizon;
 #[cfg(test)]
 #[cfg(loom)]
-mod epochs_model;
+mod epoch_horizon_model;
+mod epoch_source;
 mod error;
 mod format;
+mod generation_info;
 mod horizon;
-mod info;
-mod layout;
 mod log;
 mod log_target;
 #[cfg(test)]
 #[cfg(loom)]
-mod model;
+mod loom_model;
 mod read;
 mod sequencer;
-mod serve;
+mod serve_tasks;
 #[cfg(test)]
 #[cfg(loom)]
-mod serve_model;
-mod shared;
+mod serve_tasks_model;
+mod shared_state;
 mod stream;
+mod stream_layout;
 mod streams;
 mod sync;
 
@@ -50,8 +50,7 @@ pub use config::{Group, GroupResource, LogConfig, Prepare};
 pub use epoch_source::EpochSource;
 pub use error::LogError;
 pub use format::frame::{FrameHeader, LogRecord, RECORD_HEADER_BYTES};
-pub use info::{CutRule, GenerationEnd, GenerationInfo, Records};
-pub use layout::{Layout, Placement, Retain};
+pub use generation_info::{CutRule, GenerationEnd, GenerationInfo, Records};
 pub use log::{Log, LogCounters};
 pub use read::{
     Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, check_all_announced,
@@ -59,3 +58,4 @@ pub use read::{
 };
 pub use sequencer::SequencerKind;
 pub use stream::{Appended, Entry, Stream, Ticket};
+pub use stream_layout::{Layout, Placement, Retain};

@@ -13,16 +13,16 @@ use namiki_platform::threads;
 use namiki_platform::{Epoch, Lsn, ProcessToken, Stamp, WorkerId};
 
 use crate::ack_waiter::{AckWaiter, AckWaiters};
-use crate::background;
+use crate::background_threads;
 use crate::config::{GroupResource, LogConfig, Prepare};
-use crate::epochs::EpochHorizon;
+use crate::epoch_horizon::EpochHorizon;
 use crate::error::LogError;
+use crate::generation_info::GenerationEnd;
 use crate::horizon::Horizon;
-use crate::info::GenerationEnd;
-use crate::layout::Placement;
 use crate::log_target::{LogTarget, RegionTarget, SegmentMaker, SegmentTarget, open_shared};
-use crate::shared::{Notifier, Poison, Requests, Shared};
+use crate::shared_state::{Notifier, Poison, Requests, Shared};
 use crate::stream::{Stream, Ticket};
+use crate::stream_layout::Placement;
 use crate::streams::Streams;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
@@ -74,9 +74,9 @@ impl<H: GroupResource> Threads<H> {
         let has_segments = matches!(config.placement, Placement::Segments { .. });
         let wants_preparer = has_segments && config.prepare == Prepare::Background;
         let flush = move |streams: Arc<Streams<H>>| {
-            background::flush_late(&streams, group_wait_max);
+            background_threads::flush_late(&streams, group_wait_max);
         };
-        let prepare = |streams: Arc<Streams<H>>| background::prepare_ahead(&streams);
+        let prepare = |streams: Arc<Streams<H>>| background_threads::prepare_ahead(&streams);
         Self {
             flusher: (wants_flusher.then(|| Waiting::start("namiki-log-flush", flush))).flatten(),
             preparer: (wants_preparer.then(|| Waiting::start("namiki-log-segment", prepare)))
@@ -596,7 +596,7 @@ impl<H: GroupResource> Log<H> {
     /// What the flusher's thread does, in a model.
     #[cfg(all(test, loom))]
     pub(crate) fn flush_late(&self, group_wait_max: Duration) {
-        background::flush_late(&self.streams, group_wait_max);
+        background_threads::flush_late(&self.streams, group_wait_max);
     }
 
     /// Ends it.

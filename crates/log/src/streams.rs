@@ -1,11 +1,11 @@
-//! All streams of a log. What has to look at several of them is in `cover.rs`, `certify.rs` and `serve.rs`.
+//! All streams of a log. What has to look at several of them is in `cover_lsn.rs`, `certify_epoch.rs` and `serve_tasks.rs`.
 
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 
 use crate::config::GroupResource;
-use crate::shared::Shared;
+use crate::shared_state::Shared;
 use crate::stream::Stream;
 
 /// What the log's threads share with its handle.

@@ -54,7 +54,7 @@ mod model {
 
     pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::{Ordering, fence};
-    pub(crate) use namiki_platform::model::{AtomicBool, AtomicU64, Mutex};
+    pub(crate) use namiki_platform::model_checker::{AtomicBool, AtomicU64, Mutex};
 
     /// Lets another thread run.
     pub(crate) fn pause(_round: u32) {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use common::hooked::{HookedDisk, Step};
+use common::hooked_disk::{HookedDisk, Step};
 use common::*;
 use namiki_log::{Entry, GroupResource, Layout, Log, LogConfig, LogError, Placement};
 use namiki_platform::disk::sim::{Loss, SimDisk};

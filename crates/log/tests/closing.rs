@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use common::hooked::{HookedDisk, Step};
+use common::hooked_disk::{HookedDisk, Step};
 use common::*;
 use namiki_log::{Entry, Layout, Log, LogError, Placement, Ticket};
 use namiki_platform::disk::{Disk, SimDisk};

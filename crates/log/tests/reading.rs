@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::hooked::HookedDisk;
+use common::hooked_disk::HookedDisk;
 use common::*;
 use namiki_log::{GenerationEnd, GenerationInfo, Log, LogConfig, ReadError, Retain};
 use namiki_platform::disk::Disk;

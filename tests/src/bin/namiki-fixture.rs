@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
-use namiki_tests::old_directory::{LIVES, live};
+use namiki_tests::fixture_contents::{LIVES, live};
 
 /// Writes a database directory in a few lives, some of which end without closing it.
 #[derive(Parser)]

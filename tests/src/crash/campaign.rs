@@ -9,7 +9,7 @@ use namiki_platform::random::Random;
 
 use super::driver::{Acknowledge, Failure};
 use super::{Depth, Oracle, SEGMENT_BYTES, Setup, Sweep, Tables, run_shuffled, run_threads, sweep};
-use crate::spelling::{Numbered, Spelling, Spelt};
+use crate::key_encoding::{Numbered, Spelling, Spelt};
 
 /// What kind of run is crashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use namiki_platform::random::Random;
 use super::oracle::Done;
 use super::tables::KEYS;
 use super::{Oracle, Tables};
-use crate::spelling::Numbered;
+use crate::key_encoding::Numbered;
 
 /// Why a run stopped early: the disk failed as planned, or something is wrong.
 pub type Failure = Error;

@@ -21,8 +21,8 @@ mod campaign;
 mod driver;
 mod oracle;
 mod sweep;
+mod sweep_order;
 mod tables;
-mod visits;
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
@@ -35,14 +35,14 @@ use namiki::{
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::random::Random;
 
-use crate::spelling::Spelling;
+use crate::key_encoding::Spelling;
 
 pub use campaign::{Kind, combinations, round};
 pub use driver::{Acknowledge, Failure, run_shuffled, run_threads};
 pub use oracle::{Kept, Oracle};
 pub use sweep::{Depth, Sweep, sweep};
+pub use sweep_order::{Plan, Visit, layout};
 pub use tables::Tables;
-pub use visits::{Plan, Visit, layout};
 
 const DIR: &str = "/db";
 const SHARED: &str = "/db/shared-log";

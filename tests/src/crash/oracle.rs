@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use namiki::{Database, Error, Session, Table, Transaction, Value};
 
 use super::tables::{KEYS, Tables};
-use crate::spelling::Numbered;
+use crate::key_encoding::Numbered;
 
 /// The transactions that a recovery kept.
 pub type Kept = BTreeSet<u64>;

@@ -8,7 +8,7 @@ use namiki_platform::disk::sim::Loss;
 use namiki_platform::random::Random;
 
 use super::{Acknowledge, Kept, Oracle, Setup, Tables, run_shuffled};
-use crate::spelling::{Numbered, Spelling};
+use crate::key_encoding::{Numbered, Spelling};
 
 /// How many crashes to look at.
 #[derive(Clone, Copy, Debug)]

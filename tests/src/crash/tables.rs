@@ -2,7 +2,7 @@
 
 use namiki::{Database, Error, Table};
 
-use crate::spelling::Numbered;
+use crate::key_encoding::Numbered;
 
 /// How many keys transactions choose from: few, so that transactions depend on each other.
 pub(super) const KEYS: u64 = 7;

@@ -2,11 +2,11 @@
 
 use super::cycle;
 use super::graph::{Graph, Kind, Label};
-use super::model::{History, KeyId, NEVER_WRITTEN};
-use super::nodes::Nodes;
-use super::realtime::Moments;
-use super::story::{Party, Violation};
+use super::graph_nodes::Nodes;
+use super::real_time_order::Moments;
+use super::transactions::{History, KeyId, NEVER_WRITTEN};
 use super::versions::{INITIAL, Versions, party};
+use super::violation::{Party, Violation};
 
 /// What the engine promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

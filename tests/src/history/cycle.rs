@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use super::graph::{Arrow, Graph, Kind};
-use super::model::{History, KeyId, NEVER_WRITTEN};
-use super::nodes::Nodes;
-use super::story::{Cycle, Party, Step, Why};
+use super::graph_nodes::Nodes;
+use super::transactions::{History, KeyId, NEVER_WRITTEN};
 use super::versions::{Versions, party};
+use super::violation::{Cycle, Party, Step, Why};
 
 /// How many arrows the search may follow to improve on the first circle it found. Enough to be exact
 /// for any circle a person would read; a tangle of a million transactions stops at "short".

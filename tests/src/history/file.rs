@@ -13,7 +13,7 @@ use std::io::{self, BufRead, Write};
 use serde::{Deserialize, Serialize};
 
 use super::hex::{from_hex, to_hex};
-use super::model::{History, KeyId, Transaction, VersionStamp};
+use super::transactions::{History, KeyId, Transaction, VersionStamp};
 
 const VERSION: u32 = 1;
 

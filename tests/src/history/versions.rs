@@ -1,7 +1,7 @@
 //! The versions of every key in the order of their stamps, with their writers.
 
-use super::model::{History, KeyId, NEVER_WRITTEN, VersionStamp};
-use super::story::{Party, Violation};
+use super::transactions::{History, KeyId, NEVER_WRITTEN, VersionStamp};
+use super::violation::{Party, Violation};
 
 /// Written before the recording began, by no transaction of the history.
 pub(super) const INITIAL: u32 = u32::MAX;

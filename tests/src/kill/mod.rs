@@ -8,7 +8,7 @@
 //! So other rounds cut the power: of an ext4 in a file, which is shut down without a flush.
 
 mod child;
-mod power;
+mod power_cut;
 mod witness;
 
 use std::num::{NonZeroU16, NonZeroU32};
@@ -22,7 +22,7 @@ use namiki_platform::disk::DelayedDisk;
 use namiki_platform::random::Random;
 
 pub use child::pay;
-pub use power::PowerCut;
+pub use power_cut::PowerCut;
 pub use witness::{Cut, Witness, Witnessed};
 
 /// Accounts, and what each holds at first.

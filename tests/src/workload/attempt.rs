@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use namiki::{Direction, Error, Stamp, Transaction, Version};
 use namiki_platform::random::Random;
 
-use super::own::{Own, below};
+use super::own_writes::{Own, below};
 use super::{Numbers, Step};
-use crate::spelling::Numbered;
+use crate::key_encoding::Numbered;
 
 /// An instant after all that were taken before: a transaction that has ended before another begins has
 /// smaller ones.

@@ -4,7 +4,7 @@ use namiki::{Conflict, Database, Error, Ticket, Transaction};
 use namiki_platform::random::Random;
 
 use super::{Attempt, Mix, Numbers, Run, Step};
-use crate::spelling::Numbered;
+use crate::key_encoding::Numbered;
 
 struct Open {
     tx: Transaction,

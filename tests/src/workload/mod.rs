@@ -19,8 +19,8 @@
 mod attempt;
 pub mod interleaved;
 pub mod nested;
-mod own;
-mod run;
+mod own_writes;
+mod run_result;
 pub mod threads;
 
 use namiki::ProtocolSpec;
@@ -29,9 +29,9 @@ use namiki_platform::random::Random;
 use crate::history::Promise;
 
 pub use attempt::Attempt;
-pub use run::{Run, contents};
+pub use run_result::{Run, contents};
 
-/// The table that all of them work on. However its keys are [spelt](crate::spelling), they are numbers.
+/// The table that all of them work on. However its keys are [spelt](crate::key_encoding), they are numbers.
 pub type Numbers<K = u64> = namiki::Table<K, u64>;
 
 /// What histories under a protocol are checked for.

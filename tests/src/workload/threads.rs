@@ -8,7 +8,7 @@ use namiki::{Database, Error};
 use namiki_platform::random::Random;
 
 use super::{Attempt, Mix, Numbers, Run};
-use crate::spelling::Numbered;
+use crate::key_encoding::Numbered;
 
 /// How often the same steps are retried. Without retries, transactions that conflict often would hardly
 /// appear in a history, above all writers among readers that wait for no lock.

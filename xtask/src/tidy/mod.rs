@@ -3,22 +3,22 @@
 //! Each rule is one file here, with its data at the top and tests that break it. A rule looks at the
 //! tree and returns what it found; nothing is ever changed.
 
-mod cycles;
-mod floors;
-mod lengths;
+mod commit_subjects;
+mod crate_floors;
+mod file_lengths;
+mod import_cycles;
 mod module_order;
-mod papers;
+mod paper_table;
 mod person_words;
-mod subjects;
 mod test_names;
+mod unfinished_marks;
 mod unsafe_files;
 mod vocabulary;
-mod words;
 
 use std::fmt;
 use std::path::Path;
 
-use crate::tree::Tree;
+use crate::repository_files::Tree;
 
 /// One thing to put right.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,16 +56,16 @@ type Measure = fn(&Tree) -> String;
 
 const RULES: &[(&str, Rule)] = &[
     ("core's modules import only leftwards", module_order::check),
-    ("crates depend only downwards", floors::check),
+    ("crates depend only downwards", crate_floors::check),
     ("unsafe code lives where it is listed", unsafe_files::check),
-    ("the paper -> code table is true", papers::check),
+    ("the paper -> code table is true", paper_table::check),
     (
         "no files or folders import each other in a circle",
-        cycles::check,
+        import_cycles::check,
     ),
-    ("no file is too long", lengths::check),
-    (subjects::RULE, subjects::check),
-    ("nothing unfinished is left behind", words::check),
+    ("no file is too long", file_lengths::check),
+    (commit_subjects::RULE, commit_subjects::check),
+    ("nothing unfinished is left behind", unfinished_marks::check),
     (
         "names of tests, and all others, are short",
         test_names::check,
@@ -77,7 +77,7 @@ const RULES: &[(&str, Rule)] = &[
 
 /// Printed beside the rule of that name.
 const MEASURED: &[(&str, Measure)] = &[
-    (subjects::RULE, subjects::measure),
+    (commit_subjects::RULE, commit_subjects::measure),
     (person_words::IN_RUST, person_words::measure_rust),
     (person_words::IN_DOCUMENTS, person_words::measure_documents),
 ];

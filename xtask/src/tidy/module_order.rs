@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::Finding;
 use crate::imports::{Import, imports};
-use crate::tree::{SourceFile, Tree};
+use crate::repository_files::{SourceFile, Tree};
 
 const SOURCE: &str = "crates/core/src/";
 
@@ -14,9 +14,9 @@ const SOURCE: &str = "crates/core/src/";
 const ORDER: &[&str] = &[
     "storage/index",
     "error",
-    "spec",
+    "protocol_spec",
     "sync",
-    "thread",
+    "thread_number",
     "storage/scratch",
     "storage/record",
     "storage/arena",

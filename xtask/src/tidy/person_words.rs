@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use super::Finding;
-use crate::rust_text::words_of_identifier;
-use crate::tree::{SourceFile, Tree};
+use crate::repository_files::{SourceFile, Tree};
+use crate::rust_lexer::words_of_identifier;
 
 const WORDS: &[&str] = &[
     "who",

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::Finding;
-use crate::tree::Tree;
+use crate::repository_files::Tree;
 
 const WORDS_MAX: usize = 10;
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::Finding;
-use crate::rust_text::starts_with;
-use crate::tree::{SourceFile, Tree};
+use crate::repository_files::{SourceFile, Tree};
+use crate::rust_lexer::starts_with;
 
 const LIST: &str = "xtask/unsafe-files.txt";
 

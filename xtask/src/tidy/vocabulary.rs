@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use super::Finding;
-use crate::rust_text::words_of_identifier;
-use crate::tree::{SourceFile, Tree};
+use crate::repository_files::{SourceFile, Tree};
+use crate::rust_lexer::words_of_identifier;
 
 /// A row: the words, where they are not to be used, and what to say instead.
 struct Row {
@@ -115,7 +115,7 @@ const ROWS: &[Row] = &[
     Row { words: &[Is("launch"), Is("launched"), Is("launches"), Is("launcher"), Is("launching"), Is("launch_and_wait")], within: LOG, say: "`submit`" },
     Row { words: &[Is("land"), Is("landed")], within: LOG, say: "`complete`" },
     Row { words: &[Has(&["attend"]), Has(&["attended"])], within: LOG, say: "`join`" },
-    Row { words: &[Is("Seal")], within: &["crates/log/src/info.rs"], say: "`GenerationEnd`" },
+    Row { words: &[Is("Seal")], within: &["crates/log/src/generation_info.rs"], say: "`GenerationEnd`" },
     Row { words: &[File("gather")], within: LOG, say: "`group_policy.rs`" },
     Row { words: &[Is("Pace")], within: LOG, say: "`GroupPolicy`" },
     Row { words: &[Is("AtOnce")], within: LOG, say: "`Immediate`" },
@@ -284,7 +284,7 @@ mod tests {
                 "crates/index/src/bwtree/search.rs",
                 "struct Place; fn place() {}",
             ),
-            ("crates/bench/src/place.rs", "struct Place;"),
+            ("crates/bench/src/run_folder.rs", "struct Place;"),
             (
                 "crates/core/src/priority.rs",
                 "// Turn\nconst A: &str = \"Turn\"; struct Turning; fn returns() {}",

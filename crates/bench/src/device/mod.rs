@@ -3,8 +3,8 @@
 //! The limit against which everything durable is measured, and, in mode `memory`, the yardstick by
 //! which speeds of different hours compare.
 
-mod choice;
 mod probe;
+mod profile;
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -13,16 +13,16 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use namiki_platform::arguments::whole;
 use namiki_platform::disk::{DirectDisk, Disk, SyncedDisk};
-use namiki_platform::probe::{Machine, miss_ns};
+use namiki_platform::machine::{Machine, miss_ns};
 use serde::Serialize;
 
 pub(crate) use self::probe::{Access, Ground, Probe, Probed};
 use crate::args::{self, TimedArgs};
 use crate::error::BenchError;
 use crate::latency::LatencyUs;
-use crate::place::Place;
 use crate::report::{Cell, Report, Row};
 use crate::run::in_turns;
+use crate::run_folder::Place;
 
 const NOTES: &str = "\
 Modes:
@@ -233,7 +233,7 @@ pub(crate) fn run(args: &DeviceArgs) -> Result<(), BenchError> {
         &args.combinations(),
         |combination, round| {
             if combination.mode == Mode::Profile {
-                return report.row(&choice::row(&place, &machine, round)?);
+                return report.row(&profile::row(&place, &machine, round)?);
             }
             if combination.mode == Mode::Memory {
                 let miss_ns = miss_ns().map_err(BenchError::system("measure memory"))?;

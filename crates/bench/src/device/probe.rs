@@ -14,7 +14,7 @@ use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 use namiki_platform::random::Random;
 
 use crate::args::{Length, TimedArgs};
-use crate::disks::ReadyDisk;
+use crate::device_choice::ReadyDisk;
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::latency::Latencies;

@@ -1,7 +1,7 @@
 //! The papers' sentences about a figure, as statements that its medians can bear out or not.
 
-use super::reason::Reason;
-use super::row::Count;
+use super::failure_reason::Reason;
+use super::run_row::Count;
 
 /// A sentence of the paper that states a result.
 #[derive(Debug)]

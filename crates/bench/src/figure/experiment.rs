@@ -10,15 +10,15 @@ use std::time::Duration;
 use clap::Args;
 use namiki_platform::arguments::whole;
 use namiki_platform::disk::Disk;
-use namiki_platform::probe::Machine;
+use namiki_platform::machine::Machine;
 
-use super::model::{Across, Experiment, Figure, Threads, Work};
-use super::row::RunRow;
+use super::definition::{Across, Experiment, Figure, Threads, Work};
+use super::run_row::RunRow;
 use crate::args::{self, OutputArgs, Switch, TimedArgs};
 use crate::device::{Access, Ground, Probe};
-use crate::disks::{Device, DeviceChoice, SharedArgs};
+use crate::device_choice::{Device, DeviceChoice, SharedArgs};
 use crate::error::BenchError;
-use crate::place::Place;
+use crate::run_folder::Place;
 use crate::txn::{self, Setup, TxnRow};
 
 /// Runs of each point.

@@ -1,19 +1,19 @@
 //! `figure` and `report`: the papers' experiments again, and what the papers say of them.
 //!
-//! A figure is data ([`model`], [`catalogue`]): its lines are measured by the commands that measure such
-//! things ([`experiment`]), its medians ([`points`]) are held against the paper's sentences ([`claim`],
-//! [`judge`]), and both are drawn and written down ([`outcome`], [`svg`], [`page`]).
+//! A figure is data ([`definition`], [`catalogue`]): its lines are measured by the commands that measure such
+//! things ([`experiment`]), its medians ([`medians`]) are held against the paper's sentences ([`claim`],
+//! [`judge`]), and both are drawn and written down ([`output`], [`svg`], [`html_page`]).
 
 mod catalogue;
 mod claim;
+mod definition;
 mod experiment;
+mod failure_reason;
+mod html_page;
 mod judge;
-mod model;
-mod outcome;
-mod page;
-mod points;
-mod reason;
-mod row;
+mod medians;
+mod output;
+mod run_row;
 mod svg;
 
 use std::fmt::Display;
@@ -21,18 +21,18 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use namiki_platform::probe::Machine;
+use namiki_platform::machine::Machine;
 use serde::Serialize;
 
+use self::definition::{Experiment, Figure};
 use self::experiment::RunArgs;
-use self::model::{Experiment, Figure};
-use self::outcome::{Circumstances, Outcome};
-use self::row::{RunRow, RunsFile};
+use self::output::{Circumstances, Outcome};
+use self::run_row::{RunRow, RunsFile};
 use crate::args::Format;
 use crate::error::BenchError;
-use crate::place::Place;
 use crate::report::Report;
 use crate::run::in_turns;
+use crate::run_folder::Place;
 
 const NOTES: &str = "\
 Runs the experiment, in turns over its lines, and writes into the folder, by the name PAPER-NUMBER:
@@ -141,7 +141,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), BenchError> {
             .collect();
         outcomes.extend(making.make(figure.experiment, &figures)?);
         // After each experiment, so that there is a page whatever becomes of the rest.
-        let page = page::page(&outcomes, total - outcomes.len(), &command);
+        let page = html_page::page(&outcomes, total - outcomes.len(), &command);
         std::fs::write(&path, page).map_err(BenchError::file("write", &path))?;
     }
     Ok(())

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::points::{Spread, short};
+use super::medians::{Spread, short};
 
 /// A chart.
 #[derive(Clone, Debug)]

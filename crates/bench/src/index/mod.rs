@@ -7,38 +7,33 @@
 //!
 //! Paper: bwtree §5
 
-mod answers;
-mod counts;
-mod done;
-mod facts;
-#[cfg(test)]
-mod faults;
-mod left;
-mod measured;
-mod memory;
-mod mix;
-mod operations;
-mod payload;
+mod check;
+mod drawn_operations;
+mod index_by_name;
+mod measured_index;
+mod memory_needed;
+mod operation_mix;
 #[cfg(feature = "compare")]
 mod peers;
-mod row;
+#[cfg(test)]
+mod planted_faults;
+mod result_row;
 mod run_one;
-mod subject;
-mod trace;
+mod tagged_payload;
 mod worker;
 
 use std::num::NonZeroU16;
 
 use clap::{Args, ValueEnum};
 use namiki_platform::arguments::whole;
-use namiki_platform::probe::{Machine, miss_ns};
+use namiki_platform::machine::{Machine, miss_ns};
 
-use self::measured::NO_ORDER;
-use self::mix::{Mix, Operation};
-use self::operations::{Choice, KEYS_MAX};
-use self::row::{IndexRow, Outcome};
+use self::drawn_operations::{Choice, KEYS_MAX};
+use self::index_by_name::{Subject, Trees, TreesAndPeers};
+use self::measured_index::NO_ORDER;
+use self::operation_mix::{Mix, Operation};
+use self::result_row::{IndexRow, Outcome};
 use self::run_one::Plan;
-use self::subject::{Subject, Trees, TreesAndPeers};
 use crate::args::{self, Length, Switch, TimedArgs};
 use crate::error::BenchError;
 use crate::keys::{CORE_BYTES, LooksArgs};
@@ -316,8 +311,12 @@ impl WorkloadArgs {
         each(&mut choices, &self.threads, |choice, threads| {
             choice.threads = usize::from(threads.get());
         });
-        let needed = choices.iter().map(memory::bytes_needed).max().unwrap_or(0);
-        if let Some(available) = memory::bytes_available().filter(|bytes| *bytes < needed) {
+        let needed = choices
+            .iter()
+            .map(memory_needed::bytes_needed)
+            .max()
+            .unwrap_or(0);
+        if let Some(available) = memory_needed::bytes_available().filter(|bytes| *bytes < needed) {
             let why = format!(
                 "--keys {}: that takes at least {:.1} GB of memory, and {:.1} GB are free",
                 self.keys,

@@ -2,14 +2,14 @@
 
 use namiki_index::Statistics;
 
-use super::answers::Promises;
-use super::done::Done;
-use super::facts::Facts;
-use super::left::Finished;
-use super::measured::Measured;
-use super::operations::{Choice, Operations};
-use super::row::{Outcome, Results};
-use super::trace::Origins;
+use super::check::final_state::Finished;
+use super::check::key_history::Facts;
+use super::check::live_answers::Promises;
+use super::check::payload_origin::Origins;
+use super::check::thread_counts::Done;
+use super::drawn_operations::{Choice, Operations};
+use super::measured_index::Measured;
+use super::result_row::{Outcome, Results};
 use super::worker::Worker;
 use crate::args::{Length, Switch};
 use crate::error::BenchError;

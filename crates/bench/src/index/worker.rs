@@ -6,12 +6,12 @@ use std::time::Instant;
 use namiki_index::{IndexError, Lookup};
 use namiki_platform::clock::now_ns;
 
-use super::answers::{Examiner, NoWitness, Promises, Witness};
-use super::done::Done;
-use super::measured::Measured;
-use super::mix::Operation;
-use super::operations::{Choice, Operations};
-use super::payload::{loaded, written};
+use super::check::live_answers::{Examiner, NoWitness, Promises, Witness};
+use super::check::thread_counts::Done;
+use super::drawn_operations::{Choice, Operations};
+use super::measured_index::Measured;
+use super::operation_mix::Operation;
+use super::tagged_payload::{loaded, written};
 use crate::error::BenchError;
 use crate::latency::Latencies;
 use crate::run::{StageResult, Stages};

@@ -7,19 +7,19 @@
 //! A store is a file ([`store`] says what it has to offer). How it is set up is written there, and in two
 //! columns of every row.
 
-#[cfg(test)]
-mod faults;
+mod cost_floor;
 #[cfg(feature = "compare")]
 mod fjall;
-mod floor;
 #[cfg(feature = "compare")]
 mod lmdb;
 mod namiki;
+#[cfg(test)]
+mod planted_faults;
 #[cfg(feature = "compare")]
 mod redb;
+mod result_row;
 #[cfg(feature = "compare-rocksdb")]
 mod rocksdb;
-mod row;
 mod run_one;
 #[cfg(feature = "compare")]
 mod sqlite;
@@ -35,19 +35,19 @@ use std::path::PathBuf;
 use ::namiki::{IndexKind, LockRelease, Logging, ProtocolSpec};
 use clap::Args;
 use namiki_platform::arguments::whole;
-use namiki_platform::probe::Machine;
+use namiki_platform::machine::Machine;
 
 use self::namiki::NamikiSetting;
-use self::row::KvRow;
+use self::result_row::KvRow;
 use self::run_one::Plan;
 use self::stores::{Chosen, StoreName};
 use self::workload::KvWorkload;
 use crate::args::{self, Switch, TimedArgs};
 use crate::error::BenchError;
-use crate::place::Place;
 use crate::report::Report;
 use crate::run::{in_turns, quotient};
-use crate::txn::payload::VALUE_BYTES_MIN;
+use crate::run_folder::Place;
+use crate::txn::tagged_payload::VALUE_BYTES_MIN;
 use crate::txn::workload::{Choice, HotKeys, RECORDS_MAX};
 
 /// The longest value for which Namiki's records have room.

@@ -16,7 +16,7 @@ use crate::error::BenchError;
 use crate::interrupt;
 use crate::keys::{CORE_BYTES, KeyLayout, KeySpace, Keys};
 use crate::txn::load::Load;
-use crate::txn::payload::Payload;
+use crate::txn::tagged_payload::Payload;
 use crate::txn::workload::{Records, Workload};
 
 /// How it is opened. All else is left at its default.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use namiki_platform::clock::process_cpu_ns;
-use namiki_platform::probe::resident_bytes;
+use namiki_platform::machine::resident_bytes;
 
 use super::store::{Promises, Setting, Store};
 use super::verify::Expected;
@@ -13,7 +13,7 @@ use crate::args::TimedArgs;
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::run::{Total, staged};
-use crate::txn::done::Done;
+use crate::txn::thread_commits::Done;
 use crate::txn::workload::{Choice, Ring, ring_transactions};
 
 /// Beside a transaction in memory, the clock costs too much to be asked each time.

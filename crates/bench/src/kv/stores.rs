@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::floor::Floor;
+use super::cost_floor::Floor;
 use super::namiki::{NamikiSetting, NamikiStore};
 #[cfg(feature = "compare-rocksdb")]
 use super::rocksdb::{self, Mode};

@@ -8,10 +8,10 @@
 
 use super::workload::KvWorkload;
 use crate::error::BenchError;
-use crate::txn::done::Done;
+use crate::txn::expected_sums::tally;
 use crate::txn::last_writer::{Wrong, first_wrong};
-use crate::txn::payload::Payload;
-use crate::txn::tally::tally;
+use crate::txn::tagged_payload::Payload;
+use crate::txn::thread_commits::Done;
 use crate::txn::workload::tag;
 
 /// What a run should have left.

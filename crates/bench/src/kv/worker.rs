@@ -10,8 +10,8 @@ use crate::args::Length;
 use crate::error::BenchError;
 use crate::latency::Latencies;
 use crate::run::{StageResult, Stages, share};
-use crate::txn::done::Done;
-use crate::txn::payload::Payload;
+use crate::txn::tagged_payload::Payload;
+use crate::txn::thread_commits::Done;
 use crate::txn::workload::tag;
 
 /// A thread and all that belongs to it.

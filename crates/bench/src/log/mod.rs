@@ -21,18 +21,18 @@ use namiki_log::{
 };
 use namiki_platform::arguments::whole;
 use namiki_platform::disk::Disk;
-use namiki_platform::probe::Machine;
+use namiki_platform::machine::Machine;
 use serde::Serialize;
 
 use crate::args::{self, Length, RecordBytes, Sequencer, TimedArgs};
 use crate::device::{Access, Ground, Probe};
-use crate::disks::{Device, DeviceChoice, MORE_ROOM, ReadyDisk};
+use crate::device_choice::{Device, DeviceChoice, MORE_ROOM, ReadyDisk};
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::latency::Latencies;
-use crate::place::Place;
 use crate::report::{Cell, Report, Row};
 use crate::run::{StageResult, Stages, Total, in_turns, quotient, share, staged};
+use crate::run_folder::Place;
 
 /// Log records of a commit in the paper's format: BEGIN, UPDATE, END.
 const RECORDS_PER_COMMIT: usize = 3;

@@ -5,7 +5,7 @@
 //!
 //! Paper: pwal §4.3, tictoc-pwal §3.4
 
-mod build;
+mod build_log;
 
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use namiki::{
 use namiki_platform::arguments::whole;
 use namiki_platform::clock::Stopwatch;
 use namiki_platform::disk::{DirectDisk, Disk, SyncedDisk, open_best};
-use namiki_platform::probe::{Machine, resident_bytes};
+use namiki_platform::machine::{Machine, resident_bytes};
 use serde::Serialize;
 
-use self::build::{Build, Built, LogLength, TABLE};
+use self::build_log::{Build, Built, LogLength, TABLE};
 use crate::args::{self, OutputArgs, RecordBytes, Switch};
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::place::{Place, Scratch};
 use crate::report::{Cell, Report, Row};
 use crate::run::{in_turns, on_processors, quotient};
+use crate::run_folder::{Place, Scratch};
 
 /// Records in one transaction of the comparison.
 const BATCH_RECORDS: u64 = 10_000;

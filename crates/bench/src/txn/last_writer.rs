@@ -8,7 +8,7 @@
 //! time it was written. The time depends on the length of the rings, not on how many transactions
 //! there were; the memory is three bytes for each record.
 
-use super::done::Done;
+use super::thread_commits::Done;
 use super::workload::{Workload, tag};
 
 /// What is wrong with a record.
@@ -74,7 +74,7 @@ impl Writers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::History;
+    use super::super::simulated_run::History;
     use super::super::workload::Ycsb;
     use super::*;
 

@@ -4,8 +4,8 @@ use std::borrow::Borrow;
 
 use namiki::{Database, Key, RecordFormat, WorkerId};
 
-use super::drawn::key_of;
-use super::payload::Payload;
+use super::drawn_keys::key_of;
+use super::tagged_payload::Payload;
 use super::workload::{Records, Workload, untag};
 use crate::args::Switch;
 use crate::error::BenchError;

@@ -5,20 +5,20 @@
 //!
 //! Paper: tictoc-pwal §4
 
-mod awaiting;
+mod async_worker;
 mod body;
-pub(crate) mod done;
-mod drawn;
-#[cfg(test)]
-mod history;
+mod drawn_keys;
+pub(crate) mod expected_sums;
+mod figure_point;
 pub(crate) mod last_writer;
 pub(crate) mod load;
-mod locks;
-pub(crate) mod payload;
-mod point;
-mod row;
-mod sizes;
-pub(crate) mod tally;
+mod lock_waits;
+mod result_row;
+#[cfg(test)]
+mod simulated_run;
+mod table_sizes;
+pub(crate) mod tagged_payload;
+pub(crate) mod thread_commits;
 mod verify;
 mod worker;
 pub(crate) mod workload;
@@ -34,29 +34,29 @@ use namiki::{
 };
 use namiki_platform::arguments::whole;
 use namiki_platform::clock::process_cpu_ns;
-use namiki_platform::probe::{Machine, resident_bytes};
+use namiki_platform::machine::{Machine, resident_bytes};
 
 use self::body::{Body, Payments, ReadUpdates, Reads, ReadsThenUpdates, Updates, YcsbOperation};
-use self::done::Done;
-use self::drawn::{Cores, Drawn, Numbers, Strings};
+use self::drawn_keys::{Cores, Drawn, Numbers, Strings};
+pub(crate) use self::figure_point::{Point, Setup};
 use self::load::Load;
-use self::locks::{LockWaits, Waiting};
-use self::payload::VALUE_BYTES_MIN;
-pub(crate) use self::point::{Point, Setup};
-pub(crate) use self::row::TxnRow;
-use self::sizes::Sizes;
+use self::lock_waits::{LockWaits, Waiting};
+pub(crate) use self::result_row::TxnRow;
+use self::table_sizes::Sizes;
+use self::tagged_payload::VALUE_BYTES_MIN;
+use self::thread_commits::Done;
 use self::verify::{Expected, check_count};
 use self::worker::Worker;
 pub(crate) use self::workload::Workload;
 use self::workload::{Choice, HotKeys, RECORDS_MAX, Records, Ring, ring_transactions};
 use crate::args::{self, GroupWait, RecordBytes, Sequencer, TimedArgs};
-use crate::disks::{DeviceChoice, MORE_ROOM, ReadyDisk};
+use crate::device_choice::{DeviceChoice, MORE_ROOM, ReadyDisk};
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::keys::{CORE_BYTES, KeySpace, Keys, LooksArgs};
-use crate::place::{Place, RunPlace};
 use crate::report::Report;
 use crate::run::{Total, in_turns, quotient, staged};
+use crate::run_folder::{Place, RunPlace};
 
 /// After this many conflicts in a row a worker looks whether the run is over.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(256).expect("not 0");

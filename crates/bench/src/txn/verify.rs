@@ -3,7 +3,7 @@
 //! - Blind updates: a record that was written holds the last write of one of its writers, and any other what it
 //!   held at first ([`last_writer`](super::last_writer)).
 //! - Reads with updates, payments: every record holds exactly what follows from all of them
-//!   ([`tally`](super::tally)).
+//!   ([`tally`](super::expected_sums)).
 //! - After a recovery: every record holds what it held before. All commits were acknowledged and none came
 //!   later, so nothing less will do.
 //!
@@ -14,12 +14,12 @@ use std::ops::Bound;
 
 use namiki::{Database, Error, IndexKind, Key, Transaction};
 
-use super::done::Done;
-use super::drawn::{key_of, number_of};
+use super::drawn_keys::{key_of, number_of};
+use super::expected_sums::tally;
 use super::last_writer::{Wrong, first_wrong};
 use super::load::Baseline;
-use super::payload::Payload;
-use super::tally::tally;
+use super::tagged_payload::Payload;
+use super::thread_commits::Done;
 use super::workload::{Records, Workload};
 use crate::error::BenchError;
 use crate::keys::Keys;
@@ -192,8 +192,8 @@ pub(crate) fn check_count(counted: u64, committed: u64) -> Result<(), BenchError
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::{History, RECORDS};
-    use super::super::payload::Payload;
+    use super::super::simulated_run::{History, RECORDS};
+    use super::super::tagged_payload::Payload;
     use super::*;
     use crate::keys::{CORE_BYTES, KeyLayout, KeySpace};
 

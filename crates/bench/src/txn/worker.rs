@@ -12,8 +12,8 @@ use namiki::{Database, Error, Session, Ticket};
 use namiki_platform::clock::now_ns;
 
 use super::body::{Body, Job, Outcome, Values};
-use super::done::Done;
-use super::drawn::Drawn;
+use super::drawn_keys::Drawn;
+use super::thread_commits::Done;
 use super::workload::{Records, record_of, tag};
 use crate::args::Length;
 use crate::error::BenchError;

@@ -18,7 +18,7 @@ use namiki::Table;
 use namiki_platform::random::Random;
 use namiki_platform::zipf::{Scatter, Zipf};
 
-use super::payload::Payload;
+use super::tagged_payload::Payload;
 use crate::keys::{CORE_BYTES, KeySpace, Keys};
 
 /// The table of a workload.

@@ -13,7 +13,7 @@
 //! after the database acknowledged it, so whatever has come out of the pipe must have survived.
 
 mod ledger;
-mod message;
+mod pipe_message;
 mod verify;
 mod victim;
 mod witness;
@@ -29,8 +29,8 @@ use namiki_platform::arguments::whole;
 
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::number_format::{bytes, counted, grouped};
 use crate::progress::Progress;
-use crate::text::{bytes, counted, grouped};
 use ledger::INITIAL_BALANCE;
 use verify::Found;
 pub(crate) use victim::{VICTIM_COMMAND, VictimArguments, run as run_victim};

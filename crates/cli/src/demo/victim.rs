@@ -13,7 +13,7 @@ use namiki::{Database, Error, ProtocolSpec, Session, Ticket, WorkerId};
 use namiki_platform::random::Random;
 
 use super::ledger::{AMOUNT_MAX, INITIAL_BALANCE, Ledger, Payment};
-use super::message::{MESSAGE_BYTES, Message};
+use super::pipe_message::{MESSAGE_BYTES, Message};
 use crate::failure::Failure;
 
 /// The name of the hidden command.

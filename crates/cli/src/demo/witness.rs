@@ -7,12 +7,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::message::{Decoder, Message};
+use super::pipe_message::{Decoder, Message};
 use super::victim::{VICTIM_COMMAND, VictimArguments};
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::number_format::grouped;
 use crate::progress::Progress;
-use crate::text::grouped;
 
 /// How often the witness looks at the clock.
 const TICK: Duration = Duration::from_millis(20);

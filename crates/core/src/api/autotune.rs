@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use namiki_platform::disk::DeviceProfile;
 
-use crate::spec::{
+use crate::protocol_spec::{
     ConcurrencyControl, Group, Layout, LockRelease, LogStyle, Logging, ProtocolSpec,
 };
 

@@ -12,8 +12,8 @@ use namiki_platform::disk::Disk;
 
 use crate::api::autotune::ProtocolChoice;
 use crate::commit::engine::Waits;
+use crate::protocol_spec::{ProtocolSpec, WaitPolicy};
 use crate::recovery::{OnProgress, RecoverySettings, ReplayOrder};
-use crate::spec::{ProtocolSpec, WaitPolicy};
 use crate::storage::index::{IndexKind, IndexNotInBuild};
 use crate::wal_format::record_format::RecordFormat;
 

@@ -20,13 +20,13 @@ use crate::commit::epoch::Count;
 use crate::commit::ticket;
 use crate::commit::ticket::{Acknowledged, Ticket};
 use crate::error::{Error, OpenError};
+use crate::protocol_spec::ProtocolSpec;
 use crate::recovery::RecoveryReport;
 use crate::recovery::catalogue_files::{CatalogueFiles, NotWritten};
 use crate::recovery::manifest::Manifest;
-use crate::spec::ProtocolSpec;
 use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::{RawTable, TableId, TableInfo};
-use crate::thread;
+use crate::thread_number;
 use crate::txn::Transaction;
 
 /// Pools of idle sessions, so that threads rarely look into the same one.
@@ -377,7 +377,7 @@ impl Database {
     }
 
     fn pool(&self) -> &Mutex<Vec<Session>> {
-        &self.shared.pools[thread::number() % POOLS]
+        &self.shared.pools[thread_number::number() % POOLS]
     }
 
     /// A session for a thread that runs many transactions. Sessions use the log's streams round-robin.

@@ -43,10 +43,10 @@ use crate::api::database::{Catalogue, Database, Shared};
 use crate::commit::engine::{Engine, Settings};
 use crate::commit::epoch::Epochs;
 use crate::error::OpenError;
+use crate::protocol_spec::{Layout, LockRelease, LogStyle, Logging, ProtocolSpec};
 use crate::recovery;
 use crate::recovery::catalogue_files::CatalogueFiles;
 use crate::recovery::manifest::{Manifest, Written};
-use crate::spec::{Layout, LockRelease, LogStyle, Logging, ProtocolSpec};
 use crate::table::raw_table::{Owner, RawTable};
 use crate::wal_format::record_format::RecordFormat;
 

@@ -14,7 +14,7 @@ use namiki_platform::WorkerId;
 use crate::commit::engine::{Engine, GroupLocks, LockCounts};
 use crate::concurrency::lock::{LockMode, Locks, WaitContext, WaitOutcome};
 use crate::error::{Conflict, Error};
-use crate::spec::WaitPolicy;
+use crate::protocol_spec::WaitPolicy;
 use crate::storage::record::RecordRef;
 
 /// Retries of a lock before the transaction parks: most locks are held for a moment only.

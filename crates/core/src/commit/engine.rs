@@ -15,7 +15,7 @@ use crate::concurrency::cc::CcProtocol;
 use crate::concurrency::contention::admission::{AdmissionControl, STALL_TIMEOUT};
 use crate::concurrency::contention::priority::{PRIORITY_WAIT_MAX, PriorityToken};
 use crate::error::Error;
-use crate::spec::{LockRelease, ProtocolSpec, WaitPolicy};
+use crate::protocol_spec::{LockRelease, ProtocolSpec, WaitPolicy};
 use crate::storage::record::RecordRef;
 use crate::storage::scratch::free_if_large;
 use crate::table::raw_table::{Owner, RawTable, TableId};

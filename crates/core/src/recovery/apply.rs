@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::latest::Latest;
 use crate::concurrency::cc::with_protocol;
 use crate::error::OpenError;
-use crate::spec::ConcurrencyControl;
+use crate::protocol_spec::ConcurrencyControl;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{Loaded, RawTable, TableId};
 use crate::wal_format::codec::{Change, Changes};

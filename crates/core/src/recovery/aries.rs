@@ -168,7 +168,7 @@ mod tests {
     use namiki_platform::Stamp;
 
     use super::*;
-    use crate::spec::ConcurrencyControl;
+    use crate::protocol_spec::ConcurrencyControl;
     use crate::storage::index::IndexKind;
     use crate::table::raw_table::{Owner, RawTable, TableInfo};
     use crate::wal_format::record_format::RecordFormat;

@@ -22,8 +22,8 @@ use namiki_platform::{Generation, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::error::OpenError;
+use crate::protocol_spec::ProtocolSpec;
 use crate::recovery::table_journal::{self, Continues};
-use crate::spec::ProtocolSpec;
 use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::TableInfo;
 

@@ -48,8 +48,8 @@ use self::apply::Tables;
 pub(crate) use self::report::RecoverySettings;
 pub use self::report::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
 use crate::error::OpenError;
+use crate::protocol_spec::ConcurrencyControl;
 use crate::recovery::manifest::Manifest;
-use crate::spec::ConcurrencyControl;
 use crate::table::raw_table::RawTable;
 
 /// What recovery found: the report, and the seals of the generations that had none.
@@ -297,7 +297,7 @@ mod tests {
     use namiki_platform::disk::SimDisk;
 
     use super::*;
-    use crate::spec::ProtocolSpec;
+    use crate::protocol_spec::ProtocolSpec;
 
     #[test]
     fn files_and_the_regions_of_a_device_are_counted_once() {

@@ -23,7 +23,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use crate::storage::record::RecordRef;
-use crate::thread;
+use crate::thread_number;
 
 const CHUNK_BYTES_MIN: usize = 256;
 const CHUNK_BYTES_MAX: usize = 2 << 20;
@@ -86,7 +86,7 @@ impl Arena {
     }
 
     fn shard(&self) -> &Shard {
-        self.shards[thread::number() % SHARDS].get_or_init(Box::default)
+        self.shards[thread_number::number() % SHARDS].get_or_init(Box::default)
     }
 
     /// Moves records into the places of absent ones, and takes the chunks out that are left without any. `kept` stays

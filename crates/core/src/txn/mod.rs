@@ -27,7 +27,7 @@ use crate::commit::epoch::{Count, SlotId};
 use crate::commit::ticket::{self, Ticket};
 use crate::concurrency::cc::{CcProtocol, Checks, NoFaults, with_protocol};
 use crate::error::Error;
-use crate::spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
+use crate::protocol_spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
 use crate::storage::scratch::{Sizes, free_if_large};
 use crate::table::lookup_cache::LookupCache;
 use namiki_index::Lookup;

@@ -11,7 +11,7 @@ use crate::commit::ticket;
 use crate::concurrency::cc::{Busy, CcProtocol, NoFaults, ObservedVersion, TicToc, with_protocol};
 use crate::concurrency::lock::LockMode;
 use crate::error::{Conflict, Error};
-use crate::spec::{ConcurrencyControl, LockRelease};
+use crate::protocol_spec::{ConcurrencyControl, LockRelease};
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::RawTable;
 

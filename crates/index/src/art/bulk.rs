@@ -18,11 +18,11 @@ use crossbeam_epoch::{self as epoch, Guard};
 
 use super::ArtTree;
 use super::inner::{self, Child};
+use super::key_bytes::Record;
 use super::kind::Kind;
 use super::leaf::Item;
 use super::node::{Below, LeafRef, Link};
 use super::path::{ArtKey, BEFORE};
-use super::record::Record;
 use super::retire::Subtree;
 use super::split::BLOCK_BYTES;
 use crate::IndexError;

@@ -4,7 +4,7 @@
 use std::ops::{Bound, ControlFlow};
 
 use super::{ArtConfig, FixedArtTree};
-use crate::loom_beside::{beside, delete, insert, is_there};
+use crate::loom_two_threads::{beside, delete, insert, is_there};
 use crate::{IndexError, OrderedIndex, PointIndex, ScanItem, ScanRange};
 
 /// Makes a tree with `prepare`, then runs `change` beside `look`, a look-up of a key that is there

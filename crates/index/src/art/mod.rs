@@ -32,14 +32,14 @@
 //!
 //! | to learn about | read |
 //! |---|---|
-//! | nodes, links and records in memory, and their end | `node.rs`, `record.rs`, `retire.rs` |
+//! | nodes, links and records in memory, and their end | `node.rs`, `key_bytes.rs`, `retire.rs` |
 //! | inner nodes, leaves | `kind.rs`, `inner.rs`, `leaf.rs` |
 //! | version locks | `lock.rs` |
 //! | where a key goes at a node | `path.rs` |
 //! | descent | `search.rs` |
 //! | the operations | `read.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
 //! | structure changes | `split.rs`, `merge.rs` |
-//! | walks over the whole tree | `walk.rs` |
+//! | walks over the whole tree | `statistics.rs` |
 //!
 //! # Invariants of the tree
 //! - A1. The range of a leaf changes only under the locks of the leaf **and of every inner node between it
@@ -58,6 +58,8 @@
 mod batch;
 mod bulk;
 mod inner;
+mod key_bytes;
+mod key_window;
 mod kind;
 mod leaf;
 mod lock;
@@ -68,13 +70,11 @@ mod merge;
 mod node;
 mod path;
 mod read;
-mod record;
 mod retire;
 mod scan;
 mod search;
 mod split;
-mod walk;
-mod window;
+mod statistics;
 mod write;
 
 use std::fmt;

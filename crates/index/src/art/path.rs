@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
+use super::key_window::window;
 use super::node::NodeRef;
-use super::window::window;
 use crate::key::{Fixed8, Key, Variable};
 use crate::shared::scan::Target;
 

@@ -24,12 +24,12 @@ use crossbeam_epoch::Guard;
 
 use super::ArtTree;
 use super::inner::{self, Child};
+use super::key_bytes::Record;
 use super::kind::Kind;
 use super::leaf::Item;
 use super::lock::Locked;
 use super::node::{LeafRef, NodeRef};
 use super::path::{ArtKey, BEFORE, shared_bytes};
-use super::record::Record;
 use super::search::{Reached, Step};
 use crate::shared::counters::Event;
 use crate::shared::scan::Target;

@@ -3,8 +3,8 @@
 use std::thread;
 
 use super::concurrent::Load;
-use super::keys::{KeyShape, announce};
-use super::model::sound;
+use super::key_shapes::{KeyShape, announce};
+use super::reference_map::sound;
 use crate::{InsertOutcome, Lookup, OrderedIndex};
 
 /// All threads fill the tree and empty it again, several times, so that it gains and loses levels

@@ -5,9 +5,9 @@ use std::sync::Barrier;
 use std::thread;
 
 use super::history::{Action, Clock, Histories, Recorder};
-use super::keys::{KeyShape, Random, announce};
+use super::key_shapes::{KeyShape, Random, announce};
 use super::linearizability;
-use super::model::{payload_of, scan_all, sound};
+use super::reference_map::{payload_of, scan_all, sound};
 use crate::{GetOrInsert, IndexError, InsertOutcome, Lookup, OrderedIndex, PointIndex, ScanRange};
 
 /// How much a concurrent test does.

@@ -189,7 +189,7 @@ impl<'a> Search<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::history::Action;
-    use super::super::keys::Random;
+    use super::super::key_shapes::Random;
     use super::*;
 
     const fn at(begun: u64, ended: u64, action: Action) -> Operation {

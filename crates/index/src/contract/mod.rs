@@ -7,23 +7,25 @@
 mod churn;
 mod concurrent;
 mod history;
-mod keys;
+mod key_shapes;
 mod linearizability;
-mod model;
 mod phantoms;
-mod staying;
+mod reference_map;
+mod stable_keys;
 mod suite;
 
 pub use churn::churn_keeps_the_tree_sound;
 pub use concurrent::{
     Load, point_operations_are_linearizable, scans_and_point_operations_are_linearizable,
 };
-pub use keys::{KeyShape, Random, announce};
-pub use model::{matches_a_map, matches_a_sorted_map, scan_all, sound};
+pub use key_shapes::{KeyShape, Random, announce};
 pub use phantoms::{
     deletes_and_inserts_change_the_version, gets_and_inserts_tell_versions,
     inserts_report_versions_and_splits, no_insert_slips_past_a_successful_check,
     updates_and_consolidations_keep_the_version,
 };
-pub use staying::{gets_never_miss_a_key_that_stays, scans_never_miss_or_double_a_key_that_stays};
+pub use reference_map::{matches_a_map, matches_a_sorted_map, scan_all, sound};
+pub use stable_keys::{
+    gets_never_miss_a_key_that_stays, scans_never_miss_or_double_a_key_that_stays,
+};
 pub use suite::Subject;

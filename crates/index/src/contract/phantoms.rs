@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use super::keys::{KeyShape, Random, announce};
+use super::key_shapes::{KeyShape, Random, announce};
 use crate::{
     InsertOutcome, Inserted, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem, ScanRange,
 };

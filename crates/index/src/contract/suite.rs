@@ -5,8 +5,8 @@
 use super::concurrent::{
     Load, point_operations_are_linearizable, scans_and_point_operations_are_linearizable,
 };
-use super::keys::KeyShape;
-use super::{churn, model, phantoms, staying};
+use super::key_shapes::KeyShape;
+use super::{churn, phantoms, reference_map, stable_keys};
 use crate::{OrderedIndex, PointIndex};
 
 /// A kind of tree under test: how one is made, and the shapes of the keys that it takes.
@@ -29,7 +29,7 @@ impl<T: PointIndex, M: Fn() -> T> Subject<M> {
         }
     }
 
-    /// See [`model::matches_a_map`].
+    /// See [`reference_map::matches_a_map`].
     ///
     /// # Panics
     /// If the claim does not hold. So for all functions here.
@@ -37,7 +37,7 @@ impl<T: PointIndex, M: Fn() -> T> Subject<M> {
         for seed in 0..4 {
             self.each(true, |index, shape| {
                 let (keys, steps) = course(shape);
-                model::matches_a_map(&index, shape, keys, steps, seed);
+                reference_map::matches_a_map(&index, shape, keys, steps, seed);
             });
         }
     }
@@ -59,14 +59,14 @@ impl<T: PointIndex, M: Fn() -> T> Subject<M> {
         }
     }
 
-    /// See [`staying::gets_never_miss_a_key_that_stays`].
+    /// See [`stable_keys::gets_never_miss_a_key_that_stays`].
     pub fn gets_never_miss_a_key_that_stays(&self) {
         self.each(false, |tree, shape| {
             let load = Load {
                 threads: 3,
                 ..load(8_000, 400, 18)
             };
-            staying::gets_never_miss_a_key_that_stays(&tree, shape, load);
+            stable_keys::gets_never_miss_a_key_that_stays(&tree, shape, load);
         });
     }
 
@@ -80,7 +80,7 @@ impl<T: PointIndex, M: Fn() -> T> Subject<M> {
 
 /// The further claims of the ordered trait.
 impl<T: OrderedIndex, M: Fn() -> T> Subject<M> {
-    /// See [`model::matches_a_sorted_map`]; and an emptied tree is one leaf again.
+    /// See [`reference_map::matches_a_sorted_map`]; and an emptied tree is one leaf again.
     ///
     /// # Panics
     /// If the claim does not hold. So for all functions here.
@@ -88,7 +88,7 @@ impl<T: OrderedIndex, M: Fn() -> T> Subject<M> {
         for seed in 0..4 {
             self.each(true, |tree, shape| {
                 let (keys, steps) = course(shape);
-                model::matches_a_sorted_map(&tree, shape, keys, steps, seed);
+                reference_map::matches_a_sorted_map(&tree, shape, keys, steps, seed);
                 let statistics = tree.statistics();
                 assert!(
                     statistics.leaves <= 1 && statistics.inner_nodes == 0,
@@ -129,14 +129,14 @@ impl<T: OrderedIndex, M: Fn() -> T> Subject<M> {
         }
     }
 
-    /// See [`staying::scans_never_miss_or_double_a_key_that_stays`].
+    /// See [`stable_keys::scans_never_miss_or_double_a_key_that_stays`].
     pub fn scans_never_miss_or_double_a_key_that_stays(&self) {
         self.each(false, |tree, shape| {
             let load = Load {
                 threads: 3,
                 ..load(8_000, 1_000, 15)
             };
-            staying::scans_never_miss_or_double_a_key_that_stays(&tree, shape, load);
+            stable_keys::scans_never_miss_or_double_a_key_that_stays(&tree, shape, load);
         });
     }
 

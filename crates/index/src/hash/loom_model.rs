@@ -3,7 +3,7 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use namiki_platform::model::explore;
+use namiki_platform::model_checker::explore;
 
 use super::{FixedHash, HashConfig};
 use crate::{InsertOutcome, LeafVersion, Lookup, PointIndex};

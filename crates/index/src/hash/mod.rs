@@ -16,10 +16,10 @@
 //! | to learn about | read |
 //! |---|---|
 //! | a line, and what makes a reader's answer good | `line.rs` |
-//! | lines that can be read for ever | `lines.rs`, `overflow.rs` |
+//! | lines that can be read for ever | `line_memory.rs`, `overflow.rs` |
 //! | keys in slots | `keys.rs` |
-//! | which bucket a key is in, and where that is | `table.rs`, `guide.rs` |
-//! | versions and stamps | `stripes.rs` |
+//! | which bucket a key is in, and where that is | `table.rs`, `hash_to_line.rs` |
+//! | versions and stamps | `version_stripes.rs` |
 //! | the operations | `find.rs`, `write.rs`, `bucket.rs` |
 //! | growing and shrinking | `resize.rs`, `count.rs` |
 //!
@@ -33,18 +33,18 @@ mod bucket;
 mod config;
 mod count;
 mod find;
-mod guide;
+mod hash_to_line;
 mod keys;
 mod line;
-mod lines;
+mod line_memory;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_model;
 
 mod overflow;
 mod resize;
-mod stripes;
 mod table;
+mod version_stripes;
 mod write;
 
 use std::fmt;

@@ -6,7 +6,7 @@
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::line::Line;
-use super::lines::Lines;
+use super::line_memory::Lines;
 
 const POOLS: usize = 8;
 /// Lines with which a pool begins: a page.

@@ -209,7 +209,7 @@ mod loom_model {
 
     use loom::sync::Arc;
     use loom::thread;
-    use namiki_platform::model::explore;
+    use namiki_platform::model_checker::explore;
 
     use super::super::{FixedHash, HashConfig};
     use super::*;

@@ -31,11 +31,11 @@ use std::sync::atomic::Ordering;
 use super::bucket::Bucket;
 use super::config::HashConfig;
 use super::count::Count;
-use super::guide::Guides;
+use super::hash_to_line::Guides;
 use super::line::{Control, Line};
-use super::lines::Lines;
+use super::line_memory::Lines;
 use super::overflow::Overflow;
-use super::stripes::Stripes;
+use super::version_stripes::Stripes;
 use crate::shared::counters::{Counters, Event};
 use crate::shared::sync::{AtomicU64, RwLock, total_order, wait};
 

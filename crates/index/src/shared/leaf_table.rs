@@ -1,5 +1,5 @@
 //! Leaf number → the leaf's stamp, and the leaf itself: phantom protection for trees with leaves that carry
-//! their own version. (The Bw-tree's mapping table does the same for pages, `bwtree/stamps.rs`.)
+//! their own version. (The Bw-tree's mapping table does the same for pages, `bwtree/leaf_stamps.rs`.)
 //!
 //! A leaf that belongs to a tree has a [`LeafMark`]: its number and the counter of its version. Its *rts*
 //! lies here instead, as it must outlive the leaf: an inserter of a key may ask for it after the leaf has
@@ -306,7 +306,7 @@ mod loom_model {
 
     use loom::sync::{Arc, Mutex};
     use loom::thread;
-    use namiki_platform::model::explore;
+    use namiki_platform::model_checker::explore;
 
     use super::*;
 

@@ -5,7 +5,7 @@ pub use loom::sync::atomic::fence;
 #[cfg(loom)]
 pub use loom::sync::{RwLock, RwLockReadGuard};
 #[cfg(loom)]
-pub use namiki_platform::model::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
+pub use namiki_platform::model_checker::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, fence};
 #[cfg(not(loom))]

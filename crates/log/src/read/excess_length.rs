@@ -3,7 +3,7 @@
 use namiki_platform::disk::{AlignedBuf, BUFFER_ALIGN_BYTES};
 
 use super::ReadError;
-use super::source::Extent;
+use super::stream_files::Extent;
 
 /// How much to read before the next hole is looked for.
 const STRIDE_BYTES: u64 = 1 << 20;

@@ -19,8 +19,8 @@ use super::ReadError;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, Salt, is_sound, peek};
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
 use crate::format::segment::{Found, parse_file_name, stream_dir};
-use crate::info::GenerationInfo;
-use crate::layout::Placement;
+use crate::generation_info::GenerationInfo;
+use crate::stream_layout::Placement;
 
 /// Frames begin at multiples of this, whatever the block of their file.
 const STEP_BYTES: usize = 512;

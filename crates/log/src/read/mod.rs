@@ -17,22 +17,22 @@
 //!
 //! Paper: pwal §4.3, §5.6
 
-mod beyond;
+mod beyond_last_frame;
 mod error;
 mod excess_length;
-mod harden;
+mod file_window;
+mod harden_tail;
 mod later_generations;
 mod merge;
 mod readahead;
-mod runs;
-mod source;
+mod sorted_runs;
 mod stream;
+mod stream_files;
 mod tail;
-mod window;
 
 pub use error::ReadError;
-pub use harden::harden_tail;
+pub use harden_tail::harden_tail;
 pub use later_generations::check_all_announced;
 pub use merge::{Merge, MergeEnd};
-pub use runs::{SortedRun, merge_by_stamp, merge_sorted};
+pub use sorted_runs::{SortedRun, merge_by_stamp, merge_sorted};
 pub use stream::{Frame, StreamEnd, StreamReader, durable_epoch};

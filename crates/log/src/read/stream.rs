@@ -8,16 +8,16 @@ use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 
 use super::ReadError;
 use super::excess_length::nothing_after;
-use super::source::{Expected, Extent, Opened, Source};
+use super::file_window::Window;
+use super::stream_files::{Expected, Extent, Opened, Source};
 use super::tail::Tail;
-use super::window::Window;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::{
     FRAME_HEADER_BYTES, FrameHeader, LogRecord, Salt, is_sound, peek, record,
 };
 use crate::format::segment::{file_name, stream_dir};
-use crate::info::{CutRule, GenerationInfo};
-use crate::layout::Placement;
+use crate::generation_info::{CutRule, GenerationInfo};
+use crate::stream_layout::Placement;
 
 /// Reads one stream of one generation from its first frame to its end.
 pub struct StreamReader {

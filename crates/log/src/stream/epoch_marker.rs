@@ -4,7 +4,7 @@ use namiki_platform::Epoch;
 
 use super::Stream;
 use crate::config::GroupResource;
-use crate::epochs::EpochHorizon;
+use crate::epoch_horizon::EpochHorizon;
 use crate::error::LogError;
 
 impl<H: GroupResource> Stream<H> {

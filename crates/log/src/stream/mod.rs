@@ -27,21 +27,21 @@
 //! - S5. When a stream is closed no flush is under way, and none begins: nothing is pending, or the log is
 //!   poisoned.
 //! - S6. Whatever ends a flush, or closes the stream, announces it to the tasks that wait; every call that
-//!   may do so wakes them at its end (`ack_waiter.rs`), or when its caller no longer leads (`certify.rs`).
+//!   may do so wakes them at its end (`ack_waiter.rs`), or when its caller no longer leads (`certify_epoch.rs`).
 //! - S7. A task that waits for a commit leads no flush: it leaves a demand, and the flusher leads for it
-//!   (`demand.rs`). The end of a flush, and an unattended flush, calls the flusher if there is such a
+//!   (`task_demand.rs`). The end of a flush, and an unattended flush, calls the flusher if there is such a
 //!   demand.
 //!
 //! Paper: pwal §4.2, Algorithms 1 and 2
 
 mod append;
-mod demand;
 mod epoch_marker;
 mod flush;
 mod flush_batch;
 mod group_policy;
 mod log_buffer;
 mod state;
+mod task_demand;
 mod wait;
 
 use std::sync::Arc;
@@ -53,12 +53,12 @@ use namiki_platform::{Lsn, WorkerId};
 use crate::ack_waiter::{AckWaiters, WakeOnDrop};
 use crate::config::{Group, GroupResource, LogConfig};
 use crate::error::LogError;
-use crate::layout::Layout;
 use crate::log_target::{LogTarget, SegmentMaker};
-use crate::shared::Shared;
+use crate::shared_state::Shared;
+use crate::stream_layout::Layout;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
-use demand::Demand;
 use state::State;
+use task_demand::Demand;
 
 pub use append::{Appended, Entry};
 pub(crate) use state::StreamCounters;

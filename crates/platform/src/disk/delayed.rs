@@ -25,8 +25,8 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-use super::files::{self, FileBacked};
-use super::{DiskFile, unnamed};
+use super::file_backed::{self, FileBacked};
+use super::{DiskFile, unnamed_file};
 use crate::clock::Pause;
 
 /// A disk that is as fast as memory plus a fixed delay per write.
@@ -88,13 +88,13 @@ impl FileBacked for DelayedDisk {
     }
 
     fn create_unnamed_file(&self, dir: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
-        self.filled(unnamed::open(dir, OFlags::empty())?, len_bytes)
+        self.filled(unnamed_file::open(dir, OFlags::empty())?, len_bytes)
     }
 }
 
 impl DelayedDisk {
     fn filled(&self, file: File, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
-        files::fill_with_zeros(&file, len_bytes)?;
+        file_backed::fill_with_zeros(&file, len_bytes)?;
         let map = Map::of(&file)?;
         map.populate();
         Ok(Arc::new(DelayedFile {
@@ -114,20 +114,20 @@ struct DelayedFile {
 
 impl DiskFile for DelayedFile {
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        files::check_write(self, offset, bytes)?;
+        file_backed::check_write(self, offset, bytes)?;
         self.map.write(offset as usize, bytes);
         self.pause.wait();
         Ok(())
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        files::check_alignment(self, offset, into.len(), into.as_ptr())?;
+        file_backed::check_alignment(self, offset, into.len(), into.as_ptr())?;
         // The page cache and a shared mapping are the same memory.
-        files::read_full_at(&self.file, offset, into)
+        file_backed::read_full_at(&self.file, offset, into)
     }
 
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
-        files::next_data(&self.file, self.len_bytes(), offset)
+        file_backed::next_data(&self.file, self.len_bytes(), offset)
     }
 
     fn len_bytes(&self) -> u64 {

@@ -17,9 +17,11 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 
-use super::files::{self, FileBacked};
-use super::ring::RingPool;
-use super::{AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, PendingWrite, SyncedDisk, unnamed};
+use super::file_backed::{self, FileBacked};
+use super::uring::RingPool;
+use super::{
+    AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, PendingWrite, SyncedDisk, unnamed_file,
+};
 
 /// Smallest unit of a direct write that this crate ever uses.
 const SECTOR_BYTES: usize = 512;
@@ -82,7 +84,7 @@ impl FileBacked for DirectDisk {
     fn open_file(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = options().open(path).map_err(|e| unsupported(path, e))?;
         Ok(Arc::new(DirectFile {
-            len_bytes: files::length_of(&file)?,
+            len_bytes: file_backed::length_of(&file)?,
             block_bytes: block_of(&file, path)?,
             file: Arc::new(file),
             rings: Arc::clone(&self.rings),
@@ -98,18 +100,18 @@ impl FileBacked for DirectDisk {
             .custom_flags(libc::O_DIRECT)
             .open(path)
             .map_err(|e| unsupported(path, e))?;
-        files::fill_with_zeros(&filling, len_bytes).map_err(|e| unsupported(path, e))?;
+        file_backed::fill_with_zeros(&filling, len_bytes).map_err(|e| unsupported(path, e))?;
         filling.sync_all()?;
         self.open_file(path)
     }
 
     fn create_unnamed_file(&self, dir: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
         // It cannot be opened a second time, so it is filled durably, which takes longer.
-        let file = unnamed::open(dir, OFlags::DIRECT | OFlags::DSYNC);
+        let file = unnamed_file::open(dir, OFlags::DIRECT | OFlags::DSYNC);
         let file = file.map_err(|e| unsupported(dir, e))?;
-        files::fill_with_zeros(&file, len_bytes).map_err(|e| unsupported(dir, e))?;
+        file_backed::fill_with_zeros(&file, len_bytes).map_err(|e| unsupported(dir, e))?;
         Ok(Arc::new(DirectFile {
-            len_bytes: files::length_of(&file)?,
+            len_bytes: file_backed::length_of(&file)?,
             block_bytes: block_of(&file, dir)?,
             file: Arc::new(file),
             rings: Arc::clone(&self.rings),
@@ -173,7 +175,7 @@ fn block_of(file: &File, path: &Path) -> io::Result<usize> {
         None => {
             let mut buf = AlignedBuf::zeroed(BUFFER_ALIGN_BYTES);
             for block in [SECTOR_BYTES, BUFFER_ALIGN_BYTES] {
-                match files::read_full_at(file, 0, &mut buf[..block]) {
+                match file_backed::read_full_at(file, 0, &mut buf[..block]) {
                     Ok(_) => return Ok(block),
                     Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
                     Err(error) => return Err(error),
@@ -186,7 +188,7 @@ fn block_of(file: &File, path: &Path) -> io::Result<usize> {
 
 impl DiskFile for DirectFile {
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        files::check_write(self, offset, bytes)?;
+        file_backed::check_write(self, offset, bytes)?;
         // Continues after EINTR and after a short write, and returns every other error (R1).
         self.file.write_all_at(bytes, offset)
     }
@@ -197,7 +199,7 @@ impl DiskFile for DirectFile {
         buf: AlignedBuf,
         len: usize,
     ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
-        match files::check_write(self, offset, &buf[..len]) {
+        match file_backed::check_write(self, offset, &buf[..len]) {
             Ok(()) => self.rings.begin(&self.file, offset, buf, len),
             // The caller's own attempt says what is wrong.
             Err(_) => Err(buf),
@@ -205,12 +207,12 @@ impl DiskFile for DirectFile {
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        files::check_alignment(self, offset, into.len(), into.as_ptr())?;
-        files::read_full_at(&self.file, offset, into)
+        file_backed::check_alignment(self, offset, into.len(), into.as_ptr())?;
+        file_backed::read_full_at(&self.file, offset, into)
     }
 
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
-        files::next_data(&self.file, self.len_bytes(), offset)
+        file_backed::next_data(&self.file, self.len_bytes(), offset)
     }
 
     fn len_bytes(&self) -> u64 {

@@ -4,35 +4,35 @@
 //! offsets. A write returns from [`DiskFile::write_durable`] only when a power cut can no longer
 //! undo it, which is the one promise everything above is built on.
 
-mod aligned;
+mod aligned_buffer;
 mod delayed;
 mod direct;
-mod files;
-mod kind;
-mod lock;
+mod directory_lock;
+mod file_backed;
+mod file_kind;
 mod null;
 mod profile;
-mod ring;
 pub mod sim;
 mod synced;
-mod unnamed;
+mod unnamed_file;
+mod uring;
 
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use aligned::AlignedBuf;
+pub use aligned_buffer::AlignedBuf;
 pub use delayed::DelayedDisk;
 pub use direct::{DirectDisk, WriteMode, open_best};
-pub use files::next_data;
-pub use kind::{FileKind, NotAFile, open_for_reading};
-pub use lock::lock_to_read;
+pub use directory_lock::lock_to_read;
+pub use file_backed::next_data;
+pub use file_kind::{FileKind, NotAFile, open_for_reading};
 pub use null::NullDisk;
 pub use profile::{DeviceProfile, PROFILE_FILES};
 pub use sim::SimDisk;
 pub use synced::SyncedDisk;
-pub use unnamed::PROBE_FILES;
+pub use unnamed_file::PROBE_FILES;
 
 /// Addresses, offsets and lengths that a direct write needs are multiples of a file's block; this
 /// is an alignment that satisfies every device's *address* requirement.

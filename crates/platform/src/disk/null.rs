@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::DiskFile;
-use super::files::{self, FileBacked};
+use super::file_backed::{self, FileBacked};
 
 /// A disk that drops what is written to its files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,11 +52,11 @@ struct NullFile {
 
 impl DiskFile for NullFile {
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        files::check_write(self, offset, bytes)
+        file_backed::check_write(self, offset, bytes)
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        files::check_alignment(self, offset, into.len(), into.as_ptr())?;
+        file_backed::check_alignment(self, offset, into.len(), into.as_ptr())?;
         let left = self.len_bytes.saturating_sub(offset);
         let read = into.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         into[..read].fill(0);

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use super::files::{self, FileBacked};
-use super::{DiskFile, unnamed};
+use super::file_backed::{self, FileBacked};
+use super::{DiskFile, unnamed_file};
 
 /// A disk that syncs each write.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +30,7 @@ impl SyncedDisk {
 impl FileBacked for SyncedDisk {
     fn open_file(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        let len_bytes = files::length_of(&file)?;
+        let len_bytes = file_backed::length_of(&file)?;
         Ok(Arc::new(SyncedFile { file, len_bytes }))
     }
 
@@ -40,14 +40,14 @@ impl FileBacked for SyncedDisk {
             .write(true)
             .create_new(true)
             .open(path)?;
-        files::fill_with_zeros(&file, len_bytes)?;
+        file_backed::fill_with_zeros(&file, len_bytes)?;
         file.sync_all()?;
         Ok(Arc::new(SyncedFile { file, len_bytes }))
     }
 
     fn create_unnamed_file(&self, dir: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
-        let file = unnamed::open(dir, OFlags::empty())?;
-        files::fill_with_zeros(&file, len_bytes)?;
+        let file = unnamed_file::open(dir, OFlags::empty())?;
+        file_backed::fill_with_zeros(&file, len_bytes)?;
         file.sync_all()?;
         Ok(Arc::new(SyncedFile { file, len_bytes }))
     }
@@ -61,18 +61,18 @@ struct SyncedFile {
 
 impl DiskFile for SyncedFile {
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        files::check_write(self, offset, bytes)?;
+        file_backed::check_write(self, offset, bytes)?;
         self.file.write_all_at(bytes, offset)?;
         self.file.sync_data()
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        files::check_alignment(self, offset, into.len(), into.as_ptr())?;
-        files::read_full_at(&self.file, offset, into)
+        file_backed::check_alignment(self, offset, into.len(), into.as_ptr())?;
+        file_backed::read_full_at(&self.file, offset, into)
     }
 
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
-        files::next_data(&self.file, self.len_bytes(), offset)
+        file_backed::next_data(&self.file, self.len_bytes(), offset)
     }
 
     fn len_bytes(&self) -> u64 {

@@ -200,7 +200,7 @@ mod loom_model {
 
     use loom::sync::Arc;
     use loom::thread;
-    use namiki_platform::model::explore;
+    use namiki_platform::model_checker::explore;
 
     use super::*;
 

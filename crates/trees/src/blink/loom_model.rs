@@ -6,7 +6,7 @@ use crossbeam_epoch as epoch;
 use loom::sync::Arc;
 use loom::thread;
 use namiki_index::{Lookup, OrderedIndex, PointIndex};
-use namiki_platform::model::explore;
+use namiki_platform::model_checker::explore;
 
 use super::descend::DescentPath;
 use super::merge::Merged;

@@ -16,7 +16,7 @@
 //! | to learn about | read |
 //! |---|---|
 //! | the latch, and how readers do without | `latch.rs` |
-//! | nodes in memory, kept byte strings | `node.rs`, `kept.rs` |
+//! | nodes in memory, kept byte strings | `node.rs`, `packed_key.rs` |
 //! | the search in a node | `search.rs` |
 //! | the way down and to the right | `descend.rs` |
 //! | the operations | `write.rs`, `scan.rs`, `batch.rs`, `bulk.rs` |
@@ -31,22 +31,22 @@
 
 mod batch;
 mod bulk;
+mod cache_lines;
 mod descend;
-mod kept;
+mod entry_layout;
+#[cfg(test)]
+mod invariant_tests;
 mod latch;
-mod lines;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_model;
 mod merge;
 mod node;
+mod packed_key;
 mod scan;
 mod search;
-mod shape;
 mod split;
 mod statistics;
-#[cfg(test)]
-mod structure;
 mod write;
 
 use std::fmt;
@@ -160,7 +160,7 @@ impl<K: Key> BlinkTree<K> {
         let Some(mark) = table.mark() else {
             unreachable!("a new table has free numbers")
         };
-        let leaf = nodes.leaf::<K>(kept::keep::<K>(K::min()), mark);
+        let leaf = nodes.leaf::<K>(packed_key::keep::<K>(K::min()), mark);
         nodes.publish(leaf, &table);
         Self {
             root: Root::new(leaf),

@@ -25,9 +25,9 @@ use namiki_index::shared::counters::Event;
 use namiki_index::shared::sync::wait;
 
 use super::BlinkTree;
-use super::kept;
+use super::entry_layout::Shape;
 use super::node::{Entry, NodeRef};
-use super::shape::Shape;
+use super::packed_key;
 
 /// So many inserts in a row, each right behind the one before, are taken for an ascent.
 const ASCENT_MIN: usize = 8;
@@ -65,7 +65,7 @@ impl<K: Key> BlinkTree<K> {
             left.view(to_right[0].key)
         };
 
-        let right = make(kept::keep::<K>(separator));
+        let right = make(packed_key::keep::<K>(separator));
         right.set_high_word(left.high_word());
         right.set_right(left.right());
         fill(right, to_right);
@@ -95,7 +95,7 @@ impl<K: Key> BlinkTree<K> {
             run,
             ..shape
         });
-        left.set_high_word(kept::keep::<K>(separator));
+        left.set_high_word(packed_key::keep::<K>(separator));
         left.set_right(Some(right));
         left.use_fences();
         right
@@ -137,7 +137,9 @@ impl<K: Key> BlinkTree<K> {
 
     /// A new root above the old one and what was split off it.
     fn grow(&self, left: NodeRef<'_, K>, right: NodeRef<'_, K>, level: u8) {
-        let root = self.nodes.inner::<K>(level, kept::keep::<K>(K::min()));
+        let root = self
+            .nodes
+            .inner::<K>(level, packed_key::keep::<K>(K::min()));
         fill(root, &[left, right].map(entry_for));
         self.counters.add(Event::RootSplit);
         self.root.store(root);
@@ -174,7 +176,7 @@ impl<K: Key> BlinkTree<K> {
 /// The entry of an inner node for a child.
 pub(super) fn entry_for<K: Key>(child: NodeRef<'_, K>) -> Entry {
     Entry {
-        key: kept::keep::<K>(child.low()),
+        key: packed_key::keep::<K>(child.low()),
         value: child.as_child(),
     }
 }

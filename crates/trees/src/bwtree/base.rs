@@ -6,18 +6,18 @@
 //! ```
 //! A search counts separators, which are few and close to the header, and then heads in one line, and
 //! takes the value from the line beside it. So it needs four lines of a leaf, and a search that can
-//! guess the block asks for all of them at once (`base/hint.rs`). What a line or block has room for beyond
+//! guess the block asks for all of them at once (`base/child_hint.rs`). What a line or block has room for beyond
 //! the last entry is filled with the largest head.
 //!
 //! Values are payloads in a leaf and children in an inner node. The bytes of variable keys follow the
-//! blocks (`base/strings.rs`); `head` is then the eight bytes after a prefix that all keys of the node
+//! blocks (`base/variable_keys.rs`); `head` is then the eight bytes after a prefix that all keys of the node
 //! share (all but the first, of an inner node), so that keys with a long common prefix still differ in
 //! their heads.
 //!
 //! # Invariants
 //! - B1. Keys ascend strictly, `low <= key < high`. In an inner node the first key is `low`, so
 //!   every search in range finds a child (trap "leftmost child": it has an entry like any other).
-//! - B2. Of variable keys, `bounds` and what lies between them are as `base/strings.rs` says.
+//! - B2. Of variable keys, `bounds` and what lies between them are as `base/variable_keys.rs` says.
 //! - B3. Of an inner node's values, the hint alone changes after publication, as an atomic.
 //!
 //! Paper: bwtree §3
@@ -32,20 +32,20 @@ use std::slice;
 use std::sync::atomic::{self, AtomicU64};
 
 use namiki_index::key::Key;
-use namiki_index::shared::lines::{BLOCK, FILLER, LINE, count, count_lines};
+use namiki_index::shared::cache_line_blocks::{BLOCK, FILLER, LINE, count, count_lines};
 use namiki_platform::prefetch;
 
 use super::node::{BaseHeader, Kind, NodeRef, OwnedNode, Spot};
 
-mod changes;
-pub(super) mod hint;
-mod parts;
-mod strings;
+pub(super) mod child_hint;
+mod copy_with_changes;
+mod layout;
+mod variable_keys;
 
-pub(super) use self::changes::Fate;
-use self::hint::DescentPath;
-pub(super) use self::parts::{Entry, Parts};
-use self::strings::Strings;
+use self::child_hint::DescentPath;
+pub(super) use self::copy_with_changes::Fate;
+pub(super) use self::layout::{Entry, Parts};
+use self::variable_keys::Strings;
 
 /// Builds a base node from entries in ascending order.
 pub(super) fn build<K: Key>(header: &BaseHeader<'_, K>, entries: &[Entry<'_, K>]) -> OwnedNode<K> {

@@ -11,7 +11,7 @@ use namiki_index::key::Key;
 use namiki_index::shared::batch::LANES;
 
 use super::BwTree;
-use super::base::hint::DescentPath;
+use super::base::child_hint::DescentPath;
 use super::search::{At, Place};
 use super::variant::Variant;
 

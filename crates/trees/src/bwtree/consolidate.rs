@@ -5,7 +5,7 @@
 //! repeated; the next to find the chain too long will try.
 //!
 //! Consolidation is done by the writer that makes a chain reach the threshold with its delta (in another
-//! way under `inchain.rs`), or that meets a page larger than the limit; by a deleter that leaves few
+//! way under `consolidate_in_chain.rs`), or that meets a page larger than the limit; by a deleter that leaves few
 //! records; by a scan, which must sort the records anyway; and now and then by a single look-up that passes
 //! a page with deltas, so that a page that is no longer written becomes clean, whatever the last writer
 //! left. A read or an update never splits or merges a leaf, nor does an insertion merge one: a transaction
@@ -24,10 +24,10 @@ use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
 
 use super::BwTree;
-use super::base::hint;
+use super::base::child_hint;
 use super::base::{self, Entry, Fate};
+use super::change_outcome::{Below, Resize, SplitDone};
 use super::node::{BaseHeader, Kind, NodeRef, OwnedNode};
-use super::outcome::{Below, Resize, SplitDone};
 use super::page_id::PageId;
 use super::search::Place;
 use super::variant::Variant;
@@ -124,7 +124,7 @@ fn check_len<K: Key>(head: NodeRef<'_, K>, len: usize) {
 
 /// The base node of a chain and what becomes of the keys its deltas name, ascending: for few deltas,
 /// and no merge among them. Both of one walk: what lies below a delta may be cut off and
-/// replaced by a base node that has its deltas in it (`inchain.rs`).
+/// replaced by a base node that has its deltas in it (`consolidate_in_chain.rs`).
 fn fates_of<'g, K: Key>(
     head: NodeRef<'g, K>,
     fates: &mut [Fate<'g, K>; FEW],
@@ -253,7 +253,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             turns[kind].get()
         });
         if turn.is_multiple_of(every) {
-            hint::prefetch_slab(place.head);
+            child_hint::prefetch_slab(place.head);
             self.consolidate(place, Resize::Never, guard);
         }
     }
@@ -342,7 +342,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     }
 
     /// Does what a thread has left to do that froze the updates below a split delta at the head (M5 in
-    /// `mapping.rs`). For a thread that failed to put a delta there.
+    /// `mapping_table.rs`). For a thread that failed to put a delta there.
     pub(super) fn unfreeze(&self, id: PageId, guard: &Guard) {
         if V::SPLIT_AT_HEAD
             && let Some(head) = self.mapping.load(id, guard)

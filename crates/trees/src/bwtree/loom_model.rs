@@ -1,17 +1,13 @@
 //! Whole trees of the smallest sizes, in every variant that goes about it in another way: a thread that
 //! changes the structure beside one that reads or writes. What others do to a change that is half done
-//! is explored by interrupting the thread that makes it (`loom_beside.rs`).
+//! is explored by interrupting the thread that makes it (`loom_two_threads.rs`).
 //!
-//! Hints and the bits that are advice only are not loom's (`base/hint.rs`), and nothing is freed before the
+//! Hints and the bits that are advice only are not loom's (`base/child_hint.rs`), and nothing is freed before the
 //! end of a run (`defer.rs`).
 
 use crossbeam_epoch as epoch;
 use namiki_index::PointIndex;
 use namiki_index::key::Fixed8;
-use namiki_index::loom_beside::{
-    beside, both_ways, delete, has, insert, is_gone, is_there, is_updated, loaded, payload_of,
-    update,
-};
 use namiki_index::loom_contract::{
     a_reader_finds_its_keys_while_their_leaf_is_merged,
     a_reader_finds_its_keys_while_their_leaf_is_split, an_insert_outlives_a_merge,
@@ -19,9 +15,13 @@ use namiki_index::loom_contract::{
     inserts_notice_readers_of_a_split_leaf, no_update_is_lost_while_its_leaf_is_split,
     two_splits_below_one_parent_are_both_made,
 };
+use namiki_index::loom_two_threads::{
+    beside, both_ways, delete, has, insert, is_gone, is_there, is_updated, loaded, payload_of,
+    update,
+};
 
+use super::change_outcome::Resize;
 use super::consolidate::collect;
-use super::outcome::Resize;
 use super::search::At;
 use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
 

@@ -35,11 +35,11 @@ use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
 
 use super::BwTree;
+use super::change_outcome::Resize;
+use super::leaf_stamps::StampTable;
 use super::node::{Change, Kind, NodeRef, OwnedNode};
-use super::outcome::Resize;
 use super::page_id::PageId;
 use super::search::{At, Below, Last, Place};
-use super::stamps::StampTable;
 use super::variant::Variant;
 
 /// How often a thread tries to begin a merge that others get in the way of.
@@ -231,7 +231,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             unreachable!("a removal lies on a chain")
         };
         if right.level() == 0 {
-            // After the removal and before the merge is visible: see `stamps.rs`.
+            // After the removal and before the merge is visible: see `leaf_stamps.rs`.
             self.mapping
                 .raise_rts(left.id, self.mapping.resolve_rts(right_id));
         }

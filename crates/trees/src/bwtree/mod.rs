@@ -13,15 +13,15 @@
 //!
 //! | to learn about | read |
 //! |---|---|
-//! | nodes in memory, deltas, base nodes, long keys | `node.rs`, `base.rs`, `base/strings.rs` |
-//! | what is fetched ahead | `base/hint.rs` |
-//! | page ids, swaps, reclamation | `mapping.rs`, `retire.rs` |
-//! | leaf stamps against phantoms | `stamps.rs` |
+//! | nodes in memory, deltas, base nodes, long keys | `node.rs`, `base.rs`, `base/variable_keys.rs` |
+//! | what is fetched ahead | `base/child_hint.rs` |
+//! | page ids, swaps, reclamation | `mapping_table.rs`, `retire.rs` |
+//! | leaf stamps against phantoms | `leaf_stamps.rs` |
 //! | descent, side links, parents | `search.rs`, `root.rs` |
 //! | the operations | `read.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
 //! | structure changes and cooperation | `consolidate.rs`, `split.rs`, `merge.rs` |
-//! | the paper's two proposals | `variant.rs`, `inchain.rs`, `link.rs` |
-//! | the OpenBw-Tree's slabs of deltas | `slots.rs`, `node/slab.rs` |
+//! | the paper's two proposals | `variant.rs`, `consolidate_in_chain.rs`, `delta_link.rs` |
+//! | the OpenBw-Tree's slabs of deltas | `slab_slots.rs`, `node/slab.rs` |
 //!
 //! Every operation is lock-free: a thread that meets a change another has left half done finishes it
 //! (paper §4.2.4) instead of waiting. Memory is reclaimed by epochs (`crossbeam-epoch`); operations pin
@@ -32,31 +32,31 @@
 mod base;
 mod batch;
 mod bulk;
+mod change_outcome;
 mod consolidate;
+mod consolidate_in_chain;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod cooperation_tests;
-mod inchain;
-mod link;
+mod delta_link;
+mod leaf_stamps;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_model;
-mod mapping;
+mod mapping_table;
 mod merge;
 mod node;
-mod outcome;
 mod page_id;
 mod read;
 mod retire;
 mod root;
 mod scan;
 mod search;
+mod slab_slots;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod slab_tests;
-mod slots;
 mod split;
-mod stamps;
 mod statistics;
 mod variant;
 #[cfg(test)]
@@ -78,11 +78,11 @@ use namiki_index::{
     ScanRange, Statistics,
 };
 
-use self::mapping::Mapping;
+use self::leaf_stamps::StampTable;
+use self::mapping_table::Mapping;
 use self::node::BaseHeader;
 use self::page_id::PageId;
 use self::root::Root;
-use self::stamps::StampTable;
 pub use self::variant::{Both, InChain, OpenBw, Plain, SplitHead, Variant};
 
 /// Sizes that structure changes depend on. May differ at every start; nothing is stored.
@@ -188,7 +188,11 @@ fn slots_of<V: Variant>(level: u8, config: &BwConfig) -> usize {
         return 0;
     }
     let chain = config.leaf_chain_max;
-    usize::from(chain.saturating_add(1 + chain / 8).min(slots::SLOTS_MAX))
+    usize::from(
+        chain
+            .saturating_add(1 + chain / 8)
+            .min(slab_slots::SLOTS_MAX),
+    )
 }
 
 impl<K: Key, V: Variant> BwTree<K, V> {

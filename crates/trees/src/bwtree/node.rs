@@ -12,20 +12,20 @@
 //!
 //! Each variant of the tree lets one pointer of a delta change after its publication: in a tree that
 //! consolidates in its chains, `next`, which then leads to the same content in another form
-//! (`inchain.rs`); in one that keeps split deltas at the head, where those keep the deltas that lie
-//! below them (`mapping.rs`).
+//! (`consolidate_in_chain.rs`); in one that keeps split deltas at the head, where those keep the deltas that lie
+//! below them (`mapping_table.rs`).
 //!
 //! A page covers `low <= key < high`; `low` is in its base node and never changes while the page id
 //! is in use; no `high` means no bound. The leftmost page of a level has the smallest key as `low`.
 //!
 //! # Invariants
 //! - N1. A node is written only while it is an [`OwnedNode`], before it is published; except for the hints
-//!   of inner base nodes (`base.rs`, B3) and the pointers of `link.rs`, which are atomics.
+//!   of inner base nodes (`base.rs`, B3) and the pointers of `delta_link.rs`, which are atomics.
 //! - N2. A published node is freed only through `free_chain`, by the epoch collector after it was taken out
 //!   of the mapping table or cut out of its chain, or when the table itself is dropped.
 //! - N3. Key bytes in a header or body belong to this node or to one below it in the same chain (a merged
 //!   right chain included). A chain is retired as a whole, except that a split delta, a removal and nothing
-//!   else may go alone, and nothing borrows from those. Where chains are cut (`inchain.rs`), what lies
+//!   else may go alone, and nothing borrows from those. Where chains are cut (`consolidate_in_chain.rs`), what lies
 //!   below goes first: so there a delta has copies of all its key bytes, except for a split delta, from
 //!   below which nothing is ever cut.
 //! - N4. A [`NodeRef<'g>`] comes from the mapping table under a guard that lives for `'g`, or from another
@@ -37,7 +37,7 @@
 //!   chain is ever cut: there it leads to the base node at the bottom of the chain (of the left one, under
 //!   a merge delta), and is as good as `next`.
 //! - N8. A delta in a slab has no memory of its own; its base node has it, and is freed last of its chain.
-//!   See `slots.rs`.
+//!   See `slab_slots.rs`.
 //!
 //! Paper: bwtree §3, §4.1.2, §4.2
 #![expect(
@@ -53,22 +53,22 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use namiki_index::key::Key;
-use namiki_index::shared::memory;
+use namiki_index::shared::node_memory;
 use namiki_platform::prefetch;
 
-use super::link::{Chained, Link, Updates};
+use super::delta_link::{Chained, Link, Updates};
 use super::page_id::PageId;
 
 mod delta;
+mod key_position;
 mod kind;
 mod new_base;
 mod slab;
-mod spot;
 
+pub(super) use self::key_position::Spot;
+use self::key_position::is_spotted;
 pub(super) use self::kind::Kind;
 pub(super) use self::slab::slot_bytes;
-pub(super) use self::spot::Spot;
-use self::spot::is_spotted;
 
 const HIGH: u8 = 1;
 const UPPER: u8 = 2;
@@ -93,7 +93,7 @@ pub(super) struct Header<K: Key> {
     flags: u8,
     len: u32,
     right: PageId,
-    /// The size of this node, or where its key is in the base node: see `spot.rs`.
+    /// The size of this node, or where its key is in the base node: see `key_position.rs`.
     extent: u32,
     counter: u64,
     high: K::Raw,
@@ -166,7 +166,7 @@ impl<K: Key> fmt::Debug for NodeRef<'_, K> {
     }
 }
 
-/// Base nodes begin at multiples of this many bytes, two cache lines; hints count in it (`base/hint.rs`).
+/// Base nodes begin at multiples of this many bytes, two cache lines; hints count in it (`base/child_hint.rs`).
 pub(super) const BASE_ALIGN: usize = 128;
 
 /// The layout of a node of this many bytes.
@@ -220,7 +220,7 @@ impl<K: Key> OwnedNode<K> {
         let Ok(extent) = u32::try_from(bytes) else {
             handle_alloc_error(layout);
         };
-        let start = memory::allocate(layout);
+        let start = node_memory::allocate(layout);
         // SAFETY: fresh memory of at least a header's size behind the slab, which is a multiple of
         // its alignment.
         unsafe {
@@ -294,7 +294,7 @@ unsafe fn free<K: Key>(node: NonNull<Header<K>>) {
     }
     let (slab, layout) = (this.slab_bytes(), layout::<K>(this.kind(), this.memory()));
     // SAFETY: made by `allocate_behind` with this kind, slab and size, which never change (N1).
-    unsafe { memory::free(node.byte_sub(slab).cast(), layout) };
+    unsafe { node_memory::free(node.byte_sub(slab).cast(), layout) };
 }
 
 /// Frees one node of a chain and not those below it.

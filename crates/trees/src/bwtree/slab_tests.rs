@@ -7,8 +7,8 @@ use namiki_index::contract::sound;
 use namiki_index::key::{Fixed8, Key, Variable};
 use namiki_index::{InsertOutcome, Lookup, OrderedIndex, PointIndex};
 
+use super::change_outcome::Resize;
 use super::node::{Kind, NodeRef, OwnedNode, Spot};
-use super::outcome::Resize;
 use super::search::{At, Place};
 use super::{BwConfig, BwTree, OpenBw};
 

@@ -29,12 +29,12 @@ use namiki_index::shared::counters::Event;
 
 use super::BwTree;
 use super::base::{self, Entry};
+use super::change_outcome::{Below, Resize, SplitDone};
+use super::leaf_stamps::StampTable;
 use super::node::{BaseHeader, Change, Kind, NodeRef, OwnedNode};
-use super::outcome::{Below, Resize, SplitDone};
 use super::page_id::PageId;
 use super::search::{At, Place};
 use super::slots_of;
-use super::stamps::StampTable;
 use super::variant::Variant;
 
 /// How many keys have to come one behind the other for a page to be cut behind them.
@@ -133,7 +133,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         };
         self.mapping
             .fill(right, base::build(&right_header, right_entries));
-        // Before the swap: readers may raise the left leaf's rts until that instant (`stamps.rs`).
+        // Before the swap: readers may raise the left leaf's rts until that instant (`leaf_stamps.rs`).
         self.mapping.inherit(right, id);
         let left_header = BaseHeader {
             level,

@@ -8,10 +8,10 @@
 //! | [`Both`] | below the delta with number N | the delta stays the head |
 //! | [`OpenBw`] | as [`Plain`] | as [`Plain`] |
 //!
-//! (a) is in `inchain.rs`, (b) in `mapping.rs`; the pointers both of them swap are in `link.rs`.
+//! (a) is in `consolidate_in_chain.rs`, (b) in `mapping_table.rs`; the pointers both of them swap are in `delta_link.rs`.
 //!
 //! The last is the layout of the OpenBw-Tree: a leaf's deltas lie in a slab that is allocated with its
-//! base node (`slots.rs`), so a chain is a few neighbouring lines, an update allocates nothing, and
+//! base node (`slab_slots.rs`), so a chain is a few neighbouring lines, an update allocates nothing, and
 //! chains may be longer.
 //!
 //! Paper: bwtree §5.4, figures 19 and 20; §2.4

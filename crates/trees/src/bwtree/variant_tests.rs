@@ -10,10 +10,10 @@ use namiki_index::contract::sound;
 use namiki_index::key::Fixed8;
 use namiki_index::{Lookup, OrderedIndex, PointIndex};
 
+use super::change_outcome::Below;
+use super::change_outcome::Resize;
 use super::consolidate::collect;
 use super::node::{Kind, NodeRef, OwnedNode};
-use super::outcome::Below;
-use super::outcome::Resize;
 use super::search::{At, Place};
 use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
 

@@ -14,9 +14,9 @@ use namiki_index::shared::counters::Event;
 use namiki_index::{Change, Changed, IndexError, Inserted};
 
 use super::BwTree;
-use super::base::hint;
+use super::base::child_hint;
+use super::change_outcome::Resize;
 use super::node::{Kind, OwnedNode};
-use super::outcome::Resize;
 use super::search::{At, Onto, Place};
 use super::variant::Variant;
 
@@ -100,7 +100,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             // The head is at hand: of several writes of one key in a row the first may have added it.
             if self.is_long(head.depth().wrapping_add(1), self.config.leaf_chain_max) {
                 // Our delta will make the chain too long: all of the base node will be read.
-                hint::prefetch_whole::<K>(head);
+                child_hint::prefetch_whole::<K>(head);
             }
             let present = head.kind() == Kind::Put && K::cmp(head.key(), key) == Ordering::Equal;
             let mut new = match delta.take() {

@@ -11,10 +11,10 @@ use namiki_index::key::Key;
 use namiki_index::shared::sync::AtomicU64;
 
 use super::Variant;
-use super::leaves::version;
+use super::leaf_table::version;
+use super::leaf_words::{self, Value};
 use super::node::{Entry, NodeRef};
-use super::status::{SLOTS_MAX, Status};
-use super::words::{self, Value};
+use super::status_word::{SLOTS_MAX, Status};
 
 /// A record that was found: dead or alive.
 #[derive(Clone, Copy)]
@@ -115,7 +115,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
             return Lookup::Found(payload);
         }
         let hash = hash::<K>(key);
-        let found = words::look_up(V::IN_PLACE, self.status(), guard, |status| {
+        let found = leaf_words::look_up(V::IN_PLACE, self.status(), guard, |status| {
             let record = self.find::<V>(key, hash, status, guard)?;
             Some(record.value)
         });
@@ -192,11 +192,11 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
     /// Freezes a leaf, payloads included: from now on nothing in it changes. Returns its last status.
     pub(super) fn freeze_leaf<V: Variant>(self, guard: &Guard) -> Status {
-        let status = words::freeze(self.status(), guard);
+        let status = leaf_words::freeze(self.status(), guard);
         if V::IN_PLACE {
-            (0..self.len()).for_each(|i| words::freeze_payload(self.value(i), guard));
+            (0..self.len()).for_each(|i| leaf_words::freeze_payload(self.value(i), guard));
             from_highest(status.visible())
-                .for_each(|slot| words::freeze_payload(self.slot_value(slot), guard));
+                .for_each(|slot| leaf_words::freeze_payload(self.slot_value(slot), guard));
         }
         status
     }

@@ -16,12 +16,12 @@
 //! | to learn about | read |
 //! |---|---|
 //! | multi-word compare-and-swap, helping | `mwcas` |
-//! | nodes in memory | `node.rs`, `lines.rs` |
-//! | the status word; the words of a leaf and when they may change | `status.rs`, `words.rs` |
+//! | nodes in memory | `node.rs`, `cache_line_blocks.rs` |
+//! | the status word; the words of a leaf and when they may change | `status_word.rs`, `leaf_words.rs` |
 //! | searches | `search.rs`, `leaf.rs` |
 //! | the operations | `leaf.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
 //! | structure changes | `replace.rs`, `merge.rs` |
-//! | leaf versions and stamps against phantoms | `leaves.rs` |
+//! | leaf versions and stamps against phantoms | `leaf_table.rs` |
 //!
 //! Every operation is lock-free; reads of single keys take no more steps than the tree is high, unless
 //! they meet a change, which they help to its end. Memory is reclaimed by epochs.
@@ -32,7 +32,8 @@
 mod batch;
 mod bulk;
 mod leaf;
-mod leaves;
+mod leaf_table;
+mod leaf_words;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_model;
@@ -42,8 +43,7 @@ mod replace;
 mod scan;
 mod search;
 mod statistics;
-mod status;
-mod words;
+mod status_word;
 mod write;
 
 use std::fmt;
@@ -60,9 +60,9 @@ use namiki_index::{
     ScanRange, Statistics,
 };
 
-use self::leaves::{Leaves, version};
+use self::leaf_table::{Leaves, version};
 use self::node::{OwnedNode, RootWord, Shape};
-use self::status::{RECORDS_MAX, SLOTS_MAX};
+use self::status_word::{RECORDS_MAX, SLOTS_MAX};
 
 mod sealed {
     pub trait Sealed {}

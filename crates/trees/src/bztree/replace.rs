@@ -29,11 +29,11 @@ use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
 use namiki_index::shared::scan::Target;
 
-use super::leaves::version;
+use super::leaf_table::version;
 use super::node::{Entry, NodeRef, OwnedNode, Shape};
 use super::search::Step;
-use super::status::{RECORDS_MAX, Status};
-use super::{BzTree, Variant, words};
+use super::status_word::{RECORDS_MAX, Status};
+use super::{BzTree, Variant, leaf_words};
 use crate::mwcas::{self, Change};
 
 /// A leaf that was split.
@@ -49,7 +49,7 @@ pub(super) type Renamed = (u32, u64, u64);
 
 /// A number for the right half of a split, given back if the split is not made.
 struct RightNumber<'t> {
-    leaves: &'t super::leaves::Leaves,
+    leaves: &'t super::leaf_table::Leaves,
     number: u32,
     counter: u64,
     used: bool,
@@ -244,7 +244,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         for (depth, step) in steps.iter().enumerate().rev() {
             let parent = step.node;
             while let ([place], [new]) = (&places[..], &made[top.clone()]) {
-                let status = words::status(parent.status(), guard);
+                let status = leaf_words::status(parent.status(), guard);
                 if status.is_frozen() {
                     break;
                 }
@@ -259,7 +259,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
                     return unused(made);
                 }
             }
-            words::freeze(parent.status(), guard);
+            leaf_words::freeze(parent.status(), guard);
             let there = places.iter().enumerate().all(|(i, place)| {
                 let i = step.index + i;
                 i < parent.len() && mwcas::read(parent.value(i), guard) == place.word()

@@ -23,11 +23,11 @@ use namiki_index::shared::range::{after_start, before_end};
 use namiki_index::shared::scan::{Fenced, Part, Target};
 use namiki_index::{Direction, ScanItem};
 
-use super::leaves::version;
+use super::leaf_table::version;
 use super::node::{Entry, NodeRef};
 use super::search::partition;
-use super::status::Status;
-use super::{BzTree, Variant, words};
+use super::status_word::Status;
+use super::{BzTree, Variant, leaf_words};
 
 /// Turns in which payloads were replaced before a scan freezes the leaf.
 const TURNS_MAX: usize = 8;
@@ -99,12 +99,12 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             if V::IN_PLACE && begun.load(atomic::Ordering::SeqCst) != before {
                 continue;
             }
-            let status = words::status(leaf.status(), guard);
+            let status = leaf_words::status(leaf.status(), guard);
             leaf.collect(status, out, guard);
             if !V::IN_PLACE {
                 return status;
             }
-            let now = words::status(leaf.status(), guard);
+            let now = leaf_words::status(leaf.status(), guard);
             if now.changes() == status.changes() && begun.load(atomic::Ordering::SeqCst) == before {
                 return status;
             }

@@ -13,8 +13,8 @@ use namiki_index::shared::batch::LANES;
 use super::Masstree;
 use super::get::{Next, judge};
 use super::interior::Interior;
+use super::key_slices::{Cut, Slicing};
 use super::node::{Kind, NodeRef};
-use super::slices::{Cut, Slicing};
 use super::version::Seen;
 
 /// One lookup on its way down.

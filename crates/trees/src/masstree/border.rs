@@ -39,13 +39,13 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crossbeam_epoch::Guard;
 use namiki_index::LeafVersion;
+use namiki_index::shared::cache_line_blocks::LINE;
 use namiki_index::shared::leaf_table::{LeafMark, LeafTable};
-use namiki_index::shared::lines::LINE;
 use namiki_index::shared::sync::{AtomicPtr, AtomicU64};
 use namiki_platform::prefetch;
 
+use super::key_slices::{Cut, LINK, LONG, Markers, Slicing, WIDTH};
 use super::node_ref::{Header, NodeRef};
-use super::slices::{Cut, LINK, LONG, Markers, Slicing, WIDTH};
 use super::suffix::{Layer, Suffix};
 use super::version::{Locked, Seen};
 
@@ -237,7 +237,7 @@ impl<K: Slicing> Border<K> {
         }
     }
 
-    /// Makes a new leaf known to the table. It is withdrawn before it is retired (`remove.rs`).
+    /// Makes a new leaf known to the table. It is withdrawn before it is retired (`remove_empty.rs`).
     pub(super) fn publish(&self, table: &LeafTable) {
         // SAFETY: the node stays where it is until it is retired, and was withdrawn before, or until
         // the tree is dropped and the table with it.

@@ -22,9 +22,9 @@ use namiki_index::shared::sync::AtomicPtr;
 use super::Masstree;
 use super::border::{Border, Entry};
 use super::interior::Interior;
+use super::key_slices::{Cut, LONG, SLICE, Slicing};
 use super::layers::shared_slices;
 use super::node::{self, Header, Kind, NodeRef};
-use super::slices::{Cut, LONG, SLICE, Slicing};
 use super::split::is_root;
 use super::suffix::Layer;
 

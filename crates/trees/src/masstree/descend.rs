@@ -14,8 +14,8 @@ use namiki_index::shared::sync::wait;
 use super::Masstree;
 use super::border::Border;
 use super::interior::Interior;
+use super::key_slices::Slicing;
 use super::node::{self, Kind, NodeRef};
-use super::slices::Slicing;
 use super::suffix::Layer;
 use super::version::Seen;
 

@@ -16,7 +16,7 @@ use namiki_index::{IndexError, Lookup};
 
 use super::Masstree;
 use super::border::{Content, Look};
-use super::slices::{Cut, Slicing};
+use super::key_slices::{Cut, Slicing};
 use super::suffix::Layer;
 
 /// Where a look into a leaf leads.

@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //! - I1. `used` children and one slice less, ascending. At least two children, but while the lock is held,
-//!   or until `remove.rs` has put it right.
+//!   or until `remove_empty.rs` has put it right.
 //!
 //! Paper: bwtree §2.5
 #![expect(unsafe_code, reason = "children are addresses")]
@@ -23,8 +23,8 @@ use crossbeam_epoch::Guard;
 use namiki_index::shared::sync::{AtomicPtr, AtomicU64};
 
 use super::border::prefetch_border;
+use super::key_slices::Slicing;
 use super::node_ref::{Header, NodeRef};
-use super::slices::Slicing;
 use super::version::{Locked, Seen};
 
 /// Most children of an interior node.

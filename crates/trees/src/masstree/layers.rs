@@ -38,8 +38,8 @@ use namiki_index::{IndexError, Inserted};
 
 use super::Masstree;
 use super::border::{Border, Content, Entry};
+use super::key_slices::{Cut, SLICE, Slicing};
 use super::node::{self, NodeRef};
-use super::slices::{Cut, SLICE, Slicing};
 use super::suffix::Layer;
 use super::version::Locked;
 

@@ -1,6 +1,6 @@
 //! Every interleaving of two threads on a tree of production code, with nodes of four entries.
 
-use namiki_index::loom_beside::{
+use namiki_index::loom_two_threads::{
     READER, WRITER, beside, insert_and_look, no_insert_slips_past, payload_of, rely_on_absence,
 };
 use namiki_index::{Lookup, PointIndex};

@@ -13,11 +13,11 @@
 //! | to learn about | read |
 //! |---|---|
 //! | versions and locks | `version.rs` |
-//! | how keys are cut | `slices.rs` |
+//! | how keys are cut | `key_slices.rs` |
 //! | nodes and blocks in memory | `node.rs`, `border.rs`, `interior.rs`, `suffix.rs` |
 //! | the way down | `descend.rs` |
-//! | the operations | `get.rs`, `batch.rs`, `change.rs`, `scan.rs`, `bulk.rs` |
-//! | structure changes and the order of locks | `split.rs`, `layers.rs`, `remove.rs` |
+//! | the operations | `get.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
+//! | structure changes and the order of locks | `split.rs`, `layers.rs`, `remove_empty.rs` |
 //!
 //! Readers take no lock and write nothing: they look at a node's version before and after. Writers lock
 //! the leaf, and for a structure change few nodes more, never for longer than that takes. So an operation
@@ -25,31 +25,31 @@
 //!
 //! Where this departs from the original, it says why: what keys of a layer share is kept once
 //! (`layers.rs`), suffixes are blocks with their payload (`suffix.rs`), leaves are found and changed from
-//! their parents instead of by parent pointers (`split.rs`, `remove.rs`).
+//! their parents instead of by parent pointers (`split.rs`, `remove_empty.rs`).
 //!
 //! Paper: bwtree §2.5
 
 mod batch;
 mod border;
 mod bulk;
-mod change;
 mod descend;
+mod drop_tree;
 mod get;
 mod interior;
+mod key_slices;
 mod layers;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_model;
 mod node;
 mod node_ref;
-mod release;
-mod remove;
+mod remove_empty;
 mod scan;
-mod slices;
 mod split;
 mod statistics;
 mod suffix;
 mod version;
+mod write;
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -66,7 +66,7 @@ use namiki_index::{
 
 use self::border::Border;
 use self::interior::FAN_OUT;
-use self::slices::{Slicing, WIDTH};
+use self::key_slices::{Slicing, WIDTH};
 use self::suffix::Layer;
 
 /// Sizes that structure changes depend on. May differ at every start; nothing is stored.

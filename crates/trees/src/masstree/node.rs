@@ -16,15 +16,15 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
-use namiki_index::shared::lines::LINE;
-use namiki_index::shared::memory;
+use namiki_index::shared::cache_line_blocks::LINE;
+use namiki_index::shared::node_memory;
 use namiki_index::shared::sync::AtomicPtr;
 use namiki_platform::prefetch;
 
 use super::border::{Border, prefetch_border};
 use super::interior::Interior;
+use super::key_slices::Slicing;
 pub(super) use super::node_ref::{Header, NodeRef};
-use super::slices::Slicing;
 
 impl<'g, K: Slicing> NodeRef<'g, K> {
     /// Which of the two it is.
@@ -81,7 +81,7 @@ impl<'g, K: Slicing> NodeRef<'g, K> {
             } else {
                 ptr::drop_in_place(self.at.cast::<Interior<K>>().as_ptr());
             }
-            memory::free(self.at.cast(), layout);
+            node_memory::free(self.at.cast(), layout);
         }
     }
 
@@ -112,7 +112,7 @@ pub(super) enum Kind<'g, K: Slicing> {
 
 /// Puts a new node in memory of its own. It stays there until it is retired or freed.
 pub(super) fn create<N>(node: N, _guard: &Guard) -> &N {
-    let memory = memory::allocate(Layout::new::<N>()).cast::<N>();
+    let memory = node_memory::allocate(Layout::new::<N>()).cast::<N>();
     // SAFETY: the memory is for an `N` and ours alone. Nodes are retired, which waits for pinned threads,
     // or freed by their only owner (N2).
     unsafe {

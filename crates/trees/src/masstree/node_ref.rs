@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use namiki_index::shared::sync::AtomicU32;
 
-use super::slices::Slicing;
+use super::key_slices::Slicing;
 use super::version::{Locked, Seen, Version};
 
 /// What every node begins with.

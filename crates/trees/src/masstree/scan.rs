@@ -35,8 +35,8 @@ use super::Masstree;
 use super::border::{Border, Content, Snapshot};
 use super::get::{Next, judge};
 use super::interior::Interior;
+use super::key_slices::{Cut, LINK, LONG, SLICE, Slicing};
 use super::node::Kind;
-use super::slices::{Cut, LINK, LONG, SLICE, Slicing};
 use super::version::Seen;
 
 /// Where a run starts. Backward: what is left lies below.

@@ -22,8 +22,8 @@ use super::Masstree;
 use super::border::{Border, Entry};
 use super::descend::{DescentPath, step};
 use super::interior::Interior;
+use super::key_slices::{Cut, Slicing};
 use super::node::{self, Kind};
-use super::slices::{Cut, Slicing};
 use super::suffix::Layer;
 use super::version::{Locked, Seen};
 

@@ -5,8 +5,8 @@ use namiki_index::shared::census::Census;
 
 use super::Masstree;
 use super::border::Content;
+use super::key_slices::Slicing;
 use super::node::{Kind, NodeRef};
-use super::slices::Slicing;
 
 /// Leaves visited under one pin, and what lies below the last.
 const LEAVES_PER_PIN: usize = 1024;

@@ -3,7 +3,7 @@
 use crossbeam_epoch as epoch;
 use loom::sync::Arc;
 use loom::thread;
-use namiki_platform::model::explore;
+use namiki_platform::model_checker::explore;
 
 use super::*;
 

@@ -4,7 +4,7 @@
 mod pwal;
 mod tictoc_pwal;
 
-use super::model::Figure;
+use super::definition::Figure;
 
 /// All of them, paper by paper and in order.
 pub(crate) fn figures() -> impl Iterator<Item = &'static Figure> {
@@ -16,11 +16,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::super::claim::Statement;
-    use super::super::model::{Across, Work};
-    use super::super::reason::Seen;
+    use super::super::definition::{Across, Work};
+    use super::super::failure_reason::Seen;
     use super::*;
     use crate::args;
-    use crate::disks::Device;
+    use crate::device_choice::Device;
 
     /// A slip of the pen in a name would show up only on the machine that can test the claim.
     #[test]

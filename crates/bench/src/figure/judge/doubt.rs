@@ -1,6 +1,6 @@
 //! By how little a comparison was decided, beside what its runs differ by.
 
-use super::super::points::{Spread, short};
+use super::super::medians::{Spread, short};
 
 /// Of comparisons in which the runs of the two sides overlap: the largest of their differences, and of what a
 /// side differs by from run to run. Both in percent of the larger side's median.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 pub(crate) use self::doubt::Doubt;
 use super::claim::{At, Claim, Statement};
-use super::points::{Points, Spread, short};
+use super::medians::{Points, Spread, short};
 
 /// Up to this many times its first value a line has not risen, and as little below it has not fallen.
 const FLAT: f64 = 1.1;

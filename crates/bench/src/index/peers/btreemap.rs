@@ -8,8 +8,8 @@ use namiki_index::IndexError;
 use parking_lot::RwLock;
 
 use super::{NO_BATCHES, StoredKey};
-use crate::index::measured::Measured;
-use crate::index::operations::Choice;
+use crate::index::drawn_operations::Choice;
+use crate::index::measured_index::Measured;
 
 /// `parking_lot::RwLock<BTreeMap>`.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use congee::Congee;
 use namiki_index::IndexError;
 
 use super::{NO_BATCHES, StoredKey};
-use crate::index::measured::Measured;
-use crate::index::operations::Choice;
+use crate::index::drawn_operations::Choice;
+use crate::index::measured_index::Measured;
 use crate::keys::CORE_BYTES;
 
 /// Entries of a scan that are fetched at once.

@@ -6,9 +6,9 @@ use namiki_index::IndexError;
 use scc::{Guard, TreeIndex};
 
 use super::{NO_BATCHES, StoredKey};
-use crate::index::measured::Measured;
-use crate::index::mix::Operation;
-use crate::index::operations::Choice;
+use crate::index::drawn_operations::Choice;
+use crate::index::measured_index::Measured;
+use crate::index::operation_mix::Operation;
 
 /// `scc::TreeIndex`.
 #[derive(Debug)]

@@ -11,9 +11,9 @@ use crossbeam_skiplist::SkipMap;
 use namiki_index::IndexError;
 
 use super::{NO_BATCHES, StoredKey};
-use crate::index::measured::Measured;
-use crate::index::mix::Operation;
-use crate::index::operations::Choice;
+use crate::index::drawn_operations::Choice;
+use crate::index::measured_index::Measured;
+use crate::index::operation_mix::Operation;
 
 /// `crossbeam_skiplist::SkipMap`.
 #[derive(Debug)]

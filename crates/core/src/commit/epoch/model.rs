@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use loom::thread;
 use namiki_log::EpochSource;
-use namiki_platform::model::explore;
+use namiki_platform::model_checker::explore;
 use namiki_platform::{Epoch, Stamp};
 
 use super::{Epochs, SlotId};

@@ -23,15 +23,15 @@ use crate::storage::record::RecordRef;
 macro_rules! with_protocol {
     ($concurrency:expr, $protocol:ident => $does:expr) => {
         match $concurrency {
-            $crate::spec::ConcurrencyControl::TicToc => {
+            $crate::protocol_spec::ConcurrencyControl::TicToc => {
                 type $protocol = $crate::concurrency::cc::TicToc;
                 $does
             }
-            $crate::spec::ConcurrencyControl::Silo => {
+            $crate::protocol_spec::ConcurrencyControl::Silo => {
                 type $protocol = $crate::concurrency::cc::Silo;
                 $does
             }
-            $crate::spec::ConcurrencyControl::TwoPhase => {
+            $crate::protocol_spec::ConcurrencyControl::TwoPhase => {
                 type $protocol = $crate::concurrency::cc::TwoPhase;
                 $does
             }

@@ -214,7 +214,7 @@ impl AdmissionControl {
 #[cfg(all(test, loom))]
 mod model {
     use loom::thread;
-    use namiki_platform::model::explore;
+    use namiki_platform::model_checker::explore;
 
     use super::*;
     use crate::sync::AtomicUsize;

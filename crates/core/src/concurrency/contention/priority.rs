@@ -210,7 +210,7 @@ impl<'a> BoundedWait<'a> {
 mod model {
     use loom::sync::Arc;
     use loom::thread;
-    use namiki_platform::model::explore;
+    use namiki_platform::model_checker::explore;
 
     use super::*;
 

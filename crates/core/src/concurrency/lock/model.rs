@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use loom::thread;
 use namiki_platform::WorkerId;
-use namiki_platform::model::explore;
+use namiki_platform::model_checker::explore;
 
 use super::{LockMode, Locks, WaitContext, WaitOutcome, hand_over, release};
 use crate::storage::arena::Arena;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::pages::Pages;
-use crate::disk::files;
+use super::cow_pages::Pages;
+use crate::disk::file_backed;
 
 /// A file, whatever its name is at the moment.
 pub(super) type FileId = u64;
@@ -26,7 +26,7 @@ impl NameChange {
         | Self::Create(path, _)
         | Self::Rename(_, path)
         | Self::Remove(path)) = self;
-        files::parent_of(path)
+        file_backed::parent_of(path)
     }
 }
 

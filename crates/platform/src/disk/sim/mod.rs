@@ -35,8 +35,8 @@
 //! thread comes first does, unless there is only one.
 
 mod contents;
+mod cow_pages;
 mod fault;
-mod pages;
 mod trace;
 
 use std::collections::BTreeSet;
@@ -47,12 +47,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use self::contents::{Contents, FileId, NameChange};
+use self::cow_pages::Pages;
 use self::fault::{Failure, Faults};
-use self::pages::Pages;
 use self::trace::{Event, Frontier};
-use super::files::{self, parent_of};
-use super::{AlignedBuf, DirLock, Disk, DiskFile, FileEntry, FileKind, PendingWrite, lock};
-use crate::process::ProcessToken;
+use super::file_backed::{self, parent_of};
+use super::{
+    AlignedBuf, DirLock, Disk, DiskFile, FileEntry, FileKind, PendingWrite, directory_lock,
+};
+use crate::process_token::ProcessToken;
 use crate::random::Random;
 
 pub use fault::{Fault, Step};
@@ -375,7 +377,7 @@ impl Disk for SimDisk {
         self.step(Step::Create)?;
         let mut state = self.0.state.lock();
         if state.live.names.contains_key(path) || state.live.dirs.contains(path) {
-            return Err(files::already_exists(path));
+            return Err(file_backed::already_exists(path));
         }
         let file = state.add(path, len_bytes)?;
         Ok(self.file(file, len_bytes))
@@ -392,7 +394,7 @@ impl Disk for SimDisk {
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.step(Step::Create)?;
-        let temporary = files::temporary_path(path);
+        let temporary = file_backed::temporary_path(path);
         let file = self.0.state.lock().add(&temporary, bytes.len() as u64)?;
         let written = self
             .write(file, 0, bytes)
@@ -410,7 +412,7 @@ impl Disk for SimDisk {
         state.require_dir(dir)?;
         let here = state.live.names.iter().filter(|(path, _)| {
             // The order of a map of paths is that of names within one directory.
-            parent_of(path) == dir && !files::is_own(path)
+            parent_of(path) == dir && !file_backed::is_own(path)
         });
         Ok(here
             .filter_map(|(path, file)| {
@@ -430,7 +432,7 @@ impl Disk for SimDisk {
             {
                 let mut state = self.0.state.lock();
                 if state.live.names.contains_key(level) {
-                    return Err(files::already_exists(level));
+                    return Err(file_backed::already_exists(level));
                 }
                 if state.live.has_dir(level) {
                     continue;
@@ -476,7 +478,7 @@ impl Disk for SimDisk {
         state.require_dir(dir)?;
         let dir: Arc<Path> = dir.into();
         if !state.locked.insert(Arc::clone(&dir)) {
-            return Err(lock::busy(&dir));
+            return Err(directory_lock::busy(&dir));
         }
         Ok(DirLock::new(Held {
             disk: self.clone(),
@@ -562,7 +564,7 @@ impl std::fmt::Debug for SimFile {
 
 impl DiskFile for SimFile {
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        files::check_write(self, offset, bytes)?;
+        file_backed::check_write(self, offset, bytes)?;
         self.disk.write(self.id, offset, bytes)
     }
 
@@ -572,7 +574,7 @@ impl DiskFile for SimFile {
         buf: AlignedBuf,
         len: usize,
     ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
-        if files::check_write(self, offset, &buf[..len]).is_err() {
+        if file_backed::check_write(self, offset, &buf[..len]).is_err() {
             return Err(buf);
         }
         let begun = self.disk.begin(self.id, offset, &buf[..len]);
@@ -590,7 +592,7 @@ impl DiskFile for SimFile {
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        files::check_alignment(self, offset, into.len(), into.as_ptr())?;
+        file_backed::check_alignment(self, offset, into.len(), into.as_ptr())?;
         self.disk.step(Step::Read)?;
         let state = self.disk.0.state.lock();
         let body = state.live.bodies.get(&self.id);

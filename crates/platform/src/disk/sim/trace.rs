@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::SECTOR_BYTES;
 use super::contents::{Contents, FileId, NameChange};
-use super::pages::Pages;
+use super::cow_pages::Pages;
 use crate::random::Random;
 
 pub(super) type WriteId = u64;

@@ -8,7 +8,7 @@
 //! is a line for eight-byte keys; two for byte strings, of which a delta keeps the bytes. Nothing here
 //! is moved by what the base node holds.
 //!
-//! The invariants are those of `slots.rs` and `node.rs`.
+//! The invariants are those of `slab_slots.rs` and `node.rs`.
 //!
 //! Paper: bwtree §2.4, reference 11
 #![expect(unsafe_code, reason = "a slab lies in front of its base node")]
@@ -18,11 +18,11 @@ use std::ptr::NonNull;
 use std::slice;
 
 use namiki_index::key::Key;
-use namiki_index::shared::lines::LINE;
+use namiki_index::shared::cache_line_blocks::LINE;
 use namiki_index::shared::sync::AtomicU64;
 
 use super::{BASE_ALIGN, Header, Kind, NodeRef, SLAB};
-use crate::bwtree::slots::{Claims, has_mark, mark_of, set_mark};
+use crate::bwtree::slab_slots::{Claims, has_mark, mark_of, set_mark};
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Claims>() == size_of::<AtomicU64>());

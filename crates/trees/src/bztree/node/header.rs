@@ -3,12 +3,12 @@
 use namiki_index::key::Key;
 use namiki_index::shared::sync::AtomicU64;
 
-use crate::bztree::status::SLOTS_MAX;
+use crate::bztree::status_word::SLOTS_MAX;
 
 /// The beginning of every node. The first line is what look-ups and changes use.
 #[repr(C, align(64))]
 pub(super) struct Header<K: Key> {
-    /// See `status.rs`.
+    /// See `status_word.rs`.
     pub(super) status: AtomicU64,
     /// A byte for each slot, of the hash of its key.
     pub(super) hashes: [AtomicU64; SLOTS_MAX / 8],

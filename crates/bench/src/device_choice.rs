@@ -1,0 +1,262 @@
+//! Which disk a run writes to: the flag `--device`.
+
+use std::fmt;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use namiki::Builder;
+use namiki_platform::arguments::whole;
+use namiki_platform::disk::{
+    AlignedBuf, DelayedDisk, DirectDisk, Disk, NullDisk, SyncedDisk, open_best,
+};
+
+use crate::error::BenchError;
+use crate::interrupt::{self, ScratchMark};
+use crate::interruptible_disk::OpeningDisk;
+
+/// What to do about a shared device on which a log has no room.
+pub(crate) const MORE_ROOM: &str =
+    "give the streams more room: raise --raw-mb, name a larger --device, or lower";
+/// Heads of a region that a new log must not find.
+const REGION_HEAD_BYTES: usize = 8192;
+/// Regions start at multiples of this.
+const REGION_ALIGN_BYTES: u64 = 4096;
+
+/// Which disk, and how large a shared one.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DeviceChoice {
+    /// file, fdatasync, raw:PATH (all streams on one device or new file), nvm:50ns (memory that
+    /// pauses), null (forgets)
+    #[arg(long, value_name = "DEVICE", default_value = "file")]
+    pub(crate) device: Device,
+    #[command(flatten)]
+    pub(crate) shared: SharedArgs,
+}
+
+/// What becomes of `raw:PATH`.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct SharedArgs {
+    /// Length of a file that raw:PATH creates
+    #[arg(long, value_name = "MB", default_value = "1024", value_parser = whole::<u64>(1..=1 << 24))]
+    pub(crate) raw_mb: u64,
+    /// Let raw:PATH write over the block device PATH
+    #[arg(long)]
+    pub(crate) overwrite_device: bool,
+}
+
+/// A kind of disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Device {
+    /// Files, written in the fastest durable way that the folder's file system offers.
+    File,
+    /// Files through the page cache, each write followed by `fdatasync`.
+    Fdatasync,
+    /// One device or file for all streams.
+    Raw(PathBuf),
+    /// Memory with a pause after each write.
+    Nvm(Duration),
+    /// Nothing is kept.
+    Null,
+}
+
+impl FromStr for Device {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("raw:").filter(|path| !path.is_empty()) {
+            return Ok(Self::Raw(path.into()));
+        }
+        if let Some(pause) = text.strip_prefix("nvm:") {
+            let ns = pause.strip_suffix("ns").and_then(|ns| ns.parse().ok());
+            return ns
+                .map(|ns| Self::Nvm(Duration::from_nanos(ns)))
+                .ok_or_else(|| {
+                    format!("{pause:?} is not a pause in nanoseconds (an example: \"nvm:50ns\")")
+                });
+        }
+        match text {
+            "file" => Ok(Self::File),
+            "fdatasync" => Ok(Self::Fdatasync),
+            "nvm" => Ok(Self::Nvm(DelayedDisk::PAUSE_DEFAULT)),
+            "null" => Ok(Self::Null),
+            _ => Err("devices are file, fdatasync, raw:PATH, nvm:50ns and null".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File => f.write_str("file"),
+            Self::Fdatasync => f.write_str("fdatasync"),
+            Self::Raw(path) => write!(f, "raw:{}", path.display()),
+            Self::Nvm(pause) => write!(f, "nvm:{}ns", pause.as_nanos()),
+            Self::Null => f.write_str("null"),
+        }
+    }
+}
+
+impl Device {
+    /// Whether a write waits for a real device, so that the clock costs nothing beside it.
+    pub(crate) fn is_slow(&self) -> bool {
+        matches!(self, Self::File | Self::Fdatasync | Self::Raw(_))
+    }
+
+    /// Whether what is written can be read again.
+    pub(crate) fn keeps(&self) -> bool {
+        *self != Self::Null
+    }
+}
+
+/// A disk that is ready for a run.
+pub(crate) struct ReadyDisk {
+    /// The disk. Until the clock starts it makes no more files after Ctrl-C.
+    pub(crate) disk: Arc<OpeningDisk>,
+    /// The device that all streams share, and how much of it belongs to each.
+    pub(crate) shared: Option<(PathBuf, u64)>,
+    /// How long the pause of emulated memory really is.
+    pub(crate) pause_ns: Option<f64>,
+    /// A file to remove in the end, marked for it.
+    created: Option<(PathBuf, ScratchMark)>,
+}
+
+impl DeviceChoice {
+    /// Opens the disk for files in `dir`. With `fresh`, no log is to be found on a shared device.
+    pub(crate) fn open(
+        &self,
+        dir: &Path,
+        streams: u16,
+        fresh: bool,
+    ) -> Result<ReadyDisk, BenchError> {
+        let (mut shared, mut pause_ns, mut created) = (None, None, None);
+        let disk: Arc<dyn Disk> = match &self.device {
+            Device::Null => Arc::new(NullDisk::new()),
+            Device::File => open_best(dir).map_err(BenchError::file("write to", dir))?.0,
+            Device::Fdatasync => Arc::new(SyncedDisk::new()),
+            Device::Nvm(pause) => {
+                let disk = DelayedDisk::new(*pause);
+                let really = disk.measure_pause();
+                eprintln!(
+                    "emulated memory: a pause of {really:.1} ns where {} were asked for",
+                    pause.as_nanos()
+                );
+                pause_ns = Some(really);
+                Arc::new(disk)
+            }
+            Device::Raw(path) => {
+                let disk = DirectDisk::new();
+                if fresh && !path.exists() {
+                    created = Some((path.clone(), interrupt::remove_at_exit(path)));
+                }
+                let region_bytes = self.ready_shared(&disk, path, streams, fresh)?;
+                shared = Some((path.clone(), region_bytes));
+                Arc::new(disk)
+            }
+        };
+        Ok(ReadyDisk {
+            disk: Arc::new(OpeningDisk::new(disk)),
+            shared,
+            pause_ns,
+            created,
+        })
+    }
+
+    fn ready_shared(
+        &self,
+        disk: &DirectDisk,
+        path: &Path,
+        streams: u16,
+        fresh: bool,
+    ) -> Result<u64, BenchError> {
+        let region =
+            |bytes: u64| bytes / u64::from(streams) / REGION_ALIGN_BYTES * REGION_ALIGN_BYTES;
+        let kind = match std::fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(region(self.shared.raw_mb << 20));
+            }
+            other => other
+                .map_err(BenchError::file("look at", path))?
+                .file_type(),
+        };
+        let bytes = std::fs::File::open(path)
+            .and_then(|mut file| file.seek(SeekFrom::End(0)))
+            .map_err(BenchError::file("measure", path))?;
+        if !fresh {
+            // The engine itself refuses a device that is not its database's.
+            return Ok(region(bytes));
+        }
+        let usage = |why: &str| Err(BenchError::Usage(format!("{} {why}", path.display())));
+        if !kind.is_block_device() {
+            return usage("exists and is no block device; name a new file, or give --dir to go on");
+        }
+        if !self.shared.overwrite_device {
+            return usage("is a block device; --overwrite-device lets the log write over it");
+        }
+        if is_mounted(path) {
+            return usage("is mounted; unmount it first");
+        }
+        let file = disk.open(path).map_err(BenchError::file("open", path))?;
+        for stream in 0..u64::from(streams) {
+            file.write_durable(
+                stream * region(bytes),
+                &AlignedBuf::zeroed(REGION_HEAD_BYTES),
+            )
+            .map_err(BenchError::file("write to", path))?;
+        }
+        Ok(region(bytes))
+    }
+}
+
+/// Whether the block device is in use as a file system.
+fn is_mounted(path: &Path) -> bool {
+    let Ok(path) = path.canonicalize() else {
+        return false;
+    };
+    let mut mounts = String::new();
+    let read = std::fs::File::open("/proc/self/mounts")
+        .and_then(|mut file| file.read_to_string(&mut mounts));
+    read.is_ok()
+        && mounts
+            .lines()
+            .any(|line| line.split(' ').next().map(Path::new) == Some(&*path))
+}
+
+impl ReadyDisk {
+    /// Tells a database to use this disk.
+    pub(crate) fn apply(&self, builder: Builder) -> Builder {
+        let builder = builder.disk(self.disk.clone());
+        match &self.shared {
+            Some((path, region_bytes)) => builder.shared_device(path, *region_bytes),
+            None => builder,
+        }
+    }
+}
+
+impl Drop for ReadyDisk {
+    fn drop(&mut self) {
+        if let Some((path, _)) = &self.created {
+            // It may never have come to be.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_printed_as_they_are_parsed() {
+        for text in ["file", "fdatasync", "raw:/dev/disk", "nvm:50ns", "null"] {
+            assert_eq!(text.parse::<Device>().unwrap().to_string(), text);
+        }
+        for bad in ["", "raw:", "nvm:50", "nvm:xns", "disk"] {
+            assert!(bad.parse::<Device>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What a figure is: data, from which its runs, its chart and its verdicts are made.
+
+use super::claim::Claim;
+use super::run_row::RunRow;
+use crate::args::{RecordBytes, Sequencer};
+use crate::txn::Workload;
+
+/// A figure of a paper.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    /// The paper's short name, as in `tictoc-pwal`.
+    pub(crate) paper: &'static str,
+    pub(crate) number: u16,
+    /// Where the paper describes it, as in `4.1.3`.
+    pub(crate) section: &'static str,
+    /// What it shows.
+    pub(crate) title: &'static str,
+    pub(crate) experiment: &'static Experiment,
+    pub(crate) lines: &'static [Line],
+    pub(crate) across: Across,
+    pub(crate) value: Measure,
+    /// What the paper says of it.
+    pub(crate) claims: &'static [Claim],
+    /// In what this experiment differs from the paper's, for the reader of the verdicts.
+    pub(crate) notes: &'static [&'static str],
+}
+
+/// How the lines of a figure are measured. Figures that show different values of the same runs have
+/// the same.
+#[derive(Debug)]
+pub(crate) struct Experiment {
+    /// Different for each.
+    pub(crate) name: &'static str,
+    /// As `--device` has it.
+    pub(crate) device: &'static str,
+    pub(crate) threads: Threads,
+    pub(crate) transactions: Transactions,
+    pub(crate) record_bytes: RecordBytes,
+    pub(crate) sequencer: Sequencer,
+}
+
+/// The default number of threads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Threads {
+    /// 1, 2, 4 and so on up to as many as there are cores, twice as many, and of these those for
+    /// which there are cores.
+    Cores { also: &'static [u16] },
+    /// So many, whatever the number of cores: most of them wait for the device.
+    Waiting(&'static [u16]),
+}
+
+/// How many transactions a run has, if it has no given length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Transactions {
+    /// Each thread runs so many.
+    PerThread(u64),
+    /// All threads together run so many.
+    InAll(u64),
+}
+
+impl Transactions {
+    /// Those of all threads.
+    pub(crate) fn in_all(self, threads: u16) -> u64 {
+        match self {
+            Self::PerThread(number) => number * u64::from(threads),
+            Self::InAll(number) => number,
+        }
+    }
+
+    /// In words.
+    pub(crate) fn text(self) -> String {
+        match self {
+            Self::PerThread(number) => format!("{number} transactions a thread"),
+            Self::InAll(number) => format!("{number} transactions"),
+        }
+    }
+}
+
+/// A line of a figure: the same over different numbers of threads.
+#[derive(Debug)]
+pub(crate) struct Line {
+    /// Different for each of an experiment.
+    pub(crate) name: &'static str,
+    pub(crate) work: Work,
+}
+
+/// What its threads do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Work {
+    /// Transactions under a protocol, spelled as `--spec` has it.
+    Transactions {
+        workload: Workload,
+        spec: &'static str,
+    },
+    /// The writes of a log, each of so many bytes and as large as those of so many transactions.
+    LogWrites { bytes: u32, transactions: u64 },
+}
+
+/// The horizontal axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Across {
+    /// Numbers of threads, a line for each line.
+    Threads,
+    /// Kinds of lines, at so many threads: a bar for each line.
+    Kinds {
+        threads: u16,
+        kinds: &'static [&'static str],
+        /// Bars of the same colour: their name, and their line of each kind.
+        bars: &'static [(&'static str, &'static [&'static str])],
+    },
+}
+
+/// The vertical axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// Transactions in a second.
+    Tps,
+    /// Seconds for 100,000 transactions.
+    Seconds,
+    /// Aborts among attempts as the paper counts them, a failed lock among them, in percent.
+    PaperAbortPercent,
+    /// Failed attempts to draw a log sequence number, for 100,000 transactions.
+    CasMisses,
+}
+
+/// As many transactions as one run of `pwal` §6 has.
+const RUN: f64 = 100_000.0;
+
+impl Measure {
+    /// As a run has it.
+    pub(crate) fn of(self, run: &RunRow) -> Option<f64> {
+        match self {
+            Self::Tps => run.tps,
+            Self::Seconds => run.tps.filter(|tps| *tps > 0.0).map(|tps| RUN / tps),
+            Self::PaperAbortPercent => run.paper_abort_rate.map(|rate| rate * 100.0),
+            Self::CasMisses => {
+                let committed = run.committed.max(1) as f64;
+                run.cas_misses.map(|misses| misses as f64 * RUN / committed)
+            }
+        }
+    }
+
+    /// What the axis says.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Tps => "transactions per second",
+            Self::Seconds => "seconds for 100,000 transactions",
+            Self::PaperAbortPercent => "aborts and failed locks, % of attempts",
+            Self::CasMisses => "failed CAS per 100,000 transactions",
+        }
+    }
+
+    /// The key of a row.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::Tps => "tps",
+            Self::Seconds => "seconds_per_100000",
+            Self::PaperAbortPercent => "paper_abort_percent",
+            Self::CasMisses => "cas_misses_per_100000",
+        }
+    }
+}
+
+impl Figure {
+    /// The name of its files, without their endings.
+    pub(crate) fn slug(&self) -> String {
+        format!("{}-{}", self.paper, self.number)
+    }
+
+    /// The names of its lines.
+    pub(crate) fn line_names(&self) -> Vec<&'static str> {
+        self.lines.iter().map(|line| line.name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_those_of_runs() {
+        let run = RunRow {
+            committed: 50_000,
+            tps: Some(1000.0),
+            abort_rate: Some(0.01),
+            paper_abort_rate: Some(0.25),
+            cas_misses: Some(7),
+            ..RunRow::default()
+        };
+        assert_eq!(Measure::Tps.of(&run), Some(1000.0));
+        assert_eq!(Measure::Seconds.of(&run), Some(100.0));
+        assert_eq!(Measure::PaperAbortPercent.of(&run), Some(25.0));
+        assert_eq!(Measure::CasMisses.of(&run), Some(14.0));
+        assert_eq!(Measure::PaperAbortPercent.of(&RunRow::default()), None);
+        assert_eq!(Transactions::PerThread(5).in_all(3), 15);
+        assert_eq!(Transactions::InAll(5).in_all(3), 5);
+    }
+}

@@ -1,0 +1,532 @@
+//! What came out of a figure: its points, its chart and its claims, for standard output and for files.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use namiki_platform::machine::Machine;
+use serde::Serialize;
+
+use super::claim::{At, Claim};
+use super::definition::{Across, Figure};
+use super::failure_reason::{Counted, Reason};
+use super::judge::{Doubt, Judged, Verdict, judge};
+use super::medians::{Points, Spread, short};
+use super::run_row::{Count, RunRow};
+use super::svg::{Chart, Places, Series};
+use crate::report::median;
+
+/// How the runs were made, so that they can be repeated.
+#[derive(Clone, Debug)]
+pub(crate) struct Circumstances {
+    pub(crate) machine: Machine,
+    pub(crate) device: String,
+    /// As in "1000 transactions".
+    pub(crate) length: String,
+    pub(crate) repeat: u32,
+    pub(crate) command: String,
+}
+
+/// A figure that was measured.
+pub(crate) struct Outcome {
+    pub(crate) figure: &'static Figure,
+    pub(crate) circumstances: Circumstances,
+    pub(crate) judged: Vec<(&'static Claim, Judged)>,
+    points: Points,
+    runs: Vec<RunRow>,
+}
+
+/// Medians of what was counted, by name.
+type Counts = BTreeMap<&'static str, f64>;
+
+/// A point for a program to read.
+#[derive(Debug, Serialize)]
+pub(crate) struct PointRow<'a> {
+    kind: &'static str,
+    paper: &'static str,
+    figure: u16,
+    line: &'static str,
+    threads: u16,
+    measure: &'static str,
+    median: f64,
+    low: f64,
+    high: f64,
+    runs: usize,
+    counts: Counts,
+    machine: &'a Machine,
+}
+
+/// A claim for a program to read.
+#[derive(Debug, Serialize)]
+pub(crate) struct ClaimRow<'a> {
+    kind: &'static str,
+    paper: &'static str,
+    figure: u16,
+    section: &'static str,
+    sentence: &'static str,
+    english: &'static str,
+    verdict: Verdict,
+    /// What decided, or what is missing.
+    found: &'a str,
+    within_spread: bool,
+    cores_min: u16,
+    /// If it does not hold: there is always something to say.
+    why_not: Option<String>,
+    /// For each line, what may say why.
+    beside: BTreeMap<&'static str, Counts>,
+    machine: &'a Machine,
+}
+
+const NO_REASON: &str = "No reason is known. What was counted is all that there is to go by.";
+
+/// A figure for a program to read.
+#[derive(Debug, Serialize)]
+pub(crate) struct FigureDocument<'a> {
+    paper: &'static str,
+    figure: u16,
+    section: &'static str,
+    title: &'static str,
+    command: &'a str,
+    device: &'a str,
+    length: &'a str,
+    repeat: u32,
+    machine: &'a Machine,
+    notes: &'static [&'static str],
+    points: Vec<PointRow<'a>>,
+    claims: Vec<ClaimRow<'a>>,
+}
+
+impl Outcome {
+    /// Judges a figure by the runs of its experiment.
+    pub(crate) fn of(
+        figure: &'static Figure,
+        circumstances: Circumstances,
+        runs: &[RunRow],
+    ) -> Self {
+        let lines = figure.line_names();
+        let of_lines = runs.iter().filter(|run| lines.contains(&run.line));
+        let runs: Vec<RunRow> = of_lines.cloned().collect();
+        let mut values: BTreeMap<(u16, &'static str), Vec<f64>> = BTreeMap::new();
+        for run in &runs {
+            if let Some(value) = figure.value.of(run) {
+                values
+                    .entry((run.threads, run.line))
+                    .or_default()
+                    .push(value);
+            }
+        }
+        let spreads = values.into_iter().filter_map(|((threads, line), values)| {
+            Spread::of(values).map(|spread| (line, threads, spread))
+        });
+        let points = Points::new(circumstances.machine.cores, lines, spreads.collect());
+        let claims = figure.claims.iter();
+        Self {
+            judged: claims.map(|claim| (claim, judge(claim, &points))).collect(),
+            figure,
+            circumstances,
+            points,
+            runs,
+        }
+    }
+
+    /// Its points, line by line.
+    pub(crate) fn point_rows(&self) -> Vec<PointRow<'_>> {
+        let mut rows = Vec::new();
+        for &line in self.points.lines() {
+            for threads in self.points.threads() {
+                let Some(spread) = self.points.get(line, threads) else {
+                    continue;
+                };
+                rows.push(PointRow {
+                    kind: "point",
+                    paper: self.figure.paper,
+                    figure: self.figure.number,
+                    line,
+                    threads,
+                    measure: self.figure.value.key(),
+                    median: spread.median,
+                    low: spread.low,
+                    high: spread.high,
+                    runs: spread.runs,
+                    counts: self.counts(line, threads, Count::ALL),
+                    machine: &self.circumstances.machine,
+                });
+            }
+        }
+        rows
+    }
+
+    /// Its claims, in the order of the paper.
+    pub(crate) fn claim_rows(&self) -> Vec<ClaimRow<'_>> {
+        let rows = self.judged.iter().map(|(claim, judged)| ClaimRow {
+            kind: "claim",
+            paper: self.figure.paper,
+            figure: self.figure.number,
+            section: claim.section,
+            sentence: claim.sentence,
+            english: claim.english,
+            verdict: judged.verdict,
+            found: &judged.found,
+            within_spread: judged.within_spread(),
+            cores_min: claim.cores_min,
+            why_not: self.why_not(claim, judged),
+            beside: self.beside(claim, judged).into_iter().collect(),
+            machine: &self.circumstances.machine,
+        });
+        rows.collect()
+    }
+
+    /// All of it.
+    pub(crate) fn document(&self) -> FigureDocument<'_> {
+        FigureDocument {
+            paper: self.figure.paper,
+            figure: self.figure.number,
+            section: self.figure.section,
+            title: self.figure.title,
+            command: &self.circumstances.command,
+            device: &self.circumstances.device,
+            length: &self.circumstances.length,
+            repeat: self.circumstances.repeat,
+            machine: &self.circumstances.machine,
+            notes: self.figure.notes,
+            points: self.point_rows(),
+            claims: self.claim_rows(),
+        }
+    }
+
+    /// Its claims for people.
+    pub(crate) fn text(&self) -> String {
+        let figure = self.figure;
+        let mut text = format!(
+            "\n{} figure {} (§{}): {}\n",
+            figure.paper, figure.number, figure.section, figure.title
+        );
+        if figure.claims.is_empty() {
+            text.push_str("  the paper states no result by this figure alone\n");
+        }
+        for (claim, judged) in &self.judged {
+            let Claim {
+                section,
+                sentence,
+                english,
+                ..
+            } = claim;
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "\n  §{section} 「{sentence}」");
+            let _ = writeln!(text, "    {english}");
+            let _ = writeln!(text, "    {}", verdict_text(judged));
+            if judged.verdict != Verdict::DoesNotHold {
+                continue;
+            }
+            for (line, counts) in self.beside(claim, judged) {
+                let _ = writeln!(text, "      {line}: {}", counts_text(&counts));
+            }
+            if let Some(why_not) = self.why_not(claim, judged) {
+                let _ = writeln!(text, "    why: {why_not}");
+            }
+        }
+        for note in figure.notes {
+            let _ = writeln!(text, "  note: {note}");
+        }
+        text
+    }
+
+    /// A paragraph on a claim that does not hold: how far its runs are from deciding it, if they are, and why it does
+    /// not hold, if the counts show it. If neither is to be said, that is said.
+    pub(crate) fn why_not(&self, claim: &Claim, judged: &Judged) -> Option<String> {
+        if judged.verdict != Verdict::DoesNotHold {
+            return None;
+        }
+        let undecided = judged.doubt.map(Doubt::why_not);
+        let known = claim.why_not.as_ref().filter(|it| self.shows(claim, it));
+        let known = known.map(|reason| reason.text.to_owned());
+        let sentences: Vec<String> = [undecided, known].into_iter().flatten().collect();
+        if sentences.is_empty() {
+            return Some(NO_REASON.to_owned());
+        }
+        Some(sentences.join(" "))
+    }
+
+    /// Whether the counts where the claim was decided show what the reason rests on.
+    fn shows(&self, claim: &Claim, reason: &Reason) -> bool {
+        self.decided_at(claim).is_some_and(|at| {
+            reason.is_seen(&Counted {
+                lines: self.points.lines(),
+                threads: &self.points.threads(),
+                at,
+                count: &|line, threads, count| self.count(line, threads, count),
+            })
+        })
+    }
+
+    /// The number of threads of the claim's first statement.
+    fn decided_at(&self, claim: &Claim) -> Option<u16> {
+        let first = claim.statements.first();
+        first.and_then(|one| self.points.threads_at(one.at()))
+    }
+
+    /// What was counted beside a claim that was tested, line by line.
+    pub(crate) fn beside(&self, claim: &Claim, judged: &Judged) -> Vec<(&'static str, Counts)> {
+        if judged.verdict == Verdict::NotTestable {
+            return Vec::new();
+        }
+        let threads = self.decided_at(claim);
+        let lines = self.points.lines().iter();
+        let counts = lines.map(|&line| {
+            // Counts say something beside how much was done.
+            let which = [&[Count::Committed], claim.beside].concat();
+            let counts = threads.map(|threads| self.counts(line, threads, &which));
+            (line, counts.unwrap_or_default())
+        });
+        counts.filter(|(_, counts)| !counts.is_empty()).collect()
+    }
+
+    fn counts(&self, line: &str, threads: u16, which: &[Count]) -> Counts {
+        let counts = which.iter().filter_map(|count| {
+            let counted = self.count(line, threads, *count)?;
+            Some((count.name(), counted))
+        });
+        counts.collect()
+    }
+
+    /// The median of a point's runs.
+    fn count(&self, line: &str, threads: u16, count: Count) -> Option<f64> {
+        let runs = self.runs.iter();
+        let runs = runs.filter(|run| run.line == line && run.threads == threads);
+        median(runs.filter_map(|run| count.of(run)).collect())
+    }
+
+    /// Its chart.
+    pub(crate) fn chart(&self) -> Chart {
+        let figure = self.figure;
+        let Circumstances {
+            machine,
+            device,
+            length,
+            repeat,
+            ..
+        } = &self.circumstances;
+        let spread = match repeat {
+            1 => "one run of each".to_owned(),
+            repeat => format!("medians of {repeat} runs; whiskers from the lowest to the highest"),
+        };
+        let (places, series, x_label) = match figure.across {
+            Across::Threads => self.curves(),
+            Across::Kinds {
+                threads,
+                kinds,
+                bars,
+            } => self.bars(threads, kinds, bars),
+        };
+        Chart {
+            title: format!(
+                "{} figure {}: {}",
+                figure.paper, figure.number, figure.title
+            ),
+            subtitles: vec![
+                format!("{device}, {length}, {spread}"),
+                format!("{} cores, {}", machine.cores, machine.cpu),
+            ],
+            x_label,
+            y_label: figure.value.label().to_owned(),
+            places,
+            series,
+        }
+    }
+
+    fn curves(&self) -> (Places, Vec<Series>, String) {
+        let threads = self.points.threads();
+        let series = self.points.lines().iter().map(|&line| Series {
+            name: line.to_owned(),
+            points: threads
+                .iter()
+                .map(|threads| self.points.get(line, *threads))
+                .collect(),
+        });
+        let numbers = threads.iter().map(|threads| f64::from(*threads)).collect();
+        (
+            Places::Numbers(numbers),
+            series.collect(),
+            "threads".to_owned(),
+        )
+    }
+
+    fn bars(
+        &self,
+        threads: u16,
+        kinds: &[&str],
+        bars: &[(&'static str, &[&str])],
+    ) -> (Places, Vec<Series>, String) {
+        // Others are better than none, and the axis says which.
+        let asked = self.points.threads_at(At::Threads(threads));
+        let measured = asked.or(self.points.threads_at(At::Most));
+        let threads = measured.unwrap_or(threads);
+        let series = bars.iter().map(|(name, lines)| Series {
+            name: (*name).to_owned(),
+            points: lines
+                .iter()
+                .map(|line| self.points.get(line, threads))
+                .collect(),
+        });
+        let names = kinds.iter().map(ToString::to_string).collect();
+        (
+            Places::Names(names),
+            series.collect(),
+            format!("transactions, {threads} threads"),
+        )
+    }
+}
+
+/// A verdict with what led to it.
+pub(crate) fn verdict_text(judged: &Judged) -> String {
+    let text = judged.verdict.text();
+    if judged.verdict == Verdict::NotTestable {
+        return format!("{text} ({})", judged.found);
+    }
+    if judged.verdict == Verdict::NotJudged {
+        return format!(
+            "{text} (a point has one run; see --repeat): {}",
+            judged.found
+        );
+    }
+    let spread = match judged.within_spread() {
+        true => " (by less than the runs differ)",
+        false => "",
+    };
+    format!("{text}{spread}: {}", judged.found)
+}
+
+/// Counts in words.
+pub(crate) fn counts_text(counts: &Counts) -> String {
+    let texts = counts
+        .iter()
+        .map(|(name, count)| format!("{name} {}", short(*count)));
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::catalogue::figures;
+    use super::super::html_page::page;
+    use super::super::svg::escaped;
+    use super::*;
+
+    const THREADS: [u16; 9] = [1, 2, 4, 8, 10, 16, 24, 64, 256];
+
+    /// Two runs of each point of a figure, which differ by a part of it.
+    fn measured(
+        figure: &'static Figure,
+        value: fn(usize, u16) -> f64,
+        part: f64,
+        met_locks: u64,
+    ) -> Outcome {
+        let mut runs = Vec::new();
+        for (at, line) in figure.line_names().into_iter().enumerate() {
+            for threads in THREADS {
+                for round in [1, 2] {
+                    let value = value(at, threads) * (1.0 + part * f64::from(round));
+                    runs.push(RunRow {
+                        line,
+                        threads,
+                        round,
+                        committed: 100_000,
+                        tps: Some(value),
+                        paper_abort_rate: Some(value / 1e6),
+                        cas_misses: Some(value as u64),
+                        met_locks: Some(met_locks),
+                        failed_locks: Some(0),
+                        flushes: Some(7),
+                        ..RunRow::default()
+                    });
+                }
+            }
+        }
+        let circumstances = Circumstances {
+            machine: Machine {
+                cores: 256,
+                cpu: "one".to_owned(),
+                disk: "one".to_owned(),
+                kernel: "one".to_owned(),
+            },
+            device: "file".to_owned(),
+            length: "100000 transactions".to_owned(),
+            repeat: 2,
+            command: "namiki-bench figure".to_owned(),
+        };
+        Outcome::of(figure, circumstances, &runs)
+    }
+
+    /// By orders that the papers do not claim, and by runs that differ by more than their medians.
+    #[test]
+    fn only_claims_that_fail_have_a_paragraph() {
+        let orders: [fn(usize, u16) -> f64; 4] = [
+            |line, threads| 1000.0 * (line + 1) as f64 * f64::from(threads),
+            |line, threads| 1e6 / (line + 1) as f64 / f64::from(threads),
+            |line, _| 1000.0 + line as f64,
+            |_, _| 1000.0,
+        ];
+        let (mut known, mut undecided, mut unknown) = (0, 0, 0);
+        for figure in figures() {
+            for order in orders {
+                for part in [0.001, 0.3] {
+                    let outcome = measured(figure, order, part, 0);
+                    let text = outcome.text();
+                    for (claim, judged) in &outcome.judged {
+                        let why = outcome.why_not(claim, judged);
+                        let expected = judged.verdict == Verdict::DoesNotHold;
+                        assert_eq!(why.is_some(), expected, "{judged:?}");
+                        let Some(why) = why else { continue };
+                        assert!(text.contains(&format!("    why: {why}\n")), "{text}");
+                        assert!(!outcome.beside(claim, judged).is_empty());
+                        let reason = claim.why_not.as_ref();
+                        known += usize::from(reason.is_some_and(|it| why.contains(it.text)));
+                        undecided += usize::from(judged.within_spread());
+                        unknown += usize::from(why == NO_REASON);
+                    }
+                    let rows = outcome.claim_rows();
+                    let whys = rows.iter().filter_map(|row| row.why_not.clone());
+                    let whys: Vec<String> = whys.collect();
+                    let page = page(&[outcome], 0, "");
+                    assert!(whys.iter().all(|why| page.contains(&escaped(why))));
+                }
+            }
+        }
+        assert!(known > 0 && undecided > 0 && unknown > 0);
+    }
+
+    /// Where one in ten commits meets a lock, it is not said that few do.
+    #[test]
+    fn a_reason_is_not_given_where_counts_speak_against_it() {
+        let slowest: fn(usize, u16) -> f64 =
+            |line, threads| 1000.0 * (line + 1) as f64 * f64::from(threads);
+        let mut all = figures();
+        let seven = all.find(|figure| figure.slug() == "tictoc-pwal-7").unwrap();
+        for (met_locks, said) in [(10, true), (10_000, false)] {
+            let outcome = measured(seven, slowest, 0.001, met_locks);
+            let text = outcome.text();
+            assert!(text.contains("    does not hold here: "), "{text}");
+            assert_eq!(text.contains("at most one in a hundred"), said, "{text}");
+            assert_eq!(text.contains(NO_REASON), !said, "{text}");
+        }
+    }
+
+    #[test]
+    fn one_run_of_each_point_is_not_judged() {
+        let mut all = figures();
+        let seven = all.find(|figure| figure.slug() == "tictoc-pwal-7").unwrap();
+        let twice = measured(seven, |line, _| 1000.0 + line as f64, 0.001, 0);
+        let runs = twice.runs.iter().filter(|run| run.round == 1);
+        let once: Vec<RunRow> = runs.cloned().collect();
+        let once = Outcome::of(seven, twice.circumstances.clone(), &once);
+        let text = once.text();
+        assert!(
+            text.contains("    not judged (a point has one run"),
+            "{text}"
+        );
+        assert!(!text.contains("    holds"), "{text}");
+        assert!(!text.contains("    does not hold"), "{text}");
+        let rows = once.claim_rows();
+        assert!(rows.iter().all(|row| row.verdict == Verdict::NotJudged));
+        let page = page(&[once], 0, "");
+        assert!(page.contains("<span class=\"verdict\">not judged</span>"));
+    }
+}

@@ -1,0 +1,287 @@
+//! One run of a figure: a row of its CSV file.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use namiki_platform::machine::Machine;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::BenchError;
+use crate::latency::LatencyUs;
+use crate::report::{Cell, Row};
+
+/// A run. What was not measured, or makes no sense for it, is absent.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct RunRow {
+    pub(crate) line: &'static str,
+    pub(crate) threads: u16,
+    pub(crate) round: u32,
+    pub(crate) workload: Option<String>,
+    pub(crate) spec: Option<String>,
+    pub(crate) device: String,
+    pub(crate) records: Option<u64>,
+    pub(crate) record_bytes: Option<String>,
+    pub(crate) sequencer: Option<&'static str>,
+    pub(crate) seed: u64,
+    pub(crate) seconds: f64,
+    /// Transactions that committed, or that wrote their amount of log.
+    pub(crate) committed: u64,
+    pub(crate) tps: Option<f64>,
+    pub(crate) aborted: Option<u64>,
+    pub(crate) met_locks: Option<u64>,
+    pub(crate) met_changes: Option<u64>,
+    pub(crate) failed_locks: Option<u64>,
+    pub(crate) abort_rate: Option<f64>,
+    pub(crate) paper_abort_rate: Option<f64>,
+    pub(crate) flushes: Option<u64>,
+    #[serde(rename = "launched")]
+    pub(crate) submitted: Option<u64>,
+    pub(crate) wal_bytes: Option<u64>,
+    pub(crate) cas_misses: Option<u64>,
+    pub(crate) cpu_us_per_transaction: Option<f64>,
+    #[serde(skip)]
+    pub(crate) latency_us: Option<LatencyUs>,
+    pub(crate) pause_ns: Option<f64>,
+}
+
+/// The columns of the CSV file, before those of the machine.
+const COLUMNS: &[&str] = &[
+    "line",
+    "threads",
+    "round",
+    "workload",
+    "spec",
+    "device",
+    "records",
+    "record_bytes",
+    "sequencer",
+    "seed",
+    "seconds",
+    "committed",
+    "tps",
+    "aborted",
+    "met_locks",
+    "met_changes",
+    "failed_locks",
+    "abort_rate",
+    "paper_abort_rate",
+    "flushes",
+    "launched",
+    "wal_bytes",
+    "cas_misses",
+    "cpu_us_per_transaction",
+    "pause_ns",
+];
+const LATENCY_COLUMNS: &[&str] = &["latency_p50_us", "latency_p99_us"];
+const MACHINE_COLUMNS: &[&str] = &["cores", "cpu", "disk", "kernel"];
+
+impl Row for RunRow {
+    const HEADINGS: &'static [&'static str] = &[
+        "threads",
+        "tps",
+        "abort rate",
+        "flushes",
+        "WAL MB",
+        "CAS misses",
+        "CPU us/tx",
+        "seconds",
+        // Last, because the names differ in length.
+        "series",
+    ];
+
+    fn cells(&self) -> Vec<Cell> {
+        let count = |count: Option<u64>| Cell::measure(count.map(|count| count as f64));
+        vec![
+            Cell::key(self.threads),
+            Cell::measure(self.tps),
+            Cell::measure(self.abort_rate),
+            count(self.flushes),
+            Cell::measure(self.wal_bytes.map(|bytes| bytes as f64 / 1e6)),
+            count(self.cas_misses),
+            Cell::measure(self.cpu_us_per_transaction),
+            Cell::measure(self.seconds),
+            Cell::key(self.line),
+        ]
+    }
+}
+
+/// What is counted beside what a figure shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Count {
+    Committed,
+    Aborted,
+    /// Of these: because a lock stayed taken.
+    MetLocks,
+    /// Because what was read had changed.
+    MetChanges,
+    /// Rounds of a commit's locking that failed; most were tried again.
+    FailedLocks,
+    Flushes,
+    Submitted,
+    WalBytes,
+    CasMisses,
+    CpuUsPerTransaction,
+}
+
+impl Count {
+    /// All that there are.
+    pub(crate) const ALL: &[Self] = &[
+        Self::Committed,
+        Self::Aborted,
+        Self::MetLocks,
+        Self::MetChanges,
+        Self::FailedLocks,
+        Self::Flushes,
+        Self::Submitted,
+        Self::WalBytes,
+        Self::CasMisses,
+        Self::CpuUsPerTransaction,
+    ];
+
+    /// The column's name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Committed => "committed",
+            Self::Aborted => "aborted",
+            Self::MetLocks => "met_locks",
+            Self::MetChanges => "met_changes",
+            Self::FailedLocks => "failed_locks",
+            Self::Flushes => "flushes",
+            Self::Submitted => "launched",
+            Self::WalBytes => "wal_bytes",
+            Self::CasMisses => "cas_misses",
+            Self::CpuUsPerTransaction => "cpu_us_per_transaction",
+        }
+    }
+
+    /// As a run has it.
+    pub(crate) fn of(self, run: &RunRow) -> Option<f64> {
+        let count = match self {
+            Self::Committed => Some(run.committed),
+            Self::Aborted => run.aborted,
+            Self::MetLocks => run.met_locks,
+            Self::MetChanges => run.met_changes,
+            Self::FailedLocks => run.failed_locks,
+            Self::Flushes => run.flushes,
+            Self::Submitted => run.submitted,
+            Self::WalBytes => run.wal_bytes,
+            Self::CasMisses => run.cas_misses,
+            Self::CpuUsPerTransaction => return run.cpu_us_per_transaction,
+        };
+        count.map(|count| count as f64)
+    }
+}
+
+/// A CSV file of runs, each written as soon as it is over.
+pub(crate) struct RunsFile {
+    file: BufWriter<File>,
+    path: PathBuf,
+    machine: Vec<String>,
+}
+
+impl RunsFile {
+    /// Begins the file anew.
+    pub(crate) fn create(path: &Path, machine: &Machine) -> Result<Self, BenchError> {
+        let file = File::create(path).map_err(BenchError::file("write", path))?;
+        let mut runs = Self {
+            file: BufWriter::new(file),
+            path: path.to_owned(),
+            machine: vec![
+                machine.cores.to_string(),
+                machine.cpu.clone(),
+                machine.disk.clone(),
+                machine.kernel.clone(),
+            ],
+        };
+        let columns = [COLUMNS, LATENCY_COLUMNS, MACHINE_COLUMNS].concat();
+        let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
+        runs.line(&columns)?;
+        Ok(runs)
+    }
+
+    /// Adds a run.
+    pub(crate) fn run(&mut self, row: &RunRow) -> Result<(), BenchError> {
+        let fields = serde_json::to_value(row)
+            .map_err(|error| BenchError::file("write", &self.path)(error.into()))?;
+        let mut texts: Vec<String> = COLUMNS.iter().map(|name| text(&fields[name])).collect();
+        let latency = |of: fn(&LatencyUs) -> f64| {
+            let latency = row.latency_us.as_ref().map(of);
+            latency.map_or(String::new(), |us| us.to_string())
+        };
+        texts.extend([latency(|us| us.p50), latency(|us| us.p99)]);
+        texts.extend(self.machine.iter().cloned());
+        self.line(&texts)
+    }
+
+    fn line(&mut self, texts: &[String]) -> Result<(), BenchError> {
+        let fields: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+        writeln!(self.file, "{}", fields.join(","))
+            .and_then(|()| self.file.flush())
+            .map_err(BenchError::file("write", &self.path))
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A field of a CSV file.
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        return format!("\"{}\"", text.replace('"', "\"\""));
+    }
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_of_a_run_has_a_column() {
+        let fields = serde_json::to_value(RunRow::default()).unwrap();
+        let fields = fields.as_object().unwrap();
+        assert_eq!(fields.len(), COLUMNS.len());
+        assert!(COLUMNS.iter().all(|name| fields.contains_key(*name)));
+        assert!(
+            Count::ALL
+                .iter()
+                .all(|count| COLUMNS.contains(&count.name()))
+        );
+    }
+
+    #[test]
+    fn a_runs_file_has_a_line_per_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("runs.csv");
+        let machine = Machine {
+            cores: 2,
+            cpu: "one, two".to_owned(),
+            disk: "a \"fast\" one".to_owned(),
+            kernel: "Linux".to_owned(),
+        };
+        let mut runs = RunsFile::create(&path, &machine).unwrap();
+        let row = RunRow {
+            line: "TT(NLR)+PWAL(1)",
+            threads: 2,
+            tps: Some(1.5),
+            ..RunRow::default()
+        };
+        runs.run(&row).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("line,threads,round,"), "{text}");
+        assert!(lines[1].starts_with("TT(NLR)+PWAL(1),2,0,,,"), "{text}");
+        assert!(lines[1].contains(",1.5,,"), "{text}");
+        assert!(
+            lines[1].ends_with(r#",2,"one, two","a ""fast"" one",Linux"#),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,71 @@
+//! What operations that were done, or that will be, say about each key, whatever the order in which
+//! threads came to them.
+
+use crate::index::drawn_operations::{Choice, Operations};
+use crate::index::operation_mix::Operation;
+
+/// The key was loaded.
+const LOADED: u8 = 1;
+/// It is inserted, which adds it if it is absent.
+const INSERTED: u8 = 2;
+/// It is written, which makes it present.
+const WRITTEN: u8 = 4;
+/// It is deleted.
+const DELETED: u8 = 8;
+
+/// A byte of facts for each key.
+#[derive(Debug)]
+pub(crate) struct Facts(Vec<u8>);
+
+impl Facts {
+    /// Of the keys that are loaded, and of the first operations of each thread: all, or as many as were
+    /// executed.
+    pub(crate) fn of<'a>(
+        choice: &Choice,
+        threads: impl Iterator<Item = (&'a Operations, u64)>,
+    ) -> Self {
+        let mut facts = vec![0; choice.keys.count as usize];
+        for number in choice.initial_keys() {
+            facts[number as usize] |= LOADED;
+        }
+        for (operations, executed) in threads {
+            // More were the same again.
+            let executed = executed.min(operations.len() as u64) as usize;
+            for place in 0..executed {
+                let fact = match operations.operation(place) {
+                    Operation::Insert => INSERTED,
+                    Operation::Write => WRITTEN,
+                    Operation::Delete => DELETED,
+                    Operation::Read | Operation::Scan | Operation::Update => continue,
+                };
+                facts[operations.number(place) as usize] |= fact;
+            }
+        }
+        Self(facts)
+    }
+
+    /// Whether the key was loaded.
+    pub(crate) fn is_loaded(&self, number: u64) -> bool {
+        self.0[number as usize] & LOADED != 0
+    }
+
+    /// Whether the key is there from the beginning to the end.
+    pub(crate) fn always_there(&self, number: u64) -> bool {
+        self.0[number as usize] & (LOADED | DELETED) == LOADED
+    }
+
+    /// Whether the key is there at no time.
+    pub(crate) fn never_there(&self, number: u64) -> bool {
+        self.0[number as usize] & (LOADED | INSERTED | WRITTEN) == 0
+    }
+
+    /// Whether the key is there at the end. `None`: that depends.
+    pub(crate) fn there_at_the_end(&self, number: u64) -> Option<bool> {
+        let facts = self.0[number as usize];
+        if self.never_there(number) {
+            return Some(false);
+        }
+        // Whatever adds it stays, if nothing deletes it; an insert fails only where it is there.
+        (facts & DELETED == 0).then_some(true)
+    }
+}

@@ -1,0 +1,153 @@
+//! Reads what is left of the floor's log.
+
+use std::mem;
+
+use namiki_platform::disk::{AlignedBuf, DiskFile};
+use namiki_platform::hash::hash_of;
+
+use super::{HEADER_BYTES, KEY_BYTES, half_bytes};
+use crate::error::BenchError;
+use crate::kv::store::decoded;
+use crate::txn::tagged_payload::Payload;
+
+/// What is read at once, unless a group is longer.
+const READ_BYTES: usize = 1 << 20;
+
+/// What a file has kept of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// The number of the oldest group.
+    pub(super) first: u64,
+    /// The number of the newest, one less if there is none.
+    pub(super) last: u64,
+    /// Where the newest ends.
+    pub(super) end: u64,
+    /// Whether nothing is gone but what was written over.
+    pub(super) reaches_back: bool,
+}
+
+/// Shows the entries of every group that is left, in order, up to the first that is not whole.
+pub(super) fn replay(
+    file: &dyn DiskFile,
+    mut group: impl FnMut(&[u8]) -> Result<(), BenchError>,
+) -> Result<Kept, BenchError> {
+    let mut older = half(file, half_bytes(file), |_| Ok(()))?;
+    let mut newer = half(file, 0, |_| Ok(()))?;
+    if older.last > newer.last {
+        mem::swap(&mut older, &mut newer);
+    }
+    let follows = older.last > 0 && older.last + 1 == newer.first;
+    if follows {
+        half(file, older.start, &mut group)?;
+    }
+    half(file, newer.start, &mut group)?;
+    Ok(Kept {
+        first: if follows { older.first } else { newer.first },
+        last: newer.last,
+        end: newer.end,
+        reaches_back: follows || newer.first == 1,
+    })
+}
+
+/// Shows the groups of the half of the file that begins at `start`: its numbers go up by one, and what was
+/// written over before has lower ones.
+fn half(
+    file: &dyn DiskFile,
+    start: u64,
+    mut group: impl FnMut(&[u8]) -> Result<(), BenchError>,
+) -> Result<Half, BenchError> {
+    let all = start..start + half_bytes(file);
+    let mut found = Half {
+        start,
+        first: 1,
+        last: 0,
+        end: start,
+    };
+    let mut buffer = AlignedBuf::zeroed(READ_BYTES);
+    loop {
+        let read = file
+            .read_at(found.end, &mut buffer)
+            .map_err(BenchError::system("read the floor's log"))?;
+        let left = all.end - found.end;
+        let mut rest = &buffer[..read.min(usize::try_from(left).unwrap_or(read))];
+        let missing = loop {
+            match next_group(rest) {
+                Next::Whole(number, entries) if found.last == 0 || number == found.last + 1 => {
+                    group(entries)?;
+                    if found.last == 0 {
+                        found.first = number;
+                    }
+                    found.last = number;
+                    let whole = HEADER_BYTES + entries.len();
+                    let bytes = whole.next_multiple_of(file.block_bytes());
+                    rest = rest.get(bytes..).unwrap_or_default();
+                    found.end += bytes as u64;
+                }
+                Next::Longer(bytes) => break bytes,
+                Next::Whole(..) | Next::None => return Ok(found),
+            }
+        };
+        // There is no more in the half, or the length is not one of a group.
+        if missing as u64 > all.end - found.end {
+            return Ok(found);
+        }
+        if missing > buffer.len() {
+            buffer.resize(missing.next_multiple_of(file.block_bytes()));
+        }
+    }
+}
+
+/// What a half of the file has: where it begins, numbers, the last one 0 if it has none, and where they end.
+#[derive(Clone, Copy, Debug)]
+struct Half {
+    start: u64,
+    first: u64,
+    last: u64,
+    end: u64,
+}
+
+enum Next<'a> {
+    /// A group's number and entries.
+    Whole(u64, &'a [u8]),
+    /// So many bytes are needed to tell.
+    Longer(usize),
+    None,
+}
+
+fn next_group(bytes: &[u8]) -> Next<'_> {
+    let Some((header, _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+        return Next::Longer(HEADER_BYTES);
+    };
+    let (words, _) = header.as_chunks::<8>();
+    let [hash, number, length] = [0, 1, 2].map(|at| u64::from_le_bytes(words[at]));
+    let Some(whole) = usize::try_from(length)
+        .ok()
+        .and_then(|length| length.checked_add(HEADER_BYTES))
+    else {
+        return Next::None;
+    };
+    if number == 0 {
+        return Next::None;
+    }
+    match bytes.get(..whole) {
+        None => Next::Longer(whole),
+        Some(group) if hash_of(0, &group[8..]) != hash => Next::None,
+        Some(group) => Next::Whole(number, &group[HEADER_BYTES..]),
+    }
+}
+
+/// Passes on the records of a group with values of `value_bytes`.
+pub(super) fn records(
+    entries: &[u8],
+    value_bytes: u16,
+    mut record: impl FnMut(u64, Payload) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
+    for entry in entries.chunks(KEY_BYTES + usize::from(value_bytes)) {
+        let Some((key, value)) = entry.split_first_chunk::<KEY_BYTES>() else {
+            return Err(BenchError::Check("a group is cut off".to_owned()));
+        };
+        let key = u64::from_le_bytes(*key);
+        record(key, decoded(key, value)?)?;
+    }
+    Ok(())
+}

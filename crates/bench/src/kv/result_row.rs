@@ -1,0 +1,90 @@
+//! A result of `compare kv`.
+
+use namiki_platform::machine::Machine;
+use serde::Serialize;
+
+use crate::latency::LatencyUs;
+use crate::report::{Cell, Row};
+
+/// The keys are a contract: more may come, none is renamed.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct KvRow<'a> {
+    pub(crate) store: &'static str,
+    /// Of Namiki.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) spec: Option<String>,
+    /// Of Namiki.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) index: Option<String>,
+    /// Of Namiki, if they are not its default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) streams: Option<u16>,
+    pub(crate) workload: &'static str,
+    pub(crate) durable: &'static str,
+    pub(crate) threads: u16,
+    pub(crate) records: u64,
+    pub(crate) value_bytes: u16,
+    pub(crate) skew: f64,
+    pub(crate) seconds: f64,
+    pub(crate) committed: u64,
+    pub(crate) aborted: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tps: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) abort_rate: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) latency_us: Option<LatencyUs>,
+    /// Of the whole process, maps of files included: what earlier runs left to the allocator is in it.
+    pub(crate) rss_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_us_per_transaction: Option<f64>,
+    pub(crate) isolation: &'static str,
+    pub(crate) durability: String,
+    pub(crate) seed: u64,
+    pub(crate) round: u32,
+    pub(crate) machine: &'a Machine,
+}
+
+impl Row for KvRow<'_> {
+    const HEADINGS: &'static [&'static str] = &[
+        "store",
+        "spec",
+        "index",
+        "streams",
+        "workload",
+        "durable",
+        "threads",
+        "skew",
+        "tps",
+        "abort rate",
+        "p50 us",
+        "p99 us",
+        "CPU us/tx",
+        "RSS MB",
+        "isolation",
+        "durability",
+    ];
+
+    fn cells(&self) -> Vec<Cell> {
+        let latency = |of: fn(&LatencyUs) -> f64| Cell::measure(self.latency_us.as_ref().map(of));
+        let or_none = |text: &Option<String>| Cell::key(text.as_deref().unwrap_or("-"));
+        vec![
+            Cell::key(self.store),
+            or_none(&self.spec),
+            or_none(&self.index),
+            or_none(&self.streams.map(|streams| streams.to_string())),
+            Cell::key(self.workload),
+            Cell::key(self.durable),
+            Cell::key(self.threads),
+            Cell::key(self.skew),
+            Cell::measure(self.tps),
+            Cell::measure(self.abort_rate),
+            latency(|us| us.p50),
+            latency(|us| us.p99),
+            Cell::measure(self.cpu_us_per_transaction),
+            Cell::measure(self.rss_bytes as f64 / 1e6),
+            Cell::key(self.isolation),
+            Cell::key(&self.durability),
+        ]
+    }
+}

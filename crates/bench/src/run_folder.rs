@@ -1,0 +1,125 @@
+//! Where a command puts its files: a folder of the user's, which is kept, or a fresh one.
+
+use std::path::{Path, PathBuf};
+
+use namiki_platform::machine::Machine;
+use tempfile::TempDir;
+
+use crate::error::BenchError;
+use crate::interrupt::{self, ScratchMark};
+
+/// The folder of a command.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// The user's. Never emptied.
+    Given(PathBuf),
+    /// One of our own.
+    Fresh(Scratch),
+}
+
+/// The folder of one run.
+#[derive(Debug)]
+pub(crate) enum RunPlace {
+    /// The user's: all runs share it.
+    Given(PathBuf),
+    /// This run's alone.
+    Fresh(Scratch),
+}
+
+/// A folder that is removed when it is dropped, and by the Ctrl-C that drops nothing.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    // In this order: no other process may remove the folder while it is marked.
+    dir: TempDir,
+    _mark: ScratchMark,
+}
+
+impl Place {
+    /// Makes the folder: the one that is given, or one in the system's temporary folder.
+    pub(crate) fn new(given: Option<&Path>) -> Result<Self, BenchError> {
+        if let Some(dir) = given {
+            if std::fs::metadata(dir).is_ok_and(|found| !found.is_dir()) {
+                let why = format!("--dir {} is not a folder; name another", dir.display());
+                return Err(BenchError::Usage(why));
+            }
+            std::fs::create_dir_all(dir).map_err(BenchError::file("create", dir))?;
+            return Ok(Self::Given(dir.to_owned()));
+        }
+        Scratch::new(&std::env::temp_dir()).map(Self::Fresh)
+    }
+
+    /// Makes a folder of our own inside the one that is given, or in the system's temporary folder.
+    pub(crate) fn fresh_in(given: Option<&Path>) -> Result<Self, BenchError> {
+        match Self::new(given)? {
+            Self::Given(parent) => Scratch::new(&parent).map(Self::Fresh),
+            fresh => Ok(fresh),
+        }
+    }
+
+    /// The folder's path.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Given(path) => path,
+            Self::Fresh(dir) => dir.path(),
+        }
+    }
+
+    /// A folder for one run.
+    pub(crate) fn for_run(&self) -> Result<RunPlace, BenchError> {
+        match self {
+            Self::Given(path) => Ok(RunPlace::Given(path.clone())),
+            Self::Fresh(dir) => Scratch::new(dir.path()).map(RunPlace::Fresh),
+        }
+    }
+
+    /// A folder for files that do not outlive their run, whatever the owner of the folder is.
+    pub(crate) fn scratch(&self) -> Result<Scratch, BenchError> {
+        Scratch::new(self.path())
+    }
+
+    /// Says so if what is written here goes to no device.
+    pub(crate) fn note_memory(&self, machine: &Machine) {
+        let kind = machine.disk.split(' ').next();
+        if matches!(kind, Some("tmpfs" | "ramfs")) {
+            eprintln!(
+                "{} is in memory ({}): no device is measured; --dir names another place",
+                self.path().display(),
+                machine.disk
+            );
+        }
+    }
+}
+
+impl RunPlace {
+    /// The folder's path.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Given(path) => path,
+            Self::Fresh(dir) => dir.path(),
+        }
+    }
+
+    /// Whether nothing of an earlier run can be here.
+    pub(crate) fn is_fresh(&self) -> bool {
+        matches!(self, Self::Fresh(_))
+    }
+}
+
+impl Scratch {
+    fn new(parent: &Path) -> Result<Self, BenchError> {
+        let dir = tempfile::Builder::new()
+            .prefix("namiki-bench-")
+            .tempdir_in(parent)
+            .map_err(|source| BenchError::Scratch {
+                parent: parent.to_owned(),
+                source,
+            })?;
+        let _mark = interrupt::remove_at_exit(dir.path());
+        Ok(Self { dir, _mark })
+    }
+
+    /// The folder's path.
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}

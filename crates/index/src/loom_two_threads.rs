@@ -1,0 +1,175 @@
+//! Every interleaving, up to a bound of preemptions, of a change of a tree and of what is done beside it.
+//! All code is that of production, with the smallest sizes; only the atomics are loom's.
+//!
+//! Which of the two is the main thread matters where the bound is 1: to leave that one, which is the first
+//! to run, is a preemption, and to come back to it when the other has ended is none. So `work` is what
+//! is interrupted anywhere, by the whole of `change`; or `change` comes first as a whole or not at all.
+//! Where `change` is to be interrupted as well, the two are given in both orders ([`both_ways`]) or the
+//! bound is 2.
+#![allow(clippy::unwrap_used, reason = "a model fails by panicking")]
+
+use std::cell::Cell;
+
+use loom::sync::Arc;
+use loom::thread;
+use namiki_platform::model_checker::explore;
+
+use crate::shared::defer::end_of_run;
+use crate::{InsertOutcome, Lookup, OrderedIndex, PointIndex};
+
+/// Runs `change` beside `work` on a tree made by `make`, and then `look`.
+pub fn beside<T: Send + Sync + 'static>(
+    preemptions: usize,
+    make: impl Fn() -> T + Send + Sync + 'static,
+    change: fn(&T),
+    work: fn(&T),
+    look: fn(&T),
+) {
+    end_of_run::begin();
+    explore(preemptions, move || {
+        let tree = Arc::new(make());
+        let changer = thread::spawn({
+            let tree = Arc::clone(&tree);
+            move || change(&tree)
+        });
+        work(&tree);
+        changer.join().unwrap();
+        look(&tree);
+        drop(tree);
+        end_of_run::reach();
+    });
+}
+
+/// The same with one preemption, in each of the two orders.
+pub fn both_ways<T: Send + Sync + 'static>(
+    make: impl Fn() -> T + Copy + Send + Sync + 'static,
+    one: fn(&T),
+    other: fn(&T),
+    look: fn(&T),
+) {
+    beside(1, make, one, other, look);
+    beside(1, make, other, one, look);
+}
+
+/// The payload of a key here: in few enough bits for every tree.
+pub const fn payload_of(key: u64) -> u64 {
+    !key >> 3
+}
+
+/// Inserts a key that is absent.
+pub fn insert(tree: &impl PointIndex, key: u64) {
+    let inserted = tree.insert(&key.to_be_bytes(), payload_of(key));
+    assert!(matches!(inserted, Ok(InsertOutcome::Inserted(_))));
+}
+
+/// Gives a key its payload without a look whether it is there.
+pub fn put(tree: &impl PointIndex, key: u64) {
+    assert_eq!(tree.put(&key.to_be_bytes(), payload_of(key)), Ok(()));
+}
+
+pub fn delete(tree: &impl PointIndex, key: u64) {
+    assert_eq!(tree.delete(&key.to_be_bytes()), Ok(Some(payload_of(key))));
+}
+
+pub fn is_there(tree: &impl PointIndex, key: u64) {
+    assert_eq!(
+        tree.get(&key.to_be_bytes()),
+        Ok(Lookup::Found(payload_of(key)))
+    );
+}
+
+pub fn is_gone(tree: &impl PointIndex, key: u64) {
+    assert!(matches!(
+        tree.get(&key.to_be_bytes()),
+        Ok(Lookup::Missing(_))
+    ));
+}
+
+/// A tree with these keys alone: `empty` is loaded with them.
+pub fn loaded<T: OrderedIndex>(empty: T, keys: &[u64]) -> T {
+    let sorted = keys.iter().map(|key| (key.to_be_bytes(), payload_of(*key)));
+    assert_eq!(empty.bulk_load(sorted), Ok(keys.len()));
+    empty
+}
+
+/// Gives a key that is there, and that no other thread updates, another payload; [`is_updated`] afterwards.
+pub fn update(tree: &impl PointIndex, key: u64) {
+    let old = tree.update(&key.to_be_bytes(), UPDATED);
+    assert_eq!(old, Ok(Some(payload_of(key))));
+}
+
+pub fn is_updated(tree: &impl PointIndex, key: u64) {
+    assert_eq!(tree.get(&key.to_be_bytes()), Ok(Lookup::Found(UPDATED)));
+}
+
+const UPDATED: u64 = 99;
+
+/// The tree has these keys, not updated, and no others.
+pub fn has(tree: &impl PointIndex, keys: &[u64]) {
+    keys.iter().for_each(|key| is_there(tree, *key));
+    assert_eq!(tree.len(), keys.len());
+}
+
+/// What the thread that relies on an absence, and the one that inserts the key, tell of it, in the
+/// payloads of these keys, which are there.
+const STAMP: u64 = 7;
+pub const READER: u64 = 10;
+pub const WRITER: u64 = 30;
+
+/// Of the runs of one model, in how many the reader relied on the absence, and in how many not.
+#[derive(Clone, Copy, Default)]
+struct Outcomes {
+    relied: u64,
+    did_not: u64,
+}
+
+thread_local! {
+    /// All threads of a model, and all its runs, are in one thread of the system.
+    static OUTCOMES: Cell<Outcomes> = const { Cell::new(Outcomes { relied: 0, did_not: 0 }) };
+}
+
+/// Runs `read`, which ends with [`rely_on_absence`], beside `insert`, which ends with [`insert_and_look`],
+/// both ways: the inserter learns of the reader.
+pub fn no_insert_slips_past<T: PointIndex + Send + Sync + 'static>(
+    make: impl Fn() -> T + Copy + Send + Sync + 'static,
+    read: fn(&T),
+    insert: fn(&T),
+) {
+    OUTCOMES.set(Outcomes::default());
+    both_ways(make, read, insert, did_not_slip_past);
+    let Outcomes { relied, did_not } = OUTCOMES.get();
+    assert!(relied > 0, "no reader ever relied on the absence");
+    assert!(did_not > 0, "the insert never came before the reader");
+}
+
+/// Relies on a key's absence, and says so if that succeeded.
+pub fn rely_on_absence(tree: &impl PointIndex, key: &[u8]) {
+    if let Ok(Lookup::Missing(seen)) = tree.get(key)
+        && tree.raise_and_check(seen, STAMP)
+    {
+        update(tree, READER);
+    }
+}
+
+/// Inserts a key, and says what stamp was found where it came.
+pub fn insert_and_look(tree: &impl PointIndex, key: &[u8]) {
+    let Ok(InsertOutcome::Inserted(done)) = tree.insert(key, INSERTED) else {
+        panic!("it was absent")
+    };
+    let rts = tree.leaf_rts(done.before.leaf);
+    tree.put(&WRITER.to_be_bytes(), rts).unwrap();
+}
+
+const INSERTED: u64 = 5;
+
+fn did_not_slip_past(tree: &impl PointIndex) {
+    let mut outcomes = OUTCOMES.get();
+    if tree.get(&READER.to_be_bytes()) == Ok(Lookup::Found(UPDATED)) {
+        outcomes.relied += 1;
+        let rts = tree.get(&WRITER.to_be_bytes());
+        assert_eq!(rts, Ok(Lookup::Found(STAMP)), "an insert slipped past");
+    } else {
+        outcomes.did_not += 1;
+    }
+    OUTCOMES.set(outcomes);
+}

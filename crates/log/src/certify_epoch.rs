@@ -1,0 +1,136 @@
+//! Proving an epoch: by a waiter, or by the flusher for tasks and polls.
+//!
+//! One thread at a time leads; the others wait for it, check again, and the next takes over. So there is
+//! one mark for an epoch, however many wait for it. The thread that closes the log leads until that is
+//! done: a waiter for an epoch meanwhile, such as a transaction that has only read, finds it over, or the
+//! log poisoned, and no stream closed to it.
+
+use namiki_platform::Epoch;
+
+use crate::config::GroupResource;
+use crate::epoch_horizon::EpochHorizon;
+use crate::error::LogError;
+use crate::streams::Streams;
+use crate::sync::pause;
+
+impl<H: GroupResource> Streams<H> {
+    /// Returns when commits of `epoch` may be acknowledged. A mark that is needed goes to the stream
+    /// `home` if there is room for it.
+    ///
+    /// # Errors
+    /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`] or
+    /// [`LogError::DiskFull`] if no stream has room for a mark.
+    pub(crate) fn certify(
+        &self,
+        epochs: &EpochHorizon,
+        epoch: Epoch,
+        home: usize,
+    ) -> Result<(), LogError> {
+        loop {
+            if epochs.source.finished() >= epoch {
+                let _wake = WakeOnDrop(self);
+                // Each waiter by itself: each flush that is waited for wakes all of them.
+                self.harden_epoch(epochs, epoch)?;
+            }
+            if epochs.certifies(epoch) {
+                return Ok(());
+            }
+            self.shared.poison.check()?;
+            // Dropped when this one no longer leads.
+            let _wake = WakeOnDrop(self);
+            if let Some(_leading) = epochs.lead() {
+                epochs.source.close(epoch);
+                self.certify_closed(epochs, epoch, home)?;
+            }
+        }
+    }
+
+    /// The same for an epoch that is closed, by the leader.
+    fn certify_closed(
+        &self,
+        epochs: &EpochHorizon,
+        epoch: Epoch,
+        home: usize,
+    ) -> Result<(), LogError> {
+        let mut round = 0;
+        while epochs.source.finished() < epoch {
+            // A registered commit has not been appended yet; that may take a flush, but none of ours.
+            if epochs.certifies(epoch) {
+                return Ok(());
+            }
+            self.shared.poison.check()?;
+            pause(round);
+            round += 1;
+        }
+        self.harden_epoch(epochs, epoch)?;
+        let mut full = Ok(());
+        for at in 0..self.list.len() {
+            let marked = self.list[(home + at) % self.list.len()].write_epoch_marker(epochs, epoch);
+            match marked {
+                Err(error) if error.is_full() => full = Err(error),
+                marked => return marked,
+            }
+        }
+        full
+    }
+
+    /// Refuses further commits, hardens all that were accepted, and sees to it that nothing is being written.
+    ///
+    /// # Errors
+    /// The error that poisoned the log.
+    pub(crate) fn close(&self) -> Result<(), LogError> {
+        // Dropped when this one no longer leads.
+        let _wake = WakeOnDrop(self);
+        let epochs = self.shared.epochs.as_ref();
+        let leading = epochs.map(|epochs| {
+            self.list.iter().for_each(|stream| stream.refuse());
+            loop {
+                if let Some(leading) = epochs.lead() {
+                    break leading;
+                }
+            }
+        });
+        let mut result = epochs.map_or(Ok(()), |epochs| self.certify_the_rest(epochs));
+        for stream in &self.list {
+            result = result.and(stream.close());
+        }
+        if let (Ok(()), Some(epochs)) = (&result, epochs) {
+            epochs.end();
+        }
+        drop(leading);
+        result
+    }
+
+    /// Proves the epochs of commits that were accepted, by the leader: what is acknowledged after this has
+    /// to survive although the seal may never be written.
+    fn certify_the_rest(&self, epochs: &EpochHorizon) -> Result<(), LogError> {
+        let Some(last) = epochs.uncertified() else {
+            return Ok(());
+        };
+        epochs.source.close(last);
+        // Without room for it, no waiter can be acknowledged any more: as if the device had failed.
+        let certified = self.certify_closed(epochs, last, 0);
+        certified.map_err(|error| self.shared.poison.set(error))
+    }
+
+    /// Hardens whatever the streams hold of `epoch` and before, in which no commit is registered any more.
+    fn harden_epoch(&self, epochs: &EpochHorizon, epoch: Epoch) -> Result<(), LogError> {
+        for (index, stream) in self.list.iter().enumerate() {
+            if epochs.lags(index, epoch) {
+                stream.harden_epoch(epoch)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// When this is dropped, the tasks are woken that wait for an announcement of any stream.
+struct WakeOnDrop<'a, H: GroupResource>(&'a Streams<H>);
+
+impl<H: GroupResource> Drop for WakeOnDrop<'_, H> {
+    fn drop(&mut self) {
+        for stream in &self.0.list {
+            drop(stream.wake_on_drop());
+        }
+    }
+}

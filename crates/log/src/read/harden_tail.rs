@@ -1,0 +1,67 @@
+//! Making certain what a reader found at the end of a stream.
+//!
+//! The last frame of a generation that was neither closed nor sealed may be readable and yet not durable: its
+//! write was reported as failed, or its writer was killed before the device had answered. It could vanish in a
+//! power cut after the generation was sealed with it, or after its content was shown. So it is written once
+//! more, in its place, as it was read.
+//!
+//! Only the last frame is in doubt, because the one before was durable before it was begun.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use namiki_platform::WorkerId;
+use namiki_platform::disk::{AlignedBuf, Disk};
+
+use super::{ReadError, StreamEnd};
+use crate::format::region::region_base;
+use crate::format::segment::{file_name, stream_dir};
+use crate::generation_info::GenerationInfo;
+use crate::stream_layout::Placement;
+
+/// Makes durable what was read up to `end`. To be called when recovery has read a stream of a
+/// generation without a seal, before the seal is written and before anything of it is shown.
+///
+/// # Errors
+/// [`ReadError::Device`]: the generation must not be sealed then.
+pub fn harden_tail(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    info: &GenerationInfo,
+    worker: WorkerId,
+    end: &StreamEnd,
+) -> Result<(), ReadError> {
+    if info.seal.is_some() || end.frames == 0 {
+        return Ok(());
+    }
+    let tail = end.tail;
+    match &info.placement {
+        Placement::Segments { .. } => {
+            let path = stream_dir(dir, worker).join(file_name(info.generation, tail.segment));
+            rewrite(&**disk, &path, tail.offset, tail.bytes)
+        }
+        Placement::Shared { path, region_bytes } => {
+            rewrite(&**disk, path, tail.offset, tail.bytes)?;
+            // The head, in whichever of the two slots: either content of either slot will do.
+            let base = region_base(worker, *region_bytes).unwrap_or_default();
+            rewrite(&**disk, path, base, 2 * tail.block_bytes)
+        }
+    }
+}
+
+/// Writes a stretch of a file as it is, and as much around it as makes whole blocks. That is older
+/// and durable, or no frame; written again as it was read it is not changed, however that ends.
+fn rewrite(disk: &dyn Disk, path: &Path, offset: u64, bytes: u64) -> Result<(), ReadError> {
+    let failed = |source| ReadError::device(path, source);
+    let file = disk.open(path).map_err(failed)?;
+    let block = file.block_bytes() as u64;
+    let from = offset / block * block;
+    let to = (offset + bytes).next_multiple_of(block);
+    let mut buf = AlignedBuf::zeroed((to - from) as usize);
+    let got = file.read_at(from, &mut buf).map_err(failed)?;
+    if got < buf.len() {
+        return Err(failed(io::ErrorKind::UnexpectedEof.into()));
+    }
+    file.write_durable(from, &buf).map_err(failed)
+}

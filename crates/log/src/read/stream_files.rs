@@ -1,0 +1,358 @@
+//! The files a stream's frames are in, in order.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use namiki_platform::WorkerId;
+use namiki_platform::disk::{AlignedBuf, Disk, DiskFile, FileKind};
+
+use super::ReadError;
+use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
+use crate::format::segment::{Found, SegmentHeader, file_name, parse_file_name, stream_dir};
+use crate::generation_info::GenerationInfo;
+use crate::stream_layout::{Placement, Retain};
+
+/// A stretch of a file that holds frames back to back.
+pub(super) struct Extent {
+    pub(super) file: Arc<dyn DiskFile>,
+    pub(super) path: PathBuf,
+    /// Number that the frames' checksums know it by.
+    pub(super) segment: u64,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) block_bytes: usize,
+    /// Whether its header is there. Always so in a region.
+    pub(super) has_header: bool,
+    /// Whether what was never written is zero.
+    pub(super) is_zeroed: bool,
+    /// The longest frame there can be; 0 if that is not known.
+    pub(super) frame_bytes_max: u64,
+    /// Behind `end`, where no frame counts, how far to look for one that should: in a region.
+    pub(super) beyond: u64,
+}
+
+/// Where the extents of a stream come from.
+pub(super) enum Source {
+    Segments {
+        disk: Arc<dyn Disk>,
+        /// The generation's files: number and path, without gaps.
+        files: Vec<(u64, PathBuf)>,
+        /// One that was opened before it was wanted.
+        next: Option<(usize, io::Result<Arc<dyn DiskFile>>)>,
+    },
+    /// Everything up to the end that the region's head gives was hardened. Taken when it is opened.
+    Region(Option<Extent>),
+}
+
+impl Source {
+    pub(super) fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        identity: u128,
+        info: &GenerationInfo,
+        worker: WorkerId,
+    ) -> Result<Self, ReadError> {
+        match &info.placement {
+            Placement::Segments { .. } => {
+                let files = list(&*disk, dir, info, worker)?;
+                let next = None;
+                Ok(Self::Segments { disk, files, next })
+            }
+            Placement::Shared { path, region_bytes } => {
+                let extent = region(&*disk, path, *region_bytes, identity, info, worker)?;
+                Ok(Self::Region(Some(extent)))
+            }
+        }
+    }
+
+    /// How many extents there are.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Segments { files, .. } => files.len(),
+            Self::Region(extent) => usize::from(extent.is_some()),
+        }
+    }
+
+    /// The number after the last segment's.
+    pub(super) fn next_number(&self) -> u64 {
+        match self {
+            Self::Segments { files, .. } => files.last().map_or(1, |(last, _)| last + 1),
+            Self::Region(_) => 0,
+        }
+    }
+
+    /// Whether an extent may end in something torn.
+    pub(super) fn may_be_torn(&self) -> bool {
+        matches!(self, Self::Segments { .. })
+    }
+
+    /// Opens the file of an extent. That of a region can be opened once.
+    pub(super) fn file(&mut self, index: usize) -> Result<Option<Opened>, ReadError> {
+        match self {
+            Self::Region(extent) => Ok(extent.take().map(Opened::Extent)),
+            Self::Segments { disk, files, next } => {
+                let Some((number, path)) = files.get(index) else {
+                    return Ok(None);
+                };
+                let opened = match next.take() {
+                    Some((opened, Ok(file))) if opened == index => Ok(file),
+                    _ => disk.open(path),
+                };
+                let file = opened.map_err(|source| ReadError::device(path, source))?;
+                Ok(Some(Opened::Segment(Segment {
+                    file,
+                    path: path.clone(),
+                    number: *number,
+                })))
+            }
+        }
+    }
+
+    /// Opens the file of the extent that will be wanted next, if there is one. If that fails it is
+    /// tried again when it is wanted.
+    pub(super) fn file_ahead(&mut self, index: usize) -> Option<Arc<dyn DiskFile>> {
+        let Self::Segments { disk, files, next } = self else {
+            return None;
+        };
+        let (_, path) = files.get(index)?;
+        let (_, file) = next.insert((index, disk.open(path)));
+        file.as_ref().ok().map(Arc::clone)
+    }
+}
+
+/// An extent's file.
+pub(super) enum Opened {
+    /// All is known of the extent.
+    Extent(Extent),
+    /// The rest is in its header.
+    Segment(Segment),
+}
+
+/// What a segment has to be.
+pub(super) struct Expected<'a> {
+    pub(super) identity: u128,
+    pub(super) info: &'a GenerationInfo,
+    pub(super) worker: WorkerId,
+    pub(super) segment_bytes: u64,
+    /// Whether none follows: only then its header may not be written yet.
+    pub(super) is_last: bool,
+    /// Whether it is the first that is left: the one to be recycled next.
+    pub(super) is_first: bool,
+    /// The number after the last that there is.
+    pub(super) next_number: u64,
+}
+
+/// A segment with a header that has not been read.
+pub(super) struct Segment {
+    pub(super) file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    number: u64,
+}
+
+/// The files of a generation, which follow each other by number.
+fn list(
+    disk: &dyn Disk,
+    dir: &Path,
+    info: &GenerationInfo,
+    worker: WorkerId,
+) -> Result<Vec<(u64, PathBuf)>, ReadError> {
+    let dir = stream_dir(dir, worker);
+    let entries = match disk.list(&dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // It was made durable before the generation was announced.
+            return Err(ReadError::missing(
+                &dir,
+                "the directory of the stream is missing",
+            ));
+        }
+        Err(source) => return Err(ReadError::Device { file: dir, source }),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        match parse_file_name(&entry.path) {
+            Some((generation, number)) if generation == info.generation => {
+                if entry.kind != FileKind::Regular {
+                    return Err(ReadError::NotAFile {
+                        file: entry.path,
+                        kind: entry.kind,
+                    });
+                }
+                files.push((number, entry.path));
+            }
+            _ => {}
+        }
+    }
+    files.sort();
+    let first = match (info.retain, files.first()) {
+        (Retain::All, _) | (_, None) => 1,
+        (_, Some((first, _))) => *first,
+    };
+    for (expected, (number, _)) in (first..).zip(&files) {
+        if *number != expected {
+            return Err(ReadError::missing(
+                &dir.join(file_name(info.generation, expected)),
+                "a later file of the stream is there",
+            ));
+        }
+    }
+    Ok(files)
+}
+
+impl Segment {
+    /// The extent, by what `block` has of the file's first block.
+    pub(super) fn extent(self, block: &[u8], expected: &Expected<'_>) -> Result<Extent, ReadError> {
+        let Expected {
+            identity,
+            info,
+            worker,
+            segment_bytes,
+            is_last,
+            is_first,
+            next_number,
+        } = *expected;
+        let mut extent = Extent {
+            path: self.path,
+            segment: self.number,
+            // Unless the header says otherwise: the smallest there is, to look at every place.
+            start: 512,
+            end: segment_bytes,
+            block_bytes: 512,
+            has_header: false,
+            is_zeroed: false,
+            frame_bytes_max: 0,
+            beyond: 0,
+            file: self.file,
+        };
+        let damaged = |path: &Path, at, what| Err(ReadError::damaged(path, at, what));
+        let len_bytes = extent.file.len_bytes();
+        if len_bytes < segment_bytes {
+            return damaged(&extent.path, len_bytes, "it was longer when it was made");
+        }
+        match SegmentHeader::read(block) {
+            Found::OtherVersion(version) => Err(ReadError::OtherVersion {
+                file: extent.path,
+                version,
+            }),
+            Found::Header(header) if header.identity != identity => {
+                Err(ReadError::Foreign { file: extent.path })
+            }
+            Found::Header(header)
+                if header.number == self.number
+                    && header.generation == info.generation
+                    && header.worker == worker
+                    && header.segment_bytes == segment_bytes =>
+            {
+                extent.is_zeroed = header.is_zeroed;
+                extent.frame_bytes_max = u64::from(header.frame_bytes_max);
+                extent.block_bytes = header.block_bytes as usize;
+                extent.start = u64::from(header.block_bytes);
+                extent.has_header = true;
+                Ok(extent)
+            }
+            // Recycled, and the crash came before the new header, or the new name was lost.
+            Found::Header(header)
+                if info.retain != Retain::All
+                    && header.generation == info.generation
+                    && header.worker == worker
+                    && (is_last && header.number < self.number
+                        || is_first && header.number == next_number) =>
+            {
+                Ok(extent)
+            }
+            Found::Header(_) => damaged(
+                &extent.path,
+                0,
+                "its header is that of another segment: files were swapped or renamed",
+            ),
+            // Created, and the crash came before the header.
+            Found::Nothing if is_last && block[..512].iter().all(|byte| *byte == 0) => {
+                extent.is_zeroed = true;
+                Ok(extent)
+            }
+            Found::Nothing => damaged(&extent.path, 0, "its header is not whole"),
+        }
+    }
+
+    pub(super) fn failed(&self, source: io::Error) -> ReadError {
+        ReadError::device(&self.path, source)
+    }
+}
+
+/// The frames that the region's head covers. Every stream of a generation has a head of it, or of a
+/// later one: it was durable before the generation was announced.
+fn region(
+    disk: &dyn Disk,
+    path: &Path,
+    region_bytes: u64,
+    identity: u128,
+    info: &GenerationInfo,
+    worker: WorkerId,
+) -> Result<Extent, ReadError> {
+    let failed = |source| ReadError::device(path, source);
+    let file = match disk.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(ReadError::missing(
+                path,
+                "the device or file of all streams is missing",
+            ));
+        }
+        other => other.map_err(failed)?,
+    };
+    let base = match region_base(worker, region_bytes) {
+        Some(base) if base + region_bytes <= file.len_bytes() => base,
+        _ => {
+            let what = "it is too short for the regions that the manifest tells of";
+            return Err(ReadError::damaged(path, file.len_bytes(), what));
+        }
+    };
+    let damaged = |what| ReadError::damaged(path, base, what);
+    let mut slots = AlignedBuf::zeroed(SLOTS_BYTES_MAX);
+    let got = file.read_at(base, &mut slots).map_err(failed)?;
+    let head = match RegionHeader::read_slots(&slots[..got]) {
+        Found::Nothing => return Err(damaged("neither slot holds a head of the region")),
+        Found::OtherVersion(version) => {
+            return Err(ReadError::OtherVersion {
+                file: path.to_owned(),
+                version,
+            });
+        }
+        Found::Header(head) if head.identity != identity => {
+            return Err(ReadError::Foreign {
+                file: path.to_owned(),
+            });
+        }
+        Found::Header(head) => head,
+    };
+    if head.worker != worker
+        || head.region_bytes != region_bytes
+        || head.end > region_bytes
+        || head.start > head.end
+    {
+        return Err(damaged("the head of the region contradicts the manifest"));
+    }
+    if head.generation < info.generation {
+        return Err(damaged("the head of the region is of an older generation"));
+    }
+    let start = match head.generation == info.generation {
+        true => head.start,
+        // Generations follow each other: the reader skips what is older.
+        false => 2 * u64::from(head.block_bytes),
+    };
+    Ok(Extent {
+        path: path.to_owned(),
+        segment: 0,
+        start: base + start,
+        end: base + head.end,
+        block_bytes: head.block_bytes as usize,
+        has_header: true,
+        is_zeroed: false,
+        frame_bytes_max: u64::from(head.frame_bytes_max),
+        beyond: match head.generation == info.generation {
+            true => base + region_bytes,
+            false => 0,
+        },
+        file,
+    })
+}

@@ -1,0 +1,152 @@
+//! The lock of a database directory: one process at a time.
+//!
+//! Two locks are held. The one on the directory itself goes with what it protects: no file can be
+//! removed to get around it. The one on a file in it keeps out releases that lock nothing else.
+//!
+//! Both are `flock` locks, which belong to the open file and not to the process. A forked child
+//! shares the open file, so an unlock in the child would unlock for the parent.
+//!
+//! # Invariants
+//! - L1. A lock is given up explicitly only in the process that took it. A forked child closes its
+//!   descriptor, which leaves the lock to the parent's.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::DirLock;
+use crate::process_token::ProcessToken;
+
+/// The file that [`Disk::lock_dir`](super::Disk::lock_dir) locks beside the directory itself.
+pub(super) const FILE_NAME: &str = "LOCK";
+
+/// A locked file or directory.
+///
+/// The lock would go with the last descriptor of the open file, and a process that another thread
+/// starts has one until it runs its program. So the lock is given up by itself.
+#[derive(Debug)]
+pub(super) struct Locked {
+    file: File,
+    process: ProcessToken,
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        if self.process.is_current() {
+            // It fails only on a file that cannot be locked.
+            let _ = self.file.unlock();
+        }
+    }
+}
+
+/// Locks the directory itself. Nothing where the file system locks only files that can be written,
+/// as network file systems do: the file in the directory has to do there.
+pub(super) fn directory(dir: &Path) -> io::Result<Option<Locked>> {
+    let at = if dir.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        dir
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = File::from(rustix::fs::openat(CWD, at, flags, Mode::empty())?);
+    match file(opened, dir) {
+        Ok(locked) => Ok(Some(locked)),
+        Err(error) if is_unsupported(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Locks a file of `dir`.
+pub(super) fn file(file: File, dir: &Path) -> io::Result<Locked> {
+    match file.try_lock() {
+        Ok(()) => Ok(Locked {
+            file,
+            process: ProcessToken::current(),
+        }),
+        Err(TryLockError::WouldBlock) => Err(busy(dir)),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The locks of [`Disk::lock_dir`](super::Disk::lock_dir) for one that only reads: nothing is created,
+/// and nothing needs to be writable.
+///
+/// # Errors
+/// `ResourceBusy` when the directory is locked; whatever the device says otherwise.
+pub fn lock_to_read(dir: &Path) -> io::Result<DirLock> {
+    let itself = directory(dir)?;
+    let file_in_it = match super::open_for_reading(&dir.join(FILE_NAME)) {
+        Ok(opened) => match file(opened, dir) {
+            Ok(locked) => Some(locked),
+            // A file system that locks only what can be written.
+            Err(error) if is_unsupported(&error) && itself.is_some() => None,
+            Err(error) => return Err(error),
+        },
+        // No release that locks this file alone has the directory open.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    Ok(DirLock::new((file_in_it, itself)))
+}
+
+/// The error of a directory that is locked already.
+pub(super) fn busy(dir: &Path) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ResourceBusy,
+        format!("the directory {} is in use", dir.display()),
+    )
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    let unsupported = [Errno::BADF, Errno::OPNOTSUPP, Errno::NOSYS, Errno::NOLCK];
+    unsupported
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{Disk, SyncedDisk};
+
+    #[test]
+    fn an_inherited_descriptor_does_not_keep_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let lock = file(File::create(&path).unwrap(), dir.path()).unwrap();
+        let _inherited = lock.file.try_clone().unwrap();
+        let another = File::open(&path).unwrap();
+        assert!(another.try_lock().is_err());
+        drop(lock);
+        another.try_lock().unwrap();
+    }
+
+    #[test]
+    fn removing_the_lock_file_does_not_free_the_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = SyncedDisk::new();
+        let held = disk.lock_dir(dir.path()).unwrap();
+        std::fs::remove_file(dir.path().join("LOCK")).unwrap();
+        let busy = disk.lock_dir(dir.path()).unwrap_err();
+        assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
+        let busy = lock_to_read(dir.path()).unwrap_err();
+        assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
+        drop(held);
+        disk.lock_dir(dir.path()).unwrap();
+    }
+
+    /// As a release does that locks the file alone.
+    #[test]
+    fn a_lock_of_the_file_alone_keeps_the_directory_busy() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = File::create(dir.path().join("LOCK")).unwrap();
+        held.try_lock().unwrap();
+        let busy = SyncedDisk::new().lock_dir(dir.path()).unwrap_err();
+        assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
+        drop(held);
+        SyncedDisk::new().lock_dir(dir.path()).unwrap();
+    }
+}

@@ -1,0 +1,358 @@
+//! What all disks over real files have in common: everything but how bytes reach the device.
+//!
+//! A kind of disk says how a file is opened, how a new one is filled, and how it is written; the
+//! names, the lock and the small files are the same for all and live here.
+//!
+//! # Invariants
+//! - F1. A file that [`Disk::list`] shows is whole: it is made under a temporary name, filled,
+//!   synced, and only then given its own name.
+//! - F2. No file is replaced by less than all of its new contents, for the same reason.
+//!
+//! One path is created or replaced by one thread at a time; a directory lock keeps other
+//! processes out.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::file_kind::{self, FileKind};
+use super::{AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, FileEntry, directory_lock};
+
+/// Ends the name of a file that is not finished. Such a file is never listed, and overwritten
+/// when its name is needed again.
+const TEMPORARY_SUFFIX: &str = ".tmp";
+
+/// New files are filled by writes of this size: large enough for a device's full speed.
+const FILL_BYTES: usize = 1 << 20;
+
+/// A disk with files of the operating system.
+pub(super) trait FileBacked: Send + Sync + std::fmt::Debug {
+    /// Opens a file that exists.
+    fn open_file(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Makes a file of `len_bytes` zeros at `path`, where nothing is, with contents as durable as
+    /// this disk makes them. What is left behind by a failure, the caller removes.
+    fn create_file(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Makes a file of `len_bytes` zeros that has no name in `dir`.
+    fn create_unnamed_file(&self, dir: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>>;
+}
+
+impl<T: FileBacked> Disk for T {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        file_kind::expect_data(path)?;
+        self.open_file(path)
+    }
+
+    fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        if path.try_exists()? {
+            return Err(already_exists(path));
+        }
+        let temporary = temporary_path(path);
+        remove_if_there(&temporary)?;
+        let made = self
+            .create_file(&temporary, len_bytes)
+            .and_then(|file| rename_to_new(&temporary, path).map(|()| file));
+        if made.is_err() {
+            // The first failure is the one to report; a left-over is overwritten next time.
+            let _ = fs::remove_file(&temporary);
+        }
+        made
+    }
+
+    fn create_unnamed(&self, dir: &Path, len_bytes: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
+        self.create_unnamed_file(dir, len_bytes).map(Some)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        file_kind::read(path)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let temporary = temporary_path(path);
+        let written = (|| {
+            // What an interruption left is not opened: it may be a FIFO, or a link to something else.
+            remove_if_there(&temporary)?;
+            let file = File::create_new(&temporary)?;
+            file.write_all_at(bytes, 0)?;
+            file.sync_all()?;
+            fs::rename(&temporary, path)
+        })();
+        if let Err(error) = written {
+            let _ = fs::remove_file(&temporary);
+            return Err(error);
+        }
+        self.sync_dir(parent_of(path))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            let path = entry.path();
+            if is_own(&path) {
+                continue;
+            }
+            match file_kind::look(&path) {
+                Ok((kind, len_bytes)) => entries.push(FileEntry {
+                    path,
+                    kind,
+                    len_bytes: match kind {
+                        FileKind::Regular => len_bytes,
+                        _ => 0,
+                    },
+                }),
+                // Removed since the directory was read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        entries.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(entries)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        let missing = dir
+            .ancestors()
+            .take_while(|at| !at.as_os_str().is_empty() && !at.is_dir())
+            .count();
+        // The last name is synced even if it is there: a crash may have come between its
+        // creation and its sync.
+        let levels: Vec<&Path> = dir
+            .ancestors()
+            .take(missing.max(1))
+            .filter(|at| !at.as_os_str().is_empty())
+            .collect();
+        for level in levels.into_iter().rev() {
+            match fs::create_dir(level) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                Err(error) if !level.is_dir() => return Err(error),
+                _ => {}
+            }
+            if level.parent().is_some() {
+                self.sync_dir(parent_of(level))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(or_here(dir))?.sync_all()
+    }
+
+    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
+        let itself = directory_lock::directory(dir)?;
+        file_kind::expect_data_or_nothing(&dir.join(directory_lock::FILE_NAME))?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(dir.join(directory_lock::FILE_NAME))?;
+        let file = directory_lock::file(file, dir)?;
+        Ok(DirLock::new((file, itself)))
+    }
+}
+
+/// Where a file waits until it is whole.
+pub(super) fn temporary_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(TEMPORARY_SUFFIX);
+    name.into()
+}
+
+/// Whether a file is the disk's own affair and not shown by [`Disk::list`].
+pub(super) fn is_own(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| {
+        name == directory_lock::FILE_NAME
+            || name
+                .as_encoded_bytes()
+                .ends_with(TEMPORARY_SUFFIX.as_bytes())
+    })
+}
+
+/// The directory that holds `path`'s name.
+pub(super) fn parent_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
+}
+
+/// The error of a name that is taken.
+pub(super) fn already_exists(path: &Path) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        format!("the file {} exists", path.display()),
+    )
+}
+
+/// A file's length, or a block device's, which its metadata do not tell.
+pub(super) fn length_of(file: &File) -> io::Result<u64> {
+    let mut file = file;
+    file.seek(SeekFrom::End(0))
+}
+
+/// Fails with `InvalidInput` unless a transfer lies in the file and on its blocks.
+pub(super) fn check_write(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    check_alignment(file, offset, bytes.len(), bytes.as_ptr())?;
+    let end = offset.checked_add(bytes.len() as u64);
+    if end.is_none_or(|end| end > file.len_bytes()) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "a write of {} bytes at {offset} leaves a file of {} bytes",
+                bytes.len(),
+                file.len_bytes()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Fails with `InvalidInput` unless offset, length and address suit direct I/O.
+pub(super) fn check_alignment(
+    file: &dyn DiskFile,
+    offset: u64,
+    len: usize,
+    address: *const u8,
+) -> io::Result<()> {
+    let block = file.block_bytes();
+    if offset.is_multiple_of(block as u64)
+        && len.is_multiple_of(block)
+        && address.addr().is_multiple_of(BUFFER_ALIGN_BYTES)
+    {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!(
+            "{len} bytes at offset {offset} from address {address:p} do not lie on blocks of {block}"
+        ),
+    ))
+}
+
+/// Reads until `into` is full or the file ends.
+pub(super) fn read_full_at(file: &File, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < into.len() {
+        match file.read_at(&mut into[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(read) => {
+                done += read;
+                // Within a direct read only the end of the file cuts a sector; going on from
+                // there would be misaligned.
+                if !done.is_multiple_of(512) {
+                    break;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// For [`DiskFile::next_data`]: the first byte of a file of `len_bytes` from `offset` on that lies in no
+/// hole.
+///
+/// # Errors
+/// Whatever the device says. One that knows no holes has none.
+pub fn next_data(file: &File, len_bytes: u64, offset: u64) -> io::Result<Option<u64>> {
+    use rustix::fs::SeekFrom as From;
+    use rustix::io::Errno;
+    if offset >= len_bytes {
+        return Ok(None);
+    }
+    match rustix::fs::seek(file, From::Data(offset)) {
+        Ok(data) => Ok((data < len_bytes).then_some(data)),
+        Err(Errno::NXIO) => Ok(None),
+        // A block device, or a file system that does not say.
+        Err(Errno::INVAL | Errno::NOTSUP) => Ok(Some(offset)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reserves `len_bytes` in an empty file, so that a full disk is met before anything is written.
+pub(super) fn reserve(file: &File, len_bytes: u64) -> io::Result<()> {
+    use rustix::fs::FallocateFlags;
+    use rustix::io::Errno;
+    if len_bytes == 0 {
+        return Ok(());
+    }
+    // A reservation that fails half-way fills the disk for all processes until it is undone; so ask first. A
+    // file system that does not count its blocks cannot be asked.
+    let facts = rustix::fs::fstatvfs(file)?;
+    let free_bytes = facts.f_bavail.saturating_mul(facts.f_frsize);
+    if facts.f_blocks > 0 && len_bytes > free_bytes {
+        return Err(io::Error::new(
+            io::ErrorKind::StorageFull,
+            format!("{len_bytes} bytes are wanted and {free_bytes} are free"),
+        ));
+    }
+    loop {
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len_bytes) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            // Not every file system can; writing the zeros reserves as well.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Reserves `len_bytes` and writes zeros over all of them. A reserved extent that was never
+/// written costs a journal commit at its first durable write; a written one does not.
+pub(super) fn fill_with_zeros(file: &File, len_bytes: u64) -> io::Result<()> {
+    reserve(file, len_bytes)?;
+    let whole_blocks = len_bytes.next_multiple_of(BUFFER_ALIGN_BYTES as u64);
+    let zeros = AlignedBuf::zeroed(FILL_BYTES.min(whole_blocks as usize));
+    let mut at = 0;
+    while at < whole_blocks {
+        let now = (whole_blocks - at).min(zeros.len() as u64);
+        file.write_all_at(&zeros[..now as usize], at)?;
+        at += now;
+    }
+    if file.metadata()?.len() != len_bytes {
+        file.set_len(len_bytes)?;
+    }
+    Ok(())
+}
+
+pub(super) fn or_here(dir: &Path) -> &Path {
+    if dir.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        dir
+    }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Renames without ever replacing.
+fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(()),
+        Err(Errno::EXIST) => Err(already_exists(to)),
+        // The file system cannot; a hard link refuses a taken name as well.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            fs::hard_link(from, to)?;
+            fs::remove_file(from)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

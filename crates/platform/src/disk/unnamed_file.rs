@@ -1,0 +1,141 @@
+//! Files without a name, for what is tried and measured: a process that is killed leaves none behind.
+//!
+//! Where the file system has no such files (`O_TMPFILE`), a name is taken that nothing has, and given up
+//! at once. A kill between the two leaves an empty file, which the next attempt in the directory removes.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process;
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::file_backed::or_here;
+
+/// How the names begin of files that try direct I/O and could not do without a name.
+pub const PROBE_FILES: &str = "direct-io-probe-";
+
+/// Names are tried from here to there: so many files of one process in one directory at a time.
+const NAMES_MAX: u32 = 10_000;
+
+/// Opens an empty file in `dir` for reading and writing, with these flags beside.
+pub(super) fn open(dir: &Path, flags: OFlags) -> io::Result<File> {
+    let own = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    match rustix::fs::openat(CWD, or_here(dir), own | flags, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => Ok(file.into()),
+        // The file system, or the kernel, has none.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOSYS) => open_named(dir, flags),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The same under a name that is given up at once.
+fn open_named(dir: &Path, flags: OFlags) -> io::Result<File> {
+    remove_left(dir)?;
+    for number in 0..NAMES_MAX {
+        let path = dir.join(format!("{PROBE_FILES}{}-{number}", process::id()));
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(flags.bits() as i32)
+            .open(&path);
+        if let Err(error) = &opened
+            && error.kind() == io::ErrorKind::AlreadyExists
+        {
+            continue;
+        }
+        // Also if it failed: a file system without direct I/O says so when the file is there.
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => return opened,
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        format!(
+            "all names of files {PROBE_FILES} in {} are taken",
+            dir.display()
+        ),
+    ))
+}
+
+/// Removes what a kill has left. A name of a process that runs is given up by that process as well.
+fn remove_left(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(or_here(dir))? {
+        let entry = entry?;
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_file && is_probe(&entry.file_name().to_string_lossy()) {
+            match fs::remove_file(entry.path()) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name is one that is given to a probe, and not just begins like one.
+fn is_probe(name: &str) -> bool {
+    let numbers = name
+        .strip_prefix(PROBE_FILES)
+        .and_then(|numbers| numbers.split_once('-'));
+    let is_number = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn an_open_file_has_no_name() {
+        let dir = tempfile::tempdir().unwrap();
+        for open in [open, open_named] {
+            let file = open(dir.path(), OFlags::empty()).unwrap();
+            assert_eq!(names(dir.path()), [""; 0]);
+            file.write_all_at(b"namiki", 0).unwrap();
+            let mut back = [0; 6];
+            file.read_exact_at(&mut back, 0).unwrap();
+            assert_eq!(&back, b"namiki");
+        }
+    }
+
+    #[test]
+    fn leftover_names_are_no_obstacle_and_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let of_this = format!("{PROBE_FILES}{}-0", process::id());
+        for left in [&*of_this, "direct-io-probe-1-2", "direct-io-probe-mine"] {
+            fs::write(dir.path().join(left), "").unwrap();
+        }
+        // A name that cannot be removed.
+        let taken = dir.path().join(format!("{PROBE_FILES}{}-1", process::id()));
+        fs::create_dir(&taken).unwrap();
+        open_named(dir.path(), OFlags::empty()).unwrap();
+        fs::write(dir.path().join(&of_this), "").unwrap();
+        open_named(dir.path(), OFlags::empty()).unwrap();
+        let kept = names(dir.path());
+        assert!(!kept.contains(&of_this), "{kept:?}");
+        assert!(
+            !kept.contains(&"direct-io-probe-1-2".to_owned()),
+            "{kept:?}"
+        );
+        assert!(
+            kept.contains(&"direct-io-probe-mine".to_owned()),
+            "{kept:?}"
+        );
+    }
+}

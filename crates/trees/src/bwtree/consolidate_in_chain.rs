@@ -1,0 +1,72 @@
+//! Consolidation within a chain, the paper's proposal (a).
+//!
+//! The deltas of a page are numbered. A delta with a number that is 0 modulo N is a *seam*: its writer
+//! consolidates what lies below the seam and swaps the seam's next pointer:
+//!
+//! ```text
+//!   head --> 6 --> 5 --> 4 --> 3 --> 2 --> 1 --> base                      (N = 4)
+//!   head --> 6 --> 5 --> 4 --> base'                3 --> … --> base retired
+//! ```
+//! Writers continue at the head meanwhile: they cannot make the swap fail, nor does it make theirs
+//! fail. Only one writer works on each segment. Otherwise every writer past the threshold tries to
+//! consolidate, and all but one of them fail.
+//!
+//! # Invariants
+//! - C1. A seam's next pointer is swapped by the thread that published the seam, and once (L1 in `delta_link.rs`;
+//!   trap "the swap succeeds only under segment ownership"). That thread is pinned from before the seam is
+//!   published until after the swap. So whatever takes the seam out of the tree, a whole consolidation or
+//!   the writer of the next seam, has it freed after the swap only.
+//! - C2. Nothing that a delta above says depends on the form of what is below: its length, version, fences
+//!   and sibling are the same before and after. What it says of addresses is advice (N7), and its key bytes
+//!   are its own (N3).
+//! - C3. A seam under which a structure change may be half done is no seam: the change's trace must stay
+//!   until the parent knows, and deltas above point to it. Its writer consolidates at the head, which
+//!   completes the change first. No change comes to lie below a seam later.
+//! - C4. So does a writer that finds the page too large: to split it, the head must change.
+//!
+//! A slab (`openbw`) would be retired with its last delta; our deltas are nodes of their own.
+//!
+//! Paper: bwtree §5.4 (a), figure 19
+
+use crossbeam_epoch::Guard;
+use namiki_index::key::Key;
+use namiki_index::shared::counters::Event;
+
+use super::BwTree;
+use super::change_outcome::{Below, Resize};
+use super::consolidate::{Consolidated, consolidated};
+use super::delta_link::worth_cutting;
+use super::node::NodeRef;
+use super::variant::Variant;
+
+impl<K: Key, V: Variant> BwTree<K, V> {
+    /// Consolidates what lies below a delta that this thread has just published. Called once for each.
+    pub(super) fn consolidate_below(
+        &self,
+        seam: NodeRef<'_, K>,
+        resize: Resize,
+        guard: &Guard,
+    ) -> Below {
+        let every = match seam.level() {
+            0 => self.config.leaf_chain_max,
+            _ => self.config.inner_chain_max,
+        };
+        if seam.smo().is_some() {
+            return Below::NeedsHead;
+        }
+        let Some(below) = seam.next() else {
+            unreachable!("a delta lies on something")
+        };
+        if below.depth() == 0 || !worth_cutting(seam, every) {
+            return Below::Done;
+        }
+        match consolidated(below, self.len_max(seam.level(), resize)) {
+            Consolidated::Base(base) => {
+                self.mapping.cut_below(seam, base, guard);
+                self.counters.add(Event::Consolidation);
+                Below::Done
+            }
+            Consolidated::TooLarge(_) => Below::NeedsHead,
+        }
+    }
+}

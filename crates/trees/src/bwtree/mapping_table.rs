@@ -1,0 +1,415 @@
+//! The mapping table: page id → head of that page's delta chain, and the page's stamps.
+//!
+//! Every pointer between Bw-tree pages is a page id, so replacing a page is one compare-and-swap here and
+//! no parent needs to know. The table grows by chunks that never move (`segmented_array.rs`), so growth blocks no
+//! thread (trap "fixed-size mapping tables"). Heads are packed apart from the stamps, which a lookup that
+//! finds its key never touches.
+//!
+//! # Invariants
+//! - M1. A slot is filled before its page id is handed out.
+//! - M2. What leaves a slot, or is cut out of a chain with a head that stays, is retired to the epoch
+//!   collector, never freed directly, and only by the thread that took it out by its swap.
+//! - M3. A head is the head of its slot for one contiguous time: no pointer returns to a slot while a
+//!   pinned thread could remember it. So a successful swap proves that nothing happened between.
+//! - M4. A page id is reused only after every thread that could remember it has unpinned (trap "id reuse"),
+//!   and the counter of the leaf that gets it continues where the last one ended.
+//!
+//! # Split deltas at the head
+//!
+//! Under proposal (b) a split delta S stays the head of its page until it is taken off. Updates do not
+//! go on top of S but below it: S names the newest of them, D.
+//!
+//! ```text
+//!   slot --> S --newest--> D --> … --> base          S --below------------------> base
+//! ```
+//! So a search that finds no split delta at the head knows that there is none, and the state of the page is
+//! what D says (S itself as long as there is no D). Callers of `load` get D, and `push` and `replace` see
+//! from D that it lies under a split delta.
+//!
+//! Trap: S cannot tell by the slot whether a D was put there meanwhile, as the slot does not change.
+//! - M5. Before S leaves its slot its pointer to D is frozen, so that no update goes below what is
+//!   replaced; what takes S's place has the content of that very D. A thread that finds the pointer frozen
+//!   does not wait for the thread that froze it, but completes the replacement (`clear_change`).
+//! - M6. A state D that was read from S was the page's state at some time after S was read from the slot: D
+//!   leaves S only for a newer one, or by the freeze. So a version that was read this way is as good as one
+//!   read from the slot (`leaf_stamps.rs`).
+//!
+//! Paper: bwtree §3; §5.4, figure 20
+#![expect(
+    unsafe_code,
+    reason = "turns table slots into node references and retires old chains"
+)]
+
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crossbeam_epoch::Guard;
+use namiki_index::LeafVersion;
+use namiki_index::key::Key;
+use namiki_index::shared::cache_line_blocks::LINE;
+use namiki_index::shared::defer::defer;
+use namiki_index::shared::id_pool::IdPool;
+use namiki_index::shared::segmented_array::SegmentedArray;
+use namiki_index::shared::sync::{AtomicPtr, AtomicU64};
+use namiki_platform::prefetch;
+
+use super::leaf_stamps::{StampTable, Stamps};
+use super::node::{Header, Kind, NodeRef, OwnedNode, free_chain, free_one};
+use super::page_id::PageId;
+use super::retire::retire_chain;
+use super::variant::Variant;
+
+/// Lines of a leaf that a scan asks for ahead.
+const HEAD_LINES: usize = 14;
+
+/// What a page has beside its head.
+struct Side {
+    stamps: Stamps,
+    /// Where the counter of the next leaf with this number starts.
+    floor: AtomicU64,
+}
+
+/// The table. Shared with the collector, which returns page ids to it.
+pub(super) struct Mapping<K: Key, V: Variant> {
+    heads: SegmentedArray<AtomicPtr<Header<K>>>,
+    sides: SegmentedArray<Side>,
+    ids: IdPool,
+    variant: PhantomData<V>,
+}
+
+impl<K: Key, V: Variant> Mapping<K, V> {
+    pub(super) fn new() -> Self {
+        const { assert!(!V::SLAB || !V::IN_CHAIN && !V::SPLIT_AT_HEAD) };
+        Self {
+            heads: SegmentedArray::new(),
+            sides: SegmentedArray::new(),
+            ids: IdPool::new(),
+            variant: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn slot(&self, id: PageId) -> Option<&AtomicPtr<Header<K>>> {
+        self.heads.get(id.0)
+    }
+
+    fn side(&self, id: PageId) -> Option<&Side> {
+        self.sides.get(id.0)
+    }
+
+    /// The counter that a new leaf with this number starts with (M4).
+    pub(super) fn first_counter(&self, id: PageId) -> u64 {
+        self.side(id)
+            .map_or(0, |side| side.floor.load(Ordering::SeqCst))
+    }
+
+    /// The newest state of a page; `None` if there is no such page.
+    ///
+    /// `SeqCst`: the rts protocol orders this load against stores of stamps (`leaf_stamps.rs`).
+    #[inline]
+    pub(super) fn load<'g>(&self, id: PageId, _guard: &'g Guard) -> Option<NodeRef<'g, K>> {
+        let head = NonNull::new(self.slot(id)?.load(Ordering::SeqCst))?;
+        // SAFETY: heads in the table are whole nodes, of pages of the tree or of those that are to
+        // become such; this one was there after `_guard` was pinned, so it will not be freed before the
+        // guard is dropped (N2, M2). The load pairs with
+        // the `SeqCst` swap or store that published it.
+        let head = unsafe { NodeRef::new(head) };
+        if V::SPLIT_AT_HEAD && head.kind() == Kind::Split {
+            return Some(head.newest());
+        }
+        Some(head)
+    }
+
+    /// Asks the processor for the line that holds a page's head.
+    #[inline]
+    pub(super) fn prefetch(&self, id: PageId) {
+        if let Some(slot) = self.slot(id) {
+            prefetch(ptr::from_ref(slot).cast());
+        }
+    }
+
+    /// Asks for the first lines of a page's newest node, as many as a full leaf usually has.
+    pub(super) fn prefetch_head(&self, id: PageId) {
+        if let Some(slot) = self.slot(id) {
+            // Relaxed: nothing is read through the pointer.
+            let head = slot.load(Ordering::Relaxed).cast::<u8>().cast_const();
+            (0..HEAD_LINES).for_each(|line| prefetch(head.wrapping_add(line * LINE)));
+        }
+    }
+
+    /// Puts `new`, which lies on `old`, on top of it. Gives it back if `old` is no longer the head.
+    pub(super) fn push<'g>(
+        &self,
+        id: PageId,
+        old: NodeRef<'g, K>,
+        new: OwnedNode<K>,
+    ) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
+        if V::SPLIT_AT_HEAD
+            && let Some((split, newest)) = under_split(old)
+        {
+            return below_split(split, newest, new);
+        }
+        assert!(
+            new.as_ref().next() == Some(old),
+            "a delta is pushed onto the node it lies on"
+        );
+        self.swap(id, old, new)
+    }
+
+    /// Replaces the chain `old` by `new` and retires it. Gives `new` back if `old` is no longer the
+    /// head.
+    pub(super) fn replace<'g>(
+        &self,
+        id: PageId,
+        old: NodeRef<'_, K>,
+        new: OwnedNode<K>,
+        guard: &'g Guard,
+    ) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
+        assert!(matches!(new.as_ref().kind(), Kind::Base | Kind::Split));
+        let mut old = old;
+        if V::SPLIT_AT_HEAD
+            && let Some((split, newest)) = under_split(old)
+        {
+            // M5: in this order.
+            if !split.updates().freeze(newest) {
+                return Err(new);
+            }
+            old = split;
+        }
+        let new = self.swap(id, old, new)?;
+        // SAFETY: the swap took `old` out of the table, so no thread that pins from now on can reach its
+        // chain, and only we retire it (M2).
+        unsafe { retire_chain(old.as_ptr(), guard) };
+        Ok(new)
+    }
+
+    /// Takes a finished split delta off the fresh base node it lies on. Fails if anything was put
+    /// on top; the next consolidation then drops it.
+    pub(super) fn trim_split<'g>(
+        &self,
+        id: PageId,
+        split: NodeRef<'g, K>,
+        guard: &'g Guard,
+    ) -> bool {
+        assert_eq!(split.kind(), Kind::Split);
+        let (Some(slot), Some(base)) = (self.slot(id), split.next()) else {
+            return false;
+        };
+        // M5: in this order.
+        if V::SPLIT_AT_HEAD && !split.updates().freeze(ptr::null_mut()) {
+            return false;
+        }
+        let exchange = slot.compare_exchange(
+            split.as_ptr(),
+            base.as_ptr(),
+            Ordering::SeqCst,
+            Ordering::Relaxed,
+        );
+        if exchange.is_err() {
+            return false;
+        }
+        let split = split.as_ptr();
+        // SAFETY: as in `replace`, and `Header` pointers may be freed on any thread; the base below stays,
+        // and nothing borrows keys from a split delta (N3). The base was never head before, so M3 holds.
+        unsafe { defer(guard, move || free_one(split)) };
+        true
+    }
+
+    /// Puts the base node `new` in the place of what lies below the delta `seam`, which this thread
+    /// published; once for each delta (L1). What lay there is retired, while the head stays.
+    pub(super) fn cut_below(&self, seam: NodeRef<'_, K>, new: OwnedNode<K>, guard: &Guard) {
+        assert!(V::IN_CHAIN && new.as_ref().kind() == Kind::Base);
+        seam.set_base_hint(new.as_ref());
+        let old = seam.link().cut(new.into_raw());
+        // SAFETY: a thread that walks the chain from now on goes to `new`; no delta above borrows from what
+        // is cut out (N3), and we alone take it out and retire it (M2, L1). If the whole chain was taken
+        // out of the table meanwhile, it will be freed after `guard` is dropped, hence after our swap, and
+        // `new` with it. If a writer further up cut the seam itself out, likewise.
+        unsafe { retire_chain(old, guard) };
+    }
+
+    fn swap<'g>(
+        &self,
+        id: PageId,
+        old: NodeRef<'_, K>,
+        new: OwnedNode<K>,
+    ) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
+        let Some(slot) = self.slot(id) else {
+            return Err(new);
+        };
+        let Some(raw) = NonNull::new(new.into_raw()) else {
+            unreachable!("nodes are non-null")
+        };
+        let exchange = slot.compare_exchange(
+            old.as_ptr(),
+            raw.as_ptr(),
+            Ordering::SeqCst,
+            Ordering::Relaxed,
+        );
+        match exchange {
+            // SAFETY: now published; the thread that takes it out defers its freeing, and `'g` is the
+            // lifetime of a guard that is pinned already.
+            Ok(_) => Ok(unsafe { NodeRef::new(raw) }),
+            // SAFETY: it came from `into_raw` above and was not published.
+            Err(_) => Err(unsafe { OwnedNode::from_raw(raw) }),
+        }
+    }
+
+    /// Takes a page id, or `None` if all are in use. Its slot is empty until `fill`.
+    pub(super) fn allocate(&self) -> Option<PageId> {
+        let id = self.ids.take()?;
+        self.sides.reach(id, || Side {
+            stamps: Stamps::new(),
+            floor: AtomicU64::new(0),
+        });
+        self.heads.reach(id, || AtomicPtr::new(ptr::null_mut()));
+        Some(PageId(id))
+    }
+
+    /// Leaves no page id that was never used.
+    pub(super) fn use_up(&self) {
+        self.ids.use_up();
+    }
+
+    /// Publishes the first node of a page taken with `allocate` (M1).
+    pub(super) fn fill(&self, id: PageId, node: OwnedNode<K>) {
+        if let Some(slot) = self.slot(id) {
+            let before = slot.swap(node.into_raw(), Ordering::SeqCst);
+            assert!(before.is_null(), "a page is filled once");
+        }
+    }
+
+    /// Empties and releases a page that has not become part of the tree: none leads to it. A thread that
+    /// iterates over numbers, to count pages or to look for a leaf that had this one, may still have loaded
+    /// its head, so it is retired like any other. A page that was never filled is reusable immediately.
+    pub(super) fn unfill(self: &Arc<Self>, id: PageId, guard: &Guard) {
+        let Some(slot) = self.slot(id) else { return };
+        let head = slot.swap(ptr::null_mut(), Ordering::SeqCst);
+        if head.is_null() {
+            return self.release(id);
+        }
+        let mapping = Arc::clone(self);
+        // SAFETY: the swap took the chain out of the table, and no page leads to it, so no thread that pins
+        // from now on can reach it; the thread that swaps a head for null retires it, once (M2). Everything
+        // the closure owns may be dropped on any thread.
+        unsafe {
+            defer(guard, move || {
+                free_chain(head);
+                mapping.release(id);
+            });
+        }
+    }
+
+    /// Retires a removed page: once no pinned thread can remember it, its removal delta (with the
+    /// chain below, if that went nowhere) is freed and its id may be used again (M4).
+    pub(super) fn retire_page<'g>(
+        self: &Arc<Self>,
+        id: PageId,
+        head: NodeRef<'g, K>,
+        guard: &'g Guard,
+    ) {
+        assert!(head.is_removed());
+        if head.level() == 0
+            && let Some(side) = self.side(id)
+        {
+            side.floor.fetch_max(head.counter() + 1, Ordering::SeqCst);
+        }
+        let mapping = Arc::clone(self);
+        // SAFETY: only the thread that finished the removal calls this. A removal stays the head of its
+        // page until here, and a thread that pins later finds no path to the page: the closure runs when no
+        // thread can hold a reference. Everything it owns may be dropped on any thread.
+        unsafe {
+            defer(guard, move || {
+                if let Some(slot) = mapping.slot(id) {
+                    free_chain(slot.swap(ptr::null_mut(), Ordering::SeqCst));
+                    mapping.release(id);
+                }
+            });
+        }
+    }
+
+    fn release(&self, id: PageId) {
+        self.ids.give_back(id.0);
+    }
+
+    /// All ids ever given out, some of which may be free.
+    pub(super) fn ids(&self) -> impl Iterator<Item = PageId> + use<K, V> {
+        self.ids.ever().map(PageId)
+    }
+
+    /// Bytes of the table itself.
+    pub(super) fn bytes(&self) -> usize {
+        self.heads.bytes() + self.sides.bytes() + self.ids.bytes()
+    }
+}
+
+/// The split delta that is the head of the page with the state `head`, and what it says is the newest delta
+/// below it: for trees that keep split deltas at the head.
+fn under_split<K: Key>(head: NodeRef<'_, K>) -> Option<(NodeRef<'_, K>, *mut Header<K>)> {
+    let split = head.smo().filter(|change| change.kind() == Kind::Split)?;
+    let none = head == split;
+    Some((split, if none { ptr::null_mut() } else { head.as_ptr() }))
+}
+
+/// Puts `new`, which lies on `newest`, below a split delta at the head.
+fn below_split<'g, K: Key>(
+    split: NodeRef<'_, K>,
+    newest: *mut Header<K>,
+    new: OwnedNode<K>,
+) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
+    let expected = NonNull::new(newest).map_or_else(|| split.next(), |_| None);
+    assert!(
+        new.as_ref().next().map(NodeRef::as_ptr)
+            == expected.map_or(Some(newest), |base| Some(base.as_ptr())),
+        "a delta is pushed onto the node it lies on"
+    );
+    let Some(raw) = NonNull::new(new.into_raw()) else {
+        unreachable!("nodes are non-null")
+    };
+    if split.updates().push(newest, raw.as_ptr()) {
+        // SAFETY: as in `swap`.
+        Ok(unsafe { NodeRef::new(raw) })
+    } else {
+        // SAFETY: it came from `into_raw` above and was not published.
+        Err(unsafe { OwnedNode::from_raw(raw) })
+    }
+}
+
+impl<K: Key, V: Variant> StampTable for Mapping<K, V> {
+    fn stamps(&self, leaf: PageId) -> Option<&Stamps> {
+        self.side(leaf).map(|side| &side.stamps)
+    }
+}
+
+impl<K: Key, V: Variant> Mapping<K, V> {
+    /// See [`raise_and_check`](namiki_index::PointIndex::raise_and_check).
+    pub(super) fn raise_and_check(&self, seen: LeafVersion, rts: u64, guard: &Guard) -> bool {
+        let Ok(leaf) = u32::try_from(seen.leaf) else {
+            return false;
+        };
+        self.raise_rts(PageId(leaf), rts);
+        self.version(seen.leaf, guard) == Some(seen)
+    }
+
+    /// The version of a leaf now.
+    pub(super) fn version(&self, leaf: u64, guard: &Guard) -> Option<LeafVersion> {
+        let head = self.load(PageId(u32::try_from(leaf).ok()?), guard)?;
+        let alive = head.level() == 0 && !head.is_removed();
+        alive.then(|| LeafVersion {
+            leaf,
+            counter: head.counter(),
+        })
+    }
+}
+
+impl<K: Key, V: Variant> Drop for Mapping<K, V> {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self`: no thread uses the tree, and retired chains are not in the table, so
+        // each chain here is owned by its slot alone. A removed page does not own what its sibling
+        // took (every operation finishes its merge).
+        self.heads
+            .for_each_mut(|head| unsafe { free_chain(head.load(Ordering::Relaxed)) });
+    }
+}

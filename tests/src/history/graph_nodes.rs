@@ -1,0 +1,27 @@
+//! What the nodes of the graph stand for.
+
+use super::real_time_order::Moments;
+use super::transactions::History;
+
+/// How the graph's nodes are numbered: transactions, the initial state, moments.
+#[derive(Clone, Copy)]
+pub(super) struct Nodes {
+    pub(super) initial: u32,
+    pub(super) moments: u32,
+    pub(super) count: usize,
+}
+
+impl Nodes {
+    pub(super) fn of(history: &History, moments: &Moments) -> Self {
+        let initial = history.transactions.len() as u32;
+        Self {
+            initial,
+            moments: initial + 1,
+            count: history.transactions.len() + 1 + moments.count(),
+        }
+    }
+
+    pub(super) fn is_moment(self, node: u32) -> bool {
+        node >= self.moments
+    }
+}

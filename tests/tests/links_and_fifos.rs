@@ -1,0 +1,192 @@
+//! Files of a database that were replaced: a link is followed, and what is no file is named. Nothing hangs.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use namiki::{Builder, Database, OpenError, Prepare, ReadError};
+use namiki_platform::disk::{Disk, FileKind, NotAFile, SyncedDisk, open_best};
+use namiki_tests::small_database::{keys, put};
+use tempfile::TempDir;
+
+const COMMITS: u64 = 90;
+
+fn builder(disk: Arc<dyn Disk>) -> Builder {
+    Database::builder()
+        .spec("TT(EPOCH)+PWAL(1)".parse().unwrap())
+        .streams(1.try_into().unwrap())
+        .prepare(Prepare::Inline)
+        .buffer_bytes(8 << 10)
+        .segment_bytes(16 << 10)
+        .disk(disk)
+}
+
+fn disks(dir: &Path) -> [Arc<dyn Disk>; 2] {
+    [open_best(dir).unwrap().0, Arc::new(SyncedDisk::new())]
+}
+
+/// A database with several segments, not closed in order.
+fn killed() -> (TempDir, Vec<PathBuf>) {
+    let dir = tempfile::tempdir().unwrap();
+    let db = builder(Arc::new(SyncedDisk::new()))
+        .open(dir.path().join("db"))
+        .unwrap();
+    (0..COMMITS).for_each(|key| put(&db, key).unwrap());
+    // What a kill leaves: closing would change it.
+    let copy = dir.path().join("killed");
+    copy_all(&dir.path().join("db"), &copy);
+    drop(db);
+    let wal = copy.join("wal/0000");
+    let entries = fs::read_dir(wal).unwrap();
+    let mut segments: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    segments.sort();
+    assert!(segments.len() > 2);
+    (dir, segments)
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_all(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Opens in a thread of its own: what hangs fails.
+fn open(builder: Builder, dir: PathBuf) -> Result<Database, OpenError> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || drop(sender.send(builder.open(dir))));
+    let opened = receiver.recv_timeout(Duration::from_secs(60));
+    opened.expect("opening does not come to an end")
+}
+
+/// Puts something else in the place of a file.
+fn replace(path: &Path, kind: FileKind) {
+    fs::remove_file(path).unwrap();
+    match kind {
+        FileKind::Directory => fs::create_dir(path).unwrap(),
+        FileKind::Fifo => assert!(Command::new("mkfifo").arg(path).status().unwrap().success()),
+        FileKind::Socket => drop(UnixListener::bind(path).unwrap()),
+        FileKind::CharacterDevice => symlink("/dev/null", path).unwrap(),
+        FileKind::DanglingLink => symlink("nothing-is-here", path).unwrap(),
+        other => panic!("{other}"),
+    }
+}
+
+const NO_FILES: [FileKind; 5] = [
+    FileKind::Directory,
+    FileKind::Fifo,
+    FileKind::Socket,
+    FileKind::CharacterDevice,
+    FileKind::DanglingLink,
+];
+
+#[test]
+fn segments_that_were_moved_and_linked_are_read() {
+    let (dir, segments) = killed();
+    for disk in disks(dir.path()) {
+        let copy = dir.path().join("linked");
+        copy_all(&dir.path().join("killed"), &copy);
+        for segment in &segments[1..] {
+            let name = segment.file_name().unwrap();
+            let (here, there) = (copy.join("wal/0000").join(name), dir.path().join(name));
+            fs::rename(&here, &there).unwrap();
+            symlink(&there, &here).unwrap();
+        }
+        let db = open(builder(disk), copy.clone()).unwrap();
+        assert_eq!(keys(&db), (0..COMMITS).collect::<Vec<_>>());
+        // The next generation is written beside them.
+        put(&db, COMMITS).unwrap();
+        db.close().unwrap();
+        fs::remove_dir_all(copy).unwrap();
+    }
+}
+
+#[test]
+fn what_is_no_file_in_a_segments_place_is_named() {
+    let (dir, segments) = killed();
+    for kind in NO_FILES {
+        for place in [0, segments.len() - 1] {
+            let copy = dir.path().join(format!("{kind} {place}"));
+            copy_all(&dir.path().join("killed"), &copy);
+            let name = segments[place].file_name().unwrap();
+            let path = copy.join("wal/0000").join(name);
+            replace(&path, kind);
+            for disk in disks(dir.path()) {
+                let error = open(builder(disk), copy.clone()).unwrap_err();
+                let OpenError::Log(error @ ReadError::NotAFile { .. }) = &error else {
+                    panic!("{kind}: {error:?}");
+                };
+                let said = error.to_string();
+                assert!(said.contains(path.to_str().unwrap()), "{said}");
+                assert!(said.contains(&kind.to_string()), "{said}");
+                assert!(said.contains("put the file back"), "{said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_non_file_as_manifest_or_lock_is_named() {
+    let (dir, _) = killed();
+    for name in ["MANIFEST", "LOCK"] {
+        for kind in NO_FILES {
+            let copy = dir.path().join(format!("{name} {kind}"));
+            copy_all(&dir.path().join("killed"), &copy);
+            let path = copy.join(name);
+            replace(&path, kind);
+            for disk in disks(dir.path()) {
+                let error = open(builder(disk), copy.clone()).unwrap_err();
+                let OpenError::Device { source, .. } = &error else {
+                    panic!("{name}, {kind}: {error:?}");
+                };
+                let found = NotAFile::in_error(source).unwrap();
+                assert_eq!((&found.path, found.kind), (&path, kind));
+            }
+        }
+    }
+}
+
+/// A manifest is replaced through a name of its own, under which something may lie.
+#[test]
+fn a_fifo_under_the_manifests_temporary_name_hangs_nothing() {
+    let (dir, _) = killed();
+    let copy = dir.path().join("killed");
+    fs::write(copy.join("MANIFEST.tmp"), []).unwrap();
+    replace(&copy.join("MANIFEST.tmp"), FileKind::Fifo);
+    let db = open(builder(Arc::new(SyncedDisk::new())), copy).unwrap();
+    assert_eq!(keys(&db).len() as u64, COMMITS);
+}
+
+#[test]
+fn a_non_file_as_shared_device_is_named() {
+    for kind in NO_FILES {
+        let dir = tempfile::tempdir().unwrap();
+        let device = dir.path().join("device");
+        let shared = |disk| builder(disk).shared_device(&device, 64 << 10);
+        let db = shared(Arc::new(SyncedDisk::new()) as Arc<dyn Disk>)
+            .open(dir.path().join("db"))
+            .unwrap();
+        put(&db, 1).unwrap();
+        db.close().unwrap();
+        replace(&device, kind);
+        for disk in disks(dir.path()) {
+            let error = open(shared(disk), dir.path().join("db")).unwrap_err();
+            let OpenError::Log(ReadError::NotAFile { file, kind: found }) = &error else {
+                panic!("{kind}: {error:?}");
+            };
+            assert_eq!((file, *found), (&device, kind));
+        }
+    }
+}
