@@ -9,7 +9,7 @@ mod real {
     pub(crate) use std::thread::sleep;
     use std::time::{Duration, Instant};
 
-    pub(crate) use parking_lot::Mutex;
+    pub(crate) use parking_lot::{Mutex, MutexGuard};
 
     /// Parks the current thread, and measures how long ago it was made.
     pub(crate) struct Parker {
@@ -33,7 +33,7 @@ mod real {
             std::thread::park_timeout(longest);
         }
 
-        /// How long ago the bed was made.
+        /// How long ago it was made.
         pub(crate) fn age(&self) -> Duration {
             self.since.elapsed()
         }
@@ -46,14 +46,6 @@ mod real {
             self.0.unpark();
         }
     }
-
-    /// A lock behind which something is that all of the process share.
-    macro_rules! process_wide {
-        ($name:ident: Mutex<$of:ty> = $value:expr) => {
-            static $name: Mutex<$of> = Mutex::new($value);
-        };
-    }
-    pub(crate) use process_wide;
 }
 
 #[cfg(loom)]
@@ -63,6 +55,7 @@ mod model {
     use std::sync::atomic::Ordering;
     use std::time::Duration;
 
+    pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::fence;
     use loom::sync::{Arc, Condvar};
     use namiki_platform::model_checker;
@@ -143,15 +136,6 @@ mod model {
             self.0.1.notify_one();
         }
     }
-
-    macro_rules! process_wide {
-        ($name:ident: Mutex<$of:ty> = $value:expr) => {
-            loom::lazy_static! {
-                static ref $name: Mutex<$of> = Mutex::new($value);
-            }
-        };
-    }
-    pub(crate) use process_wide;
 }
 
 #[cfg(loom)]

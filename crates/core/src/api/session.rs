@@ -1,7 +1,6 @@
 //! Running transactions one after the other: retries, waiting, and tickets.
 
 use std::borrow::Borrow;
-use std::time::Duration;
 
 use namiki_platform::WorkerId;
 use namiki_platform::random::Random;
@@ -9,18 +8,9 @@ use namiki_platform::random::Random;
 use crate::api::table::{Key, Table};
 use crate::commit::ticket::{self, Ticket};
 use crate::concurrency::cc::{Checks, NoFaults};
+use crate::concurrency::contention::retry::Backoff;
 use crate::error::{Conflict, Error};
 use crate::txn::Transaction;
-
-/// After this many conflicts in a row, an attempt is preceded by a sleep, not just by a yield.
-const YIELDS: u32 = 8;
-/// The longest sleep between two attempts.
-const SLEEP_MAX: Duration = Duration::from_millis(1);
-
-/// After so many conflicts in a row, a transaction requests exclusive commit priority (`priority.rs`).
-const PRIORITY_AFTER: u32 = 64;
-/// After so many more conflicts than when priority did not help, it requests it again.
-const PRIORITY_AGAIN_AFTER: u32 = 192;
 
 /// Runs transactions on one log stream.
 ///
@@ -113,24 +103,18 @@ impl Session {
         mut make_attempt: impl FnMut(&mut Self) -> Result<T, Failure<E>>,
     ) -> Result<T, Failure<E>> {
         let attempts_max = self.transaction.engine().attempts_max;
-        let (mut attempt, mut asks_after) = (1, PRIORITY_AFTER);
         let done = loop {
-            match make_attempt(self) {
-                Err(Failure::Conflict(last)) if attempt >= attempts_max => {
-                    break Err(Failure::Engine(Error::TooManyConflicts {
-                        attempts: attempt,
-                        last,
-                    }));
-                }
-                Err(Failure::Conflict(_)) => self.back_off(attempt),
+            let last = match make_attempt(self) {
+                Err(Failure::Conflict(conflict)) => conflict,
                 done => break done,
+            };
+            let attempts = self.transaction.note_conflict();
+            if attempts >= attempts_max {
+                break Err(Failure::Engine(Error::TooManyConflicts { attempts, last }));
             }
-            attempt += 1;
-            if attempt > asks_after && !self.transaction.request_priority() {
-                asks_after = attempt + PRIORITY_AGAIN_AFTER;
-            }
+            self.back_off();
+            self.transaction.request_priority();
         };
-        self.transaction.release_priority();
         self.transaction.start_afresh();
         done
     }
@@ -236,22 +220,18 @@ impl Session {
     }
 
     /// Back-off: waits longer after each conflict, and for a randomised time, so that two transactions that
-    /// conflicted do not meet again. The first retry is immediate: most often something has changed that was read,
-    /// and its writer is done.
-    fn back_off(&mut self, attempt: u32) {
-        if attempt == 1 {
-            return;
+    /// conflicted do not meet again.
+    fn back_off(&mut self) {
+        match self.transaction.backoff() {
+            Backoff::Nothing => {}
+            Backoff::Yield => std::thread::yield_now(),
+            Backoff::Sleep(longest) => {
+                // The conflicting lock may be held by a group of any stream that no thread is about to flush, or by
+                // one with a slow flush. A failure shows at the next attempt.
+                let _ = self.transaction.flush_all();
+                std::thread::sleep(longest.mul_f64(self.random.unit()));
+            }
         }
-        if attempt <= YIELDS {
-            std::thread::yield_now();
-            return;
-        }
-        // The conflicting lock may be held by a group of any stream that no thread is about to flush, or by one with
-        // a slow flush. A failure shows at the next attempt.
-        let _ = self.transaction.flush_all();
-        let exponent = (attempt - YIELDS).min(10);
-        let longest = Duration::from_micros(1 << exponent).min(SLEEP_MAX);
-        std::thread::sleep(longest.mul_f64(self.random.unit()));
     }
 }
 
@@ -346,7 +326,6 @@ impl Running<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.end();
-        self.0.release_priority();
         self.0.start_afresh();
         self.0.free_large_buffers();
     }

@@ -16,8 +16,8 @@ use namiki_log::{GroupResource, LogError};
 use crate::commit::undo::UndoList;
 use crate::concurrency::cc::{Before, ObservedVersion};
 use crate::concurrency::contention::admission::AdmissionPermit;
-use crate::concurrency::contention::priority::{PriorityTicket, PriorityToken};
-use crate::concurrency::lock::Locks;
+use crate::concurrency::contention::retry::RetryState;
+use crate::concurrency::lock::{LockWaitList, Locks};
 use crate::storage::record::{AddressHasher, RecordRef, Snapshot};
 use crate::storage::scratch::{Sizes, free_if_large, free_map_if_large};
 use crate::table::raw_table::{Insertion, RawTable, TableId};
@@ -141,10 +141,8 @@ pub(crate) struct AccessSet {
     sum: Vec<u8>,
     /// Some writes are amounts to be added.
     adds: bool,
-    /// This transaction, and its retries, have exclusive commit priority.
-    pub(crate) has_priority: bool,
-    /// Its position among the requests for priority.
-    pub(crate) priority_ticket: Option<PriorityTicket>,
+    /// What the transaction carries over its attempts.
+    pub(crate) retry: RetryState,
     /// The numbers of the marks that can be returned to, in order.
     marks: Vec<u64>,
     /// Numbers for marks that are unique.
@@ -162,7 +160,7 @@ pub(crate) struct AccessSet {
 
 impl AccessSet {
     /// Forgets everything. The memory stays, see [`AccessSet::free_large_buffers`].
-    pub(crate) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self, waiters: &LockWaitList) {
         self.reads.clear();
         self.gaps.clear();
         self.writes.clear();
@@ -175,7 +173,7 @@ impl AccessSet {
         self.adds = false;
         self.marks.clear();
         debug_assert!(self.undo_list.end().is_none(), "it has ended");
-        self.release_locks();
+        self.release_locks(waiters);
     }
 
     /// The sizes of the buffers that are kept.
@@ -195,8 +193,8 @@ impl AccessSet {
     }
 
     /// Forgets everything, and frees the buffers that have become large.
-    pub(crate) fn free_large_buffers(&mut self) {
-        self.clear();
+    pub(crate) fn free_large_buffers(&mut self, waiters: &LockWaitList) {
+        self.clear(waiters);
         free_if_large(&mut self.reads);
         free_if_large(&mut self.gaps);
         free_if_large(&mut self.writes);
@@ -210,16 +208,10 @@ impl AccessSet {
         self.locks.free_large_buffers();
     }
 
-    /// Whether to wait for the transaction with commit priority. Not if it queued for priority just now.
-    #[inline]
-    pub(crate) fn yields_to_priority(&self, priority: &PriorityToken) -> bool {
-        priority.is_taken() && !self.has_priority && self.priority_ticket.is_none()
-    }
-
     /// Releases all locks, and the permit to hold some.
     #[inline(always)]
-    pub(crate) fn release_locks(&mut self) {
-        self.locks.release_all();
+    pub(crate) fn release_locks(&mut self, waiters: &LockWaitList) {
+        self.locks.release_all(waiters);
         self.permit = None;
     }
 

@@ -12,13 +12,11 @@ use namiki_log::Stream;
 use namiki_platform::WorkerId;
 
 use crate::commit::engine::{Engine, GroupLocks, LockCounts};
-use crate::concurrency::lock::{LockMode, Locks, WaitContext, WaitOutcome};
+use crate::concurrency::contention::policy::LOCK_SPINS;
+use crate::concurrency::lock::{LockMode, LockWaitList, Locks, WaitAge, WaitContext, WaitOutcome};
 use crate::error::{Conflict, Error};
 use crate::protocol_spec::WaitPolicy;
 use crate::storage::record::RecordRef;
-
-/// Retries of a lock before the transaction parks: most locks are held for a moment only.
-const SPINS: u32 = 128;
 
 /// Takes a lock, waiting for it as the database's policy says.
 ///
@@ -30,12 +28,13 @@ pub(crate) fn acquire(
     engine: &Engine,
     stream: Option<&Stream<GroupLocks>>,
     locks: &mut Locks,
+    wait_age: &mut WaitAge,
     record: RecordRef,
     wanted: LockMode,
 ) -> Result<(), Error> {
     match locks.try_acquire(record, wanted) {
         true => Ok(()),
-        false => acquire_slowly(engine, stream, locks, record, wanted),
+        false => acquire_slowly(engine, stream, locks, wait_age, record, wanted),
     }
 }
 
@@ -44,10 +43,11 @@ fn acquire_slowly(
     engine: &Engine,
     stream: Option<&Stream<GroupLocks>>,
     locks: &mut Locks,
+    wait_age: &mut WaitAge,
     record: RecordRef,
     wanted: LockMode,
 ) -> Result<(), Error> {
-    for _ in 0..SPINS {
+    for _ in 0..LOCK_SPINS {
         if locks.try_acquire(record, wanted) {
             return Ok(());
         }
@@ -75,7 +75,7 @@ fn acquire_slowly(
     let longest = engine.waits.longest;
     let counts = &engine.lock_counts;
     let began = Instant::now();
-    let waited = locks.wait(record, wanted, longest, engine);
+    let waited = locks.wait(record, wanted, wait_age, longest, engine);
     counts.waited(began.elapsed());
     match waited {
         WaitOutcome::Acquired => Ok(()),
@@ -95,6 +95,10 @@ fn acquire_slowly(
 }
 
 impl WaitContext for Engine {
+    fn lock_wait_list(&self) -> &LockWaitList {
+        &self.lock_wait_list
+    }
+
     fn may_go_on(&self) -> bool {
         self.check_open().is_ok()
     }

@@ -23,26 +23,20 @@
 //!
 //! Paper: tictoc-pwal §3.2, §3.3, Algorithms 2–5
 
-use std::time::Duration;
-
 use namiki_log::{Entry, LogError, Stream};
 use namiki_platform::{Epoch, Lsn, Stamp};
 
 use crate::commit::access_set::{AccessSet, Read};
 use crate::commit::acquire::acquire;
-use crate::commit::engine::{Engine, GroupLocks};
+use crate::commit::engine::{Engine, GroupLocks, publish};
 use crate::commit::epoch::{Count, SlotId};
 use crate::concurrency::cc::{CcProtocol, Checks};
+use crate::concurrency::contention::policy::{
+    COMMIT_LOCK_BACKOFF, COMMIT_LOCK_ROUNDS, COMMIT_LOCK_SPINS,
+};
 use crate::concurrency::lock::LockMode;
 use crate::error::{Conflict, Error};
 use crate::wal_format::codec;
-
-/// Retries of a taken lock before the commit releases all its locks.
-const SPINS: u32 = 64;
-/// Restarts of a commit that had to release its locks, before it is a conflict.
-const ROUNDS: u32 = 16;
-/// The sleep between further restarts of a commit that need not abort.
-const STALL_TIMEOUT: Duration = Duration::from_micros(50);
 
 /// When locks are released: a type parameter of the commit path.
 pub(crate) trait Release {
@@ -105,7 +99,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     }
     let mut is_independent = R::BY_EPOCH && engine.has_read_durably(access_set);
     // A transaction that holds locks already goes on, and will release them.
-    if access_set.locks.is_empty() && access_set.yields_to_priority(&engine.priority) {
+    if access_set.locks.is_empty() && access_set.retry.yields_to(&engine.priority) {
         wait_for_priority(engine, stream)?;
     }
     lock_writes::<P, C>(engine, stream, slot, access_set)?;
@@ -139,7 +133,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
 
     let Some(stream) = stream else {
         install(access_set, stamp);
-        publish::<P>(access_set, stamp);
+        publish_all::<P>(engine, access_set, stamp);
         engine.epochs.deregister(slot);
         forget_what_is_logged::<P>(access_set);
         return Ok(Committed {
@@ -165,11 +159,11 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         install(access_set, stamp);
         access_set.is_logged.set(true);
         if R::EARLY {
-            publish::<P>(access_set, stamp);
+            publish_all::<P>(engine, access_set, stamp);
         } else {
             for write in &access_set.writes {
                 is_wanted |= P::hand_over(write.record, stream.worker());
-                group.hold::<P>(write.record, stamp);
+                group.hold::<P>(write.record, stamp, &engine.lock_wait_list);
             }
         }
     };
@@ -190,7 +184,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     forget_what_is_logged::<P>(access_set);
     if P::LOCKS_READS {
         // Those of what was only read need not wait for the device (unless the single log has just written the group).
-        access_set.release_locks();
+        access_set.release_locks(&engine.lock_wait_list);
     }
     if is_wanted {
         // A waiter for a lock of the group flushes nothing.
@@ -260,6 +254,7 @@ fn lock_writes<P: CcProtocol, C: Checks>(
                 engine,
                 stream,
                 &mut access_set.locks,
+                &mut access_set.retry.wait_age,
                 write.record,
                 LockMode::EXCLUSIVE,
             )
@@ -277,15 +272,15 @@ fn lock_writes<P: CcProtocol, C: Checks>(
         }
         engine.epochs.count(slot, Count::FailedLock);
         let is_dead = |read: &Read| P::is_dead(read.record, read.seen);
-        if round >= ROUNDS && !is_patient || access_set.reads.iter().any(is_dead) {
+        if round >= COMMIT_LOCK_ROUNDS && !is_patient || access_set.reads.iter().any(is_dead) {
             break;
         }
-        if round >= ROUNDS {
+        if round >= COMMIT_LOCK_ROUNDS {
             // The holder of the lock was preempted, or writes to the device.
-            if access_set.yields_to_priority(&engine.priority) {
+            if access_set.retry.yields_to(&engine.priority) {
                 engine.priority.wait();
             }
-            std::thread::sleep(STALL_TIMEOUT);
+            std::thread::sleep(COMMIT_LOCK_BACKOFF);
             engine.check_poison()?;
             continue;
         }
@@ -305,7 +300,7 @@ fn lock_writes<P: CcProtocol, C: Checks>(
 fn lock_each<P: CcProtocol>(access_set: &mut AccessSet) -> Option<usize> {
     for at in 0..access_set.writes.len() {
         let write = &mut access_set.writes[at];
-        let locked = (0..SPINS).find_map(|_| {
+        let locked = (0..COMMIT_LOCK_SPINS).find_map(|_| {
             P::try_lock(write.record)
                 .map_err(|_| std::hint::spin_loop())
                 .ok()
@@ -409,9 +404,9 @@ fn install(access_set: &AccessSet, stamp: Stamp) {
     }
 }
 
-fn publish<P: CcProtocol>(access_set: &AccessSet, stamp: Stamp) {
+fn publish_all<P: CcProtocol>(engine: &Engine, access_set: &AccessSet, stamp: Stamp) {
     for write in &access_set.writes {
-        P::publish(write.record, stamp);
+        publish::<P>(write.record, stamp, &engine.lock_wait_list);
     }
 }
 

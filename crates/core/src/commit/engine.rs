@@ -12,8 +12,9 @@ use parking_lot::Mutex;
 use crate::commit::access_set::AddError;
 use crate::commit::epoch::Epochs;
 use crate::concurrency::cc::CcProtocol;
-use crate::concurrency::contention::admission::{AdmissionControl, STALL_TIMEOUT};
-use crate::concurrency::contention::priority::{PRIORITY_WAIT_MAX, PriorityToken};
+use crate::concurrency::contention::admission::AdmissionControl;
+use crate::concurrency::contention::priority::PriorityToken;
+use crate::concurrency::lock::LockWaitList;
 use crate::error::Error;
 use crate::protocol_spec::{LockRelease, ProtocolSpec, WaitPolicy};
 use crate::storage::record::RecordRef;
@@ -26,28 +27,51 @@ use crate::wal_format::record_format::RecordFormat;
 #[derive(Default)]
 pub(crate) struct GroupLocks {
     locked: Vec<(RecordRef, Stamp)>,
-    /// How the protocol publishes versions and releases the locks.
-    publish: Option<fn(&mut Vec<(RecordRef, Stamp)>)>,
+    /// Nothing before the first lock.
+    release: Option<GroupRelease>,
+}
+
+/// How a group publishes versions and releases their locks.
+struct GroupRelease {
+    publish: fn(&mut Vec<(RecordRef, Stamp)>, &LockWaitList),
+    lock_wait_list: Arc<LockWaitList>,
 }
 
 impl GroupLocks {
-    pub(crate) fn hold<P: CcProtocol>(&mut self, record: RecordRef, stamp: Stamp) {
+    /// Takes a lock over from a commit. All commits of a group are of one database, and so of one protocol.
+    pub(crate) fn hold<P: CcProtocol>(
+        &mut self,
+        record: RecordRef,
+        stamp: Stamp,
+        waiters: &Arc<LockWaitList>,
+    ) {
         self.locked.push((record, stamp));
-        self.publish = Some(publish_all::<P>);
+        self.release.get_or_insert_with(|| GroupRelease {
+            publish: publish_all::<P>,
+            lock_wait_list: Arc::clone(waiters),
+        });
     }
 }
 
-fn publish_all<P: CcProtocol>(locked: &mut Vec<(RecordRef, Stamp)>) {
+fn publish_all<P: CcProtocol>(locked: &mut Vec<(RecordRef, Stamp)>, waiters: &LockWaitList) {
     for (record, stamp) in locked.drain(..) {
-        P::publish(record, stamp);
+        publish::<P>(record, stamp, waiters);
     }
     free_if_large(locked);
 }
 
+/// Publishes a version and releases its lock.
+#[inline]
+pub(crate) fn publish<P: CcProtocol>(record: RecordRef, stamp: Stamp, waiters: &LockWaitList) {
+    if P::publish(record, stamp) {
+        waiters.wake(record);
+    }
+}
+
 impl GroupResource for GroupLocks {
     fn release(&mut self) {
-        if let Some(publish) = self.publish {
-            publish(&mut self.locked);
+        if let Some(release) = &self.release {
+            (release.publish)(&mut self.locked, &release.lock_wait_list);
         }
     }
 
@@ -147,6 +171,8 @@ pub(crate) struct Engine {
     pub(crate) attempts_max: u32,
     pub(crate) waits: Waits,
     pub(crate) lock_counts: CachePadded<LockCounts>,
+    /// Shared with the groups of commits, which wake waiters when they release their locks.
+    pub(crate) lock_wait_list: Arc<LockWaitList>,
     pub(crate) admission: Arc<AdmissionControl>,
     pub(crate) priority: PriorityToken,
     /// All tables, here so that they outlive the users of the engine: transactions, and the log's groups, which `log`
@@ -179,8 +205,9 @@ impl Engine {
             attempts_max,
             waits,
             lock_counts: CachePadded::default(),
-            admission: Arc::new(AdmissionControl::new(processors(), STALL_TIMEOUT)),
-            priority: PriorityToken::new(PRIORITY_WAIT_MAX),
+            lock_wait_list: Arc::default(),
+            admission: Arc::new(AdmissionControl::new()),
+            priority: PriorityToken::new(),
             raw_tables: Mutex::new(raw_tables),
             closed: AtomicBool::new(false),
         }
@@ -262,6 +289,59 @@ impl Engine {
     }
 }
 
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+#[cfg(all(test, loom))]
+mod model {
+    use loom::thread;
+    use namiki_platform::WorkerId;
+    use namiki_platform::model_checker::explore;
+
+    use super::*;
+    use crate::concurrency::cc::TwoPhase;
+    use crate::concurrency::lock::{LockMode, Locks, WaitAge, WaitContext, WaitOutcome};
+    use crate::storage::arena::Arena;
+
+    struct Context(Arc<LockWaitList>);
+
+    impl WaitContext for Context {
+        fn lock_wait_list(&self) -> &LockWaitList {
+            &self.0
+        }
+
+        fn may_go_on(&self) -> bool {
+            true
+        }
+
+        fn flush(&self, _: WorkerId) {
+            unreachable!("the record does not say that a group has it");
+        }
+    }
+
+    /// No wait ends by a timeout here: a waiter that a group's release does not wake hangs.
+    #[test]
+    fn a_groups_release_wakes_the_waiter_for_its_lock() {
+        explore(3, || {
+            let arena = Arena::default();
+            let record = arena.record(8, 0);
+            let waiters = Arc::new(LockWaitList::default());
+            assert!(Locks::default().try_acquire(record, LockMode::EXCLUSIVE));
+            let waiter = {
+                let context = Context(Arc::clone(&waiters));
+                thread::spawn(move || {
+                    let mut locks = Locks::default();
+                    if !locks.try_acquire(record, LockMode::EXCLUSIVE) {
+                        let (mut age, longest) = (WaitAge::default(), Duration::MAX);
+                        let waited =
+                            locks.wait(record, LockMode::EXCLUSIVE, &mut age, longest, &context);
+                        assert_eq!(waited, WaitOutcome::Acquired);
+                    }
+                    locks.release_all(&context.0);
+                })
+            };
+            let mut group = GroupLocks::default();
+            group.hold::<TwoPhase>(record, Stamp(1), &waiters);
+            group.release();
+            waiter.join().unwrap();
+            assert!(group.is_empty());
+        });
+    }
 }

@@ -227,7 +227,7 @@ impl RawTable {
             return;
         }
         record.install(version.value, version.stamp);
-        P::publish(record, version.stamp);
+        publish::<P>(record, version.stamp);
     }
 
     /// Gives a record a value and leaves it its version's stamp: replay.
@@ -241,7 +241,7 @@ impl RawTable {
     pub(crate) fn stamp<P: CcProtocol>(record: RecordRef, stamp: Stamp) {
         lock::<P>(record);
         record.restamp(stamp);
-        P::publish(record, stamp);
+        publish::<P>(record, stamp);
     }
 
     /// Frees the records that have no value. `used` are all others, in each place that leads to them: they may be moved.
@@ -361,6 +361,11 @@ fn lock<P: CcProtocol>(record: RecordRef) -> Before {
         }
         std::hint::spin_loop();
     }
+}
+
+fn publish<P: CcProtocol>(record: RecordRef, stamp: Stamp) {
+    let has_waiters = P::publish(record, stamp);
+    debug_assert!(!has_waiters, "a replay has no waiters");
 }
 
 #[cfg(test)]

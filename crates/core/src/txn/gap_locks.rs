@@ -79,6 +79,11 @@ impl Transaction {
         }
     }
 
+    fn release(&mut self, record: RecordRef, locked: LockMode) {
+        let waiters = &self.engine.lock_wait_list;
+        self.access_set.locks.release(record, locked, waiters);
+    }
+
     /// The key's record, made and locked if there is none, in a gap that is the transaction's own while it comes in.
     pub(super) fn resolve_in_locked_gap(
         &mut self,
@@ -105,9 +110,7 @@ impl Transaction {
                 }
                 self.lock(above.record, LockMode::INSERT)?;
                 if !raw_table.are_unchanged(&leaves) {
-                    self.access_set
-                        .locks
-                        .release(above.record, LockMode::INSERT);
+                    self.release(above.record, LockMode::INSERT);
                     continue;
                 }
                 next = Some(above.record);
@@ -118,7 +121,7 @@ impl Transaction {
                 self.access_set.locks.made(record, locked);
             }
             if let Some(next) = next {
-                self.access_set.locks.release(next, LockMode::INSERT);
+                self.release(next, LockMode::INSERT);
             }
             return match resolved.map_err(named)? {
                 Resolved::Found(record) => Ok(found(record)),
@@ -145,9 +148,7 @@ impl Transaction {
             let resolved = self.resolve_in_locked_gap(raw_table, key, LockMode::EXCLUSIVE)?;
             if resolved.is_new {
                 // It gets its place in the order, too.
-                self.access_set
-                    .locks
-                    .release(resolved.record, LockMode::EXCLUSIVE);
+                self.release(resolved.record, LockMode::EXCLUSIVE);
             }
             records.push(resolved.record);
         }

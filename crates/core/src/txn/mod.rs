@@ -26,6 +26,7 @@ use crate::commit::engine::{Engine, GroupLocks};
 use crate::commit::epoch::{Count, SlotId};
 use crate::commit::ticket::{self, Ticket};
 use crate::concurrency::cc::{CcProtocol, Checks, NoFaults, with_protocol};
+use crate::concurrency::contention::retry::Backoff;
 use crate::error::Error;
 use crate::protocol_spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
 use crate::storage::scratch::{Sizes, free_if_large};
@@ -34,9 +35,6 @@ use namiki_index::Lookup;
 use namiki_log::Stream;
 use namiki_platform::{Stamp, WorkerId};
 use std::sync::Arc;
-
-/// How many attempts one has priority for: if that does not help, the others go on for a while.
-const PRIORITY_ATTEMPTS: u32 = 32;
 
 /// A running transaction.
 ///
@@ -61,8 +59,6 @@ pub struct Transaction {
     lookup_cache: LookupCache,
     /// Records are changed before the commit.
     in_place: bool,
-    /// How often it has failed with priority.
-    priority_attempts: u32,
     /// It has waited for whatever one waits for before the first lock.
     asked_for_permit: bool,
     /// A call failed with this and left a gap in what the transaction has read or is to write: it must not
@@ -120,7 +116,6 @@ impl Transaction {
             lookups: Vec::new(),
             key_bytes: Vec::new(),
             lookup_cache: LookupCache::default(),
-            priority_attempts: 0,
             asked_for_permit: false,
             doomed: None,
             faults: FaultInjection::of::<NoFaults>(),
@@ -147,7 +142,7 @@ impl Transaction {
 
     /// Makes ready for the next transaction.
     pub(crate) fn restart(&mut self) -> Result<(), Error> {
-        self.access_set.clear();
+        self.access_set.clear(&self.engine.lock_wait_list);
         self.lookup_cache.clear();
         self.asked_for_permit = false;
         self.doomed = None;
@@ -264,41 +259,32 @@ impl Transaction {
         committed.map(|committed| self.ticket(committed))
     }
 
-    /// Before one more attempt: requests commit priority, for this transaction and its retries. Returns false if it
-    /// has had priority for long enough, without success. (Transactions that wait for locks have their own order.)
-    pub(crate) fn request_priority(&mut self) -> bool {
-        if self.locks_reads() && self.engine.waits.policy == WaitPolicy::WoundWait {
-            return true;
-        }
-        if !self.access_set.has_priority {
-            self.access_set.has_priority = self
-                .engine
-                .priority
-                .request(&mut self.access_set.priority_ticket);
-            self.priority_attempts = 0;
-            return true;
-        }
-        self.engine.priority.extend_grace();
-        self.priority_attempts += 1;
-        if self.priority_attempts < PRIORITY_ATTEMPTS {
-            return true;
-        }
-        self.release_priority();
-        self.access_set.priority_ticket = None;
-        false
+    /// An attempt ended in a conflict. Returns how many did, in a row.
+    pub(crate) fn note_conflict(&mut self) -> u32 {
+        self.access_set.retry.note_conflict()
     }
 
-    /// What runs next is not this transaction again: it has not waited for anything yet.
+    /// What to do before the next attempt.
+    pub(crate) fn backoff(&self) -> Backoff {
+        self.access_set.retry.backoff()
+    }
+
+    /// Before one more attempt: requests commit priority if it is time to. (Transactions that wait for locks have their
+    /// own order.)
+    pub(crate) fn request_priority(&mut self) {
+        if !self.locks_reads() || self.engine.waits.policy == WaitPolicy::NoWait {
+            (self.access_set.retry).request_priority(&self.engine.priority);
+        }
+    }
+
+    /// What runs next is not this transaction again: it has not waited for anything yet, and has no priority.
     pub(crate) fn start_afresh(&mut self) {
-        self.access_set.locks.start_afresh();
-        self.access_set.priority_ticket = None;
+        self.access_set.retry.start_afresh(&self.engine.priority);
     }
 
     /// Releases the priority token.
     pub(crate) fn release_priority(&mut self) {
-        if std::mem::take(&mut self.access_set.has_priority) {
-            self.engine.priority.release();
-        }
+        (self.access_set.retry).release_priority(&self.engine.priority);
     }
 
     /// Undoes what has not been committed, and releases all locks: the transaction has ended, or will not go on.
@@ -307,7 +293,7 @@ impl Transaction {
             with_protocol!(self.concurrency, P => commit_path::forget_what_is_logged::<P>(&mut self.access_set));
         }
         self.roll_back_changes();
-        self.access_set.release_locks();
+        self.access_set.release_locks(&self.engine.lock_wait_list);
     }
 
     /// Frees the buffers that have become large (`scratch.rs`). The transaction has ended.
@@ -322,7 +308,8 @@ impl Transaction {
     #[cold]
     fn free_each_large_buffer(&mut self) {
         self.end();
-        self.access_set.free_large_buffers();
+        self.access_set
+            .free_large_buffers(&self.engine.lock_wait_list);
         free_if_large(&mut self.value);
         free_if_large(&mut self.encoded);
     }

@@ -9,16 +9,12 @@ use crate::commit::acquire::acquire;
 use crate::commit::commit_path::{self, Early, EpochEarly, Normal};
 use crate::commit::ticket;
 use crate::concurrency::cc::{Busy, CcProtocol, NoFaults, ObservedVersion, TicToc, with_protocol};
+use crate::concurrency::contention::policy::{READ_SPINS, READ_YIELDS};
 use crate::concurrency::lock::LockMode;
 use crate::error::{Conflict, Error};
 use crate::protocol_spec::{ConcurrencyControl, LockRelease};
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::RawTable;
-
-/// How often a reader looks at a locked record again before the conflict is reported: first
-/// without, then with giving up the processor in between.
-const READ_SPINS: u32 = 64;
-const READ_YIELDS: u32 = 64;
 
 impl Transaction {
     /// Reads the record into `self.value`, waiting for its lock for a while. Returns whether the key
@@ -87,6 +83,7 @@ impl Transaction {
             &self.engine,
             stream,
             &mut self.access_set.locks,
+            &mut self.access_set.retry.wait_age,
             record,
             wanted,
         );
@@ -104,7 +101,7 @@ impl Transaction {
             return Err(doomed.clone());
         }
         if !std::mem::replace(&mut self.asked_for_permit, true) {
-            if self.access_set.yields_to_priority(&self.engine.priority) {
+            if self.access_set.retry.yields_to(&self.engine.priority) {
                 self.engine.priority.wait();
             }
             if self.engine.admission.is_limited() {

@@ -86,8 +86,10 @@ pub(crate) trait CcProtocol {
     /// The word of an unlocked record with a version of this stamp.
     fn published(stamp: Stamp) -> u64;
 
-    /// Publishes a version that was installed under the lock, and releases it.
-    fn publish(record: RecordRef, stamp: Stamp);
+    /// Publishes a version that was installed under the lock, and releases it. Returns whether there are waiters for
+    /// the lock, which the caller wakes.
+    #[must_use]
+    fn publish(record: RecordRef, stamp: Stamp) -> bool;
 
     /// The lock of a record now belongs to a group of commits on this stream. Returns whether it is known to have
     /// waiters.

@@ -76,9 +76,10 @@ impl CcProtocol for Silo {
         stamp.0
     }
 
-    fn publish(record: RecordRef, stamp: Stamp) {
+    fn publish(record: RecordRef, stamp: Stamp) -> bool {
         // Release: pairs with the Acquire of the next reader or holder of the version.
         record.word().store(stamp.0, Ordering::Release);
+        false
     }
 
     fn write_floor(_record: RecordRef, Before(word): Before) -> Stamp {

@@ -103,11 +103,12 @@ impl CcProtocol for TicToc {
         TsWord::at(stamp.0).0
     }
 
-    fn publish(record: RecordRef, stamp: Stamp) {
+    fn publish(record: RecordRef, stamp: Stamp) -> bool {
         // Release: pairs with the Acquire of the next reader or holder of the version.
         record
             .word()
             .store(Self::published(stamp), Ordering::Release);
+        false
     }
 
     fn write_floor(_record: RecordRef, Before(word): Before) -> Stamp {

@@ -69,15 +69,16 @@ impl CcProtocol for TwoPhase {
     }
 
     fn unlock(record: RecordRef, _before: Before) {
-        lock::release(record, LockMode::EXCLUSIVE);
+        let has_waiters = lock::release(record, LockMode::EXCLUSIVE);
+        debug_assert!(!has_waiters, "only replay locks so, before there are any");
     }
 
     fn published(_stamp: Stamp) -> u64 {
         LockWord::FREE.0
     }
 
-    fn publish(record: RecordRef, _stamp: Stamp) {
-        lock::release(record, LockMode::EXCLUSIVE);
+    fn publish(record: RecordRef, _stamp: Stamp) -> bool {
+        lock::release(record, LockMode::EXCLUSIVE)
     }
 
     fn hand_over(record: RecordRef, stream: WorkerId) -> bool {

@@ -18,26 +18,17 @@
 //! transactions that lock in order are not wounded, except by boosted waiters. (Of others it is not known before the
 //! first lock that they will lock in order.)
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use crate::sync::{AtomicBool, Mutex, Ordering, Parker, Unparker, sleep};
-
-/// For how many transactions there is a limit after one was wounded, at least. It goes on, then, for as long as more
-/// than one of so many is.
-const AFTER_WOUND: usize = 256;
-/// And for how many for each place: all of them are taken before it ends.
-const AFTER_WOUND_PER_PERMIT: usize = 4;
-/// So many wounds count at most.
-const WOUNDS_COUNTED_MAX: usize = 16;
-/// The sleep before a waiter queues for a permit, times the waiters per permit.
-const BACKOFF: Duration = Duration::from_micros(200);
-/// How long a waiter queues, while no permit is released, before outstanding permits expire; and the longest sleep
-/// before it queues.
-pub(crate) const STALL_TIMEOUT: Duration = Duration::from_millis(2);
+use super::policy::{
+    ADMISSION_BACKOFF, ADMISSION_STALL_TIMEOUT, LIMITED_AFTER_WOUND,
+    LIMITED_AFTER_WOUND_PER_PERMIT, WOUNDS_COUNTED_MAX,
+};
+use super::wait_list::{WaitList, Waiters};
+use crate::sync::{AtomicBool, Ordering, Parker, sleep};
 
 /// Admission control for the first lock of a transaction.
 pub(crate) struct AdmissionControl {
@@ -45,7 +36,8 @@ pub(crate) struct AdmissionControl {
     is_limited: CachePadded<AtomicBool>,
     permits: usize,
     stall_timeout: Duration,
-    state: Mutex<AdmissionState>,
+    /// The queue for the next permit: each request is the number of the permit that it is for.
+    queue: WaitList<u64, AdmissionState>,
 }
 
 #[derive(Default)]
@@ -54,24 +46,17 @@ struct AdmissionState {
     limited_for: usize,
     /// The numbers of the permits.
     holders: Vec<u64>,
-    /// The queue for the next permit.
-    queue: VecDeque<QueuedRequest>,
     /// How many wait, the queue included.
     waiters: usize,
     /// How many ever came.
     requests: u64,
-    /// How often places became free.
+    /// How often permits became free.
     released: u64,
     /// How often all permits expired.
     #[cfg(test)]
     expirations: u64,
     /// How many ever had to wait.
     admission_waits: u64,
-}
-
-struct QueuedRequest {
-    number: u64,
-    unparker: Unparker,
 }
 
 /// A permit to acquire locks, until this is dropped.
@@ -81,17 +66,23 @@ pub(crate) struct AdmissionPermit {
 }
 
 impl AdmissionControl {
+    /// Admission control with a permit for each processor.
+    pub(crate) fn new() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self::with_permits(processors, ADMISSION_STALL_TIMEOUT)
+    }
+
     /// Admission control with so many permits. They expire if none is released for so long while a request queues.
-    pub(crate) fn new(permits: usize, stall_timeout: Duration) -> Self {
+    fn with_permits(permits: usize, stall_timeout: Duration) -> Self {
         Self {
             is_limited: CachePadded::new(AtomicBool::new(false)),
             permits,
             stall_timeout,
-            state: Mutex::new(AdmissionState::default()),
+            queue: WaitList::new(AdmissionState::default()),
         }
     }
 
-    /// Whether a transaction without locks has to [request a permit](Self::admit).
+    /// Whether a transaction without locks has to [request a permit](Self::acquire).
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {
         // Relaxed: a hint.
@@ -101,24 +92,26 @@ impl AdmissionControl {
     /// A transaction was wounded.
     pub(crate) fn note_wound(&self) {
         let each = self.after_wound();
-        let mut state = self.state.lock();
-        state.limited_for = (state.limited_for + each).min(WOUNDS_COUNTED_MAX * each);
+        let mut queue = self.queue.lock();
+        let limited_for = queue.state.limited_for + each;
+        queue.state.limited_for = limited_for.min(WOUNDS_COUNTED_MAX * each);
         self.is_limited.store(true, Ordering::Relaxed);
     }
 
     fn after_wound(&self) -> usize {
-        AFTER_WOUND.max(AFTER_WOUND_PER_PERMIT * self.permits)
+        LIMITED_AFTER_WOUND.max(LIMITED_AFTER_WOUND_PER_PERMIT * self.permits)
     }
 
     /// How many transactions ever had to wait.
     pub(crate) fn admission_waits(&self) -> u64 {
-        self.state.lock().admission_waits
+        self.queue.lock().state.admission_waits
     }
 
-    /// Waits for a place.
+    /// Waits for a permit.
     #[cold]
     pub(crate) fn acquire(self: &Arc<Self>) -> AdmissionPermit {
-        let mut state = self.state.lock();
+        let mut queue = self.queue.lock();
+        let state = &mut queue.state;
         state.limited_for = state.limited_for.saturating_sub(1);
         if state.limited_for == 0 {
             self.is_limited.store(false, Ordering::Relaxed);
@@ -136,68 +129,68 @@ impl AdmissionControl {
         state.waiters += 1;
         state.admission_waits += 1;
         let share = state.waiters.div_ceil(self.permits);
-        drop(state);
+        drop(queue);
         let share = u32::try_from(share).unwrap_or(u32::MAX);
-        sleep(BACKOFF.saturating_mul(share).min(self.stall_timeout));
+        sleep(
+            ADMISSION_BACKOFF
+                .saturating_mul(share)
+                .min(self.stall_timeout),
+        );
 
         self.wait_in_queue(number);
         permit
     }
 
-    /// Waits in the line for a place.
+    /// Waits in the queue for a permit.
     fn wait_in_queue(&self, number: u64) {
         let parker = Parker::new();
-        let mut state = self.state.lock();
-        state.queue.push_back(QueuedRequest {
-            number,
-            unparker: parker.unparker(),
-        });
-        state.grant(self.permits);
-        let (mut since, mut released) = (Duration::ZERO, state.released);
-        while state.queue.iter().any(|it| it.number == number) {
-            drop(state);
-            let asked_for = parker.age().saturating_sub(since);
-            parker.park(self.stall_timeout.saturating_sub(asked_for));
-            state = self.state.lock();
+        let mut queue = self.queue.lock();
+        let request = queue.enter(&parker, number);
+        queue.grant_free(self.permits);
+        let (mut since, mut released) = (Duration::ZERO, queue.state.released);
+        while queue.is_waiting(request) {
+            let waited = parker.age().saturating_sub(since);
+            let left = self.stall_timeout.saturating_sub(waited);
+            queue = self.queue.park(queue, &parker, left);
             let now = parker.age();
-            if state.released != released {
+            if queue.state.released != released {
                 // A permit was released: the timeout starts anew.
-                (since, released) = (now, state.released);
+                (since, released) = (now, queue.state.released);
             } else if now.saturating_sub(since) >= self.stall_timeout {
-                state.holders.clear();
-                state.released += 1;
+                queue.state.holders.clear();
+                queue.state.released += 1;
                 #[cfg(test)]
                 {
-                    state.expirations += 1;
+                    queue.state.expirations += 1;
                 }
-                state.grant(self.permits);
+                queue.grant_free(self.permits);
             }
         }
-        state.waiters -= 1;
+        queue.state.waiters -= 1;
     }
 }
 
-impl AdmissionState {
+impl Waiters<u64, AdmissionState> {
     /// Grants free permits to the queue, in FIFO order.
-    fn grant(&mut self, permits: usize) {
-        while self.holders.len() < permits {
-            let Some(next) = self.queue.pop_front() else {
+    fn grant_free(&mut self, permits: usize) {
+        while self.state.holders.len() < permits {
+            let Some(number) = self.grant_first(|arrival, _| arrival) else {
                 return;
             };
-            self.holders.push(next.number);
-            next.unparker.unpark();
+            self.state.holders.push(number);
         }
     }
 }
 
 impl Drop for AdmissionPermit {
     fn drop(&mut self) {
-        let mut state = self.admission.state.lock();
-        let at = state.holders.iter().position(|it| *it == self.number);
+        let mut queue = self.admission.queue.lock();
+        let holders = &mut queue.state.holders;
+        let at = holders.iter().position(|it| *it == self.number);
         if let Some(at) = at {
-            state.holders.swap_remove(at);
-            state.released += 1;
-            state.grant(self.admission.permits);
+            holders.swap_remove(at);
+            queue.state.released += 1;
+            queue.grant_free(self.admission.permits);
         }
     }
 }
@@ -206,8 +199,8 @@ impl Drop for AdmissionPermit {
 impl AdmissionControl {
     /// Whether no permit is held or requested.
     fn is_empty(&self) -> bool {
-        let state = self.state.lock();
-        state.holders.is_empty() && state.waiters == 0 && state.queue.is_empty()
+        let queue = self.queue.lock();
+        queue.state.holders.is_empty() && queue.state.waiters == 0 && queue.len() == 0
     }
 }
 
@@ -223,7 +216,7 @@ mod model {
     #[test]
     fn no_permit_is_granted_twice_and_none_is_lost() {
         explore(3, || {
-            let admission = Arc::new(AdmissionControl::new(1, Duration::MAX));
+            let admission = Arc::new(AdmissionControl::with_permits(1, Duration::MAX));
             let holders = Arc::new(AtomicUsize::new(0));
             let visit = {
                 let (admission, holders) = (Arc::clone(&admission), Arc::clone(&holders));
@@ -249,18 +242,18 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::sync::AtomicUsize;
+    use crate::sync::{AtomicUsize, Mutex};
 
     #[test]
     fn wounds_limit_admission_up_to_a_maximum() {
-        for (permits, each) in [(1, AFTER_WOUND), (1000, 4000)] {
+        for (permits, each) in [(1, LIMITED_AFTER_WOUND), (1000, 4000)] {
             for (wounds, limited) in [
                 (0, 0),
                 (1, each),
                 (2, 2 * each),
                 (99, WOUNDS_COUNTED_MAX * each),
             ] {
-                let admission = Arc::new(AdmissionControl::new(permits, Duration::MAX));
+                let admission = Arc::new(AdmissionControl::with_permits(permits, Duration::MAX));
                 (0..wounds).for_each(|_| admission.note_wound());
                 for _ in 0..limited {
                     assert!(admission.is_limited());
@@ -274,7 +267,7 @@ mod tests {
 
     #[test]
     fn idle_holders_delay_others_once_whatever_the_wounds() {
-        let admission = Arc::new(AdmissionControl::new(2, Duration::ZERO));
+        let admission = Arc::new(AdmissionControl::with_permits(2, Duration::ZERO));
         let idle = [(); 2].map(|()| admission.acquire());
         for wounds in 0..3 {
             admission.note_wound();
@@ -285,7 +278,7 @@ mod tests {
         // Their places are others' now.
         let holders = [(); 2].map(|()| admission.acquire());
         drop(idle);
-        assert_eq!(admission.state.lock().holders.len(), 2);
+        assert_eq!(admission.queue.lock().state.holders.len(), 2);
         drop(holders);
         assert!(admission.is_empty());
     }
@@ -294,7 +287,7 @@ mod tests {
     #[test]
     fn a_stall_admits_one_set_of_permits_at_a_time() {
         const WAITERS: u64 = 8;
-        let admission = Arc::new(AdmissionControl::new(2, Duration::from_millis(1)));
+        let admission = Arc::new(AdmissionControl::with_permits(2, Duration::from_millis(1)));
         let idle = [(); 2].map(|()| admission.acquire());
         let holders = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -311,13 +304,8 @@ mod tests {
             }
         });
         // Two of the waiters each time.
-        let state = admission.state.lock();
-        assert!(
-            state.expirations >= WAITERS / 2,
-            "only {} times",
-            state.expirations
-        );
-        drop(state);
+        let expirations = admission.queue.lock().state.expirations;
+        assert!(expirations >= WAITERS / 2, "only {expirations} times");
         drop(idle);
         assert!(admission.is_empty());
     }
@@ -326,7 +314,7 @@ mod tests {
     fn permits_are_granted_in_fifo_order() {
         const THREADS: usize = 3;
         // As good as never, so that no permit expires.
-        let admission = Arc::new(AdmissionControl::new(1, Duration::MAX));
+        let admission = Arc::new(AdmissionControl::with_permits(1, Duration::MAX));
         let first = admission.acquire();
         let order = Mutex::new(Vec::new());
         thread::scope(|scope| {
@@ -337,7 +325,7 @@ mod tests {
                     order.lock().push(thread);
                     drop(permit);
                 });
-                while admission.state.lock().queue.len() <= thread {
+                while admission.queue.lock().len() <= thread {
                     thread::yield_now();
                 }
             }
@@ -351,7 +339,7 @@ mod tests {
     #[test]
     fn permits_are_limited_and_every_request_gets_one() {
         const THREADS: usize = 6;
-        let admission = Arc::new(AdmissionControl::new(2, Duration::MAX));
+        let admission = Arc::new(AdmissionControl::with_permits(2, Duration::MAX));
         let first = [(); 2].map(|()| admission.acquire());
         let holders = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -366,7 +354,7 @@ mod tests {
                     }
                 });
             }
-            while admission.state.lock().queue.len() < THREADS {
+            while admission.queue.lock().len() < THREADS {
                 thread::yield_now();
             }
             drop(first);

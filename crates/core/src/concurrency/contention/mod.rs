@@ -1,4 +1,8 @@
-//! What is done under contention: admission control, and exclusive commit priority for transactions that starve.
+//! What is done under contention: the numbers of all waits, admission control, exclusive commit priority for
+//! transactions that starve, and what a transaction carries over its attempts.
 
 pub(crate) mod admission;
+pub(crate) mod policy;
 pub(crate) mod priority;
+pub(crate) mod retry;
+pub(crate) mod wait_list;

@@ -16,41 +16,31 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Parker, Unparker, sleep};
-
-/// The longest wait for the holder, and the longest wait in the queue at a time.
-pub(crate) const PRIORITY_WAIT_MAX: Duration = Duration::from_millis(50);
-/// So often that is doubled at most, to 1.6 seconds; no wait for several turns is longer.
-const BACKOFF_SHIFT_MAX: usize = 5;
-/// Yields before the first sleep.
-const YIELDS: u32 = 16;
-const SLEEP: Duration = Duration::from_micros(100);
+use super::policy::{
+    PRIORITY_RECHECK_AFTER, PRIORITY_WAIT_MAX, PRIORITY_WAIT_SHIFT_MAX, PRIORITY_YIELDS,
+};
+use super::wait_list::WaitList;
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, Parker, sleep};
 
 /// The priority token of a database.
 pub(crate) struct PriorityToken {
-    /// What [`RequestQueue::taken`] says, to be looked at without the mutex.
+    /// What [`TokenState::taken`] says, to be looked at without the mutex.
     taken: CachePadded<AtomicBool>,
-    /// How many turns have begun.
+    /// How many holders there were.
     number: AtomicU64,
     /// How often the bound has been doubled for the current holder.
     backoff_shift: AtomicUsize,
-    /// The number of the last token that a wait timed out on.
+    /// The number of the last holder that a wait timed out on.
     overtaken: AtomicU64,
     wait_max: Duration,
-    queue: Mutex<RequestQueue>,
+    queue: WaitList<PriorityTicket, TokenState>,
 }
 
 #[derive(Default)]
-struct RequestQueue {
+struct TokenState {
     taken: bool,
-    waiting: Vec<QueuedRequest>,
     /// How many transactions ever asked.
     issued: u64,
-}
-
-struct QueuedRequest {
-    ticket: PriorityTicket,
-    unparker: Unparker,
 }
 
 /// A transaction's position in the queue, which it keeps until it has committed, or the token was of no use to it.
@@ -58,15 +48,20 @@ struct QueuedRequest {
 pub(crate) struct PriorityTicket(u64);
 
 impl PriorityToken {
+    /// A free token.
+    pub(crate) fn new() -> Self {
+        Self::with_wait_max(PRIORITY_WAIT_MAX)
+    }
+
     /// A free token, for which no wait takes longer than this.
-    pub(crate) fn new(wait_max: Duration) -> Self {
+    pub(super) fn with_wait_max(wait_max: Duration) -> Self {
         Self {
             taken: CachePadded::new(AtomicBool::new(false)),
             number: AtomicU64::new(0),
             backoff_shift: AtomicUsize::new(0),
             overtaken: AtomicU64::new(0),
             wait_max,
-            queue: Mutex::new(RequestQueue::default()),
+            queue: WaitList::new(TokenState::default()),
         }
     }
 
@@ -76,31 +71,25 @@ impl PriorityToken {
         let mut wait = BoundedWait::new(self);
         let mut queue = self.queue.lock();
         let ticket = *ticket.get_or_insert_with(|| {
-            queue.issued += 1;
-            PriorityTicket(queue.issued)
+            queue.state.issued += 1;
+            PriorityTicket(queue.state.issued)
         });
-        if !queue.taken {
-            queue.taken = true;
+        if !queue.state.taken {
+            queue.state.taken = true;
             self.begin();
             return true;
         }
-        queue.waiting.push(QueuedRequest {
-            ticket,
-            unparker: wait.parker.unparker(),
-        });
+        let request = queue.enter(&wait.parker, ticket);
         loop {
-            drop(queue);
             let left = wait.left();
-            wait.parker.park(left);
-            queue = self.queue.lock();
-            match queue.waiting.iter().position(|it| it.ticket == ticket) {
-                None => return true,
-                Some(at) if wait.left().is_zero() => {
-                    queue.waiting.swap_remove(at);
-                    wait.expire();
-                    return false;
-                }
-                Some(_) => {}
+            queue = self.queue.park(queue, &wait.parker, left);
+            if !queue.is_waiting(request) {
+                return true;
+            }
+            if wait.left().is_zero() {
+                queue.withdraw(request);
+                wait.expire();
+                return false;
             }
         }
     }
@@ -119,22 +108,21 @@ impl PriorityToken {
     pub(crate) fn extend_grace(&self) {
         if self.overtaken.swap(0, Ordering::Relaxed) == self.number() {
             let backoff_shift = self.backoff_shift.load(Ordering::Relaxed) + 1;
-            self.backoff_shift
-                .store(backoff_shift.min(BACKOFF_SHIFT_MAX), Ordering::Relaxed);
+            self.backoff_shift.store(
+                backoff_shift.min(PRIORITY_WAIT_SHIFT_MAX),
+                Ordering::Relaxed,
+            );
         }
     }
 
     /// Releases the token: it goes to the next one in the queue.
     pub(crate) fn release(&self) {
         let mut queue = self.queue.lock();
-        let tickets = queue.waiting.iter().map(|it| it.ticket);
-        match tickets.enumerate().min_by_key(|(_, ticket)| *ticket) {
-            Some((first, _)) => {
-                self.begin();
-                queue.waiting.swap_remove(first).unparker.unpark();
-            }
+        match queue.grant_first(|_, ticket| *ticket) {
+            // Which learns it under the mutex, after this.
+            Some(_) => self.begin(),
             None => {
-                queue.taken = false;
+                queue.state.taken = false;
                 self.taken.store(false, Ordering::Relaxed);
             }
         }
@@ -151,10 +139,10 @@ impl PriorityToken {
     pub(crate) fn wait(&self) {
         let mut wait = BoundedWait::new(self);
         for round in 0.. {
-            if round < YIELDS {
+            if round < PRIORITY_YIELDS {
                 std::thread::yield_now();
             } else {
-                sleep(SLEEP);
+                sleep(PRIORITY_RECHECK_AFTER);
             }
             if !self.is_taken() {
                 return;
@@ -193,7 +181,7 @@ impl<'a> BoundedWait<'a> {
         }
         let times = |backoff_shift: usize| self.token.wait_max.saturating_mul(1 << backoff_shift);
         let for_this = times(self.token.backoff_shift.load(Ordering::Relaxed));
-        let for_all = times(BACKOFF_SHIFT_MAX);
+        let for_all = times(PRIORITY_WAIT_SHIFT_MAX);
         let waited = age.saturating_sub(self.since);
         for_this
             .saturating_sub(waited)
@@ -218,7 +206,7 @@ mod model {
     #[test]
     fn one_transaction_has_priority_and_it_is_not_lost() {
         explore(3, || {
-            let token = Arc::new(PriorityToken::new(Duration::MAX));
+            let token = Arc::new(PriorityToken::with_wait_max(Duration::MAX));
             let inside = Arc::new(AtomicUsize::new(0));
             let visit = {
                 let (token, inside) = (Arc::clone(&token), Arc::clone(&inside));
@@ -237,7 +225,7 @@ mod model {
                 other.join().unwrap();
             }
             let queue = token.queue.lock();
-            assert!(!queue.taken && queue.waiting.is_empty() && !token.is_taken());
+            assert!(!queue.state.taken && queue.len() == 0 && !token.is_taken());
         });
     }
 }
@@ -247,10 +235,11 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::sync::Mutex;
 
     #[test]
     fn the_token_goes_to_the_first_request() {
-        let token = PriorityToken::new(Duration::MAX);
+        let token = PriorityToken::with_wait_max(Duration::MAX);
         assert!(token.request(&mut None));
         // As if it had asked before, and made an attempt meanwhile.
         let oldest = Some(PriorityTicket(0));
@@ -258,13 +247,13 @@ mod tests {
         thread::scope(|scope| {
             for mut ticket in [None, None, oldest] {
                 let (token, order) = (&token, &order);
-                let before = token.queue.lock().waiting.len();
+                let before = token.queue.lock().len();
                 scope.spawn(move || {
                     assert!(token.request(&mut ticket));
                     order.lock().push(ticket);
                     token.release();
                 });
-                while token.queue.lock().waiting.len() == before {
+                while token.queue.lock().len() == before {
                     thread::yield_now();
                 }
             }
@@ -278,19 +267,19 @@ mod tests {
 
     #[test]
     fn a_timed_out_request_keeps_its_position() {
-        let token = PriorityToken::new(Duration::ZERO);
+        let token = PriorityToken::with_wait_max(Duration::ZERO);
         assert!(token.request(&mut None));
         let mut ticket = None;
         assert!(!token.request(&mut ticket));
         let kept = ticket;
         assert!(kept.is_some() && !token.request(&mut ticket));
         assert_eq!(ticket, kept);
-        assert!(token.queue.lock().waiting.is_empty());
+        assert_eq!(token.queue.lock().len(), 0);
     }
 
     #[test]
     fn waits_double_only_after_an_expired_wait() {
-        let token = PriorityToken::new(Duration::ZERO);
+        let token = PriorityToken::with_wait_max(Duration::ZERO);
         let backoff_shift = || token.backoff_shift.load(Ordering::Relaxed);
         assert!(token.request(&mut None));
         token.extend_grace();
@@ -300,11 +289,11 @@ mod tests {
         token.extend_grace();
         token.extend_grace();
         assert_eq!(backoff_shift(), 1, "for each that passed");
-        for _ in 0..2 * BACKOFF_SHIFT_MAX {
+        for _ in 0..2 * PRIORITY_WAIT_SHIFT_MAX {
             assert!(!token.request(&mut None));
             token.extend_grace();
         }
-        assert_eq!(backoff_shift(), BACKOFF_SHIFT_MAX);
+        assert_eq!(backoff_shift(), PRIORITY_WAIT_SHIFT_MAX);
         token.wait();
         token.release();
         assert!(token.request(&mut None));

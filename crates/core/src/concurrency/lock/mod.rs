@@ -25,20 +25,18 @@ use std::time::Duration;
 
 use namiki_platform::WorkerId;
 
-pub(crate) use self::wait_list::{WaitContext, WaitOutcome};
+pub(crate) use self::wait_list::{LockWaitList, WaitAge, WaitContext, WaitOutcome};
 pub(crate) use self::word::{LockMode, LockWord};
 
 use self::held_locks::HeldLocks;
-use self::wait_list::WaitAge;
 use crate::storage::record::RecordRef;
 use crate::storage::scratch::Sizes;
 use crate::sync::Ordering;
 
-/// The locks of one transaction, and its wait age.
+/// The locks of one transaction.
 #[derive(Default)]
 pub(crate) struct Locks {
     held: HeldLocks,
-    wait_age: WaitAge,
 }
 
 impl Locks {
@@ -81,11 +79,12 @@ impl Locks {
         &mut self,
         record: RecordRef,
         wanted: LockMode,
+        wait_age: &mut WaitAge,
         longest: Duration,
         context: &impl WaitContext,
     ) -> WaitOutcome {
-        let (held, wait_age) = (&mut self.held, &mut self.wait_age);
-        let waited = wait_list::wait(record, wanted, held, wait_age, longest, context);
+        let (waiters, held) = (context.lock_wait_list(), &mut self.held);
+        let waited = waiters.wait(record, wanted, held, wait_age, longest, context);
         if waited == WaitOutcome::Acquired {
             self.held.add(record, wanted);
         }
@@ -115,9 +114,9 @@ impl Locks {
     }
 
     /// Releases one lock.
-    pub(crate) fn release(&mut self, record: RecordRef, locked: LockMode) {
+    pub(crate) fn release(&mut self, record: RecordRef, locked: LockMode, waiters: &LockWaitList) {
         self.held.remove(record, locked);
-        release(record, locked);
+        release_and_wake(record, locked, waiters);
     }
 
     /// Notes that a lock is another's now, or released.
@@ -143,22 +142,24 @@ impl Locks {
 
     /// Releases all locks.
     #[inline(always)]
-    pub(crate) fn release_all(&mut self) {
+    pub(crate) fn release_all(&mut self, waiters: &LockWaitList) {
         if !self.held.is_empty() {
-            self.release_each();
+            self.release_each(waiters);
         }
     }
 
     #[inline(never)]
-    fn release_each(&mut self) {
+    fn release_each(&mut self, waiters: &LockWaitList) {
         for (record, locked) in self.held.drain() {
-            release(record, locked);
+            release_and_wake(record, locked, waiters);
         }
     }
+}
 
-    /// The next transaction is not a retry of this one: it has no wait age.
-    pub(crate) fn start_afresh(&mut self) {
-        self.wait_age = WaitAge::default();
+#[inline]
+fn release_and_wake(record: RecordRef, locked: LockMode, waiters: &LockWaitList) {
+    if release(record, locked) {
+        waiters.wake(record);
     }
 }
 
@@ -171,9 +172,11 @@ pub(crate) fn hand_over(record: RecordRef, stream: WorkerId) -> bool {
     LockWord(before).waits()
 }
 
-/// Releases what a transaction or a group holds of a record.
+/// Releases what a transaction or a group holds of a record. Returns whether there are waiters for it, which the
+/// caller [wakes](LockWaitList::wake).
 #[inline]
-pub(crate) fn release(record: RecordRef, locked: LockMode) {
+#[must_use]
+pub(crate) fn release(record: RecordRef, locked: LockMode) -> bool {
     let mut word = LockWord(record.word().load(Ordering::Relaxed));
     // Release: pairs with the Acquire of the next holder. SeqCst for a gap, see `try_acquire`.
     while let Err(now) = record.word().compare_exchange_weak(
@@ -184,7 +187,5 @@ pub(crate) fn release(record: RecordRef, locked: LockMode) {
     ) {
         word = LockWord(now);
     }
-    if word.waits() {
-        wait_list::wake(record);
-    }
+    word.waits()
 }

@@ -13,7 +13,7 @@ use loom::thread;
 use namiki_platform::WorkerId;
 use namiki_platform::model_checker::explore;
 
-use super::{LockMode, Locks, WaitContext, WaitOutcome, hand_over, release};
+use super::{LockMode, LockWaitList, Locks, WaitAge, WaitContext, WaitOutcome, hand_over, release};
 use crate::storage::arena::Arena;
 use crate::storage::record::RecordRef;
 use crate::sync::{AtomicU64, Mutex, Ordering};
@@ -26,6 +26,7 @@ struct World {
     numbers: Vec<AtomicU64>,
     /// Records that a group of commits holds.
     group: Mutex<Vec<RecordRef>>,
+    waiters: LockWaitList,
     /// Owns the records.
     _arena: Arena,
 }
@@ -37,6 +38,7 @@ impl World {
             records: (0..records).map(|_| arena.record(8, 0)).collect(),
             numbers: (0..records).map(|_| AtomicU64::new(0)).collect(),
             group: Mutex::new(Vec::new()),
+            waiters: LockWaitList::default(),
             _arena: arena,
         })
     }
@@ -50,7 +52,9 @@ impl World {
     /// As a stream does it: when this returns, the group holds nothing, whichever thread has flushed it.
     fn flush_group(&self) {
         for record in self.group.lock().drain(..) {
-            release(record, LockMode::EXCLUSIVE);
+            if release(record, LockMode::EXCLUSIVE) {
+                self.waiters.wake(record);
+            }
         }
     }
 
@@ -58,6 +62,7 @@ impl World {
         for record in &self.records {
             assert_eq!(record.word().load(Ordering::Relaxed), 0, "all is released");
         }
+        assert!(self.waiters.is_empty());
     }
 }
 
@@ -68,6 +73,10 @@ struct TestContext {
 }
 
 impl WaitContext for TestContext {
+    fn lock_wait_list(&self) -> &LockWaitList {
+        &self.world.waiters
+    }
+
     fn may_go_on(&self) -> bool {
         self.looks.set(self.looks.get() + 1);
         true
@@ -83,6 +92,7 @@ impl WaitContext for TestContext {
 struct Party {
     around: TestContext,
     locks: Locks,
+    wait_age: WaitAge,
 }
 
 impl Party {
@@ -94,6 +104,7 @@ impl Party {
         Self {
             around,
             locks: Locks::default(),
+            wait_age: WaitAge::default(),
         }
     }
 
@@ -101,8 +112,18 @@ impl Party {
         let record = self.around.world.records[at];
         match self.locks.try_acquire(record, wanted) {
             true => WaitOutcome::Acquired,
-            false => (self.locks).wait(record, wanted, Duration::MAX, &self.around),
+            false => self.locks.wait(
+                record,
+                wanted,
+                &mut self.wait_age,
+                Duration::MAX,
+                &self.around,
+            ),
         }
+    }
+
+    fn release_all(&mut self) {
+        self.locks.release_all(&self.around.world.waiters);
     }
 
     /// Acquires these locks one after the other, runs the body, and releases them; restarts if it was wounded.
@@ -118,10 +139,10 @@ impl Party {
                 Some(WaitOutcome::Wounded) => wounds += 1,
                 Some(other) => panic!("{other:?}"),
             }
-            self.locks.release_all();
+            self.release_all();
         }
-        self.locks.release_all();
-        self.locks.start_afresh();
+        self.release_all();
+        self.wait_age = WaitAge::default();
         wounds
     }
 }
@@ -175,7 +196,7 @@ fn each_of_several_waiters_is_woken() {
                 thread::spawn(move || Party::of(&world).run(&[(0, wanted)], |_| {}))
             });
             world.increment(0);
-            holder.locks.release_all();
+            holder.release_all();
             for other in others {
                 assert_eq!(other.join().unwrap(), 0, "there are no conflicts");
             }
@@ -206,7 +227,7 @@ fn waiting_readers_are_woken_together() {
                 })
             })
         });
-        writer.locks.release_all();
+        writer.release_all();
         for reader in readers {
             assert_eq!(reader.join().unwrap(), 0);
         }
@@ -228,12 +249,12 @@ fn a_wounded_waiter_wakes_the_next() {
                 // Not in order, so that either yields to a transaction that holds nothing yet.
                 assert_eq!(party.lock(holding, X), WaitOutcome::Acquired);
                 let waited = party.lock(0, X);
-                party.locks.release_all();
+                party.release_all();
                 waited
             })
         };
         let wait_list = [1, 2].map(sleep_for_first);
-        first.locks.release_all();
+        first.release_all();
         first.run(&[(1, X)], |_| {});
         for (waiter, may_be_wounded) in wait_list.into_iter().zip([true, false]) {
             match waiter.join().unwrap() {

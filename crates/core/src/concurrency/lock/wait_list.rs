@@ -1,8 +1,8 @@
 //! The lock wait list: parking, wound-wait, and hand-off.
 //!
-//! All waiters are in one list, behind one mutex, with what they wait for and with the locks that they hold. A
-//! transaction comes here only after a conflict, when it is about to give up the processor, which costs far more than
-//! a search of the list.
+//! All waiters of a database are in one list, behind one mutex, with what they wait for and with the locks that they
+//! hold. A transaction comes here only after a conflict, when it is about to give up the processor, which costs far
+//! more than a search of the list.
 //!
 //! # Deadlock avoidance (wound-wait)
 //! A cycle of transactions that wait for each other consists of waiters only, as a running transaction releases its
@@ -16,14 +16,13 @@
 //! a class of their own between the others, so that no path leaves it and returns.
 //!
 //! # Starvation avoidance
-//! Ages are kept over retries, and a transaction that was wounded [`WOUNDS`] times outranks all that were not. A
-//! released lock is free for any transaction, which may overtake the waiters that it wakes (barging): handing it to a
-//! thread that has no processor yet would keep it locked for as long. A waiter that has waited for [`HANDOFF_AFTER`]
-//! marks the record *fair*: it requests FIFO hand-off and disables barging, and from then on the lock goes to the
-//! highest rank among its waiters. A waiter that has waited for [`BOOST_AFTER`] is boosted above all that have not,
-//! and leaves its class: transactions that lock in order yield to it, too, and to no other of their kind.
+//! Ages are kept over retries, and a transaction that was wounded [`BOOST_AFTER_WOUNDS`] times outranks all that were
+//! not. A released lock is free for any transaction, which may overtake the waiters that it wakes (barging): handing it
+//! to a thread that has no processor yet would keep it locked for as long. A waiter that has waited for
+//! [`HANDOFF_AFTER`] marks the record *fair*: it requests FIFO hand-off and disables barging, and from then on the lock
+//! goes to the highest rank among its waiters. A waiter that has waited for [`BOOST_AFTER`] is boosted above all that
+//! have not, and leaves its class: transactions that lock in order yield to it, too, and to no other of their kind.
 
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use namiki_platform::WorkerId;
@@ -31,17 +30,12 @@ use smallvec::SmallVec;
 
 use super::held_locks::HeldLocks;
 use super::word::{LockMode, LockWord};
+use crate::concurrency::contention::policy::{
+    BOOST_AFTER, BOOST_AFTER_WOUNDS, HANDOFF_AFTER, RECHECK_AFTER,
+};
+use crate::concurrency::contention::wait_list::{RequestId, WaitList, Waiters};
 use crate::storage::record::RecordRef;
-use crate::sync::{Mutex, Ordering, Parker, Unparker, process_wide};
-
-/// After so many wounds a transaction is wounded only by transactions with as many.
-const WOUNDS: u32 = 8;
-/// The wait after which barging is disabled.
-const HANDOFF_AFTER: Duration = Duration::from_millis(1);
-/// The wait after which a waiter is boosted.
-const BOOST_AFTER: Duration = Duration::from_millis(10);
-/// The longest park before a waiter checks again whether the database is still open.
-const RECHECK_AFTER: Duration = Duration::from_millis(50);
+use crate::sync::{Ordering, Parker};
 
 /// The order of wounding: lower values go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,31 +63,39 @@ impl Rank {
 
 /// A transaction's place among all that have ever had to wait. It is kept from one attempt to the next.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct WaitAge {
+pub(crate) struct WaitAge {
     age: Option<u64>,
     wounds: u32,
 }
 
 impl WaitAge {
-    fn rank(&mut self, ordered: bool) -> Rank {
-        // Only a waiter draws one, so it is no counter that all commits share.
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+    fn rank(&mut self, ordered: bool, ages: &mut Ages) -> Rank {
         Rank {
-            class: match (self.wounds >= WOUNDS, ordered) {
+            class: match (self.wounds >= BOOST_AFTER_WOUNDS, ordered) {
                 (true, _) => Class::Boosted,
                 (false, true) => Class::Ordered,
                 (false, false) => Class::Other,
             },
-            age: *self
-                .age
-                .get_or_insert_with(|| NEXT.fetch_add(1, Ordering::Relaxed)),
+            age: *self.age.get_or_insert_with(|| ages.draw()),
         }
     }
 }
 
-struct Waiter {
-    number: u64,
-    unparker: Unparker,
+/// The ages that were drawn. Only a waiter draws one, so this is no counter that all commits share.
+#[derive(Default)]
+struct Ages {
+    drawn: u64,
+}
+
+impl Ages {
+    fn draw(&mut self) -> u64 {
+        self.drawn += 1;
+        self.drawn
+    }
+}
+
+/// A transaction's request for a lock.
+struct LockRequest {
     rank: Rank,
     record: RecordRef,
     wanted: LockMode,
@@ -104,19 +106,12 @@ struct Waiter {
     wants_handoff: bool,
 }
 
-#[derive(Default)]
-struct WaitList {
-    list: Vec<Waiter>,
-    /// How many there ever were.
-    count: u64,
+/// The parked transactions of one database, each with what it waits for and what it holds.
+pub(crate) struct LockWaitList {
+    requests: WaitList<LockRequest, Ages>,
 }
 
-process_wide!(
-    WAIT_LIST: Mutex<WaitList> = WaitList {
-        list: Vec::new(),
-        count: 0,
-    }
-);
+type Requests = Waiters<LockRequest, Ages>;
 
 /// How waiting for a lock ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +128,9 @@ pub(crate) enum WaitOutcome {
 
 /// What a waiter needs of the rest of the database.
 pub(crate) trait WaitContext {
+    /// The list of all that wait for locks of the same records.
+    fn lock_wait_list(&self) -> &LockWaitList;
+
     /// Whether there is anything left to wait for.
     fn may_go_on(&self) -> bool;
 
@@ -144,94 +142,129 @@ pub(crate) trait WaitContext {
     fn promoted(&self) {}
 }
 
-/// Parks until `wanted` is granted, or the wait ends otherwise. `held` is what the transaction holds; what it
-/// acquires is not added there.
-pub(super) fn wait(
-    record: RecordRef,
-    wanted: LockMode,
-    held: &mut HeldLocks,
-    wait_age: &mut WaitAge,
-    longest: Duration,
-    context: &impl WaitContext,
-) -> WaitOutcome {
-    let ordered = held.would_be_ordered(record);
-    let rank = wait_age.rank(ordered);
-    let parker = Parker::new();
-    let mut wait_list = WAIT_LIST.lock();
-    let number = wait_list.enter(&parker, record, wanted, held, rank);
-    // First, so that a release from now on finds the waiter.
-    wait_list.mark(record);
-    let mut at = wait_list.position(number);
-    let mut wait_state = match wait_list.try_grant(at) {
-        WaitState::LockMode(_) if wait_list.give_way(at) => WaitState::Ended(WaitOutcome::Wounded),
-        wait_state => wait_state,
-    };
-    loop {
-        if let WaitState::Ended(ended) = wait_state {
-            *held = wait_list.list.swap_remove(at).held;
-            wait_list.mark(record);
-            if ended != WaitOutcome::Acquired {
-                // It may have been woken for what it does not take now.
-                wait_list.wake(record);
-            }
-            if ended == WaitOutcome::Wounded {
-                wait_age.wounds += 1;
-            }
-            return ended;
+impl Default for LockWaitList {
+    fn default() -> Self {
+        Self {
+            requests: WaitList::new(Ages::default()),
         }
-        wait_list.mark(record);
-        drop(wait_list);
-        let guard = WaiterGuard { number, held };
-        match wait_state {
-            WaitState::LockMode(Some(group)) => context.flush(group),
-            _ => {
-                let slept = parker.age();
-                let next = [HANDOFF_AFTER, BOOST_AFTER]
-                    .into_iter()
-                    .find(|at| *at > slept);
-                let limit = next.map_or(RECHECK_AFTER, |at| at - slept);
-                parker.park(limit.min(longest.saturating_sub(slept)));
-            }
-        }
-        let may_go_on = context.may_go_on();
-        std::mem::forget(guard);
-        let slept = parker.age();
-        wait_list = WAIT_LIST.lock();
-        at = wait_list.position(number);
-        let me = &mut wait_list.list[at];
-        me.wants_handoff |= slept >= HANDOFF_AFTER;
-        if slept >= BOOST_AFTER && me.rank.class != Class::Boosted {
-            wait_age.wounds = wait_age.wounds.max(WOUNDS);
-            wait_list.boost(at);
-            context.promoted();
-        }
-        let me = &wait_list.list[at];
-        wait_state = match () {
-            () if me.wounded => WaitState::Ended(WaitOutcome::Wounded),
-            () if !may_go_on => WaitState::Ended(WaitOutcome::Stopped),
-            () => wait_list.try_grant(at),
+    }
+}
+
+impl LockWaitList {
+    /// Parks until `wanted` is granted, or the wait ends otherwise. `held` is what the transaction holds; what it
+    /// acquires is not added there.
+    pub(super) fn wait(
+        &self,
+        record: RecordRef,
+        wanted: LockMode,
+        held: &mut HeldLocks,
+        wait_age: &mut WaitAge,
+        longest: Duration,
+        context: &impl WaitContext,
+    ) -> WaitOutcome {
+        let ordered = held.would_be_ordered(record);
+        let parker = Parker::new();
+        let mut requests = self.requests.lock();
+        let request = LockRequest {
+            rank: wait_age.rank(ordered, &mut requests.state),
+            record,
+            wanted,
+            held: std::mem::take(held),
+            wounded: false,
+            wants_handoff: false,
         };
-        if matches!(wait_state, WaitState::LockMode(_)) && slept >= longest {
-            wait_state = WaitState::Ended(WaitOutcome::TimedOut);
+        let own = requests.enter(&parker, request);
+        // First, so that a release from now on finds the waiter.
+        requests.mark(record);
+        let mut wait_state = match requests.try_grant(own) {
+            WaitState::LockMode(_) if requests.give_way(own) => {
+                WaitState::Ended(WaitOutcome::Wounded)
+            }
+            wait_state => wait_state,
+        };
+        loop {
+            if let WaitState::Ended(ended) = wait_state {
+                *held = requests.leave(own);
+                requests.mark(record);
+                if ended != WaitOutcome::Acquired {
+                    // It may have been woken for what it does not take now.
+                    requests.wake(record);
+                }
+                if ended == WaitOutcome::Wounded {
+                    wait_age.wounds += 1;
+                }
+                return ended;
+            }
+            requests.mark(record);
+            drop(requests);
+            let guard = WaiterGuard {
+                list: self,
+                own,
+                held,
+            };
+            match wait_state {
+                WaitState::LockMode(Some(group)) => context.flush(group),
+                _ => {
+                    let slept = parker.age();
+                    let next = [HANDOFF_AFTER, BOOST_AFTER]
+                        .into_iter()
+                        .find(|at| *at > slept);
+                    let limit = next.map_or(RECHECK_AFTER, |at| at - slept);
+                    parker.park(limit.min(longest.saturating_sub(slept)));
+                }
+            }
+            let may_go_on = context.may_go_on();
+            std::mem::forget(guard);
+            let slept = parker.age();
+            requests = self.requests.lock();
+            let me = &mut requests[own];
+            me.wants_handoff |= slept >= HANDOFF_AFTER;
+            let is_wounded = me.wounded;
+            if slept >= BOOST_AFTER && me.rank.class != Class::Boosted {
+                wait_age.wounds = wait_age.wounds.max(BOOST_AFTER_WOUNDS);
+                requests.boost(own);
+                context.promoted();
+            }
+            wait_state = match () {
+                () if is_wounded => WaitState::Ended(WaitOutcome::Wounded),
+                () if !may_go_on => WaitState::Ended(WaitOutcome::Stopped),
+                () => requests.try_grant(own),
+            };
+            if matches!(wait_state, WaitState::LockMode(_)) && slept >= longest {
+                wait_state = WaitState::Ended(WaitOutcome::TimedOut);
+            }
         }
+    }
+
+    /// After the release of a record with waiters: wakes those that could be granted it now.
+    #[cold]
+    pub(crate) fn wake(&self, record: RecordRef) {
+        self.requests.lock().wake(record);
+    }
+}
+
+#[cfg(test)]
+impl LockWaitList {
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.lock().len() == 0
     }
 }
 
 /// Takes the waiter out of the list if a disk panics in a flush, and returns its locks to the transaction that
 /// releases them.
 struct WaiterGuard<'a> {
-    number: u64,
+    list: &'a LockWaitList,
+    own: RequestId,
     held: &'a mut HeldLocks,
 }
 
 impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
-        let mut wait_list = WAIT_LIST.lock();
-        let at = wait_list.position(self.number);
-        let Waiter { record, held, .. } = wait_list.list.swap_remove(at);
-        *self.held = held;
-        wait_list.mark(record);
-        wait_list.wake(record);
+        let mut requests = self.list.requests.lock();
+        let record = requests[self.own].record;
+        *self.held = requests.leave(self.own);
+        requests.mark(record);
+        requests.wake(record);
     }
 }
 
@@ -243,39 +276,16 @@ enum WaitState {
     LockMode(Option<WorkerId>),
 }
 
-impl WaitList {
-    /// Takes a transaction into the list, with its locks.
-    fn enter(
-        &mut self,
-        parker: &Parker,
-        record: RecordRef,
-        wanted: LockMode,
-        held: &mut HeldLocks,
-        rank: Rank,
-    ) -> u64 {
-        let number = self.count;
-        self.count += 1;
-        self.list.push(Waiter {
-            number,
-            unparker: parker.unparker(),
-            rank,
-            record,
-            wanted,
-            held: std::mem::take(held),
-            wounded: false,
-            wants_handoff: false,
-        });
-        number
-    }
-
-    fn position(&self, number: u64) -> usize {
-        let found = self.list.iter().position(|it| it.number == number);
-        found.expect("only the sleeper itself takes it out")
+impl Requests {
+    /// Takes a transaction out of the list. Returns its locks.
+    fn leave(&mut self, own: RequestId) -> HeldLocks {
+        let request = self.withdraw(own);
+        request.expect("a lock is taken, not granted").held
     }
 
     /// Acquires the lock for a waiter if it is free.
-    fn try_grant(&self, at: usize) -> WaitState {
-        let me = &self.list[at];
+    fn try_grant(&self, own: RequestId) -> WaitState {
+        let me = &self[own];
         let own = me.held.of(me.record);
         let mut word = load(me.record);
         loop {
@@ -299,51 +309,62 @@ impl WaitList {
 
     /// Whether the waiter must yield; if not, wounds the waiters that have to yield to it. Either way no other
     /// transaction may take what was yielded in between.
-    fn give_way(&mut self, at: usize) -> bool {
-        let waits_for = |waiter: &Waiter, holder: &Waiter| {
-            holder.held.of(waiter.record).excludes(waiter.wanted)
+    fn give_way(&mut self, own: RequestId) -> bool {
+        // No rank wounds itself, so the waiter is not among the others.
+        let me = &self[own];
+        let rank = me.rank;
+        let outranks = |other: &LockRequest| {
+            !other.wounded
+                && other.rank.wounds(rank)
+                && me.held.of(other.record).excludes(other.wanted)
         };
-        let mut me = self.list.swap_remove(at);
-        let mut gives_way = SmallVec::<[RecordRef; 4]>::new();
-        for other in &mut self.list {
-            if !other.wounded && other.rank.wounds(me.rank) && waits_for(other, &me) {
-                other.wants_handoff = true;
-                gives_way.push(other.record);
-            }
+        let gives_way: SmallVec<[(RequestId, RecordRef); 4]> = (self.iter())
+            .filter(|other| outranks(&other.request))
+            .map(|other| (other.id(), other.request.record))
+            .collect();
+        for (other, _) in &gives_way {
+            self[*other].wants_handoff = true;
         }
-        if gives_way.is_empty() {
-            for other in &mut self.list {
-                if me.rank.wounds(other.rank) && waits_for(&me, other) {
-                    other.wounded = true;
-                    other.unparker.unpark();
-                    me.wants_handoff = true;
-                }
-            }
-        }
-        // Where it was: it is the last to have come.
-        self.list.push(me);
-        for record in &gives_way {
+        for (_, record) in &gives_way {
             self.mark(*record);
         }
-        !gives_way.is_empty()
+        let yields = !gives_way.is_empty();
+        if !yields && self.wound_holders(own) {
+            self[own].wants_handoff = true;
+        }
+        yields
     }
 
     /// Boosts a waiter after a long wait above all that have not waited as long, and wounds those of them that hold
     /// what it waits for.
-    fn boost(&mut self, at: usize) {
-        let (record, wanted) = (self.list[at].record, self.list[at].wanted);
-        self.list[at].rank.class = Class::Boosted;
-        let rank = self.list[at].rank;
-        for other in &mut self.list {
-            if rank.wounds(other.rank) && other.held.of(record).excludes(wanted) {
-                other.wounded = true;
-                other.unparker.unpark();
-            }
-        }
+    fn boost(&mut self, own: RequestId) {
+        self[own].rank.class = Class::Boosted;
+        self.wound_holders(own);
     }
 
-    fn on(&self, record: RecordRef) -> impl Iterator<Item = &Waiter> {
-        self.list.iter().filter(move |it| it.record == record)
+    /// Wounds the waiters of lower rank that hold what this one waits for. Returns whether there are any.
+    fn wound_holders(&mut self, own: RequestId) -> bool {
+        let LockRequest {
+            rank,
+            record,
+            wanted,
+            ..
+        } = self[own];
+        let mut any = false;
+        for other in self.iter_mut() {
+            let request = &mut other.request;
+            if rank.wounds(request.rank) && request.held.of(record).excludes(wanted) {
+                request.wounded = true;
+                any = true;
+                other.wake();
+            }
+        }
+        any
+    }
+
+    fn on(&self, record: RecordRef) -> impl Iterator<Item = &LockRequest> {
+        let requests = self.iter().map(|it| &it.request);
+        requests.filter(move |it| it.record == record)
     }
 
     /// Records in the record's word whether there are waiters.
@@ -367,26 +388,23 @@ impl WaitList {
     /// one that could not.
     fn wake(&self, record: RecordRef) {
         let mut word = load(record);
-        let mut waiting: Vec<&Waiter> = self.on(record).collect();
-        waiting.sort_unstable_by_key(|it| it.rank);
+        let mut waiting: Vec<_> = (self.iter())
+            .filter(|it| it.request.record == record)
+            .collect();
+        waiting.sort_unstable_by_key(|it| it.request.rank);
         let mut before = LockMode::default();
         for waiter in waiting {
-            let free = !before.excludes(waiter.wanted);
-            match word.granted(waiter.wanted, waiter.held.of(record)) {
+            let request = &waiter.request;
+            let free = !before.excludes(request.wanted);
+            match word.granted(request.wanted, request.held.of(record)) {
                 Some(granted) if free => {
                     word = granted;
-                    waiter.unparker.unpark();
+                    waiter.wake();
                 }
-                _ => before = before.and(waiter.wanted),
+                _ => before = before.and(request.wanted),
             }
         }
     }
-}
-
-/// Called after the release of a record with waiters.
-#[cold]
-pub(super) fn wake(record: RecordRef) {
-    WAIT_LIST.lock().wake(record);
 }
 
 fn load(record: RecordRef) -> LockWord {
@@ -411,9 +429,14 @@ mod tests {
     use crate::storage::arena::Arena;
 
     /// A database on a disk with a bug.
-    struct Buggy;
+    #[derive(Default)]
+    struct Buggy(LockWaitList);
 
     impl WaitContext for Buggy {
+        fn lock_wait_list(&self) -> &LockWaitList {
+            &self.0
+        }
+
         fn may_go_on(&self) -> bool {
             true
         }
@@ -426,20 +449,22 @@ mod tests {
     #[test]
     fn a_panic_in_a_waiters_flush_leaves_its_locks() {
         let arena = Arena::default();
+        let buggy = Buggy::default();
         let [own, groups] = [0; 2].map(|_| arena.record(8, LockWord::FREE.0));
         assert!(Locks::default().try_acquire(groups, LockMode::EXCLUSIVE));
         hand_over(groups, WorkerId(0));
         let [mut waiter, mut next] = [(); 2].map(|()| Locks::default());
         assert!(waiter.try_acquire(own, LockMode::EXCLUSIVE));
-        let wait = || waiter.wait(groups, LockMode::EXCLUSIVE, Duration::MAX, &Buggy);
+        let mut age = WaitAge::default();
+        let wait = || waiter.wait(groups, LockMode::EXCLUSIVE, &mut age, Duration::MAX, &buggy);
         catch_unwind(AssertUnwindSafe(wait)).unwrap_err();
 
-        assert!(WAIT_LIST.lock().on(groups).next().is_none());
+        assert!(buggy.0.is_empty());
         assert!(!load(groups).waits());
         assert!(!next.try_acquire(own, LockMode::EXCLUSIVE));
-        waiter.release_all();
+        waiter.release_all(&buggy.0);
         assert!(next.try_acquire(own, LockMode::EXCLUSIVE));
-        release(groups, LockMode::EXCLUSIVE);
+        assert!(!release(groups, LockMode::EXCLUSIVE));
         assert!(next.try_acquire(groups, LockMode::EXCLUSIVE));
     }
 }

@@ -1,0 +1,202 @@
+//! What a transaction carries from one attempt to the next: conflicts in a row, commit priority, and its wait age.
+//!
+//! ```text
+//!   conflicts in a row     before the next attempt
+//!          1               nothing
+//!          2 …  8          yield
+//!          9 …             sleep, for a random part of a bound that doubles
+//!         64 … 95          the same, with exclusive commit priority when the token is its
+//!         96 … 287         without: priority has not helped
+//!        288 …             with priority again, and so on
+//! ```
+//!
+//! The state begins anew with each transaction, not with each attempt: when the last attempt has committed, when it has
+//! failed for good, and when it has panicked.
+
+use std::time::Duration;
+
+use super::policy::{
+    PRIORITY_AFTER, PRIORITY_AGAIN_AFTER, PRIORITY_ATTEMPTS, RETRY_BACKOFF_MAX, RETRY_BACKOFF_MIN,
+    RETRY_YIELDS,
+};
+use super::priority::{PriorityTicket, PriorityToken};
+use crate::concurrency::lock::WaitAge;
+
+/// What a transaction carries over its attempts.
+#[derive(Debug)]
+pub(crate) struct RetryState {
+    /// Attempts in a row that ended in a conflict.
+    conflicts: u32,
+    /// Priority is requested from so many conflicts on.
+    priority_after: u32,
+    /// It holds the priority token.
+    has_priority: bool,
+    /// Attempts that ended in a conflict although it had priority.
+    conflicts_with_priority: u32,
+    /// Its position among the requests for priority, once it has made one.
+    ticket: Option<PriorityTicket>,
+    /// Its place among all that have waited for a lock.
+    pub(crate) wait_age: WaitAge,
+}
+
+/// What a transaction does before its next attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backoff {
+    Nothing,
+    Yield,
+    /// A sleep for a random part of this.
+    Sleep(Duration),
+}
+
+impl Default for RetryState {
+    fn default() -> Self {
+        Self {
+            conflicts: 0,
+            priority_after: PRIORITY_AFTER,
+            has_priority: false,
+            conflicts_with_priority: 0,
+            ticket: None,
+            wait_age: WaitAge::default(),
+        }
+    }
+}
+
+impl RetryState {
+    /// An attempt ended in a conflict. Returns how many did, in a row.
+    pub(crate) fn note_conflict(&mut self) -> u32 {
+        self.conflicts += 1;
+        self.conflicts
+    }
+
+    /// What to do before the next attempt, so that two transactions that conflicted do not meet again.
+    pub(crate) fn backoff(&self) -> Backoff {
+        match self.conflicts {
+            0 | 1 => Backoff::Nothing,
+            2..=RETRY_YIELDS => Backoff::Yield,
+            conflicts => {
+                let doublings = (conflicts - RETRY_YIELDS - 1).min(u32::BITS - 1);
+                let longest = RETRY_BACKOFF_MIN.saturating_mul(1 << doublings);
+                Backoff::Sleep(longest.min(RETRY_BACKOFF_MAX))
+            }
+        }
+    }
+
+    /// After a conflict: requests priority for the next attempts, if it is time to; or releases it, if it has not
+    /// helped. May wait in the queue for the token.
+    pub(crate) fn request_priority(&mut self, token: &PriorityToken) {
+        if self.conflicts < self.priority_after {
+            return;
+        }
+        if !self.has_priority {
+            self.has_priority = token.request(&mut self.ticket);
+            self.conflicts_with_priority = 0;
+            return;
+        }
+        token.extend_grace();
+        self.conflicts_with_priority += 1;
+        if self.conflicts_with_priority == PRIORITY_ATTEMPTS {
+            self.release_priority(token);
+            self.ticket = None;
+            self.priority_after = self.conflicts.saturating_add(PRIORITY_AGAIN_AFTER);
+        }
+    }
+
+    /// Whether to wait for the transaction with priority. Not if it queued for priority just now.
+    #[inline]
+    pub(crate) fn yields_to(&self, token: &PriorityToken) -> bool {
+        token.is_taken() && !self.has_priority && self.ticket.is_none()
+    }
+
+    /// Releases the priority token.
+    pub(crate) fn release_priority(&mut self, token: &PriorityToken) {
+        if std::mem::take(&mut self.has_priority) {
+            token.release();
+        }
+    }
+
+    /// What runs next is another transaction: it has priority over none, and has waited for nothing yet.
+    pub(crate) fn start_afresh(&mut self, token: &PriorityToken) {
+        self.release_priority(token);
+        *self = Self::default();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn after(conflicts: u32, token: &PriorityToken) -> RetryState {
+        let mut retry = RetryState::default();
+        for _ in 0..conflicts {
+            retry.note_conflict();
+            retry.request_priority(token);
+        }
+        retry
+    }
+
+    #[test]
+    fn back_off_grows_up_to_a_maximum() {
+        let token = PriorityToken::new();
+        let backoff = |conflicts| after(conflicts, &token).backoff();
+        assert_eq!(backoff(1), Backoff::Nothing);
+        assert_eq!(backoff(2), Backoff::Yield);
+        assert_eq!(backoff(RETRY_YIELDS), Backoff::Yield);
+        assert_eq!(backoff(RETRY_YIELDS + 1), Backoff::Sleep(RETRY_BACKOFF_MIN));
+        let twice = 2 * RETRY_BACKOFF_MIN;
+        assert_eq!(backoff(RETRY_YIELDS + 2), Backoff::Sleep(twice));
+        assert_eq!(backoff(PRIORITY_AFTER), Backoff::Sleep(RETRY_BACKOFF_MAX));
+    }
+
+    #[test]
+    fn priority_is_requested_and_given_up_by_turns() {
+        let token = PriorityToken::new();
+        let held_after = |conflicts| {
+            let mut retry = after(conflicts, &token);
+            let held = retry.has_priority;
+            assert_eq!(held, token.is_taken());
+            retry.start_afresh(&token);
+            held
+        };
+        let given_up = PRIORITY_AFTER + PRIORITY_ATTEMPTS;
+        let again = given_up + PRIORITY_AGAIN_AFTER;
+        for (conflicts, held) in [
+            (PRIORITY_AFTER - 1, false),
+            (PRIORITY_AFTER, true),
+            (given_up - 1, true),
+            (given_up, false),
+            (again - 1, false),
+            (again, true),
+            (again + PRIORITY_ATTEMPTS, false),
+        ] {
+            assert_eq!(held_after(conflicts), held, "after {conflicts} conflicts");
+        }
+    }
+
+    #[test]
+    fn a_transaction_in_the_queue_yields_to_no_other() {
+        let token = PriorityToken::with_wait_max(Duration::ZERO);
+        let mut holder = after(PRIORITY_AFTER, &token);
+        let queued = after(PRIORITY_AFTER, &token);
+        assert!(!holder.yields_to(&token) && !queued.yields_to(&token));
+        let mut other = after(PRIORITY_AFTER - 1, &token);
+        assert!(other.yields_to(&token));
+        holder.start_afresh(&token);
+        assert!(!other.yields_to(&token));
+        other.note_conflict();
+        other.request_priority(&token);
+        assert!(
+            holder.yields_to(&token),
+            "another transaction runs there now"
+        );
+    }
+
+    #[test]
+    fn another_transaction_begins_without_priority() {
+        let token = PriorityToken::new();
+        let mut retry = after(PRIORITY_AFTER, &token);
+        retry.start_afresh(&token);
+        assert!(!token.is_taken() && retry.ticket.is_none());
+        assert_eq!(retry.note_conflict(), 1);
+        assert_eq!(retry.backoff(), Backoff::Nothing);
+    }
+}
