@@ -108,7 +108,7 @@ pub struct Version {
 impl Transaction {
     pub(crate) fn new(engine: Arc<Engine>, worker: WorkerId, slot: SlotId) -> Self {
         Self {
-            value_bytes_max: stage::value_bytes_max(&engine, worker),
+            value_bytes_max: engine.value_bytes_max(worker),
             concurrency: engine.spec.concurrency,
             in_place: engine.spec.style() == Some(LogStyle::Operations),
             engine,
