@@ -10,8 +10,8 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 
 use namiki_index::{Direction, ScanRange};
 
-use handle::own;
 pub use handle::Table;
+use handle::own;
 use key::encoded;
 pub use key::{Key, KeyBytes};
 pub use lock_set::LockSet;
