@@ -4,12 +4,16 @@
 use std::future::pending;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Waker};
+use std::time::Duration;
+use std::{fmt, io};
 
 use namiki_platform::WorkerId;
-use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SimDisk};
+use parking_lot::Mutex;
 
 use crate::api::database::Database;
 use crate::api::session::Session;
@@ -41,13 +45,13 @@ const NEW: u64 = 3;
 /// What is in them before.
 const OLD: u64 = 10;
 
-fn open(spec: &str) -> (Database, Numbers) {
-    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+fn open(spec: &str, disk: Arc<dyn Disk>) -> (Database, Numbers) {
     let db = Database::builder()
         .spec(spec.parse().unwrap())
         .streams(NonZeroU16::new(2).unwrap())
         .attempts_max(NonZeroU32::new(1).unwrap())
         .wait_policy(WaitPolicy::NoWait)
+        .group_wait_max(Duration::MAX)
         .disk(disk)
         .open("/db")
         .unwrap();
@@ -193,15 +197,7 @@ fn next_slot(db: &Database) -> usize {
     number.parse().unwrap()
 }
 
-/// Runs this, and sees that it has released everything. The keys have these values then.
-fn check(spec: &str, (how, end): (&str, Ending), expected: [Option<u64>; 3]) {
-    let context = format!("{spec}, {how}");
-    let (db, table) = open(spec);
-    let mut session = db.session_on(WorkerId(0)).unwrap();
-    let slot = next_slot(&db);
-    end(&db, &mut session, &table);
-    // A session that was not put back into its pool has left its own.
-    assert!(next_slot(&db) <= slot, "{context}: a slot");
+fn check_token_and_permits(db: &Database, context: &str) {
     let observer = db.begin().unwrap();
     let engine = observer.engine();
     assert!(!engine.priority.is_taken(), "{context}: commit priority");
@@ -212,6 +208,18 @@ fn check(spec: &str, (how, end): (&str, Ending), expected: [Option<u64>; 3]) {
         assert_eq!(engine.admission.admission_waits(), 0, "{context}: a permit");
         drop(permits);
     }
+}
+
+/// Runs this, and sees that it has released everything. The keys have these values then.
+fn check(spec: &str, (how, end): (&str, Ending), expected: [Option<u64>; 3]) {
+    let context = format!("{spec}, {how}");
+    let (db, table) = open(spec, Arc::new(SimDisk::new()));
+    let mut session = db.session_on(WorkerId(0)).unwrap();
+    let slot = next_slot(&db);
+    end(&db, &mut session, &table);
+    // A session that was not put back into its pool has left its own.
+    assert!(next_slot(&db) <= slot, "{context}: a slot");
+    check_token_and_permits(&db, &context);
     // Of another session: a lock that is still there is a conflict.
     let mut other = db.session_on(WorkerId(1)).unwrap();
     let keys = [READ, WRITTEN, NEW];
@@ -259,7 +267,8 @@ fn no_reader_sees_what_is_undone() {
             for round in 0..ROUNDS {
                 let mut tx = db.begin().unwrap();
                 // A conflict ends it, too.
-                let _ = tx.put(&table, &1, &(OLD + 1 + round));
+                let put = tx.put(&table, &1, &(OLD + 1 + round));
+                assert!(matches!(put, Ok(()) | Err(Error::Conflict(_))), "{put:?}");
                 drop(tx);
             }
             is_over.store(true, Ordering::Relaxed);
@@ -270,4 +279,141 @@ fn no_reader_sees_what_is_undone() {
             assert_eq!(found, Some(OLD));
         }
     });
+}
+
+/// A disk that does something once, before a write.
+#[derive(Clone)]
+struct ProbedDisk {
+    disk: SimDisk,
+    probe: Probe,
+}
+
+type Probe = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+#[derive(Debug)]
+struct ProbedFile {
+    file: Arc<dyn DiskFile>,
+    disk: ProbedDisk,
+}
+
+impl ProbedDisk {
+    fn probed(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        let disk = self.clone();
+        Arc::new(ProbedFile { file, disk })
+    }
+}
+
+impl fmt::Debug for ProbedDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProbedDisk")
+    }
+}
+
+impl Disk for ProbedDisk {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.probed(self.disk.open(path)?))
+    }
+    fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.probed(self.disk.create(path, len_bytes)?))
+    }
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.disk.read(path)
+    }
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.disk.replace(path, bytes)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
+        self.disk.list(dir)
+    }
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.disk.create_dir_all(dir)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
+    }
+    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
+        self.disk.lock_dir(dir)
+    }
+}
+
+impl DiskFile for ProbedFile {
+    fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let probe = self.disk.probe.lock().take();
+        if let Some(probe) = probe {
+            probe();
+        }
+        self.file.write_durable(offset, bytes)
+    }
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(offset, into)
+    }
+    fn len_bytes(&self) -> u64 {
+        self.file.len_bytes()
+    }
+    fn block_bytes(&self) -> usize {
+        self.file.block_bytes()
+    }
+}
+
+/// A transaction that failed waits for what it has read, and one that committed for itself, with nothing in hand.
+#[test]
+fn nothing_is_held_while_the_device_is_waited_for() {
+    for (spec, commits) in [
+        ("TT(ELR)+PWAL(16)", false),
+        ("TT(EPOCH)+PWAL(16)", false),
+        ("S2PL(ELR)+PWAL(16)", false),
+        ("S2PL(EPOCH)+PWAL(auto)", false),
+        ("S2PL(ELR)+PWAL(16)+ARIES", false),
+        ("TT(EPOCH)+PWAL(auto)", true),
+        ("S2PL(ELR)+PWAL(16)", true),
+        // Its commit waits itself.
+        ("S2PL(ELR)+PWAL(1)", true),
+        ("S2PL(ELR)+PWAL(1)+ARIES", true),
+    ] {
+        let context = format!("{spec}, commits: {commits}");
+        let probe = Probe::default();
+        let disk = SimDisk::new();
+        let (db, table) = open(
+            spec,
+            Arc::new(ProbedDisk {
+                disk,
+                probe: Arc::clone(&probe),
+            }),
+        );
+        let mut session = db.session_on(WorkerId(0)).unwrap();
+        let before = session.transact_async(|tx| tx.put(&table, &READ, &OLD));
+        before.unwrap();
+        let seen = Arc::new(OnceLock::new());
+        let look = {
+            let (db, table, context) = (db.clone(), table.clone(), context.clone());
+            let mut other = db.session_on(WorkerId(1)).unwrap();
+            move || {
+                check_token_and_permits(&db, &context);
+                let put = other.try_transact_async(|tx| tx.put(&table, &READ, &0));
+                put.map(drop)
+            }
+        };
+        let told = Arc::clone(&seen);
+        *probe.lock() = Some(Box::new(move || {
+            // What panics in a write ends the log.
+            let looked = catch_unwind(AssertUnwindSafe(look));
+            told.set(looked.map_err(drop)).unwrap();
+        }));
+        let ended = session.transact(|tx| {
+            hold(tx, &table)?;
+            match commits {
+                true => Ok(()),
+                false => tx.abort("on purpose"),
+            }
+        });
+        assert_eq!(ended.is_ok(), commits, "{context}: {ended:?}");
+        let seen = seen.get().unwrap_or_else(|| panic!("{context}: no write"));
+        assert!(matches!(seen, Ok(Ok(()))), "{context}: {seen:?}");
+    }
 }
