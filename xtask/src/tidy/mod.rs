@@ -10,6 +10,7 @@ mod import_cycles;
 mod module_order;
 mod paper_table;
 mod person_words;
+mod test_features;
 mod test_names;
 mod unfinished_marks;
 mod unsafe_files;
@@ -62,6 +63,10 @@ const RULES: &[(&str, Rule)] = &[
     (
         "no files or folders import each other in a circle",
         import_cycles::check,
+    ),
+    (
+        "features for tests stay out of programs",
+        test_features::check,
     ),
     ("no file is too long", file_lengths::check),
     (commit_subjects::RULE, commit_subjects::check),

@@ -37,6 +37,7 @@ const ORDER: &[&str] = &[
     "commit/undo",
     "commit/access_set",
     "commit/engine",
+    "commit/resources",
     "commit/read_durability",
     "commit/acquire",
     "commit/commit_path",
@@ -52,6 +53,7 @@ const ORDER: &[&str] = &[
     "api/builder",
     "api/database",
     "api/open",
+    "api/endings",
 ];
 
 /// The file that lists the order, for the advice.

@@ -1,4 +1,4 @@
-//! The one commit path, and what a transaction needs for it: access set, engine, epochs, tickets.
+//! The one commit path, and what a transaction needs for it: access set, resources, engine, epochs, tickets.
 
 pub(crate) mod access_set;
 pub(crate) mod acquire;
@@ -6,5 +6,6 @@ pub(crate) mod commit_path;
 pub(crate) mod engine;
 pub(crate) mod epoch;
 mod read_durability;
+pub(crate) mod resources;
 pub(crate) mod ticket;
 pub(crate) mod undo;

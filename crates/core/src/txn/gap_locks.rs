@@ -16,6 +16,7 @@ use namiki_index::{Direction, LeafVersion, ScanRange};
 use smallvec::SmallVec;
 
 use super::Transaction;
+use crate::commit::resources::TxnResources;
 use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::storage::record::RecordRef;
@@ -73,15 +74,15 @@ impl Transaction {
     }
 
     fn lock_gap(&mut self, next: RecordRef) -> Result<(), Error> {
-        match self.faults.lock_gaps {
+        match self.faults.checks().lock_gaps {
             true => self.lock(next, LockMode::GAP),
             false => Ok(()),
         }
     }
 
     fn release(&mut self, record: RecordRef, locked: LockMode) {
-        let waiters = &self.engine.lock_wait_list;
-        self.access_set.locks.release(record, locked, waiters);
+        let TxnResources { engine, held, .. } = &mut self.resources;
+        held.locks.release(record, locked, &engine.lock_wait_list);
     }
 
     /// The key's record, made and locked if there is none, in a gap that is the transaction's own while it comes in.
@@ -115,10 +116,11 @@ impl Transaction {
                 }
                 next = Some(above.record);
             }
-            let (word, locked) = self.access_set.locks.word_of_new(wanted, next);
+            let locks = &mut self.resources.held.locks;
+            let (word, locked) = locks.word_of_new(wanted, next);
             let resolved = raw_table.create_record(key, word);
             if let Ok(Resolved::New { record, .. }) = resolved {
-                self.access_set.locks.made(record, locked);
+                locks.made(record, locked);
             }
             if let Some(next) = next {
                 self.release(next, LockMode::INSERT);
@@ -256,7 +258,7 @@ impl Transaction {
         wanted: LockMode,
         leaves: &Leaves,
     ) -> Result<Pass, Error> {
-        if (!wanted.has(LockMode::GAP) || self.faults.lock_gaps)
+        if (!wanted.has(LockMode::GAP) || self.faults.checks().lock_gaps)
             && !self.try_lock(record, wanted)?
         {
             return Ok(Pass::LockMode(record, wanted));
