@@ -22,6 +22,7 @@ const ORDER: &[&str] = &[
     "storage/arena",
     "concurrency/contention/policy",
     "concurrency/contention/wait_list",
+    "concurrency/contention/wait_age",
     "concurrency/lock",
     "concurrency/contention/admission",
     "concurrency/contention/priority",

@@ -13,7 +13,8 @@ use namiki_platform::WorkerId;
 
 use crate::commit::engine::{Engine, GroupLocks, LockCounts};
 use crate::concurrency::contention::policy::LOCK_SPINS;
-use crate::concurrency::lock::{LockMode, LockWaitList, Locks, WaitAge, WaitContext, WaitOutcome};
+use crate::concurrency::contention::wait_age::WaitAge;
+use crate::concurrency::lock::{LockMode, LockWaitList, Locks, WaitContext, WaitOutcome};
 use crate::error::{Conflict, Error};
 use crate::protocol_spec::WaitPolicy;
 use crate::storage::record::RecordRef;

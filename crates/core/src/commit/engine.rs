@@ -304,7 +304,8 @@ mod model {
 
     use super::*;
     use crate::concurrency::cc::TwoPhase;
-    use crate::concurrency::lock::{LockMode, Locks, WaitAge, WaitContext, WaitOutcome};
+    use crate::concurrency::contention::wait_age::WaitAge;
+    use crate::concurrency::lock::{LockMode, Locks, WaitContext, WaitOutcome};
     use crate::storage::arena::Arena;
 
     struct Context(Arc<LockWaitList>);

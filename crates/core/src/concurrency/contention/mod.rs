@@ -5,4 +5,5 @@ pub(crate) mod admission;
 pub(crate) mod policy;
 pub(crate) mod priority;
 pub(crate) mod retry;
+pub(crate) mod wait_age;
 pub(crate) mod wait_list;

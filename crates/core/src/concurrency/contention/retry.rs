@@ -20,7 +20,7 @@ use super::policy::{
     RETRY_YIELDS,
 };
 use super::priority::{PriorityTicket, PriorityToken};
-use crate::concurrency::lock::WaitAge;
+use super::wait_age::WaitAge;
 
 /// What a transaction carries over its attempts.
 #[derive(Debug)]

@@ -25,10 +25,11 @@ use std::time::Duration;
 
 use namiki_platform::WorkerId;
 
-pub(crate) use self::wait_list::{LockWaitList, WaitAge, WaitContext, WaitOutcome};
+pub(crate) use self::wait_list::{LockWaitList, WaitContext, WaitOutcome};
 pub(crate) use self::word::{LockMode, LockWord};
 
 use self::held_locks::HeldLocks;
+use crate::concurrency::contention::wait_age::WaitAge;
 use crate::storage::record::RecordRef;
 use crate::storage::scratch::Sizes;
 use crate::sync::Ordering;

@@ -13,7 +13,8 @@ use loom::thread;
 use namiki_platform::WorkerId;
 use namiki_platform::model_checker::explore;
 
-use super::{LockMode, LockWaitList, Locks, WaitAge, WaitContext, WaitOutcome, hand_over, release};
+use super::{LockMode, LockWaitList, Locks, WaitContext, WaitOutcome, hand_over, release};
+use crate::concurrency::contention::wait_age::WaitAge;
 use crate::storage::arena::Arena;
 use crate::storage::record::RecordRef;
 use crate::sync::{AtomicU64, Mutex, Ordering};

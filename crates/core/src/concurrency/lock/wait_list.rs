@@ -16,7 +16,7 @@
 //! a class of their own between the others, so that no path leaves it and returns.
 //!
 //! # Starvation avoidance
-//! Ages are kept over retries, and a transaction that was wounded [`BOOST_AFTER_WOUNDS`] times outranks all that were
+//! Ages are kept over retries, and a transaction that was wounded [`BOOST_AFTER_WOUNDS`](crate::concurrency::contention::policy::BOOST_AFTER_WOUNDS) times outranks all that were
 //! not. A released lock is free for any transaction, which may overtake the waiters that it wakes (barging): handing it
 //! to a thread that has no processor yet would keep it locked for as long. A waiter that has waited for
 //! [`HANDOFF_AFTER`] marks the record *fair*: it requests FIFO hand-off and disables barging, and from then on the lock
@@ -30,69 +30,11 @@ use smallvec::SmallVec;
 
 use super::held_locks::HeldLocks;
 use super::word::{LockMode, LockWord};
-use crate::concurrency::contention::policy::{
-    BOOST_AFTER, BOOST_AFTER_WOUNDS, HANDOFF_AFTER, RECHECK_AFTER,
-};
+use crate::concurrency::contention::policy::{BOOST_AFTER, HANDOFF_AFTER, RECHECK_AFTER};
+use crate::concurrency::contention::wait_age::{Ages, Rank, WaitAge};
 use crate::concurrency::contention::wait_list::{RequestId, WaitList, Waiters};
 use crate::storage::record::RecordRef;
 use crate::sync::{Ordering, Parker};
-
-/// The order of wounding: lower values go first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    class: Class,
-    age: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Class {
-    /// Was wounded too often.
-    Boosted,
-    /// Has taken its locks in order.
-    Ordered,
-    Other,
-}
-
-impl Rank {
-    /// Whether a waiter of this rank wounds one of that.
-    fn wounds(self, other: Self) -> bool {
-        let both_ordered = self.class == Class::Ordered && other.class == Class::Ordered;
-        self < other && !both_ordered
-    }
-}
-
-/// A transaction's place among all that have ever had to wait. It is kept from one attempt to the next.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct WaitAge {
-    age: Option<u64>,
-    wounds: u32,
-}
-
-impl WaitAge {
-    fn rank(&mut self, ordered: bool, ages: &mut Ages) -> Rank {
-        Rank {
-            class: match (self.wounds >= BOOST_AFTER_WOUNDS, ordered) {
-                (true, _) => Class::Boosted,
-                (false, true) => Class::Ordered,
-                (false, false) => Class::Other,
-            },
-            age: *self.age.get_or_insert_with(|| ages.draw()),
-        }
-    }
-}
-
-/// The ages that were drawn. Only a waiter draws one, so this is no counter that all commits share.
-#[derive(Default)]
-struct Ages {
-    drawn: u64,
-}
-
-impl Ages {
-    fn draw(&mut self) -> u64 {
-        self.drawn += 1;
-        self.drawn
-    }
-}
 
 /// A transaction's request for a lock.
 struct LockRequest {
@@ -191,7 +133,7 @@ impl LockWaitList {
                     requests.wake(record);
                 }
                 if ended == WaitOutcome::Wounded {
-                    wait_age.wounds += 1;
+                    wait_age.note_wound();
                 }
                 return ended;
             }
@@ -220,8 +162,8 @@ impl LockWaitList {
             let me = &mut requests[own];
             me.wants_handoff |= slept >= HANDOFF_AFTER;
             let is_wounded = me.wounded;
-            if slept >= BOOST_AFTER && me.rank.class != Class::Boosted {
-                wait_age.wounds = wait_age.wounds.max(BOOST_AFTER_WOUNDS);
+            if slept >= BOOST_AFTER && !me.rank.is_boosted() {
+                wait_age.boost();
                 requests.boost(own);
                 context.promoted();
             }
@@ -338,7 +280,7 @@ impl Requests {
     /// Boosts a waiter after a long wait above all that have not waited as long, and wounds those of them that hold
     /// what it waits for.
     fn boost(&mut self, own: RequestId) {
-        self[own].rank.class = Class::Boosted;
+        self[own].rank.boost();
         self.wound_holders(own);
     }
 
