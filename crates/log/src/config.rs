@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::epoch_source::EpochSource;
 use crate::error::LogError;
 use crate::format;
+use crate::format::frame::FRAME_BYTES_MAX;
 use crate::info::{CutRule, GenerationInfo, Records};
 use crate::layout::{Layout, Placement, Retain};
 use crate::sequencer::SequencerKind;
@@ -176,7 +177,7 @@ impl LogConfig {
     pub fn check(&self) -> Result<(), LogError> {
         let invalid = |reason: String| Err(LogError::InvalidConfig { reason });
         let block = format::BLOCK_BYTES_MAX as u64;
-        if self.buffer_bytes > 1 << 30 {
+        if self.buffer_bytes > FRAME_BYTES_MAX {
             return invalid(format!(
                 "buffer_bytes is {}, and more than 1 GiB is no use",
                 self.buffer_bytes
