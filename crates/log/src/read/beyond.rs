@@ -174,6 +174,6 @@ impl StreamReader {
 }
 
 /// Without a branch for each byte: the unwritten rest of a segment is long.
-fn is_zero(bytes: &[u8]) -> bool {
+pub(super) fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().fold(0, |seen, byte| seen | byte) == 0
 }
