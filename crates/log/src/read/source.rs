@@ -168,7 +168,7 @@ fn list(
                 "the directory of the stream is missing",
             ));
         }
-        Err(source) => return Err(ReadError::Device { file: dir, source }),
+        Err(source) => return Err(ReadError::device(&dir, source)),
     };
     let mut files = Vec::new();
     for entry in entries {

@@ -26,7 +26,7 @@ pub use aligned::AlignedBuf;
 pub use delayed::DelayedDisk;
 pub use direct::{DirectDisk, WriteMode, open_best};
 pub use files::next_data;
-pub use kind::{FileKind, NotAFile, open_for_reading};
+pub use kind::{FileKind, NotADirectory, NotAFile, open_for_reading};
 pub use lock::lock_to_read;
 pub use null::NullDisk;
 pub use profile::{DeviceProfile, PROFILE_FILES};
@@ -85,7 +85,8 @@ pub trait Disk: Send + Sync + Debug {
     /// disk leaves out directories.
     ///
     /// # Errors
-    /// `NotFound` when `dir` does not exist; whatever the device says otherwise.
+    /// `NotFound` when `dir` does not exist; [`NotADirectory`] if something else stands there; whatever the device
+    /// says otherwise.
     fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>>;
 
     /// Creates `dir` and the directories above it, durably. No error if it exists.
