@@ -7,6 +7,8 @@
 //!   segments that were created zeroed all else is zero, so other bytes are damage.
 //! - *Segments that were made ready*, with their headers and no frames. The last of them may be
 //!   without its header: then it is zero, or an old one that is to be written again.
+//! - *A first segment that was given up*: it has the header of the next, whose name was lost, and none
+//!   of its frames. Its own are not looked for.
 //! - *In recycled segments and regions, old bytes.* A later frame of this generation among them is
 //!   damage; in a region, one that is later by two, because the head that covers the first was durable
 //!   before the second was written.
@@ -39,6 +41,12 @@ impl StreamReader {
         let mut left_before = None;
         let (mut torn, mut torn_frame) = (false, false);
         while let Some(extent) = &self.here {
+            if extent.lost_name.is_some() {
+                if !self.enter(self.index + 1)? {
+                    break;
+                }
+                continue;
+            }
             let left = extent.end.saturating_sub(self.at);
             let (is_zeroed, has_header) = (extent.is_zeroed, extent.has_header);
             // Nothing was ever written there: then it is the next segment's beginning that is missing.

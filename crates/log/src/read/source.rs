@@ -25,6 +25,8 @@ pub(super) struct Extent {
     pub(super) block_bytes: usize,
     /// Whether its header is there. Always so in a region.
     pub(super) has_header: bool,
+    /// The number that its header has instead: it was given up, to be written again under that.
+    pub(super) lost_name: Option<u64>,
     /// Whether what was never written is zero.
     pub(super) is_zeroed: bool,
     /// The longest frame there can be; 0 if that is not known.
@@ -221,6 +223,7 @@ impl Segment {
             end: segment_bytes,
             block_bytes: 512,
             has_header: false,
+            lost_name: None,
             is_zeroed: false,
             frame_bytes_max: 0,
             beyond: 0,
@@ -260,6 +263,7 @@ impl Segment {
                     && (is_last && header.number < self.number
                         || is_first && header.number == next_number) =>
             {
+                extent.lost_name = (header.number == next_number).then_some(header.number);
                 Ok(extent)
             }
             Found::Header(_) => damaged(
@@ -348,6 +352,7 @@ fn region(
         end: base + head.end,
         block_bytes: head.block_bytes as usize,
         has_header: true,
+        lost_name: None,
         is_zeroed: false,
         frame_bytes_max: u64::from(head.frame_bytes_max),
         beyond: match head.generation == info.generation {
