@@ -314,7 +314,7 @@ impl<H: GroupResource> Log<H> {
     /// something, and when the flusher has flushed all that do.
     ///
     /// # Errors
-    /// As [`Log::wait_covered`].
+    /// As [`Log::wait_covered`]; [`LogError::ForeignTicket`].
     pub fn poll_covered(
         &self,
         ticket: Option<Ticket>,
@@ -327,6 +327,9 @@ impl<H: GroupResource> Log<H> {
                 self.stream(ticket.worker).wait_hardened(ticket)
             });
             return Poll::Ready(hardened.and_then(|()| self.wait_covered(lsn)));
+        }
+        if let Some(ticket) = ticket {
+            self.stream(ticket.worker).check_ticket(ticket)?;
         }
         let lags = |index: &usize| self.streams.shared.horizon.lags(*index, lsn);
         loop {
@@ -426,6 +429,9 @@ impl<H: GroupResource> Log<H> {
         };
         if !shared.has_flusher {
             return Poll::Ready(self.wait_certified(ticket, epoch));
+        }
+        if let Some(ticket) = ticket {
+            self.stream(ticket.worker).check_ticket(ticket)?;
         }
         let epoch = epoch.min(epochs.source.current());
         if epochs.certifies(epoch) {

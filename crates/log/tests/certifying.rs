@@ -8,14 +8,14 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll, Wake};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
 use common::*;
-use namiki_log::{AckWaiter, EpochSource, Log, LogConfig, LogError, SequencerKind};
-use namiki_platform::Epoch;
+use namiki_log::{AckWaiter, EpochSource, Log, LogConfig, LogError, SequencerKind, Ticket};
 use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::{Epoch, Lsn, WorkerId};
 
 /// Epochs without commits.
 #[derive(Debug)]
@@ -108,6 +108,32 @@ fn a_task_learns_that_no_marker_has_room() {
             assert!(log.poisoned().is_none());
         });
     }
+}
+
+#[test]
+fn a_foreign_ticket_certifies_nothing() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (config, source) = by_epochs(2, WAITS[1]);
+    let log: Arc<Log<()>> = create(&disk, config);
+    let foreign = Ticket {
+        worker: WorkerId(1),
+        number: 3,
+        lsn: Lsn(0),
+    };
+    let mut ack_waiter = AckWaiter::default();
+    let polled = log.poll_certified(
+        Some(foreign),
+        source.current(),
+        Waker::noop(),
+        &mut ack_waiter,
+    );
+    assert!(
+        matches!(polled, Poll::Ready(Err(LogError::ForeignTicket { .. }))),
+        "{polled:?}"
+    );
+    assert_eq!(log.counters().flushes, 0);
+    wait_as_task(&log, source.current()).unwrap();
+    log.close().unwrap();
 }
 
 #[test]

@@ -85,7 +85,8 @@ impl<H: GroupResource> Stream<H> {
     pub(crate) fn serve(&self, submits: bool) -> Option<Instant> {
         let _wake = self.wake_on_drop();
         let mut state = self.state.lock();
-        if !self.is_demanded() || state.in_flight.is_some() || self.check_poison().is_err() {
+        let is_idle = state.in_flight.is_none() && state.filling.records > 0;
+        if !self.is_demanded() || !is_idle || self.check_poison().is_err() {
             return None;
         }
         let deadline = self.waits_until(&mut state);
