@@ -266,8 +266,13 @@ impl<H: GroupResource> Log<H> {
     /// than wait for their groups.
     ///
     /// # Errors
-    /// The error that poisoned the log; [`LogError::NeverDrawn`].
+    /// The error that poisoned the log; [`LogError::NeverDrawn`]; [`LogError::Forked`].
     pub fn wait_covered(&self, lsn: Lsn) -> Result<(), LogError> {
+        let shared = &*self.streams.shared;
+        if shared.horizon.sequencer.draws() && shared.horizon.covers(lsn) {
+            return Ok(());
+        }
+        shared.check_process()?;
         self.streams.cover(lsn)
     }
 
@@ -289,9 +294,16 @@ impl<H: GroupResource> Log<H> {
             return Poll::Ready(stream.wait_hardened(ticket));
         }
         stream.check_ticket(ticket)?;
-        let ended = || match stream.is_hardened(ticket) {
-            true => Some(Ok(())),
-            false => shared.poison.get().map(Err),
+        if stream.is_hardened(ticket) {
+            return Poll::Ready(Ok(()));
+        }
+        shared.check_process()?;
+        let ended = || {
+            if stream.is_hardened(ticket) {
+                Some(Ok(()))
+            } else {
+                shared.poison.get().map(Err)
+            }
         };
         ended()
             .or_else(|| {
@@ -331,7 +343,12 @@ impl<H: GroupResource> Log<H> {
         if let Some(ticket) = ticket {
             self.stream(ticket.worker).check_ticket(ticket)?;
         }
-        let lags = |index: &usize| self.streams.shared.horizon.lags(*index, lsn);
+        let horizon = &self.streams.shared.horizon;
+        if horizon.sequencer.draws() && horizon.covers(lsn) {
+            return Poll::Ready(Ok(()));
+        }
+        self.streams.shared.check_process()?;
+        let lags = |index: &usize| horizon.lags(*index, lsn);
         loop {
             if let Some(ended) = self.streams.covered(lsn) {
                 return Poll::Ready(ended);
@@ -396,6 +413,7 @@ impl<H: GroupResource> Log<H> {
     /// # Errors
     /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`] and
     /// [`LogError::DiskFull`] if there is no room for that frame: the outcome is unknown then.
+    /// [`LogError::Forked`]; [`LogError::ForeignTicket`].
     pub fn wait_certified(&self, ticket: Option<Ticket>, epoch: Epoch) -> Result<(), LogError> {
         let Some(epochs) = &self.streams.shared.epochs else {
             return self.streams.shared.poison.check();
@@ -404,6 +422,7 @@ impl<H: GroupResource> Log<H> {
         if epochs.certifies(epoch) {
             return Ok(());
         }
+        self.streams.shared.check_process()?;
         let mut home = 0;
         if let Some(ticket) = ticket {
             self.stream(ticket.worker).wait_hardened(ticket)?;
@@ -437,13 +456,14 @@ impl<H: GroupResource> Log<H> {
         if epochs.certifies(epoch) {
             return Poll::Ready(Ok(()));
         }
+        shared.check_process()?;
         let since = *ack_waiter.refusals.get_or_insert_with(|| epochs.refusals());
-        let ended = || match epochs.certifies(epoch) {
-            true => Some(Ok(())),
-            false => {
-                let refused = || epochs.refusal(epoch, since);
-                shared.poison.get().or_else(refused).map(Err)
+        let ended = || {
+            if epochs.certifies(epoch) {
+                return Some(Ok(()));
             }
+            let refused = || epochs.refusal(epoch, since);
+            shared.poison.get().or_else(refused).map(Err)
         };
         ended()
             .or_else(|| {
@@ -525,6 +545,9 @@ impl<H: GroupResource> Log<H> {
     /// it, if there is one.
     pub fn poll_epoch(&self, epoch: Epoch) {
         let shared = &*self.streams.shared;
+        if shared.check_process().is_err() {
+            return;
+        }
         if let Some(epochs) = &shared.epochs
             && shared.has_flusher
             && epochs.want(epoch.min(epochs.source.current()))

@@ -430,7 +430,8 @@ impl Database {
     /// Returns when the transaction is durable, and everything it depends on.
     ///
     /// # Errors
-    /// [`Error::OutcomeUnknown`] if the log failed.
+    /// [`Error::OutcomeUnknown`] if the log failed. [`Error::Forked`] in a forked child of the process that has
+    /// the database open, unless it was durable before.
     pub fn wait(&self, ticket: &Ticket) -> Result<(), Error> {
         ticket::wait(&self.shared.engine, ticket)
     }

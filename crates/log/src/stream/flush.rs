@@ -60,6 +60,7 @@ impl<H: GroupResource> Stream<H> {
     /// [`LogConfig::async_flush_min_commits`]: crate::LogConfig::async_flush_min_commits
     pub fn begin_flush(&self, ticket: Ticket) -> Result<(), LogError> {
         self.check_ticket(ticket)?;
+        self.shared.check_process()?;
         let _wake = self.wake_on_drop();
         let through = ticket.number;
         let mut state = self.state.lock();
