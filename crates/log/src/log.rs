@@ -55,7 +55,8 @@ pub struct LogCounters {
 
 /// The log's threads, started before it is known what they share: what the log can do depends on which
 /// of them the system allows. Without the one that flushes, whatever waits for a commit flushes it, a
-/// task like a thread; without the one that makes segments ready, the commit that needs one does.
+/// task like a thread, and a poll flushes what is overdue; without the one that makes segments ready, the
+/// commit that needs one does.
 struct Threads<H: GroupResource> {
     flusher: Option<Waiting<H>>,
     preparer: Option<Waiting<H>>,
@@ -144,6 +145,7 @@ impl<H: GroupResource> Log<H> {
             },
             async_flush_min_commits: config.async_flush_threshold(),
             has_flusher,
+            polls_flush: !has_flusher && config.group_wait_max != Duration::MAX,
             demanded: AtomicU64::new(0),
             flusher: CachePadded::new(Notifier::new()),
             preparer: CachePadded::new(Requests::new()),
@@ -278,7 +280,7 @@ impl<H: GroupResource> Log<H> {
 
     /// As [`Stream::wait_hardened`] for a task, which the waker wakes when it should ask again. The
     /// flusher leads the flush, as the thread that waits would; if there is no flusher (`group_wait_max` is
-    /// `Duration::MAX`), this waits like a thread.
+    /// `Duration::MAX`, or no thread was allowed), this waits like a thread.
     ///
     /// # Errors
     /// As [`Stream::wait_hardened`].
@@ -524,8 +526,8 @@ impl<H: GroupResource> Log<H> {
         ack_waiter.entry = Some((index, key));
     }
 
-    /// Completes the asynchronous flushes of all streams that have been written: see [`Stream::poll`]. What
-    /// went wrong, waiters learn.
+    /// [`Stream::poll`] for all streams: completes their asynchronous flushes that have been written, and does
+    /// what a flusher would that no thread was allowed for. What went wrong, waiters learn.
     pub fn poll(&self) {
         for stream in &self.streams.list {
             drop(stream.poll());
@@ -542,19 +544,24 @@ impl<H: GroupResource> Log<H> {
     }
 
     /// [`Log::poll`] for a caller that wants to know whether `epoch` is certified. From now on the flusher sees to
-    /// it, if there is one.
+    /// it, if there is one. If no thread was allowed for it, this does, once every group of the epoch is hardened.
     pub fn poll_epoch(&self, epoch: Epoch) {
         let shared = &*self.streams.shared;
+        let Some(epochs) = &shared.epochs else {
+            return self.poll();
+        };
         if shared.check_process().is_err() {
             return;
         }
-        if let Some(epochs) = &shared.epochs
-            && shared.has_flusher
-            && epochs.want(epoch.min(epochs.source.current()))
-        {
+        let epoch = epoch.min(epochs.source.current());
+        if shared.has_flusher && epochs.want(epoch) {
             shared.wake_flusher();
         }
         self.poll();
+        let lags = |stream| epochs.lags(stream, epoch);
+        if shared.polls_flush && !epochs.certifies(epoch) && !(0..self.streams()).any(lags) {
+            drop(self.streams.certify(epochs, epoch, 0));
+        }
     }
 
     /// Hardens everything appended to any stream before the call.

@@ -26,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) async_flush_min_commits: Option<NonZeroU32>,
     /// Whether there is a flusher to wake.
     pub(crate) has_flusher: bool,
+    /// Whether polls flush groups that are overdue: there should be a flusher, and the system allowed none.
+    pub(crate) polls_flush: bool,
     /// Through which LSN or epoch tasks want everything acknowledged, without a commit of their own;
     /// 0: none does. The flusher takes it.
     pub(crate) demanded: AtomicU64,

@@ -80,18 +80,28 @@ impl<H: GroupResource> Stream<H> {
     /// Completes the unattended flush, if there is one that has been written. Does not wait, not even for a
     /// thread that holds the stream's lock right now.
     ///
+    /// Where no thread was allowed for the flusher, it also flushes the group that fills, if that would not wait
+    /// for more commits: `group_wait_max` after the first look at it.
+    ///
     /// # Errors
     /// The error that poisoned the log, if the batch was completed and is not hardened.
     pub fn poll(&self) -> Result<(), LogError> {
-        if self.shared.async_flush_min_commits.is_none() || !self.has_pending() {
+        let flushes = self.shared.polls_flush;
+        let may_be_submitted = self.shared.async_flush_min_commits.is_some();
+        if !(flushes || may_be_submitted) || !self.has_pending() {
             return Ok(());
         }
         self.shared.check_process()?;
         let _wake = self.wake_on_drop();
-        match self.state.try_lock() {
-            Some(state) => self.complete_if_written(state).map(drop),
-            None => Ok(()),
+        let Some(state) = self.state.try_lock() else {
+            return Ok(());
+        };
+        let mut state = self.complete_if_written(state)?;
+        let is_filling = state.in_flight.is_none() && state.filling.records > 0;
+        if flushes && is_filling && self.waits_until(&mut state).is_none() {
+            drop(self.lead(state)?);
         }
+        Ok(())
     }
 
     /// Hardens the commits up to `through`, which were appended: attends to the batch that carries them, or leads it.
