@@ -268,6 +268,7 @@ mod tests {
     use namiki_platform::disk::Disk;
     use namiki_platform::disk::sim::{Fault, SimDisk, Step};
     use namiki_platform::random::Random;
+    use namiki_platform::threads::with_limit;
 
     use super::*;
 
@@ -336,6 +337,32 @@ mod tests {
                 go_to(&mut window, &files, number);
             }
         }
+    }
+
+    /// The caller reads each piece when it wants it.
+    #[test]
+    fn files_are_read_where_no_thread_is_allowed() {
+        let disk = SimDisk::new();
+        let (tell, told) = channel();
+        let files: Vec<_> = (0..3)
+            .map(|number| {
+                let (file, contents) = file(&disk, number, 3 * READ_BYTES + BLOCK);
+                let told = Told(file, Mutex::new(tell.clone()));
+                (Arc::new(told) as Arc<dyn DiskFile>, contents)
+            })
+            .collect();
+        with_limit(0, || {
+            let mut window = Window::new();
+            for (number, (_, contents)) in files.iter().enumerate() {
+                go_to(&mut window, &files, number);
+                for at in (0..contents.len()).step_by(BLOCK) {
+                    let got = window.get(at as u64, BLOCK).unwrap();
+                    assert!(got == &contents[at..at + BLOCK], "{number} {at}");
+                    let read = told.try_iter().count();
+                    assert!(read <= 1, "{number} {at}: {read} reads for one piece");
+                }
+            }
+        });
     }
 
     #[test]
