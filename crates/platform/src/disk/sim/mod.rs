@@ -31,7 +31,7 @@
 //! - a failed write may come to light at any later crash, until it is overwritten;
 //! - names that were not synced are lost from some point on, in the order of their changes.
 //!
-//! Readers see a write when it is durable, not before. Nothing here depends on time; which
+//! Pages that were never written are holes. Readers see a write when it is durable, not before. Nothing here depends on time; which
 //! thread comes first does, unless there is only one.
 
 mod contents;
@@ -595,6 +595,12 @@ impl DiskFile for SimFile {
         let state = self.disk.0.state.lock();
         let body = state.live.bodies.get(&self.id);
         Ok(body.map_or(0, |body| body.read(offset, into)))
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        let state = self.disk.0.state.lock();
+        let body = state.live.bodies.get(&self.id);
+        Ok(body.and_then(|body| body.next_data(offset)))
     }
 
     fn len_bytes(&self) -> u64 {
