@@ -40,7 +40,7 @@ pub enum Group {
     Auto,
 }
 
-/// The thread that makes the next segment ready.
+/// When, and on which thread, the next segment is made ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prepare {
     /// A thread, as soon as half of the current segment is used and no other is ready.
@@ -82,7 +82,7 @@ pub struct LogConfig {
     pub placement: Placement,
     /// What becomes of hardened segments.
     pub retain: Retain,
-    /// The thread that prepares segments.
+    /// When, and on which thread, segments are made ready.
     pub prepare: Prepare,
     /// Which life of the log this is: higher than every one before.
     pub generation: Generation,
@@ -142,7 +142,7 @@ impl LogConfig {
         }
     }
 
-    /// The size of a group in use from which on it is submitted; nothing if none ever is.
+    /// `async_flush_min_commits` with the default resolved; nothing if no group is ever submitted.
     pub(crate) fn async_flush_threshold(&self) -> Option<NonZeroU32> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         match (self.layout, self.async_flush_min_commits) {
@@ -155,7 +155,7 @@ impl LogConfig {
     }
 
     /// The room that a stream keeps behind the frame it fills for one without records, which may be
-    /// needed to prove that frame's epoch.
+    /// needed to certify that frame's epoch.
     pub(crate) fn marker_room(&self) -> usize {
         match self.epochs {
             Some(_) => format::BLOCK_BYTES_MAX,

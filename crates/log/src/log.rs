@@ -410,7 +410,7 @@ impl<H: GroupResource> Log<H> {
 
     /// Returns when `epoch` is certified; an epoch that is still to come counts as the current one. `ticket` is the
     /// commit that waits, if it is one, and its group is waited for first. Then streams that lag are flushed, and if
-    /// what is on the disk does not prove the epoch, a frame that does is written.
+    /// what is on the disk does not certify the epoch, a frame that does is written.
     ///
     /// # Errors
     /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`] and
@@ -612,9 +612,10 @@ impl<H: GroupResource> Log<H> {
         self.streams.shared.poison.check()?;
         let mut seal = GenerationEnd {
             last_sequences: Vec::with_capacity(self.streams()),
-            last_lsn: match self.streams.shared.horizon.sequencer.draws() {
-                true => self.last_drawn(),
-                false => Lsn(0),
+            last_lsn: if self.streams.shared.horizon.sequencer.draws() {
+                self.last_drawn()
+            } else {
+                Lsn(0)
             },
             // All of them: whatever is in the streams was hardened.
             durable_epoch: (self.streams.shared.epochs.as_ref())
@@ -635,7 +636,7 @@ impl<H: GroupResource> Log<H> {
         background::flush_late(&self.streams, group_wait_max);
     }
 
-    /// Ends it.
+    /// Stops the flusher of a model.
     #[cfg(all(test, loom))]
     pub(crate) fn stop_flusher(&self) {
         self.streams.shared.flusher.stop();

@@ -21,7 +21,7 @@ use namiki_platform::{Epoch, Stamp, WorkerId};
 
 const W: WorkerId = WorkerId(0);
 
-/// Launches every group.
+/// Submits every group.
 fn submitting(streams: u16) -> LogConfig {
     LogConfig {
         async_flush_min_commits: Some(NonZeroU32::MIN),
@@ -229,7 +229,7 @@ fn a_filler_of_a_flushed_group_leaves_the_next() {
 
 #[test]
 fn waiters_are_woken_when_their_group_is_submitted() {
-    within_reason("a group that was launched is waited for", || {
+    within_reason("a group that was submitted is waited for", || {
         let (_, disk) = sim();
         let mut config = submitting(1);
         config.group = count(4);
@@ -373,7 +373,7 @@ fn an_immediate_flush_is_not_delayed_by_group_waiters() {
 
 #[test]
 fn a_waiter_behind_an_unattended_batch_is_woken() {
-    within_reason("the flight behind is led", || {
+    within_reason("the batch behind is led", || {
         let gated = Gated::new(submitting(1));
         let submitter = gated.submit();
         let log = Arc::clone(&gated.log);

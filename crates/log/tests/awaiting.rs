@@ -135,7 +135,7 @@ fn an_awaited_commit_needs_no_tick_in_any_layout() {
 
 #[test]
 fn a_full_group_that_was_submitted_is_completed_for_tasks() {
-    within_reason("the flusher lands what was launched", || {
+    within_reason("the flusher completes what was submitted", || {
         let sim = SimDisk::new();
         sim.complete_after(u64::MAX);
         let disk: Arc<dyn Disk> = Arc::new(sim);
@@ -234,8 +234,8 @@ fn polls_never_block_and_sixteen_tasks_take_two_writes() {
         let rest: Vec<_> = (3..18)
             .map(|stamp| put(stream, stamp, b"p").unwrap().0)
             .collect();
-        let mut watches: Vec<_> = rest.iter().map(|_| AckWaiter::default()).collect();
-        for (ticket, ack_waiter) in rest.iter().zip(&mut watches) {
+        let mut ack_waiters: Vec<_> = rest.iter().map(|_| AckWaiter::default()).collect();
+        for (ticket, ack_waiter) in rest.iter().zip(&mut ack_waiters) {
             assert!(log.poll_hardened(*ticket, &waker, ack_waiter).is_pending());
         }
         gate.open.send(()).unwrap();
@@ -264,7 +264,7 @@ fn tasks_of_several_streams_are_flushed_in_parallel() {
                 return;
             }
         }
-        panic!("no flight was launched for tasks");
+        panic!("no batch was submitted for tasks");
     });
 }
 

@@ -10,8 +10,8 @@
 //! - *A first segment that was given up*: it has the header of the next, whose name was lost, and none
 //!   of its frames. Its own are not looked for.
 //! - *In recycled segments and regions, old bytes.* A later frame of this generation among them is
-//!   damage; in a region, one that is later by two, because the head that covers the first was durable
-//!   before the second was written.
+//!   damage; in a region, a frame whose sequence is two or more above the last: its predecessor's head was
+//!   durable first.
 //!
 //! Holes are zeros and are not read, however long they are.
 

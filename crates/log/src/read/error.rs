@@ -136,8 +136,9 @@ impl ReadError {
 
 fn damaged(file: &Path, offset_bytes: u64, missing: bool, what: &str) -> String {
     let file = file.display();
-    match missing {
-        true => format!("{file} is missing from the log: {what}"),
-        false => format!("log file {file} is damaged at byte {offset_bytes}: {what}"),
+    if missing {
+        format!("{file} is missing from the log: {what}")
+    } else {
+        format!("log file {file} is damaged at byte {offset_bytes}: {what}")
     }
 }

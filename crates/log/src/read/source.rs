@@ -31,7 +31,7 @@ pub(super) struct Extent {
     pub(super) is_zeroed: bool,
     /// The longest frame there can be; 0 if that is not known.
     pub(super) frame_bytes_max: u64,
-    /// Behind `end`, where no frame counts, how far to look for one that should: in a region.
+    /// Regions only: how far beyond `end` to search for frames that a lost head covered.
     pub(super) beyond: u64,
 }
 
@@ -340,10 +340,12 @@ fn region(
     if head.generation < info.generation {
         return Err(damaged("the head of the region is of an older generation"));
     }
-    let start = match head.generation == info.generation {
-        true => head.start,
+    let is_current = head.generation == info.generation;
+    let start = if is_current {
+        head.start
+    } else {
         // Generations follow each other: the reader skips what is older.
-        false => 2 * u64::from(head.block_bytes),
+        2 * u64::from(head.block_bytes)
     };
     Ok(Extent {
         path: path.to_owned(),
@@ -355,10 +357,7 @@ fn region(
         lost_name: None,
         is_zeroed: false,
         frame_bytes_max: u64::from(head.frame_bytes_max),
-        beyond: match head.generation == info.generation {
-            true => base + region_bytes,
-            false => 0,
-        },
+        beyond: if is_current { base + region_bytes } else { 0 },
         file,
     })
 }

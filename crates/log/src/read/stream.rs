@@ -258,9 +258,10 @@ impl StreamReader {
             return Ok(None);
         };
         if !self.source.may_be_torn() {
-            return match self.at >= extent.end {
-                true => self.look_beyond().map(|()| None),
-                false => Err(self.damaged("a frame that was hardened is missing")),
+            return if self.at >= extent.end {
+                self.look_beyond().map(|()| None)
+            } else {
+                Err(self.damaged("a frame that was hardened is missing"))
             };
         }
         self.look_on()?;

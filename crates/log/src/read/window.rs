@@ -142,13 +142,11 @@ impl Window {
             let goes_on = held.number == here.number
                 && (held.start..held.end()).contains(&offset)
                 && held.end().is_multiple_of(BLOCK_BYTES_MAX as u64);
-            let kept = match goes_on {
-                true => (held.end() - offset) as usize,
-                false => 0,
-            };
-            let next = match goes_on {
-                true => held.end(),
-                false => offset / BLOCK_BYTES_MAX as u64 * BLOCK_BYTES_MAX as u64,
+            let block = BLOCK_BYTES_MAX as u64;
+            let (kept, next) = if goes_on {
+                ((held.end() - offset) as usize, held.end())
+            } else {
+                (0, offset / block * block)
             };
             let got = self.take(&here, next, end, kept)?;
             let ended = got == 0 || !got.is_multiple_of(BLOCK_BYTES_MAX);

@@ -156,8 +156,8 @@ impl<H: GroupResource> Stream<H> {
         tripwire.disarm();
         if appended.group_is_full && self.layout == Layout::Single && guard.in_flight.is_none() {
             // Algorithm 1 keeps the lock from the insertion to the end of the flush; so a batch is under way here
-            // only while a panic that ended it is being cleaned up. Like any other failure that poisons the log, and
-            // the caller's own flush reports it.
+            // only while a panic that ended it is being cleaned up. This failure, too, poisons the log; the caller's
+            // own flush reports it.
             let flushed = self.lead(guard).is_ok();
             return Ok(Appended {
                 group_is_full: !flushed,

@@ -10,6 +10,7 @@
 //! - D2. The call is left out only if another thread is bound to make one, or to look by itself: the leader
 //!   of the flush under way, at its end, or the flusher that waits for the deadline of the next. Both are
 //!   known under the stream's lock, as is how far the stream is hardened.
+//! - D3. The end of a flush, and an unattended flush, calls the flusher if there is a demand beyond it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -219,7 +219,7 @@ impl<H: GroupResource> Stream<H> {
         let (buf, outcome) = write.wait();
         batch.frame.buf = buf;
         let written = outcome.map_err(|source| LogError::device("writing", &path, source));
-        self.arrive(completion, batch, written, None)
+        self.finish_batch(completion, batch, written, None)
     }
 
     /// As [`Stream::complete`], if there is a flush that has been written.
@@ -239,12 +239,12 @@ impl<H: GroupResource> Stream<H> {
         }
     }
 
-    /// Takes what is in the filling buffer on board.
+    /// Seals the filling buffer: it becomes the batch's frame.
     fn seal(&self, state: &mut State<H>) -> (FlushBatch<H>, WritePosition) {
         let other = state
             .other
             .take()
-            .expect("no flight is under way, so the other buffer is here");
+            .expect("no batch is in flight, so the other buffer is here");
         let frame = std::mem::replace(&mut state.filling, other);
         state.in_flight = Some(state.appended);
         state.batches += 1;
@@ -315,11 +315,11 @@ impl<H: GroupResource> Stream<H> {
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
         let frame = &mut batch.frame;
         let written = position.write(&frame.buf[..batch.padded], frame.head.as_mut());
-        self.arrive(completion, batch, written, kept)
+        self.finish_batch(completion, batch, written, kept)
     }
 
     /// Ends a batch; for the order of `completion` and `kept` see [`Stream::write`].
-    fn arrive<'a>(
+    fn finish_batch<'a>(
         &'a self,
         completion: CompletionGuard<'a, H>,
         batch: FlushBatch<H>,
@@ -372,7 +372,7 @@ impl<H: GroupResource> Stream<H> {
         state.other = Some(frame);
         // S7.
         self.pass_on_demand(state);
-        state.hardened = through.expect("only its end takes a flight away, and this is it");
+        state.hardened = through.expect("only its completion clears `in_flight`");
         // Release pairs with the acquires of `is_hardened`: the frame is durable (S2).
         self.hardened.store(state.hardened, Ordering::Release);
         if self.shared.horizon.sequencer.draws() {

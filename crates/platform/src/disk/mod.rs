@@ -197,11 +197,11 @@ pub struct FileEntry {
     pub len_bytes: u64,
 }
 
-/// Holds a directory for one process; dropping it lets go.
+/// Holds a directory for one process; dropping it releases the directory.
 pub struct DirLock(#[expect(dead_code, reason = "held for its Drop")] Box<dyn Send + Sync>);
 
 impl DirLock {
-    /// Wraps whatever lets go of the directory when dropped.
+    /// Wraps whatever releases the directory when dropped.
     pub fn new(held: impl Send + Sync + 'static) -> Self {
         Self(Box::new(held))
     }
