@@ -8,14 +8,15 @@ use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::num::NonZeroU32;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::{Context, Poll, Waker};
+use std::thread;
 use std::time::Duration;
 
+use common::gate::{Gate, gate};
 use common::hooked::{HookedDisk, Step};
+use common::parked::ParkedTask;
 use common::*;
 use namiki_log::{AckWaiter, Group, Layout, Log, LogConfig, LogError, Ticket};
 use namiki_platform::WorkerId;
@@ -27,28 +28,6 @@ fn awaited(streams: u16) -> LogConfig {
         group_wait_max: Duration::from_secs(3600),
         async_flush_min_commits: Some(NonZeroU32::MIN),
         ..config(streams)
-    }
-}
-
-/// Wakes a thread that runs tasks.
-struct ParkedTask(Thread, AtomicBool);
-
-impl ParkedTask {
-    fn here() -> Arc<Self> {
-        Arc::new(Self(thread::current(), AtomicBool::new(false)))
-    }
-
-    fn sleep(&self) {
-        while !self.1.swap(false, Ordering::SeqCst) {
-            thread::park();
-        }
-    }
-}
-
-impl Wake for ParkedTask {
-    fn wake(self: Arc<Self>) {
-        self.1.store(true, Ordering::SeqCst);
-        self.0.unpark();
     }
 }
 
@@ -182,35 +161,15 @@ fn a_full_group_that_was_submitted_is_completed_for_tasks() {
 }
 
 /// A disk on which one write stands at a gate.
-struct Gate {
-    closed: Arc<AtomicBool>,
-    arrived: Receiver<()>,
-    open: Sender<()>,
-}
-
 fn gated() -> (Gate, Arc<dyn Disk>) {
-    let closed = Arc::<AtomicBool>::default();
-    let (arrive, arrived) = channel();
-    let (open, opened) = channel();
-    let gate = Mutex::new((arrive, opened));
-    let hook = {
-        let closed = Arc::clone(&closed);
-        move |step| {
-            if matches!(step, Step::Write(_)) && closed.swap(false, Ordering::SeqCst) {
-                let (arrive, opened) = &*gate.lock().unwrap();
-                arrive.send(()).unwrap();
-                opened.recv().unwrap();
-            }
-            Ok(())
+    let (gate, pass) = gate();
+    let hook = move |step| {
+        if matches!(step, Step::Write(_)) {
+            pass();
         }
+        Ok(())
     };
-    let disk: Arc<dyn Disk> = Arc::new(HookedDisk::new(&SimDisk::new(), hook));
-    let gate = Gate {
-        closed,
-        arrived,
-        open,
-    };
-    (gate, disk)
+    (gate, Arc::new(HookedDisk::new(&SimDisk::new(), hook)))
 }
 
 #[test]

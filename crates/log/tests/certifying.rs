@@ -7,11 +7,11 @@ mod common;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use common::parked::ParkedTask;
 use common::*;
 use namiki_log::{AckWaiter, EpochSource, Log, LogConfig, LogError, SequencerKind, Ticket};
 use namiki_platform::disk::{Disk, SimDisk};
@@ -62,18 +62,9 @@ fn fill(log: &Log<()>, source: &Quiet) -> (Epoch, LogError) {
     }
 }
 
-struct ParkedTask(Thread, AtomicBool);
-
-impl Wake for ParkedTask {
-    fn wake(self: Arc<Self>) {
-        self.1.store(true, Ordering::SeqCst);
-        self.0.unpark();
-    }
-}
-
 /// Waits as a task does, which is polled only when it was woken.
 fn wait_as_task(log: &Log<()>, epoch: Epoch) -> Result<(), LogError> {
-    let parked = Arc::new(ParkedTask(thread::current(), AtomicBool::new(false)));
+    let parked = ParkedTask::here();
     let waker = Arc::clone(&parked).into();
     let mut ack_waiter = AckWaiter::default();
     let mut task = pin!(poll_fn(|context| {
@@ -83,9 +74,7 @@ fn wait_as_task(log: &Log<()>, epoch: Epoch) -> Result<(), LogError> {
         if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
             return ended;
         }
-        while !parked.1.swap(false, Ordering::SeqCst) {
-            thread::park();
-        }
+        parked.sleep();
     }
 }
 

@@ -18,14 +18,14 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use namiki_platform::bytes::is_zero;
+use namiki_platform::disk::SECTOR_BYTES;
+
 use super::{ReadError, StreamReader};
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, peek};
 
-/// The unit that a device keeps or loses.
-const SECTOR_BYTES: u64 = 512;
-
 /// How far to read before the next hole is looked for.
-const STRIDE_BYTES: u64 = 1 << 20;
+pub(super) const STRIDE_BYTES: u64 = 1 << 20;
 
 const LATER: &str = "later frames are intact";
 const NO_FRAME: &str = "what is there is no frame, and not what a crash leaves of one";
@@ -89,7 +89,7 @@ impl StreamReader {
         let fits = |bytes: u64| bytes <= longest && left_before.is_none_or(|it| bytes > it);
         let sector = self
             .window
-            .get(self.at, SECTOR_BYTES.min(left) as usize)
+            .get(self.at, (SECTOR_BYTES as u64).min(left) as usize)
             .map_err(|source| ReadError::device(&extent.path, source))?;
         if is_zero(sector) {
             return Ok(Some(if fits(longest) { longest } else { 0 }));
@@ -179,9 +179,4 @@ impl StreamReader {
             .map(is_zero)
             .map_err(|source| ReadError::device(&extent.path, source))
     }
-}
-
-/// Without a branch for each byte: the unwritten rest of a segment is long.
-pub(super) fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().fold(0, |seen, byte| seen | byte) == 0
 }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_platform::WorkerId;
-use namiki_platform::disk::{AlignedBuf, Disk, DiskFile, FileKind};
+use namiki_platform::bytes::is_zero;
+use namiki_platform::disk::{AlignedBuf, Disk, DiskFile, FileKind, SECTOR_BYTES};
 
 use super::ReadError;
-use super::beyond::is_zero;
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
 use crate::format::segment::{Found, SegmentHeader, file_name, parse_file_name, stream_dir};
 use crate::info::GenerationInfo;
@@ -272,7 +272,7 @@ impl Segment {
                 "its header is that of another segment: files were swapped or renamed",
             ),
             // Created, and the crash came before the header.
-            Found::Nothing if is_last && block.get(..512).is_some_and(is_zero) => {
+            Found::Nothing if is_last && block.get(..SECTOR_BYTES).is_some_and(is_zero) => {
                 extent.is_zeroed = true;
                 Ok(extent)
             }

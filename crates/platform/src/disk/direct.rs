@@ -19,10 +19,9 @@ use rustix::fs::{AtFlags, OFlags, StatxFlags};
 
 use super::files::{self, FileBacked};
 use super::ring::RingPool;
-use super::{AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, PendingWrite, SyncedDisk, unnamed};
-
-/// Smallest unit of a direct write that this crate ever uses.
-const SECTOR_BYTES: usize = 512;
+use super::{
+    AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, PendingWrite, SECTOR_BYTES, SyncedDisk, unnamed,
+};
 
 /// A disk with writes that bypass the page cache and return when durable. Opens block devices as well.
 ///

@@ -38,6 +38,9 @@ pub use unnamed::PROBE_FILES;
 /// is an alignment that satisfies every device's *address* requirement.
 pub const BUFFER_ALIGN_BYTES: usize = 4096;
 
+/// The unit that a power cut keeps or loses.
+pub const SECTOR_BYTES: usize = 512;
+
 /// A place that holds files.
 pub trait Disk: Send + Sync + Debug {
     /// Opens a file that exists, for reading and writing.

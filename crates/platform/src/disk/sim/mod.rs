@@ -58,8 +58,7 @@ use crate::random::Random;
 pub use fault::{Fault, Step};
 pub use trace::Loss;
 
-/// The unit that a power cut keeps or loses.
-pub const SECTOR_BYTES: usize = 512;
+pub use super::SECTOR_BYTES;
 
 /// A simulated disk. Clones are handles to the same one.
 #[derive(Clone)]
