@@ -12,6 +12,7 @@ use namiki::{Builder, Database, Isolation, Prepare, ProtocolChoice, ProtocolSpec
 use namiki_platform::threads::with_limit;
 use namiki_tests::forked_child::{allow_no_threads, give_to_unprivileged, in_forked_child};
 use namiki_tests::small_database::{keys, numbers, put};
+use namiki_tests::watchdog::on_threads;
 
 fn many_threads(protocol: impl Into<ProtocolChoice>) -> Builder {
     let four = NonZeroU16::new(4).unwrap();
@@ -79,6 +80,51 @@ fn a_task_is_acknowledged_where_no_thread_flushes() {
             Poll::Ready(outcome) => outcome.unwrap(),
             Poll::Pending => panic!("{spec}: nothing will wake it"),
         }
+    }
+}
+
+/// What no thread of the log flushes, a loop that asks for it does.
+#[test]
+fn polls_flush_what_is_overdue_where_no_thread_flushes() {
+    let specs = [
+        "TT(NLR)+PWAL(16)",
+        "TT(ELR)+PWAL(16)",
+        "TT(EPOCH)+PWAL(16)",
+        "TT(EPOCH)+PWAL(auto)",
+        "TT(ELR)+SWAL(16)",
+        "S2PL(NLR)+PWAL(16)+ARIES",
+    ];
+    for spec in specs {
+        let dir = tempfile::tempdir().unwrap();
+        let spec: ProtocolSpec = spec.parse().unwrap();
+        let db = with_limit(0, || many_threads(spec).open(dir.path()).unwrap());
+        let table = numbers(&db);
+        on_threads(1, |_| {
+            for round in 0..3 {
+                let mut writer = db.session().unwrap();
+                let ((), written) = writer
+                    .transact_async(|tx| tx.put(&table, &1, &round))
+                    .unwrap();
+                // Of another stream. Under early release it reads what is not durable; under normal release it waits
+                // for the locks of a group.
+                let mut reader = db.session().unwrap();
+                let read = reader.transact_async(|tx| {
+                    let read = tx.get(&table, &1)?;
+                    tx.put(&table, &2, &round).map(|()| read)
+                });
+                let (value, depends) = read.unwrap();
+                assert_eq!(value, Some(round), "{spec}");
+                let ((), only_read) = reader
+                    .transact_async(|tx| tx.get(&table, &2).map(drop))
+                    .unwrap();
+                for ticket in [only_read, depends, written] {
+                    while !db.is_acknowledged(&ticket) {
+                        std::thread::yield_now();
+                    }
+                }
+            }
+        });
+        assert!(db.counters().log.flushes > 0);
     }
 }
 

@@ -4,8 +4,11 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use namiki::{Database, Error, OpenError, Prepare, ProtocolSpec};
@@ -146,6 +149,61 @@ fn a_forked_child_is_refused_whatever_it_asks_for() {
     assert!(contents(dir.path()) == before);
     put(&db, 5).unwrap();
     assert_eq!(keys(&db), [1, 5]);
+}
+
+/// The threads that would flush are not there, and those that would have to be waited for.
+#[test]
+fn a_forked_child_waits_for_no_inherited_ticket() {
+    let specs = [
+        "TT(NLR)+PWAL(16)",
+        "TT(ELR)+PWAL(16)",
+        "TT(EPOCH)+PWAL(16)",
+        "TT(EPOCH)+PWAL(auto)",
+    ];
+    for spec in specs {
+        let dir = tempfile::tempdir().unwrap();
+        let builder = Database::builder().spec(spec.parse().unwrap());
+        let hour = Duration::from_secs(3600);
+        let db = builder.group_wait_max(hour).open(dir.path()).unwrap();
+        let table = numbers(&db);
+        let mut session = db.session().unwrap();
+        let ((), durable) = session.transact_async(|tx| tx.put(&table, &1, &1)).unwrap();
+        session.flush().unwrap();
+        db.wait(&durable).unwrap();
+        let ((), pending) = session.transact_async(|tx| tx.put(&table, &2, &2)).unwrap();
+        let mut reader = db.session().unwrap();
+        let (_, read) = reader.transact_async(|tx| tx.get(&table, &1)).unwrap();
+        assert!(!db.is_acknowledged(&pending), "{spec}");
+        let before = contents(dir.path());
+        assert!(
+            in_forked_child(|| {
+                let is_refused = |result: Result<(), Error>| matches!(result, Err(Error::Forked));
+                let awaited = |ticket| {
+                    let mut awaited = pin!(db.acknowledged(ticket));
+                    awaited
+                        .as_mut()
+                        .poll(&mut Context::from_waker(Waker::noop()))
+                };
+                let is_ready = |polled| match polled {
+                    Poll::Ready(outcome) => is_refused(outcome),
+                    Poll::Pending => false,
+                };
+                // What it knows, it may say.
+                let knows = |result: Result<(), Error>| result.is_ok() || is_refused(result);
+                is_ready(awaited(pending))
+                    && is_refused(db.wait(&pending))
+                    && is_refused(session.wait(&pending))
+                    && !db.is_acknowledged(&pending)
+                    && knows(db.wait(&durable))
+                    && knows(db.wait(&read))
+                    && awaited(read).is_ready()
+            }),
+            "{spec}"
+        );
+        assert!(contents(dir.path()) == before, "{spec}");
+        session.flush().unwrap();
+        db.wait(&pending).unwrap();
+    }
 }
 
 #[test]

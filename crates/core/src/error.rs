@@ -148,8 +148,8 @@ pub enum Error {
     /// All 65,536 sessions and open transactions are in use. Drop some.
     #[error("65,536 sessions and open transactions are in use; drop some")]
     TooManySessions,
-    /// This process was forked from the one that opened the database, which goes on with it. Nothing was
-    /// changed. Let the parent use it, or open it in the child after the parent has closed it.
+    /// This process was forked from the one that opened the database, which goes on with it. This call
+    /// changed nothing, and waited for nothing. Let the parent use it, or open it in the child after the parent has closed it.
     #[error(
         "the database was opened by the parent of this process; open it again when the parent has closed it"
     )]

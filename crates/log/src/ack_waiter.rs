@@ -39,7 +39,7 @@ pub(crate) struct Key {
 #[derive(Debug, Default)]
 pub struct AckWaiter {
     pub(crate) entry: Option<(usize, Key)>,
-    /// How often the flusher had found no room for a mark when the task asked first.
+    /// How often the flusher had found no room for an epoch marker when the task asked first.
     pub(crate) refusals: Option<u64>,
 }
 

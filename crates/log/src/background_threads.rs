@@ -55,7 +55,7 @@ pub(crate) fn flush_late<H: GroupResource>(streams: &Arc<Streams<H>>, group_wait
     }
 }
 
-/// What is late. A round sees a stream with pending commits and remembers how many were hardened; if the next round
+/// Detects commits that have been pending for a whole tick. A round sees a stream with pending commits and remembers how many were hardened; if the next round
 /// finds the same number, the oldest of them is a whole tick old. With ticks of half the limit nothing waits longer
 /// than it, and no commit has to look at a clock.
 struct Late {

@@ -1,9 +1,9 @@
-//! Proving an epoch: by a waiter, or by the flusher for tasks and polls.
+//! Certifying an epoch: by a waiter, or by the flusher for tasks and polls.
 //!
 //! One thread at a time leads; the others wait for it, check again, and the next takes over. So there is
-//! one mark for an epoch, however many wait for it. The thread that closes the log leads until that is
-//! done: a waiter for an epoch meanwhile, such as a transaction that has only read, finds it over, or the
-//! log poisoned, and no stream closed to it.
+//! one epoch marker for an epoch, however many wait for it. The thread that closes the log leads until that is
+//! done: a waiter for an epoch meanwhile, such as a transaction that has only read, finds the log closed, or
+//! poisoned; it never finds a stream that refuses its marker.
 
 use namiki_platform::Epoch;
 
@@ -14,12 +14,12 @@ use crate::streams::Streams;
 use crate::sync::pause;
 
 impl<H: GroupResource> Streams<H> {
-    /// Returns when commits of `epoch` may be acknowledged. A mark that is needed goes to the stream
+    /// Returns when commits of `epoch` may be acknowledged. An epoch marker that is needed goes to the stream
     /// `home` if there is room for it.
     ///
     /// # Errors
     /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`] or
-    /// [`LogError::DiskFull`] if no stream has room for a mark.
+    /// [`LogError::DiskFull`] if no stream has room for a marker.
     pub(crate) fn certify(
         &self,
         epochs: &EpochHorizon,
@@ -65,10 +65,11 @@ impl<H: GroupResource> Streams<H> {
         self.harden_epoch(epochs, epoch)?;
         let mut full = Ok(());
         for at in 0..self.list.len() {
-            let marked = self.list[(home + at) % self.list.len()].write_epoch_marker(epochs, epoch);
-            match marked {
+            let written =
+                self.list[(home + at) % self.list.len()].write_epoch_marker(epochs, epoch);
+            match written {
                 Err(error) if error.is_full() => full = Err(error),
-                marked => return marked,
+                written => return written,
             }
         }
         full
@@ -101,7 +102,7 @@ impl<H: GroupResource> Streams<H> {
         result
     }
 
-    /// Proves the epochs of commits that were accepted, by the leader: what is acknowledged after this has
+    /// Certifies the epochs of commits that were accepted, by the leader: what is acknowledged after this has
     /// to survive although the seal may never be written.
     fn certify_the_rest(&self, epochs: &EpochHorizon) -> Result<(), LogError> {
         let Some(last) = epochs.uncertified() else {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::epoch_source::EpochSource;
 use crate::error::LogError;
 use crate::format;
+use crate::format::frame::FRAME_BYTES_MAX;
 use crate::generation_info::{CutRule, GenerationInfo, Records};
 use crate::sequencer::SequencerKind;
 use crate::stream_layout::{Layout, Placement, Retain};
@@ -39,7 +40,7 @@ pub enum Group {
     Auto,
 }
 
-/// The thread that makes the next segment ready.
+/// When, and on which thread, the next segment is made ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prepare {
     /// A thread, as soon as half of the current segment is used and no other is ready.
@@ -81,7 +82,7 @@ pub struct LogConfig {
     pub placement: Placement,
     /// What becomes of hardened segments.
     pub retain: Retain,
-    /// The thread that prepares segments.
+    /// When, and on which thread, segments are made ready.
     pub prepare: Prepare,
     /// Which life of the log this is: higher than every one before.
     pub generation: Generation,
@@ -141,7 +142,7 @@ impl LogConfig {
         }
     }
 
-    /// The size of a group in use from which on it is submitted; nothing if none ever is.
+    /// `async_flush_min_commits` with the default resolved; nothing if no group is ever submitted.
     pub(crate) fn async_flush_threshold(&self) -> Option<NonZeroU32> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         match (self.layout, self.async_flush_min_commits) {
@@ -154,7 +155,7 @@ impl LogConfig {
     }
 
     /// The room that a stream keeps behind the frame it fills for one without records, which may be
-    /// needed to prove that frame's epoch.
+    /// needed to certify that frame's epoch.
     pub(crate) fn marker_room(&self) -> usize {
         match self.epochs {
             Some(_) => format::BLOCK_BYTES_MAX,
@@ -176,7 +177,7 @@ impl LogConfig {
     pub fn check(&self) -> Result<(), LogError> {
         let invalid = |reason: String| Err(LogError::InvalidConfig { reason });
         let block = format::BLOCK_BYTES_MAX as u64;
-        if self.buffer_bytes > 1 << 30 {
+        if self.buffer_bytes > FRAME_BYTES_MAX {
             return invalid(format!(
                 "buffer_bytes is {}, and more than 1 GiB is no use",
                 self.buffer_bytes

@@ -6,21 +6,21 @@
 //!
 //! ```text
 //!   finished E     every commit of E or before is in a buffer, or beyond    (the source knows)
-//!   hardened T     min(E, every stream's oldest pending epoch - 1)          (the marks know)
-//!   proven   D     the largest of  min over all streams of what its frames have closed,
+//!   hardened T     min(E, every stream's oldest pending epoch - 1)          (the low-water marks know)
+//!   certified D    the largest of  min over all streams of what its frames have closed,
 //!                                  the T that any durable frame carries     (the disk knows)
 //! ```
 //! A frame closes e if no record of e or before can follow it in its stream; so where all streams are busy,
-//! the frames that carry an epoch also prove it. An idle stream writes nothing, and its last frame is
-//! ancient; then one of the waiters writes a frame without records on a stream of its own, the *mark*, for
-//! the T that it carries.
+//! the frames that carry an epoch also certify it. An idle stream writes nothing, and its last frame certifies
+//! only old epochs; then one of the waiters writes a frame without records on a stream of its own, the *epoch
+//! marker*, for the T that it carries. The *low-water mark* of a stream is its oldest pending epoch.
 //!
 //! # Invariants
-//! - E1. A stream's mark changes only under that stream's lock.
-//! - E2. A mark is lowered to a commit's epoch before the commit's registration ends, and raised past it
-//!   only after its frame is durable.
-//! - E3. The source is asked for E before the marks are read. A thread that sees a commit's registration
-//!   ended sees the mark that it lowered, or a later one; so T is never too high.
+//! - E1. A stream's low-water mark changes only under that stream's lock.
+//! - E2. A low-water mark is lowered to a commit's epoch before the commit's registration ends, and raised
+//!   past it only after its frame is durable.
+//! - E3. The source is asked for E before the low-water marks are read. A thread that sees a commit's registration
+//!   ended sees the low-water mark that it lowered, or a later one; so T is never too high.
 //! - E4. What a frame closes is the E read under its stream's lock when the frame is sealed: every commit
 //!   registered in E or before has been appended, so its record is in this frame or in one before.
 //! - E5. D is raised only by what a durable frame says. It never goes back, nor does T.
@@ -48,7 +48,7 @@ struct StreamEpochs {
     dependent: AtomicU64,
 }
 
-/// Attempts to prove an epoch on behalf of others that found no room for a mark.
+/// Attempts to certify an epoch on behalf of others that found no room for an epoch marker.
 #[derive(Default)]
 struct Refusals {
     count: u64,
@@ -64,14 +64,14 @@ pub(crate) struct EpochHorizon {
     hardened: CachePadded<AtomicU64>,
     /// D.
     certified: CachePadded<AtomicU64>,
-    /// The largest epoch that is wanted certified, or was, by a caller that does not prove it itself: a task, or a
+    /// The largest epoch that is wanted certified, or was, by a caller that does not certify it itself: a task, or a
     /// poll.
     wanted: AtomicU64,
     /// What tasks are to be told of the flusher's attempts.
     refusals: Mutex<Refusals>,
     /// The log was closed in order.
     is_over: AtomicBool,
-    /// Whether a thread is proving an epoch, or closing the log.
+    /// Whether a thread is certifying an epoch, or closing the log.
     is_led: Mutex<bool>,
     /// Where the other threads wait that would do so, too.
     followers: Condvar,
@@ -189,7 +189,7 @@ impl EpochHorizon {
         self.certified() >= epoch || self.is_over.load(Ordering::Acquire)
     }
 
-    /// Requests a proof of this epoch. Returns whether it was not requested before: the flusher has to know
+    /// Requests that this epoch be certified. Returns whether it was not requested before: the flusher has to know
     /// then.
     pub(crate) fn want(&self, epoch: Epoch) -> bool {
         // Repeated polls need not write a shared line.
@@ -206,7 +206,7 @@ impl EpochHorizon {
         (!self.certifies(last)).then_some(last)
     }
 
-    /// There was no room for a mark that certifies `epoch`. Waiters for it without a thread are told.
+    /// There was no room for an epoch marker that certifies `epoch`. Waiters for it without a thread are told.
     pub(crate) fn refuse(&self, epoch: Epoch, error: LogError) {
         let mut refusals = self.refusals.lock();
         refusals.count += 1;

@@ -126,7 +126,7 @@ fn certified_by(frames: &[FrameHeader]) -> Epoch {
     by_all.min().max(carried).unwrap_or_default()
 }
 
-/// The marks alone, with streams reduced to what is durable of them.
+/// The low-water marks alone, with streams reduced to what is durable of them.
 #[test]
 fn no_epoch_is_certified_before_its_records_are_durable() {
     explore(2, || {
@@ -157,7 +157,7 @@ fn no_epoch_is_certified_before_its_records_are_durable() {
             assert!(epoch > hardened || then[stream] == 1, "{hardened} hardened");
             assert!(
                 epoch > certified || later[stream] == 1,
-                "{certified} proven"
+                "{certified} certified"
             );
         }
         source.close(Epoch(2));

@@ -41,8 +41,8 @@ pub enum LogError {
         /// Its size.
         region_bytes: u64,
     },
-    /// Reading, writing or naming a file failed. If [`LogError::is_poison`] was true of the log, it is
-    /// unknown what the device kept: reopen to find out.
+    /// Reading, writing or naming a file failed. If this error poisoned the log, it is unknown what the device
+    /// kept: reopen to find out.
     #[error("{doing} {} failed", path.display())]
     Device {
         /// What was being done, as in "writing".

@@ -55,7 +55,8 @@ pub struct LogCounters {
 
 /// The log's threads, started before it is known what they share: what the log can do depends on which
 /// of them the system allows. Without the one that flushes, whatever waits for a commit flushes it, a
-/// task like a thread; without the one that makes segments ready, the commit that needs one does.
+/// task like a thread, and a poll flushes what is overdue; without the one that makes segments ready, the
+/// commit that needs one does.
 struct Threads<H: GroupResource> {
     flusher: Option<Waiting<H>>,
     preparer: Option<Waiting<H>>,
@@ -144,6 +145,7 @@ impl<H: GroupResource> Log<H> {
             },
             async_flush_min_commits: config.async_flush_threshold(),
             has_flusher,
+            polls_flush: !has_flusher && config.group_wait_max != Duration::MAX,
             demanded: AtomicU64::new(0),
             flusher: CachePadded::new(Notifier::new()),
             preparer: CachePadded::new(Requests::new()),
@@ -266,14 +268,19 @@ impl<H: GroupResource> Log<H> {
     /// than wait for their groups.
     ///
     /// # Errors
-    /// The error that poisoned the log; [`LogError::NeverDrawn`].
+    /// The error that poisoned the log; [`LogError::NeverDrawn`]; [`LogError::Forked`].
     pub fn wait_covered(&self, lsn: Lsn) -> Result<(), LogError> {
+        let shared = &*self.streams.shared;
+        if shared.horizon.sequencer.draws() && shared.horizon.covers(lsn) {
+            return Ok(());
+        }
+        shared.check_process()?;
         self.streams.cover(lsn)
     }
 
     /// As [`Stream::wait_hardened`] for a task, which the waker wakes when it should ask again. The
     /// flusher leads the flush, as the thread that waits would; if there is no flusher (`group_wait_max` is
-    /// `Duration::MAX`), this waits like a thread.
+    /// `Duration::MAX`, or no thread was allowed), this waits like a thread.
     ///
     /// # Errors
     /// As [`Stream::wait_hardened`].
@@ -289,9 +296,16 @@ impl<H: GroupResource> Log<H> {
             return Poll::Ready(stream.wait_hardened(ticket));
         }
         stream.check_ticket(ticket)?;
-        let ended = || match stream.is_hardened(ticket) {
-            true => Some(Ok(())),
-            false => shared.poison.get().map(Err),
+        if stream.is_hardened(ticket) {
+            return Poll::Ready(Ok(()));
+        }
+        shared.check_process()?;
+        let ended = || {
+            if stream.is_hardened(ticket) {
+                Some(Ok(()))
+            } else {
+                shared.poison.get().map(Err)
+            }
         };
         ended()
             .or_else(|| {
@@ -314,7 +328,7 @@ impl<H: GroupResource> Log<H> {
     /// something, and when the flusher has flushed all that do.
     ///
     /// # Errors
-    /// As [`Log::wait_covered`].
+    /// As [`Log::wait_covered`]; [`LogError::ForeignTicket`].
     pub fn poll_covered(
         &self,
         ticket: Option<Ticket>,
@@ -328,7 +342,15 @@ impl<H: GroupResource> Log<H> {
             });
             return Poll::Ready(hardened.and_then(|()| self.wait_covered(lsn)));
         }
-        let lags = |index: &usize| self.streams.shared.horizon.lags(*index, lsn);
+        if let Some(ticket) = ticket {
+            self.stream(ticket.worker).check_ticket(ticket)?;
+        }
+        let horizon = &self.streams.shared.horizon;
+        if horizon.sequencer.draws() && horizon.covers(lsn) {
+            return Poll::Ready(Ok(()));
+        }
+        self.streams.shared.check_process()?;
+        let lags = |index: &usize| horizon.lags(*index, lsn);
         loop {
             if let Some(ended) = self.streams.covered(lsn) {
                 return Poll::Ready(ended);
@@ -388,11 +410,12 @@ impl<H: GroupResource> Log<H> {
 
     /// Returns when `epoch` is certified; an epoch that is still to come counts as the current one. `ticket` is the
     /// commit that waits, if it is one, and its group is waited for first. Then streams that lag are flushed, and if
-    /// what is on the disk does not prove the epoch, a frame that does is written.
+    /// what is on the disk does not certify the epoch, a frame that does is written.
     ///
     /// # Errors
     /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`] and
     /// [`LogError::DiskFull`] if there is no room for that frame: the outcome is unknown then.
+    /// [`LogError::Forked`]; [`LogError::ForeignTicket`].
     pub fn wait_certified(&self, ticket: Option<Ticket>, epoch: Epoch) -> Result<(), LogError> {
         let Some(epochs) = &self.streams.shared.epochs else {
             return self.streams.shared.poison.check();
@@ -401,6 +424,7 @@ impl<H: GroupResource> Log<H> {
         if epochs.certifies(epoch) {
             return Ok(());
         }
+        self.streams.shared.check_process()?;
         let mut home = 0;
         if let Some(ticket) = ticket {
             self.stream(ticket.worker).wait_hardened(ticket)?;
@@ -427,17 +451,21 @@ impl<H: GroupResource> Log<H> {
         if !shared.has_flusher {
             return Poll::Ready(self.wait_certified(ticket, epoch));
         }
+        if let Some(ticket) = ticket {
+            self.stream(ticket.worker).check_ticket(ticket)?;
+        }
         let epoch = epoch.min(epochs.source.current());
         if epochs.certifies(epoch) {
             return Poll::Ready(Ok(()));
         }
+        shared.check_process()?;
         let since = *ack_waiter.refusals.get_or_insert_with(|| epochs.refusals());
-        let ended = || match epochs.certifies(epoch) {
-            true => Some(Ok(())),
-            false => {
-                let refused = || epochs.refusal(epoch, since);
-                shared.poison.get().or_else(refused).map(Err)
+        let ended = || {
+            if epochs.certifies(epoch) {
+                return Some(Ok(()));
             }
+            let refused = || epochs.refusal(epoch, since);
+            shared.poison.get().or_else(refused).map(Err)
         };
         ended()
             .or_else(|| {
@@ -498,8 +526,8 @@ impl<H: GroupResource> Log<H> {
         ack_waiter.entry = Some((index, key));
     }
 
-    /// Completes the asynchronous flushes of all streams that have been written: see [`Stream::poll`]. What
-    /// went wrong, waiters learn.
+    /// [`Stream::poll`] for all streams: completes their asynchronous flushes that have been written, and does
+    /// what a flusher would that no thread was allowed for. What went wrong, waiters learn.
     pub fn poll(&self) {
         for stream in &self.streams.list {
             drop(stream.poll());
@@ -516,16 +544,24 @@ impl<H: GroupResource> Log<H> {
     }
 
     /// [`Log::poll`] for a caller that wants to know whether `epoch` is certified. From now on the flusher sees to
-    /// it, if there is one.
+    /// it, if there is one. If no thread was allowed for it, this does, once every group of the epoch is hardened.
     pub fn poll_epoch(&self, epoch: Epoch) {
         let shared = &*self.streams.shared;
-        if let Some(epochs) = &shared.epochs
-            && shared.has_flusher
-            && epochs.want(epoch.min(epochs.source.current()))
-        {
+        let Some(epochs) = &shared.epochs else {
+            return self.poll();
+        };
+        if shared.check_process().is_err() {
+            return;
+        }
+        let epoch = epoch.min(epochs.source.current());
+        if shared.has_flusher && epochs.want(epoch) {
             shared.wake_flusher();
         }
         self.poll();
+        let lags = |stream| epochs.lags(stream, epoch);
+        if shared.polls_flush && !epochs.certifies(epoch) && !(0..self.streams()).any(lags) {
+            drop(self.streams.certify(epochs, epoch, 0));
+        }
     }
 
     /// Hardens everything appended to any stream before the call.
@@ -576,9 +612,10 @@ impl<H: GroupResource> Log<H> {
         self.streams.shared.poison.check()?;
         let mut seal = GenerationEnd {
             last_sequences: Vec::with_capacity(self.streams()),
-            last_lsn: match self.streams.shared.horizon.sequencer.draws() {
-                true => self.last_drawn(),
-                false => Lsn(0),
+            last_lsn: if self.streams.shared.horizon.sequencer.draws() {
+                self.last_drawn()
+            } else {
+                Lsn(0)
             },
             // All of them: whatever is in the streams was hardened.
             durable_epoch: (self.streams.shared.epochs.as_ref())
@@ -599,7 +636,7 @@ impl<H: GroupResource> Log<H> {
         background_threads::flush_late(&self.streams, group_wait_max);
     }
 
-    /// Ends it.
+    /// Stops the flusher of a model.
     #[cfg(all(test, loom))]
     pub(crate) fn stop_flusher(&self) {
         self.streams.shared.flusher.stop();

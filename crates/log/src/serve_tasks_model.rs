@@ -123,22 +123,22 @@ fn the_flusher_serves_a_task_of_another_stream() {
 #[test]
 fn a_flusher_hears_every_call_of_two_callers() {
     explore(3, || {
-        let door = Arc::new(Notifier::new());
+        let notifier = Arc::new(Notifier::new());
         let work = Arc::new(AtomicU64::new(0));
         let callers = [0, 1].map(|_| {
-            let (door, work) = (Arc::clone(&door), Arc::clone(&work));
+            let (notifier, work) = (Arc::clone(&notifier), Arc::clone(&work));
             thread::spawn(move || {
                 work.fetch_add(1, Ordering::Relaxed);
-                door.call();
+                notifier.call();
             })
         });
         let until = Instant::now() + Duration::from_secs(3600);
         loop {
-            door.clear();
+            notifier.clear();
             if work.load(Ordering::Relaxed) == 2 {
                 break;
             }
-            assert!(door.sleep(Some(until), false, || false));
+            assert!(notifier.sleep(Some(until), false, || false));
         }
         for caller in callers {
             caller.join().unwrap();

@@ -1,4 +1,4 @@
-//! What the streams of one log have in common: horizon, poison, and the threads' doorbells.
+//! What the streams of one log have in common: horizon, poison, and the notifiers of its threads.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -26,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) async_flush_min_commits: Option<NonZeroU32>,
     /// Whether there is a flusher to wake.
     pub(crate) has_flusher: bool,
+    /// Whether polls flush groups that are overdue: there should be a flusher, and the system allowed none.
+    pub(crate) polls_flush: bool,
     /// Through which LSN or epoch tasks want everything acknowledged, without a commit of their own;
     /// 0: none does. The flusher takes it.
     pub(crate) demanded: AtomicU64,
@@ -143,17 +145,17 @@ impl Drop for Tripwire<'_> {
     }
 }
 
-/// Wakes the flusher: from any sleep by a *call*, and by a *ring* only if it is idle. A ring is for every
-/// group's first commit, a call for what tasks wait for.
+/// Wakes the flusher: from any sleep by a *call*, and by a *notification* only if it is idle. A notification is for
+/// every group's first commit, a call for what tasks wait for.
 ///
 /// # Invariants
-/// - B1. Work is made visible before a call or a ring. The flusher clears the call before it looks for
+/// - B1. Work is made visible before a call or a notification. The flusher clears the call before it looks for
 ///   work. Before it parks, it says so and then looks at the call and, to be idle, for work. With a fence
 ///   on both sides, one of the two sees the other.
 pub(crate) struct Notifier {
     /// The flusher is parked, and a call wakes it.
     listens: AtomicBool,
-    /// So does a ring.
+    /// So does a notification.
     rests: AtomicBool,
     is_called: AtomicBool,
     stop: Mutex<bool>,
@@ -206,7 +208,7 @@ impl Notifier {
         self.is_called.swap(false, Ordering::Acquire);
     }
 
-    /// Parks until `until` or a call; if it `rests`, until a ring or work, too. False if it is time to
+    /// Parks until `until` or a call; if it `rests`, until a notification or work, too. False if it is time to
     /// stop.
     pub(crate) fn sleep(
         &self,

@@ -6,12 +6,12 @@ mod common;
 
 use std::io::ErrorKind;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use common::gate::{Gate, gate};
 use common::hooked_disk::{HookedDisk, Step};
 use common::*;
 use namiki_log::{Entry, GroupResource, Layout, Log, LogConfig, LogError, Placement};
@@ -21,7 +21,7 @@ use namiki_platform::{Epoch, Stamp, WorkerId};
 
 const W: WorkerId = WorkerId(0);
 
-/// Launches every group.
+/// Submits every group.
 fn submitting(streams: u16) -> LogConfig {
     LogConfig {
         async_flush_min_commits: Some(NonZeroU32::MIN),
@@ -229,7 +229,7 @@ fn a_filler_of_a_flushed_group_leaves_the_next() {
 
 #[test]
 fn waiters_are_woken_when_their_group_is_submitted() {
-    within_reason("a group that was launched is waited for", || {
+    within_reason("a group that was submitted is waited for", || {
         let (_, disk) = sim();
         let mut config = submitting(1);
         config.group = count(4);
@@ -259,12 +259,7 @@ fn waiters_are_woken_when_their_group_is_submitted() {
 /// closed, waits until it is opened.
 struct Gated {
     log: Arc<Log<()>>,
-    /// Closes the gate.
-    closed: Arc<AtomicBool>,
-    /// A write waits at the gate.
-    arrived: Receiver<()>,
-    /// Opens it.
-    open: Sender<()>,
+    gate: Gate,
     /// Writes that are waited for fail.
     failing: Arc<AtomicBool>,
 }
@@ -273,17 +268,13 @@ impl Gated {
     fn new(config: LogConfig) -> Self {
         let sim = SimDisk::new();
         sim.complete_after(u64::MAX);
-        let (closed, failing) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-        let (arrive, arrived) = channel();
-        let (open, opened) = channel();
-        let gate = Mutex::new((arrive, opened));
+        let failing = Arc::<AtomicBool>::default();
+        let (gate, pass) = gate();
         let hook = {
-            let (closed, failing) = (Arc::clone(&closed), Arc::clone(&failing));
+            let failing = Arc::clone(&failing);
             move |step| match step {
-                Step::Begin(_) if closed.swap(false, Ordering::SeqCst) => {
-                    let (arrive, opened) = &*gate.lock().unwrap();
-                    arrive.send(()).unwrap();
-                    opened.recv().unwrap();
+                Step::Begin(_) => {
+                    pass();
                     Ok(())
                 }
                 Step::Write(_) if failing.load(Ordering::SeqCst) => Err(ErrorKind::Other.into()),
@@ -297,25 +288,19 @@ impl Gated {
             put(stream, 1, b"p").unwrap();
             stream.flush().unwrap();
         }
-        Self {
-            log,
-            closed,
-            arrived,
-            open,
-            failing,
-        }
+        Self { log, gate, failing }
     }
 
     /// Starts a thread that submits a batch of stream 0 and does not come back to it; returns when that stands at
     /// the gate.
     fn submit(&self) -> JoinHandle<()> {
-        self.closed.store(true, Ordering::SeqCst);
+        self.gate.closed.store(true, Ordering::SeqCst);
         let log = Arc::clone(&self.log);
         let submitter = std::thread::spawn(move || {
             let (ticket, _) = put(log.stream(W), 2, b"p").unwrap();
             log.stream(W).begin_flush(ticket).unwrap();
         });
-        self.arrived.recv().unwrap();
+        self.gate.arrived.recv().unwrap();
         submitter
     }
 }
@@ -329,20 +314,12 @@ fn doze() {
 fn an_immediate_flush_is_not_delayed_by_group_waiters() {
     within_reason("the group that is wanted is hardened", || {
         let sim = SimDisk::new();
-        let is_closed = Arc::<AtomicBool>::default();
-        let (arrive, arrived) = channel();
-        let (open, opened) = channel::<()>();
-        let gate = Mutex::new((arrive, opened));
-        let hook = {
-            let is_closed = Arc::clone(&is_closed);
-            move |step| {
-                if matches!(step, Step::Write(_)) && is_closed.swap(false, Ordering::SeqCst) {
-                    let (arrive, opened) = &*gate.lock().unwrap();
-                    arrive.send(()).unwrap();
-                    opened.recv().unwrap();
-                }
-                Ok(())
+        let (gate, pass) = gate();
+        let hook = move |step| {
+            if matches!(step, Step::Write(_)) {
+                pass();
             }
+            Ok(())
         };
         let disk: Arc<dyn Disk> = Arc::new(HookedDisk::new(&sim, hook));
         let mut config = submitting(1);
@@ -353,11 +330,11 @@ fn an_immediate_flush_is_not_delayed_by_group_waiters() {
         let stream = log.stream(W);
         put(stream, 1, b"p").unwrap();
         stream.flush().unwrap();
-        is_closed.store(true, Ordering::SeqCst);
+        gate.closed.store(true, Ordering::SeqCst);
         put(stream, 2, b"p").unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| stream.flush().unwrap());
-            arrived.recv().unwrap();
+            gate.arrived.recv().unwrap();
             // The first thread that parks is woken first, and its group is not complete.
             let (ticket, _) = put(stream, 3, b"p").unwrap();
             scope.spawn(move || stream.wait_hardened(ticket).unwrap());
@@ -365,7 +342,7 @@ fn an_immediate_flush_is_not_delayed_by_group_waiters() {
             put(stream, 4, b"p").unwrap();
             scope.spawn(|| stream.flush().unwrap());
             doze();
-            open.send(()).unwrap();
+            gate.open.send(()).unwrap();
         });
         assert!(!stream.has_pending());
     });
@@ -373,7 +350,7 @@ fn an_immediate_flush_is_not_delayed_by_group_waiters() {
 
 #[test]
 fn a_waiter_behind_an_unattended_batch_is_woken() {
-    within_reason("the flight behind is led", || {
+    within_reason("the batch behind is led", || {
         let gated = Gated::new(submitting(1));
         let submitter = gated.submit();
         let log = Arc::clone(&gated.log);
@@ -382,7 +359,7 @@ fn a_waiter_behind_an_unattended_batch_is_woken() {
             log.stream(W).wait_hardened(ticket).unwrap();
         });
         doze();
-        gated.open.send(()).unwrap();
+        gated.gate.open.send(()).unwrap();
         submitter.join().unwrap();
         behind.join().unwrap();
     });
@@ -408,7 +385,7 @@ fn no_waiter_sleeps_on_in_a_poisoned_log() {
         let other = gated.log.stream(WorkerId(1));
         put(other, 2, b"p").unwrap();
         assert!(other.flush().unwrap_err().is_poison());
-        gated.open.send(()).unwrap();
+        gated.gate.open.send(()).unwrap();
         submitter.join().unwrap();
         for waiter in waiters {
             assert!(waiter.join().unwrap().unwrap_err().is_poison());
@@ -432,7 +409,7 @@ fn close_does_not_wait_for_a_commit_that_it_refuses() {
         let log = Arc::clone(&gated.log);
         let closer = std::thread::spawn(move || log.close().map(drop));
         doze();
-        gated.open.send(()).unwrap();
+        gated.gate.open.send(()).unwrap();
         submitter.join().unwrap();
         // It came in before the log was closed, or not at all.
         match appender.join().unwrap() {

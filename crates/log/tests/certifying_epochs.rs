@@ -7,15 +7,15 @@ mod common;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll, Wake};
-use std::thread::{self, Thread};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use common::parked::ParkedTask;
 use common::*;
-use namiki_log::{AckWaiter, EpochSource, Log, LogConfig, LogError, SequencerKind};
-use namiki_platform::Epoch;
+use namiki_log::{AckWaiter, EpochSource, Log, LogConfig, LogError, SequencerKind, Ticket};
 use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::{Epoch, Lsn, WorkerId};
 
 /// Epochs without commits.
 #[derive(Debug)]
@@ -62,18 +62,9 @@ fn fill(log: &Log<()>, source: &Quiet) -> (Epoch, LogError) {
     }
 }
 
-struct ParkedTask(Thread, AtomicBool);
-
-impl Wake for ParkedTask {
-    fn wake(self: Arc<Self>) {
-        self.1.store(true, Ordering::SeqCst);
-        self.0.unpark();
-    }
-}
-
 /// Waits as a task does, which is polled only when it was woken.
 fn wait_as_task(log: &Log<()>, epoch: Epoch) -> Result<(), LogError> {
-    let parked = Arc::new(ParkedTask(thread::current(), AtomicBool::new(false)));
+    let parked = ParkedTask::here();
     let waker = Arc::clone(&parked).into();
     let mut ack_waiter = AckWaiter::default();
     let mut task = pin!(poll_fn(|context| {
@@ -83,9 +74,7 @@ fn wait_as_task(log: &Log<()>, epoch: Epoch) -> Result<(), LogError> {
         if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
             return ended;
         }
-        while !parked.1.swap(false, Ordering::SeqCst) {
-            thread::park();
-        }
+        parked.sleep();
     }
 }
 
@@ -108,6 +97,32 @@ fn a_task_learns_that_no_marker_has_room() {
             assert!(log.poisoned().is_none());
         });
     }
+}
+
+#[test]
+fn a_foreign_ticket_certifies_nothing() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (config, source) = by_epochs(2, WAITS[1]);
+    let log: Arc<Log<()>> = create(&disk, config);
+    let foreign = Ticket {
+        worker: WorkerId(1),
+        number: 3,
+        lsn: Lsn(0),
+    };
+    let mut ack_waiter = AckWaiter::default();
+    let polled = log.poll_certified(
+        Some(foreign),
+        source.current(),
+        Waker::noop(),
+        &mut ack_waiter,
+    );
+    assert!(
+        matches!(polled, Poll::Ready(Err(LogError::ForeignTicket { .. }))),
+        "{polled:?}"
+    );
+    assert_eq!(log.counters().flushes, 0);
+    wait_as_task(&log, source.current()).unwrap();
+    log.close().unwrap();
 }
 
 #[test]

@@ -9,11 +9,12 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use common::hooked_disk::{HookedDisk, Step};
 use common::*;
-use namiki_log::{Entry, Layout, Log, LogError, Placement, Ticket};
+use namiki_log::{AckWaiter, Entry, Layout, Log, LogError, Placement, Ticket};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::{Lsn, WorkerId};
 
@@ -184,6 +185,9 @@ fn a_foreign_ticket_is_an_error_and_changes_nothing() {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let mut config = config(2);
         config.placement = placement;
+        config.group = count(2);
+        // A flusher without a tick.
+        config.group_wait_max = Duration::from_secs(3600);
         let log: Arc<Log<()>> = create(&disk, config);
         let (own, _) = put(log.stream(W), 1, b"p").unwrap();
         for (worker, number) in [(W, 2), (WorkerId(1), 1), (WorkerId(7), 1)] {
@@ -208,9 +212,30 @@ fn a_foreign_ticket_is_an_error_and_changes_nothing() {
                 next: Lsn(2)
             }
         ));
+        // A task is told the same, and the flusher, which has nothing to write for it, writes nothing.
+        let (waker, mut ack_waiter) = (Waker::noop(), AckWaiter::default());
+        for (worker, number) in [(W, 2), (WorkerId(1), 1), (WorkerId(7), 1)] {
+            let lsn = Lsn(1);
+            let foreign = Ticket {
+                worker,
+                number,
+                lsn,
+            };
+            for polled in [
+                log.poll_hardened(foreign, waker, &mut ack_waiter),
+                log.poll_covered(Some(foreign), lsn, waker, &mut ack_waiter),
+            ] {
+                assert!(
+                    matches!(polled, Poll::Ready(Err(LogError::ForeignTicket { worker: w, number: n, .. }))
+                        if w == worker && n == number),
+                    "{polled:?}"
+                );
+            }
+        }
+        assert_eq!(log.counters().flushes, 0);
         // The log goes on.
-        log.stream(W).wait_hardened(own).unwrap();
         log.wait_covered(own.lsn).unwrap();
+        log.stream(W).wait_hardened(own).unwrap();
         log.close().unwrap();
     }
 }

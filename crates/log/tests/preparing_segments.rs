@@ -171,6 +171,61 @@ fn recycling_goes_on_where_it_failed() {
     }
 }
 
+/// Each failed attempt leaves an old segment with the header of the next, under whatever name a crash finds it.
+#[test]
+fn no_crash_after_a_failed_recycling_is_damage() {
+    for (failures, syncs) in [(1, 1), (2, 1), (3, 1), (1, 2)] {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let mut config = config(1);
+        config.retain = Retain::UntilRecycled;
+        let log: Arc<Log<()>> = create(&disk, config.clone());
+        let start = sim.events();
+        for next in 0..FRAMES * 4 {
+            write(&log, next).unwrap();
+            sim.mark(next);
+        }
+        log.stream(W).recycle_through(FRAMES * 3);
+        let mut next = FRAMES * 4;
+        for _ in 0..failures {
+            for sync in 0..syncs {
+                sim.inject(Fault::once(
+                    sim::Step::SyncDir,
+                    sync,
+                    ErrorKind::StorageFull,
+                ));
+            }
+            match write(&log, next) {
+                Err(LogError::DiskFull { .. }) => {}
+                Err(error) if error.is_poison() => break,
+                Err(error) => panic!("{error:?}"),
+                Ok(()) => next += 1,
+            }
+        }
+        sim.heal();
+        for _ in 0..FRAMES * 3 {
+            if log.poisoned().is_some() {
+                break;
+            }
+            write(&log, next).unwrap();
+            sim.mark(next);
+            next += 1;
+        }
+        for at in start..=sim.events() {
+            let marks = sim.marks_before(at);
+            let losses = [Loss::None, Loss::All, Loss::Seeded(at as u64)];
+            let names = (0..sim.pending_names(at)).map(Loss::NamesAfter);
+            for loss in losses.into_iter().chain(names) {
+                let image: Arc<dyn Disk> = Arc::new(sim.crash_image(at, loss));
+                let (all, _) = read(&image, &info(&config), 0)
+                    .unwrap_or_else(|error| panic!("{failures} {syncs}, {at} {loss:?}: {error}"));
+                let last = all.last().map(|(stamp, ..)| stamp.0);
+                assert!(last >= marks.last().copied(), "{at} {loss:?}: {last:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn no_crash_loses_a_frame_of_a_recycling_log() {
     for (kept, ahead) in [(1, 5), (2, 2), (2, 4), (3, 3)] {

@@ -6,14 +6,15 @@ mod common;
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use common::*;
 use namiki_log::{GenerationInfo, Log, LogConfig, ReadError, Retain, StreamEnd};
-use namiki_platform::WorkerId;
 use namiki_platform::disk::sim::{Loss, SimDisk};
-use namiki_platform::disk::{Disk, SyncedDisk};
+use namiki_platform::disk::{Disk, FileKind, SyncedDisk};
 use namiki_platform::random::Random;
+use namiki_platform::{Generation, WorkerId};
 
 const SEGMENT: u64 = 16 << 10;
 
@@ -210,7 +211,29 @@ fn holes_behind_a_segment_are_not_read() {
         .into_iter()
         .any(|bits| file.set_len(1 << bits).is_ok());
     assert!(grown);
-    let info = info(&config);
+    let announced = info(&config);
+    let (looked, of) = (Arc::clone(&disk), wal.clone());
+    // Generation 1 is still to come: what is there would have to be a frame.
+    let told = within_reason("looking for frames in holes", move || {
+        namiki_log::check_all_announced(&*looked, &of, IDENTITY, &[], Generation(1))
+    });
+    assert!(
+        matches!(told, Err(ReadError::NotInManifest { .. })),
+        "{told:?}"
+    );
+    let path = wal.join("0000/000002-00000001.seg");
+    let file = std::fs::File::create(path).unwrap();
+    assert!(
+        [50, 43]
+            .into_iter()
+            .any(|bits| file.set_len(1 << bits).is_ok())
+    );
+    let (looked, of, known) = (Arc::clone(&disk), wal.clone(), announced.clone());
+    within_reason("looking for frames in holes", move || {
+        namiki_log::check_all_announced(&*looked, &of, IDENTITY, &[known], Generation(2))
+    })
+    .unwrap();
+    let info = announced;
     let frames = within_reason("reading holes", move || {
         let mut reader =
             namiki_log::StreamReader::open(disk, &wal, IDENTITY, &info, WorkerId(0)).unwrap();
@@ -218,6 +241,119 @@ fn holes_behind_a_segment_are_not_read() {
         reader.end().frames
     });
     assert_eq!(frames, 1);
+}
+
+/// Segments are no shorter than a header, unless a manifest says so.
+#[test]
+fn a_segment_shorter_than_a_sector_is_damage() {
+    let mut config = config(1);
+    let (sim, _) = written(&config, [700]);
+    config.placement = namiki_log::Placement::Segments { segment_bytes: 100 };
+    put_file(&sim, &segment(1), &[0; 100]);
+    assert_eq!(
+        damage(&sim, &info(&config)),
+        (segment(1), 0, "its header is not whole")
+    );
+}
+
+fn recycling() -> LogConfig {
+    let mut config = config(1);
+    config.retain = Retain::Last(NonZeroU32::new(2).unwrap());
+    config
+}
+
+/// The numbers of the segments that are there.
+fn numbers(sim: &SimDisk) -> Vec<u64> {
+    let there = |number: &u64| sim.read(&segment(*number)).is_ok();
+    (1..100).filter(there).collect()
+}
+
+/// Where a rename is lost, the first has the header of the last, and none of its frames.
+#[test]
+fn a_last_segment_moved_over_the_first_is_damage() {
+    let (sim, _) = written(&recycling(), [700; 70]);
+    let info = info(&recycling());
+    let numbers = numbers(&sim);
+    let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
+    let whole = found(&sim, &info).unwrap();
+    let moved = sim.read(&segment(last)).unwrap();
+    put_file(&sim, &segment(first), &moved);
+    sim.remove(&segment(last)).unwrap();
+    assert_eq!(damage(&sim, &info).0, segment(first), "{whole:?}");
+    // Without frames it is what a crash leaves.
+    sim.damage(&segment(first), 512, &vec![0; SEGMENT as usize - 512])
+        .unwrap();
+    assert!(found(&sim, &info).unwrap().frames > 0);
+}
+
+#[test]
+fn damage_in_recycled_segments_is_found() {
+    let (sim, frames) = written(&recycling(), [700; 70]);
+    let info = info(&recycling());
+    let numbers = numbers(&sim);
+    assert!(numbers[0] > 1, "nothing was recycled");
+    let whole = found(&sim, &info).unwrap();
+    assert_eq!(whole.last_sequence, frames);
+    for (at, &number) in numbers.iter().enumerate() {
+        let of_last = frames % 15;
+        let count = if at + 1 == numbers.len() { of_last } else { 15 };
+        for frame in 0..count {
+            let image = sim.crash_image(sim.events(), Loss::None);
+            let offset = 512 + frame * 1024;
+            image
+                .damage(&segment(number), offset + 700, &[1; 9])
+                .unwrap();
+            if (at + 1, frame + 1) == (numbers.len(), of_last) {
+                // As a crash leaves it.
+                assert_eq!(found(&image, &info).unwrap().frames + 1, whole.frames);
+            } else {
+                assert_eq!(damage(&image, &info).0, segment(number), "{number} {frame}");
+            }
+        }
+        let image = sim.crash_image(sim.events(), Loss::None);
+        image.damage(&segment(number), 0, &[0; 512]).unwrap();
+        assert_eq!(damage(&image, &info).0, segment(number));
+    }
+}
+
+fn fifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn what_is_no_directory_in_a_streams_place_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(SyncedDisk::new());
+    let wal = dir.path().join("wal");
+    std::fs::create_dir(&wal).unwrap();
+    let stream = wal.join("0000");
+    let info = info(&config(1));
+    let open = || {
+        let open =
+            namiki_log::StreamReader::open(Arc::clone(&disk), &wal, IDENTITY, &info, WorkerId(0));
+        let announced = namiki_log::check_all_announced(&*disk, &wal, IDENTITY, &[], Generation(1));
+        [open.map(drop), announced]
+    };
+    let cases: [(&dyn Fn(), FileKind); 3] = [
+        (&|| std::fs::write(&stream, "x").unwrap(), FileKind::Regular),
+        (&|| fifo(&stream), FileKind::Fifo),
+        (
+            &|| std::os::unix::fs::symlink("nowhere", &stream).unwrap(),
+            FileKind::DanglingLink,
+        ),
+    ];
+    for (put, expected) in cases {
+        put();
+        for told in open() {
+            match told {
+                Err(ReadError::NotADirectory { path, kind }) => {
+                    assert_eq!((path, kind), (stream.clone(), expected));
+                }
+                other => panic!("{expected}: {other:?}"),
+            }
+        }
+        std::fs::remove_file(&stream).unwrap();
+    }
 }
 
 /// A head from before the last two frames: their own heads are gone.
@@ -245,21 +381,31 @@ fn a_region_with_an_old_head_is_damage() {
 fn no_damage_loses_more_than_the_last_frame() {
     for seed in 0..4000 {
         let mut random = Random::seeded(seed);
-        let mut config = config(1);
-        if random.chance(0.2) {
-            config.retain = Retain::Last(NonZeroU32::new(8).unwrap());
-        }
-        let sizes: Vec<_> = (0..1 + random.below(30))
+        let recycles = random.chance(0.2);
+        let (config, count) = match recycles {
+            true => (recycling(), 60 + random.below(30)),
+            false => (config(1), 1 + random.below(30)),
+        };
+        let sizes: Vec<_> = (0..count)
             .map(|_| 8 + random.below(2000) as usize)
             .collect();
         let (sim, frames) = written(&config, sizes);
         let info = info(&config);
+        let whole = found(&sim, &info).unwrap();
+        assert_eq!(whole.last_sequence, frames);
+        assert_eq!(whole.frames < frames, recycles, "seed {seed}");
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let files = disk.list(Path::new("/db/wal/0000")).unwrap();
         let at = |random: &mut Random| random.below(files.len() as u64) as usize;
-        let target = files[at(&mut random)].path.clone();
+        let kind = random.below(4);
+        let mut target = at(&mut random);
+        if recycles && kind == 0 {
+            // To the end of the last segment it may be what is old there: only a later frame tells.
+            target %= files.len() - 1;
+        }
+        let target = files[target].path.clone();
         let mut bytes = sim.read(&target).unwrap();
-        match random.below(4) {
+        match kind {
             0 => {
                 let from = random.below(SEGMENT) as usize;
                 let len = 1 + random.below(SEGMENT - from as u64) as usize;
@@ -281,8 +427,8 @@ fn no_damage_loses_more_than_the_last_frame() {
         }
         if let Ok(end) = found(&sim, &info) {
             assert!(
-                end.last_sequence + 1 >= frames,
-                "seed {seed}: {end:?} of {frames}"
+                end.last_sequence + 1 >= frames && end.frames + 1 >= whole.frames,
+                "seed {seed}: {end:?} of {whole:?}"
             );
         }
     }

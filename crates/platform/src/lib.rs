@@ -2,6 +2,7 @@
 //! what its programs ask of a command line.
 
 pub mod arguments;
+pub mod bytes;
 pub mod clock;
 pub mod counters;
 pub mod disk;

@@ -272,6 +272,12 @@ impl TxnArgs {
                 )));
             }
         }
+        if self.dir.is_some() && !self.device.device.keeps() {
+            return Err(BenchError::Usage(format!(
+                "--dir: --device {} keeps nothing that a later run could continue",
+                self.device.device
+            )));
+        }
         if self.verify_recovery {
             if !self.device.device.keeps() {
                 return Err(BenchError::Usage(format!(

@@ -163,8 +163,8 @@ impl Builder {
 
     /// The longest that a commit waits for its group. Default: 1 ms. `Duration::MAX` waits until the group is
     /// full, or a caller needs it flushed. A thread of the log's own flushes groups without waiters; where the
-    /// system allows no such thread (`pids.max`, `RLIMIT_NPROC`), such a group stays until a later call flushes
-    /// it.
+    /// system allows no such thread (`pids.max`, `RLIMIT_NPROC`), such a group stays until a call waits for it,
+    /// or finds that it is overdue: one that asks for an acknowledgement, or wants a record that it has locked.
     #[must_use]
     pub fn group_wait_max(mut self, wait: Duration) -> Self {
         self.group_wait_max = wait;

@@ -419,8 +419,9 @@ impl Database {
     }
 
     /// Whether the transaction is durable, and everything it depends on. This flushes nothing; the flusher does, so
-    /// repeated calls learn it in the end. With a [`Builder::group_wait_max`](crate::Builder::group_wait_max) of
-    /// `Duration::MAX` there is no flusher, and another caller has to flush, under early release every stream. By
+    /// repeated calls learn it in the end. Where the system allows no thread for the flusher, this flushes what is
+    /// overdue in its place, and waits for that. With a [`Builder::group_wait_max`](crate::Builder::group_wait_max)
+    /// of `Duration::MAX` there is no flusher, and another caller has to flush, under early release every stream. By
     /// epochs (`EPOCH`) that need not suffice: there, a caller has to wait for it.
     #[must_use]
     pub fn is_acknowledged(&self, ticket: &Ticket) -> bool {
@@ -430,7 +431,8 @@ impl Database {
     /// Returns when the transaction is durable, and everything it depends on.
     ///
     /// # Errors
-    /// [`Error::OutcomeUnknown`] if the log failed.
+    /// [`Error::OutcomeUnknown`] if the log failed. [`Error::Forked`] in a forked child of the process that has
+    /// the database open, unless it was durable before.
     pub fn wait(&self, ticket: &Ticket) -> Result<(), Error> {
         ticket::wait(&self.shared.engine, ticket)
     }
@@ -438,8 +440,8 @@ impl Database {
     /// A future that ends when the transaction is durable, and everything it depends on. It needs no
     /// particular runtime. Its first poll calls the log's own thread, which flushes what the transaction needs
     /// as [`Database::wait`] would: automatic groups at once, others when they are full, and at the latest
-    /// after [`Builder::group_wait_max`]. No poll waits for the disk, unless that is `Duration::MAX`: there is no
-    /// such thread then.
+    /// after [`Builder::group_wait_max`]. No poll waits for the disk, unless there is no such thread: if that is
+    /// `Duration::MAX`, or the system allows none.
     ///
     /// Its output is that of [`Database::wait`]. Wakers are called at the end of whatever made the
     /// transaction durable: by threads that commit or wait, or by the log's own. As long as the future

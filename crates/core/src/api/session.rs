@@ -200,7 +200,7 @@ impl Session {
     /// Returns when the transaction is durable, and everything it depends on.
     ///
     /// # Errors
-    /// [`Error::OutcomeUnknown`] if the log failed.
+    /// As [`Database::wait`](crate::Database::wait).
     pub fn wait(&self, ticket: &Ticket) -> Result<(), Error> {
         ticket::wait(self.transaction.engine(), ticket)
     }

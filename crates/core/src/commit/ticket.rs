@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use namiki_log::AckWaiter;
+use namiki_log::{AckWaiter, LogError};
 use namiki_platform::Stamp;
 
 use crate::commit::commit_path::Awaits;
@@ -75,7 +75,7 @@ impl Future for Acknowledged {
                 log.poll_certified(group, epoch, waker, &mut this.ack_waiter)
             }
         };
-        polled.map_err(Error::OutcomeUnknown)
+        polled.map_err(not_acknowledged)
     }
 }
 
@@ -113,7 +113,15 @@ pub(crate) fn wait(engine: &Engine, ticket: &Ticket) -> Result<(), Error> {
             .and_then(|()| log.wait_covered(lsn)),
         Awaits::Epoch(group, epoch) => log.wait_certified(group, epoch),
     };
-    waited.map_err(Error::OutcomeUnknown)
+    waited.map_err(not_acknowledged)
+}
+
+/// Waiting for an acknowledgement has failed.
+fn not_acknowledged(error: LogError) -> Error {
+    match error {
+        LogError::Forked => Error::Forked,
+        other => Error::OutcomeUnknown(other),
+    }
 }
 
 /// Whether the commit may be acknowledged.

@@ -32,6 +32,8 @@ const MAGIC: &str = "namiki-manifest";
 pub const FORMAT: u32 = 2;
 /// The format of a database that was closed: all tables are in its manifest.
 const FORMAT_CLOSED: u32 = 1;
+/// Segments and regions are made of whole blocks of any device.
+const BLOCK_BYTES: u64 = 4096;
 /// Sequence numbers and epochs never get so far, and can be counted on from here.
 const NUMBER_MAX: u64 = u64::MAX >> 2;
 
@@ -286,12 +288,20 @@ impl Manifest {
             if info.first_lsn.0 == 0 || info.first_lsn.0 > NUMBER_MAX {
                 return Some(format!("{generation} begins with {}", info.first_lsn));
             }
-            if let Placement::Segments { segment_bytes: 0 }
+            let (Placement::Segments {
+                segment_bytes: bytes,
+            }
             | Placement::Shared {
-                region_bytes: 0, ..
-            } = info.placement
-            {
+                region_bytes: bytes,
+                ..
+            }) = info.placement;
+            if bytes == 0 {
                 return Some(format!("{generation} has files of no length"));
+            }
+            if !bytes.is_multiple_of(BLOCK_BYTES) {
+                return Some(format!(
+                    "{generation} has files of {bytes} bytes, which are no whole blocks"
+                ));
             }
             if let Some(seal) = &info.seal
                 && let Some(why) = seal_contradiction(info, seal)
@@ -410,6 +420,17 @@ mod tests {
             ("begins with", &|it| it.generations[1].first_lsn = Lsn(0)),
             ("no length", &|it| {
                 it.generations[1].placement = Placement::Segments { segment_bytes: 0 };
+            }),
+            ("files of 5000 bytes", &|it| {
+                it.generations[0].placement = Placement::Segments {
+                    segment_bytes: 5000,
+                };
+            }),
+            ("files of 100 bytes", &|it| {
+                it.generations[1].placement = Placement::Shared {
+                    path: "device".into(),
+                    region_bytes: 100,
+                };
             }),
             ("more than there can be", &|it| {
                 let seal = it.generations[0].seal.as_mut().unwrap();

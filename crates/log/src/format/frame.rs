@@ -32,6 +32,8 @@ use super::{put, u16_at, u32_at, u64_at};
 
 /// Length of a frame's header.
 pub(crate) const FRAME_HEADER_BYTES: usize = 72;
+/// No frame is longer: it is filled in a buffer.
+pub(crate) const FRAME_BYTES_MAX: usize = 1 << 30;
 /// Length of a record's header.
 pub const RECORD_HEADER_BYTES: usize = 24;
 
@@ -168,7 +170,10 @@ pub(crate) fn peek(bytes: &[u8]) -> Option<FrameHeader> {
         generation: Generation(u32_at(bytes, 64)),
         worker: WorkerId(u16_at(bytes, 68)),
     };
-    (header.length as usize >= FRAME_HEADER_BYTES).then_some(header)
+    let lengths = FRAME_HEADER_BYTES..=FRAME_BYTES_MAX;
+    lengths
+        .contains(&(header.length as usize))
+        .then_some(header)
 }
 
 /// Whether `frame`, exactly a frame's length, is what was written there.

@@ -45,11 +45,7 @@ pub(crate) fn open_shared(
         other => other.map_err(|source| LogError::device("opening", path, source))?,
     };
     // Also if it was there: a crash may have come between its creation and this.
-    let dir = match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => dir,
-        _ => Path::new("."),
-    };
-    disk.sync_dir(dir)
+    disk.sync_dir(path.parent().unwrap_or(Path::new("")))
         .map_err(|source| LogError::preparing(path, source))?;
     if file.len_bytes() < bytes {
         return Err(LogError::DeviceTooSmall {

@@ -227,12 +227,22 @@ impl SegmentMaker {
                 file,
                 path: path.into(),
             }),
-            Err(source) => {
-                // Half a segment is no use, and the next attempt starts afresh; if removing it
-                // fails too, that attempt will say so.
-                drop(self.disk.remove(&path));
-                Err(LogError::preparing(&path, source))
-            }
+            // Half a segment is no use, and the next attempt starts afresh.
+            Err(source) => match self.take_back(&path) {
+                Ok(()) => Err(LogError::preparing(&path, source)),
+                // Not lack of space any more, whatever it says: there can be no next attempt.
+                Err(source) => Err(LogError::device("removing", &path, source)),
+            },
+        }
+    }
+
+    /// Removes what an attempt has left, durably. An old segment may have its new header already; if its new
+    /// name was lost in a crash after the next attempt, there would be two headers of one number.
+    fn take_back(&self, path: &Path) -> io::Result<()> {
+        match self.disk.remove(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => self.disk.sync_dir(&self.dir),
         }
     }
 
@@ -245,14 +255,7 @@ impl SegmentMaker {
                 job.recycled = None;
                 self.disk.open(path)?
             }
-            None => match self.disk.create(path, self.segment_bytes) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    // Left by an attempt that failed: this generation had no file at the start.
-                    self.disk.remove(path)?;
-                    self.disk.create(path, self.segment_bytes)?
-                }
-                other => other?,
-            },
+            None => self.disk.create(path, self.segment_bytes)?,
         };
         let mut block = AlignedBuf::zeroed(file.block_bytes());
         SegmentHeader {

@@ -7,23 +7,25 @@
 //!   segments that were created zeroed all else is zero, so other bytes are damage.
 //! - *Segments that were made ready*, with their headers and no frames. The last of them may be
 //!   without its header: then it is zero, or an old one that is to be written again.
+//! - *A first segment that was given up*: it has the header of the next, whose name was lost, and none
+//!   of its frames. Its own are not looked for.
 //! - *In recycled segments and regions, old bytes.* A later frame of this generation among them is
-//!   damage; in a region, one that is later by two, because the head that covers the first was durable
-//!   before the second was written.
+//!   damage; in a region, a frame whose sequence is two or more above the last: its predecessor's head was
+//!   durable first.
 //!
 //! Holes are zeros and are not read, however long they are.
 
 use std::ops::Range;
 use std::path::PathBuf;
 
+use namiki_platform::bytes::is_zero;
+use namiki_platform::disk::SECTOR_BYTES;
+
 use super::{ReadError, StreamReader};
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, peek};
 
-/// The unit that a device keeps or loses.
-const SECTOR_BYTES: u64 = 512;
-
 /// How far to read before the next hole is looked for.
-const STRIDE_BYTES: u64 = 1 << 20;
+pub(super) const STRIDE_BYTES: u64 = 1 << 20;
 
 const LATER: &str = "later frames are intact";
 const NO_FRAME: &str = "what is there is no frame, and not what a crash leaves of one";
@@ -39,6 +41,12 @@ impl StreamReader {
         let mut left_before = None;
         let (mut torn, mut torn_frame) = (false, false);
         while let Some(extent) = &self.here {
+            if extent.lost_name.is_some() {
+                if !self.enter(self.index + 1)? {
+                    break;
+                }
+                continue;
+            }
             let left = extent.end.saturating_sub(self.at);
             let (is_zeroed, has_header) = (extent.is_zeroed, extent.has_header);
             // Nothing was ever written there: then it is the next segment's beginning that is missing.
@@ -81,7 +89,7 @@ impl StreamReader {
         let fits = |bytes: u64| bytes <= longest && left_before.is_none_or(|it| bytes > it);
         let sector = self
             .window
-            .get(self.at, SECTOR_BYTES.min(left) as usize)
+            .get(self.at, (SECTOR_BYTES as u64).min(left) as usize)
             .map_err(|source| ReadError::device(&extent.path, source))?;
         if is_zero(sector) {
             return Ok(Some(if fits(longest) { longest } else { 0 }));
@@ -171,9 +179,4 @@ impl StreamReader {
             .map(is_zero)
             .map_err(|source| ReadError::device(&extent.path, source))
     }
-}
-
-/// Without a branch for each byte: the unwritten rest of a segment is long.
-fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().fold(0, |seen, byte| seen | byte) == 0
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use namiki_platform::disk::{FileKind, NotAFile};
+use namiki_platform::disk::{FileKind, NotADirectory, NotAFile};
 use namiki_platform::{Generation, Lsn, WorkerId};
 
 use crate::format::VERSION;
@@ -76,6 +76,17 @@ pub enum ReadError {
         /// What it stands for.
         kind: FileKind,
     },
+    /// Something else stands in the place of a stream's directory.
+    #[error(
+        "{} is {kind}, and has to be a directory of log files: put the directory back, or mend the link",
+        path.display()
+    )]
+    NotADirectory {
+        /// The name.
+        path: PathBuf,
+        /// What it stands for.
+        kind: FileKind,
+    },
     /// The disk refused to read.
     #[error("cannot read log file {}", file.display())]
     Device {
@@ -90,14 +101,16 @@ pub enum ReadError {
 impl ReadError {
     /// The disk refused to open or read a file.
     pub(super) fn device(file: &Path, source: io::Error) -> Self {
-        let file = file.to_owned();
-        match NotAFile::in_error(&source) {
-            Some(found) => Self::NotAFile {
-                file,
-                kind: found.kind,
-            },
-            None => Self::Device { file, source },
+        let path = file.to_owned();
+        if let Some(found) = NotAFile::in_error(&source) {
+            let kind = found.kind;
+            return Self::NotAFile { file: path, kind };
         }
+        if let Some(found) = NotADirectory::in_error(&source) {
+            let kind = found.kind;
+            return Self::NotADirectory { path, kind };
+        }
+        Self::Device { file: path, source }
     }
 
     /// Something that has to be there is not.
@@ -123,8 +136,9 @@ impl ReadError {
 
 fn damaged(file: &Path, offset_bytes: u64, missing: bool, what: &str) -> String {
     let file = file.display();
-    match missing {
-        true => format!("{file} is missing from the log: {what}"),
-        false => format!("log file {file} is damaged at byte {offset_bytes}: {what}"),
+    if missing {
+        format!("{file} is missing from the log: {what}")
+    } else {
+        format!("log file {file} is damaged at byte {offset_bytes}: {what}")
     }
 }

@@ -3,10 +3,8 @@
 use namiki_platform::disk::{AlignedBuf, BUFFER_ALIGN_BYTES};
 
 use super::ReadError;
+use super::beyond_last_frame::STRIDE_BYTES;
 use super::stream_files::Extent;
-
-/// How much to read before the next hole is looked for.
-const STRIDE_BYTES: u64 = 1 << 20;
 
 /// Nothing but zeros may follow what the manifest says is the segment: it was made with that length.
 ///

@@ -142,13 +142,11 @@ impl Window {
             let goes_on = held.number == here.number
                 && (held.start..held.end()).contains(&offset)
                 && held.end().is_multiple_of(BLOCK_BYTES_MAX as u64);
-            let kept = match goes_on {
-                true => (held.end() - offset) as usize,
-                false => 0,
-            };
-            let next = match goes_on {
-                true => held.end(),
-                false => offset / BLOCK_BYTES_MAX as u64 * BLOCK_BYTES_MAX as u64,
+            let block = BLOCK_BYTES_MAX as u64;
+            let (kept, next) = if goes_on {
+                ((held.end() - offset) as usize, held.end())
+            } else {
+                (0, offset / block * block)
             };
             let got = self.take(&here, next, end, kept)?;
             let ended = got == 0 || !got.is_multiple_of(BLOCK_BYTES_MAX);
@@ -268,6 +266,7 @@ mod tests {
     use namiki_platform::disk::Disk;
     use namiki_platform::disk::sim::{Fault, SimDisk, Step};
     use namiki_platform::random::Random;
+    use namiki_platform::threads::with_limit;
 
     use super::*;
 
@@ -336,6 +335,32 @@ mod tests {
                 go_to(&mut window, &files, number);
             }
         }
+    }
+
+    /// The caller reads each piece when it wants it.
+    #[test]
+    fn files_are_read_where_no_thread_is_allowed() {
+        let disk = SimDisk::new();
+        let (tell, told) = channel();
+        let files: Vec<_> = (0..3)
+            .map(|number| {
+                let (file, contents) = file(&disk, number, 3 * READ_BYTES + BLOCK);
+                let told = Told(file, Mutex::new(tell.clone()));
+                (Arc::new(told) as Arc<dyn DiskFile>, contents)
+            })
+            .collect();
+        with_limit(0, || {
+            let mut window = Window::new();
+            for (number, (_, contents)) in files.iter().enumerate() {
+                go_to(&mut window, &files, number);
+                for at in (0..contents.len()).step_by(BLOCK) {
+                    let got = window.get(at as u64, BLOCK).unwrap();
+                    assert!(got == &contents[at..at + BLOCK], "{number} {at}");
+                    let read = told.try_iter().count();
+                    assert!(read <= 1, "{number} {at}: {read} reads for one piece");
+                }
+            }
+        });
     }
 
     #[test]

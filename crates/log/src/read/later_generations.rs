@@ -16,9 +16,11 @@ use namiki_platform::disk::{AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile};
 use namiki_platform::{Generation, WorkerId};
 
 use super::ReadError;
-use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, Salt, is_sound, peek};
+use crate::format::frame::{
+    FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, Salt, is_sound, peek,
+};
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
-use crate::format::segment::{Found, parse_file_name, stream_dir};
+use crate::format::segment::{Found, SegmentHeader, parse_file_name, stream_dir};
 use crate::generation_info::GenerationInfo;
 use crate::stream_layout::Placement;
 
@@ -159,10 +161,20 @@ fn holds_frame(
 ) -> io::Result<bool> {
     let mut piece = AlignedBuf::zeroed(PIECE_BYTES);
     let mut start = 0;
-    while start < file.len_bytes() {
+    let mut longest = FRAME_BYTES_MAX;
+    // Holes are not read, however long they are.
+    while let Some(data) = file.next_data(start)? {
+        start = data / PIECE_BYTES as u64 * PIECE_BYTES as u64;
         let got = file.read_at(start, &mut piece)?;
+        if start == 0
+            && let Found::Header(header) = SegmentHeader::read(&piece[..got])
+            && header.frame_bytes_max > 0
+        {
+            longest = longest.min(header.frame_bytes_max as usize);
+        }
         for offset in (0..got).step_by(STEP_BYTES) {
-            let Some(header) = peek(&piece[offset..got]).filter(&wanted) else {
+            let found = peek(&piece[offset..got]).filter(&wanted);
+            let Some(header) = found.filter(|it| it.length as usize <= longest) else {
                 continue;
             };
             let at = start + offset as u64;
@@ -186,4 +198,57 @@ fn is_whole(file: &dyn DiskFile, at: u64, length: usize, salt: Salt) -> io::Resu
     let got = file.read_at(at - before as u64, &mut bytes)?;
     let frame = bytes[..got].get(before..before + length);
     Ok(frame.is_some_and(|frame| is_sound(frame, salt)))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A file that is a header of a frame, everywhere.
+    #[derive(Debug)]
+    struct Headers {
+        header: Vec<u8>,
+        longest_read: AtomicUsize,
+    }
+
+    impl DiskFile for Headers {
+        fn write_durable(&self, _: u64, _: &[u8]) -> io::Result<()> {
+            Err(io::ErrorKind::ReadOnlyFilesystem.into())
+        }
+
+        fn read_at(&self, _: u64, into: &mut [u8]) -> io::Result<usize> {
+            self.longest_read.fetch_max(into.len(), Ordering::Relaxed);
+            for sector in into.chunks_mut(STEP_BYTES) {
+                sector[..self.header.len()].copy_from_slice(&self.header);
+            }
+            Ok(into.len())
+        }
+
+        fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+            Ok((offset < PIECE_BYTES as u64).then_some(offset))
+        }
+
+        fn len_bytes(&self) -> u64 {
+            1 << 40
+        }
+
+        fn block_bytes(&self) -> usize {
+            512
+        }
+    }
+
+    #[test]
+    fn no_frame_is_believed_longer_than_a_buffer() {
+        let mut header = vec![0; FRAME_HEADER_BYTES];
+        header[..4].copy_from_slice(b"NLF1");
+        header[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
+        let file = Headers {
+            header,
+            longest_read: AtomicUsize::new(0),
+        };
+        assert!(!holds_frame(&file, 1, 1, |_| true).unwrap());
+        assert_eq!(file.longest_read.into_inner(), PIECE_BYTES);
+    }
 }

@@ -9,9 +9,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 
 use namiki_platform::disk::{AlignedBuf, DiskFile};
+use namiki_platform::threads;
 
 /// Pieces that are asked for before they are wanted.
 pub(super) const AHEAD: usize = 2;
@@ -201,11 +202,11 @@ impl Thread {
                 }
             }
         };
-        let handle = Builder::new().name("namiki-log-ahead".to_owned());
+        let handle = threads::start("namiki-log-ahead", work).ok()?;
         Some(Self {
             jobs: Some(jobs),
             done,
-            handle: Some(handle.spawn(work).ok()?),
+            handle: Some(handle),
         })
     }
 

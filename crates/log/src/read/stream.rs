@@ -258,9 +258,10 @@ impl StreamReader {
             return Ok(None);
         };
         if !self.source.may_be_torn() {
-            return match self.at >= extent.end {
-                true => self.look_beyond().map(|()| None),
-                false => Err(self.damaged("a frame that was hardened is missing")),
+            return if self.at >= extent.end {
+                self.look_beyond().map(|()| None)
+            } else {
+                Err(self.damaged("a frame that was hardened is missing"))
             };
         }
         self.look_on()?;
@@ -273,6 +274,9 @@ impl StreamReader {
         if next >= self.source.len() {
             return Ok(false);
         }
+        // Without a frame so far, the first segment may be passed over only if it was given up.
+        let is_given_up = self.here.as_ref().is_some_and(|it| !it.has_header);
+        let is_begun = self.expected.is_some() || is_given_up;
         let before = (self.index, self.here.take(), self.at);
         if self.enter(next)?
             && let Some(extent) = &self.here
@@ -281,6 +285,7 @@ impl StreamReader {
             let at = self.at;
             if let Some((header, _)) = self.look(at)?
                 && self.is_ours(&header)
+                && is_begun
                 && self.expected.is_none_or(|it| it == header.sequence)
             {
                 return Ok(true);
@@ -321,11 +326,38 @@ impl StreamReader {
         self.at = extent.start;
         self.here = Some(extent);
         self.go_to_extent();
+        self.check_lost_name()?;
         if let Some(next) = self.source.file_ahead(index + 1) {
             let end = self.segment_bytes().min(next.len_bytes());
             self.window.follow_with(index + 1, next, end);
         }
         Ok(true)
+    }
+
+    /// A segment that was given up has no frame under the number of its new header: that is written, and its
+    /// new name is durable, before any frame is. With one, another segment was moved over it.
+    fn check_lost_name(&mut self) -> Result<(), ReadError> {
+        let Some(extent) = &mut self.here else {
+            return Ok(());
+        };
+        let Some(number) = extent.lost_name else {
+            return Ok(());
+        };
+        let own = std::mem::replace(&mut extent.segment, number);
+        let (end, mut at) = (extent.end, extent.start);
+        let mut moved = false;
+        while at < end && !moved {
+            let found = self.look(at)?;
+            moved = found.is_some_and(|(header, _)| self.is_ours(&header));
+            at += 512;
+        }
+        if let Some(extent) = &mut self.here {
+            extent.segment = own;
+        }
+        if moved {
+            return Err(self.damaged("it is a later segment, moved over this one"));
+        }
+        Ok(())
     }
 
     /// Lets the window follow to the extent that is here.

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_platform::WorkerId;
-use namiki_platform::disk::{AlignedBuf, Disk, DiskFile, FileKind};
+use namiki_platform::bytes::is_zero;
+use namiki_platform::disk::{AlignedBuf, Disk, DiskFile, FileKind, SECTOR_BYTES};
 
 use super::ReadError;
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
@@ -24,11 +25,13 @@ pub(super) struct Extent {
     pub(super) block_bytes: usize,
     /// Whether its header is there. Always so in a region.
     pub(super) has_header: bool,
+    /// The number that its header has instead: it was given up, to be written again under that.
+    pub(super) lost_name: Option<u64>,
     /// Whether what was never written is zero.
     pub(super) is_zeroed: bool,
     /// The longest frame there can be; 0 if that is not known.
     pub(super) frame_bytes_max: u64,
-    /// Behind `end`, where no frame counts, how far to look for one that should: in a region.
+    /// Regions only: how far beyond `end` to search for frames that a lost head covered.
     pub(super) beyond: u64,
 }
 
@@ -167,7 +170,7 @@ fn list(
                 "the directory of the stream is missing",
             ));
         }
-        Err(source) => return Err(ReadError::Device { file: dir, source }),
+        Err(source) => return Err(ReadError::device(&dir, source)),
     };
     let mut files = Vec::new();
     for entry in entries {
@@ -220,6 +223,7 @@ impl Segment {
             end: segment_bytes,
             block_bytes: 512,
             has_header: false,
+            lost_name: None,
             is_zeroed: false,
             frame_bytes_max: 0,
             beyond: 0,
@@ -259,6 +263,7 @@ impl Segment {
                     && (is_last && header.number < self.number
                         || is_first && header.number == next_number) =>
             {
+                extent.lost_name = (header.number == next_number).then_some(header.number);
                 Ok(extent)
             }
             Found::Header(_) => damaged(
@@ -267,7 +272,7 @@ impl Segment {
                 "its header is that of another segment: files were swapped or renamed",
             ),
             // Created, and the crash came before the header.
-            Found::Nothing if is_last && block[..512].iter().all(|byte| *byte == 0) => {
+            Found::Nothing if is_last && block.get(..SECTOR_BYTES).is_some_and(is_zero) => {
                 extent.is_zeroed = true;
                 Ok(extent)
             }
@@ -335,10 +340,12 @@ fn region(
     if head.generation < info.generation {
         return Err(damaged("the head of the region is of an older generation"));
     }
-    let start = match head.generation == info.generation {
-        true => head.start,
+    let is_current = head.generation == info.generation;
+    let start = if is_current {
+        head.start
+    } else {
         // Generations follow each other: the reader skips what is older.
-        false => 2 * u64::from(head.block_bytes),
+        2 * u64::from(head.block_bytes)
     };
     Ok(Extent {
         path: path.to_owned(),
@@ -347,12 +354,10 @@ fn region(
         end: base + head.end,
         block_bytes: head.block_bytes as usize,
         has_header: true,
+        lost_name: None,
         is_zeroed: false,
         frame_bytes_max: u64::from(head.frame_bytes_max),
-        beyond: match head.generation == info.generation {
-            true => base + region_bytes,
-            false => 0,
-        },
+        beyond: if is_current { base + region_bytes } else { 0 },
         file,
     })
 }

@@ -61,7 +61,7 @@ impl<H: GroupResource> Stream<H> {
     ///
     /// # Errors
     /// [`LogError::CommitTooLarge`], [`LogError::DiskFull`], [`LogError::RegionFull`],
-    /// [`LogError::Closed`], or the error that poisoned the log, perhaps in the flush that was to
+    /// [`LogError::Closed`], [`LogError::Forked`], or the error that poisoned the log, perhaps in the flush that was to
     /// make room. In every case no LSN was drawn, neither closure was called, and nothing of this
     /// commit will ever be on disk.
     ///
@@ -84,6 +84,8 @@ impl<H: GroupResource> Stream<H> {
                 bytes_max,
             });
         }
+        // Before the lock, which a thread that is not there may hold in a forked child.
+        self.shared.check_process()?;
         let need = RECORD_HEADER_BYTES + payload_bytes;
         let _wake = self.wake_on_drop();
         let mut guard = self.state.lock();
@@ -154,8 +156,8 @@ impl<H: GroupResource> Stream<H> {
         tripwire.disarm();
         if appended.group_is_full && self.layout == Layout::Single && guard.in_flight.is_none() {
             // Algorithm 1 keeps the lock from the insertion to the end of the flush; so a batch is under way here
-            // only while a panic that ended it is being cleaned up. Like any other failure that poisons the log, and
-            // the caller's own flush reports it.
+            // only while a panic that ended it is being cleaned up. This failure, too, poisons the log; the caller's
+            // own flush reports it.
             let flushed = self.lead(guard).is_ok();
             return Ok(Appended {
                 group_is_full: !flushed,

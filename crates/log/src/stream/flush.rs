@@ -60,6 +60,7 @@ impl<H: GroupResource> Stream<H> {
     /// [`LogConfig::async_flush_min_commits`]: crate::LogConfig::async_flush_min_commits
     pub fn begin_flush(&self, ticket: Ticket) -> Result<(), LogError> {
         self.check_ticket(ticket)?;
+        self.shared.check_process()?;
         let _wake = self.wake_on_drop();
         let through = ticket.number;
         let mut state = self.state.lock();
@@ -79,18 +80,28 @@ impl<H: GroupResource> Stream<H> {
     /// Completes the unattended flush, if there is one that has been written. Does not wait, not even for a
     /// thread that holds the stream's lock right now.
     ///
+    /// Where no thread was allowed for the flusher, it also flushes the group that fills, if that would not wait
+    /// for more commits: `group_wait_max` after the first look at it.
+    ///
     /// # Errors
     /// The error that poisoned the log, if the batch was completed and is not hardened.
     pub fn poll(&self) -> Result<(), LogError> {
-        if self.shared.async_flush_min_commits.is_none() || !self.has_pending() {
+        let flushes = self.shared.polls_flush;
+        let may_be_submitted = self.shared.async_flush_min_commits.is_some();
+        if !(flushes || may_be_submitted) || !self.has_pending() {
             return Ok(());
         }
         self.shared.check_process()?;
         let _wake = self.wake_on_drop();
-        match self.state.try_lock() {
-            Some(state) => self.complete_if_written(state).map(drop),
-            None => Ok(()),
+        let Some(state) = self.state.try_lock() else {
+            return Ok(());
+        };
+        let mut state = self.complete_if_written(state)?;
+        let is_filling = state.in_flight.is_none() && state.filling.records > 0;
+        if flushes && is_filling && self.waits_until(&mut state).is_none() {
+            drop(self.lead(state)?);
         }
+        Ok(())
     }
 
     /// Hardens the commits up to `through`, which were appended: attends to the batch that carries them, or leads it.
@@ -208,7 +219,7 @@ impl<H: GroupResource> Stream<H> {
         let (buf, outcome) = write.wait();
         batch.frame.buf = buf;
         let written = outcome.map_err(|source| LogError::device("writing", &path, source));
-        self.arrive(completion, batch, written, None)
+        self.finish_batch(completion, batch, written, None)
     }
 
     /// As [`Stream::complete`], if there is a flush that has been written.
@@ -228,12 +239,12 @@ impl<H: GroupResource> Stream<H> {
         }
     }
 
-    /// Takes what is in the filling buffer on board.
+    /// Seals the filling buffer: it becomes the batch's frame.
     fn seal(&self, state: &mut State<H>) -> (FlushBatch<H>, WritePosition) {
         let other = state
             .other
             .take()
-            .expect("no flight is under way, so the other buffer is here");
+            .expect("no batch is in flight, so the other buffer is here");
         let frame = std::mem::replace(&mut state.filling, other);
         state.in_flight = Some(state.appended);
         state.batches += 1;
@@ -304,11 +315,11 @@ impl<H: GroupResource> Stream<H> {
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
         let frame = &mut batch.frame;
         let written = position.write(&frame.buf[..batch.padded], frame.head.as_mut());
-        self.arrive(completion, batch, written, kept)
+        self.finish_batch(completion, batch, written, kept)
     }
 
     /// Ends a batch; for the order of `completion` and `kept` see [`Stream::write`].
-    fn arrive<'a>(
+    fn finish_batch<'a>(
         &'a self,
         completion: CompletionGuard<'a, H>,
         batch: FlushBatch<H>,
@@ -361,7 +372,7 @@ impl<H: GroupResource> Stream<H> {
         state.other = Some(frame);
         // S7.
         self.pass_on_demand(state);
-        state.hardened = through.expect("only its end takes a flight away, and this is it");
+        state.hardened = through.expect("only its completion clears `in_flight`");
         // Release pairs with the acquires of `is_hardened`: the frame is durable (S2).
         self.hardened.store(state.hardened, Ordering::Release);
         if self.shared.horizon.sequencer.draws() {

@@ -1,6 +1,6 @@
 //! Group-commit policy: when an automatic group is sealed.
 //!
-//! Group-commit policy. Threads that commit one transaction after the other commit again soon after their
+//! Threads that commit one transaction after the other commit again soon after their
 //! last one is hardened. A leader that seals immediately ([`GroupMode::Immediate`]) takes the commits that came
 //! during the flush before, so that two halves of the threads alternate. A leader that waits for the
 //! commits of the threads which that flush acknowledged ([`GroupMode::Accumulate`]) carries all of them, for the
@@ -10,17 +10,17 @@
 
 use std::time::{Duration, Instant};
 
-/// Batches after a change of pace until what is measured means something.
+/// Batches after a change of mode until what is measured means something.
 const BATCHES_TO_SETTLE: u32 = 4;
-/// Batches of a trial of the other pace, and before the first.
+/// Batches of a trial of the other mode, and before the first.
 const TRIAL_BATCHES: u32 = 32;
 /// Batches between two trials: so many at first, and up to the second while trials bring nothing.
 const HOLD_BATCHES: [u32; 2] = [256, 4096];
-/// How much better the other pace has to be.
+/// How much better the other mode has to be.
 const GAIN: f64 = 1.04;
 /// Where flushes are shorter, a thread cannot be parked and woken in their time.
 const SHORTEST_FLUSH: Duration = Duration::from_micros(20);
-/// How much of the time between two landings counts, in flights: if it is longer, there was nothing to
+/// How much of the time between two completions counts, in flush times: if it is longer, there was nothing to
 /// commit.
 const LONGEST_PAUSE: u32 = 4;
 
@@ -53,7 +53,7 @@ pub(super) struct GroupPolicy {
     is_trial: bool,
     /// Batches between two trials.
     hold: u32,
-    /// Batches since the pace changed, and with how many it changes again.
+    /// Batches since the mode changed, and with how many it changes again.
     batches: u32,
     batches_max: u32,
     /// What was hardened, and in what time, since it settled.
@@ -118,7 +118,7 @@ impl GroupPolicy {
             self.change_mode();
         }
         if carried > 0 {
-            // Marks say nothing about committers.
+            // Epoch markers say nothing about committers.
             self.expected_commits = carried.saturating_add(buffered);
         }
         self.until = match self.mode() {
@@ -128,13 +128,14 @@ impl GroupPolicy {
     }
 
     fn mode(&self) -> GroupMode {
-        match self.is_trial {
-            true => self.better.other(),
-            false => self.better,
+        if self.is_trial {
+            self.better.other()
+        } else {
+            self.better
         }
     }
 
-    /// Begins a trial of the other pace, or ends it and keeps the better one.
+    /// Begins a trial of the other mode, or ends it and keeps the better one.
     fn change_mode(&mut self) {
         let rate = self.commits as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
         if self.is_trial {
@@ -175,7 +176,7 @@ mod tests {
         now: Instant,
         threads: u32,
         away: Duration,
-        batch: Duration,
+        flush: Duration,
         /// Threads that commit before the next flush is sealed.
         buffered: u32,
     }
@@ -187,7 +188,7 @@ mod tests {
                 now: Instant::now(),
                 threads,
                 away,
-                batch: FLUSH,
+                flush: FLUSH,
                 buffered: threads / 2,
             }
         }
@@ -202,16 +203,17 @@ mod tests {
                 if let Some(deadline) = deadline {
                     waited += 1;
                     let back = self.now + self.away;
-                    (carried, self.now) = match back <= deadline {
-                        true => (self.threads, back),
-                        false => (carried, deadline),
+                    (carried, self.now) = if back <= deadline {
+                        (self.threads, back)
+                    } else {
+                        (carried, deadline)
                     };
                 }
-                self.now += self.batch;
+                self.now += self.flush;
                 self.buffered = self.threads - carried;
                 let completed = BatchCompleted {
                     at: self.now,
-                    took: self.batch,
+                    took: self.flush,
                     carried,
                     buffered: self.buffered,
                 };
@@ -224,49 +226,49 @@ mod tests {
 
     #[test]
     fn threads_that_return_soon_share_flushes() {
-        let mut expected_commits = Committers::new(16, FLUSH / 4);
-        expected_commits.run(TRIAL_BATCHES * 2);
+        let mut committers = Committers::new(16, FLUSH / 4);
+        committers.run(TRIAL_BATCHES * 2);
         let batches = HOLD_BATCHES[0];
-        assert_eq!(expected_commits.group_policy.better, GroupMode::Accumulate);
-        assert!(expected_commits.run(batches) > batches - 2);
-        // And are left alone once they stay away: a trial of the other pace is not slower.
-        expected_commits.away = FLUSH * 10;
-        expected_commits.run(HOLD_BATCHES[1] * 4);
-        assert_eq!(expected_commits.group_policy.better, GroupMode::Immediate);
+        assert_eq!(committers.group_policy.better, GroupMode::Accumulate);
+        assert!(committers.run(batches) > batches - 2);
+        // And are left alone once they stay away: a trial of the other mode is not slower.
+        committers.away = FLUSH * 10;
+        committers.run(HOLD_BATCHES[1] * 4);
+        assert_eq!(committers.group_policy.better, GroupMode::Immediate);
     }
 
     #[test]
     fn absent_threads_are_waited_for_in_trials_only() {
-        let mut expected_commits = Committers::new(16, FLUSH * 3);
+        let mut committers = Committers::new(16, FLUSH * 3);
         let batches = HOLD_BATCHES[1] * 16;
-        let waited = expected_commits.run(batches);
-        assert_eq!(expected_commits.group_policy.better, GroupMode::Immediate);
+        let waited = committers.run(batches);
+        assert_eq!(committers.group_policy.better, GroupMode::Immediate);
         assert!(waited >= TRIAL_BATCHES - 2);
         assert!(waited < batches / 50, "{waited} of {batches}");
     }
 
     #[test]
     fn a_single_thread_waits_for_no_other() {
-        let mut expected_commits = Committers::new(1, FLUSH / 4);
-        assert_eq!(expected_commits.run(HOLD_BATCHES[1] * 4), 0);
+        let mut committers = Committers::new(1, FLUSH / 4);
+        assert_eq!(committers.run(HOLD_BATCHES[1] * 4), 0);
     }
 
     #[test]
     fn nothing_accumulates_for_a_fast_device() {
-        let mut expected_commits = Committers::new(16, Duration::ZERO);
-        expected_commits.batch = SHORTEST_FLUSH / 2;
-        assert_eq!(expected_commits.run(HOLD_BATCHES[1]), 0);
+        let mut committers = Committers::new(16, Duration::ZERO);
+        committers.flush = SHORTEST_FLUSH / 2;
+        assert_eq!(committers.run(HOLD_BATCHES[1]), 0);
     }
 
     #[test]
-    fn a_pause_says_nothing_about_a_pace() {
-        let mut expected_commits = Committers::new(16, FLUSH / 4);
-        expected_commits.run(TRIAL_BATCHES * 2 + HOLD_BATCHES[0] / 2);
-        assert_eq!(expected_commits.group_policy.better, GroupMode::Accumulate);
+    fn a_pause_says_nothing_about_a_mode() {
+        let mut committers = Committers::new(16, FLUSH / 4);
+        committers.run(TRIAL_BATCHES * 2 + HOLD_BATCHES[0] / 2);
+        assert_eq!(committers.group_policy.better, GroupMode::Accumulate);
         // A thread returns after a second, in the middle of what is measured.
-        expected_commits.now += Duration::from_secs(1);
-        expected_commits.run(HOLD_BATCHES[0] / 2 + TRIAL_BATCHES);
-        assert_eq!(expected_commits.group_policy.better, GroupMode::Accumulate);
+        committers.now += Duration::from_secs(1);
+        committers.run(HOLD_BATCHES[0] / 2 + TRIAL_BATCHES);
+        assert_eq!(committers.group_policy.better, GroupMode::Accumulate);
     }
 
     #[test]

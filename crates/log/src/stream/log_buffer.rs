@@ -59,7 +59,7 @@ impl<H: GroupResource> Filling<H> {
         self.epoch_min = IDLE;
     }
 
-    /// The mark of a stream that has hardened everything else.
+    /// The low-water mark of a stream that has hardened everything else.
     pub(super) fn low_water_mark(&self) -> u64 {
         if self.records == 0 || self.first_lsn == Lsn(0) {
             IDLE

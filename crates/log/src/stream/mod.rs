@@ -28,9 +28,7 @@
 //!   poisoned.
 //! - S6. Whatever ends a flush, or closes the stream, announces it to the tasks that wait; every call that
 //!   may do so wakes them at its end (`ack_waiter.rs`), or when its caller no longer leads (`certify_epoch.rs`).
-//! - S7. A task that waits for a commit leads no flush: it leaves a demand, and the flusher leads for it
-//!   (`task_demand.rs`). The end of a flush, and an unattended flush, calls the flusher if there is such a
-//!   demand.
+//! - S7. The end of a flush, and an unattended flush, passes on what tasks demand (D3 in `task_demand.rs`).
 //!
 //! Paper: pwal §4.2, Algorithms 1 and 2
 
@@ -147,7 +145,7 @@ impl<H: GroupResource> Stream<H> {
     /// Whether anything is appended and not hardened. Two loads.
     #[must_use]
     pub fn has_pending(&self) -> bool {
-        // Acquire pairs with the release in `arrive`; read first, so that the two cannot look equal
+        // Acquire pairs with the release in `finish_batch`; read first, so that the two cannot look equal
         // when something was pending throughout.
         let hardened = self.hardened.load(Ordering::Acquire);
         self.appended.load(Ordering::Acquire) != hardened
@@ -156,7 +154,7 @@ impl<H: GroupResource> Stream<H> {
     /// Whether the commit is hardened. One load.
     #[must_use]
     pub fn is_hardened(&self, ticket: Ticket) -> bool {
-        // Acquire pairs with the release in `arrive`: the frame is durable.
+        // Acquire pairs with the release in `finish_batch`: the frame is durable.
         self.hardened.load(Ordering::Acquire) >= ticket.number
     }
 

@@ -10,6 +10,7 @@
 //! - D2. The call is left out only if another thread is bound to make one, or to look by itself: the leader
 //!   of the flush under way, at its end, or the flusher that waits for the deadline of the next. Both are
 //!   known under the stream's lock, as is how far the stream is hardened.
+//! - D3. The end of a flush, and an unattended flush, calls the flusher if there is a demand beyond it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -85,7 +86,8 @@ impl<H: GroupResource> Stream<H> {
     pub(crate) fn serve(&self, submits: bool) -> Option<Instant> {
         let _wake = self.wake_on_drop();
         let mut state = self.state.lock();
-        if !self.is_demanded() || state.in_flight.is_some() || self.check_poison().is_err() {
+        let is_idle = state.in_flight.is_none() && state.filling.records > 0;
+        if !self.is_demanded() || !is_idle || self.check_poison().is_err() {
             return None;
         }
         let deadline = self.waits_until(&mut state);

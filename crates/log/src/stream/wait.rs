@@ -21,13 +21,14 @@ impl<H: GroupResource> Stream<H> {
     /// leads immediately.
     ///
     /// # Errors
-    /// The error that poisoned the log: the outcome of the commit is unknown.
+    /// The error that poisoned the log: the outcome of the commit is unknown. [`LogError::Forked`];
     /// [`LogError::ForeignTicket`] for a ticket that this stream cannot have given out.
     pub fn wait_hardened(&self, ticket: Ticket) -> Result<(), LogError> {
         self.check_ticket(ticket)?;
         if self.is_hardened(ticket) {
             return Ok(());
         }
+        self.shared.check_process()?;
         let _wake = self.wake_on_drop();
         let mut state = self.state.lock();
         if state.in_flight >= Some(ticket.number) && state.submitted.is_none() {

@@ -105,6 +105,10 @@ impl DiskFile for HookedFile {
         self.file.read_at(offset, into)
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        self.file.next_data(offset)
+    }
+
     fn len_bytes(&self) -> u64 {
         self.file.len_bytes()
     }

@@ -20,11 +20,9 @@ use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use super::file_backed::{self, FileBacked};
 use super::uring::RingPool;
 use super::{
-    AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, PendingWrite, SyncedDisk, unnamed_file,
+    AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, PendingWrite, SECTOR_BYTES, SyncedDisk,
+    unnamed_file,
 };
-
-/// Smallest unit of a direct write that this crate ever uses.
-const SECTOR_BYTES: usize = 512;
 
 /// A disk with writes that bypass the page cache and return when durable. Opens block devices as well.
 ///

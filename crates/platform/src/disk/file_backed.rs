@@ -89,7 +89,8 @@ impl<T: FileBacked> Disk for T {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
         let mut entries = Vec::new();
-        for entry in fs::read_dir(dir)? {
+        let listed = fs::read_dir(dir);
+        for entry in listed.map_err(|error| file_kind::name_what_is_no_directory(dir, error))? {
             let entry = entry?;
             let path = entry.path();
             if is_own(&path) {

@@ -93,6 +93,39 @@ impl NotAFile {
     }
 }
 
+/// Something else stands in the place of a directory. The source of an [`io::Error`]: see
+/// [`NotADirectory::in_error`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{} is {kind}, and has to be a directory or a link to one: put the directory back, or mend the link",
+    path.display()
+)]
+pub struct NotADirectory {
+    /// The name.
+    pub path: PathBuf,
+    /// What it stands for.
+    pub kind: FileKind,
+}
+
+impl NotADirectory {
+    /// The reason of an error, if it is this one.
+    #[must_use]
+    pub fn in_error(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+/// Says what stands in the place of a directory that could not be opened because of that.
+pub(super) fn name_what_is_no_directory(dir: &Path, error: io::Error) -> io::Error {
+    match look(dir) {
+        Ok((kind, _)) if kind != FileKind::Directory => {
+            let path = dir.to_owned();
+            io::Error::new(ErrorKind::NotADirectory, NotADirectory { path, kind })
+        }
+        _ => error,
+    }
+}
+
 /// What a name stands for and its length, links followed. `NotFound` if there is no such name.
 pub(super) fn look(path: &Path) -> io::Result<(FileKind, u64)> {
     match fs::metadata(path) {

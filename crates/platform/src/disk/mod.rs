@@ -27,7 +27,7 @@ pub use delayed::DelayedDisk;
 pub use direct::{DirectDisk, WriteMode, open_best};
 pub use directory_lock::lock_to_read;
 pub use file_backed::next_data;
-pub use file_kind::{FileKind, NotAFile, open_for_reading};
+pub use file_kind::{FileKind, NotADirectory, NotAFile, open_for_reading};
 pub use null::NullDisk;
 pub use profile::{DeviceProfile, PROFILE_FILES};
 pub use sim::SimDisk;
@@ -37,6 +37,9 @@ pub use unnamed_file::PROBE_FILES;
 /// Addresses, offsets and lengths that a direct write needs are multiples of a file's block; this
 /// is an alignment that satisfies every device's *address* requirement.
 pub const BUFFER_ALIGN_BYTES: usize = 4096;
+
+/// The unit that a power cut keeps or loses.
+pub const SECTOR_BYTES: usize = 512;
 
 /// A place that holds files.
 pub trait Disk: Send + Sync + Debug {
@@ -85,7 +88,8 @@ pub trait Disk: Send + Sync + Debug {
     /// disk leaves out directories.
     ///
     /// # Errors
-    /// `NotFound` when `dir` does not exist; whatever the device says otherwise.
+    /// `NotFound` when `dir` does not exist; [`NotADirectory`] if something else stands there; whatever the device
+    /// says otherwise.
     fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>>;
 
     /// Creates `dir` and the directories above it, durably. No error if it exists.
@@ -196,11 +200,11 @@ pub struct FileEntry {
     pub len_bytes: u64,
 }
 
-/// Holds a directory for one process; dropping it lets go.
+/// Holds a directory for one process; dropping it releases the directory.
 pub struct DirLock(#[expect(dead_code, reason = "held for its Drop")] Box<dyn Send + Sync>);
 
 impl DirLock {
-    /// Wraps whatever lets go of the directory when dropped.
+    /// Wraps whatever releases the directory when dropped.
     pub fn new(held: impl Send + Sync + 'static) -> Self {
         Self(Box::new(held))
     }

@@ -28,7 +28,7 @@ pub struct DeviceProfile {
     pub flush: Duration,
     /// How many times as many writes the device makes durable when several writers each have one under way.
     pub parallelism: f64,
-    /// So many they were: fewer than were asked for, where the system allows no more threads.
+    /// How many writers there were: fewer than were asked for, where the system allows no more threads.
     pub writers: NonZeroU16,
 }
 

@@ -22,11 +22,25 @@ const NAMES_MAX: u32 = 10_000;
 
 /// Opens an empty file in `dir` for reading and writing, with these flags beside.
 pub(super) fn open(dir: &Path, flags: OFlags) -> io::Result<File> {
-    let own = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    match rustix::fs::openat(CWD, or_here(dir), own | flags, Mode::RUSR | Mode::WUSR) {
-        Ok(file) => Ok(file.into()),
+    open_with(dir, flags, |flags| {
+        let own = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::openat(CWD, or_here(dir), own | flags, mode).map(File::from)
+    })
+}
+
+/// The same where `open_unnamed` opens a file without a name.
+fn open_with(
+    dir: &Path,
+    flags: OFlags,
+    open_unnamed: impl Fn(OFlags) -> Result<File, Errno>,
+) -> io::Result<File> {
+    match open_unnamed(flags) {
+        Ok(file) => Ok(file),
         // The file system, or the kernel, has none.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOSYS) => open_named(dir, flags),
+        // It has none, or refuses one of the flags.
+        Err(Errno::INVAL) if open_unnamed(OFlags::empty()).is_err() => open_named(dir, flags),
         Err(error) => Err(error.into()),
     }
 }
@@ -112,6 +126,23 @@ mod tests {
             file.read_exact_at(&mut back, 0).unwrap();
             assert_eq!(&back, b"namiki");
         }
+    }
+
+    #[test]
+    fn a_file_system_without_such_files_gives_a_name() {
+        let dir = tempfile::tempdir().unwrap();
+        for errno in [Errno::OPNOTSUPP, Errno::ISDIR, Errno::NOSYS, Errno::INVAL] {
+            open_with(dir.path(), OFlags::empty(), |_| Err(errno)).unwrap();
+            assert_eq!(names(dir.path()), [""; 0]);
+        }
+        // One without direct I/O says so, and needs no name.
+        let missing = dir.path().join("missing");
+        let refuses_flags = |flags: OFlags| match flags.is_empty() {
+            true => Ok(File::open(dir.path()).unwrap()),
+            false => Err(Errno::INVAL),
+        };
+        let error = open_with(&missing, OFlags::DSYNC, refuses_flags).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::INVAL.raw_os_error()));
     }
 
     #[test]

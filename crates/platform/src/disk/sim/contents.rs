@@ -20,7 +20,7 @@ pub(super) enum NameChange {
 }
 
 impl NameChange {
-    /// The directory that makes this change durable by its sync.
+    /// The directory to sync to make this change durable.
     pub(super) fn home(&self) -> &Path {
         let (Self::CreateDir(path)
         | Self::Create(path, _)

@@ -34,6 +34,14 @@ impl Pages {
         }
     }
 
+    /// The first byte from `offset` on that lies in a page that was written.
+    pub(super) fn next_data(&self, offset: u64) -> Option<u64> {
+        let first = usize::try_from(offset / PAGE_BYTES as u64).ok()?;
+        let written = self.pages.iter().skip(first).position(Option::is_some)?;
+        let page = (first + written) as u64 * PAGE_BYTES as u64;
+        Some(offset.max(page)).filter(|data| *data < self.len_bytes)
+    }
+
     /// Fills `into` as far as the file reaches; returns how far that is.
     pub(super) fn read(&self, offset: u64, into: &mut [u8]) -> usize {
         let left = self.len_bytes.saturating_sub(offset);
@@ -69,6 +77,19 @@ fn parts(offset: u64, len: usize) -> impl Iterator<Item = (usize, usize, std::op
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_that_were_never_written_are_holes() {
+        let mut pages = Pages::zeroed(20_000);
+        assert_eq!(pages.next_data(0), None);
+        pages.write(9000, &[1]);
+        pages.write(19_999, &[1]);
+        assert_eq!(pages.next_data(0), Some(8192));
+        assert_eq!(pages.next_data(9001), Some(9001));
+        assert_eq!(pages.next_data(3 * 4096), Some(4 * 4096));
+        assert_eq!(pages.next_data(20_000), None);
+        assert_eq!(pages.next_data(u64::MAX), None);
+    }
 
     #[test]
     fn a_clone_does_not_see_later_writes() {

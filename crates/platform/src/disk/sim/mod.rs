@@ -31,7 +31,7 @@
 //! - a failed write may come to light at any later crash, until it is overwritten;
 //! - names that were not synced are lost from some point on, in the order of their changes.
 //!
-//! Readers see a write when it is durable, not before. Nothing here depends on time; which
+//! Pages that were never written are holes. Readers see a write when it is durable, not before. Nothing here depends on time; which
 //! thread comes first does, unless there is only one.
 
 mod contents;
@@ -60,8 +60,7 @@ use crate::random::Random;
 pub use fault::{Fault, Step};
 pub use trace::Loss;
 
-/// The unit that a power cut keeps or loses.
-pub const SECTOR_BYTES: usize = 512;
+pub use super::SECTOR_BYTES;
 
 /// A simulated disk. Clones are handles to the same one.
 #[derive(Clone)]
@@ -88,7 +87,7 @@ struct State {
     files_ever: FileId,
     writes_ever: u64,
     yields: Option<Random>,
-    asked_in_vain: Option<u64>,
+    incomplete_polls: Option<u64>,
 }
 
 impl SimDisk {
@@ -111,7 +110,7 @@ impl SimDisk {
                 files_ever,
                 writes_ever: 0,
                 yields: None,
-                asked_in_vain: None,
+                incomplete_polls: None,
             }),
             frontier: Mutex::new(Frontier::new(base.clone())),
             base,
@@ -130,7 +129,7 @@ impl SimDisk {
     /// never anything else if that is `u64::MAX`: they then end when they are waited for. Without
     /// this, some are complete at once, some after two questions, and some never.
     pub fn complete_after(&self, questions: u64) {
-        self.0.state.lock().asked_in_vain = Some(questions);
+        self.0.state.lock().incomplete_polls = Some(questions);
     }
 
     /// Limits the bytes of all files together, or lifts the limit.
@@ -480,7 +479,7 @@ impl Disk for SimDisk {
         if !state.locked.insert(Arc::clone(&dir)) {
             return Err(directory_lock::busy(&dir));
         }
-        Ok(DirLock::new(Held {
+        Ok(DirLock::new(HeldDirLock {
             disk: self.clone(),
             dir,
             process: ProcessToken::current(),
@@ -488,13 +487,13 @@ impl Disk for SimDisk {
     }
 }
 
-struct Held {
+struct HeldDirLock {
     disk: SimDisk,
     dir: Arc<Path>,
     process: ProcessToken,
 }
 
-impl Drop for Held {
+impl Drop for HeldDirLock {
     fn drop(&mut self) {
         // A forked child has a copy of the disk, which a thread of the parent may have had locked.
         if self.process.is_current() {
@@ -520,16 +519,16 @@ struct SimWrite {
     begun: Option<Begun>,
     buf: AlignedBuf,
     /// How often polls still find it incomplete.
-    asked_in_vain: u64,
+    incomplete_polls: u64,
 }
 
 impl PendingWrite for SimWrite {
     fn is_complete(&mut self) -> bool {
-        match self.asked_in_vain {
+        match self.incomplete_polls {
             0 => true,
             u64::MAX => false,
             _ => {
-                self.asked_in_vain -= 1;
+                self.incomplete_polls -= 1;
                 false
             }
         }
@@ -578,10 +577,10 @@ impl DiskFile for SimFile {
             return Err(buf);
         }
         let begun = self.disk.begin(self.id, offset, &buf[..len]);
-        let told = self.disk.0.state.lock().asked_in_vain;
+        let told = self.disk.0.state.lock().incomplete_polls;
         Ok(Box::new(SimWrite {
             disk: self.disk.clone(),
-            asked_in_vain: told.unwrap_or(match begun.write % 3 {
+            incomplete_polls: told.unwrap_or(match begun.write % 3 {
                 0 => 0,
                 1 => 2,
                 _ => u64::MAX,
@@ -597,6 +596,12 @@ impl DiskFile for SimFile {
         let state = self.disk.0.state.lock();
         let body = state.live.bodies.get(&self.id);
         Ok(body.map_or(0, |body| body.read(offset, into)))
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        let state = self.disk.0.state.lock();
+        let body = state.live.bodies.get(&self.id);
+        Ok(body.and_then(|body| body.next_data(offset)))
     }
 
     fn len_bytes(&self) -> u64 {
