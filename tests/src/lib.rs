@@ -3,6 +3,7 @@
 pub mod crash;
 pub mod forked;
 pub mod history;
+pub mod hooked_disk;
 pub mod kill;
 pub mod numbers;
 pub mod old_directory;

@@ -75,6 +75,9 @@ pub(crate) struct Shared {
     pub(crate) tuned_config: Option<TunedConfig>,
     pub(crate) recovery: RecoveryReport,
     pub(crate) catalogue: Mutex<Catalogue>,
+    /// Nothing once the database is closed. Locked for moments only: a forked child has to let go of the directory,
+    /// whatever was under way with the catalogue.
+    pub(crate) dir_lock: Mutex<Option<DirLock>>,
     pub(crate) pools: [CachePadded<Mutex<Vec<Session>>>; POOLS],
     pub(crate) next_worker: AtomicU16,
 }
@@ -83,10 +86,8 @@ pub(crate) struct Shared {
 pub(crate) struct Catalogue {
     pub(crate) manifest: Manifest,
     pub(crate) files: CatalogueFiles,
-    /// Nothing once the database is closed.
-    pub(crate) lock: Option<DirLock>,
-    /// How closing ended.
-    pub(crate) closed: Result<(), Error>,
+    /// How closing ended; nothing while the database is open.
+    pub(crate) closed: Option<Result<(), Error>>,
 }
 
 impl Catalogue {
@@ -95,8 +96,7 @@ impl Catalogue {
         Self {
             manifest: Manifest::new(0, ProtocolSpec::DEFAULT),
             files: CatalogueFiles::none(),
-            lock: None,
-            closed: Err(Error::Closed),
+            closed: Some(Err(Error::Closed)),
         }
     }
 }
@@ -200,11 +200,12 @@ impl Database {
         inline_bytes: usize,
     ) -> Result<Table<K, V>, Error> {
         let shared = &*self.shared;
+        // First: in a forked child, the lock may be that of a thread which is not there.
+        shared.engine.check_process()?;
         let mut catalogue = shared.catalogue.lock();
-        if catalogue.lock.is_none() {
+        if catalogue.closed.is_some() {
             return Err(Error::Closed);
         }
-        shared.engine.check_process()?;
         if inline_bytes > INLINE_BYTES_MAX {
             return Err(Error::TableRoom {
                 table: name.to_owned(),
@@ -263,15 +264,18 @@ impl Database {
         Ok(Table::new(raw_table))
     }
 
-    /// The names of all tables.
+    /// The names of all tables, in the order of their creation. None in a forked child of the process that opened
+    /// the database: there, no table can be used.
     #[must_use]
     pub fn tables(&self) -> Vec<String> {
-        let catalogue = self.shared.catalogue.lock();
-        catalogue
-            .manifest
-            .tables
+        let engine = &self.shared.engine;
+        if !engine.is_own() {
+            return Vec::new();
+        }
+        let raw_tables = engine.raw_tables.lock();
+        raw_tables
             .iter()
-            .map(|info| info.name.clone())
+            .map(|raw_table| raw_table.info.name.clone())
             .collect()
     }
 
@@ -365,6 +369,8 @@ impl Database {
         &self,
         run: impl FnOnce(&mut Session) -> Result<T, E>,
     ) -> Result<T, E> {
+        // Before the pool is locked: in a forked child, a thread that is not there may have it locked.
+        self.shared.engine.check_process()?;
         let pool = self.pool();
         let pooled = pool.lock().pop();
         let mut session = match pooled {
@@ -518,17 +524,19 @@ impl Shared {
         self.engine.check_process()?;
         let mut catalogue = self.catalogue.lock();
         self.engine.shut();
-        let Some(lock) = catalogue.lock.take() else {
-            return catalogue.closed.clone();
-        };
+        if let Some(closed) = &catalogue.closed {
+            return closed.clone();
+        }
+        let lock = self.dir_lock.lock().take();
         for pool in &self.pools {
             pool.lock().clear();
         }
         let panicked = io::Error::other("a panic in the middle of closing");
-        catalogue.closed = Err(self.not_written(NotWritten::Device(panicked)));
-        catalogue.closed = self.seal(&mut catalogue);
+        catalogue.closed = Some(Err(self.not_written(NotWritten::Device(panicked))));
+        let closed = self.seal(&mut catalogue);
+        catalogue.closed = Some(closed.clone());
         drop(lock);
-        catalogue.closed.clone()
+        closed
     }
 
     fn seal(&self, catalogue: &mut Catalogue) -> Result<(), Error> {
@@ -562,26 +570,21 @@ impl Shared {
             },
         }
     }
-}
 
-impl Shared {
     /// In a forked child: releases what the child shares with its parent, and nothing else. What memory holds is left
     /// as the fork found it: a thread that is not here may have been in the middle of it.
     fn abandon(&mut self) {
-        let is_whole = !self.catalogue.is_locked();
-        let catalogue = std::mem::replace(self.catalogue.get_mut(), Catalogue::closed());
-        let Catalogue {
-            manifest,
-            files,
-            lock,
-            ..
-        } = catalogue;
+        let is_whole = !self.dir_lock.is_locked();
+        let lock = self.dir_lock.get_mut().take();
         if is_whole {
             // Without this, the child would keep the directory locked after the end of its parent.
-            drop((manifest, files, lock));
+            drop(lock);
         } else {
-            std::mem::forget((manifest, files, lock));
+            // The parent is closing: it unlocks the directory.
+            std::mem::forget(lock);
         }
+        let catalogue = std::mem::replace(self.catalogue.get_mut(), Catalogue::closed());
+        std::mem::forget(catalogue);
         for pool in &mut self.pools {
             std::mem::forget(std::mem::take(pool.get_mut()));
         }

@@ -178,9 +178,9 @@ impl Builder {
             catalogue: Mutex::new(Catalogue {
                 manifest,
                 files,
-                lock: Some(lock),
-                closed: Ok(()),
+                closed: None,
             }),
+            dir_lock: Mutex::new(Some(lock)),
             pools: Default::default(),
             next_worker: AtomicU16::new(0),
         }))
