@@ -23,6 +23,7 @@ use crate::error::{Error, OpenError};
 use crate::recovery::RecoveryReport;
 use crate::recovery::catalogue_files::{CatalogueFiles, NotWritten};
 use crate::recovery::manifest::Manifest;
+use crate::recovery::table_ids::TableIds;
 use crate::spec::ProtocolSpec;
 use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::{RawTable, TableId, TableInfo};
@@ -85,6 +86,8 @@ pub(crate) struct Shared {
 /// What only changes of tables and the end of the database touch.
 pub(crate) struct Catalogue {
     pub(crate) manifest: Manifest,
+    /// Of the manifest's tables.
+    pub(crate) ids: TableIds,
     pub(crate) files: CatalogueFiles,
     /// How closing ended; nothing while the database is open.
     pub(crate) closed: Option<Result<(), Error>>,
@@ -95,6 +98,7 @@ impl Catalogue {
     fn closed() -> Self {
         Self {
             manifest: Manifest::new(0, ProtocolSpec::DEFAULT),
+            ids: TableIds::new([]),
             files: CatalogueFiles::none(),
             closed: Some(Err(Error::Closed)),
         }
@@ -213,12 +217,8 @@ impl Database {
                 max_bytes: INLINE_BYTES_MAX,
             });
         }
-        if let Some(info) = catalogue
-            .manifest
-            .tables
-            .iter()
-            .find(|info| info.name == name)
-        {
+        if let Some(id) = catalogue.ids.get(name) {
+            let info = &catalogue.manifest.tables[id.0 as usize];
             if info.key_type != K::type_name() || info.value_type != V::type_name() {
                 return Err(Error::TableType {
                     table: name.to_owned(),
@@ -250,12 +250,16 @@ impl Database {
             inline_bytes,
         };
         let Catalogue {
-            manifest, files, ..
+            manifest,
+            ids,
+            files,
+            ..
         } = &mut *catalogue;
         // Durable before a change of it can be logged.
         files
             .add_table(&*shared.disk, &shared.dir, manifest, info.clone())
             .map_err(|why| shared.not_written(why))?;
+        ids.add(info.name.clone(), info.id);
         let index = shared.indexes.of(name);
         let raw_table = RawTable::new(info, index, shared.engine.owner)
             .unwrap_or_else(|error| unreachable!("the database was opened with it: {error}"));

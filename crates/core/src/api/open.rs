@@ -46,6 +46,7 @@ use crate::error::OpenError;
 use crate::recovery;
 use crate::recovery::catalogue_files::CatalogueFiles;
 use crate::recovery::manifest::{Manifest, Written};
+use crate::recovery::table_ids::TableIds;
 use crate::spec::{Layout, LockRelease, LogStyle, Logging, ProtocolSpec};
 use crate::table::raw_table::{Owner, RawTable};
 use crate::wal_format::record_format::RecordFormat;
@@ -176,6 +177,7 @@ impl Builder {
             tuned_config: resolved_config.tuned_config,
             recovery: found.report,
             catalogue: Mutex::new(Catalogue {
+                ids: TableIds::new(manifest.tables.iter().map(|info| info.name.clone())),
                 manifest,
                 files,
                 closed: None,

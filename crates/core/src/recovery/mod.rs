@@ -28,6 +28,7 @@ pub(crate) mod manifest;
 mod merge;
 mod report;
 mod streams;
+pub(crate) mod table_ids;
 pub(crate) mod table_journal;
 
 use std::collections::BTreeMap;
