@@ -6,11 +6,13 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use namiki::files::Manifest;
 use namiki::{Database, Error, OpenError, Prepare, ProtocolSpec};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk, SyncedDisk};
@@ -220,18 +222,10 @@ fn a_forked_child_keeps_no_simulated_disk_locked_or_free() {
     put(&db.take().unwrap(), 1).unwrap();
 }
 
-/// As on a file system that does not lock.
-#[test]
-fn a_manifest_of_another_writer_is_not_replaced() {
-    let disk = SimDisk::new();
-    let db = builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap();
-    put(&db, 1).unwrap();
-    let elsewhere = disk.crash_image(disk.events(), Loss::All);
-    drop(builder("TT(NLR)+PWAL(1)", &elsewhere).open("/db").unwrap());
+/// That a database is refused what would replace this manifest of another writer.
+fn assert_kept_from(db: &Database, disk: &SimDisk, written: &[u8]) {
     let path = Path::new("/db/MANIFEST");
-    let written = elsewhere.read(path).unwrap();
-    disk.replace(path, &written).unwrap();
-
+    disk.replace(path, written).unwrap();
     let error = db.table::<u64, u64>("new").unwrap_err();
     assert!(
         matches!(&error, Error::AnotherWriter { path: named } if named == path),
@@ -240,6 +234,66 @@ fn a_manifest_of_another_writer_is_not_replaced() {
     let error = db.close().unwrap_err();
     assert!(matches!(error, Error::AnotherWriter { .. }), "{error:?}");
     assert_eq!(disk.read(path).unwrap(), written);
+}
+
+/// As on a file system that does not lock.
+#[test]
+fn a_manifest_of_another_writer_is_not_replaced() {
+    let spec = "TT(NLR)+PWAL(1)";
+    let disk = SimDisk::new();
+    let db = builder(spec, &disk).open("/db").unwrap();
+    put(&db, 1).unwrap();
+    let elsewhere = disk.crash_image(disk.events(), Loss::All);
+    drop(builder(spec, &elsewhere).open("/db").unwrap());
+    let written = elsewhere.read(Path::new("/db/MANIFEST")).unwrap();
+    assert_kept_from(&db, &disk, &written);
+}
+
+/// They began the same generation, or have none.
+#[test]
+fn writers_that_opened_at_once_are_told_apart() {
+    for spec in ["TT(NLR)+PWAL(1)", "TT(NLR)+NOLOG"] {
+        let (disk, written) = contested(spec);
+        let db = builder(spec, &disk).open("/db").unwrap();
+        assert_kept_from(&db, &disk, &written);
+    }
+}
+
+/// The other one checks and writes at the same time.
+#[test]
+fn an_opening_looks_once_more_after_its_write() {
+    for spec in ["TT(NLR)+PWAL(1)", "TT(NLR)+NOLOG"] {
+        let manifest = Path::new("/db/MANIFEST");
+        let written = AtomicBool::new(false);
+        let (error, [before, after]) = opened_while_another_does(spec, move |call, path| {
+            let is_later = written.load(Ordering::Relaxed);
+            if call == DiskCall::Replace && path == manifest {
+                written.store(true, Ordering::Relaxed);
+            }
+            is_later && call == DiskCall::Read && path == manifest
+        });
+        assert_another_writer(&error);
+        assert!(before[manifest] == after[manifest], "{spec}");
+    }
+}
+
+/// A child goes on with the random numbers of its parent.
+#[test]
+fn forked_children_number_their_openings_differently() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = ["parent", "one", "other"].map(|name| dir.path().join(name));
+    Database::open(&paths[0]).unwrap().close().unwrap();
+    for path in &paths[1..] {
+        assert!(in_forked_child(|| {
+            Database::open(path).and_then(|db| Ok(db.close())).is_ok()
+        }));
+    }
+    let [_, one, other] = paths.map(|path| {
+        let found = Manifest::read(&SyncedDisk::new(), &path).unwrap().unwrap();
+        (found.database, found.opening)
+    });
+    assert_ne!(one.0, other.0);
+    assert_ne!(one.1, other.1);
 }
 
 /// A database with one row, and the manifest that another program leaves which opens it at the same time, on a file
@@ -315,9 +369,10 @@ fn nothing_is_begun_after_another_writer_in_recovery() {
 
 #[test]
 fn another_writer_at_the_start_of_the_log_is_refused() {
-    let (error, [mut before, after]) = opened_while_another_does("TT(NLR)+PWAL(1)", |call, path| {
-        call == DiskCall::CreateDir && path == Path::new("/db/wal/0002")
-    });
+    let (error, [mut before, after]) =
+        opened_while_another_does("TT(NLR)+PWAL(1)", |call, path| {
+            call == DiskCall::CreateDir && path == Path::new("/db/wal/0002")
+        });
     assert_another_writer(&error);
     before.insert("/db/wal/0002".into(), Vec::new());
     assert!(before == after);

@@ -26,7 +26,7 @@ use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use namiki_log::{
     CutRule, GenerationInfo, Log, LogConfig, Placement, Records, Retain, SequencerKind,
@@ -156,10 +156,13 @@ impl Builder {
                 source,
             })?);
         }
+        manifest.opening = format!("{:016x}", random_number());
         manifest.spec = spec;
         manifest.closed = false;
         check_writer(&found_manifest, &*disk, dir)?;
         let written = write(&manifest, &*disk, dir)?;
+        // Another program may have checked and written at the same time: one of the two finds that.
+        check_writer(&manifest, &*disk, dir)?;
         let files = CatalogueFiles::announced(written, &*disk, dir);
 
         let settings = Settings {
@@ -389,7 +392,7 @@ fn remove_left(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails if another program has begun a generation since this manifest was read.
+/// Fails if another program has opened the database since this manifest was read or written.
 fn check_writer(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
     let path = Manifest::path(dir);
     match manifest.is_still_ours(disk, dir) {
@@ -419,9 +422,13 @@ fn failed(dir: &Path, source: io::Error) -> OpenError {
 
 /// A number that no other database has.
 fn new_identity() -> u128 {
-    // The standard library's hash keys come from the operating system's random numbers.
-    let random = || u128::from(RandomState::new().hash_one(0));
-    random() << 64 | random()
+    u128::from(random_number()) << 64 | u128::from(random_number())
+}
+
+/// The standard library's hash keys come from the operating system's random numbers. A forked child goes on with
+/// its parent's: so the process and the clock go into it, too.
+fn random_number() -> u64 {
+    RandomState::new().hash_one((std::process::id(), SystemTime::now()))
 }
 
 #[cfg(test)]
