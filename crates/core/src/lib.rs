@@ -73,6 +73,7 @@ pub use wal_format::record_format::RecordFormat;
 /// The files of a database, for programs that look into them without opening it.
 pub mod files {
     pub use crate::recovery::manifest::{FORMAT, Manifest};
+    pub use crate::recovery::table_journal::unknown_table;
     pub use crate::wal_format::codec::{Change, Changes};
     pub use crate::wal_format::operation::{Image, Operation};
     pub use crate::wal_format::record_format::DecodeError;
