@@ -132,6 +132,8 @@ impl Session {
         };
         self.transaction.release_priority();
         self.transaction.start_afresh();
+        // Not after each attempt, for the next one needs as much.
+        self.transaction.free_large_buffers();
         done
     }
 
@@ -156,6 +158,7 @@ impl Session {
         body: impl FnOnce(&mut Transaction) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
         let done = self.attempt::<NoFaults, _, _>(body, |_| None);
+        self.transaction.free_large_buffers();
         done.map_err(Failure::into_error)
     }
 
@@ -166,6 +169,7 @@ impl Session {
         body: impl FnOnce(&mut Transaction) -> Result<T, Error>,
     ) -> Result<(T, Ticket), Error> {
         let done = self.attempt::<C, _, _>(body, conflict_in);
+        self.transaction.free_large_buffers();
         done.map_err(Failure::into_error)
     }
 
@@ -338,7 +342,6 @@ struct Running<'a>(&'a mut Transaction);
 
 impl Running<'_> {
     fn ended(self) {
-        self.0.free_large_buffers();
         std::mem::forget(self);
     }
 }
@@ -356,5 +359,42 @@ impl Drop for Session {
     fn drop(&mut self) {
         // No caller is left to report a failure to; tickets of these commits report it.
         let _ = self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+    use crate::api::database::Database;
+    use crate::storage::scratch::LARGE_BYTES;
+    use namiki_platform::disk::SimDisk;
+    use std::sync::Arc;
+
+    /// An allocation of a megabyte for each attempt would make conflicts slower, which makes more of them.
+    #[test]
+    fn large_buffers_are_kept_until_the_last_attempt() {
+        let db = Database::builder()
+            .disk(Arc::new(SimDisk::new()))
+            .attempts_max(NonZeroU32::new(3).unwrap())
+            .buffer_bytes(4 << 20)
+            .open("/db")
+            .unwrap();
+        let table = db.table::<u64, [u8]>("values").unwrap();
+        let mut session = db.session().unwrap();
+        let large = vec![7; LARGE_BYTES];
+        let mut kept = Vec::new();
+        let done = session.transact(|tx| {
+            kept.push(tx.has_large_buffers());
+            tx.put(&table, &1, &large)?;
+            Err::<(), _>(Error::Conflict(Conflict::ReadChanged))
+        });
+        assert!(matches!(done, Err(Error::TooManyConflicts { .. })));
+        assert_eq!(kept, [false, true, true]);
+        assert!(!session.transaction.has_large_buffers());
+        let tried = session.try_transact_async(|tx| tx.put(&table, &1, &large));
+        tried.unwrap();
+        assert!(!session.transaction.has_large_buffers());
     }
 }

@@ -313,10 +313,16 @@ impl Transaction {
     /// Frees the buffers that have become large (`scratch.rs`). The transaction has ended.
     #[inline(always)]
     pub(crate) fn free_large_buffers(&mut self) {
-        let sizes = Sizes::default().with(&self.value).with(&self.encoded);
-        if sizes.and(self.access_set.sizes()).is_large() {
+        if self.has_large_buffers() {
             self.free_each_large_buffer();
         }
+    }
+
+    /// Whether one of the buffers has become large.
+    #[inline(always)]
+    pub(crate) fn has_large_buffers(&self) -> bool {
+        let sizes = Sizes::default().with(&self.value).with(&self.encoded);
+        sizes.and(self.access_set.sizes()).is_large()
     }
 
     #[cold]
