@@ -161,6 +161,11 @@ pub struct Counters {
 impl Database {
     /// Opens the database in a directory, created if there is none, and recovers it.
     ///
+    /// The process that opens it uses it: a forked child is refused ([`Error::Forked`]). A program that wants a database
+    /// in its children forks before it opens one, or starts another program (`exec`): a child that was forked later has
+    /// a copy of memory in which threads that it does not have were in the middle of something, the shared parts of this
+    /// library among them.
+    ///
     /// # Errors
     /// See [`OpenError`]; nothing that the database holds is changed then.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, OpenError> {

@@ -33,7 +33,7 @@ use namiki_log::{
 };
 use namiki_platform::Stamp;
 use namiki_platform::disk::{
-    DeviceProfile, DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, open_best,
+    DeviceProfile, DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, guarded, open_best,
 };
 use parking_lot::Mutex;
 
@@ -91,6 +91,8 @@ impl Builder {
             return Err(refused);
         }
         let lock = lock(&*disk, dir)?;
+        // From here on, a directory that is moved away is noticed before a name in it is changed.
+        let disk = guarded(disk, &lock);
         let present = Manifest::read(&*disk, dir)?;
         match present {
             Some(_) => disk.sync_dir(dir).map_err(device)?,

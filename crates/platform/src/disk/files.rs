@@ -17,6 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::dir_identity::or_here;
 use super::kind::{self, FileKind};
 use super::{AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, FileEntry, lock};
 
@@ -152,15 +153,16 @@ impl<T: FileBacked> Disk for T {
 
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
         let itself = lock::directory(dir)?;
-        kind::expect_data_or_nothing(&dir.join(lock::FILE_NAME))?;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(dir.join(lock::FILE_NAME))?;
-        let file = lock::file(file, dir)?;
-        Ok(DirLock::new((file, itself)))
+        let file = lock::file_in(dir, |path| {
+            kind::expect_data_or_nothing(path)?;
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(path)
+        })?;
+        Ok(DirLock::of_dir((file, itself.lock), itself.identity))
     }
 }
 
@@ -324,14 +326,6 @@ pub(super) fn fill_with_zeros(file: &File, len_bytes: u64) -> io::Result<()> {
         file.set_len(len_bytes)?;
     }
     Ok(())
-}
-
-pub(super) fn or_here(dir: &Path) -> &Path {
-    if dir.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        dir
-    }
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {

@@ -6,8 +6,10 @@
 
 mod aligned;
 mod delayed;
+mod dir_identity;
 mod direct;
 mod files;
+mod held_dir;
 mod kind;
 mod lock;
 mod null;
@@ -22,10 +24,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dir_identity::DirIdentity;
+
 pub use aligned::AlignedBuf;
 pub use delayed::DelayedDisk;
+pub use dir_identity::DirMoved;
 pub use direct::{DirectDisk, WriteMode, open_best};
 pub use files::next_data;
+pub use held_dir::guarded;
 pub use kind::{FileKind, NotAFile, open_for_reading};
 pub use lock::lock_to_read;
 pub use null::NullDisk;
@@ -197,12 +203,28 @@ pub struct FileEntry {
 }
 
 /// Holds a directory for one process; dropping it lets go.
-pub struct DirLock(#[expect(dead_code, reason = "held for its Drop")] Box<dyn Send + Sync>);
+pub struct DirLock {
+    #[expect(dead_code, reason = "held for its Drop")]
+    held: Box<dyn Send + Sync>,
+    /// Nothing on a disk whose directories cannot be moved.
+    dir: Option<DirIdentity>,
+}
 
 impl DirLock {
     /// Wraps whatever lets go of the directory when dropped.
     pub fn new(held: impl Send + Sync + 'static) -> Self {
-        Self(Box::new(held))
+        Self {
+            held: Box::new(held),
+            dir: None,
+        }
+    }
+
+    /// The same for a directory of the operating system.
+    fn of_dir(held: impl Send + Sync + 'static, dir: DirIdentity) -> Self {
+        Self {
+            dir: Some(dir),
+            ..Self::new(held)
+        }
     }
 }
 
