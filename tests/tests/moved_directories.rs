@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::fs;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
@@ -63,8 +62,14 @@ fn moved(dir: &Path) -> (Database, PathBuf, PathBuf) {
 
 /// Whether an error comes from the directory's move.
 fn names_the_move(error: &Error) -> bool {
-    let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |e| e.source());
-    causes.any(|cause| cause.to_string().contains("was moved or replaced"))
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if error.to_string().contains("was moved or replaced") {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod module_order;
 mod papers;
 mod person_words;
 mod subjects;
+mod test_features;
 mod test_names;
 mod unsafe_files;
 mod vocabulary;
@@ -60,6 +61,10 @@ const RULES: &[(&str, Rule)] = &[
     ("unsafe code lives where it is listed", unsafe_files::check),
     ("the paper -> code table is true", papers::check),
     ("no files import each other in a circle", cycles::check),
+    (
+        "features for tests stay out of programs",
+        test_features::check,
+    ),
     ("no file is too long", lengths::check),
     ("subjects of commits fit their line", subjects::check),
     ("nothing unfinished is left behind", words::check),

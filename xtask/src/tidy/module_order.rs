@@ -34,6 +34,7 @@ const ORDER: &[&str] = &[
     "commit/undo",
     "commit/access_set",
     "commit/engine",
+    "commit/resources",
     "commit/epoch/durability",
     "commit/acquire",
     "commit/commit_path",
@@ -49,6 +50,7 @@ const ORDER: &[&str] = &[
     "api/builder",
     "api/database",
     "api/open",
+    "api/endings",
 ];
 
 /// The file that lists the order, for the advice.

@@ -3,6 +3,8 @@
 pub(crate) mod autotune;
 pub(crate) mod builder;
 pub(crate) mod database;
+#[cfg(all(test, not(loom)))]
+mod endings;
 pub(crate) mod open;
 pub(crate) mod session;
 pub(crate) mod table;

@@ -162,7 +162,8 @@ impl Session {
         done.map_err(Failure::into_error)
     }
 
-    /// [`Session::try_transact_async`] with a bug, to see it found.
+    /// [`Session::try_transact_async`] with a bug, to see it found. Bugs in what a body does need the feature
+    /// `fault-injection`, and do not compile without it.
     #[doc(hidden)]
     pub fn try_faulty<C: Checks, T>(
         &mut self,

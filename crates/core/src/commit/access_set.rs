@@ -3,7 +3,6 @@
 //! All of it is private to the transaction and is kept from one transaction to the next, so that
 //! running one allocates nothing. Keys and values to be written lie in one byte buffer.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::ops::Range;
@@ -11,18 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_index::{Inserted, LeafVersion};
-use namiki_log::{GroupResource, LogError};
 
-use crate::commit::undo::UndoList;
 use crate::concurrency::cc::{Before, ObservedVersion};
-use crate::concurrency::contention::admission::AdmissionPermit;
-use crate::concurrency::contention::priority::{PriorityTicket, PriorityToken};
-use crate::concurrency::lock::Locks;
 use crate::storage::record::{AddressHasher, RecordRef, Snapshot};
 use crate::storage::scratch::{Sizes, free_if_large, free_map_if_large};
 use crate::table::raw_table::{Insertion, RawTable, TableId};
 use crate::wal_format::codec::Change;
-use crate::wal_format::operation::OperationLog;
 
 /// Up to this many writes are looked for one by one.
 const LINEAR_WRITES: usize = 16;
@@ -141,23 +134,10 @@ pub(crate) struct AccessSet {
     sum: Vec<u8>,
     /// Some writes are amounts to be added.
     adds: bool,
-    /// This transaction, and its retries, have exclusive commit priority.
-    pub(crate) has_priority: bool,
-    /// Its position among the requests for priority.
-    pub(crate) priority_ticket: Option<PriorityTicket>,
     /// The numbers of the marks that can be returned to, in order.
     marks: Vec<u64>,
     /// Numbers for marks that are unique.
     mark_numbers: Range<u64>,
-    /// The locks that the transaction holds, where reads are locked.
-    pub(crate) locks: Locks,
-    /// Its permit to hold locks, while these are limited.
-    pub(crate) permit: Option<AdmissionPermit>,
-    /// What has been changed, where records are changed before the commit.
-    pub(crate) undo_list: UndoList,
-    /// The commit is in the log's buffer: what it wrote is not the transaction's any more, neither to be undone nor
-    /// to be unlocked. For the case that a disk panics in the flush behind it.
-    pub(crate) is_logged: Cell<bool>,
 }
 
 impl AccessSet {
@@ -174,14 +154,12 @@ impl AccessSet {
         self.undo.clear();
         self.adds = false;
         self.marks.clear();
-        debug_assert!(self.undo_list.end().is_none(), "it has ended");
-        self.release_locks();
     }
 
     /// The sizes of the buffers that are kept.
     #[inline(always)]
     pub(crate) fn sizes(&self) -> Sizes {
-        let own = Sizes::default()
+        Sizes::default()
             .with(&self.reads)
             .with(&self.gaps)
             .with(&self.writes)
@@ -190,8 +168,7 @@ impl AccessSet {
             .with_map(&self.by_record)
             .with(&self.undo)
             .with(&self.sum)
-            .with(&self.marks);
-        own.and(self.undo_list.sizes()).and(self.locks.sizes())
+            .with(&self.marks)
     }
 
     /// Forgets everything, and frees the buffers that have become large.
@@ -206,21 +183,6 @@ impl AccessSet {
         free_if_large(&mut self.undo);
         free_if_large(&mut self.sum);
         free_if_large(&mut self.marks);
-        self.undo_list.free_large_buffers();
-        self.locks.free_large_buffers();
-    }
-
-    /// Whether to wait for the transaction with commit priority. Not if it queued for priority just now.
-    #[inline]
-    pub(crate) fn yields_to_priority(&self, priority: &PriorityToken) -> bool {
-        priority.is_taken() && !self.has_priority && self.priority_ticket.is_none()
-    }
-
-    /// Releases all locks, and the permit to hold some.
-    #[inline(always)]
-    pub(crate) fn release_locks(&mut self) {
-        self.locks.release_all();
-        self.permit = None;
     }
 
     /// The position of the record's write.
@@ -273,16 +235,16 @@ impl AccessSet {
 
     /// What the transaction writes, to be logged.
     pub(crate) fn logged_changes(&self) -> impl Iterator<Item = Change<'_>> {
-        self.writes.iter().map(|write| Change {
-            table: write.table,
-            key: self.key(write),
-            value: self.value(write),
-        })
+        self.writes.iter().map(|write| self.change(write))
     }
 
-    /// The key of a write.
-    pub(crate) fn key(&self, write: &Write) -> &[u8] {
-        self.slice(&write.key)
+    /// What a write changes. It is not to add an amount.
+    pub(crate) fn change(&self, write: &Write) -> Change<'_> {
+        Change {
+            table: write.table,
+            key: self.slice(&write.key),
+            value: self.value(write),
+        }
     }
 
     fn slice(&self, range: &Range<u32>) -> &[u8] {
@@ -501,21 +463,6 @@ impl AccessSet {
         self.rewrite(at, WriteEffect::value_or_nothing(value));
     }
 
-    /// Gives the record of the write at `at`, which is locked, the value that the write will leave.
-    ///
-    /// # Errors
-    /// What the log says; nothing is changed then.
-    pub(crate) fn change_in_place<H: GroupResource>(
-        &mut self,
-        log: &OperationLog<'_, H>,
-        at: usize,
-    ) -> Result<(), LogError> {
-        let slice = |range: &Range<u32>| &self.bytes[range.start as usize..range.end as usize];
-        let write = &self.writes[at];
-        let (key, after) = (slice(&write.key), write.effect.range().map(slice));
-        (self.undo_list).change(log, write.record, write.table, key, after)
-    }
-
     fn rewrite(&mut self, at: usize, effect: WriteEffect) {
         let old = std::mem::replace(&mut self.writes[at].effect, effect);
         if !self.marks.is_empty() {
@@ -557,15 +504,15 @@ impl AccessSet {
         }
     }
 
-    /// A place to return to.
-    pub(crate) fn mark(&mut self) -> Mark {
+    /// A place to return to. So many changes are to be undone now.
+    pub(crate) fn mark(&mut self, changes: usize) -> Mark {
         let number = self.mark_number();
         self.marks.push(number);
         Mark {
             number,
             writes: self.writes.len(),
             undo: self.undo.len(),
-            changes: self.undo_list.len(),
+            changes,
         }
     }
 

@@ -32,6 +32,7 @@ use crate::commit::access_set::{AccessSet, Read};
 use crate::commit::acquire::acquire;
 use crate::commit::engine::{Engine, GroupLocks};
 use crate::commit::epoch::{Count, SlotId};
+use crate::commit::resources::HeldResources;
 use crate::concurrency::cc::{CcProtocol, Checks};
 use crate::concurrency::lock::LockMode;
 use crate::error::{Conflict, Error};
@@ -99,16 +100,17 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     stream: Option<&Stream<GroupLocks>>,
     slot: SlotId,
     access_set: &mut AccessSet,
+    held: &mut HeldResources,
 ) -> Result<Committed, Error> {
     if access_set.writes.is_empty() {
         return commit_read_only::<P, R, C>(engine, access_set);
     }
     let mut is_independent = R::BY_EPOCH && engine.has_read_durably(access_set);
     // A transaction that holds locks already goes on, and will release them.
-    if access_set.locks.is_empty() && access_set.yields_to_priority(&engine.priority) {
+    if held.locks.is_empty() && held.yields_to_priority(&engine.priority) {
         wait_for_priority(engine, stream)?;
     }
-    lock_writes::<P, C>(engine, stream, slot, access_set)?;
+    lock_writes::<P, C>(engine, stream, slot, access_set, held)?;
     if !P::LOCKS_READS && C::VALIDATE_READS && own_reads_are_stale(access_set) {
         unlock_writes::<P>(access_set);
         return Err(Error::Conflict(Conflict::ReadChanged));
@@ -138,10 +140,12 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     }
 
     let Some(stream) = stream else {
-        install(access_set, stamp);
+        install(access_set, held, stamp);
         publish::<P>(access_set, stamp);
+        if P::LOCKS_READS {
+            held.hand_over(access_set);
+        }
         engine.epochs.deregister(slot);
-        forget_what_is_logged::<P>(access_set);
         return Ok(Committed {
             stamp,
             awaits: Awaits::Nothing,
@@ -149,7 +153,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     };
 
     // Where operations are logged, the changes are in the log, and in the records.
-    let end = access_set.undo_list.end();
+    let end = held.undo_list.end();
     let payload_bytes = match &end {
         None => codec::encoded_bytes(access_set.logged_changes(), engine.format),
         Some(end) => end.encoded_bytes(engine.format),
@@ -162,8 +166,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     // versions are in place, and where the log flushes under its lock, early release comes before.
     let mut is_wanted = false;
     let hold = |group: &mut GroupLocks| {
-        install(access_set, stamp);
-        access_set.is_logged.set(true);
+        install(access_set, held, stamp);
         if R::EARLY {
             publish::<P>(access_set, stamp);
         } else {
@@ -171,6 +174,9 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
                 is_wanted |= P::hand_over(write.record, stream.worker());
                 group.hold::<P>(write.record, stamp);
             }
+        }
+        if P::LOCKS_READS {
+            held.hand_over(access_set);
         }
     };
     let entry = match is_independent {
@@ -187,10 +193,9 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         }
     };
     engine.epochs.deregister(slot);
-    forget_what_is_logged::<P>(access_set);
     if P::LOCKS_READS {
         // Those of what was only read need not wait for the device (unless the single log has just written the group).
-        access_set.release_locks();
+        held.release_locks();
     }
     if is_wanted {
         // A waiter for a lock of the group flushes nothing.
@@ -252,6 +257,7 @@ fn lock_writes<P: CcProtocol, C: Checks>(
     stream: Option<&Stream<GroupLocks>>,
     slot: SlotId,
     access_set: &mut AccessSet,
+    held: &mut HeldResources,
 ) -> Result<(), Error> {
     access_set.sort_writes();
     if P::LOCKS_READS {
@@ -259,7 +265,7 @@ fn lock_writes<P: CcProtocol, C: Checks>(
             acquire(
                 engine,
                 stream,
-                &mut access_set.locks,
+                &mut held.locks,
                 write.record,
                 LockMode::EXCLUSIVE,
             )
@@ -282,7 +288,7 @@ fn lock_writes<P: CcProtocol, C: Checks>(
         }
         if round >= ROUNDS {
             // The holder of the lock was preempted, or writes to the device.
-            if access_set.yields_to_priority(&engine.priority) {
+            if held.yields_to_priority(&engine.priority) {
                 engine.priority.wait();
             }
             std::thread::sleep(STALL_TIMEOUT);
@@ -395,8 +401,8 @@ fn validate<P: CcProtocol, C: Checks>(
     Ok(())
 }
 
-fn install(access_set: &AccessSet, stamp: Stamp) {
-    if access_set.undo_list.end().is_some() {
+fn install(access_set: &AccessSet, held: &HeldResources, stamp: Stamp) {
+    if held.undo_list.end().is_some() {
         // The values are there.
         access_set
             .writes
@@ -412,17 +418,6 @@ fn install(access_set: &AccessSet, stamp: Stamp) {
 fn publish<P: CcProtocol>(access_set: &AccessSet, stamp: Stamp) {
     for write in &access_set.writes {
         P::publish(write.record, stamp);
-    }
-}
-
-/// The locks of what was written are released, or a group's, and nothing of it is to be undone.
-pub(crate) fn forget_what_is_logged<P: CcProtocol>(access_set: &mut AccessSet) {
-    access_set.is_logged.set(false);
-    if P::LOCKS_READS {
-        access_set.undo_list.clear();
-        for write in &access_set.writes {
-            access_set.locks.forget(write.record, LockMode::EXCLUSIVE);
-        }
     }
 }
 

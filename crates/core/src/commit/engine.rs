@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use namiki_log::{GroupResource, Log};
-use namiki_platform::{ProcessToken, Stamp};
+use namiki_platform::{ProcessToken, Stamp, WorkerId};
 use parking_lot::Mutex;
 
 use crate::commit::access_set::AddError;
@@ -16,7 +16,7 @@ use crate::concurrency::contention::admission::{AdmissionControl, STALL_TIMEOUT}
 use crate::concurrency::contention::priority::{PRIORITY_WAIT_MAX, PriorityToken};
 use crate::error::Error;
 use crate::spec::{LockRelease, ProtocolSpec, WaitPolicy};
-use crate::storage::record::RecordRef;
+use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::storage::scratch::free_if_large;
 use crate::table::raw_table::{Owner, RawTable, TableId};
 use crate::wal_format::record_format::RecordFormat;
@@ -211,6 +211,13 @@ impl Engine {
 
     pub(crate) fn lock_counters(&self) -> LockCounters {
         self.lock_counts.get(self.admission.admission_waits())
+    }
+
+    /// The longest value that the log of a worker, or a record, can hold.
+    pub(crate) fn value_bytes_max(&self, worker: WorkerId) -> usize {
+        let log = self.log.as_ref();
+        let of_log = log.map(|log| log.stream(worker).payload_bytes_max());
+        of_log.unwrap_or(usize::MAX).min(VALUE_BYTES_MAX)
     }
 
     /// Whether groups of commits hold locks until they are durable.

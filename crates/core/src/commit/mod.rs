@@ -1,9 +1,10 @@
-//! The one commit path, and what a transaction needs for it: access set, engine, epochs, tickets.
+//! The one commit path, and what a transaction needs for it: access set, resources, engine, epochs, tickets.
 
 pub(crate) mod access_set;
 pub(crate) mod acquire;
 pub(crate) mod commit_path;
 pub(crate) mod engine;
 pub(crate) mod epoch;
+pub(crate) mod resources;
 pub(crate) mod ticket;
 pub(crate) mod undo;

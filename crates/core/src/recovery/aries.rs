@@ -24,7 +24,7 @@ use namiki_log::{CutRule, GenerationInfo, LogRecord, Merge};
 use namiki_platform::{Generation, Lsn};
 
 use super::apply::Tables;
-use super::{Last, Outcome, Replay, outcome};
+use super::replay::{Last, Outcome, Replay, outcome};
 use crate::error::OpenError;
 use crate::storage::record::{AddressHasher, RecordRef};
 use crate::table::raw_table::TableId;

@@ -34,7 +34,7 @@ use crate::error::OpenError;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{Loaded, RawTable};
 
-use super::on_threads;
+use super::parallel::on_threads;
 
 /// A power of two; far more than threads, so that two seldom want the same.
 const SHARDS: usize = 256;

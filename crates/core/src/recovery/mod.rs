@@ -26,6 +26,9 @@ pub(crate) mod catalogue_files;
 mod latest;
 pub(crate) mod manifest;
 mod merge;
+mod parallel;
+mod progress;
+mod replay;
 mod report;
 mod streams;
 pub(crate) mod table_ids;
@@ -34,18 +37,15 @@ pub(crate) mod table_journal;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use namiki_log::{
-    GenerationEnd, GenerationInfo, Placement, Records, StreamEnd, StreamReader,
-    check_all_announced, harden_tail,
-};
+use namiki_log::{GenerationEnd, Placement, Records, check_all_announced, harden_tail};
 use namiki_platform::disk::Disk;
-use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId, threads};
-use parking_lot::Mutex;
+use namiki_platform::{Generation, Lsn, WorkerId};
 
 use self::apply::Tables;
+use self::progress::Progress;
+use self::replay::Replay;
 pub(crate) use self::report::RecoverySettings;
 pub use self::report::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
 use crate::error::OpenError;
@@ -59,9 +59,6 @@ pub(crate) struct Recovered {
     pub(crate) seals: Vec<(Generation, GenerationEnd)>,
     pub(crate) next_lsn: Lsn,
 }
-
-/// Time between two calls of [`OnProgress`].
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Replays all generations of the manifest into the tables.
 pub(crate) fn recover(
@@ -82,13 +79,7 @@ pub(crate) fn recover(
     )
     .map_err(OpenError::Log)?;
     let tables = Tables::new(raw_tables, concurrency);
-    let progress = Progress {
-        settings,
-        bytes_total: bytes_total(&**disk, wal_dir, manifest),
-        bytes: AtomicU64::new(0),
-        replayed: AtomicU64::new(0),
-        last_told: Mutex::new(began),
-    };
+    let progress = Progress::new(settings, bytes_total(&**disk, wal_dir, manifest), began);
     let replay = Replay {
         disk,
         wal_dir,
@@ -130,8 +121,7 @@ pub(crate) fn recover(
         ReplayOrder::Merge => 1,
     };
     tables.finish(threads, || progress.advance(0, 0))?;
-    report.replayed = progress.replayed.into_inner();
-    report.bytes = progress.bytes.into_inner();
+    (report.bytes, report.replayed) = progress.bytes_and_replayed();
     report.seconds = began.elapsed().as_secs_f64();
     Ok(Recovered {
         report,
@@ -159,135 +149,6 @@ fn bytes_total(disk: &dyn Disk, wal_dir: &Path, manifest: &Manifest) -> u64 {
         .flatten()
         .map(|file| file.len_bytes);
     files.chain(regions.into_values()).sum()
-}
-
-struct Replay<'a, 't> {
-    disk: &'a Arc<dyn Disk>,
-    wal_dir: &'a Path,
-    identity: u128,
-    tables: &'a Tables<'t>,
-    threads: usize,
-    progress: &'a Progress<'a>,
-}
-
-/// What one generation came to.
-struct Outcome {
-    seal: GenerationEnd,
-    /// Of each stream.
-    ends: Vec<StreamEnd>,
-    largest_lsn: Lsn,
-    dropped: u64,
-    /// Transactions with changes that were undone.
-    undone: u64,
-    torn: u32,
-}
-
-impl Replay<'_, '_> {
-    fn open(&self, info: &GenerationInfo, worker: WorkerId) -> Result<StreamReader, OpenError> {
-        StreamReader::open(
-            Arc::clone(self.disk),
-            self.wal_dir,
-            self.identity,
-            info,
-            worker,
-        )
-        .map_err(OpenError::Log)
-    }
-
-    /// See [`Progress::advance`].
-    fn advance(&self, bytes: u64, replayed: u64) -> Result<(), OpenError> {
-        self.progress.advance(bytes, replayed)
-    }
-}
-
-/// How far the recovery is.
-struct Progress<'a> {
-    settings: &'a RecoverySettings,
-    bytes_total: u64,
-    bytes: AtomicU64,
-    replayed: AtomicU64,
-    last_told: Mutex<Instant>,
-}
-
-impl Progress<'_> {
-    /// Counts what was read, reports it now and then, and stops when asked to.
-    fn advance(&self, bytes: u64, replayed: u64) -> Result<(), OpenError> {
-        let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let replayed = self.replayed.fetch_add(replayed, Ordering::Relaxed) + replayed;
-        let interrupt = self.settings.interrupt.as_ref();
-        if interrupt.is_some_and(|asked| asked.load(Ordering::Relaxed)) {
-            return Err(OpenError::Interrupted);
-        }
-        if let Some(on_progress) = &self.settings.on_progress
-            && let Some(mut last) = self.last_told.try_lock()
-            && last.elapsed() >= PROGRESS_INTERVAL
-        {
-            *last = Instant::now();
-            on_progress(RecoveryProgress {
-                bytes,
-                bytes_total: self.bytes_total,
-                replayed,
-            });
-        }
-        Ok(())
-    }
-}
-
-/// Does the same on so many threads, this one included, or on as many as the system allows.
-fn on_threads(
-    threads: usize,
-    work: impl Fn() -> Result<(), OpenError> + Sync,
-) -> Result<(), OpenError> {
-    std::thread::scope(|scope| {
-        let others =
-            (1..threads).map_while(|_| threads::start_scoped(scope, "namiki-recovery", &work).ok());
-        let others: Vec<_> = others.collect();
-        let mut result = work();
-        for other in others {
-            let joined = other
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            result = result.and(joined);
-        }
-        result
-    })
-}
-
-/// The last that counts of a generation: by the rule of its cut, one of the two or neither.
-#[derive(Clone, Copy, Default)]
-struct Last {
-    lsn: Lsn,
-    epoch: Epoch,
-}
-
-fn outcome(
-    info: &GenerationInfo,
-    last: Last,
-    dropped: u64,
-    ends: impl IntoIterator<Item = StreamEnd>,
-) -> Outcome {
-    let mut outcome = Outcome {
-        seal: GenerationEnd {
-            last_sequences: Vec::new(),
-            last_lsn: last.lsn,
-            durable_epoch: last.epoch,
-            // A sealed generation may have had frames beyond its seal, which we do not see.
-            max_stamp: info.seal.as_ref().map_or(Stamp(0), |seal| seal.max_stamp),
-        },
-        ends: Vec::new(),
-        largest_lsn: last.lsn,
-        dropped,
-        undone: 0,
-        torn: 0,
-    };
-    for end in ends {
-        outcome.seal.last_sequences.push(end.last_sequence);
-        outcome.seal.max_stamp = outcome.seal.max_stamp.max(end.max_stamp);
-        outcome.largest_lsn = outcome.largest_lsn.max(end.last_lsn);
-        outcome.torn += u32::from(end.torn);
-        outcome.ends.push(end);
-    }
-    outcome
 }
 
 #[cfg(test)]

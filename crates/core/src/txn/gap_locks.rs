@@ -73,7 +73,7 @@ impl Transaction {
     }
 
     fn lock_gap(&mut self, next: RecordRef) -> Result<(), Error> {
-        match self.faults.lock_gaps {
+        match self.faults.checks().lock_gaps {
             true => self.lock(next, LockMode::GAP),
             false => Ok(()),
         }
@@ -105,20 +105,22 @@ impl Transaction {
                 }
                 self.lock(above.record, LockMode::INSERT)?;
                 if !raw_table.are_unchanged(&leaves) {
-                    self.access_set
+                    self.resources
+                        .held
                         .locks
                         .release(above.record, LockMode::INSERT);
                     continue;
                 }
                 next = Some(above.record);
             }
-            let (word, locked) = self.access_set.locks.word_of_new(wanted, next);
+            let locks = &mut self.resources.held.locks;
+            let (word, locked) = locks.word_of_new(wanted, next);
             let resolved = raw_table.create_record(key, word);
             if let Ok(Resolved::New { record, .. }) = resolved {
-                self.access_set.locks.made(record, locked);
+                locks.made(record, locked);
             }
             if let Some(next) = next {
-                self.access_set.locks.release(next, LockMode::INSERT);
+                locks.release(next, LockMode::INSERT);
             }
             return match resolved.map_err(named)? {
                 Resolved::Found(record) => Ok(found(record)),
@@ -145,7 +147,8 @@ impl Transaction {
             let resolved = self.resolve_in_locked_gap(raw_table, key, LockMode::EXCLUSIVE)?;
             if resolved.is_new {
                 // It gets its place in the order, too.
-                self.access_set
+                self.resources
+                    .held
                     .locks
                     .release(resolved.record, LockMode::EXCLUSIVE);
             }
@@ -255,7 +258,7 @@ impl Transaction {
         wanted: LockMode,
         leaves: &Leaves,
     ) -> Result<Pass, Error> {
-        if (!wanted.has(LockMode::GAP) || self.faults.lock_gaps)
+        if (!wanted.has(LockMode::GAP) || self.faults.checks().lock_gaps)
             && !self.try_lock(record, wanted)?
         {
             return Ok(Pass::LockMode(record, wanted));

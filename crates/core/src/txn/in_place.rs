@@ -8,7 +8,7 @@ use crate::commit::commit_path::not_appended;
 use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::storage::record::RecordRef;
-use crate::wal_format::operation::OperationLog;
+use crate::wal_format::codec::Change;
 
 impl Transaction {
     /// Changes a record as the write set has just been told, if records are changed at once.
@@ -30,14 +30,12 @@ impl Transaction {
         let Some(at) = self.own_write(record)? else {
             return Ok(());
         };
-        let Some(log) = &self.engine.log else {
+        let Some((log, undo_list)) = self.resources.operation_log() else {
             return Ok(());
         };
-        let log = OperationLog {
-            stream: log.stream(self.worker),
-            format: self.engine.format,
-        };
-        let changed = self.access_set.change_in_place(&log, at);
+        let write = &self.access_set.writes[at];
+        let Change { table, key, value } = self.access_set.change(write);
+        let changed = undo_list.change(&log, write.record, table, key, value);
         changed.map_err(|error| self.doom(not_appended(error)))
     }
 
@@ -46,31 +44,13 @@ impl Transaction {
     /// # Errors
     /// Those of the log. The transaction cannot commit then.
     pub(super) fn undo_to(&mut self, kept: usize) -> Result<(), Error> {
-        if self.access_set.undo_list.len() <= kept {
+        if self.resources.held.undo_list.len() <= kept {
             return Ok(());
         }
-        let Some(log) = &self.engine.log else {
+        let Some((log, undo_list)) = self.resources.operation_log() else {
             return Ok(());
         };
-        let log = OperationLog {
-            stream: log.stream(self.worker),
-            format: self.engine.format,
-        };
-        let undone = self.access_set.undo_list.undo_to(&log, kept);
+        let undone = undo_list.undo_to(&log, kept);
         undone.map_err(|error| self.doom(not_appended(error)))
-    }
-
-    /// Undoes everything: the transaction ends without a commit.
-    #[inline(never)]
-    pub(super) fn roll_back_changes(&mut self) {
-        if self.access_set.undo_list.end().is_none() {
-            return;
-        }
-        if let Some(log) = &self.engine.log {
-            self.access_set.undo_list.roll_back(&OperationLog {
-                stream: log.stream(self.worker),
-                format: self.engine.format,
-            });
-        }
     }
 }

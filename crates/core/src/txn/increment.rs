@@ -29,7 +29,7 @@ impl Transaction {
             Some(record) => {
                 self.access_set
                     .write_add(record, raw_table.info.id, key, amount, add);
-                if !self.faults.add_locked {
+                if !self.faults.checks().add_locked {
                     self.apply_increment_unlocked(record)?;
                 }
                 self.perform(record)
@@ -55,7 +55,7 @@ impl Transaction {
             .access_set
             .apply_increment(at, present.then_some(&self.value[..]));
         added.map_err(|error| {
-            let error = self.engine.not_added(table, error);
+            let error = self.resources.engine.not_added(table, error);
             self.doom(error)
         })?;
         Ok(at)
@@ -73,6 +73,6 @@ impl Transaction {
         let added = self
             .access_set
             .apply_increment(at, present.map(|_| &self.value[..]));
-        added.map_err(|error| self.engine.not_added(table, error))
+        added.map_err(|error| self.resources.engine.not_added(table, error))
     }
 }

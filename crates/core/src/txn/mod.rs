@@ -8,10 +8,12 @@
 //! This module works on bytes; `table` adds the typed face of it. Keys that are looked up together are in
 //! `batch.rs`, writes that wait to be looked up so in `deferred.rs`, commutative increments in `increment.rs`, ranges
 //! of keys in `scan.rs`, and keys that are not there in `gap_locks.rs`. Reads and writes of one key are in `read.rs` and
-//! `write.rs`. Which values are refused is in `stage.rs`.
+//! `write.rs`. Which values are refused is in `stage.rs`,
+//! which of their checks tests turn off in `faults.rs`.
 
 mod batch;
 mod deferred;
+mod faults;
 mod gap_locks;
 mod in_place;
 mod increment;
@@ -22,8 +24,9 @@ mod write;
 
 use crate::commit::access_set::{AccessSet, Mark};
 use crate::commit::commit_path::{self, Committed, Early, EpochEarly, Normal};
-use crate::commit::engine::{Engine, GroupLocks};
+use crate::commit::engine::Engine;
 use crate::commit::epoch::{Count, SlotId};
+use crate::commit::resources::TxnResources;
 use crate::commit::ticket::{self, Ticket};
 use crate::concurrency::cc::{CcProtocol, Checks, NoFaults, with_protocol};
 use crate::error::Error;
@@ -31,9 +34,10 @@ use crate::spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
 use crate::storage::scratch::{Sizes, free_if_large};
 use crate::table::lookup_cache::LookupCache;
 use namiki_index::Lookup;
-use namiki_log::Stream;
 use namiki_platform::{Stamp, WorkerId};
 use std::sync::Arc;
+
+use self::faults::FaultInjection;
 
 /// How many attempts one has priority for: if that does not help, the others go on for a while.
 const PRIORITY_ATTEMPTS: u32 = 32;
@@ -43,10 +47,8 @@ const PRIORITY_ATTEMPTS: u32 = 32;
 /// [`Database::transact`](crate::Database::transact) hands one to a closure and takes care of its
 /// end; [`Database::begin`](crate::Database::begin) gives one away. It is tied to no thread.
 pub struct Transaction {
-    engine: Arc<Engine>,
+    resources: TxnResources,
     concurrency: ConcurrencyControl,
-    worker: WorkerId,
-    slot: SlotId,
     access_set: AccessSet,
     /// The payload that was read last.
     value: Vec<u8>,
@@ -71,27 +73,6 @@ pub struct Transaction {
     faults: FaultInjection,
 }
 
-/// Checks of its reads that only tests turn off.
-#[derive(Clone, Copy)]
-struct FaultInjection {
-    /// Deadlock rule 2, see `wait_for_lock`.
-    flush_on_read_wait: bool,
-    lock_reads: bool,
-    lock_gaps: bool,
-    add_locked: bool,
-}
-
-impl FaultInjection {
-    fn of<C: Checks>() -> Self {
-        Self {
-            flush_on_read_wait: C::FLUSH_ON_READ_WAIT,
-            lock_reads: C::LOCK_READS,
-            lock_gaps: C::LOCK_GAPS,
-            add_locked: C::ADD_LOCKED,
-        }
-    }
-}
-
 /// A place in a transaction to return to, see [`Transaction::savepoint`].
 #[derive(Debug)]
 pub struct Savepoint(Mark);
@@ -108,12 +89,10 @@ pub struct Version {
 impl Transaction {
     pub(crate) fn new(engine: Arc<Engine>, worker: WorkerId, slot: SlotId) -> Self {
         Self {
-            value_bytes_max: stage::value_bytes_max(&engine, worker),
+            value_bytes_max: engine.value_bytes_max(worker),
             concurrency: engine.spec.concurrency,
             in_place: engine.spec.style() == Some(LogStyle::Operations),
-            engine,
-            worker,
-            slot,
+            resources: TxnResources::new(engine, worker, slot),
             access_set: AccessSet::default(),
             value: Vec::new(),
             encoded: Vec::new(),
@@ -127,17 +106,13 @@ impl Transaction {
         }
     }
 
-    /// Plants the bug of `C` in the reads of this transaction and of those that reuse it.
+    /// Plants the fault of `C` in this transaction and those that reuse it.
     pub(crate) fn inject_faults<C: Checks>(&mut self) {
         self.faults = FaultInjection::of::<C>();
     }
 
     pub(crate) fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    fn stream(&self) -> Option<&Stream<GroupLocks>> {
-        self.engine.log.as_ref().map(|log| log.stream(self.worker))
+        &self.resources.engine
     }
 
     /// Whether records are locked before they are read.
@@ -147,11 +122,12 @@ impl Transaction {
 
     /// Makes ready for the next transaction.
     pub(crate) fn restart(&mut self) -> Result<(), Error> {
+        self.resources.release();
         self.access_set.clear();
         self.lookup_cache.clear();
         self.asked_for_permit = false;
         self.doomed = None;
-        self.engine.check_open()
+        self.resources.engine.check_open()
     }
 
     /// Ends the transaction with an error that says `why`; nothing of it will have happened.
@@ -168,7 +144,8 @@ impl Transaction {
     pub fn savepoint(&mut self) -> Savepoint {
         // If a write could not be placed, whatever comes next tells so.
         let _ = self.resolve_deferred_writes();
-        Savepoint(self.access_set.mark())
+        let changes = self.resources.held.undo_list.len();
+        Savepoint(self.access_set.mark(changes))
     }
 
     /// Takes back what was written since the savepoint, and the savepoints made since. What was read
@@ -200,7 +177,7 @@ impl Transaction {
     /// As [`Transaction::commit_async`].
     pub fn commit(mut self) -> Result<Stamp, Error> {
         let ticket = self.finish::<NoFaults>()?;
-        ticket::wait(&self.engine, &ticket)?;
+        ticket::wait(&self.resources.engine, &ticket)?;
         Ok(ticket.stamp)
     }
 
@@ -238,22 +215,27 @@ impl Transaction {
     }
 
     fn try_finish<C: Checks>(&mut self) -> Result<Ticket, Error> {
-        self.engine.check_open()?;
+        self.resources.engine.check_open()?;
         self.resolve_writes()?;
-        let engine = &*self.engine;
-        let stream = engine.log.as_ref().map(|log| log.stream(self.worker));
-        let (slot, access_set) = (self.slot, &mut self.access_set);
+        let TxnResources {
+            engine,
+            worker,
+            slot,
+            held,
+        } = &mut self.resources;
+        let (engine, slot, access_set) = (&**engine, *slot, &mut self.access_set);
+        let stream = engine.log.as_ref().map(|log| log.stream(*worker));
         let committed = with_protocol!(self.concurrency, P => match engine.spec.release {
-            LockRelease::Normal => commit_path::commit::<P, Normal, C>(engine, stream, slot, access_set),
-            LockRelease::Early => commit_path::commit::<P, Early, C>(engine, stream, slot, access_set),
-            LockRelease::EpochEarly => commit_path::commit::<P, EpochEarly, C>(engine, stream, slot, access_set),
+            LockRelease::Normal => commit_path::commit::<P, Normal, C>(engine, stream, slot, access_set, held),
+            LockRelease::Early => commit_path::commit::<P, Early, C>(engine, stream, slot, access_set, held),
+            LockRelease::EpochEarly => commit_path::commit::<P, EpochEarly, C>(engine, stream, slot, access_set, held),
         });
         match &committed {
             Ok(_) if self.access_set.writes.is_empty() => {
-                engine.epochs.count(self.slot, Count::ReadOnly);
+                engine.epochs.count(slot, Count::ReadOnly);
             }
-            Ok(_) => engine.epochs.count(self.slot, Count::Committed),
-            Err(Error::Conflict(conflict)) => engine.epochs.count(self.slot, conflict.into()),
+            Ok(_) => engine.epochs.count(slot, Count::Committed),
+            Err(Error::Conflict(conflict)) => engine.epochs.count(slot, conflict.into()),
             Err(_) => {}
         }
         if let Err(error @ (Error::Overflow { .. } | Error::Undecodable { .. })) = committed {
@@ -267,47 +249,39 @@ impl Transaction {
     /// Before one more attempt: requests commit priority, for this transaction and its retries. Returns false if it
     /// has had priority for long enough, without success. (Transactions that wait for locks have their own order.)
     pub(crate) fn request_priority(&mut self) -> bool {
-        if self.locks_reads() && self.engine.waits.policy == WaitPolicy::WoundWait {
+        if self.locks_reads() && self.resources.engine.waits.policy == WaitPolicy::WoundWait {
             return true;
         }
-        if !self.access_set.has_priority {
-            self.access_set.has_priority = self
-                .engine
-                .priority
-                .request(&mut self.access_set.priority_ticket);
+        let TxnResources { engine, held, .. } = &mut self.resources;
+        if !held.has_priority {
+            held.has_priority = engine.priority.request(&mut held.priority_ticket);
             self.priority_attempts = 0;
             return true;
         }
-        self.engine.priority.extend_grace();
+        engine.priority.extend_grace();
         self.priority_attempts += 1;
         if self.priority_attempts < PRIORITY_ATTEMPTS {
             return true;
         }
-        self.release_priority();
-        self.access_set.priority_ticket = None;
+        self.resources.release_priority();
+        self.resources.held.priority_ticket = None;
         false
     }
 
     /// What runs next is not this transaction again: it has not waited for anything yet.
     pub(crate) fn start_afresh(&mut self) {
-        self.access_set.locks.start_afresh();
-        self.access_set.priority_ticket = None;
+        self.resources.held.locks.start_afresh();
+        self.resources.held.priority_ticket = None;
     }
 
     /// Releases the priority token.
     pub(crate) fn release_priority(&mut self) {
-        if std::mem::take(&mut self.access_set.has_priority) {
-            self.engine.priority.release();
-        }
+        self.resources.release_priority();
     }
 
-    /// Undoes what has not been committed, and releases all locks: the transaction has ended, or will not go on.
+    /// See [`TxnResources::release`].
     pub(crate) fn end(&mut self) {
-        if self.access_set.is_logged.get() {
-            with_protocol!(self.concurrency, P => commit_path::forget_what_is_logged::<P>(&mut self.access_set));
-        }
-        self.roll_back_changes();
-        self.access_set.release_locks();
+        self.resources.release();
     }
 
     /// Frees the buffers that have become large (`scratch.rs`). The transaction has ended.
@@ -322,20 +296,22 @@ impl Transaction {
     #[inline(always)]
     pub(crate) fn has_large_buffers(&self) -> bool {
         let sizes = Sizes::default().with(&self.value).with(&self.encoded);
-        sizes.and(self.access_set.sizes()).is_large()
+        let sizes = sizes.and(self.access_set.sizes());
+        sizes.and(self.resources.held.sizes()).is_large()
     }
 
     #[cold]
     fn free_each_large_buffer(&mut self) {
         self.end();
         self.access_set.free_large_buffers();
+        self.resources.held.free_large_buffers();
         free_if_large(&mut self.value);
         free_if_large(&mut self.encoded);
     }
 
     fn ticket(&self, Committed { stamp, awaits }: Committed) -> Ticket {
         Ticket {
-            owner: self.engine.owner,
+            owner: self.resources.engine.owner,
             stamp,
             awaits,
         }
@@ -344,7 +320,7 @@ impl Transaction {
     /// Makes the group durable that this worker's commits are in, and frees its locks: what a
     /// worker does before it rests.
     pub(crate) fn flush_group(&self) -> Result<(), Error> {
-        match self.stream() {
+        match self.resources.stream() {
             Some(stream) if stream.has_pending() => stream.flush().map_err(Error::OutcomeUnknown),
             _ => Ok(()),
         }
@@ -352,9 +328,10 @@ impl Transaction {
 
     /// Makes all groups durable that hold locks, and frees those.
     pub(crate) fn flush_all(&self) -> Result<(), Error> {
-        match &self.engine.log {
+        let engine = &self.resources.engine;
+        match &engine.log {
             // Under early release, groups hold no locks.
-            Some(log) if self.engine.groups_hold_locks() => {
+            Some(log) if engine.groups_hold_locks() => {
                 log.flush_all().map_err(Error::OutcomeUnknown)
             }
             _ => self.flush_group(),
@@ -362,25 +339,14 @@ impl Transaction {
     }
 
     pub(crate) fn worker(&self) -> WorkerId {
-        self.worker
-    }
-}
-
-impl Drop for Transaction {
-    fn drop(&mut self) {
-        // While the engine, and so the records, are there.
-        if self.engine.is_own() {
-            self.end();
-            self.release_priority();
-            self.engine.epochs.release(self.slot);
-        }
+        self.resources.worker
     }
 }
 
 impl std::fmt::Debug for Transaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Transaction")
-            .field("worker", &self.worker)
+            .field("worker", &self.resources.worker)
             .field("reads", &self.access_set.reads.len())
             .field("writes", &self.access_set.writes.len())
             .finish_non_exhaustive()

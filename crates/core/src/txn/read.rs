@@ -7,6 +7,7 @@ use namiki_platform::Stamp;
 use super::{Transaction, Version};
 use crate::commit::acquire::acquire;
 use crate::commit::commit_path::{self, Early, EpochEarly, Normal};
+use crate::commit::resources::TxnResources;
 use crate::commit::ticket;
 use crate::concurrency::cc::{Busy, CcProtocol, NoFaults, ObservedVersion, TicToc, with_protocol};
 use crate::concurrency::lock::LockMode;
@@ -43,7 +44,7 @@ impl Transaction {
         record: RecordRef,
         locked: LockMode,
     ) -> Result<bool, Error> {
-        if self.locks_reads() && self.faults.lock_reads {
+        if self.locks_reads() && self.faults.checks().lock_reads {
             self.lock(record, locked)?;
         }
         let read = with_protocol!(self.concurrency, P => P::read(record, &mut self.value));
@@ -82,14 +83,14 @@ impl Transaction {
     #[inline]
     pub(super) fn lock(&mut self, record: RecordRef, wanted: LockMode) -> Result<(), Error> {
         self.acquire_permit()?;
-        let stream = self.engine.log.as_ref().map(|log| log.stream(self.worker));
-        let locked = acquire(
-            &self.engine,
-            stream,
-            &mut self.access_set.locks,
-            record,
-            wanted,
-        );
+        let TxnResources {
+            engine,
+            worker,
+            held,
+            ..
+        } = &mut self.resources;
+        let stream = engine.log.as_ref().map(|log| log.stream(*worker));
+        let locked = acquire(engine, stream, &mut held.locks, record, wanted);
         locked.map_err(|error| self.doom(error))
     }
 
@@ -104,11 +105,12 @@ impl Transaction {
             return Err(doomed.clone());
         }
         if !std::mem::replace(&mut self.asked_for_permit, true) {
-            if self.access_set.yields_to_priority(&self.engine.priority) {
-                self.engine.priority.wait();
+            let TxnResources { engine, held, .. } = &mut self.resources;
+            if held.yields_to_priority(&engine.priority) {
+                engine.priority.wait();
             }
-            if self.engine.admission.is_limited() {
-                self.access_set.permit = Some(self.engine.admission.acquire());
+            if engine.admission.is_limited() {
+                held.permit = Some(engine.admission.acquire());
             }
         }
         Ok(())
@@ -117,14 +119,15 @@ impl Transaction {
     /// The same without waiting; returns whether the transaction has the lock now.
     pub(super) fn try_lock(&mut self, record: RecordRef, wanted: LockMode) -> Result<bool, Error> {
         self.acquire_permit()?;
-        Ok(self.access_set.locks.try_acquire(record, wanted))
+        Ok(self.resources.held.locks.try_acquire(record, wanted))
     }
 
     /// The transaction has failed with this, and must not commit, whatever its code makes of the error.
     #[cold]
     pub(super) fn doom(&mut self, error: Error) -> Error {
         if let Error::Conflict(conflict) = &error {
-            self.engine.epochs.count(self.slot, conflict.into());
+            let TxnResources { engine, slot, .. } = &self.resources;
+            engine.epochs.count(*slot, conflict.into());
         }
         // No other transaction needs to wait for it any more.
         self.end();
@@ -142,7 +145,7 @@ impl Transaction {
             self.end();
             return Err(conflict);
         }
-        let engine = &*self.engine;
+        let engine = &*self.resources.engine;
         let access_set = &self.access_set;
         let confirmed = with_protocol!(self.concurrency, P => match engine.spec.release {
             LockRelease::Normal => commit_path::commit_read_only::<P, Normal, NoFaults>(engine, access_set),
@@ -155,15 +158,16 @@ impl Transaction {
         self.end();
         let ticket = ticket?;
         self.release_priority();
-        ticket::wait(&self.engine, &ticket)
+        ticket::wait(&self.resources.engine, &ticket)
     }
 
     /// Deadlock rule 2 of `tictoc-pwal` §3.2.2: a reader that waits for a locked record frees the locks of its own
     /// group first. Otherwise two workers could each wait for a record that the other's group holds.
     pub(super) fn wait_for_lock(&self, attempt: u32) -> Result<(), Error> {
-        if let Some(stream) = self.stream()
-            && self.faults.flush_on_read_wait
-            && self.engine.groups_hold_locks()
+        let engine = &self.resources.engine;
+        if let Some(stream) = self.resources.stream()
+            && self.faults.checks().flush_on_read_wait
+            && engine.groups_hold_locks()
             && stream.has_pending()
         {
             return stream.flush().map_err(Error::LogFailed);
@@ -172,8 +176,8 @@ impl Transaction {
             std::hint::spin_loop();
             return Ok(());
         }
-        self.engine.check_open()?;
-        self.engine.yield_to_locks()
+        engine.check_open()?;
+        engine.yield_to_locks()
     }
 
     /// The key's record; or nothing, with the gap noted. `locked` is what will be locked of the record, where reads are.
@@ -254,11 +258,8 @@ impl Transaction {
     pub(super) fn version_of(&mut self, record: RecordRef) -> Result<Version, Error> {
         let present = self.read_record(record, LockMode::SHARED)?;
         // The version is that of the last commit, whatever the transaction has made of it since.
-        let present = self
-            .access_set
-            .undo_list
-            .was_present(record)
-            .unwrap_or(present);
+        let undo_list = &self.resources.held.undo_list;
+        let present = undo_list.was_present(record).unwrap_or(present);
         let read = self.access_set.reads.last().expect("it has just been read");
         Ok(Version {
             stamp: read.seen.creation,

@@ -6,10 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use namiki_platform::WorkerId;
-
 use super::Transaction;
-use crate::commit::engine::Engine;
 use crate::error::Error;
 use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::table::raw_table::RawTable;
@@ -17,13 +14,6 @@ use crate::wal_format::codec;
 
 /// A value that says to be no longer is not looked at before it is encoded.
 const UNCHECKED_BYTES: usize = 4096;
-
-/// The longest value that the log of a worker, or a record, can hold.
-pub(super) fn value_bytes_max(engine: &Engine, worker: WorkerId) -> usize {
-    let log = engine.log.as_ref();
-    let of_log = log.map(|log| log.stream(worker).payload_bytes_max());
-    of_log.unwrap_or(usize::MAX).min(VALUE_BYTES_MAX)
-}
 
 /// Refuses a value that is too long before it is encoded. `value_bytes` is what it says of itself; `max_bytes` is
 /// [`Transaction::value_bytes_max`].

@@ -94,7 +94,10 @@ impl Transaction {
         staged: &Range<u32>,
     ) -> Result<Option<RecordRef>, Error> {
         match self.lookup_cache.find(raw_table.info.id, key) {
-            None if self.in_place || self.access_set.has_marks() || !self.faults.add_locked => {
+            None if self.in_place
+                || self.access_set.has_marks()
+                || !self.faults.checks().add_locked =>
+            {
                 self.resolve_staged(raw_table, key, staged).map(Some)
             }
             cached => Ok(cached),

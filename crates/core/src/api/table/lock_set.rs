@@ -3,8 +3,8 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use super::key::encoded;
-use super::{Key, KeyBytes, Table, check_own};
+use super::handle::{Table, check_own};
+use super::key::{Key, KeyBytes, encoded};
 use crate::error::Error;
 use crate::table::raw_table::RawTable;
 use crate::txn::Transaction;

@@ -10,8 +10,11 @@ use namiki_index::{
 };
 
 use super::dispatch::dispatch_point_index;
+use super::error::{IndexNotInBuild, UnknownKind};
 use super::hybrid::HybridIndex;
-use super::{IndexNotInBuild, KeyKind, Point, Tree, TreeKind, UnknownKind};
+use super::key_kind::KeyKind;
+use super::point::Point;
+use super::tree::{Tree, TreeKind};
 
 /// Which index. The names are those of `--index`: a tree's, `hash`, or a tree's with `+hash` behind.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

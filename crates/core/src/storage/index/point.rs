@@ -2,8 +2,8 @@
 
 use namiki_index::hash::{FixedHash, VariableHash};
 
-use super::KeyKind;
 use super::dispatch::dispatch_point_index;
+use super::key_kind::KeyKind;
 
 /// A hash table over any kind of keys.
 #[derive(Debug)]

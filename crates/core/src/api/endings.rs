@@ -1,0 +1,419 @@
+//! Tests: however a transaction ends, it leaves nothing behind: no lock, no permit, no commit priority, no slot, and
+//! no change. They look into the engine, since others wait for most of these only for a while.
+
+use std::future::pending;
+use std::num::{NonZeroU16, NonZeroU32};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
+use std::time::Duration;
+use std::{fmt, io};
+
+use namiki_platform::WorkerId;
+use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SimDisk};
+use parking_lot::Mutex;
+
+use crate::api::database::Database;
+use crate::api::session::Session;
+use crate::api::table::Table;
+use crate::error::{Conflict, Error};
+use crate::spec::WaitPolicy;
+use crate::txn::Transaction;
+
+type Numbers = Table<u64, u64>;
+
+const SPECS: [&str; 11] = [
+    "TT(NLR)+NOLOG",
+    "TT(NLR)+PWAL(16)",
+    "TT(EPOCH)+PWAL(auto)",
+    "SILO(ELR)+PWAL(1)",
+    "S2PL(NLR)+NOLOG",
+    "S2PL(NLR)+PWAL(16)",
+    "S2PL(ELR)+PWAL(1)",
+    "S2PL(ELR)+SWAL(1)",
+    "S2PL(EPOCH)+PWAL(auto)",
+    "S2PL(NLR)+PWAL(16)+ARIES",
+    "S2PL(ELR)+PWAL(auto)+ARIES",
+];
+
+/// Two keys that are there, and one that is not.
+const READ: u64 = 1;
+const WRITTEN: u64 = 2;
+const NEW: u64 = 3;
+/// What is in them before.
+const OLD: u64 = 10;
+
+fn open(spec: &str, disk: Arc<dyn Disk>) -> (Database, Numbers) {
+    let db = Database::builder()
+        .spec(spec.parse().unwrap())
+        .streams(NonZeroU16::new(2).unwrap())
+        .attempts_max(NonZeroU32::new(1).unwrap())
+        .wait_policy(WaitPolicy::NoWait)
+        .group_wait_max(Duration::MAX)
+        .disk(disk)
+        .open("/db")
+        .unwrap();
+    let table = db.table("numbers").unwrap();
+    db.transact(|tx| {
+        tx.put(&table, &READ, &OLD)?;
+        tx.put(&table, &WRITTEN, &OLD)
+    })
+    .unwrap();
+    (db, table)
+}
+
+/// Takes one of everything.
+fn hold(tx: &mut Transaction, table: &Numbers) -> Result<(), Error> {
+    assert!(tx.request_priority());
+    assert!(tx.engine().priority.is_taken());
+    // It would wait for itself otherwise.
+    tx.engine().admission.note_wound();
+    tx.get(table, &READ)?;
+    tx.put(table, &WRITTEN, &(OLD + 1))?;
+    tx.put(table, &NEW, &OLD)
+}
+
+/// A way to end a transaction that holds something.
+type Ending = fn(&Database, &mut Session, &Numbers);
+
+fn panicking(run: impl FnOnce()) {
+    assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+}
+
+fn panic_on_purpose() -> Result<(), Error> {
+    resume_unwind(Box::new("on purpose"))
+}
+
+/// Those that leave everything as it was.
+const WITHOUT_A_TRACE: [(&str, Ending); 9] = [
+    ("a refusal", |_, session, table| {
+        let ended = session.transact(|tx| {
+            hold(tx, table)?;
+            tx.abort::<()>("on purpose")
+        });
+        assert!(matches!(ended, Err(Error::Aborted(_))), "{ended:?}");
+    }),
+    ("an error of the caller", |_, session, table| {
+        #[derive(Debug)]
+        struct Refused;
+        impl From<Error> for Refused {
+            fn from(error: Error) -> Self {
+                unreachable!("{error}")
+            }
+        }
+        let ended = session.transact_with(|tx| {
+            hold(tx, table)?;
+            Err::<(), _>(Refused)
+        });
+        assert!(ended.is_err());
+    }),
+    ("a conflict", |_, session, table| {
+        let ended = session.transact(|tx| {
+            hold(tx, table)?;
+            Err::<(), _>(Error::Conflict(Conflict::ReadChanged))
+        });
+        let gave_up = matches!(ended, Err(Error::TooManyConflicts { .. }));
+        assert!(gave_up, "{ended:?}");
+    }),
+    ("a commit that fails", |_, session, table| {
+        let ended = session.transact(|tx| {
+            hold(tx, table)?;
+            tx.add(table, &READ, u64::MAX)
+        });
+        assert!(matches!(ended, Err(Error::Overflow { .. })), "{ended:?}");
+    }),
+    ("a panic in a session", |_, session, table| {
+        panicking(|| {
+            let ended = session.transact(|tx| {
+                hold(tx, table)?;
+                panic_on_purpose()
+            });
+            ended.unwrap();
+        });
+    }),
+    ("a panic in a pooled session", |db, _, table| {
+        panicking(|| {
+            let ended = db.transact(|tx| {
+                hold(tx, table)?;
+                panic_on_purpose()
+            });
+            ended.unwrap();
+        });
+    }),
+    ("a panic around an explicit one", |db, _, table| {
+        panicking(|| {
+            let mut tx = db.begin().unwrap();
+            hold(&mut tx, table).unwrap();
+            panic_on_purpose().unwrap();
+        });
+    }),
+    ("a rollback", |db, _, table| {
+        let mut tx = db.begin().unwrap();
+        hold(&mut tx, table).unwrap();
+        tx.rollback();
+    }),
+    ("a future that is dropped in its middle", |db, _, table| {
+        let mut future = Box::pin(async {
+            let mut tx = db.begin().unwrap();
+            hold(&mut tx, table).unwrap();
+            pending::<()>().await;
+            tx.commit().unwrap();
+        });
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert!(db.begin().unwrap().engine().priority.is_taken());
+        drop(future);
+    }),
+];
+
+const COMMITS: [(&str, Ending); 3] = [
+    ("a commit", |_, session, table| {
+        session.transact(|tx| hold(tx, table)).unwrap();
+    }),
+    ("a commit of an explicit one", |db, _, table| {
+        let mut tx = db.begin().unwrap();
+        hold(&mut tx, table).unwrap();
+        tx.commit().unwrap();
+    }),
+    ("a commit that is not waited for", |db, _, table| {
+        let mut tx = db.begin().unwrap();
+        hold(&mut tx, table).unwrap();
+        let ticket = tx.commit_async().unwrap();
+        // Until then, its group holds the locks.
+        db.wait(&ticket).unwrap();
+    }),
+];
+
+/// The number of the slot that the next committer would get: the lowest that is free.
+fn next_slot(db: &Database) -> usize {
+    let tx = db.begin().unwrap();
+    let epochs = &tx.engine().epochs;
+    let slot = epochs.acquire().unwrap();
+    epochs.release(slot);
+    let slot = format!("{slot:?}");
+    let number = slot.trim_matches(|it: char| !it.is_ascii_digit());
+    number.parse().unwrap()
+}
+
+fn check_token_and_permits(db: &Database, context: &str) {
+    let observer = db.begin().unwrap();
+    let engine = observer.engine();
+    assert!(!engine.priority.is_taken(), "{context}: commit priority");
+    if observer.locks_reads() {
+        let count = std::thread::available_parallelism().unwrap().get();
+        assert!(engine.admission.is_limited(), "{context}");
+        let permits: Vec<_> = (0..count).map(|_| engine.admission.acquire()).collect();
+        assert_eq!(engine.admission.admission_waits(), 0, "{context}: a permit");
+        drop(permits);
+    }
+}
+
+/// Runs this, and sees that it has released everything. The keys have these values then.
+fn check(spec: &str, (how, end): (&str, Ending), expected: [Option<u64>; 3]) {
+    let context = format!("{spec}, {how}");
+    let (db, table) = open(spec, Arc::new(SimDisk::new()));
+    let mut session = db.session_on(WorkerId(0)).unwrap();
+    let slot = next_slot(&db);
+    end(&db, &mut session, &table);
+    // A session that was not put back into its pool has left its own.
+    assert!(next_slot(&db) <= slot, "{context}: a slot");
+    check_token_and_permits(&db, &context);
+    // Of another session: a lock that is still there is a conflict.
+    let mut other = db.session_on(WorkerId(1)).unwrap();
+    let keys = [READ, WRITTEN, NEW];
+    let found = other.try_transact_async(|tx| {
+        let found = keys.map(|key| tx.get(&table, &key));
+        let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
+        keys.iter().try_for_each(|key| tx.put(&table, key, &0))?;
+        Ok(found)
+    });
+    let (found, ticket) = found.unwrap_or_else(|error| panic!("{context}: {error}"));
+    other.wait(&ticket).unwrap();
+    assert_eq!(found, expected, "{context}");
+    // And the session that it was can be used.
+    let again = session.transact(|tx| tx.get(&table, &WRITTEN));
+    assert_eq!(again.unwrap(), Some(0), "{context}");
+}
+
+#[test]
+fn an_ended_transaction_holds_nothing() {
+    for spec in SPECS {
+        for ending in WITHOUT_A_TRACE {
+            check(spec, ending, [Some(OLD), Some(OLD), None]);
+        }
+        for ending in COMMITS {
+            check(spec, ending, [Some(OLD), Some(OLD + 1), Some(OLD)]);
+        }
+    }
+}
+
+/// Changes are undone before their locks are released.
+#[test]
+fn no_reader_sees_what_is_undone() {
+    const ROUNDS: u64 = 3000;
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let db = Database::builder()
+        .spec("S2PL(ELR)+PWAL(auto)+ARIES".parse().unwrap())
+        .disk(disk)
+        .open("/db")
+        .unwrap();
+    let table: Numbers = db.table("numbers").unwrap();
+    db.transact(|tx| tx.put(&table, &1, &OLD)).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..ROUNDS {
+                let mut tx = db.begin().unwrap();
+                // A conflict ends it, too.
+                let put = tx.put(&table, &1, &(OLD + 1 + round));
+                assert!(matches!(put, Ok(()) | Err(Error::Conflict(_))), "{put:?}");
+                drop(tx);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let mut session = db.session().unwrap();
+        while !is_over.load(Ordering::Relaxed) {
+            let (found, _) = session.transact_async(|tx| tx.get(&table, &1)).unwrap();
+            assert_eq!(found, Some(OLD));
+        }
+    });
+}
+
+/// A disk that does something once, before a write.
+#[derive(Clone)]
+struct ProbedDisk {
+    disk: SimDisk,
+    probe: Probe,
+}
+
+type Probe = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+#[derive(Debug)]
+struct ProbedFile {
+    file: Arc<dyn DiskFile>,
+    disk: ProbedDisk,
+}
+
+impl ProbedDisk {
+    fn probed(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        let disk = self.clone();
+        Arc::new(ProbedFile { file, disk })
+    }
+}
+
+impl fmt::Debug for ProbedDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProbedDisk")
+    }
+}
+
+impl Disk for ProbedDisk {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.probed(self.disk.open(path)?))
+    }
+    fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.probed(self.disk.create(path, len_bytes)?))
+    }
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.disk.read(path)
+    }
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.disk.replace(path, bytes)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
+        self.disk.list(dir)
+    }
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.disk.create_dir_all(dir)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
+    }
+    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
+        self.disk.lock_dir(dir)
+    }
+}
+
+impl DiskFile for ProbedFile {
+    fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let probe = self.disk.probe.lock().take();
+        if let Some(probe) = probe {
+            probe();
+        }
+        self.file.write_durable(offset, bytes)
+    }
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(offset, into)
+    }
+    fn len_bytes(&self) -> u64 {
+        self.file.len_bytes()
+    }
+    fn block_bytes(&self) -> usize {
+        self.file.block_bytes()
+    }
+}
+
+/// A transaction that failed waits for what it has read, and one that committed for itself, with nothing in hand.
+#[test]
+fn nothing_is_held_while_the_device_is_waited_for() {
+    for (spec, commits) in [
+        ("TT(ELR)+PWAL(16)", false),
+        ("TT(EPOCH)+PWAL(16)", false),
+        ("S2PL(ELR)+PWAL(16)", false),
+        ("S2PL(EPOCH)+PWAL(auto)", false),
+        ("S2PL(ELR)+PWAL(16)+ARIES", false),
+        ("TT(EPOCH)+PWAL(auto)", true),
+        ("S2PL(ELR)+PWAL(16)", true),
+        // Its commit waits itself.
+        ("S2PL(ELR)+PWAL(1)", true),
+        ("S2PL(ELR)+PWAL(1)+ARIES", true),
+    ] {
+        let context = format!("{spec}, commits: {commits}");
+        let probe = Probe::default();
+        let disk = SimDisk::new();
+        let (db, table) = open(
+            spec,
+            Arc::new(ProbedDisk {
+                disk,
+                probe: Arc::clone(&probe),
+            }),
+        );
+        let mut session = db.session_on(WorkerId(0)).unwrap();
+        let before = session.transact_async(|tx| tx.put(&table, &READ, &OLD));
+        before.unwrap();
+        let seen = Arc::new(OnceLock::new());
+        let look = {
+            let (db, table, context) = (db.clone(), table.clone(), context.clone());
+            let mut other = db.session_on(WorkerId(1)).unwrap();
+            move || {
+                check_token_and_permits(&db, &context);
+                let put = other.try_transact_async(|tx| tx.put(&table, &READ, &0));
+                put.map(drop)
+            }
+        };
+        let told = Arc::clone(&seen);
+        *probe.lock() = Some(Box::new(move || {
+            // What panics in a write ends the log.
+            let looked = catch_unwind(AssertUnwindSafe(look));
+            told.set(looked.map_err(drop)).unwrap();
+        }));
+        let ended = session.transact(|tx| {
+            hold(tx, &table)?;
+            match commits {
+                true => Ok(()),
+                false => tx.abort("on purpose"),
+            }
+        });
+        assert_eq!(ended.is_ok(), commits, "{context}: {ended:?}");
+        let seen = seen.get().unwrap_or_else(|| panic!("{context}: no write"));
+        assert!(matches!(seen, Ok(Ok(()))), "{context}: {seen:?}");
+    }
+}

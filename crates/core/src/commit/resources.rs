@@ -1,0 +1,153 @@
+//! What a transaction holds of what all transactions share, and how that is released.
+//!
+//! The buffers behind it stay from one transaction to the next, so it is emptied at the end of each attempt. Dropping it
+//! does the same, whatever a transaction was in the middle of.
+//!
+//! # Invariants
+//! - T1. What is held is in here until it is released, and not after: nothing is released twice.
+//! - T2. Changes are undone before any lock is released (`undo.rs`, U1). The permit is released after the locks, since
+//!   the next holder will want some of them. The priority token is released last, and the slot after all of these.
+//! - T3. What a commit hands over, to all or to its group of commits, leaves at that moment, under the stream's lock. If a
+//!   disk panics in a flush after that, nothing of it is undone or unlocked.
+//! - T4. A forked child releases nothing: the memory may be as a thread left it that the child does not have.
+
+use std::sync::Arc;
+
+use namiki_log::Stream;
+use namiki_platform::WorkerId;
+
+use crate::commit::access_set::AccessSet;
+use crate::commit::engine::{Engine, GroupLocks};
+use crate::commit::epoch::SlotId;
+use crate::commit::undo::UndoList;
+use crate::concurrency::contention::admission::AdmissionPermit;
+use crate::concurrency::contention::priority::{PriorityTicket, PriorityToken};
+use crate::concurrency::lock::{LockMode, Locks};
+use crate::storage::scratch::Sizes;
+use crate::wal_format::operation::OperationLog;
+
+/// The resources of a transaction, and of its retries.
+pub(crate) struct TxnResources {
+    pub(crate) engine: Arc<Engine>,
+    /// Selects the stream of its commits.
+    pub(crate) worker: WorkerId,
+    /// Its registration as a committer.
+    pub(crate) slot: SlotId,
+    pub(crate) held: HeldResources,
+}
+
+/// What a transaction holds.
+#[derive(Default)]
+pub(crate) struct HeldResources {
+    /// What has been changed, where records are changed before the commit.
+    pub(crate) undo_list: UndoList,
+    /// The locks, where reads are locked.
+    pub(crate) locks: Locks,
+    /// The permit to hold locks, while these are limited.
+    pub(crate) permit: Option<AdmissionPermit>,
+    /// This transaction, and its retries, have exclusive commit priority.
+    pub(crate) has_priority: bool,
+    /// Its position among the requests for priority.
+    pub(crate) priority_ticket: Option<PriorityTicket>,
+}
+
+impl TxnResources {
+    /// Nothing is held yet but the slot.
+    pub(crate) fn new(engine: Arc<Engine>, worker: WorkerId, slot: SlotId) -> Self {
+        Self {
+            engine,
+            worker,
+            slot,
+            held: HeldResources::default(),
+        }
+    }
+
+    pub(crate) fn stream(&self) -> Option<&Stream<GroupLocks>> {
+        self.engine.log.as_ref().map(|log| log.stream(self.worker))
+    }
+
+    /// Where operations are logged: the log for them, and what is to be undone of them.
+    pub(crate) fn operation_log(
+        &mut self,
+    ) -> Option<(OperationLog<'_, GroupLocks>, &mut UndoList)> {
+        let log = self.engine.log.as_ref()?;
+        let operation_log = OperationLog {
+            stream: log.stream(self.worker),
+            format: self.engine.format,
+        };
+        Some((operation_log, &mut self.held.undo_list))
+    }
+
+    /// Undoes what has not been committed, and releases locks and permit (T2): the transaction has ended, or will not
+    /// go on. The priority token stays for a retry.
+    #[inline]
+    pub(crate) fn release(&mut self) {
+        if self.held.undo_list.end().is_some() {
+            self.roll_back();
+        }
+        self.held.release_locks();
+    }
+
+    #[inline(never)]
+    fn roll_back(&mut self) {
+        if let Some((log, undo_list)) = self.operation_log() {
+            undo_list.roll_back(&log);
+        }
+    }
+
+    /// Releases the priority token.
+    pub(crate) fn release_priority(&mut self) {
+        if std::mem::take(&mut self.held.has_priority) {
+            self.engine.priority.release();
+        }
+    }
+}
+
+impl Drop for TxnResources {
+    fn drop(&mut self) {
+        if !self.engine.is_own() {
+            // T4.
+            std::mem::forget(self.held.permit.take());
+            return;
+        }
+        self.release();
+        self.release_priority();
+        self.engine.epochs.release(self.slot);
+    }
+}
+
+impl HeldResources {
+    /// Whether to wait for the transaction with commit priority. Not if it queued for priority just now.
+    #[inline]
+    pub(crate) fn yields_to_priority(&self, priority: &PriorityToken) -> bool {
+        priority.is_taken() && !self.has_priority && self.priority_ticket.is_none()
+    }
+
+    /// The locks of what was written are released, or the group's, and nothing of it is to be undone (T3).
+    pub(crate) fn hand_over(&mut self, access_set: &AccessSet) {
+        self.undo_list.clear();
+        for write in &access_set.writes {
+            self.locks.forget(write.record, LockMode::EXCLUSIVE);
+        }
+    }
+
+    /// Releases all locks, and the permit to hold some. Nothing is to be undone.
+    #[inline(always)]
+    pub(crate) fn release_locks(&mut self) {
+        debug_assert!(self.undo_list.end().is_none(), "it is undone first");
+        self.locks.release_all();
+        self.permit = None;
+    }
+
+    /// The sizes of the buffers that are kept.
+    #[inline(always)]
+    pub(crate) fn sizes(&self) -> Sizes {
+        self.undo_list.sizes().and(self.locks.sizes())
+    }
+
+    /// Frees the buffers that have become large. Nothing is held.
+    pub(crate) fn free_large_buffers(&mut self) {
+        self.undo_list.free_large_buffers();
+        self.locks.free_large_buffers();
+    }
+}

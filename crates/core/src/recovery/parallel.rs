@@ -1,0 +1,25 @@
+//! Work that several threads of a recovery share.
+
+use namiki_platform::threads;
+
+use crate::error::OpenError;
+
+/// Does the same on so many threads, this one included, or on as many as the system allows.
+pub(super) fn on_threads(
+    threads: usize,
+    work: impl Fn() -> Result<(), OpenError> + Sync,
+) -> Result<(), OpenError> {
+    std::thread::scope(|scope| {
+        let others =
+            (1..threads).map_while(|_| threads::start_scoped(scope, "namiki-recovery", &work).ok());
+        let others: Vec<_> = others.collect();
+        let mut result = work();
+        for other in others {
+            let joined = other
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            result = result.and(joined);
+        }
+        result
+    })
+}

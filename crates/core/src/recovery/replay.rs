@@ -1,0 +1,95 @@
+//! The replay of a generation: what it is given, and what it came to.
+//!
+//! How it goes is in `streams.rs`, `merge.rs` and `aries.rs`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use namiki_log::{GenerationEnd, GenerationInfo, StreamEnd, StreamReader};
+use namiki_platform::disk::Disk;
+use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
+
+use super::apply::Tables;
+use super::progress::Progress;
+use crate::error::OpenError;
+
+/// Replaying one generation after the other into the same tables.
+pub(super) struct Replay<'a, 't> {
+    pub(super) disk: &'a Arc<dyn Disk>,
+    pub(super) wal_dir: &'a Path,
+    pub(super) identity: u128,
+    pub(super) tables: &'a Tables<'t>,
+    pub(super) threads: usize,
+    pub(super) progress: &'a Progress<'a>,
+}
+
+/// What one generation came to.
+pub(super) struct Outcome {
+    pub(super) seal: GenerationEnd,
+    /// Of each stream.
+    pub(super) ends: Vec<StreamEnd>,
+    pub(super) largest_lsn: Lsn,
+    pub(super) dropped: u64,
+    /// Transactions with changes that were undone.
+    pub(super) undone: u64,
+    pub(super) torn: u32,
+}
+
+impl Replay<'_, '_> {
+    pub(super) fn open(
+        &self,
+        info: &GenerationInfo,
+        worker: WorkerId,
+    ) -> Result<StreamReader, OpenError> {
+        StreamReader::open(
+            Arc::clone(self.disk),
+            self.wal_dir,
+            self.identity,
+            info,
+            worker,
+        )
+        .map_err(OpenError::Log)
+    }
+
+    /// See [`Progress::advance`].
+    pub(super) fn advance(&self, bytes: u64, replayed: u64) -> Result<(), OpenError> {
+        self.progress.advance(bytes, replayed)
+    }
+}
+
+/// The last that counts of a generation: by the rule of its cut, one of the two or neither.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Last {
+    pub(super) lsn: Lsn,
+    pub(super) epoch: Epoch,
+}
+
+pub(super) fn outcome(
+    info: &GenerationInfo,
+    last: Last,
+    dropped: u64,
+    ends: impl IntoIterator<Item = StreamEnd>,
+) -> Outcome {
+    let mut outcome = Outcome {
+        seal: GenerationEnd {
+            last_sequences: Vec::new(),
+            last_lsn: last.lsn,
+            durable_epoch: last.epoch,
+            // A sealed generation may have had frames beyond its seal, which we do not see.
+            max_stamp: info.seal.as_ref().map_or(Stamp(0), |seal| seal.max_stamp),
+        },
+        ends: Vec::new(),
+        largest_lsn: last.lsn,
+        dropped,
+        undone: 0,
+        torn: 0,
+    };
+    for end in ends {
+        outcome.seal.last_sequences.push(end.last_sequence);
+        outcome.seal.max_stamp = outcome.seal.max_stamp.max(end.max_stamp);
+        outcome.largest_lsn = outcome.largest_lsn.max(end.last_lsn);
+        outcome.torn += u32::from(end.torn);
+        outcome.ends.push(end);
+    }
+    outcome
+}
