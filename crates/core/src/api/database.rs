@@ -12,18 +12,19 @@ use namiki_platform::{Epoch, WorkerId};
 use parking_lot::Mutex;
 
 use crate::api::autotune::TunedConfig;
-use crate::api::builder::{Builder, Indexes};
+use crate::api::builder::Builder;
+use crate::api::config::Indexes;
 use crate::api::session::Session;
 use crate::api::table::{Key, Table, Value};
+use crate::catalogue::files::{CatalogueFiles, NotWritten};
+use crate::catalogue::manifest::Manifest;
+use crate::catalogue::table_ids::TableIds;
 use crate::commit::engine::{Engine, LockCounters};
 use crate::commit::epoch::Count;
 use crate::commit::ticket;
 use crate::commit::ticket::{Acknowledged, Ticket};
 use crate::error::{Error, OpenError};
 use crate::recovery::RecoveryReport;
-use crate::recovery::catalogue_files::{CatalogueFiles, NotWritten};
-use crate::recovery::manifest::Manifest;
-use crate::recovery::table_ids::TableIds;
 use crate::spec::ProtocolSpec;
 use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::{RawTable, TableId, TableInfo};
@@ -516,7 +517,7 @@ impl Database {
         }
     }
 
-    /// Makes everything that was committed durable, and gives the directory free. Transactions that
+    /// Makes everything that was committed durable, and releases the directory. Transactions that
     /// have not committed by now fail with [`Error::Closed`]. Closing again gives the same answer.
     ///
     /// # Errors

@@ -21,8 +21,8 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Stamp};
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::table_journal::{self, Continues};
 use crate::error::OpenError;
-use crate::recovery::table_journal::{self, Continues};
 use crate::spec::ProtocolSpec;
 use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::TableInfo;

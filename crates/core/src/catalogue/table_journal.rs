@@ -2,7 +2,7 @@
 //!
 //! The manifest is replaced as a whole, so a replacement for each new table would write quadratically many bytes. A
 //! creation appends one record here instead, in one durable write. To read the manifest is to read both files
-//! ([`Manifest::read`](crate::recovery::manifest::Manifest::read)).
+//! ([`Manifest::read`](crate::catalogue::manifest::Manifest::read)).
 //!
 //! ```text
 //! | header, a block | record | zeros up to a block | record | zeros … |

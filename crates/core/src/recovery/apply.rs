@@ -10,9 +10,9 @@ use namiki_platform::{Generation, Stamp};
 use smallvec::SmallVec;
 
 use super::latest::Latest;
+use crate::catalogue::table_journal::unknown_table;
 use crate::concurrency::cc::with_protocol;
 use crate::error::OpenError;
-use crate::recovery::table_journal::unknown_table;
 use crate::spec::ConcurrencyControl;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{Loaded, RawTable, TableId};
