@@ -169,10 +169,12 @@ fn while_a_table_is_created(dir: &Path, check: impl FnOnce(&Database)) {
         }
     });
     let db = Database::builder().disk(Arc::new(disk)).open(dir).unwrap();
-    thread::scope(|scope| {
+    let db = &db;
+    // A check that fails drops the sender, which ends the creation.
+    thread::scope(move |scope| {
         let creation = scope.spawn(|| db.table::<u64, u64>("new").map(drop));
         is_entered.recv().unwrap();
-        check(&db);
+        check(db);
         // For the header, and for the record.
         go_on.send(()).unwrap();
         go_on.send(()).unwrap();
