@@ -478,6 +478,7 @@ mod tests {
         }
         log.close().unwrap();
         let manifest = Manifest {
+            opening: String::new(),
             database: format!("{:032x}", 7),
             spec: ProtocolSpec::DEFAULT,
             closed: true,
