@@ -287,7 +287,7 @@ fn forked_children_number_their_openings_differently() {
     Database::open(&paths[0]).unwrap().close().unwrap();
     for path in &paths[1..] {
         assert!(in_forked_child(|| {
-            Database::open(path).and_then(|db| Ok(db.close())).is_ok()
+            Database::open(path).is_ok_and(|db| db.close().is_ok())
         }));
     }
     let [_, one, other] = paths.map(|path| {

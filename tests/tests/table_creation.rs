@@ -538,7 +538,7 @@ fn a_failed_creation_gives_its_place_away() {
 
 /// Where commits changed a table of a lost journal, the error says what to put back; where none did, the table is gone.
 #[test]
-fn a_lost_journal_is_named_by_the_first_change_of_its_tables() {
+fn a_change_of_a_lost_table_names_its_journal() {
     let (disk, _db) = with_journal();
     let image = crashed(&disk);
     image.remove(Path::new(TABLES)).unwrap();

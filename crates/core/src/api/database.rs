@@ -621,3 +621,43 @@ impl fmt::Debug for Database {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use namiki_platform::disk::SimDisk;
+
+    use super::*;
+    use crate::error::Conflict;
+    use crate::storage::scratch::LARGE_BYTES;
+
+    /// An allocation of a megabyte for each attempt would make conflicts slower, which makes more of them.
+    #[test]
+    fn large_buffers_are_kept_until_the_last_attempt() {
+        let db = Database::builder()
+            .disk(Arc::new(SimDisk::new()))
+            .attempts_max(NonZeroU32::new(3).unwrap())
+            .buffer_bytes(4 << 20)
+            .open("/db")
+            .unwrap();
+        let table = db.table::<u64, [u8]>("values").unwrap();
+        let mut session = db.session().unwrap();
+        let large = vec![7; LARGE_BYTES];
+        let mut kept = Vec::new();
+        let done = session.transact(|tx| {
+            kept.push(tx.has_large_buffers());
+            tx.put(&table, &1, &large)?;
+            Err::<(), _>(Error::Conflict(Conflict::ReadChanged))
+        });
+        assert!(matches!(done, Err(Error::TooManyConflicts { .. })));
+        for _ in 0..2 {
+            let tried = session.try_transact_async(|tx| {
+                kept.push(tx.has_large_buffers());
+                tx.put(&table, &1, &large)
+            });
+            tried.unwrap();
+        }
+        assert_eq!(kept, [false, true, true, false, false]);
+    }
+}

@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_longer_than_a_torn_one_can_be_is_refused() {
+    fn a_record_too_long_to_be_torn_is_refused() {
         let dir = Path::new(DIR);
         let disk = empty_disk();
         let mut journal = TableJournal::begin(&disk, dir, CONTINUES, 100).unwrap();

@@ -40,7 +40,7 @@ impl<K: ?Sized, V: ?Sized> Table<K, V> {
         }
     }
 
-    pub(in crate::api) fn raw_table(&self) -> &Arc<RawTable> {
+    pub(crate) fn raw_table(&self) -> &Arc<RawTable> {
         &self.raw_table
     }
 
@@ -72,7 +72,7 @@ impl<K: ?Sized, V: ?Sized> Table<K, V> {
 }
 
 /// The raw table, if the table belongs to the transaction's database.
-pub(in crate::api) fn own<'t, K: ?Sized, V: ?Sized>(
+pub(crate) fn own<'t, K: ?Sized, V: ?Sized>(
     tx: &Transaction,
     table: &'t Table<K, V>,
 ) -> Result<&'t Arc<RawTable>, Error> {
