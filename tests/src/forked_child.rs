@@ -47,6 +47,20 @@ pub fn in_forked_child(work: impl FnOnce() -> bool) -> bool {
     }
 }
 
+/// Drops in a forked child what other threads of this process borrow and go on with; then runs `look` there, and says
+/// whether it returned true.
+///
+/// # Panics
+/// As [`in_forked_child`].
+pub fn dropped_in_forked_child<T>(borrowed: &T, look: impl FnOnce() -> bool) -> bool {
+    in_forked_child(|| {
+        // SAFETY: the memory is the child's own copy. The threads that borrow it are not there, and nothing uses it
+        // after this: the child ends after `look`, without running what this process has registered.
+        drop(unsafe { std::ptr::read(borrowed) });
+        look()
+    })
+}
+
 /// From now on this process can start no thread, for ever: it gives up root, which no limit binds, and
 /// allows its user no further one. To be called in a forked child.
 ///

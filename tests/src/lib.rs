@@ -4,6 +4,7 @@ pub mod crash;
 pub mod fixture_contents;
 pub mod forked_child;
 pub mod history;
+pub mod hooked_disk;
 pub mod key_encoding;
 pub mod kill;
 pub mod small_database;

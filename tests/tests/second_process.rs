@@ -8,14 +8,23 @@ use std::future::Future;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::thread;
 use std::time::Duration;
 
+use namiki::files::Manifest;
 use namiki::{Database, Error, OpenError, Prepare, ProtocolSpec};
 use namiki_platform::disk::sim::Loss;
-use namiki_platform::disk::{Disk, SimDisk};
-use namiki_tests::forked_child::in_forked_child;
+use namiki_platform::disk::{Disk, SimDisk, SyncedDisk};
+use namiki_tests::forked_child::{dropped_in_forked_child, in_forked_child};
+use namiki_tests::hooked_disk::{DiskCall, HookedDisk};
 use namiki_tests::small_database::{builder, keys, numbers, put};
+
+/// What files hold.
+type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Whether another process finds the directory in use.
 fn is_in_use_for_another_process(dir: &Path) -> bool {
@@ -23,8 +32,8 @@ fn is_in_use_for_another_process(dir: &Path) -> bool {
 }
 
 /// All files below a directory and what they hold.
-fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
+fn contents(dir: &Path) -> Files {
+    let mut found = Files::new();
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -206,6 +215,59 @@ fn a_forked_child_waits_for_no_inherited_ticket() {
     }
 }
 
+/// Runs `check` while another thread creates a table and waits for its disk.
+fn while_a_table_is_created(dir: &Path, check: impl FnOnce(&Database)) {
+    let ((entered, is_entered), (go_on, may_go_on)) = (channel(), channel());
+    let may_go_on = Mutex::new(may_go_on);
+    let journal = dir.join("TABLES");
+    let disk = HookedDisk::new(Arc::new(SyncedDisk::new()), move |call, path| {
+        if call == DiskCall::Write && path == journal {
+            entered.send(()).unwrap();
+            may_go_on.lock().unwrap().recv().unwrap();
+        }
+    });
+    let db = Database::builder().disk(Arc::new(disk)).open(dir).unwrap();
+    let db = &db;
+    // A check that fails drops the sender, which ends the creation.
+    thread::scope(move |scope| {
+        let creation = scope.spawn(|| db.table::<u64, u64>("new").map(drop));
+        is_entered.recv().unwrap();
+        check(db);
+        // For the header, and for the record.
+        go_on.send(()).unwrap();
+        go_on.send(()).unwrap();
+        creation.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_forked_child_does_not_wait_for_a_table() {
+    let dir = tempfile::tempdir().unwrap();
+    while_a_table_is_created(dir.path(), |db| {
+        assert!(in_forked_child(|| {
+            let refused = db.table::<u64, u64>("other").map(drop);
+            matches!(refused, Err(Error::Forked)) && db.tables().is_empty()
+        }));
+    });
+}
+
+/// What a child keeps open stays locked after the end of its parent, if that is killed.
+#[test]
+fn a_forked_child_drops_the_directory_whatever_is_under_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let (itself, file) = (dir.path().to_owned(), dir.path().join("LOCK"));
+    let is_closed = || {
+        let open = std::fs::read_dir("/proc/self/fd").unwrap();
+        let mut open = open.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+        !open.any(|path| path == itself || path == file)
+    };
+    assert!(is_closed());
+    while_a_table_is_created(dir.path(), |db| {
+        assert!(!is_closed());
+        assert!(dropped_in_forked_child(db, is_closed));
+    });
+}
+
 #[test]
 fn a_forked_child_keeps_no_simulated_disk_locked_or_free() {
     let disk = SimDisk::new();
@@ -220,18 +282,10 @@ fn a_forked_child_keeps_no_simulated_disk_locked_or_free() {
     put(&db.take().unwrap(), 1).unwrap();
 }
 
-/// As on a file system that does not lock.
-#[test]
-fn a_manifest_of_another_writer_is_not_replaced() {
-    let disk = SimDisk::new();
-    let db = builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap();
-    put(&db, 1).unwrap();
-    let elsewhere = disk.crash_image(disk.events(), Loss::All);
-    drop(builder("TT(NLR)+PWAL(1)", &elsewhere).open("/db").unwrap());
+/// That a database is refused what would replace this manifest of another writer.
+fn assert_kept_from(db: &Database, disk: &SimDisk, written: &[u8]) {
     let path = Path::new("/db/MANIFEST");
-    let written = elsewhere.read(path).unwrap();
-    disk.replace(path, &written).unwrap();
-
+    disk.replace(path, written).unwrap();
     let error = db.table::<u64, u64>("new").unwrap_err();
     assert!(
         matches!(&error, Error::AnotherWriter { path: named } if named == path),
@@ -240,4 +294,146 @@ fn a_manifest_of_another_writer_is_not_replaced() {
     let error = db.close().unwrap_err();
     assert!(matches!(error, Error::AnotherWriter { .. }), "{error:?}");
     assert_eq!(disk.read(path).unwrap(), written);
+}
+
+/// As on a file system that does not lock.
+#[test]
+fn a_manifest_of_another_writer_is_not_replaced() {
+    let spec = "TT(NLR)+PWAL(1)";
+    let disk = SimDisk::new();
+    let db = builder(spec, &disk).open("/db").unwrap();
+    put(&db, 1).unwrap();
+    let elsewhere = disk.crash_image(disk.events(), Loss::All);
+    drop(builder(spec, &elsewhere).open("/db").unwrap());
+    let written = elsewhere.read(Path::new("/db/MANIFEST")).unwrap();
+    assert_kept_from(&db, &disk, &written);
+}
+
+/// They began the same generation, or have none.
+#[test]
+fn writers_that_opened_at_once_are_told_apart() {
+    for spec in ["TT(NLR)+PWAL(1)", "TT(NLR)+NOLOG"] {
+        let (disk, written) = contested(spec);
+        let db = builder(spec, &disk).open("/db").unwrap();
+        assert_kept_from(&db, &disk, &written);
+    }
+}
+
+/// The other one checks and writes at the same time.
+#[test]
+fn an_opening_looks_once_more_after_its_write() {
+    for spec in ["TT(NLR)+PWAL(1)", "TT(NLR)+NOLOG"] {
+        let manifest = Path::new("/db/MANIFEST");
+        let written = AtomicBool::new(false);
+        let (error, [before, after]) = opened_while_another_does(spec, move |call, path| {
+            let is_later = written.load(Ordering::Relaxed);
+            if call == DiskCall::Replace && path == manifest {
+                written.store(true, Ordering::Relaxed);
+            }
+            is_later && call == DiskCall::Read && path == manifest
+        });
+        assert_another_writer(&error);
+        assert!(before[manifest] == after[manifest], "{spec}");
+    }
+}
+
+/// A child goes on with the random numbers of its parent.
+#[test]
+fn forked_children_number_their_openings_differently() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = ["parent", "one", "other"].map(|name| dir.path().join(name));
+    Database::open(&paths[0]).unwrap().close().unwrap();
+    for path in &paths[1..] {
+        assert!(in_forked_child(|| {
+            Database::open(path).is_ok_and(|db| db.close().is_ok())
+        }));
+    }
+    let [_, one, other] = paths.map(|path| {
+        let found = Manifest::read(&SyncedDisk::new(), &path).unwrap().unwrap();
+        (found.database, found.opening)
+    });
+    assert_ne!(one.0, other.0);
+    assert_ne!(one.1, other.1);
+}
+
+/// A database with one row, and the manifest that another program leaves which opens it at the same time, on a file
+/// system that does not lock.
+fn contested(spec: &str) -> (SimDisk, Vec<u8>) {
+    let disk = SimDisk::new();
+    let db = builder(spec, &disk).open("/db").unwrap();
+    put(&db, 1).unwrap();
+    db.close().unwrap();
+    let elsewhere = disk.crash_image(disk.events(), Loss::All);
+    std::mem::forget(builder(spec, &elsewhere).open("/db").unwrap());
+    let manifest = elsewhere.read(Path::new("/db/MANIFEST")).unwrap();
+    (disk, manifest)
+}
+
+/// Every file of the simulated database, and every stream's directory.
+fn sim_contents(disk: &SimDisk) -> Files {
+    let streams = (0..4).map(|stream| PathBuf::from(format!("/db/wal/{stream:04}")));
+    let mut found = Files::new();
+    for dir in [PathBuf::from("/db")].into_iter().chain(streams) {
+        let Ok(files) = disk.list(&dir) else { continue };
+        found.insert(dir, Vec::new());
+        for file in files {
+            let bytes = disk.read(&file.path).unwrap();
+            found.insert(file.path, bytes);
+        }
+    }
+    found
+}
+
+/// Opens with one stream more than before, while another program replaces the manifest just before this call. The
+/// error, and all files before the opening and after it.
+fn opened_while_another_does(
+    spec: &str,
+    when: impl Fn(DiskCall, &Path) -> bool + Send + Sync + 'static,
+) -> (OpenError, [Files; 2]) {
+    let (disk, other) = contested(spec);
+    let path = PathBuf::from("/db/MANIFEST");
+    let mut before = sim_contents(&disk);
+    before.insert(path.clone(), other.clone());
+    let (under, once) = (disk.clone(), Mutex::new(Some(other)));
+    let hooked = HookedDisk::new(Arc::new(disk.clone()), move |call, at| {
+        if when(call, at)
+            && let Some(other) = once.lock().unwrap().take()
+        {
+            under.replace(&path, &other).unwrap();
+        }
+    });
+    let opened = builder(spec, &disk)
+        .streams(3.try_into().unwrap())
+        .disk(Arc::new(hooked))
+        .open("/db");
+    let after = sim_contents(&disk);
+    (opened.unwrap_err(), [before, after])
+}
+
+fn assert_another_writer(error: &OpenError) {
+    assert!(
+        matches!(error, OpenError::AnotherWriter { path } if path == Path::new("/db/MANIFEST")),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn nothing_is_begun_after_another_writer_in_recovery() {
+    let (error, [before, after]) = opened_while_another_does("TT(NLR)+PWAL(1)", |call, path| {
+        call == DiskCall::List && path == Path::new("/db/wal/0000")
+    });
+    assert_another_writer(&error);
+    // Not even the directory of the new stream.
+    assert!(before == after);
+}
+
+#[test]
+fn another_writer_at_the_start_of_the_log_is_refused() {
+    let (error, [mut before, after]) =
+        opened_while_another_does("TT(NLR)+PWAL(1)", |call, path| {
+            call == DiskCall::CreateDir && path == Path::new("/db/wal/0002")
+        });
+    assert_another_writer(&error);
+    before.insert("/db/wal/0002".into(), Vec::new());
+    assert!(before == after);
 }

@@ -1,6 +1,7 @@
 //! Creating tables: each is durable before it is used, and many take linearly many bytes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::borrow::Cow;
 use std::io;
 use std::num::NonZeroU16;
 use std::path::Path;
@@ -8,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki::files::Manifest;
-use namiki::{Builder, Database, OpenError};
+use namiki::{Builder, Database, OpenError, Value, ValueBytes};
 use namiki_platform::disk::sim::{Fault, Loss, Step};
 use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SimDisk};
+use namiki_tests::hooked_disk::HookedDisk;
 use namiki_tests::small_database::{builder, written};
 
 const SPEC: &str = "TT(EPOCH)+PWAL(auto)";
@@ -24,6 +26,29 @@ fn opening(disk: &SimDisk) -> Builder {
 
 fn name(number: u64) -> String {
     format!("table {number}")
+}
+
+/// The longest name, of characters that take six bytes each in a record: the record has four sectors.
+fn long_name(number: u64) -> String {
+    format!("{number:\u{1}<255}")
+}
+
+/// A type with a name that no sector holds.
+struct Wordy;
+
+impl Value for Wordy {
+    type Owned = Self;
+    const NAME: &'static str = "Wordy";
+
+    fn type_name() -> Cow<'static, str> {
+        "wordy ".repeat(1000).into()
+    }
+
+    fn encode(&self, _: &mut ValueBytes) {}
+
+    fn decode(_: &[u8]) -> Option<Self> {
+        Some(Self)
+    }
 }
 
 /// Creates this table and commits a row that only it has.
@@ -156,60 +181,134 @@ fn many_creations_write_linearly_many_bytes() {
     );
 }
 
-/// The database after a crash at this event, with what had been acknowledged before. An odd mark is a table's
-/// creation, the even one after it the commit of its row.
-fn assert_kept(disk: &SimDisk, at: usize, loss: Loss) {
-    let image = disk.crash_image(at, loss);
-    let Ok(db) = opening(&image).create(false).open("/db") else {
-        panic!("event {at}: {:?}", opening(&image).open("/db"));
-    };
-    let tables = db.tables();
-    for mark in disk.marks_before(at) {
-        let number = mark / 2;
-        assert_eq!(tables[number as usize], name(number), "event {at}");
-        if mark % 2 == 0 {
-            continue;
-        }
-        let table = db.table::<u64, u64>(&name(number)).unwrap();
-        let row = db.transact(|tx| tx.get(&table, &number)).unwrap();
-        assert_eq!(row, Some(number + 1), "event {at}, {loss:?}");
+/// Tables on a disk, and the names that they have.
+#[derive(Clone, Copy)]
+struct Crashes {
+    block_bytes: usize,
+    name: fn(u64) -> String,
+}
+
+impl Crashes {
+    fn open(self, disk: &SimDisk) -> Result<Database, OpenError> {
+        let blocks = HookedDisk::with_blocks(Arc::new(disk.clone()), self.block_bytes);
+        opening(disk).disk(Arc::new(blocks)).open("/db")
     }
-    // And another one can be created.
-    create(&db, tables.len() as u64);
+
+    /// The database after a crash at this event, with what had been acknowledged before. An even mark is a table's
+    /// creation, the odd one after it the commit of its row.
+    fn assert_kept(self, disk: &SimDisk, at: usize, loss: Loss) {
+        let image = disk.crash_image(at, loss);
+        let db = match self.open(&image) {
+            Ok(db) => db,
+            Err(error) => panic!("event {at}, {loss:?}: {error:?}"),
+        };
+        let tables = db.tables();
+        for mark in disk.marks_before(at) {
+            let number = mark / 2;
+            let name = (self.name)(number);
+            assert_eq!(tables[number as usize], name, "event {at}");
+            if mark % 2 == 0 {
+                continue;
+            }
+            let table = db.table::<u64, u64>(&name).unwrap();
+            let row = db.transact(|tx| tx.get(&table, &number)).unwrap();
+            assert_eq!(row, Some(number + 1), "event {at}, {loss:?}");
+        }
+        // And another one can be created.
+        create(&db, tables.len() as u64);
+    }
+
+    /// Creates this table and commits its row, both marked. Returns whether the manifest was replaced.
+    fn create(self, disk: &SimDisk, db: &Database, number: u64) -> bool {
+        let before = read(disk, MANIFEST);
+        let table = db.table::<u64, u64>(&(self.name)(number)).unwrap();
+        disk.mark(2 * number);
+        db.transact(|tx| tx.put(&table, &number, &(number + 1)))
+            .unwrap();
+        disk.mark(2 * number + 1);
+        read(disk, MANIFEST) != before
+    }
+
+    /// Crashes in two lives. The first fills a journal of so many tables; the second begins with one that has to be
+    /// taken in.
+    fn run(self, journal: u64) {
+        let mut disk = SimDisk::new();
+        for numbers in [0..journal + 8, journal + 8..journal + 18] {
+            let db = self.open(&disk).unwrap();
+            assert_eq!(db.tables().len() as u64, numbers.start);
+            let begun = disk.events();
+            let mut dense = vec![begun];
+            for number in numbers.clone() {
+                let before = disk.events();
+                if self.create(&disk, &db, number) {
+                    assert_eq!(number, journal, "the journal is full");
+                    dense.push(before);
+                }
+            }
+            let events = disk.events();
+            let dense = dense.into_iter().flat_map(|from| from..from + 60);
+            let sampled = (begun..=events).step_by(37).chain([events]);
+            for at in dense.filter(|at| *at <= events).chain(sampled) {
+                self.assert_kept(&disk, at, Loss::All);
+                self.assert_kept(&disk, at, Loss::None);
+                for seed in 0..2 {
+                    self.assert_kept(&disk, at, Loss::Seeded(at as u64 + seed * 7919));
+                }
+                for sector in 0..disk.pending_sectors(at).min(4) {
+                    self.assert_kept(&disk, at, Loss::Only(sector));
+                }
+            }
+            std::mem::forget(db);
+            disk = disk.crash_image(events, Loss::All);
+        }
+    }
 }
 
 #[test]
 fn a_crash_at_any_event_keeps_created_tables() {
-    let mut disk = SimDisk::new();
-    // The first journal is full after 127. The second life begins with one that has to be taken in.
-    for numbers in [0..135, 135..145] {
-        let db = opening(&disk).open("/db").unwrap();
-        assert_eq!(db.tables().len() as u64, numbers.start);
-        let begun = disk.events();
-        let mut full = begun;
-        for number in numbers {
-            let table = db.table::<u64, u64>(&name(number)).unwrap();
-            disk.mark(2 * number);
-            db.transact(|tx| tx.put(&table, &number, &(number + 1)))
-                .unwrap();
-            disk.mark(2 * number + 1);
-            if number == 126 {
-                full = disk.events();
-            }
-        }
-        let events = disk.events();
-        let dense = (begun..begun + 60)
-            .chain(full..full + 60)
-            .filter(|at| *at <= events);
-        let sampled = (begun..=events).step_by(37).chain([events]);
-        for at in dense.chain(sampled) {
-            for loss in [Loss::All, Loss::None, Loss::Seeded(at as u64)] {
-                assert_kept(&disk, at, loss);
-            }
-        }
-        std::mem::forget(db);
-        disk = disk.crash_image(events, Loss::All);
+    let short = Crashes {
+        block_bytes: 512,
+        name,
+    };
+    short.run(127);
+}
+
+/// A power cut leaves some sectors of their records.
+#[test]
+fn a_crash_at_any_event_keeps_tables_of_several_sectors() {
+    let long = Crashes {
+        block_bytes: 512,
+        name: long_name,
+    };
+    long.run(31);
+}
+
+#[test]
+fn a_crash_at_any_event_keeps_tables_in_large_blocks() {
+    for name in [name, long_name] {
+        let large = Crashes {
+            block_bytes: 4096,
+            name,
+        };
+        large.run(15);
     }
+}
+
+/// They are compared by their names through a map: see `TableIds`.
+#[test]
+fn twenty_thousand_tables_can_be_created() {
+    let disk = SimDisk::new();
+    let db = opening(&disk).open("/db").unwrap();
+    for number in 0..20_000 {
+        db.table::<u64, u64>(&name(number)).unwrap();
+    }
+    create(&db, 19_999);
+    db.close().unwrap();
+    let db = opening(&disk).open("/db").unwrap();
+    assert_eq!(db.tables().len(), 20_000);
+    let table = db.table::<u64, u64>(&name(19_999)).unwrap();
+    let row = db.transact(|tx| tx.get(&table, &19_999)).unwrap();
+    assert_eq!(row, Some(20_000));
 }
 
 /// Open, with two tables in the manifest and two in its journal.
@@ -435,4 +534,40 @@ fn a_failed_creation_gives_its_place_away() {
     let found = opening(&image).open("/db").unwrap();
     assert_created(&found, 0..5);
     assert_eq!(found.tables().len(), 5);
+}
+
+/// Where commits changed a table of a lost journal, the error says what to put back; where none did, the table is gone.
+#[test]
+fn a_change_of_a_lost_table_names_its_journal() {
+    let (disk, _db) = with_journal();
+    let image = crashed(&disk);
+    image.remove(Path::new(TABLES)).unwrap();
+    let error = opening(&image).open("/db").unwrap_err();
+    let OpenError::Undecodable { why, .. } = &error else {
+        panic!("{error:?}");
+    };
+    for part in ["table 2", "MANIFEST", "TABLES", "put it back"] {
+        assert!(why.contains(part), "{why}");
+    }
+
+    let disk = SimDisk::new();
+    let db = opening(&disk).open("/db").unwrap();
+    db.table::<u64, u64>("empty").unwrap();
+    let image = crashed(&disk);
+    image.remove(Path::new(TABLES)).unwrap();
+    let db = opening(&image).open("/db").unwrap();
+    assert!(db.tables().is_empty());
+}
+
+/// Its record would be longer than a torn one may be.
+#[test]
+fn a_table_with_very_long_type_names_is_kept() {
+    let disk = SimDisk::new();
+    let db = opening(&disk).open("/db").unwrap();
+    create(&db, 0);
+    db.table::<u64, Wordy>("wordy").unwrap();
+    create(&db, 2);
+    let db = opening(&crashed(&disk)).open("/db").unwrap();
+    assert_eq!(db.tables(), [&name(0), "wordy", &name(2)]);
+    db.table::<u64, Wordy>("wordy").unwrap();
 }

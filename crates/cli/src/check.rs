@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use namiki::files::{Changes, Manifest, Operation, TransactionTable};
+use namiki::files::{Changes, Manifest, Operation, TransactionTable, unknown_table};
 use namiki::{Epoch, Lsn, OpenError, ReadError, Stamp, TableId, WorkerId};
 use namiki_log::{
     CutRule, Frame, GenerationInfo, Records, StreamEnd, check_all_announced, durable_epoch,
@@ -376,7 +376,7 @@ impl Stream<'_> {
 
     fn check_key(&self, TableId(number): TableId, key: &[u8]) -> Result<(), String> {
         let Some(table) = self.manifest.tables.get(number as usize) else {
-            return Err(format!("changes table {number}, which there is not"));
+            return Err(format!("changes {}", unknown_table(TableId(number))));
         };
         if table.fixed_keys && key.len() != 8 {
             return Err(format!(
@@ -478,6 +478,7 @@ mod tests {
         }
         log.close().unwrap();
         let manifest = Manifest {
+            opening: String::new(),
             database: format!("{:032x}", 7),
             spec: ProtocolSpec::DEFAULT,
             closed: true,
@@ -521,7 +522,7 @@ mod tests {
             (&sound[..5], "in the middle of a change"),
             (
                 &[2, 1, 8, 0, 0, 0, 0, 0, 0, 0, 1],
-                "changes table 1, which there is not",
+                "changes table 1, which neither MANIFEST has nor TABLES",
             ),
             (&[2, 0, 1, 0], "a key of 1 bytes for table \"t\""),
         ] {

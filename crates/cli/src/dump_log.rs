@@ -4,7 +4,7 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use namiki::files::{Change, Changes, Image, Manifest, Operation};
+use namiki::files::{Change, Changes, Image, Manifest, Operation, unknown_table};
 use namiki::{Epoch, Generation, Lsn, TableId, TableInfo, WorkerId};
 use namiki_log::{CutRule, Frame, FrameHeader, GenerationInfo, LogRecord, Records};
 use namiki_platform::arguments::whole;
@@ -426,7 +426,7 @@ impl<'a, W: Write> Dump<'a, W> {
     fn table(&self, TableId(number): TableId) -> Result<&'a TableInfo, String> {
         let manifest = self.manifest;
         let table = manifest.tables.get(number as usize);
-        table.ok_or_else(|| format!("it changes table {number}, which there is not"))
+        table.ok_or_else(|| format!("it changes {}", unknown_table(TableId(number))))
     }
 
     fn shown(&self, change: &Change<'_>) -> Result<ShownChange<'a>, String> {

@@ -149,9 +149,10 @@ pub enum Error {
     #[error("65,536 sessions and open transactions are in use; drop some")]
     TooManySessions,
     /// This process was forked from the one that opened the database, which goes on with it. This call
-    /// changed nothing, and waited for nothing. Let the parent use it, or open it in the child after the parent has closed it.
+    /// changed nothing, and waited for nothing. Let the parent use it, or fork before opening it, or start another
+    /// program that opens it.
     #[error(
-        "the database was opened by the parent of this process; open it again when the parent has closed it"
+        "the database was opened by the parent of this process; let the parent use it, or fork before opening it"
     )]
     Forked,
     /// Another program has opened the database meanwhile, in spite of the lock: the directory was moved,

@@ -27,12 +27,14 @@
 //! # The parts
 //!
 //! Each folder uses only those before it: `storage` (records) → `concurrency` (locks, protocols, contention) →
-//! `table` (keys to records) → `wal_format` → `commit` → `txn` → `recovery` → `api` ([`Database`], [`Session`], [`Table`],
+//! `table` (keys to records) → `wal_format` → `commit` → `txn` → `catalogue` (manifest
+//! and table journal) → `recovery` → `api` ([`Database`], [`Session`], [`Table`],
 //! [`Builder`]). `error`, `protocol_spec`, `sync` and `thread_number` are free to all.
 //!
 //! Paper: tictoc-pwal, pwal
 
 mod api;
+mod catalogue;
 mod commit;
 mod concurrency;
 mod error;
@@ -72,7 +74,8 @@ pub use wal_format::record_format::RecordFormat;
 
 /// The files of a database, for programs that look into them without opening it.
 pub mod files {
-    pub use crate::recovery::manifest::{FORMAT, Manifest};
+    pub use crate::catalogue::manifest::{FORMAT, Manifest};
+    pub use crate::catalogue::table_journal::unknown_table;
     pub use crate::wal_format::codec::{Change, Changes};
     pub use crate::wal_format::operation::{Image, Operation};
     pub use crate::wal_format::record_format::DecodeError;

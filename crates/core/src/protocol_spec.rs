@@ -66,8 +66,8 @@ pub enum WaitPolicy {
     /// front](crate::Transaction::lock_all), wait for each other without that.
     #[default]
     WoundWait,
-    /// It ends with a conflict immediately. A transaction that [`transact`](crate::Database::transact) retries again
-    /// and again gets priority in the end: the others wait before their first lock.
+    /// It ends with a conflict immediately. A transaction that [`transact`](crate::Database::transact) retries
+    /// repeatedly is eventually granted commit priority: the others wait before their first lock.
     NoWait,
 }
 

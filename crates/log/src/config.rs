@@ -4,7 +4,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki_platform::{Generation, Lsn};
+use namiki_platform::{Generation, Lsn, threads};
 use serde::{Deserialize, Serialize};
 
 use crate::epoch_source::EpochSource;
@@ -144,12 +144,12 @@ impl LogConfig {
 
     /// `async_flush_min_commits` with the default resolved; nothing if no group is ever submitted.
     pub(crate) fn async_flush_threshold(&self) -> Option<NonZeroU32> {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         match (self.layout, self.async_flush_min_commits) {
             (Layout::Single, _) => None,
             (Layout::PerWorker, Some(size)) => Some(size),
             (Layout::PerWorker, None) => {
-                (self.stream_count() <= 2 * cores()).then_some(ASYNC_FLUSH_MIN_COMMITS)
+                let streams_max = 2 * threads::processors().get();
+                (self.stream_count() <= streams_max).then_some(ASYNC_FLUSH_MIN_COMMITS)
             }
         }
     }

@@ -4,11 +4,18 @@
 
 use std::cell::Cell;
 use std::io;
+use std::num::NonZeroUsize;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 thread_local! {
     /// How many more threads this one can start; nothing if that is up to the system.
     static ALLOWED: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// The processors that this process may use, or one if the system does not say.
+#[must_use]
+pub fn processors() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 /// Starts a thread.

@@ -66,7 +66,7 @@ impl Load {
         table: &Records<K>,
         fresh: bool,
     ) -> Result<Baseline, BenchError> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = namiki_platform::threads::processors().get();
         let found = std::thread::scope(|scope| {
             let threads = spawn(scope, threads, Switch::Off, |thread| {
                 let first: u64 = (0..thread)

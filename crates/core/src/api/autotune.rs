@@ -8,6 +8,7 @@ use std::num::NonZeroU16;
 use std::time::Duration;
 
 use namiki_platform::disk::DeviceProfile;
+use namiki_platform::threads;
 
 use crate::protocol_spec::{
     ConcurrencyControl, Group, Layout, LockRelease, LogStyle, Logging, ProtocolSpec,
@@ -66,8 +67,7 @@ impl TunedConfig {
     /// The processors that the rule goes by: those of this process.
     #[must_use]
     pub fn cores() -> NonZeroU16 {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        NonZeroU16::new(u16::try_from(cores).unwrap_or(u16::MAX)).unwrap_or(NonZeroU16::MIN)
+        threads::processors().try_into().unwrap_or(NonZeroU16::MAX)
     }
 
     /// How many writers a device is measured with.
@@ -83,9 +83,10 @@ impl TunedConfig {
             Isolation::Serializable => ConcurrencyControl::TicToc,
             Isolation::StrictlySerializable => ConcurrencyControl::Silo,
         };
-        let release = match device.flush < MEMORY_LIKE {
-            true => LockRelease::Normal,
-            false => LockRelease::EpochEarly,
+        let release = if device.flush < MEMORY_LIKE {
+            LockRelease::Normal
+        } else {
+            LockRelease::EpochEarly
         };
         let streams = match release {
             LockRelease::EpochEarly if device.parallelism < PARALLEL => NonZeroU16::MIN,

@@ -1,6 +1,5 @@
-//! The settings to open a database with.
+//! The settings to open a database with, as a program gives them.
 
-use std::collections::BTreeMap;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,85 +10,28 @@ use namiki_log::{Prepare, SequencerKind};
 use namiki_platform::disk::Disk;
 
 use crate::api::autotune::ProtocolChoice;
-use crate::commit::engine::Waits;
+use crate::api::config::{Format, Testing, Tuning};
 use crate::protocol_spec::{ProtocolSpec, WaitPolicy};
-use crate::recovery::{OnProgress, RecoverySettings, ReplayOrder};
-use crate::storage::index::{IndexKind, IndexNotInBuild};
+use crate::recovery::{OnProgress, ReplayOrder};
+use crate::storage::index::IndexKind;
 use crate::wal_format::record_format::RecordFormat;
-
-/// Which index each table has, in this opening of the database.
-#[derive(Clone, Default)]
-pub(crate) struct Indexes {
-    /// Of tables with these names.
-    pub(crate) by_name: BTreeMap<String, IndexKind>,
-    /// Of all others.
-    pub(crate) others: IndexKind,
-}
-
-impl Indexes {
-    pub(crate) fn of(&self, table: &str) -> IndexKind {
-        self.by_name.get(table).copied().unwrap_or(self.others)
-    }
-
-    /// That all are in this build.
-    pub(crate) fn check(&self) -> Result<(), IndexNotInBuild> {
-        let mut kinds = self.by_name.values().chain([&self.others]);
-        kinds.try_for_each(|kind| kind.check_in_build())
-    }
-}
 
 /// How a database is to be opened. The defaults suit an embedded program.
 #[derive(Clone)]
 pub struct Builder {
-    pub(super) protocol: ProtocolChoice,
-    pub(super) disk: Option<Arc<dyn Disk>>,
     pub(super) create: bool,
-    pub(super) indexes: Indexes,
-    pub(super) streams: Option<NonZeroU16>,
-    pub(super) group_wait_max: Duration,
-    pub(super) async_flush_min_commits: Option<NonZeroU32>,
-    pub(super) sequencer: SequencerKind,
-    pub(super) record_format: RecordFormat,
-    pub(super) buffer_bytes: usize,
-    pub(super) segment_bytes: u64,
-    pub(super) shared_device: Option<(PathBuf, u64)>,
-    pub(super) prepare: Prepare,
-    pub(super) attempts_max: u32,
-    pub(super) waits: Waits,
-    /// Default: 1 ms, or what was chosen.
-    pub(super) epoch_length: Option<Duration>,
-    pub(super) recovery: RecoverySettings,
+    pub(super) tuning: Tuning,
+    pub(super) format: Format,
+    pub(super) testing: Testing,
 }
 
 impl Default for Builder {
     fn default() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            protocol: ProtocolChoice::Fixed(ProtocolSpec::DEFAULT),
-            disk: None,
             create: true,
-            indexes: Indexes::default(),
-            streams: None,
-            group_wait_max: Duration::from_millis(1),
-            async_flush_min_commits: None,
-            sequencer: SequencerKind::FetchAdd,
-            record_format: RecordFormat::Compact,
-            buffer_bytes: 256 << 10,
-            segment_bytes: 16 << 20,
-            shared_device: None,
-            prepare: Prepare::Background,
-            attempts_max: 10_000,
-            waits: Waits {
-                policy: WaitPolicy::WoundWait,
-                longest: Duration::from_secs(10),
-            },
-            epoch_length: None,
-            recovery: RecoverySettings {
-                threads: cores,
-                order: ReplayOrder::HighestStamp,
-                on_progress: None,
-                interrupt: None,
-            },
+            tuning: Tuning::default(),
+            format: Format::default(),
+            testing: Testing::default(),
         }
     }
 }
@@ -117,15 +59,16 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn protocol(mut self, protocol: impl Into<ProtocolChoice>) -> Self {
-        self.protocol = protocol.into();
+        self.tuning.protocol = protocol.into();
         self
     }
 
-    /// The disk. Default: direct writes where the file system of the directory allows them,
+    /// For tests and experiments: the disk. Default: direct writes where the file system of the directory allows them,
     /// buffered ones with a sync otherwise.
+    #[doc(hidden)]
     #[must_use]
     pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
-        self.disk = Some(disk);
+        self.testing.disk = Some(disk);
         self
     }
 
@@ -141,7 +84,7 @@ impl Builder {
     /// other than ART need the feature `all-indexes` ([`OpenError::IndexNotInBuild`](crate::OpenError::IndexNotInBuild)).
     #[must_use]
     pub fn index(mut self, index: impl Into<IndexKind>) -> Self {
-        self.indexes.others = index.into();
+        self.tuning.indexes.others = index.into();
         self
     }
 
@@ -149,7 +92,10 @@ impl Builder {
     /// scanned ([`Error::Unordered`](crate::Error::Unordered)).
     #[must_use]
     pub fn table_index(mut self, table: impl Into<String>, index: impl Into<IndexKind>) -> Self {
-        self.indexes.by_name.insert(table.into(), index.into());
+        self.tuning
+            .indexes
+            .by_name
+            .insert(table.into(), index.into());
         self
     }
 
@@ -157,7 +103,7 @@ impl Builder {
     /// one opening to the next.
     #[must_use]
     pub fn streams(mut self, streams: NonZeroU16) -> Self {
-        self.streams = Some(streams);
+        self.tuning.streams = Some(streams);
         self
     }
 
@@ -167,7 +113,7 @@ impl Builder {
     /// or finds that it is overdue: one that asks for an acknowledgement, or wants a record that it has locked.
     #[must_use]
     pub fn group_wait_max(mut self, wait: Duration) -> Self {
-        self.group_wait_max = wait;
+        self.tuning.group_wait_max = wait;
         self
     }
 
@@ -183,7 +129,7 @@ impl Builder {
     /// `NonZeroU32::MAX` lets every thread wait for what it writes.
     #[must_use]
     pub fn async_flush_min_commits(mut self, commits: NonZeroU32) -> Self {
-        self.async_flush_min_commits = Some(commits);
+        self.tuning.async_flush_min_commits = Some(commits);
         self
     }
 
@@ -194,21 +140,22 @@ impl Builder {
     /// epoch lasts about as long as a device write.
     #[must_use]
     pub fn epoch_length(mut self, length: Duration) -> Self {
-        self.epoch_length = Some(length);
+        self.tuning.epoch_length = Some(length);
         self
     }
 
-    /// How log sequence numbers are drawn where they are needed. Default: by fetch-and-add.
+    /// For experiments: how log sequence numbers are drawn where they are needed. Default: by fetch-and-add.
+    #[doc(hidden)]
     #[must_use]
     pub fn sequencer(mut self, sequencer: SequencerKind) -> Self {
-        self.sequencer = sequencer;
+        self.testing.sequencer = sequencer;
         self
     }
 
     /// How many bytes commits take in the log. Default: as few as possible.
     #[must_use]
     pub fn record_format(mut self, format: RecordFormat) -> Self {
-        self.record_format = format;
+        self.format.record_format = format;
         self
     }
 
@@ -216,14 +163,14 @@ impl Builder {
     /// logged ([`LogStyle::Operations`](crate::LogStyle::Operations)), what one change can. Default: 256 KiB.
     #[must_use]
     pub fn buffer_bytes(mut self, bytes: usize) -> Self {
-        self.buffer_bytes = bytes;
+        self.tuning.buffer_bytes = bytes;
         self
     }
 
     /// The length of a log file. Default: 16 MiB.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
-        self.segment_bytes = bytes;
+        self.format.segment_bytes = bytes;
         self
     }
 
@@ -231,22 +178,23 @@ impl Builder {
     /// (`pwal` §5.7), instead of into files of their own.
     #[must_use]
     pub fn shared_device(mut self, path: impl Into<PathBuf>, region_bytes: u64) -> Self {
-        self.shared_device = Some((path.into(), region_bytes));
+        self.format.shared_device = Some((path.into(), region_bytes));
         self
     }
 
-    /// The thread that makes the next log file ready: one of its own (the default), or that of the commit that
+    /// For tests: the thread that makes the next log file ready: one of its own (the default), or that of the commit that
     /// needs it. The commit also does where the system allows no such thread.
+    #[doc(hidden)]
     #[must_use]
     pub fn prepare(mut self, prepare: Prepare) -> Self {
-        self.prepare = prepare;
+        self.testing.prepare = prepare;
         self
     }
 
     /// How often a transaction is run before its conflicts are reported. Default: 10,000.
     #[must_use]
     pub fn attempts_max(mut self, attempts: NonZeroU32) -> Self {
-        self.attempts_max = attempts.get();
+        self.tuning.attempts_max = attempts.get();
         self
     }
 
@@ -254,7 +202,7 @@ impl Builder {
     /// (`S2PL`). Default: it waits, and deadlocks are ruled out by age.
     #[must_use]
     pub fn wait_policy(mut self, policy: WaitPolicy) -> Self {
-        self.waits.policy = policy;
+        self.tuning.waits.policy = policy;
         self
     }
 
@@ -263,35 +211,36 @@ impl Builder {
     /// transaction that has the lock. Default: 10 s.
     #[must_use]
     pub fn lock_wait_max(mut self, wait: Duration) -> Self {
-        self.waits.longest = wait;
+        self.tuning.waits.longest = wait;
         self
     }
 
     /// How many threads recover. Default: one for each processor. Fewer where the system allows no more.
     #[must_use]
     pub fn recovery_threads(mut self, threads: NonZeroU16) -> Self {
-        self.recovery.threads = usize::from(threads.get());
+        self.tuning.recovery.threads = usize::from(threads.get());
         self
     }
 
-    /// In which order logs are replayed.
+    /// For experiments: in which order logs are replayed.
+    #[doc(hidden)]
     #[must_use]
     pub fn replay_order(mut self, order: ReplayOrder) -> Self {
-        self.recovery.order = order;
+        self.testing.replay_order = order;
         self
     }
 
     /// Called now and then while the database recovers.
     #[must_use]
     pub fn on_progress(mut self, on_progress: OnProgress) -> Self {
-        self.recovery.on_progress = Some(on_progress);
+        self.tuning.recovery.on_progress = Some(on_progress);
         self
     }
 
     /// Recovery ends with [`OpenError::Interrupted`](crate::OpenError::Interrupted) soon after this becomes true.
     #[must_use]
     pub fn interrupt(mut self, asked: Arc<AtomicBool>) -> Self {
-        self.recovery.interrupt = Some(asked);
+        self.tuning.recovery.interrupt = Some(asked);
         self
     }
 }
@@ -299,7 +248,7 @@ impl Builder {
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Builder")
-            .field("protocol", &self.protocol)
+            .field("protocol", &self.tuning.protocol)
             .finish_non_exhaustive()
     }
 }

@@ -12,9 +12,13 @@ use namiki_platform::{Epoch, WorkerId};
 use parking_lot::Mutex;
 
 use crate::api::autotune::TunedConfig;
-use crate::api::builder::{Builder, Indexes};
+use crate::api::builder::Builder;
+use crate::api::config::Indexes;
 use crate::api::session::Session;
 use crate::api::table::{Key, Table, Value};
+use crate::catalogue::files::{CatalogueFiles, NotWritten};
+use crate::catalogue::manifest::Manifest;
+use crate::catalogue::table_ids::TableIds;
 use crate::commit::engine::{Engine, LockCounters};
 use crate::commit::epoch::Count;
 use crate::commit::ticket;
@@ -22,8 +26,6 @@ use crate::commit::ticket::{Acknowledged, Ticket};
 use crate::error::{Error, OpenError};
 use crate::protocol_spec::ProtocolSpec;
 use crate::recovery::RecoveryReport;
-use crate::recovery::catalogue_files::{CatalogueFiles, NotWritten};
-use crate::recovery::manifest::Manifest;
 use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::{RawTable, TableId, TableInfo};
 use crate::thread_number;
@@ -75,6 +77,9 @@ pub(crate) struct Shared {
     pub(crate) tuned_config: Option<TunedConfig>,
     pub(crate) recovery: RecoveryReport,
     pub(crate) catalogue: Mutex<Catalogue>,
+    /// Nothing once the database is closed. Locked for moments only: a forked child has to let go of the directory,
+    /// whatever was under way with the catalogue.
+    pub(crate) dir_lock: Mutex<Option<DirLock>>,
     pub(crate) pools: [CachePadded<Mutex<Vec<Session>>>; POOLS],
     pub(crate) next_worker: AtomicU16,
 }
@@ -82,11 +87,11 @@ pub(crate) struct Shared {
 /// What only changes of tables and the end of the database touch.
 pub(crate) struct Catalogue {
     pub(crate) manifest: Manifest,
+    /// Of the manifest's tables.
+    pub(crate) ids: TableIds,
     pub(crate) files: CatalogueFiles,
-    /// Nothing once the database is closed.
-    pub(crate) lock: Option<DirLock>,
-    /// How closing ended.
-    pub(crate) closed: Result<(), Error>,
+    /// How closing ended; nothing while the database is open.
+    pub(crate) closed: Option<Result<(), Error>>,
 }
 
 impl Catalogue {
@@ -94,9 +99,9 @@ impl Catalogue {
     fn closed() -> Self {
         Self {
             manifest: Manifest::new(0, ProtocolSpec::DEFAULT),
+            ids: TableIds::new([]),
             files: CatalogueFiles::none(),
-            lock: None,
-            closed: Err(Error::Closed),
+            closed: Some(Err(Error::Closed)),
         }
     }
 }
@@ -157,6 +162,11 @@ pub struct Counters {
 impl Database {
     /// Opens the database in a directory, created if there is none, and recovers it.
     ///
+    /// The process that opens it uses it: a forked child is refused ([`Error::Forked`]). A program that wants a database
+    /// in its children forks before it opens one, or starts another program (`exec`): a child that was forked later has
+    /// a copy of memory in which threads that it does not have were in the middle of something, the shared parts of this
+    /// library among them.
+    ///
     /// # Errors
     /// See [`OpenError`]; nothing that the database holds is changed then.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, OpenError> {
@@ -200,11 +210,12 @@ impl Database {
         inline_bytes: usize,
     ) -> Result<Table<K, V>, Error> {
         let shared = &*self.shared;
+        // First: in a forked child, the lock may be that of a thread which is not there.
+        shared.engine.check_process()?;
         let mut catalogue = shared.catalogue.lock();
-        if catalogue.lock.is_none() {
+        if catalogue.closed.is_some() {
             return Err(Error::Closed);
         }
-        shared.engine.check_process()?;
         if inline_bytes > INLINE_BYTES_MAX {
             return Err(Error::TableRoom {
                 table: name.to_owned(),
@@ -212,12 +223,8 @@ impl Database {
                 max_bytes: INLINE_BYTES_MAX,
             });
         }
-        if let Some(info) = catalogue
-            .manifest
-            .tables
-            .iter()
-            .find(|info| info.name == name)
-        {
+        if let Some(id) = catalogue.ids.get(name) {
+            let info = &catalogue.manifest.tables[id.0 as usize];
             if info.key_type != K::type_name() || info.value_type != V::type_name() {
                 return Err(Error::TableType {
                     table: name.to_owned(),
@@ -249,12 +256,16 @@ impl Database {
             inline_bytes,
         };
         let Catalogue {
-            manifest, files, ..
+            manifest,
+            ids,
+            files,
+            ..
         } = &mut *catalogue;
         // Durable before a change of it can be logged.
         files
             .add_table(&*shared.disk, &shared.dir, manifest, info.clone())
             .map_err(|why| shared.not_written(why))?;
+        ids.add(info.name.clone(), info.id);
         let index = shared.indexes.of(name);
         let raw_table = RawTable::new(info, index, shared.engine.owner)
             .unwrap_or_else(|error| unreachable!("the database was opened with it: {error}"));
@@ -263,15 +274,18 @@ impl Database {
         Ok(Table::new(raw_table))
     }
 
-    /// The names of all tables.
+    /// The names of all tables, in the order of their creation. None in a forked child of the process that opened
+    /// the database: there, no table can be used.
     #[must_use]
     pub fn tables(&self) -> Vec<String> {
-        let catalogue = self.shared.catalogue.lock();
-        catalogue
-            .manifest
-            .tables
+        let engine = &self.shared.engine;
+        if !engine.is_own() {
+            return Vec::new();
+        }
+        let raw_tables = engine.raw_tables.lock();
+        raw_tables
             .iter()
-            .map(|info| info.name.clone())
+            .map(|raw_table| raw_table.info.name.clone())
             .collect()
     }
 
@@ -365,6 +379,8 @@ impl Database {
         &self,
         run: impl FnOnce(&mut Session) -> Result<T, E>,
     ) -> Result<T, E> {
+        // Before the pool is locked: in a forked child, a thread that is not there may have it locked.
+        self.shared.engine.check_process()?;
         let pool = self.pool();
         let pooled = pool.lock().pop();
         let mut session = match pooled {
@@ -503,7 +519,7 @@ impl Database {
         }
     }
 
-    /// Makes everything that was committed durable, and gives the directory free. Transactions that
+    /// Makes everything that was committed durable, and releases the directory. Transactions that
     /// have not committed by now fail with [`Error::Closed`]. Closing again gives the same answer.
     ///
     /// # Errors
@@ -520,17 +536,19 @@ impl Shared {
         self.engine.check_process()?;
         let mut catalogue = self.catalogue.lock();
         self.engine.shut();
-        let Some(lock) = catalogue.lock.take() else {
-            return catalogue.closed.clone();
-        };
+        if let Some(closed) = &catalogue.closed {
+            return closed.clone();
+        }
+        let lock = self.dir_lock.lock().take();
         for pool in &self.pools {
             pool.lock().clear();
         }
         let panicked = io::Error::other("a panic in the middle of closing");
-        catalogue.closed = Err(self.not_written(NotWritten::Device(panicked)));
-        catalogue.closed = self.seal(&mut catalogue);
+        catalogue.closed = Some(Err(self.not_written(NotWritten::Device(panicked))));
+        let closed = self.seal(&mut catalogue);
+        catalogue.closed = Some(closed.clone());
         drop(lock);
-        catalogue.closed.clone()
+        closed
     }
 
     fn seal(&self, catalogue: &mut Catalogue) -> Result<(), Error> {
@@ -564,26 +582,21 @@ impl Shared {
             },
         }
     }
-}
 
-impl Shared {
     /// In a forked child: releases what the child shares with its parent, and nothing else. What memory holds is left
     /// as the fork found it: a thread that is not here may have been in the middle of it.
     fn abandon(&mut self) {
-        let is_whole = !self.catalogue.is_locked();
-        let catalogue = std::mem::replace(self.catalogue.get_mut(), Catalogue::closed());
-        let Catalogue {
-            manifest,
-            files,
-            lock,
-            ..
-        } = catalogue;
+        let is_whole = !self.dir_lock.is_locked();
+        let lock = self.dir_lock.get_mut().take();
         if is_whole {
             // Without this, the child would keep the directory locked after the end of its parent.
-            drop((manifest, files, lock));
+            drop(lock);
         } else {
-            std::mem::forget((manifest, files, lock));
+            // The parent is closing: it unlocks the directory.
+            std::mem::forget(lock);
         }
+        let catalogue = std::mem::replace(self.catalogue.get_mut(), Catalogue::closed());
+        std::mem::forget(catalogue);
         for pool in &mut self.pools {
             std::mem::forget(std::mem::take(pool.get_mut()));
         }
@@ -608,5 +621,45 @@ impl fmt::Debug for Database {
             .field("dir", &self.shared.dir)
             .field("spec", &self.shared.engine.spec)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use namiki_platform::disk::SimDisk;
+
+    use super::*;
+    use crate::error::Conflict;
+    use crate::storage::scratch::LARGE_BYTES;
+
+    /// An allocation of a megabyte for each attempt would make conflicts slower, which makes more of them.
+    #[test]
+    fn large_buffers_are_kept_until_the_last_attempt() {
+        let db = Database::builder()
+            .disk(Arc::new(SimDisk::new()))
+            .attempts_max(NonZeroU32::new(3).unwrap())
+            .buffer_bytes(4 << 20)
+            .open("/db")
+            .unwrap();
+        let table = db.table::<u64, [u8]>("values").unwrap();
+        let mut session = db.session().unwrap();
+        let large = vec![7; LARGE_BYTES];
+        let mut kept = Vec::new();
+        let done = session.transact(|tx| {
+            kept.push(tx.has_large_buffers());
+            tx.put(&table, &1, &large)?;
+            Err::<(), _>(Error::Conflict(Conflict::ReadChanged))
+        });
+        assert!(matches!(done, Err(Error::TooManyConflicts { .. })));
+        for _ in 0..2 {
+            let tried = session.try_transact_async(|tx| {
+                kept.push(tx.has_large_buffers());
+                tx.put(&table, &1, &large)
+            });
+            tried.unwrap();
+        }
+        assert_eq!(kept, [false, true, true, false, false]);
     }
 }

@@ -2,9 +2,11 @@
 
 pub(crate) mod autotune;
 pub(crate) mod builder;
+mod config;
 pub(crate) mod database;
 #[cfg(all(test, not(loom)))]
 mod endings;
 pub(crate) mod open;
 pub(crate) mod session;
 pub(crate) mod table;
+mod transaction;

@@ -26,27 +26,28 @@ use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use namiki_log::{
     CutRule, GenerationInfo, Log, LogConfig, Placement, Records, Retain, SequencerKind,
 };
 use namiki_platform::Stamp;
 use namiki_platform::disk::{
-    DeviceProfile, DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, open_best,
+    DeviceProfile, DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, guarded, open_best,
 };
 use parking_lot::Mutex;
 
 use crate::api::autotune::{ProtocolChoice, TunedConfig};
 use crate::api::builder::Builder;
 use crate::api::database::{Catalogue, Database, Shared};
+use crate::catalogue::files::CatalogueFiles;
+use crate::catalogue::manifest::{Manifest, Written};
+use crate::catalogue::table_ids::TableIds;
 use crate::commit::engine::{Engine, Settings};
 use crate::commit::epoch::Epochs;
 use crate::error::OpenError;
 use crate::protocol_spec::{Layout, LockRelease, LogStyle, Logging, ProtocolSpec};
 use crate::recovery;
-use crate::recovery::catalogue_files::CatalogueFiles;
-use crate::recovery::manifest::{Manifest, Written};
 use crate::table::raw_table::{Owner, RawTable};
 use crate::wal_format::record_format::RecordFormat;
 
@@ -90,6 +91,8 @@ impl Builder {
             return Err(refused);
         }
         let lock = lock(&*disk, dir)?;
+        // From here on, a directory that is moved away is noticed before a name in it is changed.
+        let disk = guarded(disk, &lock);
         let present = Manifest::read(&*disk, dir)?;
         match present {
             Some(_) => disk.sync_dir(dir).map_err(device)?,
@@ -113,7 +116,7 @@ impl Builder {
             .tables
             .iter()
             .map(|info| {
-                RawTable::new(info.clone(), self.indexes.of(&info.name), owner).map(Arc::new)
+                RawTable::new(info.clone(), self.tuning.indexes.of(&info.name), owner).map(Arc::new)
             })
             .collect::<Result<_, _>>()?;
         let wal_dir = dir.join("wal");
@@ -123,7 +126,7 @@ impl Builder {
             &manifest,
             &raw_tables,
             spec.concurrency,
-            &self.recovery,
+            &self.tuning.recovery_settings(self.testing.replay_order),
         )?;
 
         for (generation, seal) in found.seals {
@@ -155,32 +158,36 @@ impl Builder {
                 source,
             })?);
         }
+        manifest.opening = format!("{:016x}", random_number());
         manifest.spec = spec;
         manifest.closed = false;
         check_writer(&found_manifest, &*disk, dir)?;
         let written = write(&manifest, &*disk, dir)?;
+        // Another program may have checked and written at the same time: one of the two finds that.
+        check_writer(&manifest, &*disk, dir)?;
         let files = CatalogueFiles::announced(written, &*disk, dir);
 
         let settings = Settings {
             spec,
-            format: self.record_format,
-            attempts_max: self.attempts_max,
-            waits: self.waits,
+            format: self.format.record_format,
+            attempts_max: self.tuning.attempts_max,
+            waits: self.tuning.waits,
         };
         let engine = Engine::new(settings, owner, epochs, log, raw_tables);
         Ok(Database::from_shared(Shared {
             engine: Arc::new(engine),
             disk,
             dir: dir.to_owned(),
-            indexes: self.indexes,
+            indexes: self.tuning.indexes,
             tuned_config: resolved_config.tuned_config,
             recovery: found.report,
             catalogue: Mutex::new(Catalogue {
+                ids: TableIds::new(manifest.tables.iter().map(|info| info.name.clone())),
                 manifest,
                 files,
-                lock: Some(lock),
-                closed: Ok(()),
+                closed: None,
             }),
+            dir_lock: Mutex::new(Some(lock)),
             pools: Default::default(),
             next_worker: AtomicU16::new(0),
         }))
@@ -188,7 +195,7 @@ impl Builder {
 
     fn check(&self) -> Result<(), OpenError> {
         let refuse = |why: String| Err(OpenError::Settings(why));
-        if let RecordFormat::Fixed(bytes) = self.record_format
+        if let RecordFormat::Fixed(bytes) = self.format.record_format
             && bytes.get() < RecordFormat::FIXED_BYTES_MIN
         {
             return refuse(format!(
@@ -196,13 +203,13 @@ impl Builder {
                 RecordFormat::FIXED_BYTES_MIN
             ));
         }
-        if let ProtocolChoice::Fixed(spec) = self.protocol
+        if let ProtocolChoice::Fixed(spec) = self.tuning.protocol
             && let Some(why) = spec.contradiction()
         {
             return refuse(format!("{spec} makes no sense: {why}"));
         }
-        self.indexes.check()?;
-        if self.sequencer == SequencerKind::None {
+        self.tuning.indexes.check()?;
+        if self.testing.sequencer == SequencerKind::None {
             return refuse(
                 "a log in the order of its sequence numbers has to draw them".to_owned(),
             );
@@ -211,7 +218,7 @@ impl Builder {
     }
 
     fn disk_for(&self, dir: &Path) -> Result<Arc<dyn Disk>, OpenError> {
-        if let Some(disk) = &self.disk {
+        if let Some(disk) = &self.testing.disk {
             return Ok(Arc::clone(disk));
         }
         // The directory need not exist yet; its file system is that of what it will lie in.
@@ -270,14 +277,14 @@ impl Builder {
     /// What is not left open.
     fn resolved_config(&self, disk: &dyn Disk, dir: &Path) -> io::Result<ResolvedConfig> {
         let cores = TunedConfig::cores();
-        let tuned_config = match self.protocol {
+        let tuned_config = match self.tuning.protocol {
             ProtocolChoice::Fixed(_) => None,
             ProtocolChoice::Auto(isolation) => {
                 let device = DeviceProfile::measure(disk, dir, TunedConfig::writers(cores))?;
                 Some(TunedConfig::of(isolation, device, cores))
             }
         };
-        let spec = match (self.protocol, tuned_config) {
+        let spec = match (self.tuning.protocol, tuned_config) {
             (ProtocolChoice::Fixed(spec), _) => spec,
             (ProtocolChoice::Auto(_), tuned_config) => {
                 tuned_config.map_or(ProtocolSpec::DEFAULT, |tuned_config| tuned_config.spec)
@@ -287,8 +294,8 @@ impl Builder {
         let epochs = tuned_config.map_or(EPOCH_LENGTH, |tuned_config| tuned_config.epoch_length);
         Ok(ResolvedConfig {
             spec,
-            streams: self.streams.unwrap_or(streams),
-            epoch_length: self.epoch_length.unwrap_or(epochs),
+            streams: self.tuning.streams.unwrap_or(streams),
+            epoch_length: self.tuning.epoch_length.unwrap_or(epochs),
             tuned_config,
         })
     }
@@ -315,7 +322,7 @@ impl Builder {
         };
         let sequencer = match (cut, style) {
             (CutRule::Stamp | CutRule::Epoch, LogStyle::Redo) => SequencerKind::None,
-            (CutRule::Lsn, _) | (_, LogStyle::Operations) => self.sequencer,
+            (CutRule::Lsn, _) | (_, LogStyle::Operations) => self.testing.sequencer,
         };
         let records = match style {
             LogStyle::Redo => Records::Commits,
@@ -325,15 +332,15 @@ impl Builder {
             layout,
             streams: resolved_config.streams,
             group,
-            group_wait_max: self.group_wait_max,
-            async_flush_min_commits: self.async_flush_min_commits,
+            group_wait_max: self.tuning.group_wait_max,
+            async_flush_min_commits: self.tuning.async_flush_min_commits,
             sequencer,
             epochs: match cut {
                 CutRule::Epoch => Some(Arc::clone(epochs) as _),
                 CutRule::Stamp | CutRule::Lsn => None,
             },
-            buffer_bytes: self.buffer_bytes,
-            placement: match &self.shared_device {
+            buffer_bytes: self.tuning.buffer_bytes,
+            placement: match &self.format.shared_device {
                 Some((path, region_bytes)) => Placement::Shared {
                     // The manifest must name the same file wherever it is read from.
                     path: std::path::absolute(path).map_err(|source| OpenError::Device {
@@ -343,11 +350,11 @@ impl Builder {
                     region_bytes: *region_bytes,
                 },
                 None => Placement::Segments {
-                    segment_bytes: self.segment_bytes,
+                    segment_bytes: self.format.segment_bytes,
                 },
             },
             retain: Retain::All,
-            prepare: self.prepare,
+            prepare: self.testing.prepare,
             generation: manifest.next_generation,
             first_lsn: next_lsn,
             identity: manifest.identity(),
@@ -375,7 +382,7 @@ fn write(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<Written, Op
         })
 }
 
-/// Removes the files that a kill has left which came while a disk was tried or measured in the directory.
+/// Removes probe files left behind by a killed process.
 fn remove_left(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     for file in disk.list(dir)? {
         let name = file.path.file_name().unwrap_or_default();
@@ -387,7 +394,7 @@ fn remove_left(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails if another program has begun a generation since this manifest was read.
+/// Fails if another program has opened the database since this manifest was read or written.
 fn check_writer(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
     let path = Manifest::path(dir);
     match manifest.is_still_ours(disk, dir) {
@@ -417,9 +424,13 @@ fn failed(dir: &Path, source: io::Error) -> OpenError {
 
 /// A number that no other database has.
 fn new_identity() -> u128 {
-    // The standard library's hash keys come from the operating system's random numbers.
-    let random = || u128::from(RandomState::new().hash_one(0));
-    random() << 64 | random()
+    u128::from(random_number()) << 64 | u128::from(random_number())
+}
+
+/// The standard library's hash keys come from the operating system's random numbers. A forked child goes on with
+/// its parent's: so the process and the clock go into it, too.
+fn random_number() -> u64 {
+    RandomState::new().hash_one((std::process::id(), SystemTime::now()))
 }
 
 #[cfg(test)]

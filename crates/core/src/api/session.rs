@@ -116,6 +116,8 @@ impl Session {
             self.transaction.request_priority();
         };
         self.transaction.start_afresh();
+        // Not after each attempt, for the next one needs as much.
+        self.transaction.free_large_buffers();
         done
     }
 
@@ -140,6 +142,7 @@ impl Session {
         body: impl FnOnce(&mut Transaction) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
         let done = self.attempt::<NoFaults, _, _>(body, |_| None);
+        self.transaction.free_large_buffers();
         done.map_err(Failure::into_error)
     }
 
@@ -151,6 +154,7 @@ impl Session {
         body: impl FnOnce(&mut Transaction) -> Result<T, Error>,
     ) -> Result<(T, Ticket), Error> {
         let done = self.attempt::<C, _, _>(body, conflict_in);
+        self.transaction.free_large_buffers();
         done.map_err(Failure::into_error)
     }
 
@@ -319,7 +323,6 @@ struct Running<'a>(&'a mut Transaction);
 
 impl Running<'_> {
     fn ended(self) {
-        self.0.free_large_buffers();
         std::mem::forget(self);
     }
 }

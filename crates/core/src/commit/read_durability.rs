@@ -38,9 +38,10 @@ impl Engine {
         // The writer of what was read had registered before.
         let current = self.epochs.current();
         let before = Epoch(current.0 - 1);
-        match largest < self.epochs.floor_after(before) {
-            true => Some(before),
-            false => Some(current),
+        if largest < self.epochs.floor_after(before) {
+            Some(before)
+        } else {
+            Some(current)
         }
     }
 }

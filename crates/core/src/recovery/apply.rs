@@ -10,6 +10,7 @@ use namiki_platform::{Generation, Stamp};
 use smallvec::SmallVec;
 
 use super::latest::Latest;
+use crate::catalogue::table_journal::unknown_table;
 use crate::concurrency::cc::with_protocol;
 use crate::error::OpenError;
 use crate::protocol_spec::ConcurrencyControl;
@@ -68,8 +69,8 @@ impl<'a> Tables<'a> {
 
     /// The record of a key, made if it has none; or why it cannot have one.
     pub(super) fn record(&self, table: TableId, key: &[u8]) -> Result<RecordRef, String> {
-        let latest = (self.latest(table))
-            .ok_or_else(|| format!("it changes table {}, which there is not", table.0))?;
+        let latest =
+            (self.latest(table)).ok_or_else(|| format!("it changes {}", unknown_table(table)))?;
         let record = with_protocol!(self.concurrency, P => latest.record::<P>(key));
         record.map_err(|error| error.to_string())
     }
@@ -96,7 +97,7 @@ impl<'a> Tables<'a> {
             return Ok(());
         };
         let Some(latest) = self.latest(table) else {
-            let why = format!("it changes table {}, which there is not", table.0);
+            let why = format!("it changes {}", unknown_table(table));
             return Err((first.stamp, why));
         };
         let loaded = with_protocol!(self.concurrency, P => latest.load::<P>(run));

@@ -77,12 +77,12 @@ struct History<'a, 't> {
     tables: &'a Tables<'t>,
     generation: Generation,
     table: TransactionTable<Step>,
-    /// The last transaction that changed a record, if it has not committed: a loser, so far as is known.
+    /// The last transaction that changed a record, if it has not committed: a loser unless a commit follows.
     owners: HashMap<RecordRef, Lsn, BuildHasherDefault<AddressHasher>>,
 }
 
 impl History<'_, '_> {
-    /// Does again what was done. Returns whether a transaction has committed.
+    /// Redoes one logged operation. Returns whether a transaction has committed.
     fn redo(&mut self, log_record: &LogRecord<'_>) -> Result<bool, OpenError> {
         let (generation, lsn) = (self.generation, log_record.lsn);
         let broken = |why: String| OpenError::BrokenTransaction {

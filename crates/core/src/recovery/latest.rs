@@ -63,9 +63,10 @@ pub(super) enum Latest<'a> {
 
 impl<'a> Latest<'a> {
     pub(super) fn new(raw_table: &'a RawTable) -> Self {
-        match raw_table.info.fixed_keys {
-            true => Self::Fixed8(Map::new(raw_table)),
-            false => Self::Variable(Map::new(raw_table)),
+        if raw_table.info.fixed_keys {
+            Self::Fixed8(Map::new(raw_table))
+        } else {
+            Self::Variable(Map::new(raw_table))
         }
     }
 
@@ -340,9 +341,10 @@ impl<'a, K: Kept> Map<'a, K> {
             let records = runs.iter_mut().flatten().map(|(_, record)| record);
             raw_table.compact(records);
         }
-        let mut keys: Box<dyn Iterator<Item = (K, RecordRef)>> = match ordered {
-            true => Box::new(merge(runs)),
-            false => Box::new(runs.into_iter().flatten()),
+        let mut keys: Box<dyn Iterator<Item = (K, RecordRef)>> = if ordered {
+            Box::new(merge(runs))
+        } else {
+            Box::new(runs.into_iter().flatten())
         };
         let (mut passed, mut watched) = (0, Ok(()));
         let keys = std::iter::from_fn(|| {
@@ -599,11 +601,13 @@ mod tests {
                 .collect();
             latest.load::<TicToc>(&versions).unwrap();
             let called = AtomicU32::new(0);
-            let stopped =
-                latest.build(2, || match called.fetch_add(1, Ordering::Relaxed) < calls {
-                    true => Ok(()),
-                    false => Err(OpenError::Interrupted),
-                });
+            let stopped = latest.build(2, || {
+                if called.fetch_add(1, Ordering::Relaxed) < calls {
+                    Ok(())
+                } else {
+                    Err(OpenError::Interrupted)
+                }
+            });
             assert!(matches!(stopped, Err(OpenError::Interrupted)), "{calls}");
         }
     }

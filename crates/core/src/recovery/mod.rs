@@ -22,16 +22,13 @@
 
 mod apply;
 mod aries;
-pub(crate) mod catalogue_files;
 mod latest;
-pub(crate) mod manifest;
 mod merge;
 mod parallel;
 mod progress;
 mod replay;
 mod report;
 mod streams;
-pub(crate) mod table_journal;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -47,9 +44,9 @@ use self::progress::Progress;
 use self::replay::Replay;
 pub(crate) use self::report::RecoverySettings;
 pub use self::report::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
+use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
 use crate::protocol_spec::ConcurrencyControl;
-use crate::recovery::manifest::Manifest;
 use crate::table::raw_table::RawTable;
 
 /// What recovery found: the report, and the seals of the generations that had none.

@@ -89,7 +89,7 @@ impl Arena {
         self.shards[thread_number::number() % SHARDS].get_or_init(Box::default)
     }
 
-    /// Moves records into the places of absent ones, and takes the chunks out that are left without any. `kept` stays
+    /// Moves records into the places of absent ones, and detaches chunks that become empty. `kept` stays
     /// where it is, absent or not. (Two fingers: one looks for free places from the front, one for records from the
     /// back.)
     ///
@@ -122,9 +122,10 @@ impl Arena {
             let mut staying = last.records().filter(|it| !is_free(it));
             let moved_all = staying.all(|record| {
                 let fits = |place: &RecordRef| place.capacity() == record.capacity();
-                let place = match record == kept {
-                    true => None,
-                    false => free.by_ref().flatten().find(fits),
+                let place = if record == kept {
+                    None
+                } else {
+                    free.by_ref().flatten().find(fits)
                 };
                 if let Some(place) = place {
                     record.move_to(place);

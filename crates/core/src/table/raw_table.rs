@@ -349,7 +349,7 @@ impl RawTable {
 
 impl fmt::Debug for RawTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Space({}, {:?})", self.info.id.0, self.info.name)
+        write!(f, "RawTable({}, {:?})", self.info.id.0, self.info.name)
     }
 }
 

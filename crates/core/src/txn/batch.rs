@@ -2,7 +2,7 @@
 //!
 //! A look-up waits for one miss after the other, first those of the index and then that of the record. For keys that
 //! are known at the same time, the index takes a step for each by turns, and all records are prefetched before the
-//! first is read. Each of these calls is for at most [`BATCH_KEYS_MAX`](crate::table::raw_table::FOUND_TOGETHER) keys.
+//! first is read. Each of these calls is for at most [`BATCH_KEYS_MAX`](crate::table::raw_table::BATCH_KEYS_MAX) keys.
 
 use std::sync::Arc;
 

@@ -1,11 +1,10 @@
 //! Deferred blind writes: they need their record at the commit and not before.
 //!
-//! Whatever reads places them first, so that it sees them; so do savepoints, which go by positions in the
-//! write set. Until then they gather, and are looked up together.
+//! A read resolves them first, so that it sees them; so does a savepoint, which goes by positions in the write set.
+//! Until then they accumulate and are resolved in one batch.
 //!
-//! One that cannot be placed, because its table has no room for the key, was promised to the transaction's
-//! code already. So it stays here, with all that were to be placed with it: whatever looks for it fails, and
-//! the transaction cannot commit.
+//! If one cannot be resolved (table full), the call has already returned `Ok`; so it stays deferred and the transaction
+//! is doomed.
 
 use std::sync::Arc;
 
@@ -27,9 +26,10 @@ impl Transaction {
     /// [`Error::TableFull`]; the transaction cannot commit any more.
     #[inline]
     pub(crate) fn resolve_deferred_writes(&mut self) -> Result<(), Error> {
-        match self.access_set.deferred.is_empty() {
-            true => Ok(()),
-            false => self.resolve_all_deferred(),
+        if self.access_set.deferred.is_empty() {
+            Ok(())
+        } else {
+            self.resolve_all_deferred()
         }
     }
 
@@ -66,7 +66,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Places writes to one table.
+    /// Resolves deferred writes of one table.
     fn resolve_batch(&mut self, writes: &[DeferredWrite]) -> Result<(), Error> {
         let Some(first) = writes.first() else {
             return Ok(());

@@ -28,11 +28,11 @@ enum Pass {
     Done,
     /// With the last key.
     OutOfKeys,
-    /// A key has come in where there was none.
+    /// A key was inserted where there was none.
     Disturbed,
-    /// At a lock of another transaction: it is waited for after the index is left, of which nothing is reclaimed
-    /// meanwhile.
-    LockMode(RecordRef, LockMode),
+    /// At a lock of another transaction: the scan leaves the index before it waits, because a pinned scan blocks
+    /// reclamation.
+    Blocked(RecordRef, LockMode),
 }
 
 /// A key's record.
@@ -43,7 +43,7 @@ pub(super) struct ResolvedInGap {
 }
 
 impl Transaction {
-    /// A key has no record, says a leaf: notes that, or locks the gap. If a record has come in meanwhile, that is
+    /// A key has no record, says a leaf: notes that, or locks the gap. If a record was inserted meanwhile, that is
     /// returned; so is one that had to be made, which is locked as its reader wants it.
     pub(super) fn read_absent(
         &mut self,
@@ -161,7 +161,7 @@ impl Transaction {
     }
 
     /// Visits the records in a range, and locks each with the gap below it before; and so that no other can
-    /// come in, the gap above the last.
+    /// be inserted, the gap above the last.
     pub(super) fn scan_locking(
         &mut self,
         raw_table: &Arc<RawTable>,
@@ -243,7 +243,7 @@ impl Transaction {
                     }
                 }
                 Pass::Disturbed => {}
-                Pass::LockMode(record, wanted) => self.lock(record, wanted)?,
+                Pass::Blocked(record, wanted) => self.lock(record, wanted)?,
             }
             last = visited.or(last);
         }
@@ -261,7 +261,7 @@ impl Transaction {
         if (!wanted.has(LockMode::GAP) || self.faults.checks().lock_gaps)
             && !self.try_lock(record, wanted)?
         {
-            return Ok(Pass::LockMode(record, wanted));
+            return Ok(Pass::Blocked(record, wanted));
         }
         Ok(match raw_table.are_unchanged(leaves) {
             false => Pass::Disturbed,

@@ -5,7 +5,7 @@
 //! panics in its code, has nothing to undo, and an idle one blocks no other. Under strict two-phase locking, reads
 //! lock first. Where operations are logged one by one, writes are made immediately, too (`in_place.rs`).
 //!
-//! This module works on bytes; `table` adds the typed face of it. Keys that are looked up together are in
+//! This module works on bytes; `api::table` and `api::transaction` are the typed interface. Keys that are looked up together are in
 //! `batch.rs`, writes that wait to be looked up so in `deferred.rs`, commutative increments in `increment.rs`, ranges
 //! of keys in `scan.rs`, and keys that are not there in `gap_locks.rs`. Reads and writes of one key are in `read.rs` and
 //! `write.rs`. Which values are refused is in `stage.rs`,
@@ -61,7 +61,7 @@ pub struct Transaction {
     lookup_cache: LookupCache,
     /// Records are changed before the commit.
     in_place: bool,
-    /// It has waited for whatever one waits for before the first lock.
+    /// Admission and commit priority were checked before the first lock.
     asked_for_permit: bool,
     /// A call failed with this and left a gap in what the transaction has read or is to write: it must not
     /// commit, whatever its code makes of the error.
@@ -137,7 +137,7 @@ impl Transaction {
 
     /// Notes a place to return to with [`Transaction::rollback_to`].
     pub fn savepoint(&mut self) -> Savepoint {
-        // If a write could not be placed, whatever comes next tells so.
+        // If a write cannot be resolved, the next call reports it.
         let _ = self.resolve_deferred_writes();
         let changes = self.resources.held.undo_list.len();
         Savepoint(self.access_set.mark(changes))
@@ -179,7 +179,7 @@ impl Transaction {
     /// Ends the transaction without a trace. Dropping it does the same.
     pub fn rollback(self) {}
 
-    /// Makes all that is to be written known by its records, unless the transaction must not commit.
+    /// Resolves every deferred write to its record, unless the transaction must not commit.
     ///
     /// # Errors
     /// What it failed with before; [`Error::TableFull`].
@@ -280,11 +280,17 @@ impl Transaction {
     /// Frees the buffers that have become large (`scratch.rs`). The transaction has ended.
     #[inline(always)]
     pub(crate) fn free_large_buffers(&mut self) {
-        let sizes = Sizes::default().with(&self.value).with(&self.encoded);
-        let sizes = sizes.and(self.access_set.sizes());
-        if sizes.and(self.resources.held.sizes()).is_large() {
+        if self.has_large_buffers() {
             self.free_each_large_buffer();
         }
+    }
+
+    /// Whether one of the buffers has become large.
+    #[inline(always)]
+    pub(crate) fn has_large_buffers(&self) -> bool {
+        let sizes = Sizes::default().with(&self.value).with(&self.encoded);
+        let sizes = sizes.and(self.access_set.sizes());
+        sizes.and(self.resources.held.sizes()).is_large()
     }
 
     #[cold]

@@ -235,9 +235,10 @@ impl<H: GroupResource> OperationLog<'_, H> {
     pub(crate) fn check(&self, operation: &Operation<'_>) -> Result<(), LogError> {
         let bytes = operation.encoded_bytes(self.format);
         let bytes_max = self.stream.payload_bytes_max();
-        match bytes <= bytes_max {
-            true => Ok(()),
-            false => Err(LogError::CommitTooLarge { bytes, bytes_max }),
+        if bytes <= bytes_max {
+            Ok(())
+        } else {
+            Err(LogError::CommitTooLarge { bytes, bytes_max })
         }
     }
 

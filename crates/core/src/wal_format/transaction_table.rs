@@ -85,9 +85,10 @@ impl<T> TransactionTable<T> {
             }
             Operation::Abort { xid } => {
                 let changes = self.live.remove(xid).ok_or_else(|| unknown(xid))?;
-                match changes.is_empty() {
-                    true => Ok(Followed::RolledBack),
-                    false => Err(format!("{} is not undone", last(&changes))),
+                if changes.is_empty() {
+                    Ok(Followed::RolledBack)
+                } else {
+                    Err(format!("{} is not undone", last(&changes)))
                 }
             }
         }

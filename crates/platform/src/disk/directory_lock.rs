@@ -1,7 +1,8 @@
 //! The lock of a database directory: one process at a time.
 //!
 //! Two locks are held. The one on the directory itself goes with what it protects: no file can be
-//! removed to get around it. The one on a file in it keeps out releases that lock nothing else.
+//! removed to get around it. The one on a file in it keeps out releases that lock nothing else, and all others where
+//! a directory cannot be locked.
 //!
 //! Both are `flock` locks, which belong to the open file and not to the process. A forked child
 //! shares the open file, so an unlock in the child would unlock for the parent.
@@ -9,19 +10,25 @@
 //! # Invariants
 //! - L1. A lock is given up explicitly only in the process that took it. A forked child closes its
 //!   descriptor, which leaves the lock to the parent's.
+//! - L2. A file that is locked has its name after it was locked: one that was removed before would keep out none.
 
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::DirLock;
+use super::dir_identity::{DirIdentity, or_here};
 use crate::process_token::ProcessToken;
 
 /// The file that [`Disk::lock_dir`](super::Disk::lock_dir) locks beside the directory itself.
 pub(super) const FILE_NAME: &str = "LOCK";
+
+/// A lock file that is replaced so often while it is being locked is in use.
+const REPLACED_MAX: usize = 16;
 
 /// A locked file or directory.
 ///
@@ -42,19 +49,49 @@ impl Drop for Locked {
     }
 }
 
-/// Locks the directory itself. Nothing where the file system locks only files that can be written,
-/// as network file systems do: the file in the directory has to do there.
-pub(super) fn directory(dir: &Path) -> io::Result<Option<Locked>> {
-    let at = if dir.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        dir
-    };
+/// A directory that was opened to be locked.
+#[derive(Debug)]
+pub(super) struct Directory {
+    /// Nothing where the file system locks only files that can be written, as network file systems do: the file in the
+    /// directory has to do there.
+    pub(super) lock: Option<Locked>,
+    pub(super) identity: DirIdentity,
+}
+
+/// Locks the directory itself.
+pub(super) fn directory(dir: &Path) -> io::Result<Directory> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = File::from(rustix::fs::openat(CWD, at, flags, Mode::empty())?);
-    match file(opened, dir) {
-        Ok(locked) => Ok(Some(locked)),
-        Err(error) if is_unsupported(&error) => Ok(None),
+    let opened = rustix::fs::openat(CWD, or_here(dir), flags, Mode::empty())?;
+    let opened = File::from(opened);
+    let identity = DirIdentity::new(dir, &opened.metadata()?);
+    let lock = match file(opened, dir) {
+        Ok(locked) => Some(locked),
+        Err(error) if is_unsupported(&error) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(Directory { lock, identity })
+}
+
+/// Locks the file of `dir` that is there for it, as `open` opens it (L2).
+pub(super) fn file_in(
+    dir: &Path,
+    mut open: impl FnMut(&Path) -> io::Result<File>,
+) -> io::Result<Locked> {
+    let path = dir.join(FILE_NAME);
+    for _ in 0..REPLACED_MAX {
+        let locked = file(open(&path)?, dir)?;
+        if has_its_name(&locked.file, &path)? {
+            return Ok(locked);
+        }
+    }
+    Err(busy(dir))
+}
+
+fn has_its_name(file: &File, path: &Path) -> io::Result<bool> {
+    let own = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(found) => Ok((own.dev(), own.ino()) == (found.dev(), found.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -78,18 +115,15 @@ pub(super) fn file(file: File, dir: &Path) -> io::Result<Locked> {
 /// `ResourceBusy` when the directory is locked; whatever the device says otherwise.
 pub fn lock_to_read(dir: &Path) -> io::Result<DirLock> {
     let itself = directory(dir)?;
-    let file_in_it = match super::open_for_reading(&dir.join(FILE_NAME)) {
-        Ok(opened) => match file(opened, dir) {
-            Ok(locked) => Some(locked),
-            // A file system that locks only what can be written.
-            Err(error) if is_unsupported(&error) && itself.is_some() => None,
-            Err(error) => return Err(error),
-        },
+    let file_in_it = match file_in(dir, super::open_for_reading) {
+        Ok(locked) => Some(locked),
+        // A file system that locks only what can be written.
+        Err(error) if is_unsupported(&error) && itself.lock.is_some() => None,
         // No release that locks this file alone has the directory open.
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
-    Ok(DirLock::new((file_in_it, itself)))
+    Ok(DirLock::of_dir((file_in_it, itself.lock), itself.identity))
 }
 
 /// The error of a directory that is locked already.
@@ -101,7 +135,14 @@ pub(super) fn busy(dir: &Path) -> io::Error {
 }
 
 fn is_unsupported(error: &io::Error) -> bool {
-    let unsupported = [Errno::BADF, Errno::OPNOTSUPP, Errno::NOSYS, Errno::NOLCK];
+    let unsupported = [
+        Errno::BADF,
+        Errno::OPNOTSUPP,
+        Errno::NOSYS,
+        Errno::NOLCK,
+        Errno::INVAL,
+        Errno::NOTTY,
+    ];
     unsupported
         .iter()
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
@@ -136,6 +177,41 @@ mod tests {
         assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
         drop(held);
         disk.lock_dir(dir.path()).unwrap();
+    }
+
+    /// Another program removes it in between, and where directories cannot be locked, one more makes another.
+    #[test]
+    fn a_lock_file_that_lost_its_name_is_locked_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE_NAME);
+        let mut spoilers: Vec<fn(&Path)> = vec![|path| fs::remove_file(path).unwrap(), |path| {
+            fs::remove_file(path).unwrap();
+            File::create(path).unwrap();
+        }];
+        let _held = file_in(dir.path(), |path| {
+            let opened = File::create(path);
+            if let Some(spoil) = spoilers.pop() {
+                spoil(path);
+            }
+            opened
+        });
+        assert!(File::open(&path).unwrap().try_lock().is_err());
+        // Without an end, it is in use.
+        fs::remove_file(&path).unwrap();
+        let busy = file_in(dir.path(), |path| {
+            let opened = File::create_new(path);
+            fs::remove_file(path).unwrap();
+            opened
+        });
+        assert_eq!(busy.unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+    }
+
+    #[test]
+    fn a_file_system_without_locks_is_no_failure() {
+        for errno in [Errno::INVAL, Errno::NOTTY, Errno::BADF] {
+            assert!(is_unsupported(&errno.into()), "{errno:?}");
+        }
+        assert!(!is_unsupported(&Errno::IO.into()));
     }
 
     /// As a release does that locks the file alone.

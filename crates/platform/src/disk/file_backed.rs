@@ -17,6 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::dir_identity::or_here;
 use super::file_kind::{self, FileKind};
 use super::{AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, FileEntry, directory_lock};
 
@@ -153,15 +154,16 @@ impl<T: FileBacked> Disk for T {
 
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
         let itself = directory_lock::directory(dir)?;
-        file_kind::expect_data_or_nothing(&dir.join(directory_lock::FILE_NAME))?;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(dir.join(directory_lock::FILE_NAME))?;
-        let file = directory_lock::file(file, dir)?;
-        Ok(DirLock::new((file, itself)))
+        let file = directory_lock::file_in(dir, |path| {
+            file_kind::expect_data_or_nothing(path)?;
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(path)
+        })?;
+        Ok(DirLock::of_dir((file, itself.lock), itself.identity))
     }
 }
 
@@ -325,14 +327,6 @@ pub(super) fn fill_with_zeros(file: &File, len_bytes: u64) -> io::Result<()> {
         file.set_len(len_bytes)?;
     }
     Ok(())
-}
-
-pub(super) fn or_here(dir: &Path) -> &Path {
-    if dir.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        dir
-    }
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {

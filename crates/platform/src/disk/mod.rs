@@ -6,10 +6,12 @@
 
 mod aligned_buffer;
 mod delayed;
+mod dir_identity;
 mod direct;
 mod directory_lock;
 mod file_backed;
 mod file_kind;
+mod held_dir;
 mod null;
 mod profile;
 pub mod sim;
@@ -22,12 +24,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dir_identity::DirIdentity;
+
 pub use aligned_buffer::AlignedBuf;
 pub use delayed::DelayedDisk;
+pub use dir_identity::DirMoved;
 pub use direct::{DirectDisk, WriteMode, open_best};
 pub use directory_lock::lock_to_read;
 pub use file_backed::next_data;
 pub use file_kind::{FileKind, NotADirectory, NotAFile, open_for_reading};
+pub use held_dir::guarded;
 pub use null::NullDisk;
 pub use profile::{DeviceProfile, PROFILE_FILES};
 pub use sim::SimDisk;
@@ -201,12 +207,28 @@ pub struct FileEntry {
 }
 
 /// Holds a directory for one process; dropping it releases the directory.
-pub struct DirLock(#[expect(dead_code, reason = "held for its Drop")] Box<dyn Send + Sync>);
+pub struct DirLock {
+    #[expect(dead_code, reason = "held for its Drop")]
+    held: Box<dyn Send + Sync>,
+    /// Nothing on a disk whose directories cannot be moved.
+    dir: Option<DirIdentity>,
+}
 
 impl DirLock {
     /// Wraps whatever releases the directory when dropped.
     pub fn new(held: impl Send + Sync + 'static) -> Self {
-        Self(Box::new(held))
+        Self {
+            held: Box::new(held),
+            dir: None,
+        }
+    }
+
+    /// The same for a directory of the operating system.
+    fn of_dir(held: impl Send + Sync + 'static, dir: DirIdentity) -> Self {
+        Self {
+            dir: Some(dir),
+            ..Self::new(held)
+        }
     }
 }
 

@@ -40,6 +40,10 @@ impl<K: ?Sized, V: ?Sized> Table<K, V> {
         }
     }
 
+    pub(crate) fn raw_table(&self) -> &Arc<RawTable> {
+        &self.raw_table
+    }
+
     /// The table's name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -67,8 +71,8 @@ impl<K: ?Sized, V: ?Sized> Table<K, V> {
     }
 }
 
-/// The table's space, if the table belongs to the transaction's database.
-pub(super) fn own<'t, K: ?Sized, V: ?Sized>(
+/// The raw table, if the table belongs to the transaction's database.
+pub(crate) fn own<'t, K: ?Sized, V: ?Sized>(
     tx: &Transaction,
     table: &'t Table<K, V>,
 ) -> Result<&'t Arc<RawTable>, Error> {
@@ -77,10 +81,11 @@ pub(super) fn own<'t, K: ?Sized, V: ?Sized>(
 }
 
 pub(super) fn check_own(tx: &Transaction, raw_table: &RawTable) -> Result<(), Error> {
-    match raw_table.owner == tx.engine().owner {
-        true => Ok(()),
-        false => Err(Error::ForeignTable {
+    if raw_table.owner == tx.engine().owner {
+        Ok(())
+    } else {
+        Err(Error::ForeignTable {
             table: raw_table.info.name.clone(),
-        }),
+        })
     }
 }

@@ -49,7 +49,7 @@ pub trait Key {
 }
 
 /// A key's bytes by themselves.
-pub(super) fn encoded<K: Key + ?Sized>(key: &K) -> KeyBytes {
+pub(crate) fn encoded<K: Key + ?Sized>(key: &K) -> KeyBytes {
     let mut bytes = KeyBytes::new();
     key.encode(&mut bytes);
     bytes

@@ -80,7 +80,7 @@ macro_rules! integer {
 integer!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128);
 
 /// Adds two values as bytes.
-pub(super) fn add<V: Number>(
+pub(crate) fn add<V: Number>(
     present: Option<&[u8]>,
     amount: &[u8],
     sum: &mut ValueBytes,

@@ -255,9 +255,10 @@ impl Epochs {
         // The word has only the low bits of its epoch. Checked after it was loaded: a thread that wrote a later one
         // there had seen that epoch begin.
         let is_forgotten = self.current.load(Ordering::SeqCst) > epoch + FLOORS as u64;
-        match !is_forgotten && word & EPOCH_MASK == (epoch + 1) & EPOCH_MASK {
-            true => Stamp(word >> EPOCH_BITS).max(self.first_floor),
-            false => self.first_floor,
+        if !is_forgotten && word & EPOCH_MASK == (epoch + 1) & EPOCH_MASK {
+            Stamp(word >> EPOCH_BITS).max(self.first_floor)
+        } else {
+            self.first_floor
         }
     }
 

@@ -53,13 +53,13 @@ impl World {
     }
 }
 
-/// Of the commits in an epoch that was told finished, none is still to come.
+/// Of the commits in an epoch that was reported finished, none is still to come.
 fn assert_none_is_missing((finished, seen): (Epoch, [u64; 2]), commits: [&[(Epoch, Stamp)]; 2]) {
     for (seen, commits) in seen.into_iter().zip(commits) {
         for (epoch, _) in &commits[seen as usize..] {
             assert!(
                 *epoch > finished,
-                "{finished} was told finished, with a commit of {epoch} to come"
+                "{finished} was reported finished, with a commit of {epoch} to come"
             );
         }
     }

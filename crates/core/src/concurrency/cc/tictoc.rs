@@ -39,7 +39,7 @@ impl CcProtocol for TicToc {
     const NEW_LOCKED: u64 = TsWord::at(0).locked().0;
 
     fn admit(record: RecordRef, leaf_rts: u64) -> ObservedVersion {
-        // The record is locked by us: `place` has just put it into the index that way. Release: the next holder of
+        // The record is locked by us: `find_or_create` has just put it into the index that way. Release: the next holder of
         // the record's lock sees the rts.
         record
             .word()

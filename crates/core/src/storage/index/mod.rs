@@ -3,7 +3,7 @@
 //! [`Tree`] is any of the ordered trees, [`Point`] the hash table, [`HybridIndex`] the two together, and [`Index`]
 //! whichever of these a table has. ART and the hash table are in every build; the other trees are in
 //! `namiki-trees`, which the feature `all-indexes` adds. Their names are known in every build, so that a
-//! tree which was left out is told from one that there is not ([`IndexNotInBuild`]).
+//! tree which was left out is distinguished from an unknown name ([`IndexNotInBuild`]).
 
 mod choice;
 mod dispatch;

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use namiki_platform::disk::{AlignedBuf, Disk};
 
-use crate::recovery::manifest::{Manifest, Written};
-use crate::recovery::table_journal::{self, TableJournal};
+use crate::catalogue::manifest::{Manifest, Written};
+use crate::catalogue::table_journal::{self, TableJournal};
 use crate::table::raw_table::TableInfo;
 
 /// What an opening has written of its catalogue.
@@ -145,7 +145,7 @@ impl CatalogueFiles {
         manifest: &Manifest,
     ) -> Result<(), NotWritten> {
         self.replace(disk, dir, manifest)?;
-        // It no longer counts, or has no table that was acknowledged.
+        // It is superseded; any record left in it belongs to a creation that failed.
         let _ = disk.remove(&table_journal::path(dir));
         Ok(())
     }

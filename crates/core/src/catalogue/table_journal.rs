@@ -2,7 +2,7 @@
 //!
 //! The manifest is replaced as a whole, so a replacement for each new table would write quadratically many bytes. A
 //! creation appends one record here instead, in one durable write. To read the manifest is to read both files
-//! ([`Manifest::read`](crate::recovery::manifest::Manifest::read)).
+//! ([`Manifest::read`](crate::catalogue::manifest::Manifest::read)).
 //!
 //! ```text
 //! | header, a block | record | zeros up to a block | record | zeros … |
@@ -26,7 +26,7 @@ use namiki_platform::Generation;
 use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 
 use crate::error::OpenError;
-use crate::table::raw_table::TableInfo;
+use crate::table::raw_table::{TableId, TableInfo};
 
 /// The version that this release writes, and the latest it reads.
 const VERSION: u32 = 1;
@@ -37,6 +37,9 @@ const RECORD_HEADER_BYTES: usize = 24;
 /// What a power cut keeps or loses as a whole.
 const SECTOR_BYTES: usize = 512;
 const BLOCK_BYTES_MAX: usize = 4096;
+/// The longest record. A table with a longer description, because of the names of its types, is not journalled: the
+/// manifest is replaced.
+const RECORD_BYTES_MAX: usize = BLOCK_BYTES_MAX;
 /// The shortest journal.
 const LEN_BYTES_MIN: u64 = 64 << 10;
 
@@ -68,6 +71,15 @@ pub(crate) struct Found {
 /// Where a directory's journal is.
 pub(crate) fn path(dir: &Path) -> PathBuf {
     dir.join("TABLES")
+}
+
+/// A table that a log changes, and that neither the manifest has nor its journal: what is missing, and the remedy.
+#[must_use]
+pub fn unknown_table(TableId(number): TableId) -> String {
+    format!(
+        "table {number}, which neither MANIFEST has nor TABLES: after a crash, the tables that were created last are \
+         in TABLES alone; put it back as it was beside this MANIFEST"
+    )
 }
 
 impl TableJournal {
@@ -104,8 +116,8 @@ impl TableJournal {
         })
     }
 
-    /// Appends a table, durably. False, and nothing is written, if there is no room for it, or if the file is no longer
-    /// the one that was begun.
+    /// Appends a table, durably. False, and nothing is written, if there is no room for it, if its record would be too
+    /// long, or if the file is no longer the one that was begun.
     pub(crate) fn append(&mut self, disk: &dyn Disk, info: &TableInfo) -> io::Result<bool> {
         // By its name: a file that was removed or replaced meanwhile would keep the record from every reader.
         let file = disk.open(&self.path)?;
@@ -114,7 +126,8 @@ impl TableJournal {
         }
         let record = record(info, self.next, &self.header);
         let padded = record.len().next_multiple_of(file.block_bytes());
-        if self.next + padded as u64 > self.len_bytes {
+        let is_too_long = record.len() > RECORD_BYTES_MAX;
+        if is_too_long || self.next + padded as u64 > self.len_bytes {
             return Ok(false);
         }
         let mut block = AlignedBuf::zeroed(padded);
@@ -282,21 +295,23 @@ fn record_at<'a>(bytes: &'a [u8], offset: usize, header: &[u8]) -> Option<&'a [u
     sound.then(|| &record[RECORD_HEADER_BYTES..])
 }
 
-/// Whether the rest can be what a power cut leaves of the write of a record: some of its sectors, each of them whole.
-/// No sector of a record is zero, for text has no zeros.
+/// Whether the rest can be what a power cut leaves of the write of a record: some of its sectors, each of them whole,
+/// and zeros after it. No sector of a record is zero, for text has no zeros.
 fn is_torn(rest: &[u8], offset: usize, header: &[u8]) -> bool {
     let first = &rest[..rest.len().min(SECTOR_BYTES)];
     if is_zero(first) {
-        return true;
+        // Its length was in the sector that is lost.
+        return is_zero(&rest[rest.len().min(RECORD_BYTES_MAX)..]);
     }
     let sound = first.len() >= RECORD_HEADER_BYTES
         && first.starts_with(RECORD_MAGIC)
         && u32_at(first, 16) == checksum_at(&first[8..16], offset as u64, header);
+    if !sound {
+        return false;
+    }
     // So its length is right.
-    sound
-        && rest
-            .get(..RECORD_HEADER_BYTES + u32_at(first, 8) as usize)
-            .is_some_and(|record| record.chunks(SECTOR_BYTES).any(is_zero))
+    rest.split_at_checked(RECORD_HEADER_BYTES + u32_at(first, 8) as usize)
+        .is_some_and(|(record, after)| record.chunks(SECTOR_BYTES).any(is_zero) && is_zero(after))
 }
 
 fn is_zero(bytes: &[u8]) -> bool {
@@ -316,7 +331,6 @@ mod tests {
     use namiki_platform::disk::SimDisk;
 
     use super::*;
-    use crate::table::raw_table::TableId;
 
     const DIR: &str = "/db";
     const CONTINUES: Continues = Continues {
@@ -414,6 +428,44 @@ mod tests {
         assert_eq!(damaged_at(&headless, CONTINUES), 0);
         assert!(names(&[], CONTINUES).unwrap().is_empty());
         assert!(names(&[0; 700], CONTINUES).unwrap().is_empty());
+    }
+
+    /// After each way in which the last record can be torn.
+    #[test]
+    fn bytes_after_a_torn_record_are_damage() {
+        let bytes = written().read(&path(Path::new(DIR))).unwrap();
+        // The last record begins at byte 3 × 512, and has two sectors.
+        let length_is_lost = [3].as_slice();
+        let length_is_known = [4].as_slice();
+        for (lost, first_after) in [(length_is_known, 5 * 512), (length_is_lost, 3 * 512 + 4096)] {
+            let mut torn = bytes.clone();
+            for sector in lost {
+                torn[sector * 512..][..512].fill(0);
+            }
+            assert_eq!(names(&torn, CONTINUES).unwrap(), NAMES[..2], "{lost:?}");
+            for at in [first_after, first_after + 700, bytes.len() - 1] {
+                let mut damaged = torn.clone();
+                damaged[at] = 0xAA;
+                assert_eq!(damaged_at(&damaged, CONTINUES), 3 * 512, "{lost:?}, {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_too_long_to_be_torn_is_refused() {
+        let dir = Path::new(DIR);
+        let disk = empty_disk();
+        let mut journal = TableJournal::begin(&disk, dir, CONTINUES, 100).unwrap();
+        let fits = "x".repeat(3_800);
+        assert!(journal.append(&disk, &table(2, &fits)).unwrap());
+        let before = disk.read(&path(dir)).unwrap();
+        assert!(
+            !journal
+                .append(&disk, &table(3, &"x".repeat(4_096)))
+                .unwrap()
+        );
+        assert!(disk.read(&path(dir)).unwrap() == before);
+        assert_eq!(names(&before, CONTINUES).unwrap(), [fits]);
     }
 
     #[test]

@@ -21,9 +21,9 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Stamp};
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::table_journal::{self, Continues};
 use crate::error::OpenError;
 use crate::protocol_spec::ProtocolSpec;
-use crate::recovery::table_journal::{self, Continues};
 use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::TableInfo;
 
@@ -42,6 +42,10 @@ const NUMBER_MAX: u64 = u64::MAX >> 2;
 pub struct Manifest {
     /// The database's identity, in hexadecimal: it is in every log file, too.
     pub database: String,
+    /// A random number of the opening that wrote this, in hexadecimal. Empty if it was written before the first
+    /// opening was announced, or by a release that had none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub opening: String,
     /// How the database was opened last.
     pub spec: ProtocolSpec,
     /// Whether it was closed in order. (`last_exit` in `pwal` §5.1.)
@@ -67,6 +71,7 @@ impl Manifest {
     pub(crate) fn new(identity: u128, spec: ProtocolSpec) -> Self {
         Self {
             database: format!("{identity:032x}"),
+            opening: String::new(),
             spec,
             closed: true,
             tables: Vec::new(),
@@ -157,16 +162,17 @@ impl Manifest {
     }
 
     /// Whether the directory's manifest is of the same opening as this one, which is to replace it: of the
-    /// same database, and nothing has begun another generation of the log since. One that is missing or
-    /// damaged was written by no other program, and is replaced.
+    /// same database and next generation, with the same opening number. (The number tells two programs apart that
+    /// began the same generation at once, or have no log.) One that is missing or damaged was written by no other
+    /// program, and is replaced.
     ///
     /// # Errors
     /// Whatever the device says.
     pub(crate) fn is_still_ours(&self, disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
         match Self::read_alone(disk, dir) {
-            Ok(Some(found)) => Ok(
-                self.database == found.database && self.next_generation == found.next_generation
-            ),
+            Ok(Some(found)) => Ok(self.database == found.database
+                && self.next_generation == found.next_generation
+                && self.opening == found.opening),
             Ok(None) | Err(OpenError::DamagedManifest { .. }) => Ok(true),
             Err(OpenError::Device { source, .. }) => Err(source),
             // A newer program's.
@@ -460,7 +466,9 @@ mod tests {
         assert!(ours.is_still_ours(&disk, dir).unwrap());
         let mut later = ours.clone();
         later.next_generation = Generation(2);
-        for other in [later, Manifest::new(8, ProtocolSpec::DEFAULT)] {
+        let mut at_once = ours.clone();
+        at_once.opening = "1f".to_owned();
+        for other in [later, at_once, Manifest::new(8, ProtocolSpec::DEFAULT)] {
             other.write(&disk, dir).unwrap();
             assert!(!ours.is_still_ours(&disk, dir).unwrap());
         }

@@ -1,0 +1,148 @@
+//! The settings of an opening, by what a change of them costs.
+//!
+//! - [`Tuning`]: nothing. Each opening has its own.
+//! - [`Format`]: it is in the files, and what was written before stays as it is.
+//! - [`Testing`]: for tests and experiments alone; the documentation hides their methods of
+//!   [`Builder`](crate::Builder).
+
+use std::collections::BTreeMap;
+use std::num::{NonZeroU16, NonZeroU32};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use namiki_log::{Prepare, SequencerKind};
+use namiki_platform::disk::Disk;
+use namiki_platform::threads;
+
+use crate::api::autotune::ProtocolChoice;
+use crate::commit::engine::Waits;
+use crate::protocol_spec::{ProtocolSpec, WaitPolicy};
+use crate::recovery::{OnProgress, RecoverySettings, ReplayOrder};
+use crate::storage::index::{IndexKind, IndexNotInBuild};
+use crate::wal_format::record_format::RecordFormat;
+
+/// Which index each table has, in this opening of the database.
+#[derive(Clone, Default)]
+pub(crate) struct Indexes {
+    /// Of tables with these names.
+    pub(crate) by_name: BTreeMap<String, IndexKind>,
+    /// Of all others.
+    pub(crate) others: IndexKind,
+}
+
+impl Indexes {
+    pub(crate) fn of(&self, table: &str) -> IndexKind {
+        self.by_name.get(table).copied().unwrap_or(self.others)
+    }
+
+    /// That all are in this build.
+    pub(crate) fn check(&self) -> Result<(), IndexNotInBuild> {
+        let mut kinds = self.by_name.values().chain([&self.others]);
+        kinds.try_for_each(|kind| kind.check_in_build())
+    }
+}
+
+/// How this opening runs.
+#[derive(Clone)]
+pub(super) struct Tuning {
+    pub(super) protocol: ProtocolChoice,
+    pub(super) indexes: Indexes,
+    pub(super) streams: Option<NonZeroU16>,
+    pub(super) group_wait_max: Duration,
+    pub(super) async_flush_min_commits: Option<NonZeroU32>,
+    /// Default: 1 ms, or what was chosen.
+    pub(super) epoch_length: Option<Duration>,
+    pub(super) buffer_bytes: usize,
+    pub(super) attempts_max: u32,
+    pub(super) waits: Waits,
+    pub(super) recovery: RecoveryTuning,
+}
+
+/// How this opening recovers.
+#[derive(Clone)]
+pub(super) struct RecoveryTuning {
+    pub(super) threads: usize,
+    pub(super) on_progress: Option<OnProgress>,
+    pub(super) interrupt: Option<Arc<AtomicBool>>,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            protocol: ProtocolChoice::Fixed(ProtocolSpec::DEFAULT),
+            indexes: Indexes::default(),
+            streams: None,
+            group_wait_max: Duration::from_millis(1),
+            async_flush_min_commits: None,
+            epoch_length: None,
+            buffer_bytes: 256 << 10,
+            attempts_max: 10_000,
+            waits: Waits {
+                policy: WaitPolicy::WoundWait,
+                longest: Duration::from_secs(10),
+            },
+            recovery: RecoveryTuning {
+                threads: threads::processors().get(),
+                on_progress: None,
+                interrupt: None,
+            },
+        }
+    }
+}
+
+/// What this opening writes.
+#[derive(Clone)]
+pub(super) struct Format {
+    pub(super) record_format: RecordFormat,
+    pub(super) segment_bytes: u64,
+    pub(super) shared_device: Option<(PathBuf, u64)>,
+}
+
+impl Default for Format {
+    fn default() -> Self {
+        Self {
+            record_format: RecordFormat::Compact,
+            segment_bytes: 16 << 20,
+            shared_device: None,
+        }
+    }
+}
+
+/// What tests and experiments change.
+#[derive(Clone)]
+pub(super) struct Testing {
+    pub(super) disk: Option<Arc<dyn Disk>>,
+    pub(super) sequencer: SequencerKind,
+    pub(super) prepare: Prepare,
+    pub(super) replay_order: ReplayOrder,
+}
+
+impl Default for Testing {
+    fn default() -> Self {
+        Self {
+            disk: None,
+            sequencer: SequencerKind::FetchAdd,
+            prepare: Prepare::Background,
+            replay_order: ReplayOrder::HighestStamp,
+        }
+    }
+}
+
+impl Tuning {
+    /// What recovery is given.
+    pub(super) fn recovery_settings(&self, order: ReplayOrder) -> RecoverySettings {
+        let RecoveryTuning {
+            threads,
+            on_progress,
+            interrupt,
+        } = self.recovery.clone();
+        RecoverySettings {
+            threads,
+            order,
+            on_progress,
+            interrupt,
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! What a program does with a [`Transaction`]: reads and writes of typed tables.
+//!
+//! Keys and values become bytes here. What a transaction is, and how it ends, is in `txn`.
+
+use std::borrow::Borrow;
+use std::ops::{Bound, ControlFlow, RangeBounds};
+
+use namiki_index::{Direction, ScanRange};
+
+use crate::api::table::{Key, KeyBytes, Number, Table, Value, ValueBytes, add, encoded, own};
+use crate::concurrency::lock::LockMode;
+use crate::error::Error;
+use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable};
+use crate::txn::stage::check_length;
+use crate::txn::{Transaction, Version};
+
+#[inline]
+fn decode_value<V: Value + ?Sized>(raw_table: &RawTable, bytes: &[u8]) -> Result<V::Owned, Error> {
+    V::decode(bytes).ok_or_else(|| Error::Undecodable {
+        table: raw_table.info.name.clone(),
+        expected: V::type_name().into_owned(),
+        len_bytes: bytes.len(),
+    })
+}
+
+/// Encodes a value unless it says that it is too long.
+#[inline]
+fn encode_checked<V: Value + ?Sized>(
+    raw_table: &RawTable,
+    key: &[u8],
+    value: &V,
+    max_bytes: usize,
+    into: &mut ValueBytes,
+) -> Result<(), Error> {
+    check_length(raw_table, key, value.encoded_bytes_min(), max_bytes)?;
+    value.encode(into);
+    Ok(())
+}
+
+/// Hands on the bytes of some keys at a time, at most [`BATCH_KEYS_MAX`]. They lie in `bytes`.
+#[inline]
+fn in_batches<K: Key + ?Sized, B: Borrow<K>>(
+    keys: impl IntoIterator<Item = B>,
+    bytes: &mut Vec<u8>,
+    mut visit: impl FnMut(&[&[u8]]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut keys = keys.into_iter();
+    loop {
+        bytes.clear();
+        let (mut ends, mut count) = ([0; BATCH_KEYS_MAX], 0);
+        for (end, key) in ends.iter_mut().zip(keys.by_ref()) {
+            key.borrow().with_bytes(|key| bytes.extend_from_slice(key));
+            *end = bytes.len();
+            count += 1;
+        }
+        let (mut slices, mut from) = ([&[][..]; BATCH_KEYS_MAX], 0);
+        for (slice, to) in slices.iter_mut().zip(&ends[..count]) {
+            *slice = &bytes[from..*to];
+            from = *to;
+        }
+        if count > 0 {
+            visit(&slices[..count])?;
+        }
+        if count < BATCH_KEYS_MAX {
+            return Ok(());
+        }
+    }
+}
+
+/// Reading and writing typed tables.
+impl Transaction {
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`], to be passed on; [`Error::Undecodable`]; errors that name a bad key.
+    pub fn get<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+    ) -> Result<Option<V::Owned>, Error> {
+        self.get_locked(table, key, LockMode::SHARED)
+    }
+
+    #[inline]
+    fn get_locked<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        locked: LockMode,
+    ) -> Result<Option<V::Owned>, Error> {
+        let raw_table = own(self, table)?;
+        match key.with_bytes(|key| self.get_bytes(raw_table, key, locked))? {
+            Some(bytes) => decode_value::<V>(raw_table, bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The values of many keys, in their order, into `out`, which is cleared. The same as a
+    /// [`get`](Transaction::get) of each, and faster: what one look-up waits for, the others wait for
+    /// at the same time.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`]; `out` then has the values of all keys before the one that failed.
+    pub fn get_many<K: Key + ?Sized, V: Value + ?Sized, B: Borrow<K>>(
+        &mut self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = B>,
+        out: &mut Vec<Option<V::Owned>>,
+    ) -> Result<(), Error> {
+        out.clear();
+        let raw_table = own(self, table)?;
+        let mut bytes = self.take_key_buffer();
+        let read = in_batches(keys, &mut bytes, |keys| {
+            out.reserve(keys.len());
+            self.get_batch(raw_table, keys, |value| {
+                let value = value.map(|bytes| decode_value::<V>(raw_table, bytes));
+                out.push(value.transpose()?);
+                Ok(())
+            })
+        });
+        self.return_key_buffer(bytes);
+        read
+    }
+
+    /// Brings what reading or writing these keys will look at, index and records, closer to the processor. For
+    /// keys that are known before they are used, and used in a way that [`get_many`](Transaction::get_many)
+    /// and [`update_many`](Transaction::update_many) do not cover: what one look-up waits for, the others
+    /// wait for at the same time. Nothing is read as far as the transaction is concerned, and nothing fails: a
+    /// key that the table cannot hold, and some beside it, are passed over.
+    ///
+    /// A few hundred records at a time are as many as a processor keeps close.
+    pub fn prefetch<K: Key + ?Sized, V: ?Sized, B: Borrow<K>>(
+        &mut self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = B>,
+    ) {
+        let mut bytes = self.take_key_buffer();
+        // It never fails.
+        let _ = in_batches(keys, &mut bytes, |keys| {
+            self.prefetch_batch(table.raw_table(), keys);
+            Ok(())
+        });
+        self.return_key_buffer(bytes);
+    }
+
+    /// The value of a key that the transaction is going to write. Under strict two-phase locking, the key is
+    /// locked for writing at once: two transactions that both read it before they write would each have to
+    /// wait for the other. Under TicToc and Silo, which lock at the commit only, it is the same as
+    /// [`Transaction::get`].
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn get_for_update<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+    ) -> Result<Option<V::Owned>, Error> {
+        self.get_locked(table, key, LockMode::EXCLUSIVE)
+    }
+
+    /// Writes a value, whether the key is there or not. Nothing is read, so two transactions that
+    /// put the same key do not conflict.
+    ///
+    /// # Errors
+    /// Those that name a bad key or value. [`Error::TableFull`], most often from what the transaction does
+    /// next, as the key is not looked up before. Under [`LogStyle::Operations`](crate::LogStyle::Operations), which
+    /// locks, logs and changes the key at once, those of locks and log.
+    pub fn put<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        value: &V,
+    ) -> Result<(), Error> {
+        let raw_table = own(self, table)?;
+        let max_bytes = self.value_bytes_max();
+        key.with_bytes(|key| {
+            check_length(raw_table, key, value.encoded_bytes_min(), max_bytes)?;
+            self.put_bytes(raw_table, key, |bytes| value.encode(bytes))
+        })
+    }
+
+    /// Adds an amount to the number that the key has at the commit, or to zero if it is not there then. Nothing is
+    /// read before: two transactions that add to the same key do not conflict, in whatever order they commit. For
+    /// counters and totals that many transactions change and few look at. (A transaction that looks at the key
+    /// itself reads it from then on. Under normal lock release, one waits for the group of the other, as for any
+    /// key that both write; under [`LogStyle::Operations`](crate::LogStyle::Operations), until the other has ended.)
+    ///
+    /// # Errors
+    /// As [`Transaction::put`]. The commit fails with [`Error::Overflow`] if the sum is beyond what the type can say; so
+    /// it does if that of two amounts is which the transaction adds to the same key. (Under
+    /// [`LogStyle::Operations`](crate::LogStyle::Operations) this call fails, and the transaction with it.)
+    pub fn add<K: Key + ?Sized, V: Number>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        amount: V,
+    ) -> Result<(), Error> {
+        let raw_table = own(self, table)?;
+        let encode = |bytes: &mut Vec<u8>| amount.encode(bytes);
+        key.with_bytes(|key| self.add_bytes(raw_table, key, encode, add::<V>))
+    }
+
+    /// Writes a value for a key that is not there.
+    ///
+    /// # Errors
+    /// [`Error::Duplicate`] if it is there, [`Error::TableFull`] if there is no room for it; the transaction
+    /// can go on. Otherwise as [`Transaction::get`] and [`Transaction::put`].
+    pub fn insert<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        value: &V,
+    ) -> Result<(), Error> {
+        let raw_table = own(self, table)?;
+        let max_bytes = self.value_bytes_max();
+        key.with_bytes(|key| {
+            check_length(raw_table, key, value.encoded_bytes_min(), max_bytes)?;
+            if self.insert_bytes(raw_table, key, |bytes| value.encode(bytes))? {
+                Ok(())
+            } else {
+                Err(Error::Duplicate {
+                    table: table.name().to_owned(),
+                    key: key.iter().map(|byte| format!("{byte:02x}")).collect(),
+                })
+            }
+        })
+    }
+
+    /// Replaces a value by what `change` makes of it; returns whether there was one.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`] and [`Transaction::put`].
+    pub fn update<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        change: impl FnOnce(V::Owned) -> V::Owned,
+    ) -> Result<bool, Error> {
+        let raw_table = own(self, table)?;
+        let max_bytes = self.value_bytes_max();
+        key.with_bytes(|key| {
+            self.update_bytes(raw_table, key, |old, new| {
+                let value = change(decode_value::<V>(raw_table, old)?);
+                encode_checked::<V>(raw_table, key, value.borrow(), max_bytes, new)
+            })
+        })
+    }
+
+    /// Replaces the values of many keys by what `change` makes of them, given each one's position in `keys`; returns
+    /// how many there were. The same as an [`update`](Transaction::update) of each in sequence, and faster: their
+    /// cache misses overlap.
+    ///
+    /// # Errors
+    /// As [`Transaction::update`]; the keys before the one that failed are updated then, and those after it are not.
+    /// To undo these, roll back to a [savepoint](Transaction::savepoint) made before.
+    pub fn update_many<K: Key + ?Sized, V: Value + ?Sized, B: Borrow<K>>(
+        &mut self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = B>,
+        mut change: impl FnMut(usize, V::Owned) -> V::Owned,
+    ) -> Result<usize, Error> {
+        let raw_table = own(self, table)?;
+        let mut bytes = self.take_key_buffer();
+        let (mut first, mut updated) = (0, 0);
+        let max_bytes = self.value_bytes_max();
+        let done = in_batches(keys, &mut bytes, |keys| {
+            updated += self.update_batch(raw_table, keys, |at, old, new| {
+                let value = change(first + at, decode_value::<V>(raw_table, old)?);
+                encode_checked::<V>(raw_table, keys[at], value.borrow(), max_bytes, new)
+            })?;
+            first += keys.len();
+            Ok(())
+        });
+        self.return_key_buffer(bytes);
+        done.map(|()| updated)
+    }
+
+    /// Removes a key; returns whether it was there.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn delete<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+    ) -> Result<bool, Error> {
+        let raw_table = own(self, table)?;
+        key.with_bytes(|key| self.delete_bytes(raw_table, key))
+    }
+
+    /// The keys in a range and their values, in ascending order.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn scan<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        range: impl RangeBounds<K>,
+    ) -> Result<Vec<(K::Owned, V::Owned)>, Error> {
+        let mut found = Vec::new();
+        self.scan_with(table, range, Direction::Forward, |key, value| {
+            found.push((key, value));
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    }
+
+    /// Visits the keys in a range and their values, in ascending or descending order, until `visit`
+    /// breaks off.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn scan_with<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        range: impl RangeBounds<K>,
+        direction: Direction,
+        mut visit: impl FnMut(K::Owned, V::Owned) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let raw_table = own(self, table)?;
+        with_range(&range, direction, |range| {
+            self.scan_bytes(raw_table, range, |key, value| {
+                let key = K::decode(key).ok_or_else(|| Error::Undecodable {
+                    table: raw_table.info.name.clone(),
+                    expected: K::type_name().into_owned(),
+                    len_bytes: key.len(),
+                })?;
+                Ok(visit(key, decode_value::<V>(raw_table, value)?))
+            })
+        })
+    }
+
+    /// Which version of a key this transaction reads, for histories that are to be checked for
+    /// cycles. It counts as a read of the key.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn version<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+    ) -> Result<Version, Error> {
+        let raw_table = own(self, table)?;
+        key.with_bytes(|key| self.version_bytes(raw_table, key))
+    }
+
+    /// The versions of all keys in a range that were ever written, deleted ones included. They
+    /// count as reads, of the gaps between them too.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn versions<K: Key + ?Sized, V: Value + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        range: impl RangeBounds<K>,
+    ) -> Result<Vec<(Vec<u8>, Version)>, Error> {
+        let raw_table = own(self, table)?;
+        let mut found = Vec::new();
+        with_range(&range, Direction::Forward, |range| {
+            self.versions_bytes(raw_table, range, |key, version| {
+                found.push((key.to_vec(), version));
+            })
+        })?;
+        Ok(found)
+    }
+}
+
+/// Encodes a range's ends and hands them on.
+fn with_range<K: Key + ?Sized, T>(
+    range: &impl RangeBounds<K>,
+    direction: Direction,
+    scan: impl FnOnce(ScanRange<'_>) -> T,
+) -> T {
+    let bytes = |bound: Bound<&K>| bound.map(encoded);
+    let (start, end) = (bytes(range.start_bound()), bytes(range.end_bound()));
+    let slice = |bound| Bound::map(bound, |bytes: &KeyBytes| &bytes[..]);
+    scan(ScanRange {
+        start: slice(start.as_ref()),
+        end: slice(end.as_ref()),
+        direction,
+    })
+}

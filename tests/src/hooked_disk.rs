@@ -1,0 +1,159 @@
+//! A disk whose calls a test can watch, delay and precede with something of its own.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry};
+
+/// What is asked of a disk or a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskCall {
+    /// [`Disk::open`].
+    Open,
+    /// [`Disk::create`].
+    Create,
+    /// [`Disk::read`].
+    Read,
+    /// [`Disk::replace`].
+    Replace,
+    /// [`Disk::list`].
+    List,
+    /// [`Disk::create_dir_all`].
+    CreateDir,
+    /// [`DiskFile::write_durable`].
+    Write,
+}
+
+type Hook = Arc<dyn Fn(DiskCall, &Path) + Send + Sync>;
+
+/// Calls a function of the test before each call that it passes on.
+#[derive(Clone)]
+pub struct HookedDisk {
+    disk: Arc<dyn Disk>,
+    before: Hook,
+    block_bytes: usize,
+}
+
+impl HookedDisk {
+    /// Over this disk.
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        before: impl Fn(DiskCall, &Path) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            disk,
+            before: Arc::new(before),
+            block_bytes: 0,
+        }
+    }
+
+    /// Over this disk, with files of larger blocks.
+    #[must_use]
+    pub fn with_blocks(disk: Arc<dyn Disk>, block_bytes: usize) -> Self {
+        Self {
+            block_bytes,
+            ..Self::new(disk, |_, _| ())
+        }
+    }
+
+    fn hooked(&self, file: Arc<dyn DiskFile>, path: &Path) -> Arc<dyn DiskFile> {
+        Arc::new(HookedFile {
+            block_bytes: file.block_bytes().max(self.block_bytes),
+            file,
+            path: path.into(),
+            before: Arc::clone(&self.before),
+        })
+    }
+}
+
+impl fmt::Debug for HookedDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.disk.fmt(f)
+    }
+}
+
+impl Disk for HookedDisk {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        (self.before)(DiskCall::Open, path);
+        Ok(self.hooked(self.disk.open(path)?, path))
+    }
+
+    fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        (self.before)(DiskCall::Create, path);
+        Ok(self.hooked(self.disk.create(path, len_bytes)?, path))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        (self.before)(DiskCall::Read, path);
+        self.disk.read(path)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        (self.before)(DiskCall::Replace, path);
+        self.disk.replace(path, bytes)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
+        (self.before)(DiskCall::List, dir);
+        self.disk.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        (self.before)(DiskCall::CreateDir, dir);
+        self.disk.create_dir_all(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
+    }
+
+    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
+        self.disk.lock_dir(dir)
+    }
+}
+
+struct HookedFile {
+    file: Arc<dyn DiskFile>,
+    path: Arc<Path>,
+    before: Hook,
+    block_bytes: usize,
+}
+
+impl fmt::Debug for HookedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.file.fmt(f)
+    }
+}
+
+impl DiskFile for HookedFile {
+    fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        (self.before)(DiskCall::Write, &self.path);
+        self.file.write_durable(offset, bytes)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(offset, into)
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        self.file.next_data(offset)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.file.len_bytes()
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+}
