@@ -3,8 +3,8 @@
 use namiki_platform::disk::{AlignedBuf, BUFFER_ALIGN_BYTES};
 
 use super::ReadError;
-use super::beyond::STRIDE_BYTES;
 use super::source::Extent;
+use super::window::STRIDE_BYTES;
 
 /// Nothing but zeros may follow what the manifest says is the segment: it was made with that length.
 ///
