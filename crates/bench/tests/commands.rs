@@ -530,18 +530,6 @@ fn what_makes_no_sense_is_refused_by_name() {
             ],
             "null",
         ),
-        (
-            &[
-                "txn",
-                "--workload",
-                "u1",
-                "--device",
-                "null",
-                "--dir",
-                "kept",
-            ],
-            "null",
-        ),
         (&["txn", "--workload", "u1", "--device", &raw], "precious"),
         (
             &["log", "--device", "raw:/nowhere", "--segment-mb", "2"],

@@ -21,11 +21,9 @@ use std::path::PathBuf;
 use namiki_platform::bytes::is_zero;
 use namiki_platform::disk::SECTOR_BYTES;
 
+use super::window::STRIDE_BYTES;
 use super::{ReadError, StreamReader};
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, peek};
-
-/// How far to read before the next hole is looked for.
-pub(super) const STRIDE_BYTES: u64 = 1 << 20;
 
 const LATER: &str = "later frames are intact";
 const NO_FRAME: &str = "what is there is no frame, and not what a crash leaves of one";

@@ -3,7 +3,7 @@
 use namiki_platform::disk::{AlignedBuf, BUFFER_ALIGN_BYTES};
 
 use super::ReadError;
-use super::beyond_last_frame::STRIDE_BYTES;
+use super::file_window::STRIDE_BYTES;
 use super::stream_files::Extent;
 
 /// Nothing but zeros may follow what the manifest says is the segment: it was made with that length.

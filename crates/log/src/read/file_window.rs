@@ -18,6 +18,9 @@ use crate::format::BLOCK_BYTES_MAX;
 /// Length of a read, unless frames are long.
 const READ_BYTES: usize = 1 << 20;
 
+/// How far to read before the next hole is looked for.
+pub(super) const STRIDE_BYTES: u64 = READ_BYTES as u64;
+
 /// Longest read for several frames at a time.
 const READ_BYTES_MAX: usize = 4 << 20;
 
