@@ -3,7 +3,7 @@
 pub(crate) mod autotune;
 pub(crate) mod builder;
 pub(crate) mod database;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod endings;
 pub(crate) mod open;
 pub(crate) mod session;
