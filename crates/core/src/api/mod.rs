@@ -4,7 +4,7 @@ pub(crate) mod autotune;
 pub(crate) mod builder;
 mod config;
 pub(crate) mod database;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod endings;
 pub(crate) mod open;
 pub(crate) mod session;
