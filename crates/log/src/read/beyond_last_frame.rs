@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use namiki_platform::bytes::is_zero;
 use namiki_platform::disk::SECTOR_BYTES;
 
-use super::window::STRIDE_BYTES;
+use super::file_window::STRIDE_BYTES;
 use super::{ReadError, StreamReader};
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, peek};
 
