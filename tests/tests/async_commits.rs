@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use namiki::{Database, Error, LockRelease, ProtocolSpec, Session, Ticket, Transaction, WorkerId};
 use namiki_platform::disk::sim::{Fault, Step};
@@ -19,6 +19,9 @@ use namiki_tests::watchdog::on_threads;
 
 /// Longer than any test: a flusher is there, and flushes nothing.
 const NEVER: Duration = Duration::from_secs(3600);
+
+/// Far longer than a task that is woken takes.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// Wakes a thread that runs one task, and counts.
 struct ParkedTask {
@@ -36,6 +39,16 @@ impl ParkedTask {
 
     fn woken(&self) -> u32 {
         self.woken.load(Ordering::SeqCst)
+    }
+
+    /// Returns how often the task has been woken once that is more often than it was.
+    fn sleep(&self, before: u32) -> u32 {
+        let began = Instant::now();
+        while self.woken() == before {
+            let left = LONGEST.checked_sub(began.elapsed());
+            thread::park_timeout(left.expect("nothing wakes the task"));
+        }
+        self.woken()
     }
 }
 
@@ -56,10 +69,7 @@ fn run<F: Future>(task: F) -> F::Output {
         if let Poll::Ready(output) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;
         }
-        while parked.woken() == seen {
-            thread::park();
-        }
-        seen = parked.woken();
+        seen = parked.sleep(seen);
     }
 }
 
@@ -135,10 +145,7 @@ fn a_flush_wakes_a_task() {
         });
         task.unwrap();
         // The one that asked first, and did not ask again, was woken once, by whatever came first.
-        while parked.woken() == 0 {
-            thread::yield_now();
-        }
-        assert_eq!(parked.woken(), 1, "{spec}");
+        assert_eq!(parked.sleep(0), 1, "{spec}");
     }
 }
 
@@ -157,9 +164,7 @@ fn a_task_learns_of_any_streams_failure() {
             assert!(polled.is_pending());
             sessions[failing].flush().unwrap_err();
             // The log's own thread wakes those of the other stream.
-            while parked.woken() == 0 {
-                thread::yield_now();
-            }
+            parked.sleep(0);
             let (polled, _) = poll(task);
             db.close().unwrap_err();
             assert_eq!(parked.woken(), 1, "{spec}, stream {failing}");
@@ -292,10 +297,13 @@ fn a_panicking_waker_harms_no_other() {
         let mut bad = pin!(db.acknowledged(ticket));
         let polled = bad.as_mut().poll(&mut Context::from_waker(&waker));
         assert!(polled.is_pending());
-        let gone = poll(pin!(db.acknowledged(ticket))).1;
+        let mut leaving = Box::pin(db.acknowledged(ticket));
+        let (_, gone) = poll(leaving.as_mut());
         let mut kept = pin!(db.acknowledged(ticket));
         let (polled, behind) = poll(kept.as_mut());
         assert!(polled.is_pending());
+        // From before the one that stays.
+        drop(leaving);
         // The last of these flushes the group, in the middle of the next commit's life.
         for key in 10..25 {
             commit(&mut session, &table, key);

@@ -11,12 +11,13 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
 use namiki::files::Manifest;
-use namiki::{Database, Error, OpenError, Prepare, ProtocolSpec};
+use namiki::{Database, Error, Generation, OpenError, Prepare, ProtocolSpec};
+use namiki_log::{Log, LogConfig, Placement};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk, SyncedDisk};
 use namiki_tests::forked_child::{dropped_in_forked_child, in_forked_child};
@@ -266,6 +267,61 @@ fn a_forked_child_drops_the_directory_whatever_is_under_way() {
         assert!(!is_closed());
         assert!(dropped_in_forked_child(db, is_closed));
     });
+}
+
+/// The thread that the log's drop joins is not there in the child.
+#[test]
+fn a_log_that_a_forked_child_drops_goes_on() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let config = LogConfig {
+        group_wait_max: Duration::from_secs(3600),
+        buffer_bytes: 16 << 10,
+        placement: Placement::Segments {
+            segment_bytes: 64 << 10,
+        },
+        ..LogConfig::new(1, Generation(1))
+    };
+    let log = Log::<()>::create(Arc::clone(&disk), Path::new("/db/wal"), config).unwrap();
+    let log = Cell::new(Some(log));
+    assert!(in_forked_child(|| {
+        drop(log.take());
+        true
+    }));
+    log.take().unwrap().close().unwrap();
+}
+
+struct WaitingTask;
+
+impl Wake for WaitingTask {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// A task that waits is in a list of the log, which a thread of the parent may have had locked.
+#[test]
+fn a_future_that_a_forked_child_drops_leaves_no_list() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::builder()
+        .spec("TT(NLR)+PWAL(16)".parse().unwrap())
+        .group_wait_max(Duration::from_secs(3600))
+        .open(dir.path())
+        .unwrap();
+    let table = numbers(&db);
+    let mut session = db.session().unwrap();
+    let ((), ticket) = session.transact_async(|tx| tx.put(&table, &1, &1)).unwrap();
+    let task = Arc::new(WaitingTask);
+    let waker = Arc::clone(&task).into();
+    let mut future = Box::pin(db.acknowledged(ticket));
+    let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    let entered = Arc::strong_count(&task);
+    assert!(entered > 2);
+    let future = Cell::new(Some(future));
+    assert!(in_forked_child(|| {
+        drop(future.take());
+        Arc::strong_count(&task) == entered
+    }));
+    drop(future.take());
+    assert!(Arc::strong_count(&task) < entered);
 }
 
 #[test]

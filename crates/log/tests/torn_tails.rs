@@ -5,12 +5,13 @@
 mod common;
 
 use std::num::NonZeroU32;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use common::*;
-use namiki_log::{GenerationInfo, Log, LogConfig, ReadError, Retain, StreamEnd};
+use namiki_log::{GenerationInfo, Log, LogConfig, Placement, ReadError, Retain, StreamEnd};
 use namiki_platform::disk::sim::{Loss, SimDisk};
 use namiki_platform::disk::{Disk, FileKind, SyncedDisk};
 use namiki_platform::random::Random;
@@ -106,8 +107,22 @@ fn a_torn_frame_before_a_segment_with_anything_is_damage() {
     sim.damage(&segment(1), 512 + 14 * 1024 + 700, &[0; 9])
         .unwrap();
     assert_eq!(damage(&sim, &info).1, 512 + 14 * 1024);
-    sim.damage(&segment(2), 512, &[0x5A; 9]).unwrap();
-    assert_eq!(damage(&sim, &info).1, 512 + 14 * 1024);
+    for first_sector in [&[0x5A; 9][..], &[0; 512]] {
+        sim.damage(&segment(2), 512, first_sector).unwrap();
+        assert_eq!(damage(&sim, &info).1, 512 + 14 * 1024);
+    }
+}
+
+#[test]
+fn a_torn_frame_that_had_room_before_is_damage() {
+    let config = config(1);
+    let (sim, _) = written(&config, [700; 16]);
+    // The last seven frames of the first segment, and the first half of the only one of the second.
+    sim.damage(&segment(1), 512 + 8 * 1024, &[0; 7 * 1024])
+        .unwrap();
+    sim.damage(&segment(2), 512, &[0; 512]).unwrap();
+    let (file, at, _) = damage(&sim, &info(&config));
+    assert_eq!((file, at), (segment(2), 512));
 }
 
 /// As headers were before they said whether a segment was created zeroed.
@@ -127,6 +142,31 @@ fn segments_with_headers_of_old_are_read_as_before() {
         .unwrap();
     let end = found(&sim, &info(&config)).unwrap();
     assert_eq!((end.frames, end.torn), (8, true));
+}
+
+/// Old bytes lie in it: only a later frame tells what is damaged from what is torn.
+#[test]
+fn a_later_frame_in_a_recycled_segment_is_damage() {
+    let mut config = config(1);
+    config.retain = Retain::Last(NonZeroU32::new(2).unwrap());
+    // 15 in each of five segments, and five in the sixth.
+    let (sim, frames) = written(&config, [700; 80]);
+    let info = info(&config);
+    let flags = sim.read(&segment(6)).unwrap()[58..60].to_vec();
+    assert_eq!(flags, [0; 2], "it was recycled");
+    assert_eq!(found(&sim, &info).unwrap().last_sequence, frames);
+    for (frame, legal) in [(0, false), (1, false), (3, false), (4, true)] {
+        let image = sim.crash_image(sim.events(), Loss::None);
+        let at = 512 + frame * 1024;
+        image.damage(&segment(6), at + 700, &[0; 9]).unwrap();
+        match legal {
+            true => assert_eq!(found(&image, &info).unwrap().last_sequence, frames - 1),
+            false => {
+                let (file, reported, _) = damage(&image, &info);
+                assert_eq!((file, reported), (segment(6), at));
+            }
+        }
+    }
 }
 
 #[test]
@@ -190,13 +230,19 @@ fn a_longer_segment_may_have_only_zeros_behind() {
     assert_eq!(damage(&sim, &info).1, 2 * SEGMENT + 7);
 }
 
-/// A petabyte of holes: read through, it would take days.
+/// Holes of terabytes, in a segment and behind one: read through, they would take hours.
 #[test]
-fn holes_behind_a_segment_are_not_read() {
+fn holes_in_and_behind_a_segment_are_not_read() {
+    for is_behind in [true, false] {
+        read_over_holes(is_behind);
+    }
+}
+
+fn read_over_holes(is_behind: bool) {
     let dir = tempfile::tempdir().unwrap();
     let disk: Arc<dyn Disk> = Arc::new(SyncedDisk::new());
     let mut config = config(1);
-    config.placement = namiki_log::Placement::Segments {
+    config.placement = Placement::Segments {
         segment_bytes: SEGMENT,
     };
     let wal = dir.path().join("wal");
@@ -205,12 +251,20 @@ fn holes_behind_a_segment_are_not_read() {
     log.stream(WorkerId(0)).flush().unwrap();
     drop(log);
     let path = wal.join("0000/000001-00000001.seg");
+    let mut head = std::fs::read(&path).unwrap()[..64].to_vec();
     let file = std::fs::File::options().write(true).open(path).unwrap();
     // Not every file system has files of this length.
     let grown = [50, 43]
         .into_iter()
-        .any(|bits| file.set_len(1 << bits).is_ok());
-    assert!(grown);
+        .find(|bits| file.set_len(1 << bits).is_ok());
+    let segment_bytes = 1_u64 << grown.unwrap();
+    if !is_behind {
+        head[40..48].copy_from_slice(&segment_bytes.to_le_bytes());
+        let crc = crc32c::crc32c(&head[12..]);
+        head[8..12].copy_from_slice(&crc.to_le_bytes());
+        file.write_all_at(&head, 0).unwrap();
+        config.placement = Placement::Segments { segment_bytes };
+    }
     let announced = info(&config);
     let (looked, of) = (Arc::clone(&disk), wal.clone());
     // Generation 1 is still to come: what is there would have to be a frame.
@@ -223,11 +277,7 @@ fn holes_behind_a_segment_are_not_read() {
     );
     let path = wal.join("0000/000002-00000001.seg");
     let file = std::fs::File::create(path).unwrap();
-    assert!(
-        [50, 43]
-            .into_iter()
-            .any(|bits| file.set_len(1 << bits).is_ok())
-    );
+    file.set_len(segment_bytes).unwrap();
     let (looked, of, known) = (Arc::clone(&disk), wal.clone(), announced.clone());
     within_reason("looking for frames in holes", move || {
         namiki_log::check_all_announced(&*looked, &of, IDENTITY, &[known], Generation(2))

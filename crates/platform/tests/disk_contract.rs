@@ -406,15 +406,22 @@ fn trying_and_measuring_a_disk_name_no_file() {
         if !has_unnamed_files(dir.path()) {
             continue;
         }
-        for number in 0..200 {
-            let taken = format!("direct-io-probe-{}-{number}", std::process::id());
-            std::fs::write(dir.path().join(taken), "").unwrap();
-        }
+        let taken = |number| {
+            let name = format!("direct-io-probe-{}-{number}", std::process::id());
+            dir.path().join(name)
+        };
         let long_ago = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000);
         let itself = std::fs::File::open(dir.path()).unwrap();
-        itself.set_modified(long_ago).unwrap();
-        let (disk, _) = open_best(dir.path()).unwrap();
-        DeviceProfile::measure(&*disk, dir.path(), NonZeroU16::MIN).unwrap();
-        assert_eq!(itself.metadata().unwrap().modified().unwrap(), long_ago);
+        // A name that is free would be added, and one that is taken opened.
+        for names in [0, 200] {
+            (0..names).for_each(|number| std::fs::write(taken(number), "left").unwrap());
+            itself.set_modified(long_ago).unwrap();
+            let (disk, _) = open_best(dir.path()).unwrap();
+            DeviceProfile::measure(&*disk, dir.path(), NonZeroU16::MIN).unwrap();
+            assert_eq!(itself.metadata().unwrap().modified().unwrap(), long_ago);
+            for number in 0..names {
+                assert_eq!(std::fs::read(taken(number)).unwrap(), b"left");
+            }
+        }
     }
 }
