@@ -203,6 +203,7 @@ fn a_forked_child_waits_for_no_inherited_ticket() {
                 is_ready(awaited(pending))
                     && is_refused(db.wait(&pending))
                     && is_refused(session.wait(&pending))
+                    && is_refused(session.flush())
                     && !db.is_acknowledged(&pending)
                     && knows(db.wait(&durable))
                     && knows(db.wait(&read))

@@ -116,8 +116,8 @@ pub(crate) fn wait(engine: &Engine, ticket: &Ticket) -> Result<(), Error> {
     waited.map_err(not_acknowledged)
 }
 
-/// Waiting for an acknowledgement has failed.
-fn not_acknowledged(error: LogError) -> Error {
+/// Waiting for an acknowledgement, or flushing for one, has failed.
+pub(crate) fn not_acknowledged(error: LogError) -> Error {
     match error {
         LogError::Forked => Error::Forked,
         other => Error::OutcomeUnknown(other),

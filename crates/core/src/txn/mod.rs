@@ -314,7 +314,9 @@ impl Transaction {
     /// worker does before it rests.
     pub(crate) fn flush_group(&self) -> Result<(), Error> {
         match self.resources.stream() {
-            Some(stream) if stream.has_pending() => stream.flush().map_err(Error::OutcomeUnknown),
+            Some(stream) if stream.has_pending() => {
+                stream.flush().map_err(ticket::not_acknowledged)
+            }
             _ => Ok(()),
         }
     }
@@ -325,7 +327,7 @@ impl Transaction {
         match &engine.log {
             // Under early release, groups hold no locks.
             Some(log) if engine.groups_hold_locks() => {
-                log.flush_all().map_err(Error::OutcomeUnknown)
+                log.flush_all().map_err(ticket::not_acknowledged)
             }
             _ => self.flush_group(),
         }
