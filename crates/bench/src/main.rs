@@ -1,14 +1,14 @@
 //! `namiki-bench`: measures Namiki and runs the experiments of its papers.
 //!
 //! One module per command; what they share is in `args` (flags), `device_choice` (which disk;
-//! `interruptible_disk`, how its log is started), `run_folder` (which folder), `keys` (what keys look like),
-//! `latency`, `run` (threads, stages, repetitions), `report` (the one writer of results) and
-//! `interrupt` (Ctrl-C). Each uses only those before it, and no command another, save
-//! that `log` measures the bare device as `device` does, `compare` has others do what `index` does, or in `kv`
+//! `interruptible_disk`, how its log is started), `run_folder` (which folder), `key_encoding` (what keys look like),
+//! `latency`, `worker_threads`, `run_stages`, `repetitions`, `result_writer` (the one writer of results) and
+//! `interrupt` (Ctrl-C). No command uses another, save
+//! that `log` measures the bare device as `device` does, `compare_command` has others do what `index` does, or in `kv`
 //! what `txn` does, and `figure` has its points run by `txn` and `device`.
 
 mod args;
-mod compare;
+mod compare_command;
 mod device;
 mod device_choice;
 mod error;
@@ -16,15 +16,17 @@ mod figure;
 mod index;
 mod interrupt;
 mod interruptible_disk;
-mod keys;
+mod key_encoding;
 mod kv;
 mod latency;
 mod log;
 mod recover;
-mod report;
-mod run;
+mod repetitions;
+mod result_writer;
 mod run_folder;
+mod run_stages;
 mod txn;
+mod worker_threads;
 
 use std::process::ExitCode;
 
@@ -63,7 +65,7 @@ enum Command {
     /// Operations per second and latencies of the trees: the benchmark of the Bw-tree's paper.
     Index(index::IndexArgs),
     /// Namiki beside others, doing the same in the same run.
-    Compare(compare::CompareArgs),
+    Compare(compare_command::CompareArgs),
     /// What the log alone can take, without concurrency control, beside what its device can.
     Log(log::LogArgs),
     /// How fast a log is recovered, checked against what was written.
@@ -96,7 +98,7 @@ fn main() -> ExitCode {
     let result = interrupt::install().and_then(|()| match program.command {
         Command::Txn(args) => txn::run(&args),
         Command::Index(args) => index::run(&args),
-        Command::Compare(args) => compare::run(&args),
+        Command::Compare(args) => compare_command::run(&args),
         Command::Log(args) => log::run(&args),
         Command::Recover(args) => recover::run(&args),
         Command::Device(args) => device::run(&args),

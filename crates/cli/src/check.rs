@@ -17,12 +17,12 @@ use namiki_log::{
     CutRule, Frame, GenerationInfo, Records, StreamEnd, check_all_announced, durable_epoch,
 };
 
-use crate::directory::Directory;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::lsn_set::LsnSet;
 use crate::number_format::{bytes, counted, grouped};
 use crate::progress::Progress;
+use crate::read_only_directory::Directory;
 
 const HELP: &str = "\
 Nothing in the directory is changed, and it may lie on a read-only file system. A database that is in

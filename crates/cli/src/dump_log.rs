@@ -10,9 +10,9 @@ use namiki_log::{CutRule, Frame, FrameHeader, GenerationInfo, LogRecord, Records
 use namiki_platform::arguments::whole;
 use serde::Serialize;
 
-use crate::directory::Directory;
 use crate::failure::Failure;
 use crate::number_format::{counted, grouped, hex};
+use crate::read_only_directory::Directory;
 use crate::{interrupt, key_value_text};
 
 const HELP: &str = "\

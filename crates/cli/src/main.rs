@@ -5,7 +5,7 @@
 //! | `demo/` | the demonstration: load, pay, kill, recover, compare with an outside witness |
 //! | `check.rs` | verifies a directory without changing it |
 //! | `dump_log.rs` | prints a log, decoded |
-//! | `directory.rs`, `read_only_disk.rs` | what both of these look through |
+//! | `read_only_directory.rs`, `read_only_disk.rs` | what both of these look through |
 //! | `bench.rs` | starts `namiki-bench` |
 //!
 //! Exit status: 0 if all is well, 1 if something failed or was found wrong, 2 if the command line
@@ -14,7 +14,6 @@
 mod bench;
 mod check;
 mod demo;
-mod directory;
 mod dump_log;
 mod failure;
 mod interrupt;
@@ -22,6 +21,7 @@ mod key_value_text;
 mod lsn_set;
 mod number_format;
 mod progress;
+mod read_only_directory;
 mod read_only_disk;
 
 use std::process::ExitCode;

@@ -4,14 +4,14 @@
 //! tree and returns what it found; nothing is ever changed.
 
 mod commit_subjects;
-mod crate_floors;
+mod core_module_layers;
+mod crate_layers;
 mod file_lengths;
 mod import_cycles;
-mod module_order;
 mod paper_table;
 mod person_words;
-mod test_features;
 mod test_names;
+mod test_only_features;
 mod unfinished_marks;
 mod unsafe_files;
 mod vocabulary;
@@ -56,8 +56,11 @@ type Rule = fn(&Tree) -> Vec<Finding>;
 type Measure = fn(&Tree) -> String;
 
 const RULES: &[(&str, Rule)] = &[
-    ("core's modules import only leftwards", module_order::check),
-    ("crates depend only downwards", crate_floors::check),
+    (
+        "core's modules import only leftwards",
+        core_module_layers::check,
+    ),
+    ("crates depend only downwards", crate_layers::check),
     ("unsafe code lives where it is listed", unsafe_files::check),
     ("the paper -> code table is true", paper_table::check),
     (
@@ -66,7 +69,7 @@ const RULES: &[(&str, Rule)] = &[
     ),
     (
         "features for tests stay out of programs",
-        test_features::check,
+        test_only_features::check,
     ),
     ("no file is too long", file_lengths::check),
     (commit_subjects::RULE, commit_subjects::check),

@@ -3,8 +3,8 @@
 //! The limit against which everything durable is measured, and, in mode `memory`, the yardstick by
 //! which speeds of different hours compare.
 
+mod autotune_profile;
 mod probe;
-mod profile;
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -20,8 +20,8 @@ pub(crate) use self::probe::{Access, Ground, Probe, Probed};
 use crate::args::{self, TimedArgs};
 use crate::error::BenchError;
 use crate::latency::LatencyUs;
-use crate::report::{Cell, Report, Row};
-use crate::run::in_turns;
+use crate::repetitions::in_turns;
+use crate::result_writer::{Cell, Report, Row};
 use crate::run_folder::Place;
 
 const NOTES: &str = "\
@@ -233,7 +233,7 @@ pub(crate) fn run(args: &DeviceArgs) -> Result<(), BenchError> {
         &args.combinations(),
         |combination, round| {
             if combination.mode == Mode::Profile {
-                return report.row(&profile::row(&place, &machine, round)?);
+                return report.row(&autotune_profile::row(&place, &machine, round)?);
             }
             if combination.mode == Mode::Memory {
                 let miss_ns = miss_ns().map_err(BenchError::system("measure memory"))?;

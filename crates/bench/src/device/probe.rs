@@ -18,7 +18,8 @@ use crate::device_choice::ReadyDisk;
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::latency::Latencies;
-use crate::run::{StageResult, Stages, Total, share, staged};
+use crate::run_stages::{StageResult, Stages, Total, staged};
+use crate::worker_threads::share;
 
 /// Parts of a device start at multiples of this.
 const PART_ALIGN_BYTES: u64 = 4096;

@@ -2,7 +2,7 @@
 //! runs lie. Claims are judged by these, and charts drawn.
 
 use super::claim::At;
-use crate::report::{median, number_text};
+use crate::result_writer::{median, number_text};
 
 /// The runs of one point.
 #[derive(Clone, Copy, Debug, PartialEq)]

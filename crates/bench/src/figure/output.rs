@@ -7,13 +7,13 @@ use namiki_platform::machine::Machine;
 use serde::Serialize;
 
 use super::claim::{At, Claim};
+use super::claim_failure_reason::{Counted, Reason};
 use super::definition::{Across, Figure};
-use super::failure_reason::{Counted, Reason};
 use super::judge::{Doubt, Judged, Verdict, judge};
 use super::medians::{Points, Spread, short};
 use super::run_row::{Count, RunRow};
 use super::svg::{Chart, Places, Series};
-use crate::report::median;
+use crate::result_writer::median;
 
 /// How the runs were made, so that they can be repeated.
 #[derive(Clone, Debug)]

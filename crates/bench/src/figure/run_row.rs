@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::error::BenchError;
 use crate::latency::LatencyUs;
-use crate::report::{Cell, Row};
+use crate::result_writer::{Cell, Row};
 
 /// A run. What was not measured, or makes no sense for it, is absent.
 #[derive(Clone, Debug, Default, Serialize)]

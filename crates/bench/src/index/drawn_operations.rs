@@ -13,8 +13,8 @@ use namiki_platform::random::Random;
 use namiki_platform::zipf::{Scatter, Zipf};
 
 use super::operation_mix::{Mix, Operation};
-use crate::keys::Keys;
-use crate::run::share;
+use crate::key_encoding::Keys;
+use crate::worker_threads::share;
 
 /// Bits of a word that hold the number of a key; above is the operation.
 const KEY_BITS: u32 = 29;
@@ -189,7 +189,7 @@ impl Operations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::{KeyLayout, KeySpace};
+    use crate::key_encoding::{KeyLayout, KeySpace};
 
     fn choice(count: u64, skew: f64) -> Choice {
         Choice {

@@ -10,7 +10,7 @@ use super::peers::{CongeeTree, LockedBTreeMap, SccTree, SkipList};
 use super::result_row::Outcome;
 use super::run_one::Plan;
 use crate::error::BenchError;
-use crate::keys::CORE_BYTES;
+use crate::key_encoding::CORE_BYTES;
 
 /// One of the things that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

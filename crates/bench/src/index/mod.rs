@@ -13,13 +13,13 @@ mod index_by_name;
 mod measured_index;
 mod memory_needed;
 mod operation_mix;
+mod payload_writer_id;
 #[cfg(feature = "compare")]
 mod peers;
 #[cfg(test)]
 mod planted_faults;
 mod result_row;
 mod run_one;
-mod tagged_payload;
 mod worker;
 
 use std::num::NonZeroU16;
@@ -36,10 +36,10 @@ use self::result_row::{IndexRow, Outcome};
 use self::run_one::Plan;
 use crate::args::{self, Length, Switch, TimedArgs};
 use crate::error::BenchError;
-use crate::keys::{CORE_BYTES, LooksArgs};
+use crate::key_encoding::{CORE_BYTES, LooksArgs};
 use crate::latency::clock_ns;
-use crate::report::Report;
-use crate::run::in_turns;
+use crate::repetitions::in_turns;
+use crate::result_writer::Report;
 
 /// Operations of a run, if neither number nor time is given.
 ///

@@ -13,7 +13,7 @@ use super::result_row::{Outcome, Results};
 use super::run_one::Plan;
 use crate::args::{Length, Switch};
 use crate::error::BenchError;
-use crate::keys::{KeyLayout, KeySpace, Keys};
+use crate::key_encoding::{KeyLayout, KeySpace, Keys};
 
 /// What goes wrong once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

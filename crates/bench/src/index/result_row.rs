@@ -5,7 +5,7 @@ use namiki_platform::machine::Machine;
 use serde::Serialize;
 
 use crate::latency::PercentilesNs;
-use crate::report::{Cell, Row};
+use crate::result_writer::{Cell, Row};
 
 /// Nanoseconds of a miss when the speeds were measured to which others compare themselves.
 const MISS_NS_THEN: f64 = 151.0;

@@ -2,8 +2,8 @@
 
 use namiki_index::Statistics;
 
+use super::check::expected_presence::Facts;
 use super::check::final_state::Finished;
-use super::check::key_history::Facts;
 use super::check::live_answers::Promises;
 use super::check::payload_origin::Origins;
 use super::check::thread_counts::Done;
@@ -13,7 +13,8 @@ use super::result_row::{Outcome, Results};
 use super::worker::Worker;
 use crate::args::{Length, Switch};
 use crate::error::BenchError;
-use crate::run::{self, quotient, share, through_stages};
+use crate::run_stages::{quotient, through_stages};
+use crate::worker_threads::{join, share, spawn};
 
 /// What a run consists of.
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +154,7 @@ impl Plan<'_> {
     /// Each thread's operations, drawn by threads of their own.
     fn draw(&self) -> Result<Vec<Operations>, BenchError> {
         std::thread::scope(|scope| {
-            run::join(run::spawn(scope, self.choice.threads, self.pin, |thread| {
+            join(spawn(scope, self.choice.threads, self.pin, |thread| {
                 Ok(Operations::draw(self.choice, thread, self.wanted(thread)))
             }))
         })

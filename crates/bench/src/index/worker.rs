@@ -11,10 +11,10 @@ use super::check::thread_counts::Done;
 use super::drawn_operations::{Choice, Operations};
 use super::measured_index::Measured;
 use super::operation_mix::Operation;
-use super::tagged_payload::{loaded, written};
+use super::payload_writer_id::{loaded, written};
 use crate::error::BenchError;
 use crate::latency::Latencies;
-use crate::run::{StageResult, Stages};
+use crate::run_stages::{StageResult, Stages};
 
 /// Operations between two looks whether the stage is over.
 const STRETCH: usize = 128;

@@ -10,7 +10,7 @@ use super::store::{
     Committed, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
 };
 use crate::error::BenchError;
-use crate::txn::tagged_payload::Payload;
+use crate::txn::record_payload::Payload;
 
 const NAME: &str = "lmdb";
 /// Address space for each record beside its value: pages that are half full, and those that are copied.

@@ -7,11 +7,11 @@
 //! A store is a file ([`store`] says what it has to offer). How it is set up is written there, and in two
 //! columns of every row.
 
-mod cost_floor;
 #[cfg(feature = "compare")]
 mod fjall;
 #[cfg(feature = "compare")]
 mod lmdb;
+mod log_only_baseline;
 mod namiki;
 #[cfg(test)]
 mod planted_faults;
@@ -44,10 +44,11 @@ use self::stores::{Chosen, StoreName};
 use self::workload::KvWorkload;
 use crate::args::{self, Switch, TimedArgs};
 use crate::error::BenchError;
-use crate::report::Report;
-use crate::run::{in_turns, quotient};
+use crate::repetitions::in_turns;
+use crate::result_writer::Report;
 use crate::run_folder::Place;
-use crate::txn::tagged_payload::VALUE_BYTES_MIN;
+use crate::run_stages::quotient;
+use crate::txn::record_payload::VALUE_BYTES_MIN;
 use crate::txn::workload::{Choice, HotKeys, RECORDS_MAX};
 
 /// The longest value for which Namiki's records have room.

@@ -14,9 +14,9 @@ use namiki::{
 use super::store::{Committed, Handle, Promises, Setting, Store, counted_up, missing};
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::keys::{CORE_BYTES, KeyLayout, KeySpace, Keys};
+use crate::key_encoding::{CORE_BYTES, KeyLayout, KeySpace, Keys};
 use crate::txn::load::Load;
-use crate::txn::tagged_payload::Payload;
+use crate::txn::record_payload::Payload;
 use crate::txn::workload::{Records, Workload};
 
 /// How it is opened. All else is left at its default.

@@ -10,7 +10,7 @@ use super::store::{Committed, Handle, Promises, Setting, Store, counted_up, miss
 use super::workload::KvWorkload;
 use crate::args::{Format, OutputArgs, Switch, TimedArgs};
 use crate::error::BenchError;
-use crate::txn::tagged_payload::Payload;
+use crate::txn::record_payload::Payload;
 use crate::txn::workload::{Choice, HotKeys};
 
 /// What goes wrong at every hundredth call that it can happen in.

@@ -7,7 +7,7 @@ use super::store::{
     Committed, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
 };
 use crate::error::BenchError;
-use crate::txn::tagged_payload::Payload;
+use crate::txn::record_payload::Payload;
 
 const NAME: &str = "redb";
 const RECORDS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("records");

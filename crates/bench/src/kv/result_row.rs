@@ -4,7 +4,7 @@ use namiki_platform::machine::Machine;
 use serde::Serialize;
 
 use crate::latency::LatencyUs;
-use crate::report::{Cell, Row};
+use crate::result_writer::{Cell, Row};
 
 /// The keys are a contract: more may come, none is renamed.
 #[derive(Clone, Debug, Serialize)]

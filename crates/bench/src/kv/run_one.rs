@@ -12,7 +12,7 @@ use super::workload::KvWorkload;
 use crate::args::TimedArgs;
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::run::{Total, staged};
+use crate::run_stages::{Total, staged};
 use crate::txn::thread_commits::Done;
 use crate::txn::workload::{Choice, Ring, ring_transactions};
 

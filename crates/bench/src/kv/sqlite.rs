@@ -10,7 +10,7 @@ use super::store::{
     Committed, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
 };
 use crate::error::BenchError;
-use crate::txn::tagged_payload::Payload;
+use crate::txn::record_payload::Payload;
 
 const NAME: &str = "sqlite";
 /// The longest wait for the one writer. A waiter polls, with growing delays.

@@ -9,7 +9,7 @@ use std::path::Path;
 use namiki::{Value, ValueBytes};
 
 use crate::error::BenchError;
-use crate::txn::tagged_payload::Payload;
+use crate::txn::record_payload::Payload;
 
 /// Records in one step of a check.
 const BATCH_RECORDS: usize = 10_000;

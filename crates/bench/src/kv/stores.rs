@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::cost_floor::Floor;
+use super::log_only_baseline::Floor;
 use super::namiki::{NamikiSetting, NamikiStore};
 #[cfg(feature = "compare-rocksdb")]
 use super::rocksdb::{self, Mode};

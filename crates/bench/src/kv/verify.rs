@@ -9,8 +9,8 @@
 use super::workload::KvWorkload;
 use crate::error::BenchError;
 use crate::txn::expected_sums::tally;
-use crate::txn::last_writer::{Wrong, first_wrong};
-use crate::txn::tagged_payload::Payload;
+use crate::txn::last_writes::{Wrong, first_wrong};
+use crate::txn::record_payload::Payload;
 use crate::txn::thread_commits::Done;
 use crate::txn::workload::tag;
 

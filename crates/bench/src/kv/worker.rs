@@ -9,10 +9,11 @@ use super::workload::{KvWorkload, SCAN_RECORDS};
 use crate::args::Length;
 use crate::error::BenchError;
 use crate::latency::Latencies;
-use crate::run::{StageResult, Stages, share};
-use crate::txn::tagged_payload::Payload;
+use crate::run_stages::{StageResult, Stages};
+use crate::txn::record_payload::Payload;
 use crate::txn::thread_commits::Done;
 use crate::txn::workload::tag;
+use crate::worker_threads::share;
 
 /// A thread and all that belongs to it.
 pub(crate) struct Worker<'a> {

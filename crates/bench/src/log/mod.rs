@@ -30,9 +30,11 @@ use crate::device_choice::{Device, DeviceChoice, MORE_ROOM, ReadyDisk};
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::latency::Latencies;
-use crate::report::{Cell, Report, Row};
-use crate::run::{StageResult, Stages, Total, in_turns, quotient, share, staged};
+use crate::repetitions::in_turns;
+use crate::result_writer::{Cell, Report, Row};
 use crate::run_folder::Place;
+use crate::run_stages::{StageResult, Stages, Total, quotient, staged};
+use crate::worker_threads::share;
 
 /// Log records of a commit in the paper's format: BEGIN, UPDATE, END.
 const RECORDS_PER_COMMIT: usize = 3;

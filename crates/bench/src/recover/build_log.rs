@@ -20,7 +20,7 @@ use rustix::fs::{Advice, fadvise};
 use crate::args::{RecordBytes, Switch};
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::run::{join, share, spawn};
+use crate::worker_threads::{join, share, spawn};
 
 /// The one table.
 pub(super) const TABLE: &str = "records";

@@ -25,9 +25,11 @@ use self::build_log::{Build, Built, LogLength, TABLE};
 use crate::args::{self, OutputArgs, RecordBytes, Switch};
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::report::{Cell, Report, Row};
-use crate::run::{in_turns, on_processors, quotient};
+use crate::repetitions::in_turns;
+use crate::result_writer::{Cell, Report, Row};
 use crate::run_folder::{Place, Scratch};
+use crate::run_stages::quotient;
+use crate::worker_threads::on_processors;
 
 /// Records in one transaction of the comparison.
 const BATCH_RECORDS: u64 = 10_000;

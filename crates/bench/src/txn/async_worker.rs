@@ -17,12 +17,12 @@ use namiki::Acknowledged;
 use namiki_platform::clock::now_ns;
 
 use super::body::{Body, Values};
-use super::drawn_keys::Drawn;
+use super::precomputed_keys::Drawn;
 use super::worker::{Worker, stage_end};
 use crate::args::Length;
 use crate::error::BenchError;
 use crate::latency::Latencies;
-use crate::run::{StageResult, Stages};
+use crate::run_stages::{StageResult, Stages};
 
 /// The tasks of a thread that were woken, by their numbers.
 struct Ready {

@@ -6,8 +6,8 @@ use std::borrow::Borrow;
 
 use namiki::{Error, Transaction};
 
-use super::drawn_keys::Drawn;
-use super::tagged_payload::Payload;
+use super::precomputed_keys::Drawn;
+use super::record_payload::Payload;
 use super::workload::{Records, UPDATES, record_of};
 
 /// The largest amount of a payment.

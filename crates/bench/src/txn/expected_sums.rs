@@ -44,7 +44,7 @@ fn transfer(records: &mut [u64], keys: &[u32], amount: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simulated_run::{History, RECORDS};
+    use super::super::serial_test_history::{History, RECORDS};
     use super::*;
 
     const ADDING: [Workload; 2] = [Workload::ReadUpdate(5), Workload::Payment];

@@ -4,14 +4,14 @@ use std::borrow::Borrow;
 
 use namiki::{Database, Key, RecordFormat, WorkerId};
 
-use super::drawn_keys::key_of;
-use super::tagged_payload::Payload;
+use super::precomputed_keys::key_of;
+use super::record_payload::Payload;
 use super::workload::{Records, Workload, untag};
 use crate::args::Switch;
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::keys::Keys;
-use crate::run::{join, share, spawn};
+use crate::key_encoding::Keys;
+use crate::worker_threads::{join, share, spawn};
 
 /// Records in one transaction of the load.
 const BATCH_RECORDS_MAX: u64 = 1000;

@@ -7,17 +7,17 @@
 
 mod async_worker;
 mod body;
-mod drawn_keys;
 pub(crate) mod expected_sums;
 mod figure_point;
-pub(crate) mod last_writer;
+pub(crate) mod last_writes;
 pub(crate) mod load;
 mod lock_waits;
+mod precomputed_keys;
+pub(crate) mod record_payload;
 mod result_row;
 #[cfg(test)]
-mod simulated_run;
+mod serial_test_history;
 mod table_sizes;
-pub(crate) mod tagged_payload;
 pub(crate) mod thread_commits;
 mod verify;
 mod worker;
@@ -37,13 +37,13 @@ use namiki_platform::clock::process_cpu_ns;
 use namiki_platform::machine::{Machine, resident_bytes};
 
 use self::body::{Body, Payments, ReadUpdates, Reads, ReadsThenUpdates, Updates, YcsbOperation};
-use self::drawn_keys::{Cores, Drawn, Numbers, Strings};
 pub(crate) use self::figure_point::{Point, Setup};
 use self::load::Load;
 use self::lock_waits::{LockWaits, Waiting};
+use self::precomputed_keys::{Cores, Drawn, Numbers, Strings};
+use self::record_payload::VALUE_BYTES_MIN;
 pub(crate) use self::result_row::TxnRow;
 use self::table_sizes::Sizes;
-use self::tagged_payload::VALUE_BYTES_MIN;
 use self::thread_commits::Done;
 use self::verify::{Expected, check_count};
 use self::worker::Worker;
@@ -53,10 +53,11 @@ use crate::args::{self, GroupWait, RecordBytes, Sequencer, TimedArgs};
 use crate::device_choice::{DeviceChoice, MORE_ROOM, ReadyDisk};
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::keys::{CORE_BYTES, KeySpace, Keys, LooksArgs};
-use crate::report::Report;
-use crate::run::{Total, in_turns, quotient, staged};
+use crate::key_encoding::{CORE_BYTES, KeySpace, Keys, LooksArgs};
+use crate::repetitions::in_turns;
+use crate::result_writer::Report;
 use crate::run_folder::{Place, RunPlace};
+use crate::run_stages::{Total, quotient, staged};
 
 /// After this many conflicts in a row a worker looks whether the run is over.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(256).expect("not 0");

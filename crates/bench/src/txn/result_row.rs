@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::lock_waits::LockWaits;
 use crate::args::RecordBytes;
 use crate::latency::LatencyUs;
-use crate::report::{Cell, Row};
+use crate::result_writer::{Cell, Row};
 
 /// The keys are a contract: more may come, none is renamed.
 #[derive(Clone, Debug, Serialize)]

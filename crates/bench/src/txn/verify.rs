@@ -1,7 +1,7 @@
 //! Does the database hold what the transactions left?
 //!
 //! - Blind updates: a record that was written holds the last write of one of its writers, and any other what it
-//!   held at first ([`last_writer`](super::last_writer)).
+//!   held at first ([`last_writes`](super::last_writes)).
 //! - Reads with updates, payments: every record holds exactly what follows from all of them
 //!   ([`tally`](super::expected_sums)).
 //! - After a recovery: every record holds what it held before. All commits were acknowledged and none came
@@ -14,15 +14,15 @@ use std::ops::Bound;
 
 use namiki::{Database, Error, IndexKind, Key, Transaction};
 
-use super::drawn_keys::{key_of, number_of};
 use super::expected_sums::tally;
-use super::last_writer::{Wrong, first_wrong};
+use super::last_writes::{Wrong, first_wrong};
 use super::load::Baseline;
-use super::tagged_payload::Payload;
+use super::precomputed_keys::{key_of, number_of};
+use super::record_payload::Payload;
 use super::thread_commits::Done;
 use super::workload::{Records, Workload};
 use crate::error::BenchError;
-use crate::keys::Keys;
+use crate::key_encoding::Keys;
 
 /// Records in one transaction of the check.
 const BATCH_RECORDS: usize = 10_000;
@@ -192,10 +192,10 @@ pub(crate) fn check_count(counted: u64, committed: u64) -> Result<(), BenchError
 
 #[cfg(test)]
 mod tests {
-    use super::super::simulated_run::{History, RECORDS};
-    use super::super::tagged_payload::Payload;
+    use super::super::record_payload::Payload;
+    use super::super::serial_test_history::{History, RECORDS};
     use super::*;
-    use crate::keys::{CORE_BYTES, KeyLayout, KeySpace};
+    use crate::key_encoding::{CORE_BYTES, KeyLayout, KeySpace};
 
     const ALL: [Workload; 4] = [
         Workload::Update(10),

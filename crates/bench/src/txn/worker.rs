@@ -12,13 +12,14 @@ use namiki::{Database, Error, Session, Ticket};
 use namiki_platform::clock::now_ns;
 
 use super::body::{Body, Job, Outcome, Values};
-use super::drawn_keys::Drawn;
+use super::precomputed_keys::Drawn;
 use super::thread_commits::Done;
 use super::workload::{Records, record_of, tag};
 use crate::args::Length;
 use crate::error::BenchError;
 use crate::latency::Latencies;
-use crate::run::{StageResult, Stages, share};
+use crate::run_stages::{StageResult, Stages};
+use crate::worker_threads::share;
 
 /// A thread and all that belongs to it.
 pub(crate) struct Worker<'a, D: Drawn> {

@@ -18,8 +18,8 @@ use namiki::Table;
 use namiki_platform::random::Random;
 use namiki_platform::zipf::{Scatter, Zipf};
 
-use super::tagged_payload::Payload;
-use crate::keys::{CORE_BYTES, KeySpace, Keys};
+use super::record_payload::Payload;
+use crate::key_encoding::{CORE_BYTES, KeySpace, Keys};
 
 /// The table of a workload.
 pub(crate) type Records<K> = Table<K, Payload>;
@@ -314,7 +314,7 @@ pub(crate) fn untag(tag: u64) -> Option<(usize, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::KeyLayout;
+    use crate::key_encoding::KeyLayout;
 
     #[test]
     fn workloads_are_printed_as_they_are_parsed() {

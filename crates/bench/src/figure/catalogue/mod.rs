@@ -16,8 +16,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::super::claim::Statement;
+    use super::super::claim_failure_reason::Seen;
     use super::super::definition::{Across, Work};
-    use super::super::failure_reason::Seen;
     use super::*;
     use crate::args;
     use crate::device_choice::Device;

@@ -9,10 +9,10 @@
 use namiki::RecordFormat;
 
 use super::super::claim::{At, Claim, Statement};
+use super::super::claim_failure_reason::{Reason, Seen};
 use super::super::definition::{
     Across, Experiment, Figure, Line, Measure, Threads, Transactions, Work,
 };
-use super::super::failure_reason::{Reason, Seen};
 use super::super::run_row::Count;
 use crate::args::{RecordBytes, Sequencer};
 use crate::txn::Workload;

@@ -1,12 +1,12 @@
 //! Whether a claim holds on the machine at hand: by the medians, and how far the runs bear them out.
 
-mod doubt;
+mod comparison_margin;
 #[cfg(test)]
 mod tests;
 
 use serde::Serialize;
 
-pub(crate) use self::doubt::Doubt;
+pub(crate) use self::comparison_margin::Doubt;
 use super::claim::{At, Claim, Statement};
 use super::medians::{Points, Spread, short};
 

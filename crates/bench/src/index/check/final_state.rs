@@ -14,7 +14,7 @@
 
 use std::ops::ControlFlow;
 
-use super::key_history::Facts;
+use super::expected_presence::Facts;
 use super::operation_counts::Counts;
 use super::payload_origin::Origins;
 use super::thread_counts::Done;
@@ -22,7 +22,7 @@ use crate::error::BenchError;
 use crate::index::drawn_operations::{Choice, Operations};
 use crate::index::measured_index::Measured;
 use crate::index::operation_mix::Operation;
-use crate::index::tagged_payload::{Writer, loaded, writer};
+use crate::index::payload_writer_id::{Writer, loaded, writer};
 
 /// The payload of a key that is not there: no payload of ours.
 const ABSENT: u64 = u64::MAX;

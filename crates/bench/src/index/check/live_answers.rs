@@ -4,12 +4,12 @@
 //! there all the time: every read finds it and every scan over its position visits it, once. One that is
 //! never added is never there. And every payload is one that an operation on its key wrote, or the load.
 
-use super::key_history::Facts;
+use super::expected_presence::Facts;
 use super::payload_origin::Origins;
 use super::thread_counts::Done;
 use crate::index::drawn_operations::Choice;
 use crate::index::operation_mix::Operation;
-use crate::keys::Keys;
+use crate::key_encoding::Keys;
 
 /// Is told what the index answers. Does nothing, unless it is overridden.
 pub(crate) trait Witness {

@@ -2,8 +2,8 @@
 //! ([`live_answers`]); afterwards, how many operations and answers there were ([`operation_counts`]) and what is
 //! left in it ([`final_state`]).
 
+pub(super) mod expected_presence;
 pub(super) mod final_state;
-pub(super) mod key_history;
 pub(super) mod live_answers;
 pub(super) mod operation_counts;
 pub(super) mod payload_origin;

@@ -1,8 +1,8 @@
 //! Where a payload can have come from.
 
-use super::key_history::Facts;
+use super::expected_presence::Facts;
 use crate::index::drawn_operations::Operations;
-use crate::index::tagged_payload::{Writer, writer};
+use crate::index::payload_writer_id::{Writer, writer};
 
 /// All that was drawn, by which payloads are traced to the operation that wrote them.
 #[derive(Clone, Copy, Debug)]

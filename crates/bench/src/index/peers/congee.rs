@@ -8,7 +8,7 @@ use namiki_index::IndexError;
 use super::{NO_BATCHES, StoredKey};
 use crate::index::drawn_operations::Choice;
 use crate::index::measured_index::Measured;
-use crate::keys::CORE_BYTES;
+use crate::key_encoding::CORE_BYTES;
 
 /// Entries of a scan that are fetched at once.
 const FETCHED_MAX: u64 = 1024;

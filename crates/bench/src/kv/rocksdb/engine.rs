@@ -13,7 +13,7 @@ use crate::error::BenchError;
 use crate::kv::store::{
     Committed, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
 };
-use crate::txn::tagged_payload::Payload;
+use crate::txn::record_payload::Payload;
 
 /// Records in one batch of the load.
 const BATCH_RECORDS: usize = 10_000;

@@ -1,4 +1,4 @@
-//! A crate depends only on floors below its own. Cargo refuses circles; it does not refuse an index
+//! A crate depends only on layers below its own. Cargo refuses circles; it does not refuse an index
 //! that knows the log.
 
 use super::Finding;
@@ -13,7 +13,7 @@ use crate::repository_files::{SourceFile, Tree};
 ///    index   log          (strangers to each other)
 ///      platform
 /// ```
-const FLOORS: &[(&str, &[&str])] = &[
+const LAYERS: &[(&str, &[&str])] = &[
     ("namiki-platform", &[]),
     // Itself: its tests are built with its feature `contract`.
     ("namiki-index", &["namiki-index", "namiki-platform"]),
@@ -50,20 +50,20 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             continue; // The root's is the workspace: it lists them all.
         }
         let manifest = Manifest::read(file);
-        let Some((_, allowed)) = FLOORS.iter().find(|(name, _)| *name == manifest.package) else {
+        let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == manifest.package) else {
             let advice = format!(
-                "the package `{}` has no floor: add it to FLOORS in xtask/src/tidy/crate_floors.rs",
+                "the package `{}` has no layer: add it to LAYERS in xtask/src/tidy/crate_layers.rs",
                 manifest.package
             );
             findings.push(Finding::new(&file.path, 0, advice));
             continue;
         };
         for (line, dependency) in manifest.dependencies {
-            let ours = FLOORS.iter().any(|(name, _)| *name == dependency);
+            let ours = LAYERS.iter().any(|(name, _)| *name == dependency);
             if ours && !allowed.contains(&dependency.as_str()) {
                 let advice = format!(
                     "`{}` must not know `{dependency}`; if both need something, it belongs on a \
-                     floor below both",
+                     layer below both",
                     manifest.package
                 );
                 findings.push(Finding::new(&file.path, line, advice));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_package_needs_a_floor() {
-        assert!(findings("namiki-sql", "")[0].contains("`namiki-sql` has no floor"));
+    fn a_new_package_needs_a_layer() {
+        assert!(findings("namiki-sql", "")[0].contains("`namiki-sql` has no layer"));
     }
 }

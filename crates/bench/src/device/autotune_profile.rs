@@ -8,7 +8,7 @@ use namiki_platform::machine::Machine;
 use serde::Serialize;
 
 use crate::error::BenchError;
-use crate::report::{Cell, Row};
+use crate::result_writer::{Cell, Row};
 use crate::run_folder::Place;
 
 /// A result. The keys are a contract.

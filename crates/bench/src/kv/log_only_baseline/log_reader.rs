@@ -1,4 +1,4 @@
-//! Reads what is left of the floor's log.
+//! Reads back what is left of the floor's log.
 
 use std::mem;
 
@@ -8,7 +8,7 @@ use namiki_platform::hash::hash_of;
 use super::{HEADER_BYTES, KEY_BYTES, half_bytes};
 use crate::error::BenchError;
 use crate::kv::store::decoded;
-use crate::txn::tagged_payload::Payload;
+use crate::txn::record_payload::Payload;
 
 /// What is read at once, unless a group is longer.
 const READ_BYTES: usize = 1 << 20;

@@ -74,7 +74,7 @@ impl Writers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simulated_run::History;
+    use super::super::serial_test_history::History;
     use super::super::workload::Ycsb;
     use super::*;
 

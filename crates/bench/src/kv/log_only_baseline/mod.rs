@@ -1,4 +1,5 @@
-//! The floor: the least that a synchronous durable commit of many threads can cost.
+//! A baseline that is a log alone, the store `floor`: the least that a synchronous durable commit of many threads
+//! can cost.
 //!
 //! One preallocated file, one mutex, one open group. A committer adds its transaction to the open group. If
 //! no write is under way, it closes that group, writes it with one durable write and wakes the others;
@@ -21,7 +22,7 @@
 //! - F2. Only the thread that has set `writing` writes, so groups become durable in the order of their
 //!   numbers.
 
-mod replay;
+mod log_reader;
 #[cfg(test)]
 mod tests;
 
@@ -32,10 +33,10 @@ use namiki::ValueBytes;
 use namiki_platform::disk::{AlignedBuf, DiskFile, open_best};
 use namiki_platform::hash::hash_of;
 
-use self::replay::{Kept, replay};
+use self::log_reader::{Kept, replay};
 use super::store::{Committed, Handle, Promises, Setting, Store, encoded};
 use crate::error::BenchError;
-use crate::txn::tagged_payload::Payload;
+use crate::txn::record_payload::Payload;
 
 const FILE: &str = "floor.log";
 /// Hash, number and length.
@@ -231,7 +232,7 @@ impl Store for Floor {
         let bytes = self.value_bytes;
         let mut found = vec![None; records as usize];
         let kept = replay(&*self.file, |entries| {
-            replay::records(entries, bytes, |key, payload| {
+            log_reader::records(entries, bytes, |key, payload| {
                 let at = usize::try_from(key).ok().and_then(|key| found.get_mut(key));
                 *at.ok_or_else(|| BenchError::Check(format!("key {key} was never written")))? =
                     Some(payload);

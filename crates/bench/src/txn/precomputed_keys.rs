@@ -9,7 +9,7 @@ use std::borrow::Borrow;
 use namiki::Key;
 
 use super::workload::{Ring, record_of};
-use crate::keys::Keys;
+use crate::key_encoding::Keys;
 
 /// One implementation for each shape of keys, so that the loop around it is compiled for it.
 pub(crate) trait Drawn: Send + Sync + Sized {
@@ -117,7 +117,7 @@ impl Ring {
 mod tests {
     use super::super::workload::{Choice, HotKeys, Workload, Ycsb};
     use super::*;
-    use crate::keys::{CORE_BYTES, KeyLayout, KeySpace};
+    use crate::key_encoding::{CORE_BYTES, KeyLayout, KeySpace};
 
     fn are_of_their_records<D: Drawn>(bytes: usize, space: KeySpace) {
         let keys = Keys {

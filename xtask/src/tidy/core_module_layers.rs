@@ -61,7 +61,7 @@ const ORDER: &[&str] = &[
 ];
 
 /// The file that lists the order, for the advice.
-const HERE: &str = "xtask/src/tidy/module_order.rs";
+const HERE: &str = "xtask/src/tidy/core_module_layers.rs";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     check_order(tree, ORDER)

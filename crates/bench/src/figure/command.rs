@@ -1,0 +1,279 @@
+//! The commands `figure` and `report`: run the experiments of one figure or of all, and write the results.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use namiki_platform::machine::Machine;
+use serde::Serialize;
+
+use super::catalogue;
+use super::definition::{Experiment, Figure};
+use super::experiment_runner::RunArgs;
+use super::html_page;
+use super::output::{Circumstances, Outcome};
+use super::run_row::{RunRow, RunsFile};
+use crate::args::Format;
+use crate::error::BenchError;
+use crate::repetitions::in_turns;
+use crate::result_writer::Report;
+use crate::run_folder::Place;
+
+const NOTES: &str = "\
+Runs the experiment, in turns over its lines, and writes into the folder, by the name PAPER-NUMBER:
+  .csv   every run, a row each, as soon as it is over
+  .svg   the figure
+  .json  its points and the paper's claims
+The claims are printed, too: each holds, does not hold here, is not testable here, because it needs more cores
+or threads than were measured, or is not judged, because a point that decides has one run: --repeat 2 is the
+least. A claim that does not hold is a finding: the exit status is 0. Beside it stands what was counted, and why
+it does not hold, if the counts show it, or by how much the runs differ that do not decide it, or that no reason
+is known.
+
+Unless --seconds says otherwise, a run has as many transactions as the paper's.
+
+Examples:
+  namiki-bench figure --list
+  namiki-bench figure tictoc-pwal 7 --out figures
+  namiki-bench figure pwal 7 --out figures --threads 1,2,4,8,16,32 --seconds 3 --repeat 5 --dir /data";
+
+const REPORT_NOTES: &str = "\
+Runs the experiment of each figure that figure --list names, once for all figures that share it, and writes
+index.html, one page over them, beside the files that figure writes. The page is there after the first experiment and grows with each.
+
+Examples:
+  namiki-bench report --out figures
+  namiki-bench report --out figures --seconds 1 --repeat 5 --dir /data";
+
+/// Which figure, and how.
+#[derive(Args, Debug)]
+#[command(after_help = NOTES)]
+pub(crate) struct FigureArgs {
+    /// The paper, as in tictoc-pwal
+    #[arg(required_unless_present = "list")]
+    paper: Option<String>,
+    /// The figure's number there
+    #[arg(required_unless_present = "list")]
+    number: Option<u16>,
+    /// Say which figures there are
+    #[arg(long)]
+    list: bool,
+    /// Folder for the results; made if there is none
+    #[arg(long, value_name = "DIR", required_unless_present = "list")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// How to make all figures of the list.
+#[derive(Args, Debug)]
+#[command(after_help = REPORT_NOTES)]
+pub(crate) struct ReportArgs {
+    /// Folder for the results; made if there is none
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// A figure that can be made, for a program to read.
+#[derive(Serialize)]
+struct Listed {
+    paper: &'static str,
+    figure: u16,
+    section: &'static str,
+    title: &'static str,
+    claims: usize,
+}
+
+/// Runs `figure`.
+pub(crate) fn run(args: &FigureArgs) -> Result<(), BenchError> {
+    let (false, Some(paper), Some(number), Some(out)) =
+        (args.list, &args.paper, args.number, &args.out)
+    else {
+        return list(args.run.output.format);
+    };
+    let mut all = catalogue::figures();
+    let figure = all.find(|figure| figure.paper == paper && figure.number == number);
+    let Some(figure) = figure else {
+        let slugs: Vec<String> = catalogue::figures().map(Figure::slug).collect();
+        let why = format!("no figure {paper}-{number}; there are {}", slugs.join(", "));
+        return Err(BenchError::Usage(why));
+    };
+    Making::new(&args.run, out)?
+        .make(figure.experiment, &[figure])
+        .map(drop)
+}
+
+/// Runs `report`.
+pub(crate) fn report(args: &ReportArgs) -> Result<(), BenchError> {
+    let making = Making::new(&args.run, &args.out)?;
+    let path = args.out.join("index.html");
+    let command = format!(
+        "namiki-bench report --out {}{}",
+        args.out.display(),
+        args.run.flags()
+    );
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let total = catalogue::figures().count();
+    for figure in catalogue::figures() {
+        let same_runs = |other: &Figure| std::ptr::eq(other.experiment, figure.experiment);
+        if outcomes.iter().any(|outcome| same_runs(outcome.figure)) {
+            continue;
+        }
+        let figures: Vec<&Figure> = catalogue::figures()
+            .filter(|other| same_runs(other))
+            .collect();
+        outcomes.extend(making.make(figure.experiment, &figures)?);
+        // After each experiment, so that there is a page whatever becomes of the rest.
+        let page = html_page::page(&outcomes, total - outcomes.len(), &command);
+        std::fs::write(&path, page).map_err(BenchError::file("write", &path))?;
+    }
+    Ok(())
+}
+
+fn list(format: Format) -> Result<(), BenchError> {
+    for figure in catalogue::figures() {
+        match format {
+            Format::Json => print_json(&Listed {
+                paper: figure.paper,
+                figure: figure.number,
+                section: figure.section,
+                title: figure.title,
+                claims: figure.claims.len(),
+            })?,
+            Format::Table => print(format_args!(
+                "{:<12} {:>3}  {:<6} {}\n",
+                figure.paper,
+                figure.number,
+                format!("§{}", figure.section),
+                figure.title
+            ))?,
+        }
+    }
+    Ok(())
+}
+
+/// What figures are made with.
+struct Making<'a> {
+    args: &'a RunArgs,
+    out: &'a Path,
+    place: Place,
+    machine: Machine,
+}
+
+impl<'a> Making<'a> {
+    fn new(args: &'a RunArgs, out: &'a Path) -> Result<Self, BenchError> {
+        std::fs::create_dir_all(out).map_err(BenchError::file("create", out))?;
+        let place = Place::fresh_in(args.dir.as_deref())?;
+        let machine = Machine::describe(place.path());
+        Ok(Self {
+            args,
+            out,
+            place,
+            machine,
+        })
+    }
+
+    /// Runs an experiment, and makes figures of it.
+    fn make(
+        &self,
+        experiment: &Experiment,
+        figures: &[&'static Figure],
+    ) -> Result<Vec<Outcome>, BenchError> {
+        let device = self.args.device(experiment)?;
+        if device.is_slow() {
+            self.place.note_memory(&self.machine);
+        }
+        let points = self.args.points(experiment, figures, self.machine.cores)?;
+        let runs = figures.iter().map(|figure| {
+            let file = RunsFile::create(&self.path(figure, "csv"), &self.machine)?;
+            Ok((figure.line_names(), file))
+        });
+        let mut files = runs.collect::<Result<Vec<_>, BenchError>>()?;
+        let for_people = self.args.output.format == Format::Table;
+        let mut table = for_people.then(|| Report::new(Format::Table));
+        let mut rows: Vec<RunRow> = Vec::new();
+        let repeat = self.args.repeat();
+        let outcome = in_turns(repeat, &points, |point, round| {
+            eprintln!(
+                "{}, run {} of {}: {}, {} threads",
+                experiment.name,
+                rows.len() + 1,
+                points.len() * repeat as usize,
+                point.line,
+                point.threads
+            );
+            let row = point.run(&self.place, &self.machine, round)?;
+            for (lines, file) in &mut files {
+                if lines.contains(&row.line) {
+                    file.run(&row)?;
+                }
+            }
+            if let Some(table) = &mut table {
+                table.row(&row)?;
+            }
+            rows.push(row);
+            Ok(())
+        });
+        if let Some(table) = table {
+            table.finish()?;
+        }
+        outcome?;
+        let outcomes = figures.iter().map(|figure| {
+            let circumstances = Circumstances {
+                machine: self.machine.clone(),
+                device: device.to_string(),
+                length: self.args.length_text(experiment),
+                repeat,
+                command: format!(
+                    "namiki-bench figure {} {} --out {}{}",
+                    figure.paper,
+                    figure.number,
+                    self.out.display(),
+                    self.args.flags()
+                ),
+            };
+            let outcome = Outcome::of(figure, circumstances, &rows);
+            self.write(&outcome)?;
+            Ok(outcome)
+        });
+        outcomes.collect()
+    }
+
+    fn path(&self, figure: &Figure, ending: &str) -> PathBuf {
+        self.out.join(format!("{}.{ending}", figure.slug()))
+    }
+
+    /// Writes a figure's files and prints its claims.
+    fn write(&self, outcome: &Outcome) -> Result<(), BenchError> {
+        let chart = self.path(outcome.figure, "svg");
+        std::fs::write(&chart, outcome.chart().svg()).map_err(BenchError::file("write", &chart))?;
+        let path = self.path(outcome.figure, "json");
+        let document = serde_json::to_string_pretty(&outcome.document());
+        document
+            .map_err(io::Error::from)
+            .and_then(|text| std::fs::write(&path, text + "\n"))
+            .map_err(BenchError::file("write", &path))?;
+        match self.args.output.format {
+            Format::Table => print(outcome.text()),
+            Format::Json => {
+                outcome.point_rows().iter().try_for_each(print_json)?;
+                outcome.claim_rows().iter().try_for_each(print_json)
+            }
+        }
+    }
+}
+
+fn print(text: impl Display) -> Result<(), BenchError> {
+    write!(io::stdout(), "{text}").map_err(BenchError::Output)
+}
+
+fn print_json(row: &impl Serialize) -> Result<(), BenchError> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, row)
+        .map_err(io::Error::from)
+        .and_then(|()| writeln!(out))
+        .map_err(BenchError::Output)
+}
