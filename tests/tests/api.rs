@@ -17,7 +17,7 @@ use namiki::{
     WorkerId,
 };
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 fn open_with(spec: ProtocolSpec, disk: &SimDisk, wait: Duration) -> Database {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());

@@ -13,7 +13,7 @@
 
 use namiki::{IndexKind, TreeKind};
 use namiki_platform::disk::SimDisk;
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 use namiki_tests::crash::{
     Acknowledge, Depth, Kind, Setup, Sweep, combinations, round, run_shuffled, sweep,
 };

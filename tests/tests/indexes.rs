@@ -9,7 +9,7 @@ use std::thread;
 
 use namiki::{Builder, Database, Error, IndexKind, Table, TreeKind};
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 /// Every tree, the hash table, and both together.
 fn kinds() -> impl Iterator<Item = IndexKind> {

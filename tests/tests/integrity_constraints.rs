@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use namiki::{Database, ProtocolSpec, TreeKind};
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 const THREADS: [u64; 4] = [1, 2, 5, 16];
 /// Transactions of a run, of all threads together.

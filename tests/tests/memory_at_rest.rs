@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::thread;
 
 use namiki::{Database, Error};
+use namiki_platform::counting_allocator::CountingAllocator;
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_platform::live_bytes::CountingAllocator;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;

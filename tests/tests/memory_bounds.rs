@@ -7,8 +7,8 @@ use std::borrow::Borrow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use namiki::{Database, Error, IndexKind, ReplayOrder, Value, ValueBytes};
+use namiki_platform::counting_allocator::CountingAllocator;
 use namiki_platform::disk::{Disk, NullDisk, SimDisk};
-use namiki_platform::live_bytes::CountingAllocator;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;

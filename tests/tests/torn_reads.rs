@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use namiki::{Database, Error, ProtocolSpec};
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 /// A value that tells whether it is whole: its length, and bytes that follow from its seed.
 fn value(seed: u64, len: usize) -> Vec<u8> {

@@ -18,7 +18,7 @@ use namiki::{
     WorkerId,
 };
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 use namiki_tests::watchdog::on_threads;
 
 type Numbers = Table<u64, u64>;

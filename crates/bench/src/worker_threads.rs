@@ -2,7 +2,7 @@
 
 use std::thread::{Scope, ScopedJoinHandle};
 
-use namiki_platform::pin::{self, Cpu};
+use namiki_platform::cpu_affinity::{self, Cpu};
 
 use crate::args::Switch;
 use crate::error::BenchError;
@@ -22,7 +22,7 @@ pub(crate) fn spawn<'scope, 'env, T: Send + 'scope>(
             scope.spawn(move || {
                 if let Some(cpu) = cpu {
                     // A processor that was taken away meanwhile costs accuracy, not correctness.
-                    let _ = pin::pin_current(&[cpu]);
+                    let _ = cpu_affinity::pin_current(&[cpu]);
                 }
                 body(thread)
             })
@@ -43,7 +43,7 @@ pub(crate) fn on_processors<T: Send>(
         let thread = scope.spawn(move || {
             if let Some(cpus) = cpus.get(..count) {
                 // As above.
-                let _ = pin::pin_current(cpus);
+                let _ = cpu_affinity::pin_current(cpus);
             }
             body()
         });
@@ -52,7 +52,7 @@ pub(crate) fn on_processors<T: Send>(
 }
 
 fn processors(count: usize, pin: Switch) -> Vec<Cpu> {
-    let cpus = pin::available().unwrap_or_default();
+    let cpus = cpu_affinity::available().unwrap_or_default();
     if pin == Switch::Off || cpus.len() < count {
         return Vec::new();
     }
@@ -93,13 +93,13 @@ mod tests {
 
     #[test]
     fn threads_stay_on_the_processors_of_their_parent() {
-        let all = pin::available().unwrap();
-        let inherited = || Ok(std::thread::spawn(pin::available).join().unwrap().unwrap());
+        let all = cpu_affinity::available().unwrap();
+        let inherited = || Ok(std::thread::spawn(cpu_affinity::available).join().unwrap().unwrap());
         let (one, any) = (all[..1].to_vec(), all.clone());
         assert_eq!(on_processors(1, Switch::On, inherited).unwrap(), one);
         assert_eq!(on_processors(1, Switch::Off, inherited).unwrap(), any);
         let many = on_processors(all.len() + 1, Switch::On, inherited).unwrap();
         assert_eq!(many, any, "there are not so many");
-        assert_eq!(pin::available().unwrap(), all);
+        assert_eq!(cpu_affinity::available().unwrap(), all);
     }
 }

@@ -70,14 +70,14 @@ pub use storage::index;
 pub use storage::index::{IndexKind, IndexNotInBuild, TreeKind};
 pub use table::raw_table::{TableId, TableInfo};
 pub use txn::{Savepoint, Transaction, Version};
-pub use wal_format::record_format::RecordFormat;
+pub use wal_format::encoding_primitives::RecordFormat;
 
 /// The files of a database, for programs that look into them without opening it.
 pub mod files {
     pub use crate::catalogue::manifest::{FORMAT, Manifest};
     pub use crate::catalogue::table_journal::unknown_table;
-    pub use crate::wal_format::codec::{Change, Changes};
-    pub use crate::wal_format::operation::{Image, Operation};
-    pub use crate::wal_format::record_format::DecodeError;
+    pub use crate::wal_format::aries_operation::{Image, Operation};
+    pub use crate::wal_format::commit_changes::{Change, Changes};
+    pub use crate::wal_format::encoding_primitives::DecodeError;
     pub use crate::wal_format::transaction_table::{Followed, TransactionTable};
 }

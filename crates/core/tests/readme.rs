@@ -7,20 +7,20 @@ use std::process::Command;
 #[test]
 fn the_readme_example_runs_twice() -> Result<(), Box<dyn Error>> {
     let readme = include_str!("../../../README.md");
-    let source = include_str!("../examples/shop.rs");
+    let source = include_str!("../examples/payments.rs");
     let shown = (readme.split("```")).find_map(|block| block.strip_prefix("rust,no_run\n"));
     let code = source.split_once("\n\n").map(|(_, code)| code);
     assert_eq!(shown, code, "README.md shows another program");
 
-    // target/debug/deps/readme-… beside target/debug/examples/shop, which `cargo test` has built.
+    // target/debug/deps/readme-… beside target/debug/examples/payments, which `cargo test` has built.
     let test = std::env::current_exe()?;
     let built = test.parent().and_then(|deps| deps.parent());
-    let example = built.ok_or("no folder above")?.join("examples/shop");
+    let example = built.ok_or("no folder above")?.join("examples/payments");
     let dir = tempfile::tempdir()?;
     for _ in 0..2 {
         let run = Command::new(&example).current_dir(&dir).output();
         let run = run.map_err(|error| {
-            format!("{error}: build it by `cargo build -p namiki --example shop`")
+            format!("{error}: build it by `cargo build -p namiki --example payments`")
         })?;
         assert!(run.status.success(), "{run:?}");
     }

@@ -10,7 +10,7 @@ use crossbeam_epoch as epoch;
 use namiki::index::{Index, IndexKind, KeyKind, Tree, TreeKind};
 use namiki_index::contract::KeyShape;
 use namiki_index::{OrderedIndex, PointIndex};
-use namiki_platform::live_bytes::CountingAllocator;
+use namiki_platform::counting_allocator::CountingAllocator;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;

@@ -8,7 +8,7 @@ use crossbeam_epoch as epoch;
 use namiki_index::contract::KeyShape;
 use namiki_index::hash::{FixedHash, HashConfig, VariableHash};
 use namiki_index::{InsertOutcome, PointIndex};
-use namiki_platform::live_bytes::CountingAllocator;
+use namiki_platform::counting_allocator::CountingAllocator;
 use namiki_platform::machine;
 
 #[global_allocator]

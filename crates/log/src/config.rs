@@ -12,8 +12,8 @@ use crate::error::LogError;
 use crate::format;
 use crate::format::frame::FRAME_BYTES_MAX;
 use crate::generation_info::{CutRule, GenerationInfo, Records};
+use crate::layout_config::{Layout, Placement, Retain};
 use crate::sequencer::SequencerKind;
-use crate::stream_layout::{Layout, Placement, Retain};
 
 /// What a group of commits holds until it is hardened: under normal lock release, record locks.
 pub trait GroupResource: Default + Send + 'static {

@@ -32,10 +32,10 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 use namiki_platform::Epoch;
 
-use crate::ack_waiter::AckWaiters;
+use crate::async_waiters::AckWaiters;
 use crate::epoch_source::EpochSource;
 use crate::error::LogError;
-use crate::horizon::IDLE;
+use crate::lsn_horizon::IDLE;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 
 /// What is known of a stream.

@@ -3,7 +3,7 @@
 use namiki_platform::{Epoch, Generation, Lsn, Stamp};
 use serde::{Deserialize, Serialize};
 
-use crate::stream_layout::{Layout, Placement, Retain};
+use crate::layout_config::{Layout, Placement, Retain};
 
 /// How recovery decides which hardened commits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,7 +14,7 @@
 //!
 //! Paper: pwal §4, tictoc-pwal §3
 
-mod ack_waiter;
+mod async_waiters;
 mod background_threads;
 mod certify_epoch;
 mod config;
@@ -22,35 +22,36 @@ mod cover_lsn;
 mod epoch_horizon;
 #[cfg(test)]
 #[cfg(loom)]
-mod epoch_horizon_model;
+mod epoch_horizon_loom_model;
 mod epoch_source;
 mod error;
+mod flush_for_tasks;
+#[cfg(test)]
+#[cfg(loom)]
+mod flush_for_tasks_loom_model;
 mod format;
 mod generation_info;
-mod horizon;
+mod layout_config;
 mod log;
 mod log_target;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_model;
+mod lsn_horizon;
 mod read;
 mod sequencer;
-mod serve_tasks;
-#[cfg(test)]
-#[cfg(loom)]
-mod serve_tasks_model;
 mod shared_state;
 mod stream;
-mod stream_layout;
 mod streams;
 mod sync;
 
-pub use ack_waiter::AckWaiter;
+pub use async_waiters::AckWaiter;
 pub use config::{Group, GroupResource, LogConfig, Prepare};
 pub use epoch_source::EpochSource;
 pub use error::LogError;
 pub use format::frame::{FrameHeader, LogRecord, RECORD_HEADER_BYTES};
 pub use generation_info::{CutRule, GenerationEnd, GenerationInfo, Records};
+pub use layout_config::{Layout, Placement, Retain};
 pub use log::{Log, LogCounters};
 pub use read::{
     Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, check_all_announced,
@@ -58,4 +59,3 @@ pub use read::{
 };
 pub use sequencer::SequencerKind;
 pub use stream::{Appended, Entry, Stream, Ticket};
-pub use stream_layout::{Layout, Placement, Retain};

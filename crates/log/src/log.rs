@@ -12,17 +12,17 @@ use namiki_platform::disk::{AlignedBuf, Disk};
 use namiki_platform::threads;
 use namiki_platform::{Epoch, Lsn, ProcessToken, Stamp, WorkerId};
 
-use crate::ack_waiter::{AckWaiter, AckWaiters};
+use crate::async_waiters::{AckWaiter, AckWaiters};
 use crate::background_threads;
 use crate::config::{GroupResource, LogConfig, Prepare};
 use crate::epoch_horizon::EpochHorizon;
 use crate::error::LogError;
 use crate::generation_info::GenerationEnd;
-use crate::horizon::Horizon;
+use crate::layout_config::Placement;
 use crate::log_target::{LogTarget, RegionTarget, SegmentMaker, SegmentTarget, open_shared};
+use crate::lsn_horizon::Horizon;
 use crate::shared_state::{Notifier, Poison, Requests, Shared};
 use crate::stream::{Stream, Ticket};
-use crate::stream_layout::Placement;
 use crate::streams::Streams;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 

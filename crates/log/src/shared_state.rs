@@ -10,7 +10,7 @@ use namiki_platform::{Generation, ProcessToken, WorkerId};
 use crate::config::Prepare;
 use crate::epoch_horizon::EpochHorizon;
 use crate::error::LogError;
-use crate::horizon::Horizon;
+use crate::lsn_horizon::Horizon;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 
 pub(crate) struct Shared {

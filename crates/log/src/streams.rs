@@ -1,4 +1,4 @@
-//! All streams of a log. What has to look at several of them is in `cover_lsn.rs`, `certify_epoch.rs` and `serve_tasks.rs`.
+//! All streams of a log. What has to look at several of them is in `cover_lsn.rs`, `certify_epoch.rs` and `flush_for_tasks.rs`.
 
 use std::sync::Arc;
 

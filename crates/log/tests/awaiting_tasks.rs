@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use common::gate::{Gate, gate};
 use common::hooked_disk::{HookedDisk, Step};
-use common::parked::ParkedTask;
+use common::parking_waker::ParkedTask;
 use common::*;
 use namiki_log::{AckWaiter, Group, Layout, Log, LogConfig, LogError, Ticket};
 use namiki_platform::WorkerId;

@@ -12,7 +12,7 @@ use common::*;
 use namiki_log::{GenerationEnd, Group, Layout, Log, LogConfig, Merge, Placement, SequencerKind};
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Fault, Loss, SimDisk, Step};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
 /// Threads that commit at random places; each commit is marked once it is covered. Returns the

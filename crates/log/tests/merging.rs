@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::*;
 use namiki_log::{Log, Merge, ReadError, SortedRun, merge_by_stamp, merge_sorted};
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 use namiki_platform::{Lsn, WorkerId};
 use proptest::prelude::*;
 

@@ -14,7 +14,7 @@ use common::*;
 use namiki_log::{GenerationInfo, Log, LogConfig, Placement, ReadError, Retain, StreamEnd};
 use namiki_platform::disk::sim::{Loss, SimDisk};
 use namiki_platform::disk::{Disk, FileKind, SyncedDisk};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 use namiki_platform::{Generation, WorkerId};
 
 const SEGMENT: u64 = 16 << 10;

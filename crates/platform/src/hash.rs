@@ -27,7 +27,7 @@ pub fn hash_of(seed: u64, key: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::seeded_random::Random;
 
     #[test]
     fn hashes_of_keys_that_follow_each_other_are_spread() {

@@ -4,25 +4,25 @@
 pub mod arguments;
 pub mod bytes;
 pub mod clock;
-pub mod counters;
+pub mod counting_allocator;
+pub mod cpu_affinity;
 pub mod disk;
+mod fork_check;
 pub mod hash;
 mod huge_pages;
-pub mod live_bytes;
 pub mod machine;
 mod memory_mapping;
 #[cfg(loom)]
 pub mod model_checker;
 mod newtypes;
-pub mod pin;
+pub mod per_worker_counters;
 mod prefetch;
-mod process_token;
-pub mod random;
+pub mod seeded_random;
 pub mod threads;
 pub mod zipf;
 
+pub use fork_check::ProcessToken;
 pub use huge_pages::advise_huge_pages;
 pub use memory_mapping::Mapping;
 pub use newtypes::{Epoch, Generation, Lsn, Stamp, WorkerId};
 pub use prefetch::prefetch;
-pub use process_token::ProcessToken;

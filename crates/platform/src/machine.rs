@@ -13,8 +13,8 @@ use std::time::Instant;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use serde::Serialize;
 
-use crate::pin;
-use crate::random::Random;
+use crate::cpu_affinity;
+use crate::seeded_random::Random;
 
 /// The machine, in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,7 +35,7 @@ impl Machine {
     pub fn describe(dir: &Path) -> Self {
         let unknown = || "unknown".to_owned();
         Self {
-            cores: pin::available().map_or(1, |cpus| cpus.len()),
+            cores: cpu_affinity::available().map_or(1, |cpus| cpus.len()),
             cpu: fs::read_to_string("/proc/cpuinfo")
                 .ok()
                 .and_then(|text| cpu_model(&text))

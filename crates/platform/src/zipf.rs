@@ -9,7 +9,7 @@
 //!
 //! Paper: bwtree §5.1, formula (1)
 
-use crate::random::{Random, mix};
+use crate::seeded_random::{Random, mix};
 
 /// Draws ranks from 1 to N by Zipf's law.
 #[derive(Clone, Debug)]

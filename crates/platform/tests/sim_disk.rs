@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use namiki_platform::disk::sim::{Fault, Loss, SECTOR_BYTES, SimDisk, Step};
 use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 const A: &str = "/a";
 const SECTOR: u64 = SECTOR_BYTES as u64;

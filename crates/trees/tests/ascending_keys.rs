@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use namiki_index::PointIndex;
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 use namiki_trees::blink::{BlinkConfig, FixedBlinkTree};
 use namiki_trees::bwtree::{BwConfig, FixedBwTree};
 

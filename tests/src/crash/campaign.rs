@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use namiki::{Database, ProtocolSpec};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::{Fault, Step};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 use super::driver::{Acknowledge, Failure};
 use super::{Depth, Oracle, SEGMENT_BYTES, Setup, Sweep, Tables, run_shuffled, run_threads, sweep};

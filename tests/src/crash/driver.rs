@@ -6,7 +6,7 @@ use namiki::{
     Database, Error, LockRelease, LogError, LogStyle, Session, Table, Ticket, Transaction, WorkerId,
 };
 use namiki_platform::disk::SimDisk;
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 use super::oracle::Done;
 use super::tables::KEYS;

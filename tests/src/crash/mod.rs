@@ -33,7 +33,7 @@ use namiki::{
     ReplayOrder, TreeKind, WaitPolicy,
 };
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 use crate::key_encoding::Spelling;
 

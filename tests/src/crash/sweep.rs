@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use namiki::IndexKind;
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 use super::{Acknowledge, Kept, Oracle, Setup, Tables, run_shuffled};
 use crate::key_encoding::{Numbered, Spelling};

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 
 use namiki::{Database, Error, Ticket};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 use super::{ACCOUNTS, BALANCE, Bank, Opening, told};
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use namiki::{Builder, Database, Error, ProtocolSpec, Table};
 use namiki_platform::disk::DelayedDisk;
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 pub use child::pay;
 pub use power_cut::PowerCut;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 use super::{ACCOUNTS, BALANCE, Bank, Opening, PowerCut, told};
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki::{Direction, Error, Stamp, Transaction, Version};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 use super::own_writes::{Own, below};
 use super::{Numbers, Step};

@@ -1,7 +1,7 @@
 //! Open transactions with shuffled steps, all on one thread.
 
 use namiki::{Conflict, Database, Error, Ticket, Transaction};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 use super::{Attempt, Mix, Numbers, Run, Step};
 use crate::key_encoding::Numbered;

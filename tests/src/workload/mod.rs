@@ -24,7 +24,7 @@ mod run_result;
 pub mod threads;
 
 use namiki::ProtocolSpec;
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 use crate::history::Promise;
 

@@ -5,7 +5,7 @@
 
 use namiki::faults::Checks;
 use namiki::{Error, Session};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 use super::{Attempt, Mix, Numbers, Run};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki::faults::Checks;
 use namiki::{Database, Error};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 use super::{Attempt, Mix, Numbers, Run};
 use crate::key_encoding::Numbered;

@@ -38,7 +38,7 @@ const TRANSACTIONS: &[&str] = &[
 ];
 const LOG: &[&str] = &["crates/log/"];
 const CORE_AND_LOG: &[&str] = &["crates/core/src/", "crates/log/"];
-/// A stream's low-water mark, in `horizon.rs`, is one.
+/// A stream's low-water mark, in `lsn_horizon.rs`, is one.
 const EPOCHS: &[&str] = &[
     "crates/log/src/config.rs",
     "crates/log/src/epoch",
@@ -96,7 +96,7 @@ const ROWS: &[Row] = &[
     Row { words: &[File("pending"), Is("Pending")], within: CORE, say: "`DeferredWrite`" },
     Row { words: &[Has(&["settle"])], within: CORE, say: "`resolve_writes`" },
     Row { words: &[File("adding"), Is("add_up")], within: &["crates/core/src/", "tests/"], say: "`increment.rs`, `apply_increments`" },
-    Row { words: &[File("together")], within: CORE, say: "`batch.rs`" },
+    Row { words: &[File("together")], within: CORE, say: "`batched_lookup.rs`" },
     Row { words: &[File("gaps")], within: CORE, say: "`gap_locks.rs`" },
     Row { words: &[Is("missing")], within: TRANSACTIONS, say: "`read_absent`" },
     Row { words: &[File("recent"), Is("Recent")], within: CORE, say: "`lookup_cache.rs`" },

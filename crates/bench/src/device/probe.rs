@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use namiki_platform::clock::{Pause, now_ns, process_cpu_ns};
 use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 use crate::args::{Length, TimedArgs};
 use crate::device_choice::ReadyDisk;

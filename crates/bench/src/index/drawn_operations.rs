@@ -9,7 +9,7 @@
 //!
 //! Paper: bwtree §5.1
 
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 use namiki_platform::zipf::{Scatter, Zipf};
 
 use super::operation_mix::{Mix, Operation};

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 /// An operation of the paper's benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

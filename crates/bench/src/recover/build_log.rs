@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use namiki::files::Manifest;
 use namiki::{Database, ProtocolSpec, Table, WorkerId};
 use namiki_platform::disk::DelayedDisk;
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 use rustix::fs::{Advice, fadvise};
 
 use crate::args::{RecordBytes, Switch};

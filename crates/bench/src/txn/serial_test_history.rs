@@ -1,6 +1,6 @@
 //! A run as it might have gone, one transaction after the other: what the checks are tried on.
 
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 use super::body::amount;
 use super::thread_commits::Done;

@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use namiki::Table;
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 use namiki_platform::zipf::{Scatter, Zipf};
 
 use super::record_payload::Payload;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use clap::Args;
 use namiki::{Database, Error, ProtocolSpec, Session, Ticket, WorkerId};
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 use super::ledger::{AMOUNT_MAX, INITIAL_BALANCE, Ledger, Payment};
 use super::pipe_message::{MESSAGE_BYTES, Message};

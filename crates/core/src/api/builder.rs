@@ -14,7 +14,7 @@ use crate::api::config::{Format, Testing, Tuning};
 use crate::protocol_spec::{ProtocolSpec, WaitPolicy};
 use crate::recovery::{OnProgress, ReplayOrder};
 use crate::storage::index::IndexKind;
-use crate::wal_format::record_format::RecordFormat;
+use crate::wal_format::encoding_primitives::RecordFormat;
 
 /// How a database is to be opened. The defaults suit an embedded program.
 #[derive(Clone)]

@@ -21,7 +21,7 @@ use crate::commit::engine::Waits;
 use crate::protocol_spec::{ProtocolSpec, WaitPolicy};
 use crate::recovery::{OnProgress, RecoverySettings, ReplayOrder};
 use crate::storage::index::{IndexKind, IndexNotInBuild};
-use crate::wal_format::record_format::RecordFormat;
+use crate::wal_format::encoding_primitives::RecordFormat;
 
 /// Which index each table has, in this opening of the database.
 #[derive(Clone, Default)]

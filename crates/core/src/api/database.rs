@@ -16,9 +16,9 @@ use crate::api::builder::Builder;
 use crate::api::config::Indexes;
 use crate::api::session::Session;
 use crate::api::table::{Key, Table, Value};
-use crate::catalogue::files::{CatalogueFiles, NotWritten};
 use crate::catalogue::manifest::Manifest;
-use crate::catalogue::table_ids::TableIds;
+use crate::catalogue::persistence::{CatalogueFiles, NotWritten};
+use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, LockCounters};
 use crate::commit::epoch::Count;
 use crate::commit::ticket;
@@ -632,7 +632,7 @@ mod tests {
 
     use super::*;
     use crate::error::Conflict;
-    use crate::storage::scratch::LARGE_BYTES;
+    use crate::storage::free_large_buffers::LARGE_BYTES;
 
     /// An allocation of a megabyte for each attempt would make conflicts slower, which makes more of them.
     #[test]

@@ -4,9 +4,9 @@ pub(crate) mod autotune;
 pub(crate) mod builder;
 mod config;
 pub(crate) mod database;
-#[cfg(test)]
-mod endings;
 pub(crate) mod open;
 pub(crate) mod session;
 pub(crate) mod table;
 mod transaction;
+#[cfg(test)]
+mod transaction_cleanup_tests;

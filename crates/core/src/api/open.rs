@@ -40,16 +40,16 @@ use parking_lot::Mutex;
 use crate::api::autotune::{ProtocolChoice, TunedConfig};
 use crate::api::builder::Builder;
 use crate::api::database::{Catalogue, Database, Shared};
-use crate::catalogue::files::CatalogueFiles;
 use crate::catalogue::manifest::{Manifest, Written};
-use crate::catalogue::table_ids::TableIds;
+use crate::catalogue::persistence::CatalogueFiles;
+use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, Settings};
 use crate::commit::epoch::Epochs;
 use crate::error::OpenError;
 use crate::protocol_spec::{Layout, LockRelease, LogStyle, Logging, ProtocolSpec};
 use crate::recovery;
 use crate::table::raw_table::{Owner, RawTable};
-use crate::wal_format::record_format::RecordFormat;
+use crate::wal_format::encoding_primitives::RecordFormat;
 
 /// How the names of files begin that may lie in a directory of an interrupted creation: the lock, the first
 /// manifest while it is written, and the files with which a disk tries direct I/O and is measured.

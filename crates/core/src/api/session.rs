@@ -3,12 +3,12 @@
 use std::borrow::Borrow;
 
 use namiki_platform::WorkerId;
-use namiki_platform::random::Random;
+use namiki_platform::seeded_random::Random;
 
 use crate::api::table::{Key, Table};
 use crate::commit::ticket::{self, Ticket};
 use crate::concurrency::cc::{Checks, NoFaults};
-use crate::concurrency::contention::retry::Backoff;
+use crate::concurrency::contention::retry_state::Backoff;
 use crate::error::{Conflict, Error};
 use crate::txn::Transaction;
 

@@ -11,7 +11,7 @@ use crate::api::table::{Key, KeyBytes, Number, Table, Value, ValueBytes, add, en
 use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable};
-use crate::txn::stage::check_length;
+use crate::txn::stage_write::check_length;
 use crate::txn::{Transaction, Version};
 
 #[inline]

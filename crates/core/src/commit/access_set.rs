@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use namiki_index::{Inserted, LeafVersion};
 
 use crate::concurrency::cc::{Before, ObservedVersion};
+use crate::storage::free_large_buffers::{Sizes, free_if_large, free_map_if_large};
 use crate::storage::record::{AddressHasher, RecordRef, Snapshot};
-use crate::storage::scratch::{Sizes, free_if_large, free_map_if_large};
 use crate::table::raw_table::{Insertion, RawTable, TableId};
-use crate::wal_format::codec::Change;
+use crate::wal_format::commit_changes::Change;
 
 /// Up to this many writes are looked for one by one.
 const LINEAR_WRITES: usize = 16;

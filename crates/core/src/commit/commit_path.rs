@@ -27,17 +27,17 @@ use namiki_log::{Entry, LogError, Stream};
 use namiki_platform::{Epoch, Lsn, Stamp};
 
 use crate::commit::access_set::{AccessSet, Read};
-use crate::commit::acquire::acquire;
 use crate::commit::engine::{Engine, GroupLocks, publish};
 use crate::commit::epoch::{Count, SlotId};
-use crate::commit::resources::HeldResources;
+use crate::commit::held_resources::HeldResources;
+use crate::commit::lock_acquisition::acquire;
 use crate::concurrency::cc::{CcProtocol, Checks};
-use crate::concurrency::contention::policy::{
+use crate::concurrency::contention::wait_constants::{
     COMMIT_LOCK_BACKOFF, COMMIT_LOCK_ROUNDS, COMMIT_LOCK_SPINS,
 };
 use crate::concurrency::lock::LockMode;
 use crate::error::{Conflict, Error};
-use crate::wal_format::codec;
+use crate::wal_format::commit_changes;
 
 /// When locks are released: a type parameter of the commit path.
 pub(crate) trait Release {
@@ -149,11 +149,11 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     // Where operations are logged, the changes are in the log, and in the records.
     let end = held.undo_list.end();
     let payload_bytes = match &end {
-        None => codec::encoded_bytes(access_set.logged_changes(), engine.format),
+        None => commit_changes::encoded_bytes(access_set.logged_changes(), engine.format),
         Some(end) => end.encoded_bytes(engine.format),
     };
     let encode = |into: &mut [u8], _: Lsn| match &end {
-        None => codec::encode(access_set.logged_changes(), engine.format, into),
+        None => commit_changes::encode(access_set.logged_changes(), engine.format, into),
         Some(end) => end.encode(into),
     };
     // The rest happens under the stream's lock: no flush can release a group's locks before the new

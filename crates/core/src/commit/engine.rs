@@ -17,10 +17,10 @@ use crate::concurrency::contention::priority::PriorityToken;
 use crate::concurrency::lock::LockWaitList;
 use crate::error::Error;
 use crate::protocol_spec::{LockRelease, ProtocolSpec, WaitPolicy};
+use crate::storage::free_large_buffers::free_if_large;
 use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
-use crate::storage::scratch::free_if_large;
 use crate::table::raw_table::{Owner, RawTable, TableId};
-use crate::wal_format::record_format::RecordFormat;
+use crate::wal_format::encoding_primitives::RecordFormat;
 
 /// The locks that a group of commits holds until its flush, under normal lock release: each record
 /// with the stamp of its new version.

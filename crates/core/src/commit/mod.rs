@@ -1,11 +1,11 @@
 //! The one commit path, and what a transaction needs for it: access set, resources, engine, epochs, tickets.
 
 pub(crate) mod access_set;
-pub(crate) mod acquire;
 pub(crate) mod commit_path;
 pub(crate) mod engine;
 pub(crate) mod epoch;
+pub(crate) mod held_resources;
+pub(crate) mod lock_acquisition;
 mod read_durability;
-pub(crate) mod resources;
 pub(crate) mod ticket;
 pub(crate) mod undo;

@@ -22,11 +22,11 @@ use std::ops::Range;
 use namiki_log::{GroupResource, LogError};
 use namiki_platform::Lsn;
 
+use crate::storage::free_large_buffers::{Sizes, free_if_large};
 use crate::storage::record::RecordRef;
-use crate::storage::scratch::{Sizes, free_if_large};
 use crate::table::raw_table::TableId;
-use crate::wal_format::operation::{Image, Operation, OperationLog};
-use crate::wal_format::record_format::RecordFormat;
+use crate::wal_format::aries_operation::{Image, Operation, OperationLog};
+use crate::wal_format::encoding_primitives::RecordFormat;
 
 /// One change.
 struct Step {
@@ -124,7 +124,7 @@ impl UndoList {
         let before = (!present.absent).then_some(&value[..]);
         let undo_next = self.last();
         // U4. It says less than the change, but in records of a fixed length it may take one more: what is left of the
-        // last one is nothing, or long enough for the header of a padding (`record_format.rs`).
+        // last one is nothing, or long enough for the header of a padding (`encoding_primitives.rs`).
         let may_be_undone = match log.format {
             RecordFormat::Compact => Ok(()),
             RecordFormat::Fixed(_) => log.check(&Operation::Compensation {

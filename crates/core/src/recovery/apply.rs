@@ -9,14 +9,14 @@ use std::sync::{Arc, OnceLock};
 use namiki_platform::{Generation, Stamp};
 use smallvec::SmallVec;
 
-use super::latest::Latest;
+use super::replay_hash_table::Latest;
 use crate::catalogue::table_journal::unknown_table;
 use crate::concurrency::cc::with_protocol;
 use crate::error::OpenError;
 use crate::protocol_spec::ConcurrencyControl;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{Loaded, RawTable, TableId};
-use crate::wal_format::codec::{Change, Changes};
+use crate::wal_format::commit_changes::{Change, Changes};
 
 /// The tables that are filled.
 pub(super) struct Tables<'a> {

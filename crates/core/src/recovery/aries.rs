@@ -24,11 +24,11 @@ use namiki_log::{CutRule, GenerationInfo, LogRecord, Merge};
 use namiki_platform::{Generation, Lsn};
 
 use super::apply::Tables;
-use super::replay::{Last, Outcome, Replay, outcome};
+use super::replay_context::{Last, Outcome, Replay, outcome};
 use crate::error::OpenError;
 use crate::storage::record::{AddressHasher, RecordRef};
 use crate::table::raw_table::TableId;
-use crate::wal_format::operation::{Image, Operation};
+use crate::wal_format::aries_operation::{Image, Operation};
 use crate::wal_format::transaction_table::{Followed, TransactionTable};
 
 impl Replay<'_, '_> {
@@ -171,7 +171,7 @@ mod tests {
     use crate::protocol_spec::ConcurrencyControl;
     use crate::storage::index::IndexKind;
     use crate::table::raw_table::{Owner, RawTable, TableInfo};
-    use crate::wal_format::record_format::RecordFormat;
+    use crate::wal_format::encoding_primitives::RecordFormat;
 
     /// Repeats operations, with the LSNs from 1 on.
     struct Story<'a, 't> {

@@ -9,7 +9,7 @@ use namiki_log::{
 use namiki_platform::{Epoch, WorkerId};
 use smallvec::SmallVec;
 
-use super::replay::{Last, Outcome, Replay, outcome};
+use super::replay_context::{Last, Outcome, Replay, outcome};
 use crate::error::OpenError;
 
 /// Commits with changes that are looked up together.

@@ -22,13 +22,13 @@
 
 mod apply;
 mod aries;
-mod latest;
 mod merge;
-mod parallel;
+mod parallel_replay;
 mod progress;
-mod replay;
-mod report;
-mod streams;
+mod replay_context;
+mod replay_hash_table;
+mod run_on_threads;
+mod settings_and_report;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,9 +41,9 @@ use namiki_platform::{Generation, Lsn, WorkerId};
 
 use self::apply::Tables;
 use self::progress::Progress;
-use self::replay::Replay;
-pub(crate) use self::report::RecoverySettings;
-pub use self::report::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
+use self::replay_context::Replay;
+pub(crate) use self::settings_and_report::RecoverySettings;
+pub use self::settings_and_report::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
 use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
 use crate::protocol_spec::ConcurrencyControl;

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::report::{RecoveryProgress, RecoverySettings};
+use super::settings_and_report::{RecoveryProgress, RecoverySettings};
 use crate::error::OpenError;
 
-/// Time between two calls of [`OnProgress`](super::report::OnProgress).
+/// Time between two calls of [`OnProgress`](super::settings_and_report::OnProgress).
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How far the recovery is.

@@ -16,7 +16,7 @@ use namiki_index::{Direction, LeafVersion, ScanRange};
 use smallvec::SmallVec;
 
 use super::Transaction;
-use crate::commit::resources::TxnResources;
+use crate::commit::held_resources::TxnResources;
 use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::storage::record::RecordRef;

@@ -8,7 +8,7 @@ use crate::commit::commit_path::not_appended;
 use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::storage::record::RecordRef;
-use crate::wal_format::codec::Change;
+use crate::wal_format::commit_changes::Change;
 
 impl Transaction {
     /// Changes a record as the write set has just been told, if records are changed at once.

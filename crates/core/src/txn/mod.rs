@@ -5,40 +5,40 @@
 //! panics in its code, has nothing to undo, and an idle one blocks no other. Under strict two-phase locking, reads
 //! lock first. Where operations are logged one by one, writes are made immediately, too (`in_place.rs`).
 //!
-//! This module works on bytes; `api::table` and `api::transaction` are the typed interface. Keys that are looked up together are in
-//! `batch.rs`, writes that wait to be looked up so in `deferred.rs`, commutative increments in `increment.rs`, ranges
-//! of keys in `scan.rs`, and keys that are not there in `gap_locks.rs`. Reads and writes of one key are in `read.rs` and
-//! `write.rs`. Which values are refused is in `stage.rs`,
-//! which of their checks tests turn off in `faults.rs`.
+//! This module works on bytes; `api::table` and `api::transaction` are the typed interface. Keys that are looked up
+//! together are in `batched_lookup.rs`, writes that wait to be looked up so in `deferred_writes.rs`, commutative
+//! increments in `increment.rs`, ranges of keys in `scan.rs`, and keys that are not there in `gap_locks.rs`. Reads and
+//! writes of one key are in `read.rs` and `write.rs`. Which values are refused is in `stage_write.rs`, which of their
+//! checks tests turn off in `fault_injection.rs`.
 
-mod batch;
-mod deferred;
-mod faults;
+mod batched_lookup;
+mod deferred_writes;
+mod fault_injection;
 mod gap_locks;
 mod in_place;
 mod increment;
 mod read;
 mod scan;
-pub(crate) mod stage;
+pub(crate) mod stage_write;
 mod write;
 
 use crate::commit::access_set::{AccessSet, Mark};
 use crate::commit::commit_path::{self, Committed, Early, EpochEarly, Normal};
 use crate::commit::engine::Engine;
 use crate::commit::epoch::{Count, SlotId};
-use crate::commit::resources::TxnResources;
+use crate::commit::held_resources::TxnResources;
 use crate::commit::ticket::{self, Ticket};
 use crate::concurrency::cc::{CcProtocol, Checks, NoFaults, with_protocol};
-use crate::concurrency::contention::retry::Backoff;
+use crate::concurrency::contention::retry_state::Backoff;
 use crate::error::Error;
 use crate::protocol_spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
-use crate::storage::scratch::{Sizes, free_if_large};
+use crate::storage::free_large_buffers::{Sizes, free_if_large};
 use crate::table::lookup_cache::LookupCache;
 use namiki_index::Lookup;
 use namiki_platform::{Stamp, WorkerId};
 use std::sync::Arc;
 
-use self::faults::FaultInjection;
+use self::fault_injection::FaultInjection;
 
 /// A running transaction.
 ///
@@ -277,7 +277,7 @@ impl Transaction {
         self.resources.release();
     }
 
-    /// Frees the buffers that have become large (`scratch.rs`). The transaction has ended.
+    /// Frees the buffers that have become large (`free_large_buffers.rs`). The transaction has ended.
     #[inline(always)]
     pub(crate) fn free_large_buffers(&mut self) {
         if self.has_large_buffers() {

@@ -1,6 +1,6 @@
 //! The bytes of a log record: whole commits, and operations one by one.
 
-pub(crate) mod codec;
-pub(crate) mod operation;
-pub(crate) mod record_format;
+pub(crate) mod aries_operation;
+pub(crate) mod commit_changes;
+pub(crate) mod encoding_primitives;
 pub(crate) mod transaction_table;

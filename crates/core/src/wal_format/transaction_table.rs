@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use namiki_platform::Lsn;
 
-use crate::wal_format::operation::Operation;
+use crate::wal_format::aries_operation::Operation;
 
 /// What came of an operation. `T` is what the reader keeps of a change.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 mod bulk_loads;
 mod keys;
 mod memory;
-mod names;
+mod name_parsing;
 
 use namiki::index::{KeyKind, Tree, TreeKind};
 use namiki_index::art::ArtConfig;

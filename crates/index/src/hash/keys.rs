@@ -286,7 +286,7 @@ impl<K: HashKey> Drop for Made<K> {
 #[cfg(not(loom))]
 mod tests {
     use super::*;
-    use namiki_platform::random::Random;
+    use namiki_platform::seeded_random::Random;
 
     /// Whatever the distance of keys that follow each other, places and stripes are used evenly.
     #[test]

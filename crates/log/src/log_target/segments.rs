@@ -17,7 +17,7 @@ use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::Salt;
 use crate::format::segment::{SegmentHeader, file_name, stream_dir};
-use crate::stream_layout::Retain;
+use crate::layout_config::Retain;
 
 /// A segment that is ready to be written.
 pub(crate) struct Segment {

@@ -268,7 +268,7 @@ mod tests {
 
     use namiki_platform::disk::Disk;
     use namiki_platform::disk::sim::{Fault, SimDisk, Step};
-    use namiki_platform::random::Random;
+    use namiki_platform::seeded_random::Random;
     use namiki_platform::threads::with_limit;
 
     use super::*;

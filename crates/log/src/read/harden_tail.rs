@@ -18,7 +18,7 @@ use super::{ReadError, StreamEnd};
 use crate::format::region::region_base;
 use crate::format::segment::{file_name, stream_dir};
 use crate::generation_info::GenerationInfo;
-use crate::stream_layout::Placement;
+use crate::layout_config::Placement;
 
 /// Makes durable what was read up to `end`. To be called when recovery has read a stream of a
 /// generation without a seal, before the seal is written and before anything of it is shown.

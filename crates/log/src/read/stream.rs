@@ -9,15 +9,15 @@ use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 use super::ReadError;
 use super::excess_length::nothing_after;
 use super::file_window::Window;
+use super::last_frame_position::Tail;
 use super::stream_files::{Expected, Extent, Opened, Source};
-use super::tail::Tail;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::{
     FRAME_HEADER_BYTES, FrameHeader, LogRecord, Salt, is_sound, peek, record,
 };
 use crate::format::segment::{file_name, stream_dir};
 use crate::generation_info::{CutRule, GenerationInfo};
-use crate::stream_layout::Placement;
+use crate::layout_config::Placement;
 
 /// Reads one stream of one generation from its first frame to its end.
 pub struct StreamReader {

@@ -12,7 +12,7 @@ use super::ReadError;
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
 use crate::format::segment::{Found, SegmentHeader, file_name, parse_file_name, stream_dir};
 use crate::generation_info::GenerationInfo;
-use crate::stream_layout::{Placement, Retain};
+use crate::layout_config::{Placement, Retain};
 
 /// A stretch of a file that holds frames back to back.
 pub(super) struct Extent {

@@ -9,8 +9,8 @@ use super::{Stream, Ticket};
 use crate::config::{Group, GroupResource};
 use crate::error::LogError;
 use crate::format::frame::{FRAME_HEADER_BYTES, RECORD_HEADER_BYTES, epoch_word, put_record};
+use crate::layout_config::Layout;
 use crate::log_target::LogTarget;
-use crate::stream_layout::Layout;
 use crate::sync::{MutexGuard, Ordering};
 
 /// How many bytes of a frame are summed at once: few enough to be in the caches still, and enough

@@ -18,8 +18,8 @@ use super::{Stream, Ticket};
 use crate::config::{GroupResource, Prepare};
 use crate::error::LogError;
 use crate::format::frame::{self, FrameHeader};
+use crate::layout_config::Layout;
 use crate::log_target::{LogTarget, WritePosition};
-use crate::stream_layout::Layout;
 use crate::sync::{MutexGuard, Ordering};
 
 impl<H: GroupResource> Stream<H> {

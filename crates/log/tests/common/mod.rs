@@ -4,7 +4,7 @@
 
 pub(crate) mod gate;
 pub(crate) mod hooked_disk;
-pub(crate) mod parked;
+pub(crate) mod parking_waker;
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::{Path, PathBuf};

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 
 use super::DirLock;
 use super::dir_identity::{DirIdentity, or_here};
-use crate::process_token::ProcessToken;
+use crate::fork_check::ProcessToken;
 
 /// The file that [`Disk::lock_dir`](super::Disk::lock_dir) locks beside the directory itself.
 pub(super) const FILE_NAME: &str = "LOCK";

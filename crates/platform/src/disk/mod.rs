@@ -5,14 +5,14 @@
 //! undo it, which is the one promise everything above is built on.
 
 mod aligned_buffer;
-mod delayed;
 mod dir_identity;
 mod direct;
 mod directory_lock;
 mod file_backed;
 mod file_kind;
-mod held_dir;
+mod moved_dir_guard;
 mod null;
+mod nvm_emulation;
 mod profile;
 pub mod sim;
 mod synced;
@@ -27,14 +27,14 @@ use std::sync::Arc;
 use dir_identity::DirIdentity;
 
 pub use aligned_buffer::AlignedBuf;
-pub use delayed::DelayedDisk;
 pub use dir_identity::DirMoved;
 pub use direct::{DirectDisk, WriteMode, open_best};
 pub use directory_lock::lock_to_read;
 pub use file_backed::next_data;
 pub use file_kind::{FileKind, NotADirectory, NotAFile, open_for_reading};
-pub use held_dir::guarded;
+pub use moved_dir_guard::guarded;
 pub use null::NullDisk;
+pub use nvm_emulation::DelayedDisk;
 pub use profile::{DeviceProfile, PROFILE_FILES};
 pub use sim::SimDisk;
 pub use synced::SyncedDisk;

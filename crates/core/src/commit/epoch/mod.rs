@@ -27,7 +27,7 @@
 //! Design: what is finished is what a log can prove durable; see decision 0023.
 
 #[cfg(all(test, loom))]
-mod model;
+mod loom_model;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, fence};
 use crossbeam_utils::CachePadded;
 use namiki_log::EpochSource;
-use namiki_platform::counters::Counter;
+use namiki_platform::per_worker_counters::Counter;
 use namiki_platform::{Epoch, Stamp};
 
 use crate::error::Conflict;

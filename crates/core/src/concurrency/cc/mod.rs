@@ -3,16 +3,16 @@
 //! A [`CcProtocol`] is a type parameter of the one commit path (`commit_path.rs`). It says how a record is
 //! read, locked and released, which stamp a commit gets, and whether what was read may stand.
 
-mod checks;
+mod fault_injection;
 mod silo;
 mod tictoc;
+mod tictoc_word;
 mod two_phase;
-mod word;
 
 use namiki_platform::{Stamp, WorkerId};
 
-pub use checks::faults;
-pub(crate) use checks::{Checks, NoFaults};
+pub use fault_injection::faults;
+pub(crate) use fault_injection::{Checks, NoFaults};
 pub(crate) use silo::Silo;
 pub(crate) use tictoc::TicToc;
 pub(crate) use two_phase::TwoPhase;

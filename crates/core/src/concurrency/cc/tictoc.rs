@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering;
 
 use namiki_platform::Stamp;
 
-use super::word::TsWord;
+use super::tictoc_word::TsWord;
 use super::{Before, Busy, CcProtocol, Checks, ObservedVersion};
 use crate::storage::record::{ProtocolWord, RecordRef};
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use super::word::LockMode;
+use crate::storage::free_large_buffers::{Sizes, free_if_large, free_map_if_large};
 use crate::storage::record::{AddressHasher, RecordRef};
-use crate::storage::scratch::{Sizes, free_if_large, free_map_if_large};
 
 /// Up to this many locks are looked for one by one.
 const LINEAR: usize = 16;

@@ -17,7 +17,7 @@
 
 mod held_locks;
 #[cfg(all(test, loom))]
-mod model;
+mod loom_model;
 mod wait_list;
 mod word;
 
@@ -30,8 +30,8 @@ pub(crate) use self::word::{LockMode, LockWord};
 
 use self::held_locks::HeldLocks;
 use crate::concurrency::contention::wait_age::WaitAge;
+use crate::storage::free_large_buffers::Sizes;
 use crate::storage::record::RecordRef;
-use crate::storage::scratch::Sizes;
 use crate::sync::Ordering;
 
 /// The locks of one transaction.

@@ -36,8 +36,8 @@ use namiki_index::{
 };
 use namiki_platform::hash::hash_of;
 
-use super::point::Point;
-use super::tree::Tree;
+use super::hash_index::Point;
+use super::tree_kind::Tree;
 
 /// Marks the tree's leaves; the table's stripes are without it.
 const OF_TREE: u64 = 1 << 63;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use namiki_index::IndexError;
 use namiki_index::key::{Fixed8, Key, Variable};
 
-use super::error::UnknownKind;
+use super::unavailable_index_error::UnknownKind;
 
 /// What the keys are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -5,17 +5,17 @@
 //! `namiki-trees`, which the feature `all-indexes` adds. Their names are known in every build, so that a
 //! tree which was left out is distinguished from an unknown name ([`IndexNotInBuild`]).
 
-mod choice;
 mod dispatch;
-mod error;
+mod hash_index;
 mod hybrid;
+mod index_kind;
 mod key_kind;
-mod point;
-mod tree;
+mod tree_kind;
+mod unavailable_index_error;
 
-pub use choice::{Added, Index, IndexKind};
-pub use error::{IndexNotInBuild, UnknownKind};
+pub use hash_index::Point;
 pub use hybrid::HybridIndex;
+pub use index_kind::{Added, Index, IndexKind};
 pub use key_kind::KeyKind;
-pub use point::Point;
-pub use tree::{Tree, TreeKind};
+pub use tree_kind::{Tree, TreeKind};
+pub use unavailable_index_error::{IndexNotInBuild, UnknownKind};

@@ -54,8 +54,8 @@ use super::file_backed::{self, parent_of};
 use super::{
     AlignedBuf, DirLock, Disk, DiskFile, FileEntry, FileKind, PendingWrite, directory_lock,
 };
-use crate::process_token::ProcessToken;
-use crate::random::Random;
+use crate::fork_check::ProcessToken;
+use crate::seeded_random::Random;
 
 pub use fault::{Fault, Step};
 pub use trace::Loss;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use super::SECTOR_BYTES;
 use super::contents::{Contents, FileId, NameChange};
 use super::cow_pages::Pages;
-use crate::random::Random;
+use crate::seeded_random::Random;
 
 pub(super) type WriteId = u64;
 

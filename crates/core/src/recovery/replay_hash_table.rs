@@ -34,7 +34,7 @@ use crate::error::OpenError;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{Loaded, RawTable};
 
-use super::parallel::on_threads;
+use super::run_on_threads::on_threads;
 
 /// A power of two; far more than threads, so that two seldom want the same.
 const SHARDS: usize = 256;
@@ -428,7 +428,7 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     use namiki_index::ScanRange;
-    use namiki_platform::random::Random;
+    use namiki_platform::seeded_random::Random;
 
     use super::*;
     use crate::concurrency::cc::TicToc;

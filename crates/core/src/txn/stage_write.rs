@@ -1,7 +1,7 @@
 //! Staging: values are taken into the write set, or refused because of their length.
 //!
 //! A value that says its length before it is encoded is refused before anything is copied. Another one is encoded first,
-//! into a buffer that does not outlive the transaction if it is large (`scratch.rs`).
+//! into a buffer that does not outlive the transaction if it is large (`free_large_buffers.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::Transaction;
 use crate::error::Error;
 use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::table::raw_table::RawTable;
-use crate::wal_format::codec;
+use crate::wal_format::commit_changes;
 
 /// A value that says to be no longer is not looked at before it is encoded.
 const UNCHECKED_BYTES: usize = 4096;
@@ -44,7 +44,7 @@ fn too_long(raw_table: &RawTable, key: &[u8], value_bytes: usize, max_bytes: usi
         };
     }
     Error::TransactionTooLarge {
-        len_bytes: codec::put_bytes(raw_table.info.id, key.len(), value_bytes),
+        len_bytes: commit_changes::put_bytes(raw_table.info.id, key.len(), value_bytes),
         max_bytes,
     }
 }

@@ -10,11 +10,11 @@ use namiki_index::{
 };
 
 use super::dispatch::dispatch_point_index;
-use super::error::{IndexNotInBuild, UnknownKind};
+use super::hash_index::Point;
 use super::hybrid::HybridIndex;
 use super::key_kind::KeyKind;
-use super::point::Point;
-use super::tree::{Tree, TreeKind};
+use super::tree_kind::{Tree, TreeKind};
+use super::unavailable_index_error::{IndexNotInBuild, UnknownKind};
 
 /// Which index. The names are those of `--index`: a tree's, `hash`, or a tree's with `+hash` behind.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

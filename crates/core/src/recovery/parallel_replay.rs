@@ -12,8 +12,8 @@ use namiki_log::{
 use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 use parking_lot::Mutex;
 
-use super::parallel::on_threads;
-use super::replay::{Last, Outcome, Replay, outcome};
+use super::replay_context::{Last, Outcome, Replay, outcome};
+use super::run_on_threads::on_threads;
 use crate::error::OpenError;
 
 /// Where a commit stands: it counts exactly if that is below the cut.

@@ -1,6 +1,6 @@
 //! The replay of a generation: what it is given, and what it came to.
 //!
-//! How it goes is in `streams.rs`, `merge.rs` and `aries.rs`.
+//! How it goes is in `parallel_replay.rs`, `merge.rs` and `aries.rs`.
 
 use std::path::Path;
 use std::sync::Arc;

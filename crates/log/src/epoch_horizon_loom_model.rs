@@ -10,13 +10,13 @@ use loom::thread;
 use namiki_platform::model_checker::{AtomicU64, explore};
 use namiki_platform::{Epoch, Generation, Stamp, WorkerId};
 
-use crate::ack_waiter::AckWaiter;
+use crate::async_waiters::AckWaiter;
 use crate::epoch_horizon::EpochHorizon;
 use crate::epoch_source::EpochSource;
+use crate::flush_for_tasks_loom_model::run_task;
 use crate::format::frame::{FrameHeader, epoch_word};
-use crate::horizon::IDLE;
 use crate::loom_model::{ModelDisk, Task};
-use crate::serve_tasks_model::run_task;
+use crate::lsn_horizon::IDLE;
 use crate::sync::fence;
 use crate::{Entry, Group, Log, LogConfig, Placement, Prepare, Ticket};
 

@@ -1,4 +1,4 @@
-//! The example of README.md: `cargo run -p namiki --example shop`.
+//! The example of README.md: `cargo run -p namiki --example payments`.
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use namiki::Database;

@@ -17,8 +17,8 @@ use namiki_trees::{
 };
 
 use super::dispatch::dispatch_point_index;
-use super::error::{IndexNotInBuild, UnknownKind};
 use super::key_kind::KeyKind;
+use super::unavailable_index_error::{IndexNotInBuild, UnknownKind};
 
 /// Defines [`TreeKind`], which names all trees, [`Tree`], which is one of those in this build, and
 /// `each_tree!`, which calls the same method of whichever tree it is. The first argument is a dollar sign.

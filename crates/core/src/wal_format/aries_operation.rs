@@ -21,7 +21,7 @@ use namiki_platform::{Epoch, Lsn, Stamp};
 use smallvec::{SmallVec, smallvec};
 
 use crate::table::raw_table::TableId;
-use crate::wal_format::record_format::{
+use crate::wal_format::encoding_primitives::{
     DecodeError, PADDING, Reader, RecordFormat, Writer, slot_bytes, varint_bytes,
 };
 

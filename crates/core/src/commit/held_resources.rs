@@ -21,10 +21,10 @@ use crate::commit::engine::{Engine, GroupLocks};
 use crate::commit::epoch::SlotId;
 use crate::commit::undo::UndoList;
 use crate::concurrency::contention::admission::AdmissionPermit;
-use crate::concurrency::contention::retry::RetryState;
+use crate::concurrency::contention::retry_state::RetryState;
 use crate::concurrency::lock::{LockMode, LockWaitList, Locks};
-use crate::storage::scratch::Sizes;
-use crate::wal_format::operation::OperationLog;
+use crate::storage::free_large_buffers::Sizes;
+use crate::wal_format::aries_operation::OperationLog;
 
 /// The resources of a transaction, and of its retries.
 pub(crate) struct TxnResources {

@@ -14,7 +14,7 @@
 use namiki_log::RECORD_HEADER_BYTES;
 
 use crate::table::raw_table::TableId;
-use crate::wal_format::record_format::{
+use crate::wal_format::encoding_primitives::{
     DecodeError, PADDING, Reader, RecordFormat, Writer, slot_bytes, varint_bytes,
 };
 

@@ -22,7 +22,7 @@ use crate::format::frame::{
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
 use crate::format::segment::{Found, SegmentHeader, parse_file_name, stream_dir};
 use crate::generation_info::GenerationInfo;
-use crate::stream_layout::Placement;
+use crate::layout_config::Placement;
 
 /// Frames begin at multiples of this, whatever the block of their file.
 const STEP_BYTES: usize = 512;

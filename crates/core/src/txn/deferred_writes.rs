@@ -11,7 +11,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::Transaction;
-use super::batch::prefetch_found;
+use super::batched_lookup::prefetch_found;
 use crate::commit::access_set::DeferredWrite;
 use crate::concurrency::cc::{CcProtocol, with_protocol};
 use crate::concurrency::lock::LockMode;

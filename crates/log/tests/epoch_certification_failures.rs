@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::parked::ParkedTask;
+use common::parking_waker::ParkedTask;
 use common::*;
 use namiki_log::{AckWaiter, EpochSource, Log, LogConfig, LogError, SequencerKind, Ticket};
 use namiki_platform::disk::{Disk, SimDisk};
