@@ -7,7 +7,7 @@ pub mod history;
 pub mod hooked_disk;
 pub mod key_encoding;
 pub mod kill;
+pub mod optimistic_specs;
 pub mod small_database;
-pub mod specs;
 pub mod watchdog;
 pub mod workload;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use namiki::{Conflict, Database, Error, ProtocolSpec, Table};
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_tests::specs::optimistic;
+use namiki_tests::optimistic_specs::optimistic;
 
 /// Every protocol; what a program sees is the same under all of them.
 fn each_spec(check: impl Fn(&Database, Table<u64, i64>)) {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use namiki::{Database, Error, ProtocolSpec, Transaction, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
+use namiki_tests::optimistic_specs::optimistic;
 use namiki_tests::small_database::{Numbers, builder, keys, numbers};
-use namiki_tests::specs::optimistic;
 
 const X: u64 = 1;
 const Y: u64 = 2;

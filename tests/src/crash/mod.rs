@@ -17,12 +17,12 @@
 //! - new stamps lie above all those;
 //! - after a second crash, exactly those that the first recovery kept are still there.
 
-mod campaign;
-mod driver;
+mod campaign_plan;
 mod oracle;
+mod run_and_sweep;
 mod sweep;
-mod sweep_order;
 mod tables;
+mod workload;
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
@@ -37,12 +37,12 @@ use namiki_platform::seeded_random::Random;
 
 use crate::key_encoding::Spelling;
 
-pub use campaign::{Kind, combinations, round};
-pub use driver::{Acknowledge, Failure, run_shuffled, run_threads};
+pub use campaign_plan::{Plan, Visit, layout};
 pub use oracle::{Kept, Oracle};
+pub use run_and_sweep::{Kind, combinations, round};
 pub use sweep::{Depth, Sweep, sweep};
-pub use sweep_order::{Plan, Visit, layout};
 pub use tables::Tables;
+pub use workload::{Acknowledge, Failure, run_shuffled, run_threads};
 
 const DIR: &str = "/db";
 const SHARED: &str = "/db/shared-log";

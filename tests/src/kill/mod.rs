@@ -8,8 +8,8 @@
 //! So other rounds cut the power: of an ext4 in a file, which is shut down without a flush.
 
 mod child;
+mod kill_and_verify;
 mod power_cut;
-mod witness;
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ use namiki_platform::disk::DelayedDisk;
 use namiki_platform::seeded_random::Random;
 
 pub use child::pay;
+pub use kill_and_verify::{Cut, Witness, Witnessed};
 pub use power_cut::PowerCut;
-pub use witness::{Cut, Witness, Witnessed};
 
 /// Accounts, and what each holds at first.
 const ACCOUNTS: u64 = 40;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use namiki::{Direction, Error, Stamp, Transaction, Version};
 use namiki_platform::seeded_random::Random;
 
-use super::own_writes::{Own, below};
+use super::own_write_effect::{Own, below};
 use super::{Numbers, Step};
 use crate::key_encoding::Numbered;
 

@@ -19,7 +19,7 @@
 mod attempt;
 pub mod interleaved;
 pub mod nested;
-mod own_writes;
+mod own_write_effect;
 mod run_result;
 pub mod threads;
 

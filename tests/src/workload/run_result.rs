@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use namiki::{Error, Session, Stamp};
 
 use super::attempt::{Seen, instant};
-use super::own_writes::Own;
+use super::own_write_effect::Own;
 use super::{Attempt, Numbers};
 use crate::history::{History, Promise, Proof, Transaction, Violation, check, require};
 use crate::key_encoding::Numbered;

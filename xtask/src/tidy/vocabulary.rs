@@ -147,7 +147,7 @@ const ROWS: &[Row] = &[
     Row { words: &[Is("bury")], within: BZTREE, say: "`mark_deleted`" },
     Row { words: &[Is("is_worn")], within: INDEX, say: "`needs_compaction`" },
     Row { words: &[Has(&["tidy"])], within: INDEX, say: "`compact`" },
-    Row { words: &[File("tailed")], within: MASSTREE, say: "`suffix.rs`" },
+    Row { words: &[File("tailed")], within: MASSTREE, say: "`suffix_block.rs`" },
     Row { words: &[Is("Way")], within: INDEX, say: "`DescentPath`" },
 ];
 

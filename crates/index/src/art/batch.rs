@@ -9,9 +9,9 @@
 use crossbeam_epoch::{self as epoch, Guard};
 
 use super::ArtTree;
+use super::descend::{At, Next, Reached};
 use super::node::Link;
-use super::path::{ArtKey, Progress};
-use super::search::{At, Next, Reached};
+use super::prefix_compare::{ArtKey, Progress};
 use crate::Lookup;
 use crate::shared::batch::LANES;
 use crate::shared::scan::Target;

@@ -18,11 +18,11 @@ use crossbeam_epoch::{self as epoch, Guard};
 
 use super::ArtTree;
 use super::inner::{self, Child};
-use super::key_bytes::Record;
 use super::kind::Kind;
-use super::leaf::Item;
+use super::multi_record_leaf::Item;
 use super::node::{Below, LeafRef, Link};
-use super::path::{ArtKey, BEFORE};
+use super::out_of_line_keys::Record;
+use super::prefix_compare::{ArtKey, BEFORE};
 use super::retire::Subtree;
 use super::split::BLOCK_BYTES;
 use crate::IndexError;

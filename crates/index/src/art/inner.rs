@@ -32,7 +32,7 @@ use crossbeam_epoch::Guard;
 
 use super::kind::Kind;
 use super::node::{Link, NodeRef};
-use super::path::BEFORE;
+use super::prefix_compare::BEFORE;
 use crate::key::{Key, OwnedKey};
 
 /// A child and the byte of the bound it begins with; `BEFORE` for child 0.

@@ -32,13 +32,13 @@
 //!
 //! | to learn about | read |
 //! |---|---|
-//! | nodes, links and records in memory, and their end | `node.rs`, `key_bytes.rs`, `retire.rs` |
-//! | inner nodes, leaves | `kind.rs`, `inner.rs`, `leaf.rs` |
+//! | nodes, links and records in memory, and their end | `node.rs`, `out_of_line_keys.rs`, `retire.rs` |
+//! | inner nodes, leaves | `kind.rs`, `inner.rs`, `multi_record_leaf.rs` |
 //! | version locks | `lock.rs` |
-//! | where a key goes at a node | `path.rs` |
-//! | descent | `search.rs` |
+//! | where a key goes at a node | `prefix_compare.rs` |
+//! | descent | `descend.rs` |
 //! | the operations | `read.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
-//! | structure changes | `split.rs`, `merge.rs` |
+//! | structure changes | `split.rs`, `merge_leaves.rs` |
 //! | walks over the whole tree | `statistics.rs` |
 //!
 //! # Invariants of the tree
@@ -57,22 +57,22 @@
 
 mod batch;
 mod bulk;
+mod descend;
 mod inner;
-mod key_bytes;
 mod key_window;
 mod kind;
-mod leaf;
 mod lock;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_model;
-mod merge;
+mod merge_leaves;
+mod multi_record_leaf;
 mod node;
-mod path;
+mod out_of_line_keys;
+mod prefix_compare;
 mod read;
 mod retire;
 mod scan;
-mod search;
 mod split;
 mod statistics;
 mod write;
@@ -82,12 +82,12 @@ use std::ops::ControlFlow;
 
 use crossbeam_epoch as epoch;
 
-pub use self::path::ArtKey;
+pub use self::prefix_compare::ArtKey;
 
 use self::inner::Child;
 use self::kind::Kind;
 use self::node::LeafRef;
-use self::path::BEFORE;
+use self::prefix_compare::BEFORE;
 use self::retire::Subtree;
 use crate::key::{Fixed8, Variable};
 use crate::shared::batch::get_in_lanes;

@@ -7,7 +7,7 @@
 //!        |  address, a multiple of 64           | . | kind |
 //! ```
 //!
-//! What the words of a kind mean is said in `inner.rs` and `leaf.rs`, which need no `unsafe` for it: they
+//! What the words of a kind mean is said in `inner.rs` and `multi_record_leaf.rs`, which need no `unsafe` for it: they
 //! ask for a word by its place, which is checked. A [`Link`] or [`Record`] is made here or read from a node
 //! here, so it leads to what is alive.
 //!
@@ -33,13 +33,13 @@ use std::sync::atomic::Ordering;
 use crossbeam_epoch::Guard;
 use namiki_platform::prefetch;
 
-use super::key_bytes::Record;
 use super::key_window::window;
 use super::kind::Kind;
 use super::lock::Lock;
+use super::out_of_line_keys::Record;
 use crate::key::Key;
 use crate::shared::leaf_table::{LeafMark, LeafTable};
-use crate::shared::node_memory;
+use crate::shared::node_alloc;
 use crate::shared::sync::{AtomicU32, AtomicU64};
 
 /// Bytes that the address of a node is a multiple of: a cache line.
@@ -148,7 +148,7 @@ impl<'g, H: Header, K: Key> Node<'g, H, K> {
     fn make(kind: Kind, header: H, tail: &[u8], _guard: &'g Guard) -> Self {
         let shape = header.shape::<K>(kind);
         assert!(shape.tail == tail.len(), "a tail as the header says");
-        let at = node_memory::allocate(shape.layout::<H>()).cast::<H>();
+        let at = node_alloc::allocate(shape.layout::<H>()).cast::<H>();
         // SAFETY: fresh memory of the right size and alignment (`layout`), ours alone. The words begin
         // behind the header, which has their alignment, and the tail behind the words.
         unsafe {
@@ -240,7 +240,7 @@ impl<'g, H: Header, K: Key> Node<'g, H, K> {
         let layout = self.shape().layout::<H>();
         // SAFETY: the caller's promise; it came from `make` with this layout. Words need no drop: they
         // are numbers (loom's are checked out by its own run).
-        unsafe { node_memory::free(self.at.cast(), layout) };
+        unsafe { node_alloc::free(self.at.cast(), layout) };
     }
 }
 

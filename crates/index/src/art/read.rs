@@ -5,8 +5,8 @@
 use crossbeam_epoch as epoch;
 
 use super::ArtTree;
-use super::path::ArtKey;
-use super::search::Reached;
+use super::descend::Reached;
+use super::prefix_compare::ArtKey;
 use crate::shared::scan::Target;
 use crate::{IndexError, Lookup};
 

@@ -15,9 +15,9 @@
 use crossbeam_epoch::Guard;
 
 use super::inner::Child;
-use super::key_bytes::Record;
 use super::node::{Below, LeafRef, Link, NodeRef};
-use super::path::ArtKey;
+use super::out_of_line_keys::Record;
+use super::prefix_compare::ArtKey;
 
 /// Frees what a link leads to when no thread that is pinned now can have it any more.
 ///

@@ -12,10 +12,10 @@ use std::ops::ControlFlow;
 use crossbeam_epoch::Guard;
 
 use super::ArtTree;
-use super::leaf::Item;
+use super::descend::{Step, Trace};
+use super::multi_record_leaf::Item;
 use super::node::NodeRef;
-use super::path::ArtKey;
-use super::search::{Step, Trace};
+use super::prefix_compare::ArtKey;
 use crate::key::OwnedKey;
 use crate::shared::range::{after_start, before_end};
 use crate::shared::scan::{Fenced, Part, Target};

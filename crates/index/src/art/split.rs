@@ -23,14 +23,14 @@
 use crossbeam_epoch::Guard;
 
 use super::ArtTree;
+use super::descend::{Reached, Step};
 use super::inner::{self, Child};
-use super::key_bytes::Record;
 use super::kind::Kind;
-use super::leaf::Item;
 use super::lock::Locked;
+use super::multi_record_leaf::Item;
 use super::node::{LeafRef, NodeRef};
-use super::path::{ArtKey, BEFORE, shared_bytes};
-use super::search::{Reached, Step};
+use super::out_of_line_keys::Record;
+use super::prefix_compare::{ArtKey, BEFORE, shared_bytes};
 use crate::shared::counters::Event;
 use crate::shared::scan::Target;
 use crate::{IndexError, Inserted};

@@ -6,9 +6,9 @@
 use crossbeam_epoch as epoch;
 
 use super::ArtTree;
-use super::path::{ArtKey, BEFORE};
+use super::descend::Step;
+use super::prefix_compare::{ArtKey, BEFORE};
 use super::scan::Fences;
-use super::search::Step;
 use crate::key::OwnedKey;
 use crate::shared::census::Census;
 use crate::shared::scan::{LEAVES_PER_PIN, Target};

@@ -8,8 +8,8 @@
 use crossbeam_epoch::{self as epoch, Guard};
 
 use super::ArtTree;
-use super::path::ArtKey;
-use super::search::Reached;
+use super::descend::Reached;
+use super::prefix_compare::ArtKey;
 use crate::shared::counters::Event;
 use crate::shared::scan::Target;
 use crate::{Change, Changed, IndexError, Inserted};

@@ -4,25 +4,25 @@
 //! a [`PointIndex`](crate::PointIndex) is the suite of that trait; an index that keeps its keys in order
 //! runs the rest as well. Random parts draw from a seed that is printed when they fail.
 
-mod churn;
-mod concurrent;
+mod concurrent_grow_and_shrink;
 mod history;
 mod key_shapes;
 mod linearizability;
 mod phantoms;
+mod random_concurrent_calls;
 mod reference_map;
 mod stable_keys;
 mod suite;
 
-pub use churn::churn_keeps_the_tree_sound;
-pub use concurrent::{
-    Load, point_operations_are_linearizable, scans_and_point_operations_are_linearizable,
-};
+pub use concurrent_grow_and_shrink::churn_keeps_the_tree_sound;
 pub use key_shapes::{KeyShape, Random, announce};
 pub use phantoms::{
     deletes_and_inserts_change_the_version, gets_and_inserts_tell_versions,
     inserts_report_versions_and_splits, no_insert_slips_past_a_successful_check,
     updates_and_consolidations_keep_the_version,
+};
+pub use random_concurrent_calls::{
+    Load, point_operations_are_linearizable, scans_and_point_operations_are_linearizable,
 };
 pub use reference_map::{matches_a_map, matches_a_sorted_map, scan_all, sound};
 pub use stable_keys::{

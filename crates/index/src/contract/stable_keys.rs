@@ -8,8 +8,8 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use super::concurrent::Load;
 use super::key_shapes::{KeyShape, Random, announce};
+use super::random_concurrent_calls::Load;
 use super::reference_map::payload_of;
 use crate::{InsertOutcome, OrderedIndex, PointIndex, ScanItem, ScanRange};
 

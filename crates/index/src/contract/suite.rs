@@ -2,11 +2,11 @@
 //! claim, and [`ordered_contract!`](crate::ordered_contract) and
 //! [`point_contract!`](crate::point_contract), which make tests of them all.
 
-use super::concurrent::{
+use super::key_shapes::KeyShape;
+use super::random_concurrent_calls::{
     Load, point_operations_are_linearizable, scans_and_point_operations_are_linearizable,
 };
-use super::key_shapes::KeyShape;
-use super::{churn, phantoms, reference_map, stable_keys};
+use super::{concurrent_grow_and_shrink, phantoms, reference_map, stable_keys};
 use crate::{OrderedIndex, PointIndex};
 
 /// A kind of tree under test: how one is made, and the shapes of the keys that it takes.
@@ -140,10 +140,14 @@ impl<T: OrderedIndex, M: Fn() -> T> Subject<M> {
         });
     }
 
-    /// See [`churn::churn_keeps_the_tree_sound`].
+    /// See [`concurrent_grow_and_shrink::churn_keeps_the_tree_sound`].
     pub fn churn_keeps_the_tree_sound(&self) {
         self.each(false, |tree, shape| {
-            churn::churn_keeps_the_tree_sound(&tree, shape, load(0, 2_000, 16));
+            concurrent_grow_and_shrink::churn_keeps_the_tree_sound(
+                &tree,
+                shape,
+                load(0, 2_000, 16),
+            );
         });
     }
 }

@@ -12,9 +12,9 @@ use std::ptr;
 use namiki_platform::prefetch;
 
 use super::HashIndex;
-use super::bucket::slots;
 use super::keys::HashKey;
 use super::line::{Control, Line, SLOTS};
+use super::locked_bucket::slots;
 use crate::Lookup;
 use crate::shared::batch::LANES;
 use crate::shared::sync::wait;

@@ -24,7 +24,7 @@ use namiki_platform::hash::hash_of;
 use namiki_platform::prefetch;
 
 use crate::key::{Fixed8, Key, Variable};
-use crate::shared::node_memory::{allocate, free};
+use crate::shared::node_alloc::{allocate, free};
 
 /// Set in all hashes: no hash is the place of a bucket.
 const TOP: u64 = 1 << 63;

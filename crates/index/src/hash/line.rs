@@ -8,7 +8,7 @@
 //!         | version     | depth + 1, or 0 | used | locked |
 //! ```
 //! A *bucket* is a home line and the lines that follow it where it holds more than three keys
-//! (`bucket.rs`); only the control word of the home line counts, of the others only *used*. A bucket of
+//! (`locked_bucket.rs`); only the control word of the home line counts, of the others only *used*. A bucket of
 //! *depth* `d` at place `i` holds the keys with hashes that end in the `d` lowest bits of `i`; one without a
 //! depth is *dead* and holds nothing, as memory is that was never written.
 //!
@@ -143,7 +143,7 @@ impl Line {
     }
 
     /// The same, as part of the single total order in which locks are taken and `size` changes
-    /// (`table.rs`, B4).
+    /// (`linear_hashing.rs`, B4).
     #[inline]
     pub(super) fn control_in_order(&self) -> Control {
         total_order();

@@ -16,11 +16,11 @@
 //! | to learn about | read |
 //! |---|---|
 //! | a line, and what makes a reader's answer good | `line.rs` |
-//! | lines that can be read for ever | `line_memory.rs`, `overflow.rs` |
+//! | lines that can be read for ever | `line_memory.rs`, `overflow_line_pool.rs` |
 //! | keys in slots | `keys.rs` |
-//! | which bucket a key is in, and where that is | `table.rs`, `hash_to_line.rs` |
+//! | which bucket a key is in, and where that is | `linear_hashing.rs`, `hash_to_line.rs` |
 //! | versions and stamps | `version_stripes.rs` |
-//! | the operations | `find.rs`, `write.rs`, `bucket.rs` |
+//! | the operations | `find.rs`, `write.rs`, `locked_bucket.rs` |
 //! | growing and shrinking | `resize.rs`, `count.rs` |
 //!
 //! Writers lock one bucket for a few instructions, and readers of the same bucket retry meanwhile. A thread
@@ -29,7 +29,6 @@
 //! Source: linear hashing is Litwin's; sequence locks for readers are common knowledge.
 #![expect(unsafe_code, reason = "vouches that words of the table are alive")]
 
-mod bucket;
 mod config;
 mod count;
 mod find;
@@ -37,23 +36,24 @@ mod hash_to_line;
 mod keys;
 mod line;
 mod line_memory;
+mod locked_bucket;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_model;
 
-mod overflow;
+mod linear_hashing;
+mod overflow_line_pool;
 mod resize;
-mod table;
 mod version_stripes;
 mod write;
 
 use std::fmt;
 use std::marker::PhantomData;
 
-use self::bucket::Bucket;
 pub use self::config::HashConfig;
 pub use self::keys::HashKey;
-use self::table::Table;
+use self::linear_hashing::Table;
+use self::locked_bucket::Bucket;
 use crate::key::{Fixed8, Variable};
 use crate::shared::batch::get_in_lanes;
 use crate::{Change, Changed, Expected, IndexError, LeafVersion, Lookup, PointIndex, Statistics};

@@ -19,9 +19,9 @@
 use std::sync::atomic::Ordering;
 
 use super::HashIndex;
-use super::bucket::Bucket;
 use super::keys::HashKey;
-use super::table::{Table, parent};
+use super::linear_hashing::{Table, parent};
+use super::locked_bucket::Bucket;
 use crate::shared::counters::Event;
 use crate::shared::sync::RwLockReadGuard;
 

@@ -7,13 +7,13 @@
 )]
 
 pub mod batch;
-pub mod cache_line_blocks;
+pub mod cache_line_search;
 pub mod census;
 pub mod counters;
 pub mod defer;
 pub mod id_pool;
 pub mod leaf_table;
-pub mod node_memory;
+pub mod node_alloc;
 pub mod range;
 pub mod scan;
 pub mod segmented_array;

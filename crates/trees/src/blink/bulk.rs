@@ -12,9 +12,9 @@ use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
 
 use super::BlinkTree;
-use super::entry_layout::Shape;
+use super::count_and_prefix_word::Shape;
 use super::node::{Entry, NodeRef};
-use super::packed_key;
+use super::out_of_line_keys;
 use super::split::{entry_for, fill};
 
 /// Nodes built so far, given back if the load fails.
@@ -92,7 +92,7 @@ impl<'g, K: Key> Built<'_, 'g, K> {
             _ => self.open_leaf(last, key)?,
         };
         let entry = Entry {
-            key: packed_key::keep::<K>(key),
+            key: out_of_line_keys::keep::<K>(key),
             value: payload,
         };
         leaf.insert(leaf.len(), entry);
@@ -110,10 +110,10 @@ impl<'g, K: Key> Built<'_, 'g, K> {
         let tree = self.tree;
         let mark = tree.table.mark().ok_or(IndexError::OutOfPages)?;
         let low = last.map_or(K::min(), |last| K::separator(last, key));
-        let leaf = tree.nodes.leaf::<K>(packed_key::keep::<K>(low), mark);
+        let leaf = tree.nodes.leaf::<K>(out_of_line_keys::keep::<K>(low), mark);
         if let Some(left) = self.leaves.last() {
             tree.nodes.publish(leaf, &tree.table);
-            left.set_high_word(packed_key::keep::<K>(low));
+            left.set_high_word(out_of_line_keys::keep::<K>(low));
             left.set_right(Some(leaf));
             left.use_fences();
         }
@@ -142,10 +142,10 @@ impl<'g, K: Key> Built<'_, 'g, K> {
                     share
                 };
                 let (children, others) = rest.split_at(take.max(2).min(rest.len()));
-                let low = packed_key::keep::<K>(children[0].low());
+                let low = out_of_line_keys::keep::<K>(children[0].low());
                 let node = tree.nodes.inner(level, low);
                 if let Some(left) = above.last() {
-                    left.set_high_word(packed_key::keep::<K>(node.low()));
+                    left.set_high_word(out_of_line_keys::keep::<K>(node.low()));
                     left.set_right(Some(node));
                 }
                 let entries: Vec<Entry> = children.iter().map(|child| entry_for(*child)).collect();

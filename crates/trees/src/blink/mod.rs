@@ -16,7 +16,7 @@
 //! | to learn about | read |
 //! |---|---|
 //! | the latch, and how readers do without | `latch.rs` |
-//! | nodes in memory, kept byte strings | `node.rs`, `packed_key.rs` |
+//! | nodes in memory, kept byte strings | `node.rs`, `out_of_line_keys.rs` |
 //! | the search in a node | `search.rs` |
 //! | the way down and to the right | `descend.rs` |
 //! | the operations | `write.rs`, `scan.rs`, `batch.rs`, `bulk.rs` |
@@ -31,9 +31,8 @@
 
 mod batch;
 mod bulk;
-mod cache_lines;
+mod count_and_prefix_word;
 mod descend;
-mod entry_layout;
 #[cfg(test)]
 mod invariant_tests;
 mod latch;
@@ -42,9 +41,10 @@ mod latch;
 mod loom_model;
 mod merge;
 mod node;
-mod packed_key;
+mod out_of_line_keys;
 mod scan;
 mod search;
+mod search_window;
 mod split;
 mod statistics;
 mod write;
@@ -160,7 +160,7 @@ impl<K: Key> BlinkTree<K> {
         let Some(mark) = table.mark() else {
             unreachable!("a new table has free numbers")
         };
-        let leaf = nodes.leaf::<K>(packed_key::keep::<K>(K::min()), mark);
+        let leaf = nodes.leaf::<K>(out_of_line_keys::keep::<K>(K::min()), mark);
         nodes.publish(leaf, &table);
         Self {
             root: Root::new(leaf),

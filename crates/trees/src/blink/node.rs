@@ -49,14 +49,14 @@ use std::sync::atomic::Ordering;
 use crossbeam_epoch::Guard;
 use namiki_index::key::Key;
 use namiki_index::shared::leaf_table::{LeafMark, LeafTable};
-use namiki_index::shared::node_memory;
+use namiki_index::shared::node_alloc;
 use namiki_index::shared::sync::AtomicU64;
 use namiki_platform::prefetch;
 
-use super::cache_lines::{LANES, LINE, WORD, window};
-use super::entry_layout::Shape;
+use super::count_and_prefix_word::Shape;
 use super::latch::{Latch, Seen};
-use super::packed_key;
+use super::out_of_line_keys;
+use super::search_window::{LANES, LINE, WORD, window};
 
 /// Words of the line about the fences, for byte strings.
 const FENCE_WORDS: usize = 8;
@@ -262,7 +262,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     pub(super) fn high(self) -> Option<K::Ref<'g>> {
         // SAFETY: loaded with `Acquire` from its place in a node.
         self.right()
-            .map(|_| unsafe { packed_key::view::<K>(self.high_word()) })
+            .map(|_| unsafe { out_of_line_keys::view::<K>(self.high_word()) })
     }
 
     /// Whether a key (`BELOW`: the point just below it) that is not left of this node is right of it,
@@ -305,7 +305,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     /// The key that all keys of the node are not less than.
     pub(super) fn low(self) -> K::Ref<'g> {
         // SAFETY: written before the node could be found, which the caller did with `Acquire` (N1).
-        unsafe { packed_key::view::<K>(self.header().low) }
+        unsafe { out_of_line_keys::view::<K>(self.header().low) }
     }
 
     /// The word of key number `i`.
@@ -322,7 +322,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     #[inline(always)]
     pub(super) fn view(self, word: u64) -> K::Ref<'g> {
         // SAFETY: `'g` is this node's, and words are only ever loaded by `key_word`.
-        unsafe { packed_key::view::<K>(word) }
+        unsafe { out_of_line_keys::view::<K>(word) }
     }
 
     /// Key number `i`.
@@ -607,7 +607,7 @@ impl Nodes {
     fn make<'g, K: Key>(&self, level: u8, low: u64, mark: MaybeUninit<LeafMark>) -> NodeRef<'g, K> {
         const { assert!(align_of::<Header>() == 64) };
         let room = self.room(level);
-        let header = node_memory::allocate(layout::<K>(room)).cast::<Header>();
+        let header = node_alloc::allocate(layout::<K>(room)).cast::<Header>();
         // SAFETY: the memory is new, aligned for a header and has room for it and the columns.
         unsafe {
             header.write(Header {
@@ -653,8 +653,8 @@ impl Nodes {
     /// caller has to itself.
     pub(super) fn discard<K: Key>(&self, node: NodeRef<'_, K>) {
         node.kept_words(|word| {
-            // SAFETY: the node is the caller's alone, so its words are too (S1 in `packed_key.rs`).
-            unsafe { packed_key::release::<K>(word) };
+            // SAFETY: the node is the caller's alone, so its words are too (S1 in `out_of_line_keys.rs`).
+            unsafe { out_of_line_keys::release::<K>(word) };
         });
         // SAFETY: `make` made it, and the caller gives it away.
         unsafe { free::<K>(node.header) };
@@ -669,7 +669,7 @@ unsafe fn free<K: Key>(header: NonNull<Header>) {
     // SAFETY: the caller's promise; the room is the one it was made for (N1).
     unsafe {
         let room = usize::from(header.as_ref().room);
-        node_memory::free(header.cast(), layout::<K>(room));
+        node_alloc::free(header.cast(), layout::<K>(room));
     }
 }
 
@@ -677,12 +677,12 @@ unsafe fn free<K: Key>(header: NonNull<Header>) {
 pub(super) fn node_bytes<K: Key>(node: NodeRef<'_, K>) -> usize {
     let mut bytes = layout::<K>(node.room()).size();
     // SAFETY: the words were just loaded with `Acquire` from a node that is alive.
-    node.kept_words(|word| bytes += unsafe { packed_key::bytes::<K>(word) });
+    node.kept_words(|word| bytes += unsafe { out_of_line_keys::bytes::<K>(word) });
     bytes
 }
 
 /// Gives a key back that was taken out of its place in a node.
 pub(super) fn retire_key<K: Key>(word: u64, guard: &Guard) {
-    // SAFETY: callers take the word out first (S2 in `packed_key.rs`).
-    unsafe { packed_key::retire::<K>(word, guard) };
+    // SAFETY: callers take the word out first (S2 in `out_of_line_keys.rs`).
+    unsafe { out_of_line_keys::retire::<K>(word, guard) };
 }

@@ -13,9 +13,9 @@ use std::sync::atomic;
 use namiki_index::key::Key;
 use namiki_index::shared::sync::AtomicU64;
 
-use super::cache_lines::{LANES, window};
 use super::node::NodeRef;
-use super::packed_key;
+use super::out_of_line_keys;
+use super::search_window::{LANES, window};
 
 /// How many heads of a line are less than `probe`.
 #[inline(always)]
@@ -64,8 +64,8 @@ fn lower_bound<const UNIQUE: bool>(heads: &[AtomicU64], probe: u64, guess: usize
 /// How a key compares with a kept one; both share `prefix` bytes, and the heads behind are equal.
 fn compare<K: Key>(node: NodeRef<'_, K>, key: K::Ref<'_>, word: u64, prefix: usize) -> Ordering {
     let bytes = K::tail(key);
-    let (whole, len) = (prefix + size_of::<u64>(), packed_key::short_len(word));
-    if bytes.len() <= whole && len <= whole && len < packed_key::LEN_LONG {
+    let (whole, len) = (prefix + size_of::<u64>(), out_of_line_keys::short_len(word));
+    if bytes.len() <= whole && len <= whole && len < out_of_line_keys::LEN_LONG {
         return bytes.len().cmp(&len);
     }
     let other = K::tail(node.view(word));

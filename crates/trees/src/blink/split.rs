@@ -25,9 +25,9 @@ use namiki_index::shared::counters::Event;
 use namiki_index::shared::sync::wait;
 
 use super::BlinkTree;
-use super::entry_layout::Shape;
+use super::count_and_prefix_word::Shape;
 use super::node::{Entry, NodeRef};
-use super::packed_key;
+use super::out_of_line_keys;
 
 /// So many inserts in a row, each right behind the one before, are taken for an ascent.
 const ASCENT_MIN: usize = 8;
@@ -65,7 +65,7 @@ impl<K: Key> BlinkTree<K> {
             left.view(to_right[0].key)
         };
 
-        let right = make(packed_key::keep::<K>(separator));
+        let right = make(out_of_line_keys::keep::<K>(separator));
         right.set_high_word(left.high_word());
         right.set_right(left.right());
         fill(right, to_right);
@@ -95,7 +95,7 @@ impl<K: Key> BlinkTree<K> {
             run,
             ..shape
         });
-        left.set_high_word(packed_key::keep::<K>(separator));
+        left.set_high_word(out_of_line_keys::keep::<K>(separator));
         left.set_right(Some(right));
         left.use_fences();
         right
@@ -139,7 +139,7 @@ impl<K: Key> BlinkTree<K> {
     fn grow(&self, left: NodeRef<'_, K>, right: NodeRef<'_, K>, level: u8) {
         let root = self
             .nodes
-            .inner::<K>(level, packed_key::keep::<K>(K::min()));
+            .inner::<K>(level, out_of_line_keys::keep::<K>(K::min()));
         fill(root, &[left, right].map(entry_for));
         self.counters.add(Event::RootSplit);
         self.root.store(root);
@@ -176,7 +176,7 @@ impl<K: Key> BlinkTree<K> {
 /// The entry of an inner node for a child.
 pub(super) fn entry_for<K: Key>(child: NodeRef<'_, K>) -> Entry {
     Entry {
-        key: packed_key::keep::<K>(child.low()),
+        key: out_of_line_keys::keep::<K>(child.low()),
         value: child.as_child(),
     }
 }

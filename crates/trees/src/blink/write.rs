@@ -17,7 +17,7 @@ use namiki_index::{Change, Changed, Expected, IndexError, Inserted};
 use super::BlinkTree;
 use super::descend::Found;
 use super::node::{Entry, NodeRef, retire_key};
-use super::packed_key;
+use super::out_of_line_keys;
 
 impl<K: Key> BlinkTree<K> {
     /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide`
@@ -85,7 +85,7 @@ impl<K: Key> BlinkTree<K> {
             return self.add_and_split(found, key, payload, guard);
         }
         let entry = Entry {
-            key: packed_key::keep::<K>(key),
+            key: out_of_line_keys::keep::<K>(key),
             value: payload,
         };
         leaf.insert(found.at, entry);
@@ -116,7 +116,7 @@ impl<K: Key> BlinkTree<K> {
         leaf.mark().bump();
         let after = leaf.mark().version();
         let entry = Entry {
-            key: packed_key::keep::<K>(key),
+            key: out_of_line_keys::keep::<K>(key),
             value: payload,
         };
         let right = self.split(leaf, found.at, entry, |low| self.nodes.leaf(low, mark));

@@ -6,8 +6,8 @@
 //! ```
 //! A search counts separators, which are few and close to the header, and then heads in one line, and
 //! takes the value from the line beside it. So it needs four lines of a leaf, and a search that can
-//! guess the block asks for all of them at once (`base/child_hint.rs`). What a line or block has room for beyond
-//! the last entry is filled with the largest head.
+//! guess the block asks for all of them at once (`base/child_prefetch_hint.rs`). What a line or block
+//! has room for beyond the last entry is filled with the largest head.
 //!
 //! Values are payloads in a leaf and children in an inner node. The bytes of variable keys follow the
 //! blocks (`base/variable_keys.rs`); `head` is then the eight bytes after a prefix that all keys of the node
@@ -32,17 +32,17 @@ use std::slice;
 use std::sync::atomic::{self, AtomicU64};
 
 use namiki_index::key::Key;
-use namiki_index::shared::cache_line_blocks::{BLOCK, FILLER, LINE, count, count_lines};
+use namiki_index::shared::cache_line_search::{BLOCK, FILLER, LINE, count, count_lines};
 use namiki_platform::prefetch;
 
 use super::node::{BaseHeader, Kind, NodeRef, OwnedNode, Spot};
 
-pub(super) mod child_hint;
+pub(super) mod child_prefetch_hint;
 mod copy_with_changes;
 mod layout;
 mod variable_keys;
 
-use self::child_hint::DescentPath;
+use self::child_prefetch_hint::DescentPath;
 pub(super) use self::copy_with_changes::Fate;
 pub(super) use self::layout::{Entry, Parts};
 use self::variable_keys::Strings;

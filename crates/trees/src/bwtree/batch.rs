@@ -11,8 +11,8 @@ use namiki_index::key::Key;
 use namiki_index::shared::batch::LANES;
 
 use super::BwTree;
-use super::base::child_hint::DescentPath;
-use super::search::{At, Place};
+use super::base::child_prefetch_hint::DescentPath;
+use super::descend::{At, Place};
 use super::variant::Variant;
 
 /// One lookup on its way down. A finished lane has no next page.

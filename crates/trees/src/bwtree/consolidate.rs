@@ -24,12 +24,12 @@ use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
 
 use super::BwTree;
-use super::base::child_hint;
+use super::base::child_prefetch_hint;
 use super::base::{self, Entry, Fate};
-use super::change_outcome::{Below, Resize, SplitDone};
+use super::descend::Place;
 use super::node::{BaseHeader, Kind, NodeRef, OwnedNode};
 use super::page_id::PageId;
-use super::search::Place;
+use super::structure_change_types::{Below, Resize, SplitDone};
 use super::variant::Variant;
 
 /// One in this many of those that meet a leaf with deltas consolidates it.
@@ -253,7 +253,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             turns[kind].get()
         });
         if turn.is_multiple_of(every) {
-            child_hint::prefetch_slab(place.head);
+            child_prefetch_hint::prefetch_slab(place.head);
             self.consolidate(place, Resize::Never, guard);
         }
     }

@@ -12,10 +12,10 @@
 //! consolidate, and all but one of them fail.
 //!
 //! # Invariants
-//! - C1. A seam's next pointer is swapped by the thread that published the seam, and once (L1 in `delta_link.rs`;
-//!   trap "the swap succeeds only under segment ownership"). That thread is pinned from before the seam is
-//!   published until after the swap. So whatever takes the seam out of the tree, a whole consolidation or
-//!   the writer of the next seam, has it freed after the swap only.
+//! - C1. A seam's next pointer is swapped by the thread that published the seam, and once (L1 in
+//!   `mutable_delta_pointers.rs`; trap "the swap succeeds only under segment ownership"). That thread is
+//!   pinned from before the seam is published until after the swap. So whatever takes the seam out of the
+//!   tree, a whole consolidation or the writer of the next seam, has it freed after the swap only.
 //! - C2. Nothing that a delta above says depends on the form of what is below: its length, version, fences
 //!   and sibling are the same before and after. What it says of addresses is advice (N7), and its key bytes
 //!   are its own (N3).
@@ -33,10 +33,10 @@ use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
 
 use super::BwTree;
-use super::change_outcome::{Below, Resize};
 use super::consolidate::{Consolidated, consolidated};
-use super::delta_link::worth_cutting;
+use super::mutable_delta_pointers::worth_cutting;
 use super::node::NodeRef;
+use super::structure_change_types::{Below, Resize};
 use super::variant::Variant;
 
 impl<K: Key, V: Variant> BwTree<K, V> {

@@ -9,12 +9,12 @@ use namiki_index::contract::{scan_all, sound};
 use namiki_index::key::Fixed8;
 use namiki_index::{InsertOutcome, Lookup, PointIndex, ScanRange};
 
-use super::change_outcome::Resize;
 use super::consolidate::collect;
+use super::descend::{At, Below, Place};
 use super::leaf_stamps::StampTable;
 use super::node::{Change, Kind, NodeRef, OwnedNode};
 use super::page_id::PageId;
-use super::search::{At, Below, Place};
+use super::structure_change_types::Resize;
 use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
 
 const KEYS: u64 = 40;

@@ -2,8 +2,8 @@
 //! changes the structure beside one that reads or writes. What others do to a change that is half done
 //! is explored by interrupting the thread that makes it (`loom_two_threads.rs`).
 //!
-//! Hints and the bits that are advice only are not loom's (`base/child_hint.rs`), and nothing is freed before the
-//! end of a run (`defer.rs`).
+//! Hints and the bits that are advice only are not loom's (`base/child_prefetch_hint.rs`), and nothing is freed
+//! before the end of a run (`defer.rs`).
 
 use crossbeam_epoch as epoch;
 use namiki_index::PointIndex;
@@ -20,9 +20,9 @@ use namiki_index::loom_two_threads::{
     update,
 };
 
-use super::change_outcome::Resize;
 use super::consolidate::collect;
-use super::search::At;
+use super::descend::At;
+use super::structure_change_types::Resize;
 use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
 
 type Tree<V> = BwTree<Fixed8, V>;

@@ -48,7 +48,7 @@ use std::sync::atomic::Ordering;
 use crossbeam_epoch::Guard;
 use namiki_index::LeafVersion;
 use namiki_index::key::Key;
-use namiki_index::shared::cache_line_blocks::LINE;
+use namiki_index::shared::cache_line_search::LINE;
 use namiki_index::shared::defer::defer;
 use namiki_index::shared::id_pool::IdPool;
 use namiki_index::shared::segmented_array::SegmentedArray;

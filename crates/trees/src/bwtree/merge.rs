@@ -35,11 +35,11 @@ use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
 
 use super::BwTree;
-use super::change_outcome::Resize;
+use super::descend::{At, Below, Last, Place};
 use super::leaf_stamps::StampTable;
 use super::node::{Change, Kind, NodeRef, OwnedNode};
 use super::page_id::PageId;
-use super::search::{At, Below, Last, Place};
+use super::structure_change_types::Resize;
 use super::variant::Variant;
 
 /// How often a thread tries to begin a merge that others get in the way of.

@@ -14,13 +14,13 @@
 //! | to learn about | read |
 //! |---|---|
 //! | nodes in memory, deltas, base nodes, long keys | `node.rs`, `base.rs`, `base/variable_keys.rs` |
-//! | what is fetched ahead | `base/child_hint.rs` |
+//! | what is fetched ahead | `base/child_prefetch_hint.rs` |
 //! | page ids, swaps, reclamation | `mapping_table.rs`, `retire.rs` |
 //! | leaf stamps against phantoms | `leaf_stamps.rs` |
-//! | descent, side links, parents | `search.rs`, `root.rs` |
+//! | descent, side links, parents | `descend.rs`, `root_word.rs` |
 //! | the operations | `read.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
 //! | structure changes and cooperation | `consolidate.rs`, `split.rs`, `merge.rs` |
-//! | the paper's two proposals | `variant.rs`, `consolidate_in_chain.rs`, `delta_link.rs` |
+//! | the paper's two proposals | `variant.rs`, `consolidate_in_chain.rs`, `mutable_delta_pointers.rs` |
 //! | the OpenBw-Tree's slabs of deltas | `slab_slots.rs`, `node/slab.rs` |
 //!
 //! Every operation is lock-free: a thread that meets a change another has left half done finishes it
@@ -32,32 +32,32 @@
 mod base;
 mod batch;
 mod bulk;
-mod change_outcome;
 mod consolidate;
 mod consolidate_in_chain;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod cooperation_tests;
-mod delta_link;
+mod descend;
 mod leaf_stamps;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_model;
 mod mapping_table;
 mod merge;
+mod mutable_delta_pointers;
 mod node;
 mod page_id;
 mod read;
 mod retire;
-mod root;
+mod root_word;
 mod scan;
-mod search;
 mod slab_slots;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod slab_tests;
 mod split;
 mod statistics;
+mod structure_change_types;
 mod variant;
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -82,7 +82,7 @@ use self::leaf_stamps::StampTable;
 use self::mapping_table::Mapping;
 use self::node::BaseHeader;
 use self::page_id::PageId;
-use self::root::Root;
+use self::root_word::Root;
 pub use self::variant::{Both, InChain, OpenBw, Plain, SplitHead, Variant};
 
 /// Sizes that structure changes depend on. May differ at every start; nothing is stored.

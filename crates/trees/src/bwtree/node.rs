@@ -20,7 +20,7 @@
 //!
 //! # Invariants
 //! - N1. A node is written only while it is an [`OwnedNode`], before it is published; except for the hints
-//!   of inner base nodes (`base.rs`, B3) and the pointers of `delta_link.rs`, which are atomics.
+//!   of inner base nodes (`base.rs`, B3) and the pointers of `mutable_delta_pointers.rs`, which are atomics.
 //! - N2. A published node is freed only through `free_chain`, by the epoch collector after it was taken out
 //!   of the mapping table or cut out of its chain, or when the table itself is dropped.
 //! - N3. Key bytes in a header or body belong to this node or to one below it in the same chain (a merged
@@ -53,10 +53,10 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use namiki_index::key::Key;
-use namiki_index::shared::node_memory;
+use namiki_index::shared::node_alloc;
 use namiki_platform::prefetch;
 
-use super::delta_link::{Chained, Link, Updates};
+use super::mutable_delta_pointers::{Chained, Link, Updates};
 use super::page_id::PageId;
 
 mod delta;
@@ -166,7 +166,8 @@ impl<K: Key> fmt::Debug for NodeRef<'_, K> {
     }
 }
 
-/// Base nodes begin at multiples of this many bytes, two cache lines; hints count in it (`base/child_hint.rs`).
+/// Base nodes begin at multiples of this many bytes, two cache lines; hints count in it
+/// (`base/child_prefetch_hint.rs`).
 pub(super) const BASE_ALIGN: usize = 128;
 
 /// The layout of a node of this many bytes.
@@ -220,7 +221,7 @@ impl<K: Key> OwnedNode<K> {
         let Ok(extent) = u32::try_from(bytes) else {
             handle_alloc_error(layout);
         };
-        let start = node_memory::allocate(layout);
+        let start = node_alloc::allocate(layout);
         // SAFETY: fresh memory of at least a header's size behind the slab, which is a multiple of
         // its alignment.
         unsafe {
@@ -294,7 +295,7 @@ unsafe fn free<K: Key>(node: NonNull<Header<K>>) {
     }
     let (slab, layout) = (this.slab_bytes(), layout::<K>(this.kind(), this.memory()));
     // SAFETY: made by `allocate_behind` with this kind, slab and size, which never change (N1).
-    unsafe { node_memory::free(node.byte_sub(slab).cast(), layout) };
+    unsafe { node_alloc::free(node.byte_sub(slab).cast(), layout) };
 }
 
 /// Frees one node of a chain and not those below it.

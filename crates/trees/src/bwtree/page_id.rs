@@ -14,7 +14,7 @@ impl PageId {
     /// Bits of the number of a page that there is.
     pub(super) const BITS: u32 = SegmentedArray::<()>::BITS;
 
-    /// The child that an entry of an inner node leads to; above its number is a hint (`base/child_hint.rs`).
+    /// The child that an entry of an inner node leads to; above its number is a hint (`base/child_prefetch_hint.rs`).
     #[inline]
     pub(super) fn of_entry(value: u64) -> Self {
         Self(value as u32 & ((1 << Self::BITS) - 1))

@@ -9,8 +9,8 @@ use namiki_index::key::Key;
 use namiki_index::{IndexError, LeafVersion, Lookup};
 
 use super::BwTree;
+use super::descend::{At, Place};
 use super::node::{Kind, NodeRef, Spot};
-use super::search::{At, Place};
 use super::variant::Variant;
 
 /// What is wanted to be known of a key.

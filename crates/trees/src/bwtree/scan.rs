@@ -3,7 +3,7 @@
 //! A head pointer is a snapshot of its leaf, so a scan reads a clean leaf in place. It consolidates any
 //! other leaf, or, if a concurrent change makes that fail, flattens the chain into a buffer. Forward it
 //! follows the right siblings. Backward there are none to follow, and the next leaf is searched for
-//! (`search.rs`).
+//! (`descend.rs`).
 //!
 //! Paper: bwtree §4.1.1, figure 7 (Scan)
 
@@ -19,8 +19,8 @@ use namiki_index::{Direction, ScanItem};
 use super::BwTree;
 use super::base::Entry;
 use super::consolidate::{Consolidated, collect, consolidated};
+use super::descend::{At, Below, Last, Place};
 use super::node::{Kind, NodeRef};
-use super::search::{At, Below, Last, Place};
 use super::variant::Variant;
 
 /// The entries of a leaf: those of a base node, or of a chain flattened into a buffer.

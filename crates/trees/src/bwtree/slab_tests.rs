@@ -7,9 +7,9 @@ use namiki_index::contract::sound;
 use namiki_index::key::{Fixed8, Key, Variable};
 use namiki_index::{InsertOutcome, Lookup, OrderedIndex, PointIndex};
 
-use super::change_outcome::Resize;
+use super::descend::{At, Place};
 use super::node::{Kind, NodeRef, OwnedNode, Spot};
-use super::search::{At, Place};
+use super::structure_change_types::Resize;
 use super::{BwConfig, BwTree, OpenBw};
 
 /// Keys of the one leaf: 0, 10, 20, ….

@@ -29,12 +29,12 @@ use namiki_index::shared::counters::Event;
 
 use super::BwTree;
 use super::base::{self, Entry};
-use super::change_outcome::{Below, Resize, SplitDone};
+use super::descend::{At, Place};
 use super::leaf_stamps::StampTable;
 use super::node::{BaseHeader, Change, Kind, NodeRef, OwnedNode};
 use super::page_id::PageId;
-use super::search::{At, Place};
 use super::slots_of;
+use super::structure_change_types::{Below, Resize, SplitDone};
 use super::variant::Variant;
 
 /// How many keys have to come one behind the other for a page to be cut behind them.
@@ -259,7 +259,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     /// ids.
     fn grow(
         &self,
-        root: super::root::RootWord,
+        root: super::root_word::RootWord,
         id: PageId,
         split: NodeRef<'_, K>,
         guard: &Guard,

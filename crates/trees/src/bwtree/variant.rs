@@ -8,7 +8,8 @@
 //! | [`Both`] | below the delta with number N | the delta stays the head |
 //! | [`OpenBw`] | as [`Plain`] | as [`Plain`] |
 //!
-//! (a) is in `consolidate_in_chain.rs`, (b) in `mapping_table.rs`; the pointers both of them swap are in `delta_link.rs`.
+//! (a) is in `consolidate_in_chain.rs`, (b) in `mapping_table.rs`; the pointers both of them swap are in
+//! `mutable_delta_pointers.rs`.
 //!
 //! The last is the layout of the OpenBw-Tree: a leaf's deltas lie in a slab that is allocated with its
 //! base node (`slab_slots.rs`), so a chain is a few neighbouring lines, an update allocates nothing, and

@@ -10,11 +10,11 @@ use namiki_index::contract::sound;
 use namiki_index::key::Fixed8;
 use namiki_index::{Lookup, OrderedIndex, PointIndex};
 
-use super::change_outcome::Below;
-use super::change_outcome::Resize;
 use super::consolidate::collect;
+use super::descend::{At, Place};
 use super::node::{Kind, NodeRef, OwnedNode};
-use super::search::{At, Place};
+use super::structure_change_types::Below;
+use super::structure_change_types::Resize;
 use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
 
 const N: u8 = 4;

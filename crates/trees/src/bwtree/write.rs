@@ -14,10 +14,10 @@ use namiki_index::shared::counters::Event;
 use namiki_index::{Change, Changed, IndexError, Inserted};
 
 use super::BwTree;
-use super::base::child_hint;
-use super::change_outcome::Resize;
+use super::base::child_prefetch_hint;
+use super::descend::{At, Onto, Place};
 use super::node::{Kind, OwnedNode};
-use super::search::{At, Onto, Place};
+use super::structure_change_types::Resize;
 use super::variant::Variant;
 
 impl<K: Key, V: Variant> BwTree<K, V> {
@@ -100,7 +100,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             // The head is at hand: of several writes of one key in a row the first may have added it.
             if self.is_long(head.depth().wrapping_add(1), self.config.leaf_chain_max) {
                 // Our delta will make the chain too long: all of the base node will be read.
-                child_hint::prefetch_whole::<K>(head);
+                child_prefetch_hint::prefetch_whole::<K>(head);
             }
             let present = head.kind() == Kind::Put && K::cmp(head.key(), key) == Ordering::Equal;
             let mut new = match delta.take() {

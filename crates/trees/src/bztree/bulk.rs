@@ -61,7 +61,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             for (key, payload) in sorted.by_ref().take(fill) {
                 let key = key.as_ref();
                 K::parse(key)?;
-                super::leaf_words::check(payload)?;
+                super::leaf_word_changes::check(payload)?;
                 if last.as_deref().is_some_and(|last| last >= key) {
                     return Err(IndexError::NotSorted { position });
                 }

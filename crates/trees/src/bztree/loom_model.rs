@@ -1,5 +1,5 @@
 //! Every interleaving, up to a number of preemptions: first of what meets on the words of a leaf, where the
-//! words lie as the model has them and what is done to them is production code (`leaf_words.rs`,
+//! words lie as the model has them and what is done to them is production code (`leaf_word_changes.rs`,
 //! `leaf_table.rs`, `mwcas`); then of two threads on a tree, which is all production code.
 
 use std::sync::atomic::Ordering;
@@ -23,9 +23,9 @@ use namiki_index::shared::sync::AtomicU64;
 use namiki_index::{Lookup, PointIndex};
 use namiki_platform::model_checker::explore;
 
-use super::leaf::hash;
+use super::leaf_lookup::hash;
 use super::leaf_table::Leaves;
-use super::leaf_words::{self, Value};
+use super::leaf_word_changes::{self, Value};
 use super::status_word::Status;
 use super::write::show_newest;
 use super::{Append, BzConfig, FixedBzTree, InPlace, Variant};
@@ -47,24 +47,24 @@ impl Leaf {
 
     /// What a consolidation copies.
     fn freeze(&self, guard: &Guard) -> (Status, Option<u64>) {
-        let status = leaf_words::freeze(&self.status, guard);
-        leaf_words::freeze_payload(&self.payload, guard);
+        let status = leaf_word_changes::freeze(&self.status, guard);
+        leaf_word_changes::freeze_payload(&self.payload, guard);
         (status, Value::read(&self.payload, guard).payload())
     }
 
     /// Deletes the record; returns the payload that it had, unless another thread was faster.
     fn kill(&self, guard: &Guard) -> Option<u64> {
-        let status = leaf_words::status(&self.status, guard);
+        let status = leaf_word_changes::status(&self.status, guard);
         let value = Value::read(&self.payload, guard);
         let killed = !status.is_frozen()
             && !value.is_frozen()
-            && leaf_words::kill((&self.status, status), (&self.payload, value), guard);
+            && leaf_word_changes::kill((&self.status, status), (&self.payload, value), guard);
         killed.then(|| value.payload()).flatten()
     }
 
     fn replace(&self, payload: u64, guard: &Guard) -> bool {
         let seen = Value::read(&self.payload, guard);
-        seen.payload().is_some() && leaf_words::replace(&self.payload, seen, payload, guard)
+        seen.payload().is_some() && leaf_word_changes::replace(&self.payload, seen, payload, guard)
     }
 }
 
@@ -125,7 +125,7 @@ fn a_reader_of_a_dead_record_knows_of_its_death() {
         });
         let guard = &epoch::pin();
         let find = |_| Some(Value::read(&leaf.payload, guard));
-        match leaf_words::look_up(true, &leaf.status, guard, find) {
+        match leaf_word_changes::look_up(true, &leaf.status, guard, find) {
             Ok(payload) => assert_eq!(payload, 1),
             Err(seen) => assert_eq!(seen.changes(), 1),
         }
@@ -161,13 +161,13 @@ impl Split {
 
     /// Freezes the first leaf and exchanges it for leaf `new`, which only this thread builds.
     fn split(&self, new: usize, guard: &Guard) {
-        let last = leaf_words::freeze(&self.status[0], guard);
+        let last = leaf_word_changes::freeze(&self.status[0], guard);
         if let Some(leaves) = &self.leaves {
             leaves.inherit(0, 1);
         }
         let copied = u64::from(last.visible().count_ones());
         self.built[new].store(copied, Ordering::Relaxed);
-        let parent = leaf_words::status(&self.parent, guard);
+        let parent = leaf_word_changes::status(&self.parent, guard);
         Change::new(&self.child, 0, new as u64)
             .and(&self.parent, parent.0, parent.0)
             .commit(guard);
@@ -178,17 +178,17 @@ impl Split {
         loop {
             let leaf = mwcas::read(&self.child, guard) as usize;
             let word = &self.status[leaf];
-            let status = leaf_words::status(word, guard);
+            let status = leaf_word_changes::status(word, guard);
             if status.is_frozen() {
                 self.split(1, guard);
                 continue;
             }
             let reserved = status.reserve();
-            if leaf_words::advance(word, status, reserved, guard).is_err() {
+            if leaf_word_changes::advance(word, status, reserved, guard).is_err() {
                 continue;
             }
             let shown = reserved.show(status.reserved()).change();
-            if leaf_words::advance(word, reserved, shown, guard).is_ok() {
+            if leaf_word_changes::advance(word, reserved, shown, guard).is_ok() {
                 return leaf;
             }
         }
@@ -208,7 +208,7 @@ fn an_insert_is_copied_by_the_split_or_follows() {
         splitter.join().unwrap();
         let now = mwcas::read(&split.child, guard) as usize;
         assert!(now > 0, "the leaf has been split");
-        let shown = leaf_words::status(&split.status[now], guard).visible();
+        let shown = leaf_word_changes::status(&split.status[now], guard).visible();
         let records = split.built[now].load(Ordering::Relaxed) + u64::from(shown.count_ones());
         assert_eq!(records, 1);
     });
@@ -227,7 +227,7 @@ fn no_insert_slips_past_a_check_during_a_split() {
             let split = Arc::clone(&split);
             move || {
                 split.leaves.as_ref().unwrap().raise(0, STAMP);
-                leaf_words::status(&split.status[0], &epoch::pin()) == Status::NEW
+                leaf_word_changes::status(&split.status[0], &epoch::pin()) == Status::NEW
             }
         });
         let leaf = split.insert(&epoch::pin());
@@ -346,9 +346,9 @@ fn a_record_that_is_shown_late_is_copied_or_refused() {
             insert(&tree, 21);
             let guard = &epoch::pin();
             let leaf = tree.leaf(25, guard);
-            let status = leaf_words::status(leaf.status(), guard);
+            let status = leaf_word_changes::status(leaf.status(), guard);
             assert_eq!((leaf.len(), status.reserved()), (1, 1));
-            let taken = leaf_words::advance(leaf.status(), status, status.reserve(), guard);
+            let taken = leaf_word_changes::advance(leaf.status(), status, status.reserve(), guard);
             assert_eq!(taken, Ok(()));
             leaf.slot_fill(1, 25, hash::<Fixed8>(25), payload_of(25));
             tree
@@ -357,7 +357,7 @@ fn a_record_that_is_shown_late_is_copied_or_refused() {
         |tree| {
             let guard = &epoch::pin();
             let leaf = tree.leaf(25, guard);
-            let status = leaf_words::status(leaf.status(), guard);
+            let status = leaf_word_changes::status(leaf.status(), guard);
             // What takes the leaf's place has both records in order.
             let is_first = leaf.len() == 1;
             let key = (25, hash::<Fixed8>(25));

@@ -19,14 +19,14 @@ use namiki_index::shared::scan::Target;
 use super::leaf_table::version;
 use super::node::{Entry, NodeRef, OwnedNode, Shape};
 use super::replace::inner;
-use super::search::Path;
-use super::{BzTree, Variant, leaf_words};
+use super::search_and_descend::Path;
+use super::{BzTree, Variant, leaf_word_changes};
 use crate::mwcas;
 
 impl<K: Key, V: Variant> BzTree<K, V> {
     /// How many records of a leaf are alive: an upper bound, exact unless a writer is active.
     pub(super) fn alive(&self, leaf: NodeRef<'_, K>, guard: &Guard) -> usize {
-        let status = leaf_words::status(leaf.status(), guard);
+        let status = leaf_word_changes::status(leaf.status(), guard);
         let shown = status.visible().count_ones() as usize;
         if V::IN_PLACE {
             return (leaf.len() + shown).saturating_sub(status.dead());
@@ -52,7 +52,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
     #[inline(never)]
     fn merge_near(&self, key: K::Ref<'_>, guard: &Guard) -> bool {
         let path = self.path(Target::At(key), guard);
-        let status = leaf_words::status(path.leaf.status(), guard);
+        let status = leaf_word_changes::status(path.leaf.status(), guard);
         if status.is_frozen() {
             self.replace(key, path.leaf, guard);
             return true;
@@ -125,7 +125,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         let old = [left, left + 1].map(|i| parent.child(i, guard));
         let mut entries: Vec<Entry<'_, K>> = Vec::new();
         for node in old {
-            leaf_words::freeze(node.status(), guard);
+            leaf_word_changes::freeze(node.status(), guard);
             let children =
                 (0..node.len()).map(|i| (node.key(i), mwcas::read(node.value(i), guard)));
             entries.extend(children);

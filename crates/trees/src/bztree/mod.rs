@@ -16,10 +16,10 @@
 //! | to learn about | read |
 //! |---|---|
 //! | multi-word compare-and-swap, helping | `mwcas` |
-//! | nodes in memory | `node.rs`, `cache_line_blocks.rs` |
-//! | the status word; the words of a leaf and when they may change | `status_word.rs`, `leaf_words.rs` |
-//! | searches | `search.rs`, `leaf.rs` |
-//! | the operations | `leaf.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
+//! | nodes in memory | `node.rs`, `cache_line_search.rs` |
+//! | the status word; the words of a leaf and when they may change | `status_word.rs`, `leaf_word_changes.rs` |
+//! | searches | `search_and_descend.rs`, `leaf_lookup.rs` |
+//! | the operations | `leaf_lookup.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
 //! | structure changes | `replace.rs`, `merge.rs` |
 //! | leaf versions and stamps against phantoms | `leaf_table.rs` |
 //!
@@ -31,9 +31,9 @@
 
 mod batch;
 mod bulk;
-mod leaf;
+mod leaf_lookup;
 mod leaf_table;
-mod leaf_words;
+mod leaf_word_changes;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_model;
@@ -41,7 +41,7 @@ mod merge;
 mod node;
 mod replace;
 mod scan;
-mod search;
+mod search_and_descend;
 mod statistics;
 mod status_word;
 mod write;

@@ -4,7 +4,7 @@
 //!  leaf:   | header | slots: heads u64 × 8, payloads u64 × 8, twice | sorted region |
 //!  inner:  | header | sorted region |
 //!  sorted: | separators | block 0 | block 1 | … | variable keys: end u32 × n, low, high, keys |
-//!          (`cache_line_blocks.rs` draws separators and blocks; `search.rs` searches them)
+//!          (`cache_line_search.rs` draws separators and blocks; `search_and_descend.rs` searches them)
 //! ```
 //! What a look-up needs of a node lies in few lines, and their places are known before the first of them
 //! has arrived: they follow from the number of entries, which is kept beside the node's address in its
@@ -40,8 +40,8 @@ use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
 use namiki_index::key::Key;
-use namiki_index::shared::cache_line_blocks::{self, BLOCK, FILLER, LINE};
-use namiki_index::shared::node_memory;
+use namiki_index::shared::cache_line_search::{self, BLOCK, FILLER, LINE};
+use namiki_index::shared::node_alloc;
 use namiki_index::shared::sync::AtomicU64;
 use namiki_platform::prefetch;
 
@@ -130,7 +130,7 @@ impl<K: Key> OwnedNode<K> {
             len * size_of::<u32>() + keys.map(|key| K::tail(key).len()).sum::<usize>()
         };
         let bytes = parts.strings + strings;
-        let pointer = node_memory::allocate(layout::<K>(bytes)).cast::<Header<K>>();
+        let pointer = node_alloc::allocate(layout::<K>(bytes)).cast::<Header<K>>();
         let start = pointer.as_ptr().cast::<u8>();
         // SAFETY: `bytes` bytes were allocated, as many as the offsets below add up to, and they are
         // ours alone. The node is aligned to a line, all parts before the strings are multiples of
@@ -235,11 +235,11 @@ unsafe fn free<K: Key>(pointer: NonNull<Header<K>>) {
     for slot in 0..node.slots() {
         if let Some((memory, layout)) = node.slot_allocation(slot) {
             // SAFETY: made by `slot_fill` with this layout, and freed with the node only (N3).
-            unsafe { node_memory::free(memory, layout) };
+            unsafe { node_alloc::free(memory, layout) };
         }
     }
     // SAFETY: allocated by `build` with this size, which never changes (N1).
-    unsafe { node_memory::free(pointer.cast(), layout::<K>(node.bytes())) };
+    unsafe { node_alloc::free(pointer.cast(), layout::<K>(node.bytes())) };
 }
 
 /// The node of a root or child word.
@@ -453,7 +453,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     }
 
     /// The same, asking for the lines of the child that a search will need: its first, and where in its
-    /// range of keys (`share` of [`WHOLE`](cache_line_blocks::WHOLE)) it looks, as far as they follow from the word.
+    /// range of keys (`share` of [`WHOLE`](cache_line_search::WHOLE)) it looks, as far as they follow from the word.
     /// `FILL`: those of the slots too.
     #[inline(always)]
     pub(super) fn child_ahead<const FILL: bool>(
@@ -480,7 +480,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
             start,
             parts.separators..parts.separators + separators * LINE,
         );
-        let block = parts.blocks + share * len / cache_line_blocks::WHOLE / BLOCK * BLOCK_BYTES;
+        let block = parts.blocks + share * len / cache_line_search::WHOLE / BLOCK * BLOCK_BYTES;
         prefetch_lines(start, block..block + BLOCK_BYTES);
         // SAFETY: as in `child`.
         unsafe { node_of(word) }
@@ -590,7 +590,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
             K::head(key, 0)
         } else {
             let tail = K::tail(key);
-            let memory = node_memory::allocate(key_layout(tail.len())).as_ptr();
+            let memory = node_alloc::allocate(key_layout(tail.len())).as_ptr();
             // SAFETY: room for a length and the bytes, aligned, ours alone.
             unsafe {
                 memory.cast::<u32>().write(tail.len() as u32);

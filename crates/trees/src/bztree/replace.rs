@@ -31,9 +31,9 @@ use namiki_index::shared::scan::Target;
 
 use super::leaf_table::version;
 use super::node::{Entry, NodeRef, OwnedNode, Shape};
-use super::search::Step;
+use super::search_and_descend::Step;
 use super::status_word::{RECORDS_MAX, Status};
-use super::{BzTree, Variant, leaf_words};
+use super::{BzTree, Variant, leaf_word_changes};
 use crate::mwcas::{self, Change};
 
 /// A leaf that was split.
@@ -244,7 +244,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         for (depth, step) in steps.iter().enumerate().rev() {
             let parent = step.node;
             while let ([place], [new]) = (&places[..], &made[top.clone()]) {
-                let status = leaf_words::status(parent.status(), guard);
+                let status = leaf_word_changes::status(parent.status(), guard);
                 if status.is_frozen() {
                     break;
                 }
@@ -259,7 +259,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
                     return unused(made);
                 }
             }
-            leaf_words::freeze(parent.status(), guard);
+            leaf_word_changes::freeze(parent.status(), guard);
             let there = places.iter().enumerate().all(|(i, place)| {
                 let i = step.index + i;
                 i < parent.len() && mwcas::read(parent.value(i), guard) == place.word()

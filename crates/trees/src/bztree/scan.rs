@@ -25,9 +25,9 @@ use namiki_index::{Direction, ScanItem};
 
 use super::leaf_table::version;
 use super::node::{Entry, NodeRef};
-use super::search::partition;
+use super::search_and_descend::partition;
 use super::status_word::Status;
-use super::{BzTree, Variant, leaf_words};
+use super::{BzTree, Variant, leaf_word_changes};
 
 /// Turns in which payloads were replaced before a scan freezes the leaf.
 const TURNS_MAX: usize = 8;
@@ -99,12 +99,12 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             if V::IN_PLACE && begun.load(atomic::Ordering::SeqCst) != before {
                 continue;
             }
-            let status = leaf_words::status(leaf.status(), guard);
+            let status = leaf_word_changes::status(leaf.status(), guard);
             leaf.collect(status, out, guard);
             if !V::IN_PLACE {
                 return status;
             }
-            let now = leaf_words::status(leaf.status(), guard);
+            let now = leaf_word_changes::status(leaf.status(), guard);
             if now.changes() == status.changes() && begun.load(atomic::Ordering::SeqCst) == before {
                 return status;
             }

@@ -9,7 +9,7 @@ use namiki_index::shared::census::Census;
 use namiki_index::shared::scan::{LEAVES_PER_PIN, Target};
 
 use super::node::NodeRef;
-use super::{BzTree, Variant, leaf_words};
+use super::{BzTree, Variant, leaf_word_changes};
 
 impl<K: Key, V: Variant> BzTree<K, V> {
     /// Calls `visit` with every node. Exact when no thread is writing.
@@ -42,7 +42,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
                 statistics.inner_nodes += 1;
                 return;
             }
-            let status = leaf_words::status(node.status(), guard);
+            let status = leaf_word_changes::status(node.status(), guard);
             let shown = u64::from(status.visible().count_ones());
             let mut alive = Vec::new();
             node.collect(status, &mut alive, guard);

@@ -21,9 +21,9 @@ use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
 use namiki_index::{Change, Changed, Expected, IndexError, Inserted, PointIndex};
 
-use super::leaf::{Record, hash};
+use super::leaf_lookup::{Record, hash};
 use super::leaf_table::version;
-use super::leaf_words::{self, DEAD};
+use super::leaf_word_changes::{self, DEAD};
 use super::node::NodeRef;
 use super::status_word::Status;
 use super::{BzTree, Variant};
@@ -61,12 +61,12 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             self.leaf(key, guard)
         };
         loop {
-            let status = leaf_words::status(leaf.status(), guard);
+            let status = leaf_word_changes::status(leaf.status(), guard);
             let found = leaf.find::<V>(key, hash, status, guard);
             let old = found.and_then(|record| record.value.payload());
             let change = decide(old);
             if let Change::Put(payload) = change {
-                leaf_words::check(payload)?;
+                leaf_word_changes::check(payload)?;
             }
             let outcome = match (change, found) {
                 (Change::Keep, _) => {
@@ -142,7 +142,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             // Relaxed would do for the processor, where swaps are barriers; not for the language.
             let (begun, done) = leaf.updates();
             begun.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-            let replaced = leaf_words::replace(word, value, payload, guard);
+            let replaced = leaf_word_changes::replace(word, value, payload, guard);
             done.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             return if replaced {
                 Try::Done(Changed::from(old))
@@ -158,7 +158,9 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         }
         let (leaf_word, record) = ((leaf.status(), status), (word, value));
         match change {
-            Change::Put(payload) if leaf_words::revive(leaf_word, record, payload, guard) => {
+            Change::Put(payload)
+                if leaf_word_changes::revive(leaf_word, record, payload, guard) =>
+            {
                 let inserted = Inserted {
                     before: version(leaf, status),
                     after: version(leaf, status.change()),
@@ -169,7 +171,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
                     inserted: Some(inserted),
                 })
             }
-            Change::Delete if leaf_words::kill(leaf_word, record, guard) => {
+            Change::Delete if leaf_word_changes::kill(leaf_word, record, guard) => {
                 Try::Done(Changed::from(old))
             }
             _ => Try::Again,
@@ -189,7 +191,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             Change::Delete | Change::Keep => DEAD,
         };
         let slot = status.reserved();
-        if leaf_words::advance(leaf.status(), status, status.reserve(), guard).is_err() {
+        if leaf_word_changes::advance(leaf.status(), status, status.reserve(), guard).is_err() {
             return Try::Again;
         }
         leaf.slot_fill(slot, key, hash, value);
@@ -200,7 +202,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
                 (_, None) => status.show(slot).change(),
                 (_, Some(_)) => status.show(slot),
             };
-            let Err(now) = leaf_words::advance(leaf.status(), status, next, guard) else {
+            let Err(now) = leaf_word_changes::advance(leaf.status(), status, next, guard) else {
                 return Try::Shown(Changed::from(old), status, next);
             };
             if now.is_frozen() {
@@ -227,7 +229,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
     /// The append variant's `put`: adds a record without looking for the key.
     pub(super) fn append(&self, bytes: &[u8], payload: u64) -> Result<(), IndexError> {
         let key = K::parse(bytes)?;
-        let payload = leaf_words::check(payload)?;
+        let payload = leaf_word_changes::check(payload)?;
         let hash = hash::<K>(key);
         let guard = &epoch::pin();
         let mut leaf = self.leaf_to_fill(key, guard);
@@ -236,14 +238,14 @@ impl<K: Key, V: Variant> BzTree<K, V> {
                 // A key that it does not have must not come here.
                 return self.write(bytes, payload).map(drop);
             }
-            let status = leaf_words::status(leaf.status(), guard);
+            let status = leaf_word_changes::status(leaf.status(), guard);
             if full(leaf, status) {
                 self.replace(key, leaf, guard);
                 leaf = self.leaf(key, guard);
                 continue;
             }
             let reserved = status.reserve();
-            if leaf_words::advance(leaf.status(), status, reserved, guard).is_err() {
+            if leaf_word_changes::advance(leaf.status(), status, reserved, guard).is_err() {
                 self.counters.add(Event::CasMiss);
                 continue;
             }
@@ -295,7 +297,7 @@ pub(super) fn show_newest<K: Key>(
             return None;
         }
         let next = status.show(slot).change();
-        match leaf_words::advance(leaf.status(), status, next, guard) {
+        match leaf_word_changes::advance(leaf.status(), status, next, guard) {
             Ok(()) => return Some((status, next)),
             Err(now) => status = now,
         }

@@ -39,14 +39,14 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crossbeam_epoch::Guard;
 use namiki_index::LeafVersion;
-use namiki_index::shared::cache_line_blocks::LINE;
+use namiki_index::shared::cache_line_search::LINE;
 use namiki_index::shared::leaf_table::{LeafMark, LeafTable};
 use namiki_index::shared::sync::{AtomicPtr, AtomicU64};
 use namiki_platform::prefetch;
 
 use super::key_slices::{Cut, LINK, LONG, Markers, Slicing, WIDTH};
 use super::node_ref::{Header, NodeRef};
-use super::suffix::{Layer, Suffix};
+use super::suffix_block::{Layer, Suffix};
 use super::version::{Locked, Seen};
 
 /// Words with a byte for each slot.

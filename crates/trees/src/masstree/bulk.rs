@@ -26,7 +26,7 @@ use super::key_slices::{Cut, LONG, SLICE, Slicing};
 use super::layers::shared_slices;
 use super::node::{self, Header, Kind, NodeRef};
 use super::split::is_root;
-use super::suffix::Layer;
+use super::suffix_block::Layer;
 
 /// The keys of a load, one after the other, and where each ends.
 #[derive(Default)]

@@ -16,7 +16,7 @@ use super::border::Border;
 use super::interior::Interior;
 use super::key_slices::Slicing;
 use super::node::{self, Kind, NodeRef};
-use super::suffix::Layer;
+use super::suffix_block::Layer;
 use super::version::Seen;
 
 /// A leaf, how it was seen, and its parent.

@@ -17,7 +17,7 @@ use namiki_index::{IndexError, Lookup};
 use super::Masstree;
 use super::border::{Content, Look};
 use super::key_slices::{Cut, Slicing};
-use super::suffix::Layer;
+use super::suffix_block::Layer;
 
 /// Where a look into a leaf leads.
 pub(super) enum Next<'g, 'k> {

@@ -40,7 +40,7 @@ use super::Masstree;
 use super::border::{Border, Content, Entry};
 use super::key_slices::{Cut, SLICE, Slicing};
 use super::node::{self, NodeRef};
-use super::suffix::Layer;
+use super::suffix_block::Layer;
 use super::version::Locked;
 
 impl<K: Slicing> Masstree<K> {

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | versions and locks | `version.rs` |
 //! | how keys are cut | `key_slices.rs` |
-//! | nodes and blocks in memory | `node.rs`, `border.rs`, `interior.rs`, `suffix.rs` |
+//! | nodes and blocks in memory | `node.rs`, `border.rs`, `interior.rs`, `suffix_block.rs` |
 //! | the way down | `descend.rs` |
 //! | the operations | `get.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
 //! | structure changes and the order of locks | `split.rs`, `layers.rs`, `remove_empty.rs` |
@@ -24,7 +24,7 @@
 //! is not lock-free, but waits for others' short sections only. Memory is reclaimed by epochs.
 //!
 //! Where this departs from the original, it says why: what keys of a layer share is kept once
-//! (`layers.rs`), suffixes are blocks with their payload (`suffix.rs`), leaves are found and changed from
+//! (`layers.rs`), suffixes are blocks with their payload (`suffix_block.rs`), leaves are found and changed from
 //! their parents instead of by parent pointers (`split.rs`, `remove_empty.rs`).
 //!
 //! Paper: bwtree §2.5
@@ -47,7 +47,7 @@ mod remove_empty;
 mod scan;
 mod split;
 mod statistics;
-mod suffix;
+mod suffix_block;
 mod version;
 mod write;
 
@@ -67,7 +67,7 @@ use namiki_index::{
 use self::border::Border;
 use self::interior::FAN_OUT;
 use self::key_slices::{Slicing, WIDTH};
-use self::suffix::Layer;
+use self::suffix_block::Layer;
 
 /// Sizes that structure changes depend on. May differ at every start; nothing is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,8 +16,8 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
-use namiki_index::shared::cache_line_blocks::LINE;
-use namiki_index::shared::node_memory;
+use namiki_index::shared::cache_line_search::LINE;
+use namiki_index::shared::node_alloc;
 use namiki_index::shared::sync::AtomicPtr;
 use namiki_platform::prefetch;
 
@@ -81,7 +81,7 @@ impl<'g, K: Slicing> NodeRef<'g, K> {
             } else {
                 ptr::drop_in_place(self.at.cast::<Interior<K>>().as_ptr());
             }
-            node_memory::free(self.at.cast(), layout);
+            node_alloc::free(self.at.cast(), layout);
         }
     }
 
@@ -112,7 +112,7 @@ pub(super) enum Kind<'g, K: Slicing> {
 
 /// Puts a new node in memory of its own. It stays there until it is retired or freed.
 pub(super) fn create<N>(node: N, _guard: &Guard) -> &N {
-    let memory = node_memory::allocate(Layout::new::<N>()).cast::<N>();
+    let memory = node_alloc::allocate(Layout::new::<N>()).cast::<N>();
     // SAFETY: the memory is for an `N` and ours alone. Nodes are retired, which waits for pinned threads,
     // or freed by their only owner (N2).
     unsafe {

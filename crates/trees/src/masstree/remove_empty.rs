@@ -31,7 +31,7 @@ use super::interior::{Interior, Parts};
 use super::key_slices::{Cut, Slicing};
 use super::node::{self, Kind, NodeRef};
 use super::split::is_root;
-use super::suffix::Layer;
+use super::suffix_block::Layer;
 use super::version::Seen;
 
 /// What a step found to do.

@@ -24,7 +24,7 @@ use super::descend::{DescentPath, step};
 use super::interior::Interior;
 use super::key_slices::{Cut, Slicing};
 use super::node::{self, Kind};
-use super::suffix::Layer;
+use super::suffix_block::Layer;
 use super::version::{Locked, Seen};
 
 impl<K: Slicing> Masstree<K> {

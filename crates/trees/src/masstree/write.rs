@@ -16,7 +16,7 @@ use super::Masstree;
 use super::border::{Content, Entry};
 use super::descend::DescentPath;
 use super::key_slices::{Cut, LONG, Slicing};
-use super::suffix::Layer;
+use super::suffix_block::Layer;
 
 /// How an attempt in one leaf ended.
 enum Attempt {

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::atomic;
 
 use namiki_index::key::Key;
-use namiki_index::shared::cache_line_blocks::{BLOCK, FILLER};
+use namiki_index::shared::cache_line_search::{BLOCK, FILLER};
 
 use super::build;
 use super::layout::{Entry, Parts};

@@ -3,7 +3,7 @@
 use std::mem::size_of;
 
 use namiki_index::key::Key;
-use namiki_index::shared::cache_line_blocks::{BLOCK, BLOCK_BYTES, LINE};
+use namiki_index::shared::cache_line_search::{BLOCK, BLOCK_BYTES, LINE};
 
 use crate::bwtree::node::Header;
 

@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 use std::slice;
 
 use namiki_index::key::Key;
-use namiki_index::shared::cache_line_blocks::LINE;
+use namiki_index::shared::cache_line_search::LINE;
 use namiki_index::shared::sync::AtomicU64;
 
 use super::{BASE_ALIGN, Header, Kind, NodeRef, SLAB};

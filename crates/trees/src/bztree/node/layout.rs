@@ -7,7 +7,7 @@
 //! records, which never change, are no atomics.
 
 use namiki_index::key::Key;
-use namiki_index::shared::cache_line_blocks::{BLOCK, LINE};
+use namiki_index::shared::cache_line_search::{BLOCK, LINE};
 use namiki_index::shared::sync::AtomicU64;
 
 use super::header::Header;
@@ -20,8 +20,8 @@ pub(super) const BLOCK_BYTES: usize = LINE + VALUES;
 const SLOTS_BYTES: usize = 2 * VALUES;
 #[cfg(not(loom))]
 const _: () = assert!(
-    BLOCK_BYTES == namiki_index::shared::cache_line_blocks::BLOCK_BYTES
-        && SLOTS_BYTES == namiki_index::shared::cache_line_blocks::BLOCK_BYTES
+    BLOCK_BYTES == namiki_index::shared::cache_line_search::BLOCK_BYTES
+        && SLOTS_BYTES == namiki_index::shared::cache_line_search::BLOCK_BYTES
 );
 
 /// Where the parts of a node begin, in bytes from its start.

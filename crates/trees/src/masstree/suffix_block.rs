@@ -20,7 +20,7 @@ use std::slice;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
-use namiki_index::shared::node_memory;
+use namiki_index::shared::node_alloc;
 use namiki_index::shared::sync::{AtomicPtr, AtomicU64};
 
 use super::node_ref::Header;
@@ -52,7 +52,7 @@ impl<H> SuffixBlock<H> {
 
     /// A new block. It stays until it is retired or freed.
     pub(super) fn create<'g>(head: H, bytes: &[u8], _guard: &'g Guard) -> &'g Self {
-        let memory = node_memory::allocate(Self::layout(bytes.len()));
+        let memory = node_alloc::allocate(Self::layout(bytes.len()));
         let block = memory.cast::<Self>();
         let len = bytes.len() as u32;
         // SAFETY: the memory has room for the head and `bytes` behind it, and is ours alone. The block is
@@ -111,7 +111,7 @@ impl<H> SuffixBlock<H> {
             // SAFETY: made by `create` with that layout; nothing refers to it.
             unsafe {
                 start.drop_in_place();
-                node_memory::free(start.cast(), Self::layout(len));
+                node_alloc::free(start.cast(), Self::layout(len));
             }
         }
     }

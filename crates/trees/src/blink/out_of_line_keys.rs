@@ -23,7 +23,7 @@ use std::slice;
 use crossbeam_epoch::Guard;
 
 use namiki_index::key::Key;
-use namiki_index::shared::node_memory;
+use namiki_index::shared::node_alloc;
 
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
@@ -45,7 +45,7 @@ pub(super) fn keep<K: Key>(key: K::Ref<'_>) -> u64 {
     if bytes.is_empty() {
         return 0;
     }
-    let start = node_memory::allocate(layout(bytes.len()));
+    let start = node_alloc::allocate(layout(bytes.len()));
     // SAFETY: the memory is new, aligned for the length, and has room for it and the bytes behind it.
     unsafe {
         start.cast::<u32>().write(bytes.len() as u32);
@@ -110,7 +110,7 @@ unsafe fn free(start: NonNull<u8>) {
     // SAFETY: written by `keep` and not since; nothing refers to it, by the caller's promise.
     unsafe {
         let len = start.cast::<u32>().read() as usize;
-        node_memory::free(start, layout(len));
+        node_alloc::free(start, layout(len));
     }
 }
 

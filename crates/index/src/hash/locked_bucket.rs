@@ -6,7 +6,7 @@
 use std::alloc::{Layout, handle_alloc_error};
 
 use super::line::{Control, Line, SLOTS};
-use super::overflow::Overflow;
+use super::overflow_line_pool::Overflow;
 
 /// The lowest slot that is not used.
 #[inline]

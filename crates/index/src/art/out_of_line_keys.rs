@@ -11,7 +11,7 @@ use std::ptr::{self, NonNull};
 
 use crossbeam_epoch::Guard;
 
-use crate::shared::node_memory;
+use crate::shared::node_alloc;
 
 type Length = u32;
 
@@ -44,7 +44,7 @@ impl<'g> Record<'g> {
 
     /// Alive while its maker is pinned, even if it is found and retired.
     pub(super) fn new(bytes: &[u8], _guard: &'g Guard) -> Self {
-        let memory = node_memory::allocate(layout(bytes.len()));
+        let memory = node_alloc::allocate(layout(bytes.len()));
         // SAFETY: fresh memory with room for the length and so many bytes.
         unsafe {
             memory.cast::<Length>().write(bytes.len() as Length);
@@ -92,7 +92,7 @@ impl<'g> Record<'g> {
         if let Some(at) = self.address() {
             let layout = layout(self.bytes().len());
             // SAFETY: the caller's promise; it came from `new` with this layout.
-            unsafe { node_memory::free(at, layout) };
+            unsafe { node_alloc::free(at, layout) };
         }
     }
 

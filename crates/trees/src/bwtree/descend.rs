@@ -18,7 +18,7 @@ use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
 
 use super::BwTree;
-use super::base::child_hint::{self, DescentPath};
+use super::base::child_prefetch_hint::{self, DescentPath};
 use super::node::{Kind, NodeRef};
 use super::page_id::PageId;
 use super::variant::Variant;
@@ -281,7 +281,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                     continue 'restart;
                 };
                 if V::SLAB && !P::LOOKS {
-                    child_hint::prefetch_slots::<K>(head);
+                    child_prefetch_hint::prefetch_slots::<K>(head);
                 }
                 if head.is_removed() {
                     self.help_removal(path.child, head, guard);

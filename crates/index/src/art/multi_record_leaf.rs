@@ -7,7 +7,7 @@
 //!                              Block                  block, bitmap (4), 256 x payload
 //! ```
 //! The head of a byte string is the eight bytes after the first `skip`, which all keys of the leaf
-//! share; the record is the whole key, out of line (`key_bytes.rs`). A block holds keys that are all the
+//! share; the record is the whole key, out of line (`out_of_line_keys.rs`). A block holds keys that are all the
 //! same but for their last byte, and finds a payload by that byte: one place, no search. `block` is the
 //! key without it.
 //!
@@ -23,10 +23,10 @@ use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
 
-use super::key_bytes::Record;
 use super::kind::Kind;
 use super::node::{BEFORE_PLACES, LeafRef, PLACES};
-use super::path::ArtKey;
+use super::out_of_line_keys::Record;
+use super::prefix_compare::ArtKey;
 use crate::shared::leaf_table::LeafMark;
 
 /// A record of a leaf, while leaves are being rearranged. `record` is `NONE` for a key that has none

@@ -19,7 +19,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_index::key::Key;
-use namiki_index::shared::cache_line_blocks::{BLOCK, LINE, WHOLE, share_of};
+use namiki_index::shared::cache_line_search::{BLOCK, LINE, WHOLE, share_of};
 use namiki_platform::prefetch;
 
 use super::layout::Parts;

@@ -11,11 +11,11 @@
 use crossbeam_epoch::Guard;
 
 use super::ArtTree;
+use super::descend::{At, Next, Reached, Step};
 use super::inner::{self, Child};
 use super::kind::Kind;
 use super::node::LeafRef;
-use super::path::{ArtKey, BEFORE, BEHIND, Progress};
-use super::search::{At, Next, Reached, Step};
+use super::prefix_compare::{ArtKey, BEFORE, BEHIND, Progress};
 use super::split::lock_all;
 use crate::shared::counters::Event;
 use crate::shared::scan::Target;

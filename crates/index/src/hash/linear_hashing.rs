@@ -28,13 +28,13 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 
-use super::bucket::Bucket;
 use super::config::HashConfig;
 use super::count::Count;
 use super::hash_to_line::Guides;
 use super::line::{Control, Line};
 use super::line_memory::Lines;
-use super::overflow::Overflow;
+use super::locked_bucket::Bucket;
+use super::overflow_line_pool::Overflow;
 use super::version_stripes::Stripes;
 use crate::shared::counters::{Counters, Event};
 use crate::shared::sync::{AtomicU64, RwLock, total_order, wait};

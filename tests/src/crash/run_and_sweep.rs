@@ -7,7 +7,7 @@ use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::{Fault, Step};
 use namiki_platform::seeded_random::Random;
 
-use super::driver::{Acknowledge, Failure};
+use super::workload::{Acknowledge, Failure};
 use super::{Depth, Oracle, SEGMENT_BYTES, Setup, Sweep, Tables, run_shuffled, run_threads, sweep};
 use crate::key_encoding::{Numbered, Spelling, Spelt};
 

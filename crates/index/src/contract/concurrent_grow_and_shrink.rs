@@ -2,8 +2,8 @@
 
 use std::thread;
 
-use super::concurrent::Load;
 use super::key_shapes::{KeyShape, announce};
+use super::random_concurrent_calls::Load;
 use super::reference_map::sound;
 use crate::{InsertOutcome, Lookup, OrderedIndex};
 

@@ -7,7 +7,7 @@ use crossbeam_epoch::Guard;
 
 use super::ArtTree;
 use super::node::{Below, LeafRef, Link, NodeRef};
-use super::path::{ArtKey, BEFORE, Progress};
+use super::prefix_compare::{ArtKey, BEFORE, Progress};
 use crate::shared::counters::Event;
 use crate::shared::scan::Target;
 use crate::shared::sync::wait;

@@ -12,7 +12,7 @@ use namiki_index::shared::sync::AtomicU64;
 
 use super::Variant;
 use super::leaf_table::version;
-use super::leaf_words::{self, Value};
+use super::leaf_word_changes::{self, Value};
 use super::node::{Entry, NodeRef};
 use super::status_word::{SLOTS_MAX, Status};
 
@@ -115,7 +115,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
             return Lookup::Found(payload);
         }
         let hash = hash::<K>(key);
-        let found = leaf_words::look_up(V::IN_PLACE, self.status(), guard, |status| {
+        let found = leaf_word_changes::look_up(V::IN_PLACE, self.status(), guard, |status| {
             let record = self.find::<V>(key, hash, status, guard)?;
             Some(record.value)
         });
@@ -192,11 +192,11 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
     /// Freezes a leaf, payloads included: from now on nothing in it changes. Returns its last status.
     pub(super) fn freeze_leaf<V: Variant>(self, guard: &Guard) -> Status {
-        let status = leaf_words::freeze(self.status(), guard);
+        let status = leaf_word_changes::freeze(self.status(), guard);
         if V::IN_PLACE {
-            (0..self.len()).for_each(|i| leaf_words::freeze_payload(self.value(i), guard));
+            (0..self.len()).for_each(|i| leaf_word_changes::freeze_payload(self.value(i), guard));
             from_highest(status.visible())
-                .for_each(|slot| leaf_words::freeze_payload(self.slot_value(slot), guard));
+                .for_each(|slot| leaf_word_changes::freeze_payload(self.slot_value(slot), guard));
         }
         status
     }

@@ -19,7 +19,7 @@ use std::cmp::Ordering;
 use crossbeam_epoch::Guard;
 use namiki_index::Direction;
 use namiki_index::key::Key;
-use namiki_index::shared::cache_line_blocks::{BLOCK, WHOLE, count, count_lines, share_of};
+use namiki_index::shared::cache_line_search::{BLOCK, WHOLE, count, count_lines, share_of};
 use namiki_index::shared::scan::Target;
 
 use super::node::NodeRef;
