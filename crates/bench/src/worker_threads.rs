@@ -94,7 +94,12 @@ mod tests {
     #[test]
     fn threads_stay_on_the_processors_of_their_parent() {
         let all = cpu_affinity::available().unwrap();
-        let inherited = || Ok(std::thread::spawn(cpu_affinity::available).join().unwrap().unwrap());
+        let inherited = || {
+            Ok(std::thread::spawn(cpu_affinity::available)
+                .join()
+                .unwrap()
+                .unwrap())
+        };
         let (one, any) = (all[..1].to_vec(), all.clone());
         assert_eq!(on_processors(1, Switch::On, inherited).unwrap(), one);
         assert_eq!(on_processors(1, Switch::Off, inherited).unwrap(), any);

@@ -20,7 +20,7 @@ const ORDER: &[&str] = &[
     "storage/free_large_buffers",
     "storage/record",
     "storage/arena",
-    "concurrency/contention/wait_constants",
+    "concurrency/contention/policy",
     "concurrency/contention/wait_list",
     "concurrency/contention/wait_age",
     "concurrency/lock",

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use crate::api::database::Database;
 use crate::api::session::Session;
 use crate::api::table::Table;
-use crate::concurrency::contention::wait_constants::PRIORITY_AFTER;
+use crate::concurrency::contention::policy::PRIORITY_AFTER;
 use crate::error::{Conflict, Error};
 use crate::protocol_spec::WaitPolicy;
 use crate::txn::Transaction;

@@ -32,7 +32,7 @@ use crate::commit::epoch::{Count, SlotId};
 use crate::commit::held_resources::HeldResources;
 use crate::commit::lock_acquisition::acquire;
 use crate::concurrency::cc::{CcProtocol, Checks};
-use crate::concurrency::contention::wait_constants::{
+use crate::concurrency::contention::policy::{
     COMMIT_LOCK_BACKOFF, COMMIT_LOCK_ROUNDS, COMMIT_LOCK_SPINS,
 };
 use crate::concurrency::lock::LockMode;

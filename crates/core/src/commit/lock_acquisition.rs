@@ -12,8 +12,8 @@ use namiki_log::Stream;
 use namiki_platform::WorkerId;
 
 use crate::commit::engine::{Engine, GroupLocks, LockCounts};
+use crate::concurrency::contention::policy::LOCK_SPINS;
 use crate::concurrency::contention::wait_age::WaitAge;
-use crate::concurrency::contention::wait_constants::LOCK_SPINS;
 use crate::concurrency::lock::{LockMode, LockWaitList, Locks, WaitContext, WaitOutcome};
 use crate::error::{Conflict, Error};
 use crate::protocol_spec::WaitPolicy;

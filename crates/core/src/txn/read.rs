@@ -10,7 +10,7 @@ use crate::commit::held_resources::TxnResources;
 use crate::commit::lock_acquisition::acquire;
 use crate::commit::ticket;
 use crate::concurrency::cc::{Busy, CcProtocol, NoFaults, ObservedVersion, TicToc, with_protocol};
-use crate::concurrency::contention::wait_constants::{READ_SPINS, READ_YIELDS};
+use crate::concurrency::contention::policy::{READ_SPINS, READ_YIELDS};
 use crate::concurrency::lock::LockMode;
 use crate::error::{Conflict, Error};
 use crate::protocol_spec::{ConcurrencyControl, LockRelease};

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use super::wait_constants::{
+use super::policy::{
     ADMISSION_BACKOFF, ADMISSION_STALL_TIMEOUT, LIMITED_AFTER_WOUND,
     LIMITED_AFTER_WOUND_PER_PERMIT, WOUNDS_COUNTED_MAX,
 };

@@ -2,8 +2,8 @@
 //! transactions that starve, and what a transaction carries over its attempts.
 
 pub(crate) mod admission;
+pub(crate) mod policy;
 pub(crate) mod priority;
 pub(crate) mod retry_state;
 pub(crate) mod wait_age;
-pub(crate) mod wait_constants;
 pub(crate) mod wait_list;

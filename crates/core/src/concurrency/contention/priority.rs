@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use super::wait_constants::{
+use super::policy::{
     PRIORITY_RECHECK_AFTER, PRIORITY_WAIT_MAX, PRIORITY_WAIT_SHIFT_MAX, PRIORITY_YIELDS,
 };
 use super::wait_list::WaitList;

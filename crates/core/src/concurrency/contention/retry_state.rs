@@ -15,12 +15,12 @@
 
 use std::time::Duration;
 
-use super::priority::{PriorityTicket, PriorityToken};
-use super::wait_age::WaitAge;
-use super::wait_constants::{
+use super::policy::{
     PRIORITY_AFTER, PRIORITY_AGAIN_AFTER, PRIORITY_ATTEMPTS, RETRY_BACKOFF_MAX, RETRY_BACKOFF_MIN,
     RETRY_YIELDS,
 };
+use super::priority::{PriorityTicket, PriorityToken};
+use super::wait_age::WaitAge;
 
 /// What a transaction carries over its attempts.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Which of two transactions that wait for locks goes first: wound-wait's age, kept over retries.
 
-use super::wait_constants::BOOST_AFTER_WOUNDS;
+use super::policy::BOOST_AFTER_WOUNDS;
 
 /// The order of wounding: lower values go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

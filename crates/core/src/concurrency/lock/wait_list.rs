@@ -16,7 +16,7 @@
 //! a class of their own between the others, so that no path leaves it and returns.
 //!
 //! # Starvation avoidance
-//! Ages are kept over retries, and a transaction that was wounded [`BOOST_AFTER_WOUNDS`](crate::concurrency::contention::wait_constants::BOOST_AFTER_WOUNDS) times outranks all that were
+//! Ages are kept over retries, and a transaction that was wounded [`BOOST_AFTER_WOUNDS`](crate::concurrency::contention::policy::BOOST_AFTER_WOUNDS) times outranks all that were
 //! not. A released lock is free for any transaction, which may overtake the waiters that it wakes (barging): handing it
 //! to a thread that has no processor yet would keep it locked for as long. A waiter that has waited for
 //! [`HANDOFF_AFTER`] marks the record *fair*: it requests FIFO hand-off and disables barging, and from then on the lock
@@ -30,8 +30,8 @@ use smallvec::SmallVec;
 
 use super::held_locks::HeldLocks;
 use super::word::{LockMode, LockWord};
+use crate::concurrency::contention::policy::{BOOST_AFTER, HANDOFF_AFTER, RECHECK_AFTER};
 use crate::concurrency::contention::wait_age::{Ages, Rank, WaitAge};
-use crate::concurrency::contention::wait_constants::{BOOST_AFTER, HANDOFF_AFTER, RECHECK_AFTER};
 use crate::concurrency::contention::wait_list::{RequestId, WaitList, Waiters};
 use crate::storage::record::RecordRef;
 use crate::sync::{Ordering, Parker};
