@@ -13,6 +13,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// crate that depends on loom.
 pub(crate) fn loom(root: &Path, args: &[String]) -> Result<(), String> {
     let preemptions = number_flag(args, "--preemptions")?;
+    let seconds = number_flag(args, "--seconds")?;
     let packages = packages_with_models(&Tree::read(root)?);
     if packages.is_empty() {
         return Err("no crate depends on loom".to_owned());
@@ -30,6 +31,9 @@ pub(crate) fn loom(root: &Path, args: &[String]) -> Result<(), String> {
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     if let Some(preemptions) = preemptions {
         cargo.env("LOOM_MAX_PREEMPTIONS", preemptions.to_string());
+    }
+    if let Some(seconds) = seconds {
+        cargo.env("LOOM_MAX_DURATION", seconds.to_string());
     }
     match run_counting_tests(cargo)? {
         0 => Err("no loom model ran; a model is a test with `model` in its path".to_owned()),
