@@ -13,6 +13,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// crate that depends on loom.
 pub(crate) fn loom(root: &Path, args: &[String]) -> Result<(), String> {
     let preemptions = number_flag(args, "--preemptions")?;
+    let limit = number_flag(args, "--preemptions-max")?;
     let seconds = number_flag(args, "--seconds")?;
     let packages = packages_with_models(&Tree::read(root)?);
     if packages.is_empty() {
@@ -31,6 +32,9 @@ pub(crate) fn loom(root: &Path, args: &[String]) -> Result<(), String> {
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     if let Some(preemptions) = preemptions {
         cargo.env("LOOM_MAX_PREEMPTIONS", preemptions.to_string());
+    }
+    if let Some(limit) = limit {
+        cargo.env("LOOM_PREEMPTIONS_LIMIT", limit.to_string());
     }
     if let Some(seconds) = seconds {
         cargo.env("LOOM_MAX_DURATION", seconds.to_string());

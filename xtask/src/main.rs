@@ -25,8 +25,10 @@ takes minutes more.
                                 that depend on loom): every interleaving of a few threads, up to a
                                 bound on interruptions that each model chooses, two to four. Five minutes.
         --preemptions N           another bound for all models: how often threads may be interrupted.
-                                  CI takes two; four is for a night.
-        --seconds N               the longest that a model runs, which makes the long ones samples. CI takes 15.
+                                  Four is for a night.
+        --preemptions-max N       a bound for models that chose a larger one. CI takes two.
+        --seconds N               the longest that a model runs, which makes the long ones samples. CI
+                                  takes 10.
     cargo xtask asan            run the tests of platform, index, trees and core under AddressSanitizer.
                                 Needs a nightly toolchain. Minutes.
     cargo xtask power-cut       cut the power of a loop-mounted file system under the real disks, and

@@ -27,13 +27,17 @@ use std::time::Instant;
 use loom::sync::atomic;
 
 /// Runs a model in every order of its accesses in which threads are interrupted at most `preemptions`
-/// times, or as often as `LOOM_MAX_PREEMPTIONS` says.
+/// times, or as often as `LOOM_MAX_PREEMPTIONS` says; `LOOM_PREEMPTIONS_LIMIT` only lowers it. Ends after
+/// `LOOM_MAX_DURATION` seconds, if that is set.
 ///
 /// # Panics
 /// If the model fails. Also if it ran once: then its threads have nothing to do with each other.
 pub fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    let limit = std::env::var("LOOM_PREEMPTIONS_LIMIT").ok();
+    let limit = limit.map(|limit| limit.parse().expect("LOOM_PREEMPTIONS_LIMIT is a number"));
+    let bound = builder.preemption_bound.unwrap_or(preemptions);
+    builder.preemption_bound = Some(limit.map_or(bound, |limit: usize| bound.min(limit)));
     builder.max_branches = 100_000;
     let runs = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let start = Instant::now();
