@@ -156,7 +156,8 @@ impl AccessSet {
         self.marks.clear();
     }
 
-    /// The sizes of the buffers that are kept.
+    /// The sizes of the buffers that are kept. Of the others none is large while these are not: an entry of theirs
+    /// comes with one of `writes`, or with as many of `bytes`.
     #[inline(always)]
     pub(crate) fn sizes(&self) -> Sizes {
         Sizes::default()
@@ -165,9 +166,7 @@ impl AccessSet {
             .with(&self.writes)
             .with(&self.deferred)
             .with(&self.bytes)
-            .with_map(&self.by_record)
             .with(&self.undo)
-            .with(&self.sum)
             .with(&self.marks)
     }
 
@@ -371,7 +370,7 @@ impl AccessSet {
     }
 
     /// The same as [`AccessSet::write`] of the record that was read last, and is not written yet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write_what_was_read(
         &mut self,
         table: TableId,

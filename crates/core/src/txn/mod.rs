@@ -290,7 +290,7 @@ impl Transaction {
     pub(crate) fn has_large_buffers(&self) -> bool {
         let sizes = Sizes::default().with(&self.value).with(&self.encoded);
         let sizes = sizes.and(self.access_set.sizes());
-        sizes.and(self.resources.held.sizes()).is_large()
+        sizes.is_large() || self.locks_reads() && self.resources.held.sizes().is_large()
     }
 
     #[cold]

@@ -82,19 +82,28 @@ impl<K: ArtKey> ArtTree<K> {
     }
 
     /// The answer of the leaf reached, or of the one that a search of its own finds.
+    #[inline]
     fn answer<'g>(
         &'g self,
-        mut reached: Option<Reached<'g, K>>,
+        reached: Option<Reached<'g, K>>,
         key: K::Ref<'_>,
         guard: &'g Guard,
     ) -> Lookup {
+        match reached.and_then(|reached| Self::look(&reached, key)) {
+            Some(lookup) => lookup,
+            None => self.search_again(key, guard),
+        }
+    }
+
+    #[cold]
+    fn search_again(&self, key: K::Ref<'_>, guard: &Guard) -> Lookup {
         let mut turn = 0;
         loop {
+            self.restart(&mut turn);
+            let reached = self.try_leaf(Target::At(key), &mut (), guard);
             if let Some(lookup) = reached.and_then(|reached| Self::look(&reached, key)) {
                 return lookup;
             }
-            self.restart(&mut turn);
-            reached = self.try_leaf(Target::At(key), &mut (), guard);
         }
     }
 }

@@ -115,7 +115,16 @@ impl RetryState {
     }
 
     /// What runs next is another transaction: it has priority over none, and has waited for nothing yet.
+    #[inline(always)]
     pub(crate) fn start_afresh(&mut self, token: &PriorityToken) {
+        // Priority is requested after conflicts only.
+        if self.conflicts > 0 || self.wait_age.has_waited() {
+            self.reset(token);
+        }
+    }
+
+    #[inline(never)]
+    fn reset(&mut self, token: &PriorityToken) {
         self.release_priority(token);
         *self = Self::default();
     }

@@ -54,6 +54,12 @@ impl WaitAge {
         }
     }
 
+    /// Whether it was ever ranked. Nothing else changes before.
+    #[inline(always)]
+    pub(crate) fn has_waited(&self) -> bool {
+        self.age.is_some()
+    }
+
     pub(crate) fn note_wound(&mut self) {
         self.wounds += 1;
     }
