@@ -81,8 +81,7 @@ impl Session {
         &mut self,
         mut body: impl FnMut(&mut Transaction) -> Result<T, Error>,
     ) -> Result<(T, Ticket), Error> {
-        let done = self.retry(|session| session.attempt::<NoFaults, _, _>(&mut body, conflict_in));
-        done.map_err(Failure::into_error)
+        self.retry(|session| session.attempt::<NoFaults, _, _>(&mut body, conflict_in))
     }
 
     /// [`Session::transact_async`] for a body that refuses with an error of its own.
@@ -93,32 +92,52 @@ impl Session {
         &mut self,
         mut body: impl FnMut(&mut Transaction) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
-        let done = self.retry(|session| session.attempt::<NoFaults, _, _>(&mut body, |_| None));
-        done.map_err(Failure::into_error)
+        self.retry(|session| session.attempt::<NoFaults, _, _>(&mut body, |_| None))
     }
 
     /// Makes attempts until one of them ends in anything but a conflict.
-    fn retry<T, E>(
+    #[inline]
+    fn retry<T, E: From<Error>>(
         &mut self,
         mut make_attempt: impl FnMut(&mut Self) -> Result<T, Failure<E>>,
-    ) -> Result<T, Failure<E>> {
-        let attempts_max = self.transaction.engine().attempts_max;
-        let done = loop {
-            let last = match make_attempt(self) {
-                Err(Failure::Conflict(conflict)) => conflict,
-                done => break done,
-            };
-            let attempts = self.transaction.note_conflict();
-            if attempts >= attempts_max {
-                break Err(Failure::Engine(Error::TooManyConflicts { attempts, last }));
+    ) -> Result<T, E> {
+        loop {
+            match make_attempt(self) {
+                Ok(done) => {
+                    self.end_attempts();
+                    return Ok(done);
+                }
+                Err(failure) => {
+                    if let Err(failure) = self.prepare_retry(failure) {
+                        self.end_attempts();
+                        return Err(failure.into_error());
+                    }
+                }
             }
-            self.back_off();
-            self.transaction.request_priority();
+        }
+    }
+
+    /// After an attempt that failed, if it is worth another one: waits as long as is due.
+    #[inline(never)]
+    fn prepare_retry<E>(&mut self, failure: Failure<E>) -> Result<(), Failure<E>> {
+        let Failure::Conflict(last) = failure else {
+            return Err(failure);
         };
+        let attempts = self.transaction.note_conflict();
+        if attempts >= self.transaction.engine().attempts_max {
+            return Err(Failure::Engine(Error::TooManyConflicts { attempts, last }));
+        }
+        self.back_off();
+        self.transaction.request_priority();
+        Ok(())
+    }
+
+    /// What is kept from one attempt to the next ends with the last one: the large buffers, too, which the next attempt
+    /// would need again.
+    #[inline(always)]
+    fn end_attempts(&mut self) {
         self.transaction.start_afresh();
-        // Not after each attempt, for the next one needs as much.
         self.transaction.free_large_buffers();
-        done
     }
 
     /// Runs a transaction once, and returns without waiting for it to be durable.
