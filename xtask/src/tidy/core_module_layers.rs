@@ -47,7 +47,7 @@ const ORDER: &[&str] = &[
     "catalogue/table_ids_by_name",
     "catalogue/table_journal",
     "catalogue/manifest",
-    "catalogue/persistence",
+    "catalogue/catalogue_files",
     "recovery",
     "api/autotune",
     "api/table",

@@ -1,6 +1,6 @@
 //! The papers' sentences about a figure, as statements that its medians can bear out or not.
 
-use super::claim_failure_reason::Reason;
+use super::counted_explanation::Reason;
 use super::run_row::Count;
 
 /// A sentence of the paper that states a result.

@@ -6,8 +6,8 @@
 
 mod catalogue;
 mod claim;
-mod claim_failure_reason;
 mod command;
+mod counted_explanation;
 mod definition;
 mod experiment_runner;
 mod html_page;
@@ -15,6 +15,6 @@ mod judge;
 mod medians;
 mod output;
 mod run_row;
-mod svg;
+mod svg_chart;
 
 pub(crate) use self::command::{FigureArgs, ReportArgs, report, run};

@@ -7,12 +7,12 @@ use namiki_platform::machine::Machine;
 use serde::Serialize;
 
 use super::claim::{At, Claim};
-use super::claim_failure_reason::{Counted, Reason};
+use super::counted_explanation::{Counted, Reason};
 use super::definition::{Across, Figure};
 use super::judge::{Doubt, Judged, Verdict, judge};
 use super::medians::{Points, Spread, short};
 use super::run_row::{Count, RunRow};
-use super::svg::{Chart, Places, Series};
+use super::svg_chart::{Chart, Places, Series};
 use crate::result_writer::median;
 
 /// How the runs were made, so that they can be repeated.
@@ -407,7 +407,7 @@ pub(crate) fn counts_text(counts: &Counts) -> String {
 mod tests {
     use super::super::catalogue::figures;
     use super::super::html_page::page;
-    use super::super::svg::escaped;
+    use super::super::svg_chart::escaped;
     use super::*;
 
     const THREADS: [u16; 9] = [1, 2, 4, 8, 10, 16, 24, 64, 256];

@@ -17,8 +17,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::dir_identity::or_here;
 use super::file_kind::{self, FileKind};
+use super::moved_dir::or_here;
 use super::{AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, FileEntry, directory_lock};
 
 /// Ends the name of a file that is not finished. Such a file is never listed, and overwritten

@@ -16,7 +16,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::super::claim::Statement;
-    use super::super::claim_failure_reason::Seen;
+    use super::super::counted_explanation::Seen;
     use super::super::definition::{Across, Work};
     use super::*;
     use crate::args;

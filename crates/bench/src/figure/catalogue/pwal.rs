@@ -12,7 +12,7 @@ use std::num::NonZeroU16;
 use namiki::RecordFormat;
 
 use super::super::claim::{At, Claim, Statement};
-use super::super::claim_failure_reason::{Reason, Seen};
+use super::super::counted_explanation::{Reason, Seen};
 use super::super::definition::{
     Across, Experiment, Figure, Line, Measure, Threads, Transactions, Work,
 };
