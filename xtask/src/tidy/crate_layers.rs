@@ -19,6 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("namiki-index", &["namiki-index", "namiki-platform"]),
     ("namiki-trees", &["namiki-index", "namiki-platform"]),
     ("namiki-log", &["namiki-platform"]),
+    ("namiki-segment", &["namiki-platform"]),
     ("namiki-exec", &["namiki-segment", "namiki-platform"]),
     (
         "namiki",
@@ -27,20 +28,42 @@ const LAYERS: &[(&str, &[&str])] = &[
             "namiki-index",
             "namiki-trees",
             "namiki-log",
+            "namiki-segment",
             "namiki-platform",
         ],
     ),
     (
         "namiki-bench",
-        &["namiki", "namiki-exec", "namiki-index", "namiki-log", "namiki-platform"],
+        &[
+            "namiki",
+            "namiki-exec",
+            "namiki-index",
+            "namiki-log",
+            "namiki-segment",
+            "namiki-platform",
+        ],
     ),
     (
         "namiki-cli",
-        &["namiki", "namiki-exec", "namiki-index", "namiki-log", "namiki-platform"],
+        &[
+            "namiki",
+            "namiki-exec",
+            "namiki-index",
+            "namiki-log",
+            "namiki-segment",
+            "namiki-platform",
+        ],
     ),
     (
         "namiki-tests",
-        &["namiki", "namiki-exec", "namiki-index", "namiki-log", "namiki-platform"],
+        &[
+            "namiki",
+            "namiki-exec",
+            "namiki-index",
+            "namiki-log",
+            "namiki-segment",
+            "namiki-platform",
+        ],
     ),
     ("xtask", &[]),
 ];
