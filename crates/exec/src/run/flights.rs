@@ -17,8 +17,8 @@ pub(super) struct Flight {
     pub(super) pages: u32,
     /// The tasks that wait for it. Of an extent: the one task that gets it.
     pub(super) waiters: TaskId,
-    /// Of an extent what its task weighs among those that wait; 0 of a page that tasks share.
-    pub(super) extent_weight: usize,
+    /// Whether it is an extent, which tasks do not share.
+    pub(super) is_extent: bool,
 }
 
 /// See the module.
@@ -49,7 +49,7 @@ impl Flights {
             key,
             pages: 1,
             waiters: id,
-            extent_weight: 0,
+            is_extent: false,
         });
         self.by_page.insert(number, flight);
         Some(flight)
@@ -61,13 +61,12 @@ impl Flights {
         id: TaskId,
         key: PageKey,
         pages: u32,
-        weight: usize,
     ) -> FlightId {
         self.add(Flight {
             key,
             pages,
             waiters: id,
-            extent_weight: weight.max(1),
+            is_extent: true,
         })
     }
 
@@ -92,7 +91,7 @@ impl Flights {
     #[inline]
     pub(super) fn take(&mut self, id: FlightId) -> Flight {
         let flight = self.flights[id as usize];
-        if flight.extent_weight == 0 {
+        if !flight.is_extent {
             self.by_page.remove(&number_of(flight.key));
         }
         self.free.push(id);

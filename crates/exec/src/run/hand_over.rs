@@ -89,13 +89,14 @@ impl Worker<'_> {
         if !self.is_shared() {
             return Ok(());
         }
-        // Relaxed: it is a hint.
-        let load = self.waiting + self.ready.len();
-        self.shared.peers[self.number].load.store(load, Ordering::Relaxed);
         let tasks = self.take_messages();
+        // Relaxed: it is a hint.
+        let stalled: usize = self.stalled.iter().map(Vec::len).sum();
+        let load = self.waiting + self.ready.len() + stalled;
+        self.shared.peers[self.number].load.store(load, Ordering::Relaxed);
         // A task in a ring counts as busy, and this thread does already.
         self.shared.busy.fetch_sub(tasks, Ordering::AcqRel);
-        if !self.has_stalled() {
+        if !self.has_stalled() && self.parked.is_empty() {
             return Ok(());
         }
         for to in 0..self.shared.threads {
@@ -126,7 +127,8 @@ impl Worker<'_> {
                         let id = self.tasks.make(position);
                         let task = self.tasks.get(id);
                         (task.state, task.row) = (state, row);
-                        self.ready.push(id);
+                        // It begins when there is room (T2).
+                        self.stalled[position].push(id);
                         tasks += 1;
                     }
                 }
@@ -179,7 +181,7 @@ impl Worker<'_> {
 
     /// The later half of what one of the drivers has still to go through.
     fn divide(&mut self) -> Option<State> {
-        let drivers: Vec<TaskId> = self.stalled[0].clone();
+        let drivers: Vec<TaskId> = [self.stalled[0].as_slice(), &self.parked].concat();
         for id in drivers {
             match &mut self.tasks.get(id).state {
                 State::Range(range) if range.end - range.next >= DIVIDED_PAGES_MIN => {

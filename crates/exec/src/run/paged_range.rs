@@ -18,10 +18,10 @@ use crate::program::{Driver, Reach, ReadStep};
 use crate::row::Row;
 
 /// The longest extent: 256 KiB.
-pub(super) const EXTENT_PAGES_MAX: usize = 64;
+const EXTENT_PAGES_MAX: usize = 64;
 
 /// Extents that a thread has on their way at a time, if its degree allows for it.
-pub(super) const EXTENTS_IN_FLIGHT: usize = 4;
+const EXTENTS_IN_FLIGHT: usize = 4;
 
 /// A range that takes at most this part of the cache goes through it.
 const CACHE_SHARE: usize = 4;
@@ -113,11 +113,6 @@ impl Worker<'_> {
         self.extents_cached = pages <= capacity / CACHE_SHARE;
     }
 
-    /// What an extent weighs among the tasks that wait.
-    fn extent_weight(&self) -> usize {
-        (self.degree / EXTENTS_IN_FLIGHT).max(1)
-    }
-
     /// Goes on in a range.
     pub(super) fn rows_in_range(
         &mut self,
@@ -139,6 +134,9 @@ impl Worker<'_> {
             if range.next >= range.end {
                 return Ok(Step::Done);
             }
+            if self.extents == EXTENTS_IN_FLIGHT {
+                return Ok(Step::Park);
+            }
             if self.is_full() {
                 return Ok(Step::Again);
             }
@@ -158,15 +156,15 @@ impl Worker<'_> {
             range.next += pages as u32;
             if !self.is_resident(key, pages) {
                 let id = self.new_task(position, extent, row, 0, 0);
-                let weight = self.extent_weight();
-                let flight = self.flights.add_extent(id, key, pages as u32, weight);
+                let flight = self.flights.add_extent(id, key, pages as u32);
                 self.to_read.push(flight);
-                self.count_waiting(weight);
+                self.count_waiting();
+                self.extents += 1;
                 continue;
             }
             match self.rows_in_extent(position, step, parts, bounds, &mut extent, row)? {
                 Step::Done => {}
-                Step::Stop => return Ok(Step::Stop),
+                Step::Stop | Step::Park => return Ok(Step::Stop),
                 Step::Again => {
                     let id = self.new_task(position, extent, row, 0, 0);
                     self.stalled[position].push(id);

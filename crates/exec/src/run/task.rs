@@ -106,6 +106,8 @@ pub(super) enum Step {
     Wait(PageKey),
     /// It can go on when there is room.
     Again,
+    /// It can go on when an extent has arrived.
+    Park,
     /// The pipeline needs no more rows.
     Stop,
 }

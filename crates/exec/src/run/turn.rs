@@ -15,9 +15,6 @@ impl Worker<'_> {
     /// Submits the reads that were asked for, and takes what has arrived. Waits for one if `wait`.
     pub(super) fn turn(&mut self, wait: bool) -> Result<(), ExecError> {
         self.place()?;
-        if !self.ready.is_empty() {
-            return Ok(());
-        }
         self.push_reads()?;
         let Some(queue) = self.queue.as_mut() else {
             return Ok(());
@@ -106,7 +103,7 @@ impl Worker<'_> {
                 segment.verify_page(page, &frame[..there]).map_err(failed)?;
             }
         }
-        if flight.extent_weight > 0 {
+        if flight.is_extent {
             return self.extent_arrived(id, completion.frames);
         }
         match completion.frames.into_first() {
@@ -134,7 +131,10 @@ impl Worker<'_> {
             extent.frames = kept;
         }
         self.ready.push(flight.waiters);
-        self.count_arrived(flight.extent_weight);
+        self.count_arrived(1);
+        self.extents -= 1;
+        // There is room for another one, behind all that has arrived.
+        self.stalled[0].splice(0..0, self.parked.drain(..));
         Ok(())
     }
 

@@ -41,8 +41,12 @@ pub(super) struct Worker<'s> {
     pub(super) ready: Vec<TaskId>,
     /// Tasks that can go on when there is room, by the position of their step: the newest last.
     pub(super) stalled: Vec<Vec<TaskId>>,
-    /// What the tasks that wait for pages weigh: one each, and more if they wait for many pages.
+    /// Ranges that go on when an extent has arrived.
+    pub(super) parked: Vec<TaskId>,
+    /// Tasks that wait for pages.
     pub(super) waiting: usize,
+    /// Of these, those that wait for extents.
+    pub(super) extents: usize,
     pub(super) degree: usize,
     budget: i32,
     pub(super) flights: Flights,
@@ -93,7 +97,9 @@ impl<'s> Worker<'s> {
             tasks: Tasks::default(),
             ready: Vec::new(),
             stalled: Vec::new(),
+            parked: Vec::new(),
             waiting: 0,
+            extents: 0,
             degree,
             budget: 0,
             flights: Flights::default(),
@@ -146,6 +152,7 @@ impl<'s> Worker<'s> {
         match sink {
             WorkerSink::Output(rows) => {
                 if rows.len() > 0 && !shared.is_stopped() {
+                    self.counters.rows.add(rows.len() as u64);
                     shared.output.send(rows);
                 }
                 WorkerSink::Output(RowStore::default())
@@ -172,13 +179,8 @@ impl<'s> Worker<'s> {
     fn work(&mut self) -> Result<(), ExecError> {
         loop {
             self.renew_budget();
-            while let Some(id) = self.ready.pop() {
-                if self.run_task(id)? == Flow::Stop {
-                    return Ok(());
-                }
-            }
             while !self.is_full()
-                && let Some(id) = self.pop_stalled()
+                && let Some(id) = self.ready.pop().or_else(|| self.pop_stalled())
             {
                 if self.run_task(id)? == Flow::Stop {
                     return Ok(());
@@ -190,10 +192,8 @@ impl<'s> Worker<'s> {
                 return Ok(());
             }
             self.exchange()?;
-            if !self.ready.is_empty() {
-                continue;
-            }
-            let can_run = self.waiting < self.degree && self.has_stalled();
+            let has_work = !self.ready.is_empty() || self.has_stalled();
+            let can_run = has_work && self.waiting < self.degree;
             if self.flights.len() > 0 {
                 self.turn(!can_run)?;
             } else if !can_run && self.is_over() {
@@ -281,7 +281,8 @@ impl<'s> Worker<'s> {
         let step = self.advance(position, &mut state, row)?;
         row.heap.truncate(heap_before);
         match step {
-            Step::Done => {}
+            // No step but a driver parks.
+            Step::Done | Step::Park => {}
             Step::Stop => return Ok(Flow::Stop),
             Step::Wait(key) => {
                 let id = self.new_task(position, state, row, words_before, heap_before);
@@ -321,6 +322,10 @@ impl<'s> Worker<'s> {
             Step::Again => {
                 task.state = state;
                 self.stalled[position].push(id);
+            }
+            Step::Park => {
+                task.state = state;
+                self.parked.push(id);
             }
         }
         Ok(Flow::Go)
@@ -378,21 +383,21 @@ impl<'s> Worker<'s> {
             Some(flight) => self.to_read.push(flight),
             None => _ = self.counters.merged_faults.add(1),
         }
-        self.count_waiting(1);
+        self.count_waiting();
     }
 
-    /// Counts what begins to wait.
-    pub(super) fn count_waiting(&mut self, weight: usize) {
-        self.waiting += weight;
-        self.counters.waits_begun.add(weight as u64);
+    /// Counts a task that begins to wait.
+    pub(super) fn count_waiting(&mut self) {
+        self.waiting += 1;
+        self.counters.waits_begun.add(1);
         let max = self.counters.waiting_max.get();
         self.counters.waiting_max.add((self.waiting as u64).saturating_sub(max));
     }
 
-    /// Counts what has waited.
-    pub(super) fn count_arrived(&mut self, weight: usize) {
-        self.waiting -= weight;
-        self.counters.waits_ended.add(weight as u64);
+    /// Counts tasks that have waited.
+    pub(super) fn count_arrived(&mut self, tasks: usize) {
+        self.waiting -= tasks;
+        self.counters.waits_ended.add(tasks as u64);
     }
 
     pub(super) fn has_stalled(&self) -> bool {
@@ -444,6 +449,8 @@ impl<'s> Worker<'s> {
         self.counters.tasks_ended.add(self.tasks.live() as u64);
         self.counters.waits_ended.add(self.waiting as u64);
         self.waiting = 0;
+        self.extents = 0;
+        self.parked.clear();
         self.tasks.clear();
         self.ready.clear();
         self.stalled.iter_mut().for_each(Vec::clear);
