@@ -13,8 +13,8 @@ use crate::format::leaf::Leaf;
 use crate::format::{self, PAGE_BYTES, Page, PageKind, Seal, VERSION, value_page};
 use crate::identity::{PageNo, SegmentId};
 use crate::leaf_directory::{BadIndex, LeafDirectory, pages_of};
-use crate::pages::PageRef;
-use crate::writer::Summary;
+use crate::resident_page::PageRef;
+use crate::summary::Summary;
 
 /// Index pages are read in pieces of this size.
 const INDEX_READ_BYTES: usize = 1 << 20;
