@@ -56,12 +56,7 @@ impl Flights {
     }
 
     /// A read of pages side by side, for one task.
-    pub(super) fn add_extent(
-        &mut self,
-        id: TaskId,
-        key: PageKey,
-        pages: u32,
-    ) -> FlightId {
+    pub(super) fn add_extent(&mut self, id: TaskId, key: PageKey, pages: u32) -> FlightId {
         self.add(Flight {
             key,
             pages,

@@ -33,6 +33,8 @@ pub(super) enum Message {
     Request,
     /// A subtree. It counts as busy (T5) until it is taken out.
     Task {
+        /// One that ended early may leave tasks in rings.
+        pipeline: usize,
         position: usize,
         state: State,
         row: Row,
@@ -73,8 +75,16 @@ pub(super) fn links(threads: usize) -> Vec<Links> {
 }
 
 impl Links {
+    /// For the next pipeline.
+    pub(super) fn forget_requests(&mut self) {
+        self.wanting.fill(false);
+    }
+
     fn has_messages(&mut self) -> bool {
-        self.receivers.iter_mut().flatten().any(|receiver| !receiver.is_empty())
+        self.receivers
+            .iter_mut()
+            .flatten()
+            .any(|receiver| !receiver.is_empty())
     }
 }
 
@@ -93,7 +103,9 @@ impl Worker<'_> {
         // Relaxed: it is a hint.
         let stalled: usize = self.stalled.iter().map(Vec::len).sum();
         let load = self.waiting + self.ready.len() + stalled;
-        self.shared.peers[self.number].load.store(load, Ordering::Relaxed);
+        self.shared.peers[self.number]
+            .load
+            .store(load, Ordering::Relaxed);
         // A task in a ring counts as busy, and this thread does already.
         self.shared.busy.fetch_sub(tasks, Ordering::AcqRel);
         if !self.has_stalled() && self.parked.is_empty() {
@@ -114,15 +126,17 @@ impl Worker<'_> {
     fn take_messages(&mut self) -> usize {
         let mut tasks = 0;
         for from in 0..self.shared.threads {
-            while let Some(message) =
-                self.links.receivers[from].as_mut().and_then(Receiver::pop)
-            {
+            while let Some(message) = self.links.receivers[from].as_mut().and_then(Receiver::pop) {
                 match message {
                     Message::Request => self.links.wanting[from] = true,
+                    Message::Task { pipeline, .. } if pipeline != self.pipeline_number => {
+                        self.counters.tasks_ended.add(1);
+                    }
                     Message::Task {
                         position,
                         state,
                         row,
+                        ..
                     } => {
                         let id = self.tasks.make(position);
                         let task = self.tasks.get(id);
@@ -135,6 +149,17 @@ impl Worker<'_> {
             }
         }
         tasks
+    }
+
+    /// Drops what is left in the rings to this thread, when no thread sends any more.
+    pub(super) fn drop_messages(&mut self) {
+        for receiver in self.links.receivers.iter_mut().flatten() {
+            while let Some(message) = receiver.pop() {
+                if let Message::Task { .. } = message {
+                    self.counters.tasks_ended.add(1);
+                }
+            }
+        }
     }
 
     /// Gives work to a thread, and tells whether there was some.
@@ -165,7 +190,10 @@ impl Worker<'_> {
     /// Of the tasks that wait for room the one nearest to the root whose rows can begin a step elsewhere.
     fn nearest_to_root(&mut self) -> Option<(usize, usize)> {
         for position in 0..self.stalled.len() {
-            if !self.pipeline.steps[position..].iter().any(Step::is_expansion) {
+            if !self.pipeline.steps[position..]
+                .iter()
+                .any(Step::is_expansion)
+            {
                 return None;
             }
             for at in 0..self.stalled[position].len() {
@@ -250,6 +278,7 @@ impl Worker<'_> {
         // Before it can be taken out (T5).
         self.shared.busy.fetch_add(1, Ordering::AcqRel);
         let message = Message::Task {
+            pipeline: self.pipeline_number,
             position,
             state,
             row,

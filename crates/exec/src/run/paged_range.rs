@@ -100,7 +100,8 @@ impl Worker<'_> {
         else {
             return 0;
         };
-        let pages = |number: &u32| pages_of(&self.shared.segments[*number as usize].0, bounds).len();
+        let pages =
+            |number: &u32| pages_of(&self.shared.segments[*number as usize].0, bounds).len();
         parts.iter().map(pages).sum()
     }
 

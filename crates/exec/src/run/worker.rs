@@ -129,6 +129,7 @@ impl<'s> Worker<'s> {
             let part = self.run_pipeline(number);
             self.shared.end_of_pipeline(number, part);
         }
+        self.drop_messages();
         self.shared.add_pages_read(&self.pages_read);
     }
 
@@ -136,7 +137,8 @@ impl<'s> Worker<'s> {
         let shared = self.shared;
         self.pipeline = &shared.program.pipelines[number];
         self.pipeline_number = number;
-        self.stalled.resize_with(self.pipeline.steps.len() + 1, Vec::new);
+        self.stalled
+            .resize_with(self.pipeline.steps.len() + 1, Vec::new);
         self.sink = WorkerSink::new(self.pipeline, &shared.output_slots);
         self.sink_bytes = 0;
         if !shared.is_stopped() {
@@ -164,6 +166,7 @@ impl<'s> Worker<'s> {
     /// Makes the tasks that the pipeline begins with: this thread's part of what its driver goes through.
     fn begin(&mut self) {
         self.plan_extents();
+        self.links.forget_requests();
         let states = match &self.pipeline.driver {
             Driver::Read(step) => self.first_ranges(step),
             Driver::Kept { pipeline, .. } => self.first_kept_rows(*pipeline),
@@ -274,7 +277,11 @@ impl<'s> Worker<'s> {
     ) -> Result<Flow, ExecError> {
         let heap_before = row.heap.len();
         if self.give.is_some() && self.hand_over_row(position, row, words_before) {
-            return Ok(if self.give.is_some() { Flow::Go } else { Flow::Full });
+            return Ok(if self.give.is_some() {
+                Flow::Go
+            } else {
+                Flow::Full
+            });
         }
         self.counters.rows_between.add(1);
         let mut state = State::Start;
@@ -376,9 +383,15 @@ impl<'s> Worker<'s> {
         self.counters.tasks_ended.add(1);
     }
 
-    /// Lets a task wait for a page (T3).
+    /// Lets a task wait for a page (T3). Where there is no room (T2), because it ran to give rows away, it meets its
+    /// fault again later.
     #[inline]
     pub(super) fn wait_for(&mut self, id: TaskId, key: PageKey) {
+        if self.waiting >= self.degree {
+            let position = self.tasks.get(id).position;
+            self.stalled[position].push(id);
+            return;
+        }
         match self.flights.wait(&mut self.tasks, id, key) {
             Some(flight) => self.to_read.push(flight),
             None => _ = self.counters.merged_faults.add(1),
@@ -391,7 +404,9 @@ impl<'s> Worker<'s> {
         self.waiting += 1;
         self.counters.waits_begun.add(1);
         let max = self.counters.waiting_max.get();
-        self.counters.waiting_max.add((self.waiting as u64).saturating_sub(max));
+        self.counters
+            .waiting_max
+            .add((self.waiting as u64).saturating_sub(max));
     }
 
     /// Counts tasks that have waited.
@@ -467,10 +482,7 @@ impl<'s> Worker<'s> {
     }
 }
 
-fn compute(
-    columns: &[(program::Eval, crate::row::Slot)],
-    row: &mut Row,
-) -> Result<(), ExecError> {
+fn compute(columns: &[(program::Eval, crate::row::Slot)], row: &mut Row) -> Result<(), ExecError> {
     for (eval, slot) in columns {
         let value = eval.value(row.as_ref()).map_err(overflow)?;
         let value = match value.without_bytes() {
