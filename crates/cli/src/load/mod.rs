@@ -23,6 +23,7 @@ use namiki_platform::arguments::whole;
 
 use self::load_progress::LoadLine;
 use self::tpch_tables::TpchTable;
+pub(crate) use self::tpch_tables::{CUSTOMER_INDEX, ORDERS_INDEX};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::number_format::{bytes, counted, grouped};

@@ -364,7 +364,7 @@ pub(crate) mod tests {
             ("`day`", &|it| {
                 it.tables[0].indexes[0].columns = vec!["day".to_owned()];
             }),
-            ("`price` twice", &|it| {
+            ("two columns are called `price`", &|it| {
                 let price = "price".to_owned();
                 it.tables[0].indexes[0].columns = vec![price.clone(), price];
             }),
