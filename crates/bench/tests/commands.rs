@@ -162,7 +162,7 @@ fn what_was_not_measured_is_absent() {
 fn every_device_can_be_chosen() {
     let dir = tempfile::tempdir().unwrap();
     let raw = format!("raw:{}", text(&dir.path().join("device")));
-    for device in ["file", "fdatasync", "nvm:50ns", "null", &raw] {
+    for device in ["file", "fdatasync", "nvm:50ns", "null", "slow:8x1ms", &raw] {
         let args = [
             "txn",
             "--workload",
@@ -444,7 +444,14 @@ fn the_device_is_measured_in_every_mode() {
         "cpu_us_per_op",
         "latency_us.p50",
     ];
-    for mode in ["direct", "fdatasync", "mutexed", "read"] {
+    for mode in [
+        "direct",
+        "fdatasync",
+        "mutexed",
+        "read",
+        "read-bare",
+        "read-blocking",
+    ] {
         let args = [
             "device",
             "--mode",
@@ -458,10 +465,26 @@ fn the_device_is_measured_in_every_mode() {
         ];
         let rows = rows(&[&args[..], &["--writers", "1,2", "--depth", "1,2"]].concat());
         assert_eq!(rows.len(), 2);
-        let count = if mode == "read" { "depth" } else { "writers" };
+        let count = if mode.starts_with("read") {
+            "depth"
+        } else {
+            "writers"
+        };
         for row in rows {
             assert_keys(&row, &[&keys, &[count], MACHINE]);
         }
+    }
+    let slow = "device --mode read --depth 4 --readers 1,2 --batch 2 --bytes 4096,16384 --ops 40";
+    let slow = format!("{slow} --file-mb 1 --device slow:8x1ms");
+    let slow = rows(&slow.split(' ').collect::<Vec<_>>());
+    assert_eq!(slow.len(), 4);
+    for row in slow {
+        assert_keys(
+            &row,
+            &[&keys, &["depth", "readers", "batch", "queue"], MACHINE],
+        );
+        assert_eq!(row["device"], "slow:8x1ms");
+        assert!(row["queue"].as_str().unwrap().contains("EMULATED"));
     }
     let rows = rows(&["device", "--mode", "memory"]);
     assert!(rows[0]["miss_ns"].as_f64().unwrap() > 0.0);
