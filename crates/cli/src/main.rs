@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `demo/` | the demonstration: load, pay, kill, recover, compare with an outside witness |
 //! | `check.rs` | verifies a directory without changing it |
+//! | `load/` | fills a database with a known data set: TPC-H |
+//! | `check_image.rs` | the segments' part of it |
 //! | `dump_log.rs` | prints a log, decoded |
 //! | `read_only_directory.rs`, `read_only_disk.rs` | what both of these look through |
 //! | `bench.rs` | starts `namiki-bench` |
@@ -13,11 +15,13 @@
 
 mod bench;
 mod check;
+mod check_image;
 mod demo;
 mod dump_log;
 mod failure;
 mod interrupt;
 mod key_value_text;
+mod load;
 mod lsn_set;
 mod number_format;
 mod progress;
@@ -39,6 +43,7 @@ Examples:
   namiki demo --dir /data/demo             the same, and keep the database
   namiki check /data/demo                  is everything in this directory as it was written?
   namiki dump-log /data/demo --limit 20    what is in its log?
+  namiki load tpch --dir /data/tpch        fill a database with the tables of TPC-H
   namiki bench txn --workload u10          how fast is it here?
 
 Every command explains itself: namiki demo --help";
@@ -60,6 +65,8 @@ enum Command {
     Check(check::CheckArguments),
     /// Print the frames and commits of a database's log, one a line
     DumpLog(dump_log::DumpLogArguments),
+    /// Fill a database with a known data set, such as TPC-H
+    Load(load::LoadArguments),
     /// Measure: starts the program namiki-bench, which is beside this one or on PATH
     Bench(bench::BenchArguments),
     /// The part of `demo` that is killed.
@@ -86,6 +93,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::DumpLog(arguments) => dump_log::run(&arguments),
+        Command::Load(arguments) => load::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::DemoVictim(arguments) => demo::run_victim(&arguments),
     };

@@ -14,6 +14,10 @@ pub mod plan;
 mod program;
 mod rings;
 mod row;
+mod run;
 mod sinks;
 pub mod source;
 mod sync;
+
+pub use error::{ExecError, HexBytes, Names, PlanError, TypeName};
+pub use run::{AnswerRow, Canceller, Degree, Executor, LiveCounters, Mode, Options, Rows, Statistics};

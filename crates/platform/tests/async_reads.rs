@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -265,6 +267,55 @@ fn requests_that_no_queue_takes_fail_alone() {
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{}", ground.name);
         }
         assert_eq!(*done[1].result.as_ref().unwrap(), PAGE_BYTES);
+    });
+}
+
+/// A file that the system does not let anyone read.
+#[derive(Debug)]
+struct WriteOnly(std::fs::File);
+
+impl DiskFile for WriteOnly {
+    fn write_durable(&self, _: u64, _: &[u8]) -> std::io::Result<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read_at(into, offset)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        1 << 20
+    }
+
+    fn block_bytes(&self) -> usize {
+        512
+    }
+
+    fn os_file(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
+    }
+}
+
+#[test]
+fn errors_of_the_system_are_in_the_completions() {
+    on_every_queue(|ground| {
+        let sound = ground.file("a", PAGES * PAGE_BYTES as u64);
+        let path = ground.dir.path().join("write only");
+        let refused: Arc<dyn DiskFile> = Arc::new(WriteOnly(std::fs::File::create(path).unwrap()));
+        let mut queue = (ground.reads)(9);
+        for tag in 0..9 {
+            let file = if tag % 3 == 0 { &sound } else { &refused };
+            queue.push(file, 0, ground.frames(2), tag).unwrap();
+        }
+        for completion in finish(&mut *queue) {
+            assert_eq!(completion.frames.len(), 2);
+            if completion.tag % 3 == 0 {
+                assert_eq!(completion.result.unwrap(), 2 * PAGE_BYTES);
+            } else {
+                let error = completion.result.unwrap_err();
+                assert_eq!(error.raw_os_error(), Some(9), "{}: {error}", ground.name);
+            }
+        }
     });
 }
 

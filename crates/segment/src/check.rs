@@ -8,12 +8,13 @@ use namiki_platform::disk::Disk;
 use crate::error::{Damage, SegmentError};
 use crate::format::Page;
 use crate::format::leaf::Leaf;
-use crate::format::value_page::{self, VALUE_PAGE_BYTES};
+use crate::format::value_page;
 use crate::identity::{PageNo, SegmentId};
 use crate::leaf_directory::pages_of;
+use crate::long_value::VALUE_PAGE_BYTES;
 use crate::row::Value;
 use crate::segment::Segment;
-use crate::writer::Summary;
+use crate::summary::Summary;
 
 /// Pages are read in pieces of so many.
 const PIECE_PAGES: u32 = 256;

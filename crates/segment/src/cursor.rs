@@ -9,7 +9,8 @@
 //!   step needs one page.
 
 use crate::format::leaf::Leaf;
-use crate::pages::{Found, Pages};
+use crate::pages::Pages;
+use crate::resident_page::Found;
 use crate::row::Row;
 use crate::segment::Segment;
 

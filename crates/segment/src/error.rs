@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use namiki_platform::disk::PAGE_BYTES;
+
 use crate::identity::{PageNo, SegmentId};
 
 /// What went wrong with a segment. Cheap to clone: every task that waits for a page that cannot be read gets one.
@@ -117,7 +119,7 @@ pub enum SegmentError {
     #[error(
         "{} is damaged at {page} (byte {}): {damage}; restore it from a copy, or load its table again",
         path.display(),
-        page.0 as u64 * crate::PAGE_BYTES as u64
+        page.0 as u64 * PAGE_BYTES as u64
     )]
     Damaged {
         /// The file.

@@ -3,7 +3,8 @@
 use std::ops::{Bound, Range};
 
 use crate::cursor::Cursor;
-use crate::pages::{Found, Pages};
+use crate::pages::Pages;
+use crate::resident_page::Found;
 use crate::row::Row;
 use crate::segment::Segment;
 

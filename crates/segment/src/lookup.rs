@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use crate::format::leaf::Leaf;
 use crate::identity::PageNo;
-use crate::pages::{Found, Pages};
+use crate::pages::Pages;
+use crate::resident_page::Found;
 use crate::row::Row;
 use crate::segment::Segment;
 

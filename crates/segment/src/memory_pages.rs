@@ -7,7 +7,8 @@ use namiki_platform::disk::AlignedBuf;
 use crate::error::SegmentError;
 use crate::identity::PageNo;
 use crate::leaf_directory::pages_of;
-use crate::pages::{PageRef, Pages};
+use crate::pages::Pages;
+use crate::resident_page::PageRef;
 use crate::segment::Segment;
 
 /// All data pages of one segment, verified. None of its look-ups faults.

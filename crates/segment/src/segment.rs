@@ -13,8 +13,8 @@ use crate::format::leaf::Leaf;
 use crate::format::{self, PAGE_BYTES, Page, PageKind, Seal, VERSION, value_page};
 use crate::identity::{PageNo, SegmentId};
 use crate::leaf_directory::{BadIndex, LeafDirectory, pages_of};
-use crate::pages::PageRef;
-use crate::writer::Summary;
+use crate::resident_page::PageRef;
+use crate::summary::Summary;
 
 /// Index pages are read in pieces of this size.
 const INDEX_READ_BYTES: usize = 1 << 20;
@@ -163,6 +163,13 @@ impl Segment {
 
     pub(crate) fn footer(&self) -> &Footer {
         &self.footer
+    }
+
+    /// Whether a page is a leaf, and not a page of long values or of the index. Known without a read.
+    #[must_use]
+    #[inline]
+    pub fn is_leaf(&self, page: PageNo) -> bool {
+        self.directory.leaf_in(page).is_some()
     }
 
     pub(crate) fn directory(&self) -> &LeafDirectory {

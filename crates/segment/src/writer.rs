@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_platform::Stamp;
-use namiki_platform::disk::Disk;
+use namiki_platform::disk::{Appender, Disk};
 
 use crate::error::{KeyBytes, SegmentError};
 use crate::format::footer::Footer;
 use crate::format::index_page::IndexBuilder;
 use crate::format::leaf_builder::{LeafBuilder, ValueBytes, ValueLen};
-use crate::format::value_page::{self, VALUE_PAGE_BYTES};
+use crate::format::value_page;
 use crate::format::{KEY_BYTES_MAX, PAGE_BYTES, Page, Seal, VALUE_BYTES_INLINE_MAX, common_prefix};
 use crate::identity::{PageNo, SegmentId};
-use crate::interim_append::{self, Appender};
-use crate::long_value::LongValue;
+use crate::long_value::{LongValue, VALUE_PAGE_BYTES};
+use crate::summary::Summary;
 
 /// Pages are handed to the disk in pieces of this size.
 const OUTPUT_BYTES: usize = 256 << 10;
@@ -42,49 +42,14 @@ pub struct Writer {
     has_failed: bool,
 }
 
-/// What a segment holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
-    /// Which segment it is.
-    pub id: SegmentId,
-    /// How many rows there are.
-    pub rows: u64,
-    /// How many pages there are, with index and footer.
-    pub pages: u32,
-    /// Length of the file.
-    pub bytes: u64,
-    /// Bytes of values that are not in leaves.
-    pub long_bytes: u64,
-    /// The smallest key; empty where there are no rows.
-    pub first_key: Vec<u8>,
-    /// The largest key; empty where there are no rows.
-    pub last_key: Vec<u8>,
-    /// The largest stamp; 0 where there are no rows.
-    pub stamp_max: Stamp,
-}
-
-impl Summary {
-    pub(crate) fn of(footer: &Footer) -> Self {
-        Self {
-            id: footer.id,
-            rows: footer.rows,
-            pages: footer.pages,
-            bytes: u64::from(footer.pages) * PAGE_BYTES as u64,
-            long_bytes: footer.long_bytes,
-            first_key: footer.first_key.clone(),
-            last_key: footer.last_key.clone(),
-            stamp_max: Stamp(footer.stamp_max),
-        }
-    }
-}
-
 impl Writer {
     /// Begins the segment `id` at `path`.
     ///
     /// # Errors
     /// [`SegmentError::Device`], [`SegmentError::DiskFull`].
     pub fn create(disk: &Arc<dyn Disk>, path: &Path, id: SegmentId) -> Result<Self, SegmentError> {
-        let appender = interim_append::append(disk, path)
+        let appender = disk
+            .append(path)
             .map_err(|error| SegmentError::writing(path, error))?;
         Ok(Self {
             path: path.to_owned(),

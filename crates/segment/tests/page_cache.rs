@@ -175,7 +175,7 @@ fn a_cache_full_of_pins_gives_the_frame_back() {
 }
 
 #[test]
-fn the_second_of_two_reads_of_a_page_is_a_duplicate() {
+fn the_second_read_of_a_page_is_a_duplicate() {
     let disk = disk();
     let segment = segment(&disk, 10, 1);
     let cache = Cache::new(4 * PAGE_BYTES);

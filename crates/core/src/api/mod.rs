@@ -4,6 +4,7 @@ pub(crate) mod autotune;
 pub(crate) mod builder;
 mod config;
 pub(crate) mod database;
+pub(crate) mod load;
 pub(crate) mod open;
 pub(crate) mod session;
 pub(crate) mod table;

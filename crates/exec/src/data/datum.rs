@@ -109,6 +109,21 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The same value if it has no bytes elsewhere: all but text and bytes.
+    #[inline]
+    #[must_use]
+    pub fn without_bytes<'b>(self) -> Option<Value<'b>> {
+        Some(match self {
+            Self::Null => Value::Null,
+            Self::Bool(value) => Value::Bool(value),
+            Self::I64(value) => Value::I64(value),
+            Self::U64(value) => Value::U64(value),
+            Self::Decimal { unscaled, scale } => Value::Decimal { unscaled, scale },
+            Self::Date(days) => Value::Date(days),
+            Self::Text(_) | Self::Bytes(_) => return None,
+        })
+    }
+
     /// One order over all values: no value first; numbers of all types by what they are; then by type.
     #[must_use]
     pub fn total_cmp(self, other: Value<'_>) -> Ordering {

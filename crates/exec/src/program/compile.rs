@@ -278,7 +278,7 @@ impl Compiler<'_> {
         let kept: Vec<ColumnId> = (0..self.columns.len()).filter(kept).collect();
         let columns = kept.iter().map(|id| below.slot(*id)).collect();
         self.pipelines
-            .push(below.finish(Sink::Build(BuildSink { key, columns })));
+            .push(below.finish(Sink::Build(Arc::new(BuildSink { key, columns }))));
         let pipeline = self.pipelines.len() - 1;
 
         let mut builder = self.emit(probe, &needed.with(on.iter().map(|(_, right)| right)));
@@ -373,7 +373,7 @@ impl Compiler<'_> {
             groups: groups.to_vec(),
             calls: calls.collect(),
         };
-        self.pipelines.push(builder.finish(Sink::Aggregate(sink)));
+        self.pipelines.push(builder.finish(Sink::Aggregate(Arc::new(sink))));
         self.kept(&ids, None)
     }
 
@@ -401,7 +401,7 @@ impl Compiler<'_> {
             columns: columns.clone(),
             rows_max,
         };
-        self.pipelines.push(builder.finish(Sink::Sort(sink)));
+        self.pipelines.push(builder.finish(Sink::Sort(Arc::new(sink))));
         let mut builder = self.kept(all, Some(&columns));
         builder.in_order = true;
         builder

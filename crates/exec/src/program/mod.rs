@@ -19,5 +19,5 @@ pub(crate) use compile::compile;
 pub(crate) use eval::{Eval, Overflow};
 pub(crate) use steps::{
     AggregateSink, BuildSink, Call, Driver, Load, Pipeline, ProbeStep, Program, Reach, ReadStep,
-    Sink, SortSink, SourceEntry, Step,
+    Sink, SortSink, Step,
 };

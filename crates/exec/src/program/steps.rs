@@ -115,9 +115,9 @@ pub(crate) struct ProbeStep {
 pub(crate) enum Sink {
     /// They are the answer.
     Output,
-    Aggregate(AggregateSink),
-    Sort(SortSink),
-    Build(BuildSink),
+    Aggregate(Arc<AggregateSink>),
+    Sort(Arc<SortSink>),
+    Build(Arc<BuildSink>),
 }
 
 /// Groups.

@@ -8,7 +8,7 @@ mod row_store;
 mod slot;
 
 pub(crate) use row_store::RowStore;
-pub(crate) use slot::{Form, Slot};
+pub(crate) use slot::Slot;
 
 /// A row that grows.
 #[derive(Clone, Debug, Default)]

@@ -9,6 +9,8 @@
 //!
 //! All sums are of integers of sixteen bytes, so that no order of additions changes them.
 
+use std::sync::Arc;
+
 use super::TOO_MUCH_TEXT;
 use super::group_table::GroupTable;
 use crate::data::Value;
@@ -18,8 +20,8 @@ use crate::program::{AggregateSink, Call};
 use crate::row::{Row, RowRef, RowStore, Slot};
 
 /// Groups of one thread, or of all.
-pub(crate) struct Groups<'p> {
-    sink: &'p AggregateSink,
+pub(crate) struct Groups {
+    sink: Arc<AggregateSink>,
     table: GroupTable,
     /// Of each group one after the other.
     states: Vec<u64>,
@@ -31,8 +33,8 @@ pub(crate) struct Groups<'p> {
     texts: Vec<Vec<Vec<u8>>>,
 }
 
-impl<'p> Groups<'p> {
-    pub(crate) fn new(sink: &'p AggregateSink) -> Self {
+impl Groups {
+    pub(crate) fn new(sink: &Arc<AggregateSink>) -> Self {
         let mut width = 0;
         let offset = |call: &Call| {
             width += state_words(call);
@@ -45,7 +47,7 @@ impl<'p> Groups<'p> {
             width,
             offsets,
             texts: vec![Vec::new(); sink.calls.len()],
-            sink,
+            sink: Arc::clone(sink),
         }
     }
 
@@ -70,7 +72,7 @@ impl<'p> Groups<'p> {
     /// Adds a row to its group.
     #[inline]
     pub(crate) fn add(&mut self, row: RowRef<'_>) -> Result<(), ExecError> {
-        let sink = self.sink;
+        let sink = Arc::clone(&self.sink);
         let group = self.group_of(row, &sink.groups)?;
         let states = group * self.width;
         for (number, call) in sink.calls.iter().enumerate() {
@@ -162,10 +164,11 @@ impl<'p> Groups<'p> {
 
     /// Adds the groups of another thread.
     pub(crate) fn merge(&mut self, other: &Self) -> Result<(), ExecError> {
+        let sink = Arc::clone(&self.sink);
         for group in 0..other.table.len() {
             let keys = other.table.keys();
             let own = self.group_of(keys.row(group), keys.slots())?;
-            for (number, call) in self.sink.calls.iter().enumerate() {
+            for (number, call) in sink.calls.iter().enumerate() {
                 let at = own * self.width + self.offsets[number];
                 let from = group * self.width + self.offsets[number];
                 match call.function {
@@ -187,7 +190,7 @@ impl<'p> Groups<'p> {
 
     /// The results: for each group its values, then what was calculated.
     pub(crate) fn finish(mut self) -> Result<RowStore, ExecError> {
-        let sink = self.sink;
+        let sink = Arc::clone(&self.sink);
         if sink.groups.is_empty() && self.table.len() == 0 {
             // One row over no rows.
             let nothing = RowRef {

@@ -1,5 +1,7 @@
 //! The hash table of a join: rows chained by the hash of their key.
 
+use std::sync::Arc;
+
 use super::TOO_MUCH_TEXT;
 use super::group_table::hash_row;
 use crate::error::ExecError;
@@ -7,19 +9,19 @@ use crate::program::BuildSink;
 use crate::row::{RowRef, RowStore, Slot};
 
 /// Rows of one thread, before there is a table.
-pub(crate) struct BuildRows<'p> {
-    sink: &'p BuildSink,
+pub(crate) struct BuildRows {
+    sink: Arc<BuildSink>,
     /// Key columns first, then those that are given out.
     from: Vec<Slot>,
     rows: RowStore,
     hashes: Vec<u64>,
 }
 
-impl<'p> BuildRows<'p> {
-    pub(crate) fn new(sink: &'p BuildSink) -> Self {
+impl BuildRows {
+    pub(crate) fn new(sink: &Arc<BuildSink>) -> Self {
         let from = [sink.key.as_slice(), &sink.columns].concat();
         Self {
-            sink,
+            sink: Arc::clone(sink),
             rows: RowStore::new(&from),
             from,
             hashes: Vec::new(),

@@ -1,6 +1,7 @@
 //! All rows, put in order at the end.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use super::TOO_MUCH_TEXT;
 use crate::error::ExecError;
@@ -8,19 +9,19 @@ use crate::program::SortSink;
 use crate::row::{RowRef, RowStore, Slot};
 
 /// Rows of one thread, or of all.
-pub(crate) struct SortRows<'p> {
-    sink: &'p SortSink,
+pub(crate) struct SortRows {
+    sink: Arc<SortSink>,
     /// The columns, then what decides.
     from: Vec<Slot>,
     rows: RowStore,
 }
 
-impl<'p> SortRows<'p> {
-    pub(crate) fn new(sink: &'p SortSink) -> Self {
+impl SortRows {
+    pub(crate) fn new(sink: &Arc<SortSink>) -> Self {
         let by = sink.by.iter().map(|(slot, _)| *slot);
         let from: Vec<Slot> = sink.columns.iter().copied().chain(by).collect();
         Self {
-            sink,
+            sink: Arc::clone(sink),
             rows: RowStore::new(&from),
             from,
         }

@@ -1,17 +1,22 @@
 //! Where rows come from: tables in memory and tables in pages, behind one trait.
 //!
 //! A [`Source`] is a sorted sequence of (key bytes, row bytes) with a [`Schema`]; an index is one, too. A source
-//! whose rows are resident answers calls; one that is [`Storage::Paged`] hands its segments to the executor,
-//! which reads their pages itself, and never calls [`Source::scan`].
+//! whose rows are resident answers calls; one in pages hands its segments to the executor, which reads their pages
+//! itself.
 
 mod memory_table;
 mod row_batch;
+mod segment_table;
 mod tables;
 
 use std::ops::Bound;
+use std::sync::Arc;
+
+use namiki_segment::Segment;
 
 pub use memory_table::MemoryTable;
 pub use row_batch::RowBatch;
+pub use segment_table::{SegmentTable, SegmentsOverlap};
 pub use tables::{Table, Tables};
 
 use crate::data::Schema;
@@ -26,6 +31,12 @@ pub trait Source: Send + Sync {
 
     /// About how many rows there are.
     fn rows(&self) -> u64;
+
+    /// The segments that hold all rows, in the order of their keys, if that is where they are. The executor then reads
+    /// their pages itself, and never calls [`Source::scan`] or [`Source::get_many`].
+    fn segments(&self) -> Option<&[Arc<Segment>]> {
+        None
+    }
 
     /// Adds to `into` the first `rows_max` rows, at most, whose keys lie between the bounds, in the order of
     /// their keys; fewer only if there are no more. Each row is read atomically, the range is not.

@@ -43,6 +43,8 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use namiki_platform::disk::Frame;
+
 use self::clock::Clock;
 use self::frames::Frames;
 use self::page_table::PageTable;
@@ -53,14 +55,14 @@ use crate::sync::Mutex;
 
 pub use self::page_reader::{Inserted, PageReader, ReaderCounters};
 
-/// What a cache keeps pages in: a buffer of one page that others may read. A
-/// `Box<[u8; PAGE_BYTES]>` is one.
+/// What a cache keeps pages in: a buffer of one page that others may read. A [`Frame`] is
+/// one, which goes back to its pool when its page is evicted, and so is a `Box<[u8; PAGE_BYTES]>`.
 pub trait PageFrame: Deref<Target = [u8; PAGE_BYTES]> + Send + Sync {}
 
 impl<F: Deref<Target = [u8; PAGE_BYTES]> + Send + Sync> PageFrame for F {}
 
 /// Pages in memory, shared by threads. Each thread looks pages up through a [`PageReader`] of its own.
-pub struct PageCache<F: PageFrame> {
+pub struct PageCache<F: PageFrame = Frame> {
     frames: Frames<F>,
     state: Mutex<State>,
 }

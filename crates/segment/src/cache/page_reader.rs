@@ -10,12 +10,15 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use namiki_platform::disk::Frame;
+
 use super::page_table::PageTable;
 use super::{PageCache, PageFrame};
 use crate::error::SegmentError;
 use crate::format::PAGE_BYTES;
 use crate::identity::{PageNo, SegmentId};
-use crate::pages::{PageRef, Pages};
+use crate::pages::Pages;
+use crate::resident_page::PageRef;
 use crate::segment::Segment;
 
 /// Looks pages up for one thread, or one task: see the module.
@@ -24,7 +27,7 @@ use crate::segment::Segment;
 /// - P1. Every element of `held` is a pin that was taken and not released, on a page of a table that `tables` keeps.
 /// - P2. Elements are removed only by [`PageReader::release`] and by dropping, which have the reader to themselves: no
 ///   [`PageRef`] that it gave out is alive then.
-pub struct PageReader<F: PageFrame> {
+pub struct PageReader<F: PageFrame = Frame> {
     cache: Arc<PageCache<F>>,
     tables: RefCell<Vec<(SegmentId, Arc<PageTable>)>>,
     held: RefCell<Vec<Held>>,

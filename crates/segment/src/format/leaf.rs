@@ -39,14 +39,13 @@ use namiki_platform::Stamp;
 use super::{PAGE_BYTES, Page, u16_at, u32_at, u64_at, varint};
 use crate::error::Damage;
 use crate::identity::PageNo;
-use crate::long_value::LongValue;
-use crate::pages::PageRef;
+use crate::long_value::{LONG_BYTES, LongValue};
+use crate::resident_page::PageRef;
 use crate::row::{Key, Row, Value};
 
 pub(crate) const HEADER_BYTES: usize = 24;
 pub(crate) const HEAD_BYTES: usize = 4;
 pub(crate) const SLOT_BYTES: usize = 2;
-pub(crate) const LONG_BYTES: usize = 14;
 pub(crate) const STAMP_WIDTH_MAX: usize = 6;
 pub(crate) const FLAG_LAST: u8 = 1;
 

@@ -5,9 +5,9 @@
 
 use namiki_platform::Stamp;
 
-use super::leaf::{FLAG_LAST, HEAD_BYTES, HEADER_BYTES, LONG_BYTES, SLOT_BYTES, head_of, rest_of};
+use super::leaf::{FLAG_LAST, HEAD_BYTES, HEADER_BYTES, SLOT_BYTES, head_of, rest_of};
 use super::{KIND_AT, PAGE_BYTES, Page, PageKind, common_prefix, put, varint};
-use crate::long_value::LongValue;
+use crate::long_value::{LONG_BYTES, LongValue};
 
 /// What a row's value is in the page.
 #[derive(Clone, Copy)]

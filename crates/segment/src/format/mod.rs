@@ -28,8 +28,8 @@ pub(crate) use namiki_platform::bytes::{u16_at, u32_at, u64_at, u128_at};
 use crate::error::Damage;
 use crate::identity::{PageNo, SegmentId};
 
-/// The unit of reading and of checksums, in bytes.
-pub const PAGE_BYTES: usize = 4096;
+/// The unit of reading and of checksums: 4096 bytes, one frame of a [pool](namiki_platform::disk::FramePool).
+pub use namiki_platform::disk::PAGE_BYTES;
 
 /// The longest key, in bytes: the footer has room for two.
 pub const KEY_BYTES_MAX: usize = 1536;

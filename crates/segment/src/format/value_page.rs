@@ -13,11 +13,11 @@
 
 use super::{KIND_AT, PAGE_BYTES, Page, PageKind, put, u16_at};
 use crate::error::Damage;
+use crate::long_value::VALUE_PAGE_BYTES;
 
-pub(crate) const HEADER_BYTES: usize = 8;
+const HEADER_BYTES: usize = 8;
 
-/// How much of values a page holds.
-pub(crate) const VALUE_PAGE_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
+const _: () = assert!(HEADER_BYTES + VALUE_PAGE_BYTES == PAGE_BYTES);
 
 /// Makes a page with `bytes` in it, but for the checksum.
 pub(crate) fn write(bytes: &[u8], page: &mut Page) {

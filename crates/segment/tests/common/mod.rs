@@ -25,9 +25,13 @@ pub(crate) fn path() -> PathBuf {
 }
 
 pub(crate) fn disk() -> Arc<dyn Disk> {
+    Arc::new(sim_disk())
+}
+
+pub(crate) fn sim_disk() -> SimDisk {
     let disk = SimDisk::new();
     disk.create_dir_all(Path::new("/db")).unwrap();
-    Arc::new(disk)
+    disk
 }
 
 pub(crate) fn write(disk: &Arc<dyn Disk>, rows: &Model) -> Summary {

@@ -39,22 +39,31 @@ pub(super) struct Ring {
 impl Ring {
     /// A ring for `depth` reads at a time.
     pub(super) fn new(depth: usize, pool: &Arc<FramePool>) -> io::Result<Self> {
-        let entries = depth.clamp(1, ENTRIES_MAX) as u32;
-        let modern = IoUring::builder()
+        match Self::modern(depth, pool) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Self::plain(depth, pool),
+            other => other,
+        }
+    }
+
+    fn modern(depth: usize, pool: &Arc<FramePool>) -> io::Result<Self> {
+        let io = IoUring::builder()
             .setup_r_disabled()
             .setup_single_issuer()
             .setup_defer_taskrun()
             .setup_taskrun_flag()
             .setup_submit_all()
             .setup_clamp()
-            .build(entries);
-        let (io, disabled) = match modern {
-            Ok(ring) => (ring, true),
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                (IoUring::builder().setup_clamp().build(entries)?, false)
-            }
-            Err(error) => return Err(error),
-        };
+            .build(entries(depth))?;
+        Self::with(io, true, pool)
+    }
+
+    /// What a kernel before 6.1 has.
+    pub(super) fn plain(depth: usize, pool: &Arc<FramePool>) -> io::Result<Self> {
+        let io = IoUring::builder().setup_clamp().build(entries(depth))?;
+        Self::with(io, false, pool)
+    }
+
+    fn with(io: IoUring, disabled: bool, pool: &Arc<FramePool>) -> io::Result<Self> {
         // It came with reads that are not vectored (Linux 5.6).
         if !io.params().is_feature_rw_cur_pos() {
             return Err(io::ErrorKind::Unsupported.into());
@@ -115,4 +124,8 @@ impl Ring {
         let asked = self.io.submitter().register_probe(&mut probe);
         asked.is_ok() && probe.is_supported(opcode::ReadvFixed::CODE)
     }
+}
+
+fn entries(depth: usize) -> u32 {
+    depth.clamp(1, ENTRIES_MAX) as u32
 }
