@@ -18,7 +18,7 @@ use crate::api::config::Indexes;
 use crate::api::session::Session;
 use crate::api::table::{Key, Table, Value};
 use crate::catalogue::manifest::Manifest;
-use crate::catalogue::persistence::{CatalogueFiles, NotWritten};
+use crate::catalogue::catalogue_files::{CatalogueFiles, NotWritten};
 use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, LockCounters};
 use crate::commit::epoch::Count;

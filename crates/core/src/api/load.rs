@@ -19,7 +19,7 @@ use namiki_exec::data::Datum;
 use crate::api::database::{Catalogue, Database, Shared};
 use crate::catalogue::image::{FileNumber, ImageTable, TableImage, image_dir};
 use crate::catalogue::manifest::Manifest;
-use crate::catalogue::persistence::NotWritten;
+use crate::catalogue::catalogue_files::NotWritten;
 use crate::error::Error;
 use crate::image::load_error::LoadError;
 use crate::image::table_writer::{NewFiles, NewTable, TableWriter, Target};

@@ -43,7 +43,7 @@ use crate::api::builder::Builder;
 use crate::api::database::{Catalogue, Database, Loading, Shared};
 use crate::catalogue::image::{FileNumber, image_dir};
 use crate::catalogue::manifest::{Manifest, Written};
-use crate::catalogue::persistence::CatalogueFiles;
+use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, Settings};
 use crate::commit::epoch::Epochs;
