@@ -21,7 +21,7 @@ use namiki_platform::disk::{
 use namiki_platform::machine::{Machine, miss_ns};
 use serde::Serialize;
 
-use self::async_reads::AsyncReads;
+pub(crate) use self::async_reads::{AsyncReads, ReadFiles};
 pub(crate) use self::probe::{Access, Ground, Probe};
 use crate::args::{self, TimedArgs};
 use crate::device_choice::Device;
@@ -430,11 +430,15 @@ impl DeviceArgs {
                 depth: threads.get(),
                 readers: readers.get(),
                 batch: batch.get(),
-                file_bytes,
+                buffers: 0,
+                timed: true,
                 work_us: self.work_us,
                 bare: mode == Mode::ReadBare,
             };
-            let probed = probe.run(&disk, dir.path(), &self.timed)?;
+            let unit = u64::from(bytes);
+            let len_bytes = file_bytes.max(unit).next_multiple_of(unit);
+            let files = ReadFiles::create(&*disk, dir.path(), len_bytes)?;
+            let probed = probe.run(&disk, &Arc::new(files), &self.timed)?;
             (probed.total, probed.cpu_ns, Some(probed.queue))
         } else {
             let probe = Probe {
