@@ -9,12 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use namiki_platform::clock::{Pause, now_ns, process_cpu_ns};
-use namiki_platform::disk::{
-    Completion, Disk, DiskFile, Frame, FramePool, Frames, PAGE_BYTES, ReadQueue,
-};
+use namiki_platform::disk::{Disk, FramePool, PAGE_BYTES};
 use namiki_platform::seeded_random::Random;
 
 use super::bare_uring::BareUring;
+use super::read_engine::{QueueEngine, ReadEngine};
 use crate::args::{Length, TimedArgs};
 use crate::error::BenchError;
 use crate::latency::Latencies;
@@ -47,18 +46,6 @@ pub(crate) struct AsyncProbed {
     pub(crate) cpu_ns: u64,
     /// What carried out the reads.
     pub(crate) queue: String,
-}
-
-/// What carries out reads of one file. A slot is a read that may be in flight.
-pub(super) trait ReadEngine: Send {
-    /// Notes a read at this offset.
-    fn push(&mut self, at: u64, slot: usize) -> std::io::Result<()>;
-
-    /// Submits what was noted, waits for so many reads, and adds the slots of all that have completed.
-    fn turn(&mut self, at_least: usize, done: &mut Vec<usize>) -> std::io::Result<()>;
-
-    /// What it is.
-    fn describe(&self) -> &str;
 }
 
 struct Reader {
@@ -99,13 +86,8 @@ impl AsyncReads {
                     Box::new(bare.map_err(BenchError::file("read", &path))?)
                 } else {
                     let queue = disk.reads(depth, &pool);
-                    Box::new(QueueEngine {
-                        queue: queue.map_err(BenchError::file("read", &path))?,
-                        file: Arc::clone(&file),
-                        pool: Arc::clone(&pool),
-                        pages: self.pages(),
-                        completions: Vec::new(),
-                    })
+                    let queue = queue.map_err(BenchError::file("read", &path))?;
+                    Box::new(QueueEngine::new(queue, &file, &pool, self.pages()))
                 };
                 Ok(Reader {
                     engine,
@@ -187,47 +169,5 @@ impl AsyncReads {
             aborted: 0,
             latencies,
         })
-    }
-}
-
-/// The disk's own queue.
-struct QueueEngine {
-    queue: Box<dyn ReadQueue>,
-    file: Arc<dyn DiskFile>,
-    pool: Arc<FramePool>,
-    pages: usize,
-    completions: Vec<Completion>,
-}
-
-impl QueueEngine {
-    fn frames(&self) -> Option<Frames> {
-        if self.pages == 1 {
-            return self.pool.take().map(Frames::from);
-        }
-        let taken: Vec<Frame> = (0..self.pages).map_while(|_| self.pool.take()).collect();
-        (taken.len() == self.pages).then(|| taken.into())
-    }
-}
-
-impl ReadEngine for QueueEngine {
-    fn push(&mut self, at: u64, slot: usize) -> std::io::Result<()> {
-        let frames = self.frames().ok_or(std::io::ErrorKind::OutOfMemory)?;
-        let pushed = self.queue.push(&self.file, at, frames, slot as u64);
-        pushed.map_err(|_| std::io::Error::other("the queue of reads is full"))
-    }
-
-    fn turn(&mut self, at_least: usize, done: &mut Vec<usize>) -> std::io::Result<()> {
-        self.queue.turn(at_least, &mut self.completions)?;
-        for completion in self.completions.drain(..) {
-            if completion.result? != self.pages * PAGE_BYTES {
-                return Err(std::io::ErrorKind::UnexpectedEof.into());
-            }
-            done.push(completion.tag as usize);
-        }
-        Ok(())
-    }
-
-    fn describe(&self) -> &str {
-        self.queue.describe()
     }
 }

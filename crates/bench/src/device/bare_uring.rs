@@ -18,7 +18,7 @@ use std::path::Path;
 use io_uring::{IoUring, opcode, types};
 use namiki_platform::Mapping;
 
-use super::async_reads::ReadEngine;
+use super::read_engine::ReadEngine;
 
 /// A ring, its memory and a file.
 pub(super) struct BareUring {

@@ -7,6 +7,7 @@ mod async_reads;
 mod autotune_profile;
 mod bare_uring;
 mod probe;
+mod read_engine;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
