@@ -435,62 +435,6 @@ fn a_log_to_recover_has_the_requested_transactions() {
 }
 
 #[test]
-fn the_device_is_measured_in_every_mode() {
-    let keys = [
-        "mode",
-        "bytes",
-        "ops_per_s",
-        "mb_per_s",
-        "cpu_us_per_op",
-        "latency_us.p50",
-    ];
-    for mode in [
-        "direct",
-        "fdatasync",
-        "mutexed",
-        "read",
-        "read-bare",
-        "read-blocking",
-    ] {
-        let args = [
-            "device",
-            "--mode",
-            mode,
-            "--bytes",
-            "4096",
-            "--ops",
-            "50",
-            "--file-mb",
-            "1",
-        ];
-        let rows = rows(&[&args[..], &["--writers", "1,2", "--depth", "1,2"]].concat());
-        assert_eq!(rows.len(), 2);
-        let count = if mode.starts_with("read") {
-            "depth"
-        } else {
-            "writers"
-        };
-        for row in rows {
-            assert_keys(&row, &[&keys, &[count], MACHINE]);
-        }
-    }
-    let slow = "device --mode read --depth 4 --readers 1,2 --batch 2 --bytes 4096,16384 --ops 40";
-    let slow = format!("{slow} --file-mb 1 --device slow:8x1ms");
-    let slow = rows(&slow.split(' ').collect::<Vec<_>>());
-    assert_eq!(slow.len(), 4);
-    for row in slow {
-        assert_keys(
-            &row,
-            &[&keys, &["depth", "readers", "batch", "queue"], MACHINE],
-        );
-        assert_eq!(row["device"], "slow:8x1ms");
-        assert!(row["queue"].as_str().unwrap().contains("EMULATED"));
-    }
-    let rows = rows(&["device", "--mode", "memory"]);
-    assert!(rows[0]["miss_ns"].as_f64().unwrap() > 0.0);
-}
-
-#[test]
 fn every_command_teaches_its_use() {
     for command in [
         "txn", "index", "log", "recover", "device", "figure", "report",

@@ -7,6 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use namiki::query::QueryError;
 use namiki::{Generation, LoadError, Lsn, OpenError, ReadError, Stamp, WorkerId};
 use namiki_segment::SegmentError;
 
@@ -69,6 +70,18 @@ pub(crate) enum Failure {
     /// A table could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// A query was not run, or has stopped.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// The file is no plan.
+    #[error("{} is no plan", path.display())]
+    PlanFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        #[source]
+        source: serde_json::Error,
+    },
     /// A segment of the image is not as it was written.
     #[error(transparent)]
     Segment(#[from] SegmentError),

@@ -7,6 +7,7 @@
 //! | `load/` | fills a database with a known data set: TPC-H |
 //! | `check_image.rs` | the segments' part of it |
 //! | `dump_log.rs` | prints a log, decoded |
+//! | `query/` | runs a plan over tables in segments |
 //! | `read_only_directory.rs`, `read_only_disk.rs` | what both of these look through |
 //! | `bench.rs` | starts `namiki-bench` |
 //!
@@ -25,6 +26,7 @@ mod load;
 mod lsn_set;
 mod number_format;
 mod progress;
+mod query;
 mod read_only_directory;
 mod read_only_disk;
 
@@ -44,6 +46,7 @@ Examples:
   namiki check /data/demo                  is everything in this directory as it was written?
   namiki dump-log /data/demo --limit 20    what is in its log?
   namiki load tpch --dir /data/tpch        fill a database with the tables of TPC-H
+  namiki query /data/tpch paper            run the paper's query over them
   namiki bench txn --workload u10          how fast is it here?
 
 Every command explains itself: namiki demo --help";
@@ -67,6 +70,8 @@ enum Command {
     DumpLog(dump_log::DumpLogArguments),
     /// Fill a database with a known data set, such as TPC-H
     Load(load::LoadArguments),
+    /// Run a query over tables in segments
+    Query(query::QueryArguments),
     /// Measure: starts the program namiki-bench, which is beside this one or on PATH
     Bench(bench::BenchArguments),
     /// The part of `demo` that is killed.
@@ -94,6 +99,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::DumpLog(arguments) => dump_log::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
+        Command::Query(arguments) => query::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::DemoVictim(arguments) => demo::run_victim(&arguments),
     };

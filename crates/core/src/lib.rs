@@ -78,8 +78,16 @@ pub use wal_format::encoding_primitives::RecordFormat;
 
 /// What tables with columns are described with, and what their rows are made of.
 pub mod query {
+    pub use crate::api::query::Query;
+    pub use crate::api::query_error::QueryError;
     pub use namiki_exec::data::key_codec::EncodeError;
-    pub use namiki_exec::data::{Column, ColumnType, Datum, Schema, SchemaError};
+    pub use namiki_exec::data::row_codec::encode as encode_row;
+    pub use namiki_exec::data::{Column, ColumnType, Datum, Schema, SchemaError, Value};
+    pub use namiki_exec::plan::*;
+    pub use namiki_exec::{
+        AnswerRow, Canceller, Degree, ExecError, LiveCounters, Mode, Options, PlanError, Rows,
+        Statistics,
+    };
 }
 
 /// The files of a database, for programs that look into them without opening it.

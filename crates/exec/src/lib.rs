@@ -20,4 +20,6 @@ pub mod source;
 mod sync;
 
 pub use error::{ExecError, HexBytes, Names, PlanError, TypeName};
-pub use run::{AnswerRow, Canceller, Degree, Executor, LiveCounters, Mode, Options, Rows, Statistics};
+pub use run::{
+    AnswerRow, Canceller, Degree, Executor, LiveCounters, Mode, Options, Rows, Statistics,
+};

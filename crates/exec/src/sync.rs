@@ -50,7 +50,7 @@ mod model {
     pub(crate) use loom::sync::atomic::fence;
     pub(crate) use namiki_platform::model_checker::{AtomicBool, AtomicUsize};
 
-    /// A cell whose accesses the model checker watches.
+    /// A cell; the model checker watches the accesses to it.
     #[derive(Debug)]
     pub(crate) struct Cell<T>(loom::cell::UnsafeCell<T>);
 

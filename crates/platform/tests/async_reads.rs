@@ -146,7 +146,7 @@ fn random_reads_return_the_bytes_of_their_pages() {
 }
 
 #[test]
-fn a_turn_waits_for_as_many_as_asked_and_no_more_than_there_are() {
+fn a_turn_waits_for_as_many_as_asked() {
     on_every_queue(|ground| {
         let file = ground.file("a", PAGES * PAGE_BYTES as u64);
         let mut queue = (ground.reads)(8);
@@ -343,7 +343,7 @@ fn a_queue_dropped_with_reads_in_flight_loses_no_frame() {
 }
 
 #[test]
-fn a_file_may_be_removed_and_closed_while_it_is_read() {
+fn a_file_may_be_removed_while_it_is_read() {
     on_every_queue(|ground| {
         let mut queue = (ground.reads)(4);
         let file = ground.file("a", 4 * PAGE_BYTES as u64);
@@ -405,7 +405,7 @@ fn a_queue_may_change_threads_while_nothing_is_in_flight() {
 /// The kernel reports to the thread that submitted, and to no other: frames are lost rather than given to
 /// another owner while the device may write to them.
 #[test]
-fn a_queue_dropped_by_another_thread_gives_no_frame_away_early() {
+fn a_drop_by_another_thread_gives_no_frame_away() {
     let dir = tempfile::tempdir().unwrap();
     let (disk, _) = open_best(dir.path()).unwrap();
     let file = disk.create(&dir.path().join("a"), 1 << 20).unwrap();

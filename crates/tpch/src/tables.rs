@@ -15,6 +15,11 @@ const MONEY: ColumnType = ColumnType::Decimal { scale: 2 };
 /// Orders have from one to seven line items, each number as often as any other.
 const LINE_ITEMS_PER_ORDER: u64 = 4;
 
+/// The index of customers by market segment and balance.
+pub(crate) const CUSTOMER_INDEX: &str = "c_mktsegment_acctbal";
+/// The index of orders by customer.
+pub(crate) const ORDERS_INDEX: &str = "o_custkey";
+
 /// A table of TPC-H. Small ones come first, so that a load that cannot work fails soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TpchTable {
@@ -122,9 +127,9 @@ impl TpchTable {
         let table = NewTable::new(self.name(), schema);
         Ok(match self {
             // What the paper's query looks its customers up by.
-            Self::Customer => table.index("c_mktsegment_acctbal", &["c_mktsegment", "c_acctbal"]),
+            Self::Customer => table.index(CUSTOMER_INDEX, &["c_mktsegment", "c_acctbal"]),
             // And their orders.
-            Self::Orders => table.index("o_custkey", &["o_custkey"]),
+            Self::Orders => table.index(ORDERS_INDEX, &["o_custkey"]),
             _ => table,
         })
     }

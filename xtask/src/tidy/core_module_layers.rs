@@ -59,11 +59,14 @@ const ORDER: &[&str] = &[
     "api/table",
     "api/transaction",
     "api/session",
+    "api/query_error",
+    "api/opened_tables",
     "api/config",
     "api/builder",
     "api/database",
     "api/open",
     "api/load",
+    "api/query",
     "api/transaction_cleanup_tests",
 ];
 

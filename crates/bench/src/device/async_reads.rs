@@ -67,16 +67,16 @@ struct ReadFile {
 
 impl ReadFiles {
     /// One new file in `dir`.
-    pub(crate) fn create(
-        disk: &dyn Disk,
-        dir: &Path,
-        len_bytes: u64,
-    ) -> Result<Self, BenchError> {
+    pub(crate) fn create(disk: &dyn Disk, dir: &Path, len_bytes: u64) -> Result<Self, BenchError> {
         let path = dir.join("probe");
         let file = disk.create(&path, len_bytes);
         let file = file.map_err(BenchError::file("create", &path))?;
         let end_bytes = len_bytes;
-        let files = vec![ReadFile { path, file, end_bytes }];
+        let files = vec![ReadFile {
+            path,
+            file,
+            end_bytes,
+        }];
         Ok(Self { files })
     }
 
@@ -90,7 +90,11 @@ impl ReadFiles {
             let file = disk.open(&path).map_err(BenchError::file("open", &path))?;
             let page = PAGE_BYTES as u64;
             end_bytes += file.len_bytes() / page * page;
-            files.push(ReadFile { path, file, end_bytes });
+            files.push(ReadFile {
+                path,
+                file,
+                end_bytes,
+            });
         }
         Ok(Self { files })
     }
@@ -102,13 +106,17 @@ impl ReadFiles {
     /// The file, and the offset in it.
     fn find(&self, at: u64) -> (usize, u64) {
         let file = self.files.partition_point(|file| file.end_bytes <= at);
-        let begin = file.checked_sub(1).map_or(0, |before| self.files[before].end_bytes);
+        let begin = file
+            .checked_sub(1)
+            .map_or(0, |before| self.files[before].end_bytes);
         (file, at - begin)
     }
 
     /// Who is named in an error.
     fn path(&self) -> &Path {
-        self.files.first().map_or(Path::new(""), |first| &first.path)
+        self.files
+            .first()
+            .map_or(Path::new(""), |first| &first.path)
     }
 }
 

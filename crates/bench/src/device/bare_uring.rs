@@ -56,10 +56,12 @@ impl BareUring {
         let memory = Mapping::new(bytes as usize * buffers)?;
         // A registered piece of memory has a gigabyte at most.
         let piece_bytes = bytes as usize * (PIECE_BYTES_MAX / bytes as usize);
-        let pieces = (0..memory.bytes()).step_by(piece_bytes).map(|at| libc::iovec {
-            iov_base: memory.start().as_ptr().wrapping_add(at).cast(),
-            iov_len: piece_bytes.min(memory.bytes() - at),
-        });
+        let pieces = (0..memory.bytes())
+            .step_by(piece_bytes)
+            .map(|at| libc::iovec {
+                iov_base: memory.start().as_ptr().wrapping_add(at).cast(),
+                iov_len: piece_bytes.min(memory.bytes() - at),
+            });
         let pieces: Vec<libc::iovec> = pieces.collect();
         // SAFETY: the mapping is dropped behind the ring, in the order of the fields.
         unsafe { ring.submitter().register_buffers(&pieces)? };

@@ -78,7 +78,9 @@ impl AnswerSum {
         }
         let of_row = hash_of(row);
         self.checksum = if self.is_ordered {
-            (self.checksum ^ of_row).wrapping_mul(FNV_PRIME).rotate_left(5)
+            (self.checksum ^ of_row)
+                .wrapping_mul(FNV_PRIME)
+                .rotate_left(5)
         } else {
             self.checksum.wrapping_add(of_row)
         };
@@ -87,7 +89,11 @@ impl AnswerSum {
     /// All of it.
     pub(crate) fn finish(self) -> Answer {
         Answer {
-            rows: if self.count.is_some() { self.counted } else { self.answer_rows },
+            rows: if self.count.is_some() {
+                self.counted
+            } else {
+                self.answer_rows
+            },
             groups: self.is_grouped.then_some(self.answer_rows),
             checksum: self.checksum,
         }
@@ -158,14 +164,22 @@ mod tests {
         let row = |a: i64, n: i64| vec![Datum::from(a), Datum::from(n)];
         let answer = summed(&grouped, &[row(1, 3), row(2, 4)]);
         assert_eq!((answer.rows, answer.groups), (7, Some(2)));
-        assert_eq!(answer, summed(&grouped, &[row(2, 4), row(1, 3)]), "order means nothing");
+        assert_eq!(
+            answer,
+            summed(&grouped, &[row(2, 4), row(1, 3)]),
+            "order means nothing"
+        );
         for other in [
             &[row(1, 4), row(2, 3)][..],
             &[row(1, 3)],
             &[row(1, 3), row(2, 4), row(2, 4)],
             &[row(1, 3), vec![Datum::U64(2), Datum::from(4_i64)]],
         ] {
-            assert_ne!(answer.checksum, summed(&grouped, other).checksum, "{other:?}");
+            assert_ne!(
+                answer.checksum,
+                summed(&grouped, other).checksum,
+                "{other:?}"
+            );
         }
         let sorted = grouped.sort(vec![SortKey::ascending(column("a"))]);
         let in_order = summed(&sorted, &[row(1, 3), row(2, 4)]);

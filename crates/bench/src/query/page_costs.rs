@@ -35,7 +35,9 @@ impl PageCosts {
         seed: u64,
     ) -> Result<Self, BenchError> {
         let tables = tables_of(plan).into_iter();
-        let tables: Vec<_> = tables.filter_map(|name| directory.tables.get(name)).collect();
+        let tables: Vec<_> = tables
+            .filter_map(|name| directory.tables.get(name))
+            .collect();
         let sources = tables
             .iter()
             .flat_map(|table| table.indexes.values().chain([&table.source]));

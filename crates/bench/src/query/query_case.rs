@@ -118,8 +118,22 @@ impl QueryCase {
                 self.expected
             )));
         }
-        let limit = if beside.limit { self.limit(session, how, beside, &ran)? } else { Limit::default() };
-        Ok(self.row(plan, how, join, beside, machine, round, session.cache_bytes(), &ran, &limit))
+        let limit = if beside.limit {
+            self.limit(session, how, beside, &ran)?
+        } else {
+            Limit::default()
+        };
+        Ok(self.row(
+            plan,
+            how,
+            join,
+            beside,
+            machine,
+            round,
+            session.cache_bytes(),
+            &ran,
+            &limit,
+        ))
     }
 
     fn limit(
@@ -135,7 +149,9 @@ impl QueryCase {
             Degree::Adaptive => statistics.degree,
         };
         // So many threads with so many reads each that a queue's depth is not passed.
-        let depth = depth.clamp(1, usize::from(u16::MAX) / how.threads.max(1)).min(QUEUE_DEPTH);
+        let depth = depth
+            .clamp(1, usize::from(u16::MAX) / how.threads.max(1))
+            .min(QUEUE_DEPTH);
         let own = quotient(statistics.counters.reads as f64, statistics.turns as f64);
         let own = own.unwrap_or(1.0).round().clamp(1.0, depth as f64) as u16;
         let frames = session.cache_bytes() / namiki_segment::PAGE_BYTES + FRAMES_IN_FLIGHT;
@@ -153,7 +169,10 @@ impl QueryCase {
         })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a row is made of all that there is")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a row is made of all that there is"
+    )]
     fn row<'m>(
         &self,
         plan: &Plan,
@@ -228,7 +247,9 @@ pub(super) fn plan_of(name: &str) -> Result<Plan, BenchError> {
     let names: Vec<&str> = stored::names().collect();
     let text = std::fs::read_to_string(name).map_err(|error| {
         let names = names.join(", ");
-        BenchError::Usage(format!("--query {name} is none of {names}, and no plan file: {error}"))
+        BenchError::Usage(format!(
+            "--query {name} is none of {names}, and no plan file: {error}"
+        ))
     })?;
     serde_json::from_str(&text)
         .map_err(|error| BenchError::Usage(format!("--query {name}: {error}")))

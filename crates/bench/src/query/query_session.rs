@@ -119,7 +119,11 @@ impl QuerySession {
 
     /// Runs a plan once, from an empty cache.
     pub(crate) fn run(&mut self, plan: &Plan, how: Execution) -> Result<QueryRun, BenchError> {
-        let how = if how.mode == Mode::Ordered { Execution::ORDERED } else { how };
+        let how = if how.mode == Mode::Ordered {
+            Execution::ORDERED
+        } else {
+            how
+        };
         if !self.executors.contains_key(&how.threads) {
             let executor = Executor::new(&self.directory.disk, self.cache_bytes)?;
             let unmeasured = Execution {
@@ -143,7 +147,9 @@ impl QuerySession {
         executor.cache().evict(usize::MAX);
         let left = executor.cache().counters().resident_pages;
         if left > 0 {
-            return Err(BenchError::Check(format!("{left} pages cannot leave the cache")));
+            return Err(BenchError::Check(format!(
+                "{left} pages cannot leave the cache"
+            )));
         }
         let run = || {
             let cpu_ns = || process_cpu_ns().map_err(BenchError::system("ask for processor time"));
@@ -162,7 +168,10 @@ impl QuerySession {
             })
         };
         let ran = on_processors(how.threads, self.pin, run)?;
-        let (tasks, frames) = (ran.statistics.counters.tasks_live, executor.frames_in_flight());
+        let (tasks, frames) = (
+            ran.statistics.counters.tasks_live,
+            executor.frames_in_flight(),
+        );
         if tasks > 0 || frames > 0 {
             let why = format!("the query left {tasks} tasks and {frames} page frames behind");
             return Err(BenchError::Check(why));

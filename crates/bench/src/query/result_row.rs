@@ -68,7 +68,10 @@ pub(crate) struct QueryRow<'a> {
 }
 
 // By reference, as serde wants it.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's"
+)]
 fn as_hex<S: Serializer>(checksum: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{checksum:016x}"))
 }
@@ -97,7 +100,9 @@ impl Row for QueryRow<'_> {
     ];
 
     fn cells(&self) -> Vec<Cell> {
-        let selectivity = self.selectivity.map_or("-".to_owned(), |part| part.to_string());
+        let selectivity = self
+            .selectivity
+            .map_or("-".to_owned(), |part| part.to_string());
         vec![
             Cell::key(&self.query),
             Cell::key(self.mode),
@@ -128,11 +133,22 @@ pub(crate) fn plan_text(plan: &Plan) -> String {
         Plan::Scan(scan) => format!("scan {}", scan.table),
         Plan::IndexScan(scan) => format!("index scan {}.{}", scan.table, scan.index),
         Plan::NestedLoopJoin(join) => {
-            let by = join.index.as_ref().map_or(String::new(), |index| format!(".{index}"));
-            format!("nested loops({}, {}{by})", plan_text(&join.outer), join.table)
+            let by = join
+                .index
+                .as_ref()
+                .map_or(String::new(), |index| format!(".{index}"));
+            format!(
+                "nested loops({}, {}{by})",
+                plan_text(&join.outer),
+                join.table
+            )
         }
         Plan::HashJoin(join) => {
-            format!("hash join({}, {})", plan_text(&join.build), plan_text(&join.probe))
+            format!(
+                "hash join({}, {})",
+                plan_text(&join.build),
+                plan_text(&join.probe)
+            )
         }
         Plan::Filter(filter) => format!("filter({})", plan_text(&filter.input)),
         Plan::Project(project) => format!("project({})", plan_text(&project.input)),

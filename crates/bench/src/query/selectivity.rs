@@ -108,15 +108,21 @@ impl FromStr for Selectivity {
                 .ok()
                 .filter(|multiple| (1..=MULTIPLE_MAX).contains(multiple))
                 .map(Self::times),
-            None => text.parse().ok().filter(|part| *part > 0.0 && *part <= MAX).map(
-                |part: f64| match NAMED.iter().find(|(named, _)| *named == part) {
-                    Some((_, multiple)) => Self::times(*multiple),
-                    None => Self {
-                        part,
-                        above_cents: BALANCE_END_CENTS - 1 - (part * SEGMENTS * BALANCES).round() as i64,
+            None => text
+                .parse()
+                .ok()
+                .filter(|part| *part > 0.0 && *part <= MAX)
+                .map(
+                    |part: f64| match NAMED.iter().find(|(named, _)| *named == part) {
+                        Some((_, multiple)) => Self::times(*multiple),
+                        None => Self {
+                            part,
+                            above_cents: BALANCE_END_CENTS
+                                - 1
+                                - (part * SEGMENTS * BALANCES).round() as i64,
+                        },
                     },
-                },
-            ),
+                ),
         };
         parsed.ok_or_else(|| {
             format!(

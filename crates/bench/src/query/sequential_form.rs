@@ -22,7 +22,10 @@ pub(crate) fn sequential_form(plan: &Plan, tables: &Tables) -> Option<Plan> {
                 table: scan.table.clone(),
                 alias: scan.alias.clone(),
                 range: KeyRange::default(),
-                filter: in_range.into_iter().chain(scan.filter.clone()).reduce(Expr::and),
+                filter: in_range
+                    .into_iter()
+                    .chain(scan.filter.clone())
+                    .reduce(Expr::and),
             })
         }
         Plan::NestedLoopJoin(join) => {
@@ -30,7 +33,10 @@ pub(crate) fn sequential_form(plan: &Plan, tables: &Tables) -> Option<Plan> {
             let called = join.alias.as_ref().unwrap_or(&join.table);
             let looked_up = join.lookup.iter().zip(schema.key());
             let on = looked_up.map(|(of, at)| {
-                (of.clone(), column(&format!("{called}.{}", schema.columns()[*at].name)))
+                (
+                    of.clone(),
+                    column(&format!("{called}.{}", schema.columns()[*at].name)),
+                )
             });
             Plan::HashJoin(HashJoin {
                 build: below(&join.outer)?,

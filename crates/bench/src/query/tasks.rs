@@ -20,7 +20,10 @@ impl FromStr for Tasks {
         if text == "adaptive" {
             return Ok(Self(Degree::Adaptive));
         }
-        let number = text.parse().ok().filter(|number| (1..=TASKS_MAX).contains(number));
+        let number = text
+            .parse()
+            .ok()
+            .filter(|number| (1..=TASKS_MAX).contains(number));
         let number = number.ok_or_else(|| format!("neither \"adaptive\" nor 1 to {TASKS_MAX}"))?;
         Ok(Self(Degree::Fixed(number)))
     }

@@ -11,9 +11,7 @@ use std::sync::Arc;
 use namiki::files::{ImageTable, Manifest, SegmentFile};
 use namiki_exec::plan::Plan;
 use namiki_exec::source::{SegmentTable, Source, Table, Tables};
-use namiki_platform::disk::{
-    DirLock, Disk, SlowDisk, WriteMode, lock_to_read, open_best,
-};
+use namiki_platform::disk::{DirLock, Disk, SlowDisk, WriteMode, lock_to_read, open_best};
 use namiki_segment::Segment;
 
 use crate::device_choice::Device;
@@ -76,7 +74,9 @@ impl TpchDirectory {
                 let segment = Segment::open(&disk, &path, segment.id(manifest.identity()))?;
                 let source = SegmentTable::new(schema, vec![Arc::new(segment)]);
                 // One segment overlaps no other.
-                Ok(Arc::new(source.map_err(|error| BenchError::Check(error.to_string()))?))
+                Ok(Arc::new(
+                    source.map_err(|error| BenchError::Check(error.to_string()))?,
+                ))
             };
             let mut opened = Table::new(open(&table.segment, table.schema.clone())?);
             for index in &table.indexes {
@@ -121,7 +121,9 @@ impl TpchDirectory {
             let indexes = table.indexes.iter().map(|index| &index.segment);
             indexes.chain([&table.segment])
         });
-        segments.map(|segment| segment.file.path(&self.path)).collect()
+        segments
+            .map(|segment| segment.file.path(&self.path))
+            .collect()
     }
 
     fn image_of(&self, plan: &Plan) -> impl Iterator<Item = &ImageTable> {

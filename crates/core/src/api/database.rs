@@ -15,10 +15,11 @@ use parking_lot::Mutex;
 use crate::api::autotune::TunedConfig;
 use crate::api::builder::Builder;
 use crate::api::config::Indexes;
+use crate::api::opened_tables::OpenedTables;
 use crate::api::session::Session;
 use crate::api::table::{Key, Table, Value};
-use crate::catalogue::manifest::Manifest;
 use crate::catalogue::catalogue_files::{CatalogueFiles, NotWritten};
+use crate::catalogue::manifest::Manifest;
 use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, LockCounters};
 use crate::commit::epoch::Count;
@@ -83,6 +84,8 @@ pub(crate) struct Shared {
     pub(crate) dir_lock: Mutex<Option<DirLock>>,
     pub(crate) pools: [CachePadded<Mutex<Vec<Session>>>; POOLS],
     pub(crate) next_worker: AtomicU16,
+    /// What queries share.
+    pub(crate) opened: OpenedTables,
 }
 
 /// What only changes of tables and the end of the database touch.

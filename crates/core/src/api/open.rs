@@ -41,9 +41,10 @@ use parking_lot::Mutex;
 use crate::api::autotune::{ProtocolChoice, TunedConfig};
 use crate::api::builder::Builder;
 use crate::api::database::{Catalogue, Database, Loading, Shared};
+use crate::api::opened_tables::OpenedTables;
+use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::image::{FileNumber, image_dir};
 use crate::catalogue::manifest::{Manifest, Written};
-use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, Settings};
 use crate::commit::epoch::Epochs;
@@ -198,6 +199,7 @@ impl Builder {
             dir_lock: Mutex::new(Some(lock)),
             pools: Default::default(),
             next_worker: AtomicU16::new(0),
+            opened: OpenedTables::new(self.tuning.page_cache_bytes),
         }))
     }
 

@@ -71,7 +71,8 @@ mod tests {
     #[test]
     fn every_stored_plan_is_one_and_comes_back_from_json() {
         for (name, json) in FILES {
-            let plan: Plan = serde_json::from_str(json).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let plan: Plan =
+                serde_json::from_str(json).unwrap_or_else(|error| panic!("{name}: {error}"));
             let again = serde_json::to_value(&plan).unwrap();
             let stored: serde_json::Value = serde_json::from_str(json).unwrap();
             assert_eq!(again, stored, "{name}");

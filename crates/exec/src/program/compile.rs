@@ -373,7 +373,8 @@ impl Compiler<'_> {
             groups: groups.to_vec(),
             calls: calls.collect(),
         };
-        self.pipelines.push(builder.finish(Sink::Aggregate(Arc::new(sink))));
+        self.pipelines
+            .push(builder.finish(Sink::Aggregate(Arc::new(sink))));
         self.kept(&ids, None)
     }
 
@@ -401,7 +402,8 @@ impl Compiler<'_> {
             columns: columns.clone(),
             rows_max,
         };
-        self.pipelines.push(builder.finish(Sink::Sort(Arc::new(sink))));
+        self.pipelines
+            .push(builder.finish(Sink::Sort(Arc::new(sink))));
         let mut builder = self.kept(all, Some(&columns));
         builder.in_order = true;
         builder

@@ -7,7 +7,7 @@ use namiki_platform::disk::{Disk, Frame, FramePool, PAGE_BYTES, ReadQueue};
 use namiki_segment::PageCache;
 
 use super::crew::Crew;
-use super::hand_over::{Links, links};
+use super::links::{Links, links};
 use super::options::Options;
 use super::rows::Rows;
 use super::shared::{Ground, Shared};
@@ -41,10 +41,11 @@ impl Executor {
     /// [`ExecError::System`] if there is not that much memory.
     pub fn new(disk: &Arc<dyn Disk>, cache_bytes: usize) -> Result<Self, ExecError> {
         let pages = (cache_bytes / PAGE_BYTES).max(CACHE_PAGES_MIN);
-        let pool = FramePool::new(pages + FRAMES_IN_FLIGHT).map_err(|source| ExecError::System {
-            doing: "map memory for pages",
-            source: source.into(),
-        })?;
+        let pool =
+            FramePool::new(pages + FRAMES_IN_FLIGHT).map_err(|source| ExecError::System {
+                doing: "map memory for pages",
+                source: source.into(),
+            })?;
         Ok(Self {
             ground: Ground {
                 disk: Arc::clone(disk),
@@ -66,7 +67,8 @@ impl Executor {
         let mut started = 0;
         for (number, links) in links(shared.threads).into_iter().enumerate() {
             let own = Arc::clone(&shared);
-            let work = move |queue: &mut Option<Box<dyn ReadQueue>>| work(&own, number, links, queue);
+            let work =
+                move |queue: &mut Option<Box<dyn ReadQueue>>| work(&own, number, links, queue);
             if let Err(source) = self.crew.work(Box::new(work)) {
                 shared.fail(ExecError::System {
                     doing: "start a thread",
@@ -102,17 +104,14 @@ impl Executor {
 
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Executor").field("cache", &self.ground.cache).finish_non_exhaustive()
+        f.debug_struct("Executor")
+            .field("cache", &self.ground.cache)
+            .finish_non_exhaustive()
     }
 }
 
 /// What each thread of a query does.
-fn work(
-    shared: &Shared,
-    number: usize,
-    links: Links,
-    queue: &mut Option<Box<dyn ReadQueue>>,
-) {
+fn work(shared: &Shared, number: usize, links: Links, queue: &mut Option<Box<dyn ReadQueue>>) {
     let _ = shared.peers[number].sleep.set(SleepFlag::of_this_thread());
     let ran = catch_unwind(AssertUnwindSafe(|| {
         Worker::new(shared, number, links, queue).run();

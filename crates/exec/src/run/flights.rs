@@ -1,4 +1,6 @@
 //! Reads on their way: for each page the tasks that wait for it, so that it is read once.
+//!
+//! Paper: oode §2
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -56,12 +58,7 @@ impl Flights {
     }
 
     /// A read of pages side by side, for one task.
-    pub(super) fn add_extent(
-        &mut self,
-        id: TaskId,
-        key: PageKey,
-        pages: u32,
-    ) -> FlightId {
+    pub(super) fn add_extent(&mut self, id: TaskId, key: PageKey, pages: u32) -> FlightId {
         self.add(Flight {
             key,
             pages,

@@ -84,7 +84,8 @@ impl Worker<'_> {
             at = next;
             let (found, columns) = table.row(number);
             for (column, slot) in &step.loads {
-                slot.put_in(columns[*column].get(found), row).ok_or(TOO_MUCH_TEXT)?;
+                slot.put_in(columns[*column].get(found), row)
+                    .ok_or(TOO_MUCH_TEXT)?;
             }
             let flow = self.flow(position, row)?;
             row.heap.truncate(heap_before);

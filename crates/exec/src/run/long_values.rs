@@ -1,4 +1,4 @@
-//! Rows whose bytes are too long for a leaf, and lie in pages of their own.
+//! Rows of too many bytes for a leaf, which lie in pages of their own.
 
 use namiki_segment::Found;
 
@@ -25,7 +25,9 @@ impl Worker<'_> {
         let shared = self.shared;
         let segment = &*shared.segments[long.segment as usize].0;
         let entry = &shared.program.sources[step.source];
-        let read = long.reader.read_to_end(segment, &self.reader, &mut long.bytes);
+        let read = long
+            .reader
+            .read_to_end(segment, &self.reader, &mut long.bytes);
         let read = read.map_err(|error| ExecError::source(&entry.name, error))?;
         if let Found::Fault(page) = read {
             return Ok(Some(Step::Wait(PageKey {
@@ -39,8 +41,20 @@ impl Worker<'_> {
         let heap_before = row.heap.len();
         let schema = entry.source.schema();
         let scratch = &mut self.scratch;
-        let kept = load(step, schema, &entry.name, &long.key, &long.bytes, row, scratch)?;
-        let flow = if kept { self.flow(position, row)? } else { Flow::Go };
+        let kept = load(
+            step,
+            schema,
+            &entry.name,
+            &long.key,
+            &long.bytes,
+            row,
+            scratch,
+        )?;
+        let flow = if kept {
+            self.flow(position, row)?
+        } else {
+            Flow::Go
+        };
         row.heap.truncate(heap_before);
         match (flow, long.then) {
             (Flow::Stop, _) => Ok(Some(Step::Stop)),

@@ -31,7 +31,8 @@ impl Worker<'_> {
             }
             (Storage::Paged(parts), Reach::Prefix(prefix)) => {
                 let mut bytes = self.take_buffer();
-                let result = self.rows_behind(position, step, parts, prefix, state, row, &mut bytes);
+                let result =
+                    self.rows_behind(position, step, parts, prefix, state, row, &mut bytes);
                 self.give_back(bytes);
                 result
             }
@@ -49,7 +50,9 @@ impl Worker<'_> {
             return 0;
         }
         let first_key = |part: &u32| self.shared.segments[*part as usize].0.first_key();
-        parts.partition_point(|part| first_key(part) <= key).saturating_sub(1)
+        parts
+            .partition_point(|part| first_key(part) <= key)
+            .saturating_sub(1)
     }
 
     /// The row of a key: one page.
@@ -122,8 +125,11 @@ impl Worker<'_> {
         Ok(Step::Done)
     }
 
-    /// The rows whose keys begin with a prefix.
-    #[expect(clippy::too_many_arguments, reason = "a step, a state, and what they are about")]
+    /// The rows with keys that begin with a prefix.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a step, a state, and what they are about"
+    )]
     fn rows_behind(
         &mut self,
         position: usize,

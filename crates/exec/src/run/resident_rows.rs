@@ -72,9 +72,17 @@ impl Worker<'_> {
         };
         let scratch = &mut self.scratch;
         let kept = load(step, schema, &entry.name, own, bytes, row, scratch)?;
-        let flow = if kept { self.flow(position, row)? } else { Flow::Go };
+        let flow = if kept {
+            self.flow(position, row)?
+        } else {
+            Flow::Go
+        };
         row.heap.truncate(heap_before);
-        Ok(if flow == Flow::Stop { Step::Stop } else { Step::Done })
+        Ok(if flow == Flow::Stop {
+            Step::Stop
+        } else {
+            Step::Done
+        })
     }
 
     /// The rows with keys in a range, a batch at a time.

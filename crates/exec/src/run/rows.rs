@@ -17,7 +17,7 @@ pub struct Rows {
     is_over: bool,
 }
 
-/// Cancels a query from any thread.
+/// Cancels a query, or watches it, from any thread.
 #[derive(Clone)]
 pub struct Canceller(Arc<Shared>);
 
@@ -26,6 +26,12 @@ impl Canceller {
     /// threads.
     pub fn cancel(&self) {
         self.0.fail(ExecError::Cancelled);
+    }
+
+    /// What the query has done so far, for a thread that does not take its rows.
+    #[must_use]
+    pub fn live(&self) -> LiveCounters {
+        sum(&self.0.counters)
     }
 }
 
@@ -61,7 +67,10 @@ impl<'r> AnswerRow<'r> {
     /// All values.
     #[must_use]
     pub fn to_datums(&self) -> Vec<Datum> {
-        self.slots.iter().map(|slot| slot.get(self.row).to_datum()).collect()
+        self.slots
+            .iter()
+            .map(|slot| slot.get(self.row).to_datum())
+            .collect()
     }
 }
 
@@ -77,7 +86,11 @@ impl Rows {
 
     /// The names of the columns.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
-        self.shared.program.output.iter().map(|(name, _)| name.as_str())
+        self.shared
+            .program
+            .output
+            .iter()
+            .map(|(name, _)| name.as_str())
     }
 
     /// The next row; nothing at the end. Waits for it.
@@ -172,6 +185,8 @@ impl Drop for Rows {
 
 impl std::fmt::Debug for Rows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rows").field("live", &self.live()).finish_non_exhaustive()
+        f.debug_struct("Rows")
+            .field("live", &self.live())
+            .finish_non_exhaustive()
     }
 }

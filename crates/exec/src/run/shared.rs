@@ -277,12 +277,22 @@ impl Shared {
     /// What has been done so far.
     pub(super) fn statistics(&self) -> Statistics {
         let distinct = self.pages_read.lock();
-        let bits = distinct.iter().flatten().map(|word| u64::from(word.count_ones()));
+        let bits = distinct
+            .iter()
+            .flatten()
+            .map(|word| u64::from(word.count_ones()));
         let of = |count: fn(&WorkerCounters) -> u64| {
-            self.counters.iter().map(|counters| count(counters)).sum::<u64>()
+            self.counters
+                .iter()
+                .map(|counters| count(counters))
+                .sum::<u64>()
         };
         let max = |count: fn(&WorkerCounters) -> u64| {
-            self.counters.iter().map(|counters| count(counters)).max().unwrap_or(0)
+            self.counters
+                .iter()
+                .map(|counters| count(counters))
+                .max()
+                .unwrap_or(0)
         };
         Statistics {
             counters: sum(&self.counters),

@@ -1,4 +1,6 @@
 //! Reads: what was asked for goes to the device in one call, and what has arrived wakes its tasks.
+//!
+//! Paper: oode §2
 
 use namiki_platform::disk::{Completion, Frame, Frames};
 use namiki_segment::{Inserted, PageNo, Segment, SegmentError};
@@ -29,7 +31,10 @@ impl Worker<'_> {
         turned.map_err(|error| system("read", error))?;
         let mut done = std::mem::take(&mut self.done);
         // The newest task runs first; so those of the first read are to be the newest.
-        let result = done.drain(..).rev().try_for_each(|completion| self.arrived(completion));
+        let result = done
+            .drain(..)
+            .rev()
+            .try_for_each(|completion| self.arrived(completion));
         done.clear();
         self.done = done;
         result
@@ -71,7 +76,9 @@ impl Worker<'_> {
         if queue.in_flight() == 0 {
             self.shared.set_device(queue.describe());
         }
-        queue.push(segment.file(), at, frames, u64::from(id)).is_ok()
+        queue
+            .push(segment.file(), at, frames, u64::from(id))
+            .is_ok()
     }
 
     fn take_frame(&self) -> Option<Frame> {
@@ -121,9 +128,14 @@ impl Worker<'_> {
         for (frame, at) in frames.into_iter().zip(flight.key.page.0..) {
             if self.extents_cached {
                 // One for which there is no room is read again when its rows are wanted.
-                let _ = self.reader.insert(segment, PageNo(at), frame).map_err(failed)?;
+                let _ = self
+                    .reader
+                    .insert(segment, PageNo(at), frame)
+                    .map_err(failed)?;
             } else {
-                segment.verify_page(PageNo(at), &frame[..]).map_err(failed)?;
+                segment
+                    .verify_page(PageNo(at), &frame[..])
+                    .map_err(failed)?;
                 kept.push(frame);
             }
         }

@@ -1,11 +1,14 @@
 //! One thread of a query: its tasks, and the loop that runs them.
+//!
+//! Paper: oode §1, §2
 
 use namiki_platform::disk::{Completion, Frame, ReadQueue};
 use namiki_segment::PageReader;
 
+use super::adaptive_degree::AdaptiveDegree;
 use super::counters::WorkerCounters;
 use super::flights::{FlightId, Flights};
-use super::hand_over::{Give, Links};
+use super::links::{Give, Links};
 use super::output::BATCH_ROWS;
 use super::shared::Shared;
 use super::sinks::WorkerSink;
@@ -48,6 +51,7 @@ pub(super) struct Worker<'s> {
     /// Of these, those that wait for extents.
     pub(super) extents: usize,
     pub(super) degree: usize,
+    adaptive: Option<AdaptiveDegree>,
     budget: i32,
     pub(super) flights: Flights,
     /// Reads that are not in the queue yet.
@@ -69,6 +73,7 @@ pub(super) struct Worker<'s> {
     pub(super) scratch: Vec<u8>,
     pub(super) batch: RowBatch,
     /// Memory of walks that have ended.
+    #[expect(clippy::vec_box, reason = "boxed in states, to keep those small")]
     pub(super) walks: Vec<Box<BatchWalk>>,
     /// Pages of an extent of the driver's range.
     pub(super) extent_pages: usize,
@@ -101,6 +106,7 @@ impl<'s> Worker<'s> {
             waiting: 0,
             extents: 0,
             degree,
+            adaptive: shared.options.is_adaptive().then(AdaptiveDegree::new),
             budget: 0,
             flights: Flights::default(),
             to_read: Vec::new(),
@@ -129,6 +135,7 @@ impl<'s> Worker<'s> {
             let part = self.run_pipeline(number);
             self.shared.end_of_pipeline(number, part);
         }
+        self.drop_messages();
         self.shared.add_pages_read(&self.pages_read);
     }
 
@@ -136,7 +143,8 @@ impl<'s> Worker<'s> {
         let shared = self.shared;
         self.pipeline = &shared.program.pipelines[number];
         self.pipeline_number = number;
-        self.stalled.resize_with(self.pipeline.steps.len() + 1, Vec::new);
+        self.stalled
+            .resize_with(self.pipeline.steps.len() + 1, Vec::new);
         self.sink = WorkerSink::new(self.pipeline, &shared.output_slots);
         self.sink_bytes = 0;
         if !shared.is_stopped() {
@@ -164,6 +172,7 @@ impl<'s> Worker<'s> {
     /// Makes the tasks that the pipeline begins with: this thread's part of what its driver goes through.
     fn begin(&mut self) {
         self.plan_extents();
+        self.links.forget_requests();
         let states = match &self.pipeline.driver {
             Driver::Read(step) => self.first_ranges(step),
             Driver::Kept { pipeline, .. } => self.first_kept_rows(*pipeline),
@@ -192,6 +201,7 @@ impl<'s> Worker<'s> {
                 return Ok(());
             }
             self.exchange()?;
+            self.adapt();
             let has_work = !self.ready.is_empty() || self.has_stalled();
             let can_run = has_work && self.waiting < self.degree;
             if self.flights.len() > 0 {
@@ -199,6 +209,22 @@ impl<'s> Worker<'s> {
             } else if !can_run && self.is_over() {
                 return Ok(());
             }
+        }
+    }
+
+    /// Lets the degree follow the device.
+    fn adapt(&mut self) {
+        let is_limited = self.waiting >= self.degree;
+        if let Some(adaptive) = &mut self.adaptive {
+            let reads = self.counters.reads.get();
+            let degree = adaptive.look(namiki_platform::clock::now_ns(), reads, is_limited);
+            self.counters
+                .degree_up
+                .add(degree.saturating_sub(self.degree) as u64);
+            self.counters
+                .degree_down
+                .add(self.degree.saturating_sub(degree) as u64);
+            self.degree = degree;
         }
     }
 
@@ -274,7 +300,11 @@ impl<'s> Worker<'s> {
     ) -> Result<Flow, ExecError> {
         let heap_before = row.heap.len();
         if self.give.is_some() && self.hand_over_row(position, row, words_before) {
-            return Ok(if self.give.is_some() { Flow::Go } else { Flow::Full });
+            return Ok(if self.give.is_some() {
+                Flow::Go
+            } else {
+                Flow::Full
+            });
         }
         self.counters.rows_between.add(1);
         let mut state = State::Start;
@@ -354,7 +384,7 @@ impl<'s> Worker<'s> {
         self.read(position, step, state, row)
     }
 
-    /// A task in a step, whose row begins as `row`.
+    /// A task in a step; its row begins as `row`.
     pub(super) fn new_task(
         &mut self,
         position: usize,
@@ -376,9 +406,15 @@ impl<'s> Worker<'s> {
         self.counters.tasks_ended.add(1);
     }
 
-    /// Lets a task wait for a page (T3).
+    /// Lets a task wait for a page (T3). Where there is no room (T2), because it ran to give rows away, it meets its
+    /// fault again later.
     #[inline]
     pub(super) fn wait_for(&mut self, id: TaskId, key: PageKey) {
+        if self.waiting >= self.degree {
+            let position = self.tasks.get(id).position;
+            self.stalled[position].push(id);
+            return;
+        }
         match self.flights.wait(&mut self.tasks, id, key) {
             Some(flight) => self.to_read.push(flight),
             None => _ = self.counters.merged_faults.add(1),
@@ -391,7 +427,9 @@ impl<'s> Worker<'s> {
         self.waiting += 1;
         self.counters.waits_begun.add(1);
         let max = self.counters.waiting_max.get();
-        self.counters.waiting_max.add((self.waiting as u64).saturating_sub(max));
+        self.counters
+            .waiting_max
+            .add((self.waiting as u64).saturating_sub(max));
     }
 
     /// Counts tasks that have waited.
@@ -467,10 +505,7 @@ impl<'s> Worker<'s> {
     }
 }
 
-fn compute(
-    columns: &[(program::Eval, crate::row::Slot)],
-    row: &mut Row,
-) -> Result<(), ExecError> {
+fn compute(columns: &[(program::Eval, crate::row::Slot)], row: &mut Row) -> Result<(), ExecError> {
     for (eval, slot) in columns {
         let value = eval.value(row.as_ref()).map_err(overflow)?;
         let value = match value.without_bytes() {

@@ -1,4 +1,4 @@
-//! A table or an index whose rows are in the pages of segments.
+//! A table or an index with its rows in the pages of segments.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -18,7 +18,9 @@ pub struct SegmentTable {
 
 /// Segments do not make one table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the keys of {later} do not all come after those of {earlier}: segments of a table are given in key order")]
+#[error(
+    "the keys of {later} do not all come after those of {earlier}: segments of a table are given in key order"
+)]
 pub struct SegmentsOverlap {
     earlier: String,
     later: String,
@@ -31,8 +33,10 @@ impl SegmentTable {
     /// # Errors
     /// [`SegmentsOverlap`] if they have not.
     pub fn new(schema: Schema, segments: Vec<Arc<Segment>>) -> Result<Self, SegmentsOverlap> {
-        let segments: Vec<Arc<Segment>> =
-            segments.into_iter().filter(|segment| segment.rows() > 0).collect();
+        let segments: Vec<Arc<Segment>> = segments
+            .into_iter()
+            .filter(|segment| segment.rows() > 0)
+            .collect();
         for pair in segments.windows(2) {
             if pair[0].last_key() >= pair[1].first_key() {
                 return Err(SegmentsOverlap {

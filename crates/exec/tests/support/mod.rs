@@ -1,5 +1,6 @@
 //! Tables for tests: in memory, in segments, or both.
 #![allow(dead_code, reason = "each test program uses a part")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use namiki_platform::seeded_random::Random;
 use namiki_segment::{Segment, SegmentId, Writer};
 
 /// A disk in memory with a directory.
-pub fn memory_disk() -> (Arc<SimDisk>, PathBuf) {
+pub(crate) fn memory_disk() -> (Arc<SimDisk>, PathBuf) {
     let disk = SimDisk::new();
     let dir = PathBuf::from("/segments");
     disk.create_dir_all(&dir).unwrap();
@@ -22,7 +23,7 @@ pub fn memory_disk() -> (Arc<SimDisk>, PathBuf) {
 }
 
 /// Writes the rows of a table to segments of so many rows, and opens them.
-pub fn in_segments(
+pub(crate) fn in_segments(
     disk: &Arc<dyn Disk>,
     dir: &Path,
     table: &MemoryTable,
@@ -44,18 +45,24 @@ pub fn in_segments(
     SegmentTable::new(table.schema().clone(), segments).unwrap()
 }
 
-pub const SEGMENTS: [&str; 5] = ["AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "MACHINERY"];
+pub(crate) const SEGMENTS: [&str; 5] = [
+    "AUTOMOBILE",
+    "BUILDING",
+    "FURNITURE",
+    "HOUSEHOLD",
+    "MACHINERY",
+];
 
 /// Customers and orders in the shape of TPC-H, ten orders for each customer.
-pub struct Shop {
-    pub customer: MemoryTable,
-    pub customer_index: MemoryTable,
-    pub orders: MemoryTable,
-    pub orders_index: MemoryTable,
+pub(crate) struct Shop {
+    pub(crate) customer: MemoryTable,
+    pub(crate) customer_index: MemoryTable,
+    pub(crate) orders: MemoryTable,
+    pub(crate) orders_index: MemoryTable,
 }
 
 impl Shop {
-    pub fn new(customers: i64, seed: u64) -> Self {
+    pub(crate) fn new(customers: i64, seed: u64) -> Self {
         let mut random = Random::seeded(seed);
         let money = ColumnType::Decimal { scale: 2 };
         let columns = vec![
@@ -109,13 +116,13 @@ impl Shop {
     }
 
     /// All of it in memory.
-    pub fn in_memory(&self) -> Tables {
+    pub(crate) fn in_memory(&self) -> Tables {
         let own = |table: &MemoryTable| -> Arc<dyn Source> { Arc::new(table.clone()) };
         self.tables(own)
     }
 
     /// All of it in segments.
-    pub fn on_disk(&self, disk: &Arc<dyn Disk>, dir: &Path) -> Tables {
+    pub(crate) fn on_disk(&self, disk: &Arc<dyn Disk>, dir: &Path) -> Tables {
         self.tables(|table| Arc::new(in_segments(disk, dir, table, usize::MAX)))
     }
 
@@ -125,13 +132,16 @@ impl Shop {
         let index = of(&self.customer_index);
         tables.insert("customer", customer.with_index("segment_balance", index));
         let orders = Table::new(of(&self.orders));
-        tables.insert("orders", orders.with_index("by_customer", of(&self.orders_index)));
+        tables.insert(
+            "orders",
+            orders.with_index("by_customer", of(&self.orders_index)),
+        );
         tables
     }
 }
 
 /// Paper: oode §3, figure 1.
-pub fn papers_query(balance_above: i64) -> Plan {
+pub(crate) fn papers_query(balance_above: i64) -> Plan {
     let range = KeyRange {
         equal: vec!["AUTOMOBILE".into()],
         above: Some(balance_above.into()),
@@ -147,7 +157,7 @@ pub fn papers_query(balance_above: i64) -> Plan {
 }
 
 /// Rows in the order of their values, for comparison.
-pub fn sorted(mut rows: Vec<Vec<Datum>>) -> Vec<Vec<Datum>> {
+pub(crate) fn sorted(mut rows: Vec<Vec<Datum>>) -> Vec<Vec<Datum>> {
     rows.sort();
     rows
 }

@@ -26,6 +26,7 @@
     reason = "the kernel writes to frames after the call returns"
 )]
 
+mod registered;
 mod ring;
 
 use std::io;
@@ -35,9 +36,9 @@ use std::sync::Arc;
 
 use io_uring::{opcode, squeue, types};
 
-use self::ring::{ENTRIES_MAX, REGION_FRAMES, Ring};
+use self::ring::{ENTRIES_MAX, Ring};
 use super::read_frames::{check_request, complete, read_frames};
-use super::{Completion, Frame, FramePool, Frames, PAGE_BYTES, ReadQueue};
+use super::{Completion, FramePool, Frames, PAGE_BYTES, ReadQueue};
 use crate::disk::DiskFile;
 use crate::fork_check::ProcessToken;
 
@@ -107,14 +108,6 @@ impl UringReads {
         if self.submitted == self.queued.len() {
             return;
         }
-        let Ring {
-            io,
-            pool,
-            registered,
-            vectored,
-            ..
-        } = &mut *self.ring;
-        let mut submission = io.submission();
         for &number in &self.queued[self.submitted..] {
             let Slot { request, pieces } = &mut self.slots[number as usize];
             let request = request.as_ref().expect("a queued slot has a request (G2)");
@@ -122,12 +115,12 @@ impl UringReads {
                 .file
                 .os_file()
                 .expect("asked for when it was pushed");
-            let fixed = registered.then_some(&*pool);
+            let region = self.ring.region_of(&request.frames);
             let entry = request
-                .entry(file.as_raw_fd(), fixed, *vectored, pieces)
+                .entry(file.as_raw_fd(), region, self.ring.vectored, pieces)
                 .user_data(number.into());
             // SAFETY: the slot keeps what the entry refers to until the read's completion (G1).
-            if unsafe { submission.push(&entry) }.is_err() {
+            if unsafe { self.ring.io.submission().push(&entry) }.is_err() {
                 break;
             }
             self.submitted += 1;
@@ -165,7 +158,7 @@ impl UringReads {
 
     /// Nothing that was in the submission queue was submitted; it will be by this thread.
     fn replace_ring(&mut self) -> io::Result<()> {
-        *self.ring = Ring::new(self.slots.len(), &self.ring.pool)?;
+        *self.ring = Ring::new(self.slots.len(), self.ring.registered.pool())?;
         self.submitted = 0;
         Ok(())
     }
@@ -222,16 +215,15 @@ impl UringReads {
 }
 
 impl Request {
-    /// What the kernel is told. `fixed` is the pool whose memory is registered.
+    /// What the kernel is told. All the frames lie in registered piece `region`, if that is given.
     fn entry(
         &self,
         file: RawFd,
-        fixed: Option<&Arc<FramePool>>,
+        region: Option<u16>,
         vectored: bool,
         pieces: &mut Pieces,
     ) -> squeue::Entry {
         let file = types::Fd(file);
-        let region = fixed.and_then(|pool| region_of(&self.frames, pool));
         if let [frame] = &self.frames[..] {
             let (start, bytes) = (frame.start().as_ptr(), PAGE_BYTES as u32);
             return match region {
@@ -280,14 +272,6 @@ impl Request {
             result,
         }
     }
-}
-
-/// The registered piece of memory in which all the frames lie, if they are of `pool` and there is one.
-fn region_of(frames: &[Frame], pool: &Arc<FramePool>) -> Option<u16> {
-    let region = frames.first()?.number() / REGION_FRAMES;
-    let inside =
-        |frame: &Frame| frame.number() / REGION_FRAMES == region && Arc::ptr_eq(frame.pool(), pool);
-    frames.iter().all(inside).then_some(region as u16)
 }
 
 impl ReadQueue for UringReads {
@@ -416,7 +400,9 @@ mod tests {
         reads_well(plain, &pool);
         for (registered, vectored) in [(true, true), (true, false), (false, false)] {
             let mut ring = Ring::new(4, &pool).unwrap();
-            ring.registered &= registered;
+            if !registered {
+                ring.registered.close();
+            }
             ring.vectored &= vectored;
             reads_well(ring, &pool);
         }
