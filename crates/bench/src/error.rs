@@ -46,6 +46,9 @@ pub(crate) enum BenchError {
     /// A query failed.
     #[error("the query failed")]
     Query(#[source] namiki_exec::ExecError),
+    /// Tables to query could not be made.
+    #[error("tables cannot be loaded")]
+    Load(#[source] namiki::LoadError),
     /// A file with rows cannot be read.
     #[error("a table cannot be read")]
     Segment(#[from] namiki_segment::SegmentError),

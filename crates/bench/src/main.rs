@@ -5,7 +5,8 @@
 //! `latency`, `worker_threads`, `run_stages`, `repetitions`, `result_writer` (the one writer of results) and
 //! `interrupt` (Ctrl-C). No command uses another, save
 //! that `log` and `query` measure the bare device as `device` does, `compare_command` has others do what `index` does, or in `kv`
-//! what `txn` does, and `figure` has its points run by `txn` and `device`.
+//! what `txn` does, and `figure` has its points run by `txn`, `device` and
+//! `query`.
 
 mod args;
 mod compare_command;

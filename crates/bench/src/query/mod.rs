@@ -8,6 +8,8 @@
 
 mod answer;
 mod device_limit;
+mod figure_queries;
+mod made_tables;
 mod page_costs;
 mod query_case;
 mod query_session;
@@ -17,8 +19,9 @@ mod sequential_form;
 mod tasks;
 mod tpch_directory;
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU16;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use namiki_exec::Mode;
@@ -26,16 +29,20 @@ use namiki_exec::plan::stored;
 use namiki_platform::arguments::whole;
 use namiki_platform::machine::Machine;
 
+pub(crate) use self::figure_queries::{FigureQueries, FigureSetup};
+use self::made_tables::make_tables;
 use self::query_case::{Beside, JoinKind, QueryCase};
-use self::query_session::{Execution, QuerySession};
+pub(crate) use self::query_session::Execution;
+use self::query_session::QuerySession;
 use self::selectivity::Selectivity;
 use self::tasks::Tasks;
-use self::tpch_directory::TpchDirectory;
+use self::tpch_directory::{TpchDirectory, tables_of};
 use crate::args::{self, Switch, TimedArgs};
 use crate::device_choice::Device;
 use crate::error::BenchError;
 use crate::repetitions::in_turns;
 use crate::result_writer::Report;
+use crate::run_folder::Place;
 
 const NOTES: &str = "\
 Queries (--query): paper, the query of the paper's figure 1; q3, q5 and q10, joins in the manner of TPC-H's; or a file
@@ -61,9 +68,13 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct QueryArgs {
-    /// A directory that `namiki load tpch` made. It is not changed
+    /// A directory that `namiki load tpch` made. It is not changed [default: a fresh one, with the tables that are
+    /// needed, which is removed at the end]
     #[arg(long, value_name = "DIR")]
-    dir: PathBuf,
+    dir: Option<PathBuf>,
+    /// Without --dir: how large the tables are
+    #[arg(long, value_name = "FACTOR", default_value = "0.1", value_parser = scale, conflicts_with = "dir")]
+    scale: f64,
     /// paper, q3, q5, q10, or a file with a plan; several with commas
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = stored::PAPER)]
     query: Vec<String>,
@@ -126,10 +137,28 @@ struct Combination {
     join: JoinKind,
 }
 
+/// Scales that TPC-H's generator has a formula for.
+pub(crate) fn scale(text: &str) -> Result<f64, String> {
+    let scale = text.parse().ok();
+    let scale = scale.filter(|scale| *scale == 0.01 || (0.024..=1000.0).contains(scale));
+    scale.ok_or_else(|| "neither 0.01 nor between 0.024 and 1000".to_owned())
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &QueryArgs) -> Result<(), BenchError> {
-    let machine = Machine::describe(&args.dir);
-    let directory = TpchDirectory::open(&args.dir, &args.device)?;
+    let place = match &args.dir {
+        Some(_) => None,
+        None => Some(Place::new(None)?),
+    };
+    let dir = match (&args.dir, &place) {
+        (None, Some(fresh)) => {
+            make_tables(fresh.path(), &args.tables()?, args.scale)?;
+            fresh.path()
+        }
+        (given, _) => given.as_deref().unwrap_or(Path::new(".")),
+    };
+    let machine = Machine::describe(dir);
+    let directory = TpchDirectory::open(dir, &args.device)?;
     let cache_bytes = (args.cache_mb as usize) << 20;
     let mut session = QuerySession::new(directory, cache_bytes, args.timed.pin);
     let cases = args.cases(&mut session)?;
@@ -151,6 +180,16 @@ pub(crate) fn run(args: &QueryArgs) -> Result<(), BenchError> {
 }
 
 impl QueryArgs {
+    /// The tables that the queries name.
+    fn tables(&self) -> Result<BTreeSet<String>, BenchError> {
+        let mut all = BTreeSet::new();
+        for name in &self.query {
+            let plan = query_case::plan_of(name)?;
+            all.extend(tables_of(&plan).into_iter().map(str::to_owned));
+        }
+        Ok(all)
+    }
+
     /// Each query, at each selectivity that was asked for if it has one.
     fn cases(&self, session: &mut QuerySession) -> Result<Vec<QueryCase>, BenchError> {
         let mut cases = Vec::new();

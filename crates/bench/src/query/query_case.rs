@@ -240,7 +240,7 @@ fn mode_name(how: Execution) -> &'static str {
 }
 
 /// A stored plan, or one in a file.
-fn plan_of(name: &str) -> Result<Plan, BenchError> {
+pub(super) fn plan_of(name: &str) -> Result<Plan, BenchError> {
     if let Some(plan) = stored::named(name) {
         return Ok(plan);
     }

@@ -4,7 +4,6 @@ use namiki_exec::plan::Plan;
 use namiki_platform::machine::Machine;
 use serde::{Serialize, Serializer};
 
-use super::answer::Answer;
 use super::page_costs::PageCosts;
 use super::selectivity::Selectivity;
 use super::tasks::Tasks;
@@ -75,17 +74,6 @@ pub(crate) struct QueryRow<'a> {
 )]
 fn as_hex<S: Serializer>(checksum: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{checksum:016x}"))
-}
-
-impl QueryRow<'_> {
-    /// What is compared.
-    pub(crate) fn answer(&self) -> Answer {
-        Answer {
-            rows: self.rows,
-            groups: self.groups,
-            checksum: self.checksum,
-        }
-    }
 }
 
 impl Row for QueryRow<'_> {

@@ -21,6 +21,8 @@ const PAPER_CENTS: i64 = 2_000;
 const BALANCES: f64 = 1_099_999.0;
 /// Market segments.
 const SEGMENTS: f64 = 5.0;
+/// With more, the bound is below the smallest balance.
+const MULTIPLE_MAX: i64 = 549;
 /// Above, a segment has not so many customers.
 const MAX: f64 = 1.0 / SEGMENTS;
 
@@ -55,9 +57,11 @@ impl Selectivity {
         }
     }
 
-    /// The part of all customers.
-    pub(crate) fn part(self) -> f64 {
-        self.part
+    /// The multiple of the paper's that takes about so many of so many customers.
+    pub(crate) fn taking(wanted: u64, customers: u64) -> Self {
+        let of_paper = PAPER_CENTS as f64 / BALANCES / SEGMENTS * customers as f64;
+        let multiple = (wanted as f64 / of_paper.max(f64::MIN_POSITIVE)).round();
+        Self::times((multiple as i64).clamp(1, MULTIPLE_MAX))
     }
 
     /// What `c_acctbal` has to be above.
@@ -102,7 +106,7 @@ impl FromStr for Selectivity {
             Some(multiple) => multiple
                 .parse()
                 .ok()
-                .filter(|multiple| (1..=549).contains(multiple))
+                .filter(|multiple| (1..=MULTIPLE_MAX).contains(multiple))
                 .map(Self::times),
             None => text
                 .parse()
@@ -123,7 +127,7 @@ impl FromStr for Selectivity {
         parsed.ok_or_else(|| {
             format!(
                 "{text:?} is neither a part of all customers (above 0 and up to {MAX}: one market segment) nor a \
-                 multiple of the paper's (x1 to x549)"
+                 multiple of the paper's (x1 to x{MULTIPLE_MAX})"
             )
         })
     }
@@ -161,6 +165,9 @@ mod tests {
             let selectivity: Selectivity = text.parse().unwrap();
             assert_eq!(selectivity.bound(), bound, "{text}");
         }
+        assert_eq!(Selectivity::taking(550, 1_500_000), Selectivity::PAPER);
+        assert_eq!(Selectivity::taking(6_000, 150_000).bound(), 7800.0);
+        assert_eq!(Selectivity::taking(u64::MAX, 1), Selectivity::times(549));
         assert_eq!("x10".parse::<Selectivity>().unwrap().to_string(), "0.0036");
         for bad in ["", "0", "-0.1", "0.21", "x0", "x550", "x", "nan", "all"] {
             assert!(bad.parse::<Selectivity>().is_err(), "{bad}");

@@ -99,14 +99,15 @@ impl TpchDirectory {
         })
     }
 
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Whether reads bypass the system's page cache.
     pub(crate) fn is_direct(&self) -> bool {
         self.is_direct
+    }
+
+    /// Rows of a table.
+    pub(crate) fn rows_in(&self, name: &str) -> u64 {
+        let table = self.image.iter().find(|table| table.name == name);
+        table.map_or(0, |table| table.rows)
     }
 
     /// Rows of the tables that a plan names, in all.
