@@ -52,6 +52,11 @@ struct Evaluator<'t> {
 impl Evaluator<'_> {
     fn rows(&self, plan: &Plan) -> Result<Rows, ExecError> {
         match plan {
+            Plan::Find(find) => {
+                let rows = self.table(&find.table, find.alias.as_deref())?;
+                kept(rows, find.filter.as_ref())
+            }
+            Plan::Join(join) => self.pairs(&join.left, &join.right, &join.on, join.filter.as_ref()),
             Plan::Scan(scan) => {
                 let rows = self.table(&scan.table, scan.alias.as_deref())?;
                 let source = self.source(&scan.table, None)?;
@@ -65,7 +70,18 @@ impl Evaluator<'_> {
                 kept(rows, scan.filter.as_ref())
             }
             Plan::NestedLoopJoin(join) => self.nested_loop(join),
-            Plan::HashJoin(join) => self.hash_join(join),
+            Plan::HashJoin(HashJoin {
+                build,
+                probe,
+                on,
+                filter,
+                probe_first: false,
+            }) => self.pairs(build, probe, on, filter.as_ref()),
+            Plan::HashJoin(join) => {
+                let on = join.on.iter().map(|(build, probe)| (probe.clone(), build.clone()));
+                let on: Vec<_> = on.collect();
+                self.pairs(&join.probe, &join.build, &on, join.filter.as_ref())
+            }
             Plan::Filter(filter) => kept(self.rows(&filter.input)?, Some(&filter.keep)),
             Plan::Project(project) => {
                 let input = self.rows(&project.input)?;
@@ -161,8 +177,16 @@ impl Evaluator<'_> {
                 inner.names.iter().position(|(_, own)| own == name)
             })
             .collect();
+        let both = |outer: &[Datum], inner: &[Datum]| match join.table_first {
+            true => [inner, outer].concat(),
+            false => [outer, inner].concat(),
+        };
+        let names = match join.table_first {
+            true => [inner.names, outer.names.clone()].concat(),
+            false => [outer.names.clone(), inner.names].concat(),
+        };
         let mut joined = Rows {
-            names: [outer.names.clone(), inner.names].concat(),
+            names,
             rows: Vec::new(),
         };
         // Rows by their values, so that a large outer table takes no hours. Numbers of different types that
@@ -191,33 +215,37 @@ impl Evaluator<'_> {
         kept(joined, join.filter.as_ref())
     }
 
-    fn hash_join(&self, join: &HashJoin) -> Result<Rows, ExecError> {
-        let build = self.rows(&join.build)?;
-        let probe = self.rows(&join.probe)?;
+    /// The pairs of rows that agree, those of the left input first.
+    fn pairs(
+        &self,
+        left: &Plan,
+        right: &Plan,
+        on: &[(Expr, Expr)],
+        filter: Option<&Expr>,
+    ) -> Result<Rows, ExecError> {
+        let (left, right) = (self.rows(left)?, self.rows(right)?);
         let mut by_first: BTreeMap<String, Vec<(Vec<Datum>, &Vec<Datum>)>> = BTreeMap::new();
-        for row in &build.rows {
-            let values = join.on.iter().map(|(of, _)| value(of, &build.names, row));
+        for row in &left.rows {
+            let values = on.iter().map(|(of, _)| value(of, &left.names, row));
             let values: Vec<Datum> = values.collect::<Result<_, _>>()?;
             let first = values.first().map(normal).unwrap_or_default();
             by_first.entry(first).or_default().push((values, row));
         }
         let mut joined = Rows {
-            names: [build.names.clone(), probe.names.clone()].concat(),
+            names: [left.names.clone(), right.names.clone()].concat(),
             rows: Vec::new(),
         };
-        for row in &probe.rows {
-            let values = join.on.iter().map(|(_, of)| value(of, &probe.names, row));
+        for row in &right.rows {
+            let values = on.iter().map(|(_, of)| value(of, &right.names, row));
             let values: Vec<Datum> = values.collect::<Result<_, _>>()?;
             let first = values.first().map(normal).unwrap_or_default();
             for (others, other) in by_first.get(&first).into_iter().flatten() {
                 if others.iter().zip(&values).all(|(a, b)| equals(a, b)) {
-                    joined
-                        .rows
-                        .push([other.as_slice(), row.as_slice()].concat());
+                    joined.rows.push([other.as_slice(), row.as_slice()].concat());
                 }
             }
         }
-        kept(joined, join.filter.as_ref())
+        kept(joined, filter)
     }
 }
 

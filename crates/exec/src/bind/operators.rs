@@ -37,6 +37,18 @@ impl<'t> Binder<'t> {
 
     pub(super) fn bind(&mut self, plan: &Plan) -> Result<BoundNode, PlanError> {
         match plan {
+            // Without a choice: the way that always works.
+            Plan::Find(find) => {
+                let (access, fields) = self.access(&find.table, None, find.alias.as_deref())?;
+                self.read(access, fields, &KeyRange::default(), find.filter.as_ref())
+            }
+            Plan::Join(join) => self.hash_join(&HashJoin {
+                build: join.left.clone(),
+                probe: join.right.clone(),
+                on: join.on.clone(),
+                filter: join.filter.clone(),
+                probe_first: false,
+            }),
             Plan::Scan(scan) => {
                 let (access, fields) = self.access(&scan.table, None, scan.alias.as_deref())?;
                 self.read(access, fields, &scan.range, scan.filter.as_ref())
@@ -168,7 +180,7 @@ impl<'t> Binder<'t> {
             let typed = bind(expr, &fields, &self.columns)?;
             lookup.push(cast_to(expr, typed, schema.columns()[*at].column_type)?);
         }
-        fields.extend(inner);
+        fields = in_order(fields, inner, join.table_first);
         let filter = self.condition(join.filter.as_ref(), &fields)?;
         let node = Node::NestedLoop {
             outer: Box::new(outer),
@@ -191,7 +203,7 @@ impl<'t> Binder<'t> {
             let right = bind(of_probe, &probe_fields, &self.columns)?;
             on.push(same_type(of_build, left, of_probe, right)?);
         }
-        fields.extend(probe_fields);
+        fields = in_order(fields, probe_fields, join.probe_first);
         let filter = self.condition(join.filter.as_ref(), &fields)?;
         let node = Node::HashJoin {
             build: Box::new(build),
@@ -285,6 +297,15 @@ impl<'t> Binder<'t> {
             all: fields.iter().map(|field| field.id).collect(),
         };
         Ok((node, fields))
+    }
+}
+
+/// The columns of both inputs of a join.
+fn in_order(first: Vec<Field>, second: Vec<Field>, swapped: bool) -> Vec<Field> {
+    if swapped {
+        [second, first].concat()
+    } else {
+        [first, second].concat()
     }
 }
 

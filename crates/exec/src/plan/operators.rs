@@ -10,6 +10,10 @@ use crate::data::Datum;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Plan {
+    /// The rows of a table for which something is true; the planner chooses how they are found.
+    Find(Find),
+    /// The pairs of rows that agree; the planner chooses how they are found.
+    Join(Join),
     /// The rows of a table.
     Scan(Scan),
     /// The rows of a table that an index finds.
@@ -58,6 +62,37 @@ impl KeyRange {
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
     }
+}
+
+/// The rows of a table for which something is true. Before it runs it becomes a scan or an index scan, whichever is
+/// estimated to be cheaper.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Find {
+    /// The table.
+    pub table: String,
+    /// As [`Scan::alias`].
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub alias: Option<String>,
+    /// The rows to keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<Expr>,
+}
+
+/// The pairs of a row of each input that have equal values. Before it runs it becomes a nested-loop join or a hash
+/// join, whichever is estimated to be cheaper; the columns are those of the left input, then those of the right one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Join {
+    /// One input.
+    pub left: Box<Plan>,
+    /// The other. A [`Find`] on either side can be looked up by key or index.
+    pub right: Box<Plan>,
+    /// What must be equal: an expression over the left input, one over the right.
+    pub on: Vec<(Expr, Expr)>,
+    /// The pairs to keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<Expr>,
 }
 
 /// Reads a table in the order of its key, or a range of it.
@@ -116,6 +151,9 @@ pub struct NestedLoopJoin {
     /// The pairs to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<Expr>,
+    /// Whether the columns of the table come before those of `outer`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub table_first: bool,
 }
 
 /// The pairs of a row of each input that have equal values.
@@ -131,6 +169,9 @@ pub struct HashJoin {
     /// The pairs to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<Expr>,
+    /// Whether the columns of `probe` come before those of `build`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub probe_first: bool,
 }
 
 /// Keeps the rows for which something is true.
@@ -373,6 +414,7 @@ impl Plan {
             alias: None,
             lookup: by.iter().map(|name| column(name)).collect(),
             filter: None,
+            table_first: false,
         })
     }
 
@@ -384,6 +426,29 @@ impl Plan {
         Self::HashJoin(HashJoin {
             build: Box::new(build),
             probe: Box::new(self),
+            on: on.iter().map(pair).collect(),
+            filter: None,
+            probe_first: false,
+        })
+    }
+
+    /// The rows of a table for which this is true, found in the cheapest way.
+    #[must_use]
+    pub fn find(table: &str, filter: Expr) -> Self {
+        Self::Find(Find {
+            table: table.to_owned(),
+            alias: None,
+            filter: Some(filter),
+        })
+    }
+
+    /// The pairs of these rows and those of another plan in which these columns are equal, found in the cheapest way.
+    #[must_use]
+    pub fn join(self, right: Self, on: &[(&str, &str)]) -> Self {
+        let pair = |(left, right): &(&str, &str)| (column(left), column(right));
+        Self::Join(Join {
+            left: Box::new(self),
+            right: Box::new(right),
             on: on.iter().map(pair).collect(),
             filter: None,
         })
