@@ -261,7 +261,10 @@ fn an_oode_figure_lies_over_relative_reads_per_second() {
         assert_eq!((points.len(), claims.len()), (points_of_lines, 3));
         for point in points {
             assert_eq!(point["measure"], "cpu_percent");
-            assert_keys(point, &[&["tasks", "relative_iops", "counts.reads", "counts.iops"]]);
+            assert_keys(
+                point,
+                &[&["tasks", "relative_iops", "counts.reads", "counts.iops"]],
+            );
             let is_ordered = point["line"] == "ordered execution";
             assert_eq!(point["relative_iops"] == 1.0, is_ordered, "{point}");
         }
@@ -272,7 +275,10 @@ fn an_oode_figure_lies_over_relative_reads_per_second() {
         assert_eq!(runs.len(), 1 + 2 * points_of_lines);
         // The lines of the figure that have two points or more, and what lies closest to them.
         let polylines = elements(&dir.path().join(format!("oode-{number}.svg")), "polyline");
-        assert!(polylines >= if number == "5" { 2 } else { 4 }, "{polylines}");
+        assert!(
+            polylines >= if number == "5" { 2 } else { 4 },
+            "{polylines}"
+        );
     }
 }
 
@@ -285,7 +291,9 @@ fn an_oode_figure_runs_on_emulated_drives() {
     let points = of_kind(&rows, "point");
     let runs = |line: &str| {
         let of_line = points.iter().filter(|point| point["line"] == line);
-        of_line.map(|point| point["runs"].as_u64().unwrap()).collect::<Vec<_>>()
+        of_line
+            .map(|point| point["runs"].as_u64().unwrap())
+            .collect::<Vec<_>>()
     };
     assert_eq!(runs("ordered execution"), [1], "it takes long");
     assert_eq!(runs("out of order"), [2, 2]);
@@ -299,7 +307,15 @@ fn an_oode_figure_runs_on_emulated_drives() {
         assert!(found.starts_with("needs >= 128 cores; here: "), "{found}");
     }
     refused(
-        &["figure", "oode", "2", "--out", text(dir.path()), "--device", "null"],
+        &[
+            "figure",
+            "oode",
+            "2",
+            "--out",
+            text(dir.path()),
+            "--device",
+            "null",
+        ],
         2,
         "oode-2 does not run on --device null",
     );

@@ -1,5 +1,4 @@
 //! `query`, run small: what it prints, and that all orders of execution give one answer.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -47,12 +46,27 @@ fn all_orders_of_execution_give_one_answer() {
     let rows = query(more);
     assert_eq!(rows.len(), 2 * 2 * (1 + 2 * 3) * 2);
     for row in &rows {
-        assert_keys(row, &[KEYS, &["selectivity", "cpu_us_per_io_bare"], MACHINE]);
-        assert!(row["reads"].as_u64() >= row["distinct_pages"].as_u64().filter(|_| row["join"] != "hash"));
+        assert_keys(
+            row,
+            &[KEYS, &["selectivity", "cpu_us_per_io_bare"], MACHINE],
+        );
+        assert!(
+            row["reads"].as_u64()
+                >= row["distinct_pages"]
+                    .as_u64()
+                    .filter(|_| row["join"] != "hash")
+        );
     }
     let balances = distinct(&rows, "balance_above");
-    assert_eq!(balances.into_iter().collect::<Vec<_>>(), ["-1000.0", "9800.0"]);
-    assert_eq!(distinct(&rows, "checksum").len(), 2, "one for each selectivity");
+    assert_eq!(
+        balances.into_iter().collect::<Vec<_>>(),
+        ["-1000.0", "9800.0"]
+    );
+    assert_eq!(
+        distinct(&rows, "checksum").len(),
+        2,
+        "one for each selectivity"
+    );
     assert_eq!(distinct(&rows, "rows").len(), 2);
     let ordered = rows.iter().filter(|row| row["mode"] == "ordered");
     for row in ordered {
@@ -62,7 +76,9 @@ fn all_orders_of_execution_give_one_answer() {
 
 #[test]
 fn joins_of_many_tables_have_the_answers_of_hash_joins() {
-    let rows = query("--query q3,q5,q10 --selectivity 0.2 --mode out-of-order --join nested-loop,hash --limit off");
+    let rows = query(
+        "--query q3,q5,q10 --selectivity 0.2 --mode out-of-order --join nested-loop,hash --limit off",
+    );
     assert_eq!(rows.len(), 6);
     assert_eq!(distinct(&rows, "checksum").len(), 3);
     assert!(rows.iter().all(|row| row.get("iops_limit").is_none()));
@@ -96,5 +112,9 @@ fn what_cannot_be_queried_is_refused() {
     refused(&["query", "--selectivity", "0.5"], 2, "x549");
     refused(&["query", "--tasks", "0"], 2, "adaptive");
     refused(&["query", "--dir", empty, "--scale", "1"], 2, "--scale");
-    refused(&["query", "--scale", "0.01", "--device", "null"], 2, "slow:192x5ms");
+    refused(
+        &["query", "--scale", "0.01", "--device", "null"],
+        2,
+        "slow:192x5ms",
+    );
 }

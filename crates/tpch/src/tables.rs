@@ -27,13 +27,13 @@ pub enum TpchTable {
     Region,
     /// 25 nations.
     Nation,
-    /// Those who supply parts.
+    /// Suppliers of parts.
     Supplier,
-    /// Those who order.
+    /// Customers, in five market segments.
     Customer,
     /// What is ordered.
     Part,
-    /// Who supplies which part.
+    /// Four suppliers for each part.
     Partsupp,
     /// Ten for each customer.
     Orders,

@@ -4,17 +4,16 @@
 //! Both do the same: as many reads in flight as told, a turn whenever so many have completed, the next
 //! read for each that has.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use namiki_platform::clock::{Pause, now_ns, process_cpu_ns};
-use namiki_platform::disk::{
-    Completion, Disk, DiskFile, Frame, FramePool, Frames, PAGE_BYTES, ReadQueue,
-};
+use namiki_platform::disk::{Disk, FramePool, PAGE_BYTES};
 use namiki_platform::seeded_random::Random;
 
 use super::bare_uring::BareUring;
+use super::read_engine::{QueueEngine, ReadEngine};
+use super::read_files::ReadFiles;
 use crate::args::{Length, TimedArgs};
 use crate::error::BenchError;
 use crate::latency::Latencies;
@@ -51,85 +50,6 @@ pub(crate) struct AsyncProbed {
     pub(crate) cpu_ns: u64,
     /// What carried out the reads.
     pub(crate) queue: String,
-}
-
-/// The files that are read, as if they were one.
-pub(crate) struct ReadFiles {
-    files: Vec<ReadFile>,
-}
-
-struct ReadFile {
-    path: PathBuf,
-    file: Arc<dyn DiskFile>,
-    /// Where it ends, counted from the beginning of the first.
-    end_bytes: u64,
-}
-
-impl ReadFiles {
-    /// One new file in `dir`.
-    pub(crate) fn create(disk: &dyn Disk, dir: &Path, len_bytes: u64) -> Result<Self, BenchError> {
-        let path = dir.join("probe");
-        let file = disk.create(&path, len_bytes);
-        let file = file.map_err(BenchError::file("create", &path))?;
-        let end_bytes = len_bytes;
-        let files = vec![ReadFile {
-            path,
-            file,
-            end_bytes,
-        }];
-        Ok(Self { files })
-    }
-
-    /// These, as far as they have whole pages.
-    pub(crate) fn open(
-        disk: &dyn Disk,
-        paths: impl IntoIterator<Item = PathBuf>,
-    ) -> Result<Self, BenchError> {
-        let (mut files, mut end_bytes) = (Vec::new(), 0);
-        for path in paths {
-            let file = disk.open(&path).map_err(BenchError::file("open", &path))?;
-            let page = PAGE_BYTES as u64;
-            end_bytes += file.len_bytes() / page * page;
-            files.push(ReadFile {
-                path,
-                file,
-                end_bytes,
-            });
-        }
-        Ok(Self { files })
-    }
-
-    fn len_bytes(&self) -> u64 {
-        self.files.last().map_or(0, |last| last.end_bytes)
-    }
-
-    /// The file, and the offset in it.
-    fn find(&self, at: u64) -> (usize, u64) {
-        let file = self.files.partition_point(|file| file.end_bytes <= at);
-        let begin = file
-            .checked_sub(1)
-            .map_or(0, |before| self.files[before].end_bytes);
-        (file, at - begin)
-    }
-
-    /// Who is named in an error.
-    fn path(&self) -> &Path {
-        self.files
-            .first()
-            .map_or(Path::new(""), |first| &first.path)
-    }
-}
-
-/// What carries out reads. A slot is a read that may be in flight.
-pub(super) trait ReadEngine: Send {
-    /// Notes a read at this offset of a file, told by its place among the files.
-    fn push(&mut self, file: usize, at: u64, slot: usize) -> std::io::Result<()>;
-
-    /// Submits what was noted, waits for so many reads, and adds the slots of all that have completed.
-    fn turn(&mut self, at_least: usize, done: &mut Vec<usize>) -> std::io::Result<()>;
-
-    /// What it is.
-    fn describe(&self) -> &str;
 }
 
 struct Reader {
@@ -174,8 +94,7 @@ impl AsyncReads {
                         completions: Vec::new(),
                     })
                 } else {
-                    let paths = files.files.iter().map(|file| file.path.as_path());
-                    let bare = BareUring::open(paths, bytes, depth, self.buffers);
+                    let bare = BareUring::open(files.paths(), bytes, depth, self.buffers);
                     Box::new(bare.map_err(BenchError::file("read", path))?)
                 };
                 Ok(Reader {
@@ -270,48 +189,5 @@ impl AsyncReads {
             aborted: 0,
             latencies,
         })
-    }
-}
-
-/// The disk's own queue.
-struct QueueEngine {
-    queue: Box<dyn ReadQueue>,
-    files: Arc<ReadFiles>,
-    pool: Arc<FramePool>,
-    pages: usize,
-    completions: Vec<Completion>,
-}
-
-impl QueueEngine {
-    fn frames(&self) -> Option<Frames> {
-        if self.pages == 1 {
-            return self.pool.take().map(Frames::from);
-        }
-        let taken: Vec<Frame> = (0..self.pages).map_while(|_| self.pool.take()).collect();
-        (taken.len() == self.pages).then(|| taken.into())
-    }
-}
-
-impl ReadEngine for QueueEngine {
-    fn push(&mut self, file: usize, at: u64, slot: usize) -> std::io::Result<()> {
-        let file = &self.files.files[file].file;
-        let frames = self.frames().ok_or(std::io::ErrorKind::OutOfMemory)?;
-        let pushed = self.queue.push(file, at, frames, slot as u64);
-        pushed.map_err(|_| std::io::Error::other("the queue of reads is full"))
-    }
-
-    fn turn(&mut self, at_least: usize, done: &mut Vec<usize>) -> std::io::Result<()> {
-        self.queue.turn(at_least, &mut self.completions)?;
-        for completion in self.completions.drain(..) {
-            if completion.result? != self.pages * PAGE_BYTES {
-                return Err(std::io::ErrorKind::UnexpectedEof.into());
-            }
-            done.push(completion.tag as usize);
-        }
-        Ok(())
-    }
-
-    fn describe(&self) -> &str {
-        self.queue.describe()
     }
 }

@@ -19,7 +19,7 @@ use std::path::Path;
 use io_uring::{IoUring, opcode, types};
 use namiki_platform::Mapping;
 
-use super::async_reads::ReadEngine;
+use super::read_engine::ReadEngine;
 
 /// The longest piece of memory that can be registered.
 const PIECE_BYTES_MAX: usize = 1 << 30;

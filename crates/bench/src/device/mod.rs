@@ -7,6 +7,8 @@ mod async_reads;
 mod autotune_profile;
 mod bare_uring;
 mod probe;
+mod read_engine;
+mod read_files;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
@@ -21,8 +23,9 @@ use namiki_platform::disk::{
 use namiki_platform::machine::{Machine, miss_ns};
 use serde::Serialize;
 
-pub(crate) use self::async_reads::{AsyncReads, ReadFiles};
+pub(crate) use self::async_reads::AsyncReads;
 pub(crate) use self::probe::{Access, Ground, Probe};
+pub(crate) use self::read_files::ReadFiles;
 use crate::args::{self, TimedArgs};
 use crate::device_choice::Device;
 use crate::error::BenchError;

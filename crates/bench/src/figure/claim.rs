@@ -68,7 +68,10 @@ pub(crate) enum Statement {
     Climbs { line: &'static str, from: At },
     /// Over reads per second, the line is straight: of a least-squares fit, the coefficient of determination is at
     /// least this.
-    Linear { line: &'static str, r_squared_min: f64 },
+    Linear {
+        line: &'static str,
+        r_squared_min: f64,
+    },
     /// The fit crosses the vertical axis within a tenth of the line's highest value from zero.
     SmallIntercept { line: &'static str },
     /// The value divided by the reads per second is, where there are the most of these, at most a tenth higher than

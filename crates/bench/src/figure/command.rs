@@ -106,7 +106,12 @@ pub(crate) fn run(args: &FigureArgs) -> Result<(), BenchError> {
         let why = format!("no figure {paper}-{number}; there are {}", slugs.join(", "));
         return Err(BenchError::Usage(why));
     };
-    if let Some(device) = args.run.device.as_ref().filter(|it| !figure.experiment.takes(it)) {
+    if let Some(device) = args
+        .run
+        .device
+        .as_ref()
+        .filter(|it| !figure.experiment.takes(it))
+    {
         let why = format!("{} does not run on --device {device}", figure.slug());
         return Err(BenchError::Usage(why));
     }

@@ -572,11 +572,15 @@ mod tests {
     fn points_are_each_line_at_each_number_of_threads() {
         let both = [figure("pwal", 9), figure("pwal", 11)];
         let none = Prepared(None);
-        let points = args(&[]).points(both[0].experiment, &both, 2, &none).unwrap();
+        let points = args(&[])
+            .points(both[0].experiment, &both, 2, &none)
+            .unwrap();
         assert_eq!(points.len(), 6 * 5);
         let first: Vec<u16> = points[..7].iter().map(|point| point.threads).collect();
         assert_eq!(first, [1, 1, 1, 1, 1, 1, 2]);
-        let alone = args(&[]).points(both[0].experiment, &both[1..], 2, &none).unwrap();
+        let alone = args(&[])
+            .points(both[0].experiment, &both[1..], 2, &none)
+            .unwrap();
         assert_eq!(alone.len(), 3 * 5);
     }
 
@@ -586,8 +590,7 @@ mod tests {
         let given = "--threads 1,3 --tasks 8 --tpch /tpch --seconds 0.5 --repeat 2 --records 10 --seed 7 \
                      --device raw:/dev/log --raw-mb 64 --dir /data --overwrite-device --quick";
         let flags: Vec<&str> = given.split_whitespace().collect();
-        let length =
-            |flags| args(flags).length_text(figure("pwal", 7).experiment, &Prepared(None));
+        let length = |flags| args(flags).length_text(figure("pwal", 7).experiment, &Prepared(None));
         assert_eq!(length(&flags[..]), "0.5 s a run, 10 records");
         assert_eq!(length(&[]), "100000 transactions");
         assert_eq!(

@@ -94,7 +94,11 @@ impl Points {
 
     /// The same, told apart by this flag, and as lines over reads per second.
     pub(crate) fn along(self, flag: &'static str, rates: Vec<RateLine>) -> Self {
-        Self { flag, rates, ..self }
+        Self {
+            flag,
+            rates,
+            ..self
+        }
     }
 
     /// What a line's points differ by, as a flag is called.

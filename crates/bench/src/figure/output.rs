@@ -361,8 +361,15 @@ impl Outcome {
     /// Each point where its reads per second are, and the lines closest to them.
     fn over_rates(&self) -> (Places, Vec<Series>, String) {
         let lines = self.points.lines().iter();
-        let lines = lines.filter_map(|line| self.points.rates(line)).collect::<Vec<_>>();
-        let rates_of = |line: &&RateLine| line.medians.iter().map(|(_, rate, _)| *rate).collect::<Vec<_>>();
+        let lines = lines
+            .filter_map(|line| self.points.rates(line))
+            .collect::<Vec<_>>();
+        let rates_of = |line: &&RateLine| {
+            line.medians
+                .iter()
+                .map(|(_, rate, _)| *rate)
+                .collect::<Vec<_>>()
+        };
         let mut rates: Vec<f64> = lines.iter().flat_map(rates_of).collect();
         rates.sort_by(f64::total_cmp);
         rates.dedup();
@@ -376,14 +383,20 @@ impl Outcome {
                 name: rate_line.line.to_owned(),
                 points: rates.iter().map(place).collect(),
             });
-            let medians = rate_line.medians.iter().map(|(_, rate, value)| (*rate, *value));
+            let medians = rate_line
+                .medians
+                .iter()
+                .map(|(_, rate, value)| (*rate, *value));
             let medians: Vec<(f64, f64)> = medians.collect();
             if let Some(fit) = LinearFit::of(&medians) {
                 let ends = [rates.first(), rates.last()];
                 let point = |rate: &f64| {
                     let value = fit.intercept + fit.slope * rate;
                     // A line has no runs that could differ.
-                    let spread = Spread { runs: 1, ..Spread::exactly(value) };
+                    let spread = Spread {
+                        runs: 1,
+                        ..Spread::exactly(value)
+                    };
                     (ends.contains(&Some(rate)) && value >= 0.0).then_some(spread)
                 };
                 series.push(Series {
@@ -406,11 +419,7 @@ impl Outcome {
                 .collect(),
         });
         let numbers = threads.iter().map(|threads| f64::from(*threads)).collect();
-        (
-            Places::Numbers(numbers),
-            series.collect(),
-            label.to_owned(),
-        )
+        (Places::Numbers(numbers), series.collect(), label.to_owned())
     }
 
     fn bars(
@@ -450,9 +459,8 @@ fn rate_line(figure: &Figure, line: &'static str, runs: &[RunRow]) -> RateLine {
             rounds.entry(run.round).or_default().push(pair);
         }
     }
-    let middle = |pairs: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| {
-        median(pairs.iter().map(of).collect())
-    };
+    let middle =
+        |pairs: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| median(pairs.iter().map(of).collect());
     let medians = places.iter().filter_map(|(place, pairs)| {
         let rate = middle(pairs, |pair| pair.0)?;
         Some((*place, rate, middle(pairs, |pair| pair.1)?))

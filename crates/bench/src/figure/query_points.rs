@@ -55,14 +55,21 @@ pub(crate) fn query_points(sweep: Sweep, figures: &[&Figure], asked: Asked<'_>) 
         } => {
             let tasks = asked.tasks.last().copied().unwrap_or(tasks);
             let threads = choose(asked.threads, QUICK_THREADS, counts, emulated);
-            threads.into_iter().map(|threads| (threads, tasks)).collect()
+            threads
+                .into_iter()
+                .map(|threads| (threads, tasks))
+                .collect()
         }
         Sweep::Tasks {
             counts,
             emulated,
             emulated_threads,
         } => {
-            let all = if asked.is_emulated && !asked.quick { emulated_threads } else { cores };
+            let all = if asked.is_emulated && !asked.quick {
+                emulated_threads
+            } else {
+                cores
+            };
             let threads = asked.threads.last().copied().unwrap_or(all);
             let tasks = choose(asked.tasks, QUICK_TASKS, counts, emulated);
             tasks.into_iter().map(|tasks| (threads, tasks)).collect()
@@ -144,7 +151,10 @@ mod tests {
             panic!("{} is no query", figure.slug());
         };
         let points = query_points(sweep, &[figure], asked);
-        points.iter().map(|point| (point.line, point.threads, point.tasks)).collect()
+        points
+            .iter()
+            .map(|point| (point.line, point.threads, point.tasks))
+            .collect()
     }
 
     const DISK: Asked<'_> = Asked {
@@ -161,7 +171,9 @@ mod tests {
             let points = points(number, DISK);
             assert_eq!(points.len(), count);
             assert_eq!(points[0], ("ordered execution", 1, 1));
-            let ordered = points.iter().filter(|(line, _, _)| line.starts_with("ordered"));
+            let ordered = points
+                .iter()
+                .filter(|(line, _, _)| line.starts_with("ordered"));
             assert_eq!(ordered.count(), 1);
         }
     }
@@ -189,7 +201,10 @@ mod tests {
             ..DISK
         };
         let threads = points(2, given);
-        assert_eq!(threads[1..], [("out of order", 1, 2), ("out of order", 4, 2)]);
+        assert_eq!(
+            threads[1..],
+            [("out of order", 1, 2), ("out of order", 4, 2)]
+        );
         let tasks = points(7, given);
         assert!(tasks.contains(&("out of order", 1, 8)) && tasks.contains(&("out of order", 1, 2)));
     }

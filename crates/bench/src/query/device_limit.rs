@@ -81,7 +81,7 @@ impl DeviceLimit<'_> {
         let bare = self.reads(&files, shape)?;
         let mut iops = bare.iops;
         if shape.batch > 1 {
-            // Who waits for many completions may let the device run dry.
+            // A loop that waits for many completions may let the device run dry.
             let eager = self.reads(&files, at_once)?.iops;
             iops = [iops, eager].into_iter().flatten().reduce(f64::max);
         }

@@ -94,6 +94,7 @@ impl FigureQueries {
             limit: false,
         };
         let join = JoinKind::NestedLoop;
-        self.case.run(&mut self.session, how, join, &beside, machine, round)
+        self.case
+            .run(&mut self.session, how, join, &beside, machine, round)
     }
 }

@@ -81,7 +81,6 @@ const AS_MANY: &str = "On this machine's disk there are as many threads as proce
 
 const BESIDE: &[Count] = &[Count::Reads, Count::Iops, Count::CpuUsPerIo];
 
-
 const FASTER: Statement = Statement::Falls {
     line: OUT_OF_ORDER,
     from: At::Fewest,

@@ -79,13 +79,19 @@ mod tests {
         let fit = LinearFit::of(&points).unwrap();
         assert!((fit.slope - 2.0).abs() < 1e-12 && (fit.intercept - 3.0).abs() < 1e-12);
         assert!((fit.r_squared - 1.0).abs() < 1e-12);
-        assert_eq!(LinearFit::of(&points[..3]), None, "three points say nothing");
+        assert_eq!(
+            LinearFit::of(&points[..3]),
+            None,
+            "three points say nothing"
+        );
         assert_eq!(LinearFit::of(&[(1.0, 2.0); 9]), None);
     }
 
     #[test]
     fn points_on_a_curve_are_not() {
-        let curve: Vec<(f64, f64)> = (0..9).map(|x| (f64::from(x), f64::from(x * x * x))).collect();
+        let curve: Vec<(f64, f64)> = (0..9)
+            .map(|x| (f64::from(x), f64::from(x * x * x)))
+            .collect();
         let fit = LinearFit::of(&curve).unwrap();
         assert!((0.7..0.9).contains(&fit.r_squared), "{fit:?}");
         assert!(fit.intercept < -50.0, "{fit:?}");

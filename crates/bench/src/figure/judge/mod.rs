@@ -74,13 +74,19 @@ pub(crate) fn judge(claim: &Claim, points: &Points) -> Judged {
         doubt: None,
     };
     if points.cores() < claim.cores_min {
-        let measured = claim.statements.iter().filter_map(|statement| match *statement {
-            Statement::About { line, at, .. } => {
-                let at = points.threads_at(at)?;
-                Some(format!("; here: {}", along(line, &[(at, points.get(line, at)?)])))
-            }
-            _ => None,
-        });
+        let measured = claim
+            .statements
+            .iter()
+            .filter_map(|statement| match *statement {
+                Statement::About { line, at, .. } => {
+                    let at = points.threads_at(at)?;
+                    Some(format!(
+                        "; here: {}",
+                        along(line, &[(at, points.get(line, at)?)])
+                    ))
+                }
+                _ => None,
+            });
         let measured: String = measured.collect();
         return untestable(format!("needs >= {} cores{measured}", claim.cores_min));
     }
@@ -459,7 +465,10 @@ impl Evidence {
     ) -> Result<(Spread, Spread), Missing> {
         let (above, below) = (threads_at(upper_at, points)?, threads_at(lower_at, points)?);
         if above == below {
-            return Err(Missing(format!("needs more --{} than {above}", points.flag())));
+            return Err(Missing(format!(
+                "needs more --{} than {above}",
+                points.flag()
+            )));
         }
         let (upper, lower) = (point(line, above, points)?, point(line, below, points)?);
         self.above(upper, lower);

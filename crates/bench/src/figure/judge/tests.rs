@@ -519,7 +519,10 @@ fn a_value_is_found_within_a_quarter() {
         at: At::Fewest,
         value,
     };
-    decided(Box::leak(Box::new([about(24.0)])), Box::leak(Box::new([about(26.0)])));
+    decided(
+        Box::leak(Box::new([about(24.0)])),
+        Box::leak(Box::new([about(26.0)])),
+    );
 }
 
 #[test]
@@ -534,7 +537,7 @@ fn what_needs_more_cores_shows_what_was_measured() {
     assert_eq!(judged.found, "needs >= 128 cores; here: flat: 20.0 at 1");
 }
 
-/// A line whose value at so many reads per second is this, in two rounds a hundredth apart.
+/// A line with this value at so many reads per second, in two rounds a hundredth apart.
 fn over_rates(value: fn(f64) -> f64) -> Points {
     let places = [(1, 2.0), (2, 4.0), (4, 9.0), (8, 15.0), (16, 30.0)];
     let spreads = places.map(|(place, rate)| (UP, place, near(value(rate))));
