@@ -217,21 +217,21 @@ fn a_name_is_either_in_memory_or_in_the_image() {
         assert!(matches!(error, LoadError::BeingLoaded { .. }), "{error:?}");
     });
     db.load_sorted(&parts(), during).unwrap();
-    for db in [db.clone(), {
-        drop(db);
-        open(&disk)
-    }] {
+    let refused = |db: &Database| {
         let error = db.table::<u64, u64>(TABLE).unwrap_err();
         assert!(
             matches!(&error, Error::TableInImage { table } if table == TABLE),
             "{error:?}"
         );
-        let error = load(&db, 3).unwrap_err();
+        let error = load(db, 3).unwrap_err();
         assert!(
             matches!(error, LoadError::AlreadyLoaded { .. }),
             "{error:?}"
         );
-    }
+    };
+    refused(&db);
+    drop(db);
+    refused(&open(&disk));
 }
 
 /// A record of a creation that failed may be in the table journal; the name was free to be loaded.
