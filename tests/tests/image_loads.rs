@@ -39,7 +39,7 @@ fn losses(disk: &SimDisk, at: usize, random: &mut Random) -> Vec<Loss> {
 
 /// A commit before the load, one while it runs, and one after it: they are the log's affair, and stay.
 #[test]
-fn every_crash_of_a_load_leaves_all_of_it_or_nothing() {
+fn every_crash_of_a_load_leaves_all_or_nothing() {
     let seed = 22;
     let mut random = Random::seeded(seed);
     let disk = SimDisk::new();
@@ -144,7 +144,7 @@ fn a_load_that_fails_at_any_step_leaves_nothing() {
 
 /// Also where the very last step fails: then the next opening finds the table or not, and never half of it.
 #[test]
-fn a_crash_after_a_failed_load_leaves_all_of_it_or_nothing() {
+fn a_crash_after_a_failed_load_leaves_nothing_partial() {
     for step in [Step::Write, Step::Create, Step::SyncDir, Step::Rename] {
         for after in 0.. {
             let disk = SimDisk::new();
@@ -172,7 +172,7 @@ fn a_crash_after_a_failed_load_leaves_all_of_it_or_nothing() {
 }
 
 #[test]
-fn a_full_disk_refuses_a_load_and_keeps_none_of_its_files() {
+fn a_full_disk_refuses_a_load_without_leftovers() {
     let disk = SimDisk::new();
     let db = open(&disk);
     put(&db, 1).unwrap();
@@ -263,7 +263,7 @@ fn a_failed_creation_does_not_come_back_beside_a_load() {
 }
 
 #[test]
-fn rows_out_of_order_or_of_other_types_are_refused_with_their_number() {
+fn wrong_rows_are_refused_with_their_number() {
     let disk = SimDisk::new();
     let db = open(&disk);
     let mut swapped: Vec<_> = rows(100).collect();
@@ -316,7 +316,7 @@ fn an_interrupted_load_leaves_nothing_and_can_be_repeated() {
 }
 
 #[test]
-fn a_database_closed_during_a_load_stays_locked_until_it_ends() {
+fn a_database_stays_locked_until_its_load_ends() {
     let disk = SimDisk::new();
     let db = open(&disk);
     let closing = rows(ROWS).inspect(|row| {
@@ -334,7 +334,7 @@ fn a_database_closed_during_a_load_stays_locked_until_it_ends() {
 
 /// What a release that knows formats up to 2 looks at first.
 #[test]
-fn a_manifest_with_an_image_has_a_format_that_older_releases_refuse() {
+fn older_releases_refuse_a_manifest_with_an_image() {
     let disk = SimDisk::new();
     let path = Manifest::path(Path::new(DIR));
     let format = |disk: &SimDisk| {

@@ -70,7 +70,7 @@ pub enum PlanError {
         expected: &'static str,
     },
     /// More look-up values than the key or index has columns.
-    #[error("{values} values look up `{table}`, whose key or index has {columns} columns")]
+    #[error("{values} values look up `{table}`, and its key or index has {columns} columns")]
     TooManyLookupValues {
         /// The table.
         table: String,

@@ -240,7 +240,7 @@ fn equals(a: &Datum, b: &Datum) -> bool {
     *a != Datum::Null && *b != Datum::Null && a.value().total_cmp(b.value()).is_eq()
 }
 
-/// The rows whose columns of a key lie in a range.
+/// The rows with the columns of a key in a range.
 fn in_range(
     mut rows: Rows,
     schema: &Schema,

@@ -4,6 +4,7 @@ pub(crate) use std::sync::atomic::Ordering;
 
 #[cfg(not(loom))]
 mod real {
+    pub(crate) use std::sync::Arc;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
     use std::time::Duration;
 
@@ -23,23 +24,23 @@ mod real {
         }
     }
 
-    /// Unparks the thread that made it.
+    /// Parks the thread that made it, which others unpark.
     #[derive(Debug)]
-    pub(crate) struct Unparker(std::thread::Thread);
+    pub(crate) struct Parker(std::thread::Thread);
 
-    impl Unparker {
+    impl Parker {
         pub(crate) fn of_this_thread() -> Self {
             Self(std::thread::current())
+        }
+
+        /// Parks until unparked, or returns at once if it was since the last park; no longer than this.
+        pub(crate) fn park(&self, longest: Duration) {
+            std::thread::park_timeout(longest);
         }
 
         pub(crate) fn unpark(&self) {
             self.0.unpark();
         }
-    }
-
-    /// Parks this thread until it is unparked, or for `longest`.
-    pub(crate) fn park(longest: Duration) {
-        std::thread::park_timeout(longest);
     }
 }
 
@@ -47,10 +48,12 @@ mod real {
 mod model {
     use std::time::Duration;
 
+    pub(crate) use loom::sync::Arc;
     pub(crate) use loom::sync::atomic::fence;
+    use namiki_platform::model_checker::Mutex;
     pub(crate) use namiki_platform::model_checker::{AtomicBool, AtomicUsize};
 
-    /// A cell whose accesses the model checker watches.
+    /// A cell; the model checker watches the accesses to it.
     #[derive(Debug)]
     pub(crate) struct Cell<T>(loom::cell::UnsafeCell<T>);
 
@@ -64,22 +67,33 @@ mod model {
         }
     }
 
+    /// Time stands still in a model: a thread that is not unparked hangs, and the checker reports it.
     #[derive(Debug)]
-    pub(crate) struct Unparker(loom::thread::Thread);
+    pub(crate) struct Parker {
+        notified: Mutex<bool>,
+        condvar: loom::sync::Condvar,
+    }
 
-    impl Unparker {
+    impl Parker {
         pub(crate) fn of_this_thread() -> Self {
-            Self(loom::thread::current())
+            Self {
+                notified: Mutex::new(false),
+                condvar: loom::sync::Condvar::new(),
+            }
+        }
+
+        pub(crate) fn park(&self, _longest: Duration) {
+            let mut notified = self.notified.lock();
+            while !*notified {
+                notified = self.condvar.wait(notified).expect("no thread of a model panics");
+            }
+            *notified = false;
         }
 
         pub(crate) fn unpark(&self) {
-            self.0.unpark();
+            *self.notified.lock() = true;
+            self.condvar.notify_one();
         }
-    }
-
-    /// Time stands still in a model: a thread that is not unparked never goes on.
-    pub(crate) fn park(_longest: Duration) {
-        loom::thread::park();
     }
 }
 

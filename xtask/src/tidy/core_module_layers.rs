@@ -49,7 +49,7 @@ const ORDER: &[&str] = &[
     "catalogue/image",
     "catalogue/table_journal",
     "catalogue/manifest",
-    "catalogue/persistence",
+    "catalogue/catalogue_files",
     "recovery",
     "image/external_sort",
     "image/leftovers",

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_a_bar_a_rate_and_the_time_left() {
+    fn a_line_has_bar_rate_and_time_left() {
         let now = LoadProgress {
             table: "orders",
             index: None,

@@ -6,8 +6,6 @@
 //! One thread makes the rows, another one encodes and writes them.
 
 mod load_progress;
-mod tpch_rows;
-mod tpch_tables;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -20,10 +18,9 @@ use namiki::files::ImageTable;
 use namiki::query::Datum;
 use namiki::{Database, LoadError, LoadOptions, NewTable};
 use namiki_platform::arguments::whole;
+use namiki_tpch::TpchTable;
 
 use self::load_progress::LoadLine;
-use self::tpch_tables::TpchTable;
-pub(crate) use self::tpch_tables::{CUSTOMER_INDEX, ORDERS_INDEX};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::number_format::{bytes, counted, grouped};

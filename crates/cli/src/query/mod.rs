@@ -3,7 +3,6 @@
 //! Ctrl-C cancels the query: its threads finish the reads that are in flight, and nothing is left behind.
 
 mod output;
-mod paper_plan;
 mod progress_line;
 
 use std::io::{BufWriter, Write};
@@ -14,7 +13,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use namiki::query::{Degree, ExecError, Mode, Options, Plan, QueryError, Rows};
+use namiki::query::{Degree, ExecError, Mode, Options, Plan, QueryError, Rows, stored};
 use namiki::{Database, OpenError};
 use namiki_platform::arguments::whole;
 
@@ -24,8 +23,9 @@ use crate::failure::Failure;
 use crate::interrupt;
 
 const HELP: &str = "\
-PLAN is `paper`, the paper's query over the tables of `namiki load tpch`, or a file with a plan as JSON. Such a plan is
-a tree of operators: scan, index_scan, nested_loop_join, hash_join, filter, project, aggregate, sort, limit.
+PLAN is `paper`, the paper's query over the tables of `namiki load tpch`; `q3`, `q5` or `q10`, joins in the manner of
+TPC-H's; or a file with a plan as JSON. Such a plan is a tree of operators: scan, index_scan, nested_loop_join,
+hash_join, filter, project, aggregate, sort, limit.
 
 Rows go to standard output as they come, in no order unless the plan sorts them. What the query does is shown on
 standard error while it runs, and told at its end.
@@ -44,7 +44,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) struct QueryArguments {
     /// The database's directory
     dir: PathBuf,
-    /// `paper`, or a file with a plan
+    /// `paper`, `q3`, `q5`, `q10`, or a file with a plan
     plan: String,
     /// Threads; one for each processor unless set
     #[arg(long, value_parser = whole::<usize>(1..=1024))]
@@ -142,8 +142,8 @@ fn open(dir: &Path, cache_bytes: usize) -> Result<Database, Failure> {
 }
 
 fn read_plan(name: &str) -> Result<Plan, Failure> {
-    if name == "paper" {
-        return Ok(paper_plan::paper_plan());
+    if let Some(plan) = stored::named(name) {
+        return Ok(plan);
     }
     let path = PathBuf::from(name);
     let text = std::fs::read_to_string(&path).map_err(|source| Failure::Device {

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use namiki_exec::data::Datum;
 
 use crate::api::database::{Catalogue, Database, Shared};
+use crate::catalogue::catalogue_files::NotWritten;
 use crate::catalogue::image::{FileNumber, ImageTable, TableImage, image_dir};
 use crate::catalogue::manifest::Manifest;
-use crate::catalogue::persistence::NotWritten;
 use crate::error::Error;
 use crate::image::load_error::LoadError;
 use crate::image::table_writer::{NewFiles, NewTable, TableWriter, Target};

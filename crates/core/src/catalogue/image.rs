@@ -324,7 +324,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_file_number_is_read_back_from_its_own_name_alone() {
+    fn a_file_number_is_read_from_its_name() {
         let dir = Path::new("/db");
         for number in [1, 99_999_999, 100_000_000, u32::MAX] {
             let path = FileNumber(number).path(dir);

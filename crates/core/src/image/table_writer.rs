@@ -112,7 +112,7 @@ pub(crate) struct TableWriter<'a> {
 struct Index {
     schema: Schema,
     /// For each of its columns, that of the table.
-    places: Vec<usize>,
+    column_numbers: Vec<usize>,
     sort: ExternalSort,
 }
 
@@ -153,9 +153,9 @@ impl<'a> TableWriter<'a> {
                 why: format!("has an index {name:?} that cannot be: {error}"),
             })?;
             let columns = schema.columns().iter();
-            let places = columns.filter_map(|column| table.schema.column(&column.name));
+            let column_numbers = columns.filter_map(|column| table.schema.column(&column.name));
             indexes.push(Index {
-                places: places.collect(),
+                column_numbers: column_numbers.collect(),
                 sort: ExternalSort::new(Arc::clone(target.disk), target.path(number), sort_bytes),
                 schema,
             });
@@ -192,7 +192,7 @@ impl<'a> TableWriter<'a> {
         for index in &mut self.indexes {
             self.values.clear();
             self.values
-                .extend(index.places.iter().map(|place| row[*place].clone()));
+                .extend(index.column_numbers.iter().map(|place| row[*place].clone()));
             let key = key_codec::encode(&index.schema, &self.values);
             let key = key.map_err(|source| LoadError::Row {
                 table: self.table.name.clone(),

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::node::ColumnId;
+use super::column::ColumnId;
 use crate::data::key_codec::{self, EncodeError};
 use crate::data::{Datum, Schema};
 use crate::error::{Names, PlanError};
@@ -134,6 +134,7 @@ impl KeyBounds {
                 .column_type
                 .fixed_bytes()
                 .is_none();
+        let is_exact = alone && !range.equal.is_empty();
         let bound = |value: &Datum| -> Result<Vec<u8>, EncodeError> {
             let mut values = range.equal.clone();
             values.push(value.clone());
@@ -186,14 +187,14 @@ impl KeyBounds {
             if !uppers.is_empty() && skips_null {
                 lower.push(1);
             }
-            lowers.push(if lower.is_empty() && !(alone && !range.equal.is_empty()) {
+            lowers.push(if lower.is_empty() && !is_exact {
                 Bound::Unbounded
             } else {
                 Bound::Included(lower)
             });
         }
         if uppers.is_empty() {
-            uppers.push(if alone && !range.equal.is_empty() {
+            uppers.push(if is_exact {
                 Bound::Included(prefix)
             } else {
                 key_codec::after_prefix(&prefix)

@@ -1,16 +1,18 @@
-//! From names to numbers: a plan whose tables exist, whose columns are known by number, and whose types fit.
+//! From names to numbers: a plan with tables that exist, columns known by number, and types that fit.
 //!
 //! Every column that a table, a projection or a group brings into the plan has one number in the whole plan. So
 //! operators above refer to what operators below make, whatever lies between, and a walk over the tree tells
 //! which columns are used at all.
 
 mod access;
+mod column;
 mod node;
 mod operators;
 mod scalar;
 
 pub(crate) use access::{Access, KeyBounds};
-pub(crate) use node::{AggregateNode, ColumnId, ColumnInfo, Field, Node};
+pub(crate) use column::{ColumnId, ColumnInfo, Field};
+pub(crate) use node::{AggregateNode, Node};
 pub(crate) use scalar::Scalar;
 
 use crate::error::PlanError;

@@ -1,51 +1,9 @@
 //! The operators of a bound plan.
 
 use super::access::{Access, KeyBounds};
+use super::column::ColumnId;
 use super::scalar::Scalar;
-use crate::data::ColumnType;
-use crate::error::Names;
-use crate::error::PlanError;
 use crate::plan::AggregateFunction;
-
-/// A column's number in the plan.
-pub(crate) type ColumnId = usize;
-
-/// A column of the plan.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ColumnInfo {
-    pub(crate) column_type: ColumnType,
-    pub(crate) nullable: bool,
-}
-
-/// A column by its names, as an operator gives it to the one above.
-#[derive(Clone, Debug)]
-pub(crate) struct Field {
-    /// The table or its alias; empty for what was calculated.
-    pub(crate) table: String,
-    pub(crate) name: String,
-    pub(crate) id: ColumnId,
-}
-
-/// The column of this name among those an operator gives: `column`, or `table.column`.
-pub(crate) fn resolve(name: &str, fields: &[Field]) -> Result<ColumnId, PlanError> {
-    let matches = |field: &&Field| {
-        field.name == name
-            || name
-                .split_once('.')
-                .is_some_and(|(table, column)| field.table == table && field.name == column)
-    };
-    let mut found = fields.iter().filter(matches);
-    match (found.next(), found.next()) {
-        (Some(field), None) => Ok(field.id),
-        (Some(_), Some(_)) => Err(PlanError::AmbiguousColumn {
-            column: name.to_owned(),
-        }),
-        (None, _) => Err(PlanError::UnknownColumn {
-            column: name.to_owned(),
-            known: Names::of(fields.iter().map(|field| field.name.as_str())),
-        }),
-    }
-}
 
 /// An operator.
 pub(crate) enum Node {
@@ -55,7 +13,7 @@ pub(crate) enum Node {
         bounds: KeyBounds,
         filter: Option<Scalar>,
     },
-    /// For each outer row those of a table whose key or index entry begins with these values.
+    /// For each outer row those of a table with a key or an index entry that begins with these values.
     NestedLoop {
         outer: Box<Node>,
         access: Access,

@@ -1,7 +1,8 @@
 //! Binding of each operator.
 
 use super::access::{Access, KeyBounds};
-use super::node::{AggregateNode, ColumnId, ColumnInfo, Field, Node};
+use super::column::{ColumnId, ColumnInfo, Field};
+use super::node::{AggregateNode, Node};
 use super::scalar::{Scalar, Typed, bind, bind_condition};
 use crate::data::ColumnType;
 use crate::error::{PlanError, TypeName};
@@ -201,7 +202,7 @@ impl<'t> Binder<'t> {
         Ok((node, fields))
     }
 
-    /// An expression whose result is a new column.
+    /// An expression that gives a new column.
     fn calculated(
         &mut self,
         name: &str,

@@ -1,6 +1,6 @@
-//! Expressions whose columns are numbers and whose types fit.
+//! Expressions with numbers for columns, and types that fit.
 
-use super::node::{ColumnId, ColumnInfo, Field, resolve};
+use super::column::{ColumnId, ColumnInfo, Field, resolve};
 use crate::data::{Arithmetic, ColumnType, Datum};
 use crate::error::{PlanError, TypeName};
 use crate::plan::{Comparison, Expr};

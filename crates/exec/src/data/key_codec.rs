@@ -134,7 +134,7 @@ pub fn encode_prefix(schema: &Schema, values: &[Datum]) -> Result<Vec<u8>, Encod
     Ok(bytes)
 }
 
-/// The key of a row, whose values are those of all columns.
+/// The key of a row, given the values of all columns.
 ///
 /// # Errors
 /// [`EncodeError`] for a value that is none of its column.

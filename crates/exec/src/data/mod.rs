@@ -2,7 +2,7 @@
 //!
 //! A table is a sorted sequence of (key bytes, row bytes). The key holds the columns of the primary key in an
 //! encoding that compares as the columns do; the row bytes hold all other columns, each found without
-//! decoding those before it. A secondary index is a table of the same kind whose columns are all in the key.
+//! decoding those before it. A secondary index is a table of the same kind with all columns in the key.
 
 mod arithmetic;
 mod calendar;

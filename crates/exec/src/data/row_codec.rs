@@ -13,7 +13,7 @@
 use super::key_codec::{EncodeError, checked, skip_column, take_column};
 use super::{ColumnPlace, ColumnType, Datum, Schema, Value};
 
-/// The bytes of a row, whose values are those of all columns; those in the key are left out.
+/// The bytes of a row, given the values of all columns; those in the key are left out.
 ///
 /// # Errors
 /// [`EncodeError`] for a value that is none of its column.

@@ -64,7 +64,6 @@ pub struct Schema {
     places: Vec<ColumnPlace>,
     /// For each column the number of its bit in a row's null bits.
     null_bits: Vec<Option<usize>>,
-    null_bit_count: usize,
     fixed_end: usize,
     variable_count: usize,
 }
@@ -178,7 +177,6 @@ impl Schema {
             key,
             places,
             null_bits,
-            null_bit_count,
             fixed_end,
             variable_count,
         }
@@ -239,11 +237,6 @@ impl Schema {
     /// The number of a column's bit in a row's null bits, if it is in the row and may be null.
     pub(super) fn null_bit(&self, column: usize) -> Option<usize> {
         self.null_bits[column]
-    }
-
-    /// The null bits of a row.
-    pub(super) fn null_bit_count(&self) -> usize {
-        self.null_bit_count
     }
 
     /// Where the columns of a fixed length end, and the table of ends of the others begins.

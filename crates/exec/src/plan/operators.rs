@@ -97,7 +97,7 @@ pub struct IndexScan {
     pub filter: Option<Expr>,
 }
 
-/// For each outer row, the rows of a table whose key, or whose entry in an index, begins with certain values.
+/// For each outer row, the rows of a table with a key, or an entry in an index, that begins with certain values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NestedLoopJoin {
@@ -352,13 +352,13 @@ impl Plan {
         })
     }
 
-    /// For each of these rows, those of a table whose primary key begins with the values of these columns.
+    /// For each of these rows, those of a table with a primary key that begins with the values of these columns.
     #[must_use]
     pub fn lookup(self, table: &str, by: &[&str]) -> Self {
         self.nested_loop(table, None, by)
     }
 
-    /// For each of these rows, those of a table whose entry in an index begins with the values of these
+    /// For each of these rows, those of a table with an entry in an index that begins with the values of these
     /// columns.
     #[must_use]
     pub fn index_lookup(self, table: &str, index: &str, by: &[&str]) -> Self {

@@ -1,4 +1,4 @@
-//! What a bound plan becomes before it runs: pipelines of steps over rows whose layout is fixed.
+//! What a bound plan becomes before it runs: pipelines of steps over rows of a fixed layout.
 //!
 //! A pipeline begins with a *driver*, which makes rows (a range of a table, or what an earlier pipeline kept), sends
 //! each through its *steps*, one after the other, and ends in a *sink*, which keeps or gives out what arrives.

@@ -87,9 +87,9 @@ pub(crate) struct ReadStep {
 pub(crate) enum Reach {
     /// Those with keys in a range.
     Range(KeyBounds),
-    /// The one whose key is made of these values of the row so far.
+    /// The one with a key made of these values of the row so far.
     Key(Vec<Slot>),
-    /// Those whose keys begin with these values of the row so far.
+    /// Those with keys that begin with these values of the row so far.
     Prefix(Vec<Slot>),
 }
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use crate::sync::{AtomicBool, Ordering, Unparker, fence, park};
+use crate::sync::{AtomicBool, Ordering, Parker, fence};
 
 /// One thread's. Made by the thread itself.
 #[derive(Debug)]
 pub(crate) struct SleepFlag {
     sleeps: CachePadded<AtomicBool>,
-    unparker: Unparker,
+    parker: Parker,
 }
 
 impl SleepFlag {
@@ -21,7 +21,7 @@ impl SleepFlag {
     pub(crate) fn of_this_thread() -> Self {
         Self {
             sleeps: CachePadded::new(AtomicBool::new(false)),
-            unparker: Unparker::of_this_thread(),
+            parker: Parker::of_this_thread(),
         }
     }
 
@@ -32,7 +32,7 @@ impl SleepFlag {
         // Pairs with the fence in `wake`: if `has_work` does not see what was given, `wake` sees the flag.
         fence(Ordering::SeqCst);
         if !has_work() {
-            park(longest);
+            self.parker.park(longest);
         }
         self.sleeps.store(false, Ordering::Relaxed);
     }
@@ -42,7 +42,7 @@ impl SleepFlag {
         // Pairs with the fence in `sleep_unless`.
         fence(Ordering::SeqCst);
         if self.sleeps.load(Ordering::Relaxed) {
-            self.unparker.unpark();
+            self.parker.unpark();
         }
     }
 }

@@ -18,11 +18,10 @@
 #![expect(unsafe_code, reason = "a slot belongs to one end at a time")]
 
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 
-use crate::sync::{AtomicUsize, Cell, Ordering};
+use crate::sync::{Arc, AtomicUsize, Cell, Ordering};
 
 /// A ring for at least `capacity` items, by its two ends.
 pub(crate) fn ring<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {

@@ -27,7 +27,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// The slot of a column whose words begin at `at`.
+    /// The slot of a column with its words from `at` on.
     pub(crate) fn new(at: usize, column_type: ColumnType, nullable: bool) -> Self {
         let form = match column_type {
             ColumnType::Bool => Form::Bool,
@@ -63,10 +63,6 @@ impl Slot {
             Form::Text => ColumnType::Text,
             Form::Bytes => ColumnType::Bytes,
         }
-    }
-
-    pub(crate) fn nullable(self) -> bool {
-        self.nullable
     }
 
     /// How many words it takes.

@@ -7,7 +7,7 @@ use namiki_platform::disk::{Disk, Frame, FramePool, PAGE_BYTES, ReadQueue};
 use namiki_segment::PageCache;
 
 use super::crew::Crew;
-use super::hand_over::{Links, links};
+use super::links::{Links, links};
 use super::options::Options;
 use super::rows::Rows;
 use super::shared::{Ground, Shared};

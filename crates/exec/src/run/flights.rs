@@ -1,4 +1,6 @@
 //! Reads on their way: for each page the tasks that wait for it, so that it is read once.
+//!
+//! Paper: oode §2
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -10,15 +10,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::links::{Give, Message, RING_ITEMS};
 use super::task::{PageRange, State, TaskId};
 use super::worker::{Flow, Worker};
 use crate::error::ExecError;
 use crate::program::Step;
-use crate::rings::{Receiver, Sender, ring};
+use crate::rings::Receiver;
 use crate::row::Row;
-
-/// Items of a ring.
-const RING_ITEMS: usize = 128;
 
 /// A thread that sleeps looks around this often, whatever happens.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
@@ -26,67 +24,6 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
 /// A range with fewer pages, or rows, left than this is not divided.
 const DIVIDED_PAGES_MIN: u32 = 2;
 const DIVIDED_ROWS_MIN: usize = 64;
-
-/// What one thread says to another.
-pub(super) enum Message {
-    /// It has nothing to do.
-    Request,
-    /// A subtree. It counts as busy (T5) until it is taken out.
-    Task {
-        /// One that ended early may leave tasks in rings.
-        pipeline: usize,
-        position: usize,
-        state: State,
-        row: Row,
-    },
-}
-
-/// One thread's ends of the rings between it and each other thread. None for itself.
-pub(super) struct Links {
-    senders: Vec<Option<Sender<Message>>>,
-    receivers: Vec<Option<Receiver<Message>>>,
-    /// Which threads have asked for work and got none yet.
-    wanting: Vec<bool>,
-}
-
-/// Rows that begin their next step are given to another thread.
-pub(super) struct Give {
-    to: usize,
-    /// How many more.
-    left: usize,
-}
-
-/// The rings between so many threads.
-pub(super) fn links(threads: usize) -> Vec<Links> {
-    let none = |_| Links {
-        senders: (0..threads).map(|_| None).collect(),
-        receivers: (0..threads).map(|_| None).collect(),
-        wanting: vec![false; threads],
-    };
-    let mut all: Vec<Links> = (0..threads).map(none).collect();
-    for from in 0..threads {
-        for to in (0..threads).filter(|to| *to != from) {
-            let (sender, receiver) = ring(RING_ITEMS);
-            all[from].senders[to] = Some(sender);
-            all[to].receivers[from] = Some(receiver);
-        }
-    }
-    all
-}
-
-impl Links {
-    /// For the next pipeline.
-    pub(super) fn forget_requests(&mut self) {
-        self.wanting.fill(false);
-    }
-
-    fn has_messages(&mut self) -> bool {
-        self.receivers
-            .iter_mut()
-            .flatten()
-            .any(|receiver| !receiver.is_empty())
-    }
-}
 
 impl Worker<'_> {
     /// Whether there are others to share this pipeline with.
@@ -187,7 +124,7 @@ impl Worker<'_> {
         Ok(self.counters.handed_over.get() > before)
     }
 
-    /// Of the tasks that wait for room the one nearest to the root whose rows can begin a step elsewhere.
+    /// Of the tasks that wait for room the one nearest to the root, if its rows can begin a step elsewhere.
     fn nearest_to_root(&mut self) -> Option<(usize, usize)> {
         for position in 0..self.stalled.len() {
             if !self.pipeline.steps[position..]

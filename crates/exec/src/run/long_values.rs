@@ -1,4 +1,4 @@
-//! Rows whose bytes are too long for a leaf, and lie in pages of their own.
+//! Rows of too many bytes for a leaf, which lie in pages of their own.
 
 use namiki_segment::Found;
 

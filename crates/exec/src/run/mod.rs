@@ -26,12 +26,14 @@
 //!
 //! Paper: oode §2, §3
 
+mod adaptive_degree;
 mod counters;
 mod crew;
 mod executor;
 mod flights;
 mod hand_over;
 mod kept_rows;
+mod links;
 mod loading;
 mod long_values;
 mod meeting;

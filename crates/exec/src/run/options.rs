@@ -1,4 +1,6 @@
 //! How a query is run.
+//!
+//! Paper: oode §3.1, §3.2
 
 use std::num::NonZeroUsize;
 
@@ -35,7 +37,7 @@ pub enum Degree {
 pub struct Options {
     /// Threads. Default: one for each processor.
     pub threads: NonZeroUsize,
-    /// Tasks in each thread. Default: 64.
+    /// Tasks in each thread. Default: adaptive.
     pub degree: Degree,
     /// The order of execution. Default: out of order.
     pub mode: Mode,
@@ -50,7 +52,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             threads: namiki_platform::threads::processors(),
-            degree: Degree::Fixed(64),
+            degree: Degree::Adaptive,
             mode: Mode::OutOfOrder,
             memory_bytes_max: 1 << 30,
             output_rows_max: 4096,
@@ -87,17 +89,14 @@ impl Options {
         }
     }
 
-    /// Tasks that a thread may have at most.
-    pub(super) fn degree_max(&self) -> usize {
-        match (self.mode, self.degree) {
-            (Mode::OutOfOrder, Degree::Adaptive) => ADAPTIVE_DEGREE_MAX,
-            _ => self.first_degree(),
-        }
+    /// Whether the number of tasks follows the device.
+    pub(super) fn is_adaptive(&self) -> bool {
+        self.mode == Mode::OutOfOrder && self.degree == Degree::Adaptive
     }
 }
 
 /// Where an adaptive degree begins.
-const FIRST_ADAPTIVE_DEGREE: usize = 32;
+pub(super) const FIRST_ADAPTIVE_DEGREE: usize = 32;
 
 /// Beyond this no device is known to gain.
 pub(super) const ADAPTIVE_DEGREE_MAX: usize = 1024;

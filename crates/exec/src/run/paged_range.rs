@@ -187,7 +187,7 @@ impl Worker<'_> {
         self.extents_cached && numbers.all(|no| self.reader.page(segment, PageNo(no)).is_some())
     }
 
-    /// Goes on in an extent whose pages have arrived, or are in the cache.
+    /// Goes on in an extent; its pages have arrived, or are in the cache.
     fn rows_in_extent(
         &mut self,
         position: usize,

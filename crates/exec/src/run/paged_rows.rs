@@ -125,7 +125,7 @@ impl Worker<'_> {
         Ok(Step::Done)
     }
 
-    /// The rows whose keys begin with a prefix.
+    /// The rows with keys that begin with a prefix.
     #[expect(
         clippy::too_many_arguments,
         reason = "a step, a state, and what they are about"

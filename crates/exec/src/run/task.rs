@@ -1,6 +1,8 @@
 //! Tasks: state machines that are plain data, in a slab that keeps their memory.
 //!
 //! A task is a row so far, the step it is in, and where in that step it stopped.
+//!
+//! Paper: oode §1, §2
 
 use namiki_platform::disk::Frame;
 use namiki_segment::{Cursor, LongReader, PageNo};

@@ -1,4 +1,6 @@
 //! Reads: what was asked for goes to the device in one call, and what has arrived wakes its tasks.
+//!
+//! Paper: oode §2
 
 use namiki_platform::disk::{Completion, Frame, Frames};
 use namiki_segment::{Inserted, PageNo, Segment, SegmentError};

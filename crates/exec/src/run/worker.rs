@@ -1,11 +1,14 @@
 //! One thread of a query: its tasks, and the loop that runs them.
+//!
+//! Paper: oode §1, §2
 
 use namiki_platform::disk::{Completion, Frame, ReadQueue};
 use namiki_segment::PageReader;
 
+use super::adaptive_degree::AdaptiveDegree;
 use super::counters::WorkerCounters;
 use super::flights::{FlightId, Flights};
-use super::hand_over::{Give, Links};
+use super::links::{Give, Links};
 use super::output::BATCH_ROWS;
 use super::shared::Shared;
 use super::sinks::WorkerSink;
@@ -48,6 +51,7 @@ pub(super) struct Worker<'s> {
     /// Of these, those that wait for extents.
     pub(super) extents: usize,
     pub(super) degree: usize,
+    adaptive: Option<AdaptiveDegree>,
     budget: i32,
     pub(super) flights: Flights,
     /// Reads that are not in the queue yet.
@@ -69,6 +73,7 @@ pub(super) struct Worker<'s> {
     pub(super) scratch: Vec<u8>,
     pub(super) batch: RowBatch,
     /// Memory of walks that have ended.
+    #[expect(clippy::vec_box, reason = "boxed in states, to keep those small")]
     pub(super) walks: Vec<Box<BatchWalk>>,
     /// Pages of an extent of the driver's range.
     pub(super) extent_pages: usize,
@@ -101,6 +106,7 @@ impl<'s> Worker<'s> {
             waiting: 0,
             extents: 0,
             degree,
+            adaptive: shared.options.is_adaptive().then(AdaptiveDegree::new),
             budget: 0,
             flights: Flights::default(),
             to_read: Vec::new(),
@@ -195,6 +201,7 @@ impl<'s> Worker<'s> {
                 return Ok(());
             }
             self.exchange()?;
+            self.adapt();
             let has_work = !self.ready.is_empty() || self.has_stalled();
             let can_run = has_work && self.waiting < self.degree;
             if self.flights.len() > 0 {
@@ -202,6 +209,22 @@ impl<'s> Worker<'s> {
             } else if !can_run && self.is_over() {
                 return Ok(());
             }
+        }
+    }
+
+    /// Lets the degree follow the device.
+    fn adapt(&mut self) {
+        let is_limited = self.waiting >= self.degree;
+        if let Some(adaptive) = &mut self.adaptive {
+            let reads = self.counters.reads.get();
+            let degree = adaptive.look(namiki_platform::clock::now_ns(), reads, is_limited);
+            self.counters
+                .degree_up
+                .add(degree.saturating_sub(self.degree) as u64);
+            self.counters
+                .degree_down
+                .add(self.degree.saturating_sub(degree) as u64);
+            self.degree = degree;
         }
     }
 
@@ -361,7 +384,7 @@ impl<'s> Worker<'s> {
         self.read(position, step, state, row)
     }
 
-    /// A task in a step, whose row begins as `row`.
+    /// A task in a step; its row begins as `row`.
     pub(super) fn new_task(
         &mut self,
         position: usize,

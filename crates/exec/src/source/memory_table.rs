@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_equal_keys_counts_and_an_index_finds_rows() {
+    fn of_equal_keys_the_last_counts_in_an_index_too() {
         let table = table();
         assert_eq!(table.rows(), 3);
         let index = table.index(&["name"]).unwrap();

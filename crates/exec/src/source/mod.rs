@@ -1,7 +1,7 @@
 //! Where rows come from: tables in memory and tables in pages, behind one trait.
 //!
 //! A [`Source`] is a sorted sequence of (key bytes, row bytes) with a [`Schema`]; an index is one, too. A source
-//! whose rows are resident answers calls; one in pages hands its segments to the executor, which reads their pages
+//! in memory answers calls; one in pages hands its segments to the executor, which reads their pages
 //! itself.
 
 mod memory_table;
@@ -38,7 +38,7 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// Adds to `into` the first `rows_max` rows, at most, whose keys lie between the bounds, in the order of
+    /// Adds to `into` the first `rows_max` rows, at most, with keys between the bounds, in the order of
     /// their keys; fewer only if there are no more. Each row is read atomically, the range is not.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! A table or an index whose rows are in the pages of segments.
+//! A table or an index with its rows in the pages of segments.
 
 use std::ops::Bound;
 use std::sync::Arc;

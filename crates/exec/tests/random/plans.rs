@@ -1,5 +1,7 @@
 //! Random plans over random tables.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 
 use namiki_exec::data::{ColumnType, Datum};
@@ -132,7 +134,7 @@ impl<'r> Maker<'r> {
         self.names[self.random.index(self.names.len())].clone()
     }
 
-    /// A range of a key whose columns have these types.
+    /// A range of a key with columns of these types.
     fn range(&mut self, types: &[ColumnType]) -> KeyRange {
         let mut range = KeyRange::default();
         if self.random.chance(0.7) {

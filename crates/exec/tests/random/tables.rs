@@ -1,6 +1,8 @@
 //! Random tables: columns of all types, keys of one to three columns, indexes; in memory, in segments, or with some of
 //! each.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,7 +23,7 @@ pub(crate) const TYPES: [ColumnType; 7] = [
     ColumnType::Bytes,
 ];
 
-/// A column whose text may be longer than a page.
+/// A column of text that may be longer than a page.
 const LONG: &str = "long";
 
 /// Where a table's rows are.

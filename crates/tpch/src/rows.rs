@@ -12,17 +12,17 @@ use tpchgen::generators::{
 };
 
 /// Rows with a value for every column.
-pub(super) type Rows = Box<dyn Iterator<Item = Vec<Datum>>>;
+pub type Rows = Box<dyn Iterator<Item = Vec<Datum>>>;
 
 /// Suppliers of each part.
 const SUPPLIERS_PER_PART: usize = 4;
 
-pub(super) fn region(scale: f64) -> Rows {
+pub(crate) fn region(scale: f64) -> Rows {
     let rows = RegionGenerator::new(scale, 1, 1).into_iter();
     Box::new(rows.map(|row| vec![int(row.r_regionkey), text(row.r_name), text(row.r_comment)]))
 }
 
-pub(super) fn nation(scale: f64) -> Rows {
+pub(crate) fn nation(scale: f64) -> Rows {
     let rows = NationGenerator::new(scale, 1, 1).into_iter();
     Box::new(rows.map(|row| {
         vec![
@@ -34,7 +34,7 @@ pub(super) fn nation(scale: f64) -> Rows {
     }))
 }
 
-pub(super) fn supplier(scale: f64) -> Rows {
+pub(crate) fn supplier(scale: f64) -> Rows {
     let rows = SupplierGenerator::new(scale, 1, 1).into_iter();
     Box::new(rows.map(|row| {
         vec![
@@ -49,7 +49,7 @@ pub(super) fn supplier(scale: f64) -> Rows {
     }))
 }
 
-pub(super) fn customer(scale: f64) -> Rows {
+pub(crate) fn customer(scale: f64) -> Rows {
     let rows = CustomerGenerator::new(scale, 1, 1).into_iter();
     Box::new(rows.map(|row| {
         vec![
@@ -65,7 +65,7 @@ pub(super) fn customer(scale: f64) -> Rows {
     }))
 }
 
-pub(super) fn part(scale: f64) -> Rows {
+pub(crate) fn part(scale: f64) -> Rows {
     let rows = PartGenerator::new(scale, 1, 1).into_iter();
     Box::new(rows.map(|row| {
         vec![
@@ -82,7 +82,7 @@ pub(super) fn part(scale: f64) -> Rows {
     }))
 }
 
-pub(super) fn partsupp(scale: f64) -> Rows {
+pub(crate) fn partsupp(scale: f64) -> Rows {
     let mut rows = PartSuppGenerator::new(scale, 1, 1).into_iter();
     let of_one_part = move || {
         let mut group: Vec<_> = rows.by_ref().take(SUPPLIERS_PER_PART).collect();
@@ -102,7 +102,7 @@ pub(super) fn partsupp(scale: f64) -> Rows {
     Box::new(std::iter::from_fn(of_one_part).flatten())
 }
 
-pub(super) fn orders(scale: f64) -> Rows {
+pub(crate) fn orders(scale: f64) -> Rows {
     let rows = OrderGenerator::new(scale, 1, 1).into_iter();
     Box::new(rows.map(|row| {
         vec![
@@ -119,7 +119,7 @@ pub(super) fn orders(scale: f64) -> Rows {
     }))
 }
 
-pub(super) fn lineitem(scale: f64) -> Rows {
+pub(crate) fn lineitem(scale: f64) -> Rows {
     let rows = LineItemGenerator::new(scale, 1, 1).into_iter();
     Box::new(rows.map(|row| {
         vec![

@@ -5,7 +5,7 @@ use namiki::NewTable;
 use namiki::query::{Column, ColumnType, Schema, SchemaError};
 use tpchgen::generators::{CustomerGenerator, OrderGenerator, PartGenerator, SupplierGenerator};
 
-use super::tpch_rows::{self, Rows};
+use crate::rows::{self, Rows};
 
 const INT: ColumnType = ColumnType::I64;
 const TEXT: ColumnType = ColumnType::Text;
@@ -22,28 +22,38 @@ pub(crate) const ORDERS_INDEX: &str = "o_custkey";
 
 /// A table of TPC-H. Small ones come first, so that a load that cannot work fails soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum TpchTable {
+pub enum TpchTable {
+    /// Five regions.
     Region,
+    /// 25 nations.
     Nation,
+    /// Those who supply parts.
     Supplier,
+    /// Those who order.
     Customer,
+    /// What is ordered.
     Part,
+    /// Who supplies which part.
     Partsupp,
+    /// Ten for each customer.
     Orders,
+    /// Four for each order.
     Lineitem,
 }
 
 /// How many rows a table has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RowCount {
-    pub(super) rows: u64,
+pub struct RowCount {
+    /// So many, or about.
+    pub rows: u64,
     /// Whether there are exactly so many. Of line items that is known once they were made.
-    pub(super) exact: bool,
+    pub exact: bool,
 }
 
 impl RowCount {
     /// Whether a table with so many rows can be the one that is meant.
-    pub(super) fn fits(self, rows: u64) -> bool {
+    #[must_use]
+    pub fn fits(self, rows: u64) -> bool {
         if self.exact {
             return rows == self.rows;
         }
@@ -53,7 +63,9 @@ impl RowCount {
 }
 
 impl TpchTable {
-    pub(super) fn name(self) -> &'static str {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Region => "region",
             Self::Nation => "nation",
@@ -66,20 +78,24 @@ impl TpchTable {
         }
     }
 
-    pub(super) fn rows(self, scale: f64) -> Rows {
+    /// Its rows at a scale, in the order of its key: each a value for every column.
+    #[must_use]
+    pub fn rows(self, scale: f64) -> Rows {
         match self {
-            Self::Region => tpch_rows::region(scale),
-            Self::Nation => tpch_rows::nation(scale),
-            Self::Supplier => tpch_rows::supplier(scale),
-            Self::Customer => tpch_rows::customer(scale),
-            Self::Part => tpch_rows::part(scale),
-            Self::Partsupp => tpch_rows::partsupp(scale),
-            Self::Orders => tpch_rows::orders(scale),
-            Self::Lineitem => tpch_rows::lineitem(scale),
+            Self::Region => rows::region(scale),
+            Self::Nation => rows::nation(scale),
+            Self::Supplier => rows::supplier(scale),
+            Self::Customer => rows::customer(scale),
+            Self::Part => rows::part(scale),
+            Self::Partsupp => rows::partsupp(scale),
+            Self::Orders => rows::orders(scale),
+            Self::Lineitem => rows::lineitem(scale),
         }
     }
 
-    pub(super) fn row_count(self, scale: f64) -> RowCount {
+    /// How many rows it has at a scale.
+    #[must_use]
+    pub fn row_count(self, scale: f64) -> RowCount {
         let (rows, exact) = match self {
             Self::Region => (5, true),
             Self::Nation => (25, true),
@@ -101,7 +117,10 @@ impl TpchTable {
     }
 
     /// The table as it is loaded.
-    pub(super) fn definition(self) -> Result<NewTable, SchemaError> {
+    ///
+    /// # Errors
+    /// None: a test makes them all.
+    pub fn definition(self) -> Result<NewTable, SchemaError> {
         let columns = self.columns().iter();
         let columns = columns.map(|(name, column_type)| Column::new(name, *column_type));
         let schema = Schema::new(columns.collect(), self.key())?;
