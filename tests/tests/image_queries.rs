@@ -157,7 +157,12 @@ fn every_kind_of_table_in_memory_answers() {
     ];
     for index in all {
         let disk = SimDisk::new();
-        let db = builder(SPEC, &disk).index(index).open(DIR).unwrap();
+        let db = builder(SPEC, &disk)
+            .index(index)
+            .buffer_bytes(1 << 20)
+            .segment_bytes(2 << 20)
+            .open(DIR)
+            .unwrap();
         let pairs = db.table::<(i64, String), bool>("pairs").unwrap();
         let texts = db.table::<str, [u8]>("texts").unwrap();
         let columns = vec![
@@ -219,7 +224,11 @@ fn every_kind_of_table_in_memory_answers() {
 #[test]
 fn records_are_read_atomically_while_they_are_written() {
     let disk = SimDisk::new();
-    let db = open(&disk);
+    let db = builder(SPEC, &disk)
+        .buffer_bytes(1 << 20)
+        .segment_bytes(2 << 20)
+        .open(DIR)
+        .unwrap();
     let table = db.table::<u64, str>("twice").unwrap();
     let put = |round: u64| {
         let half = format!("{round:08}").repeat(20);
