@@ -172,7 +172,7 @@ fn every_kind_of_table_in_memory_answers() {
         ];
         let schema = Schema::new(columns, &["id"]).unwrap();
         let encoded = db.table::<u64, [u8]>("encoded").unwrap();
-        let long = "long ".repeat(20_000);
+        let long = "long ".repeat(12_000);
         let price = Datum::Decimal {
             unscaled: -7,
             scale: 2,

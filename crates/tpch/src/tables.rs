@@ -27,13 +27,13 @@ pub enum TpchTable {
     Region,
     /// 25 nations.
     Nation,
-    /// Those who supply parts.
+    /// The suppliers of parts.
     Supplier,
-    /// Those who order.
+    /// The customers. A third of them have no orders.
     Customer,
     /// What is ordered.
     Part,
-    /// Who supplies which part.
+    /// The suppliers of each part, four of them.
     Partsupp,
     /// Ten for each customer.
     Orders,
