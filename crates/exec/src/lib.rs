@@ -17,6 +17,7 @@ mod row;
 mod run;
 mod sinks;
 pub mod source;
+pub mod statistics;
 mod sync;
 
 pub use error::{ExecError, HexBytes, Names, PlanError, TypeName};

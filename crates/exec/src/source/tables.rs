@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Source;
+use crate::statistics::TableStatistics;
 
 /// A table and its indexes.
 #[derive(Clone)]
@@ -12,6 +13,8 @@ pub struct Table {
     pub source: Arc<dyn Source>,
     /// By name. An index has the columns that [`Schema::index`](crate::data::Schema::index) gives it.
     pub indexes: BTreeMap<String, Arc<dyn Source>>,
+    /// What is known of its values, for prices.
+    pub statistics: Option<Arc<TableStatistics>>,
 }
 
 impl Table {
@@ -21,6 +24,7 @@ impl Table {
         Self {
             source,
             indexes: BTreeMap::new(),
+            statistics: None,
         }
     }
 
@@ -28,6 +32,13 @@ impl Table {
     #[must_use]
     pub fn with_index(mut self, name: &str, index: Arc<dyn Source>) -> Self {
         self.indexes.insert(name.to_owned(), index);
+        self
+    }
+
+    /// The same with what is known of its values.
+    #[must_use]
+    pub fn with_statistics(mut self, statistics: TableStatistics) -> Self {
+        self.statistics = Some(Arc::new(statistics));
         self
     }
 }
