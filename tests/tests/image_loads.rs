@@ -99,6 +99,8 @@ fn every_crash_of_a_load_leaves_all_or_nothing() {
 #[test]
 fn a_load_that_fails_at_any_step_leaves_nothing() {
     let steps = [
+        Step::Append,
+        Step::Sync,
         Step::Write,
         Step::Create,
         Step::SyncDir,
@@ -145,7 +147,14 @@ fn a_load_that_fails_at_any_step_leaves_nothing() {
 /// Also where the very last step fails: then the next opening finds the table or not, and never half of it.
 #[test]
 fn a_crash_after_a_failed_load_leaves_nothing_partial() {
-    for step in [Step::Write, Step::Create, Step::SyncDir, Step::Rename] {
+    for step in [
+        Step::Append,
+        Step::Sync,
+        Step::Write,
+        Step::Create,
+        Step::SyncDir,
+        Step::Rename,
+    ] {
         for after in 0.. {
             let disk = SimDisk::new();
             let db = open(&disk);
@@ -217,21 +226,21 @@ fn a_name_is_either_in_memory_or_in_the_image() {
         assert!(matches!(error, LoadError::BeingLoaded { .. }), "{error:?}");
     });
     db.load_sorted(&parts(), during).unwrap();
-    for db in [db.clone(), {
-        drop(db);
-        open(&disk)
-    }] {
+    let refused = |db: &Database| {
         let error = db.table::<u64, u64>(TABLE).unwrap_err();
         assert!(
             matches!(&error, Error::TableInImage { table } if table == TABLE),
             "{error:?}"
         );
-        let error = load(&db, 3).unwrap_err();
+        let error = load(db, 3).unwrap_err();
         assert!(
             matches!(error, LoadError::AlreadyLoaded { .. }),
             "{error:?}"
         );
-    }
+    };
+    refused(&db);
+    drop(db);
+    refused(&open(&disk));
 }
 
 /// A record of a creation that failed may be in the table journal; the name was free to be loaded.

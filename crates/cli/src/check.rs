@@ -399,6 +399,7 @@ impl Stream<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use namiki::files::TableImage;
     use namiki::{Generation, ProtocolSpec, TableInfo};
     use namiki_log::{Entry, GenerationEnd, Group, Log, LogConfig, SequencerKind, StreamReader};
     use namiki_platform::disk::SyncedDisk;
@@ -499,6 +500,7 @@ mod tests {
             }],
             generations: vec![info.clone()],
             next_generation: Generation(2),
+            image: TableImage::default(),
         };
         let mut lsns = LsnSet::default();
         let mut stream = Stream {

@@ -82,14 +82,18 @@ enum Command {
 impl Arguments {
     /// What the command line says. There, `--limit -5` is a bad number, and no unknown flag `-5`.
     fn read() -> Self {
-        let command = Self::command().mut_subcommands(|command| {
-            command.mut_args(|flag| {
-                let takes_values = flag.get_action().takes_values();
-                flag.allow_negative_numbers(takes_values)
-            })
-        });
+        let command = with_negative_numbers(Self::command());
         Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
     }
+}
+
+/// The command and all below it.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|flag| {
+        let takes_values = flag.get_action().takes_values();
+        flag.allow_negative_numbers(takes_values)
+    });
+    command.mut_subcommands(with_negative_numbers)
 }
 
 fn main() -> ExitCode {

@@ -27,13 +27,13 @@ pub enum TpchTable {
     Region,
     /// 25 nations.
     Nation,
-    /// Suppliers of parts.
+    /// The suppliers of parts.
     Supplier,
-    /// Customers, in five market segments.
+    /// The customers. A third of them have no orders.
     Customer,
     /// What is ordered.
     Part,
-    /// Four suppliers for each part.
+    /// The suppliers of each part, four of them.
     Partsupp,
     /// Ten for each customer.
     Orders,

@@ -66,7 +66,7 @@ struct TpchArguments {
     #[arg(long, value_delimiter = ',', value_enum)]
     tables: Vec<TpchTable>,
     /// Memory for sorting the entries of an index, in MiB; more of them are sorted through files
-    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = whole::<usize>(1..=1 << 20))]
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = whole::<usize>(1..=1 << 20))]
     sort_mb: usize,
 }
 

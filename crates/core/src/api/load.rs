@@ -56,7 +56,7 @@ pub struct LoadOptions {
 impl Default for LoadOptions {
     fn default() -> Self {
         Self {
-            sort_bytes: 512 << 20,
+            sort_bytes: 1 << 30,
             interrupt: None,
             on_progress: None,
         }
@@ -65,7 +65,8 @@ impl Default for LoadOptions {
 
 impl LoadOptions {
     /// The memory that sorting the entries of all indexes may take, in bytes. Entries beyond it are sorted in parts and
-    /// merged, through files. Default: 512 MiB. At least 64 KiB for each index are used, and at most 4 GiB.
+    /// merged, through files: an entry takes its key and 16 bytes, and two fifths of the memory is for either. Default: 1 GiB.
+    /// At least 64 KiB for each index are used, and at most 10 GiB.
     #[must_use]
     pub fn sort_bytes(mut self, bytes: usize) -> Self {
         self.sort_bytes = bytes;

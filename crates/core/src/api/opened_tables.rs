@@ -81,10 +81,8 @@ impl OpenedTables {
             let schema = schema.map_err(|error| wrong(error.to_string()))?;
             indexes.insert(index.name.clone(), open(&index.segment, schema)?);
         }
-        let opened = Table {
-            source: open(&table.segment, table.schema.clone())?,
-            indexes,
-        };
+        let mut opened = Table::new(open(&table.segment, table.schema.clone())?);
+        opened.indexes = indexes;
         tables.insert(&table.name, opened.clone());
         Ok(opened)
     }

@@ -1,4 +1,4 @@
-//! What the manifest keeps of an image: the tables whose rows lie in segment files instead of in the log.
+//! What the manifest keeps of an image: the tables with rows in segment files instead of in the log.
 //!
 //! ```text
 //!   table "orders"  ── rows ──►      image/00000003.seg     sorted by the primary key

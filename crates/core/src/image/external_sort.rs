@@ -22,6 +22,8 @@ use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 const BLOCK_BYTES: usize = 64 << 10;
 /// Before each block: its length and the checksum of its bytes, four bytes each.
 const BLOCK_HEADER_BYTES: usize = 8;
+/// Less memory than this is of no use.
+const BATCH_BYTES_MIN: usize = 32 << 10;
 /// Before each key: its length.
 const KEY_HEADER_BYTES: usize = 4;
 /// Unit of reads that suits every device.
@@ -32,7 +34,6 @@ pub(crate) struct ExternalSort {
     disk: Arc<dyn Disk>,
     /// Names the files of runs, which end with their number.
     runs_path: PathBuf,
-    budget_bytes: usize,
     batch: Batch,
     runs: Vec<RunFile>,
 }
@@ -45,23 +46,19 @@ pub(crate) struct SortError {
 }
 
 impl ExternalSort {
-    /// Runs, if there are any, are files beside `runs_path` with its name and a number. `budget_bytes` bounds the keys
-    /// in memory, with what is kept beside each.
+    /// Runs, if there are any, are files beside `runs_path` with its name and a number. `budget_bytes` bounds the memory
+    /// for keys and what is kept beside each.
     pub(crate) fn new(disk: Arc<dyn Disk>, runs_path: PathBuf, budget_bytes: usize) -> Self {
         Self {
             disk,
             runs_path,
-            // A place in a batch has 32 bits.
-            budget_bytes: budget_bytes.clamp(BLOCK_BYTES, u32::MAX as usize),
-            batch: Batch::default(),
+            batch: Batch::within(budget_bytes),
             runs: Vec::new(),
         }
     }
 
     pub(crate) fn push(&mut self, key: &[u8]) -> Result<(), SortError> {
-        if self.batch.used_bytes() + key.len() + size_of::<Entry>() > self.budget_bytes
-            && !self.batch.entries.is_empty()
-        {
+        if !self.batch.has_room(key.len()) {
             self.spill()?;
         }
         self.batch.push(key);
@@ -133,10 +130,24 @@ fn sealed(block: &mut [u8]) -> &[u8] {
 }
 
 /// Keys in memory.
+///
+/// Both lists grow by doubling, and are copied then. None gets more than two fifths of the budget: when one grows to
+/// that, one fifth is what it was before, and two are the other's.
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
+    /// Of each list.
+    bytes_max: usize,
+}
+
+/// Makes room for more elements, doubling the memory as far as `len_max` allows.
+fn grow<T>(list: &mut Vec<T>, more: usize, len_max: usize) {
+    let needed = list.len() + more;
+    if needed > list.capacity() {
+        let wanted = needed.max(2 * list.capacity()).min(len_max.max(needed));
+        list.reserve_exact(wanted - list.len());
+    }
 }
 
 struct Entry {
@@ -147,6 +158,26 @@ struct Entry {
 }
 
 impl Batch {
+    fn within(budget_bytes: usize) -> Self {
+        Self {
+            // A place in a batch has 32 bits.
+            bytes_max: (budget_bytes / 5 * 2).clamp(BATCH_BYTES_MIN, u32::MAX as usize),
+            ..Self::default()
+        }
+    }
+
+    /// Makes room for a key of so many bytes; false if there can be none. An empty batch takes any key.
+    fn has_room(&mut self, key_bytes: usize) -> bool {
+        let entries_max = self.bytes_max / size_of::<Entry>();
+        let fits =
+            self.entries.len() < entries_max && self.bytes.len() + key_bytes <= self.bytes_max;
+        if fits {
+            grow(&mut self.entries, 1, entries_max);
+            grow(&mut self.bytes, key_bytes, self.bytes_max);
+        }
+        fits || self.entries.is_empty()
+    }
+
     fn push(&mut self, key: &[u8]) {
         let mut prefix = [0; 8];
         let beginning = key.len().min(8);
@@ -157,10 +188,6 @@ impl Batch {
             len: key.len() as u32,
         });
         self.bytes.extend_from_slice(key);
-    }
-
-    fn used_bytes(&self) -> usize {
-        self.bytes.len() + self.entries.len() * size_of::<Entry>()
     }
 
     fn key(&self, entry: &Entry) -> &[u8] {
@@ -428,10 +455,9 @@ mod tests {
             let mut sort = sorter(&disk, budget);
             for key in &keys {
                 sort.push(key).unwrap();
-                assert!(
-                    sort.batch.used_bytes() <= budget.max(BLOCK_BYTES),
-                    "seed {seed}"
-                );
+                let entries = sort.batch.entries.capacity() * size_of::<Entry>();
+                let used = sort.batch.bytes.capacity() + entries;
+                assert!(used <= budget.max(2 * BATCH_BYTES_MIN), "seed {seed}");
             }
             let runs = sort.runs.len();
             let found = all(sort.finish().unwrap()).unwrap();

@@ -105,7 +105,7 @@ impl Query {
         self.described(table, schema, Values::One(value_type))
     }
 
-    /// With a table in memory whose values are rows: encoded for this schema by
+    /// With a table in memory with values that are rows, encoded for this schema by
     /// [`encode_row`](crate::query::encode_row), with the table's key as its key.
     ///
     /// # Errors
