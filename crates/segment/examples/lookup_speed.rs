@@ -1,7 +1,7 @@
 //! What a look-up costs where every page is resident, what checking a page costs, and what writing does.
 //!
 //! ```text
-//! cargo run --release -p namiki-segment --example lookup_speed
+//! cargo run --release -p namiki-segment --example lookup_speed [NUMBER OF CASES]
 //! ```
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 #![allow(clippy::print_stdout, reason = "it prints what it has measured")]
@@ -22,6 +22,8 @@ use namiki_segment::{
 const LOOK_UPS: usize = 1_000_000;
 
 fn main() {
+    let cases = std::env::args().nth(1);
+    let cases = cases.map_or(usize::MAX, |cases| cases.parse().unwrap());
     let dir = tempfile::tempdir().unwrap();
     let (disk, mode) = open_best(dir.path()).unwrap();
     let miss_ns = miss_ns().unwrap();
@@ -36,6 +38,7 @@ fn main() {
     ]
     .into_iter()
     .enumerate()
+    .take(cases)
     {
         measure(
             &disk,
@@ -154,6 +157,13 @@ fn measure(
         })
     });
     println!("  verify_page                {nanos:6.0} ns");
+    let nanos = median(|| {
+        per_item(count as usize, || {
+            let checksum = |no| crc32c::crc32c(pages.page(&segment, PageNo(no)).unwrap().bytes());
+            (0..count).map(|no| u64::from(checksum(no))).sum()
+        })
+    });
+    println!("  of that, CRC-32C           {nanos:6.0} ns");
     disk.remove(&path).unwrap();
 }
 

@@ -8,6 +8,7 @@ use crate::repository_files::{SourceFile, Tree};
 ///
 /// ```text
 ///  cli  bench  tests      xtask (stands alone)
+///   tpch                  (not of tests)
 ///        core
 ///   trees      exec       (trees of core's, only where its feature `all-indexes` is on)
 ///    index log segment    (strangers to each other)
@@ -32,10 +33,12 @@ const LAYERS: &[(&str, &[&str])] = &[
             "namiki-platform",
         ],
     ),
+    ("namiki-tpch", &["namiki"]),
     (
         "namiki-bench",
         &[
             "namiki",
+            "namiki-tpch",
             "namiki-exec",
             "namiki-index",
             "namiki-log",
@@ -47,6 +50,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "namiki-cli",
         &[
             "namiki",
+            "namiki-tpch",
             "namiki-exec",
             "namiki-index",
             "namiki-log",

@@ -7,6 +7,7 @@
 mod expression;
 mod expression_json;
 mod operators;
+pub mod stored;
 
 pub use expression::{Comparison, Expr, column, literal};
 pub use operators::{

@@ -17,7 +17,7 @@ pub struct Rows {
     is_over: bool,
 }
 
-/// Cancels a query from any thread.
+/// Cancels a query, or watches it, from any thread.
 #[derive(Clone)]
 pub struct Canceller(Arc<Shared>);
 
@@ -26,6 +26,12 @@ impl Canceller {
     /// threads.
     pub fn cancel(&self) {
         self.0.fail(ExecError::Cancelled);
+    }
+
+    /// What the query has done so far, for a thread that does not take its rows.
+    #[must_use]
+    pub fn live(&self) -> LiveCounters {
+        sum(&self.0.counters)
     }
 }
 
