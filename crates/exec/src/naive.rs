@@ -177,13 +177,17 @@ impl Evaluator<'_> {
                 inner.names.iter().position(|(_, own)| own == name)
             })
             .collect();
-        let both = |outer: &[Datum], inner: &[Datum]| match join.table_first {
-            true => [inner, outer].concat(),
-            false => [outer, inner].concat(),
+        let both = |outer: &[Datum], inner: &[Datum]| {
+            if join.table_first {
+                [inner, outer].concat()
+            } else {
+                [outer, inner].concat()
+            }
         };
-        let names = match join.table_first {
-            true => [inner.names, outer.names.clone()].concat(),
-            false => [outer.names.clone(), inner.names].concat(),
+        let names = if join.table_first {
+            [inner.names, outer.names.clone()].concat()
+        } else {
+            [outer.names.clone(), inner.names].concat()
         };
         let mut joined = Rows {
             names,
@@ -206,9 +210,7 @@ impl Evaluator<'_> {
             for other in by_first.get(&first).into_iter().flatten() {
                 let equal = |(at, value): (&usize, &Datum)| equals(&other[*at], value);
                 if columns.iter().zip(&values).all(equal) {
-                    joined
-                        .rows
-                        .push([row.as_slice(), other.as_slice()].concat());
+                    joined.rows.push(both(row, other));
                 }
             }
         }
