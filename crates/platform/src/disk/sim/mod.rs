@@ -34,11 +34,9 @@
 //! Pages that were never written are holes. Readers see a write when it is durable, not before. Nothing here depends on time; which
 //! thread comes first does, unless there is only one.
 
-mod append;
 mod contents;
 mod cow_pages;
 mod fault;
-mod reads;
 mod trace;
 
 use std::collections::BTreeSet;
@@ -48,23 +46,18 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use self::append::SimAppender;
 use self::contents::{Contents, FileId, NameChange};
 use self::cow_pages::Pages;
 use self::fault::{Failure, Faults};
-use self::reads::{ReadPlan, SimReads};
 use self::trace::{Event, Frontier};
-use super::file_backed;
-use super::file_names::{already_exists, is_own, parent_of, temporary_path};
+use super::file_backed::{self, parent_of};
 use super::{
-    AlignedBuf, Appender, DirLock, Disk, DiskFile, FileEntry, FileKind, FramePool, PendingWrite,
-    ReadQueue, directory_lock,
+    AlignedBuf, DirLock, Disk, DiskFile, FileEntry, FileKind, PendingWrite, directory_lock,
 };
 use crate::fork_check::ProcessToken;
 use crate::seeded_random::Random;
 
 pub use fault::{Fault, Step};
-pub use reads::{ReadFaultCounts, ReadFaults};
 pub use trace::Loss;
 
 pub use super::SECTOR_BYTES;
@@ -95,7 +88,6 @@ struct State {
     writes_ever: u64,
     yields: Option<Random>,
     incomplete_polls: Option<u64>,
-    reads: ReadPlan,
 }
 
 impl SimDisk {
@@ -119,7 +111,6 @@ impl SimDisk {
                 writes_ever: 0,
                 yields: None,
                 incomplete_polls: None,
-                reads: ReadPlan::new(),
             }),
             frontier: Mutex::new(Frontier::new(base.clone())),
             base,
@@ -158,9 +149,7 @@ impl SimDisk {
 
     /// Cancels the failures still planned.
     pub fn heal(&self) {
-        let mut state = self.0.state.lock();
-        state.faults.clear();
-        state.reads.heal();
+        self.0.state.lock().faults.clear();
     }
 
     /// Puts a mark into the trace, usually the number of something just acknowledged.
@@ -341,24 +330,18 @@ impl State {
         }
     }
 
-    fn require_room(&self, bytes: u64) -> io::Result<()> {
-        let Some(capacity) = self.capacity_bytes else {
-            return Ok(());
-        };
-        let used = self.live.used_bytes();
-        if used.checked_add(bytes).is_some_and(|all| all <= capacity) {
-            return Ok(());
-        }
-        Err(io::Error::new(
-            ErrorKind::StorageFull,
-            format!("{bytes} bytes on top of {used} do not fit on {capacity}"),
-        ))
-    }
-
     /// A new file of zeros under a name that may replace another's.
     fn add(&mut self, path: &Path, len_bytes: u64) -> io::Result<FileId> {
         self.require_dir(parent_of(path))?;
-        self.require_room(len_bytes)?;
+        if let Some(capacity) = self.capacity_bytes {
+            let used = self.live.used_bytes();
+            if used.checked_add(len_bytes).is_none_or(|all| all > capacity) {
+                return Err(io::Error::new(
+                    ErrorKind::StorageFull,
+                    format!("{len_bytes} bytes on top of {used} do not fit on {capacity}"),
+                ));
+            }
+        }
         let file = self.files_ever;
         self.files_ever += 1;
         self.live.bodies.insert(file, Pages::zeroed(len_bytes));
@@ -393,7 +376,7 @@ impl Disk for SimDisk {
         self.step(Step::Create)?;
         let mut state = self.0.state.lock();
         if state.live.names.contains_key(path) || state.live.dirs.contains(path) {
-            return Err(already_exists(path));
+            return Err(file_backed::already_exists(path));
         }
         let file = state.add(path, len_bytes)?;
         Ok(self.file(file, len_bytes))
@@ -410,7 +393,7 @@ impl Disk for SimDisk {
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.step(Step::Create)?;
-        let temporary = temporary_path(path);
+        let temporary = file_backed::temporary_path(path);
         let file = self.0.state.lock().add(&temporary, bytes.len() as u64)?;
         let written = self
             .write(file, 0, bytes)
@@ -428,7 +411,7 @@ impl Disk for SimDisk {
         state.require_dir(dir)?;
         let here = state.live.names.iter().filter(|(path, _)| {
             // The order of a map of paths is that of names within one directory.
-            parent_of(path) == dir && !is_own(path)
+            parent_of(path) == dir && !file_backed::is_own(path)
         });
         Ok(here
             .filter_map(|(path, file)| {
@@ -448,7 +431,7 @@ impl Disk for SimDisk {
             {
                 let mut state = self.0.state.lock();
                 if state.live.names.contains_key(level) {
-                    return Err(already_exists(level));
+                    return Err(file_backed::already_exists(level));
                 }
                 if state.live.has_dir(level) {
                     continue;
@@ -501,14 +484,6 @@ impl Disk for SimDisk {
             dir,
             process: ProcessToken::current(),
         }))
-    }
-
-    fn reads(&self, depth: usize, _: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
-        Ok(Box::new(SimReads::new(self.clone(), depth)))
-    }
-
-    fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
-        Ok(Box::new(SimAppender::new(self.clone(), path)?))
     }
 }
 
