@@ -8,9 +8,10 @@ use crate::repository_files::{SourceFile, Tree};
 ///
 /// ```text
 ///  cli  bench  tests      xtask (stands alone)
+///   tpch                  (not of tests)
 ///        core
-///   trees                 (of core's, only where its feature `all-indexes` is on)
-///    index   log          (strangers to each other)
+///   trees      exec       (trees of core's, only where its feature `all-indexes` is on)
+///    index log segment    (strangers to each other)
 ///      platform
 /// ```
 const LAYERS: &[(&str, &[&str])] = &[
@@ -19,26 +20,54 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("namiki-index", &["namiki-index", "namiki-platform"]),
     ("namiki-trees", &["namiki-index", "namiki-platform"]),
     ("namiki-log", &["namiki-platform"]),
+    ("namiki-segment", &["namiki-platform"]),
+    ("namiki-exec", &["namiki-segment", "namiki-platform"]),
     (
         "namiki",
         &[
+            "namiki-exec",
             "namiki-index",
             "namiki-trees",
             "namiki-log",
+            "namiki-segment",
+            "namiki-platform",
+        ],
+    ),
+    ("namiki-tpch", &["namiki"]),
+    (
+        "namiki-bench",
+        &[
+            "namiki",
+            "namiki-tpch",
+            "namiki-exec",
+            "namiki-index",
+            "namiki-log",
+            "namiki-segment",
             "namiki-platform",
         ],
     ),
     (
-        "namiki-bench",
-        &["namiki", "namiki-index", "namiki-log", "namiki-platform"],
-    ),
-    (
         "namiki-cli",
-        &["namiki", "namiki-index", "namiki-log", "namiki-platform"],
+        &[
+            "namiki",
+            "namiki-tpch",
+            "namiki-exec",
+            "namiki-index",
+            "namiki-log",
+            "namiki-segment",
+            "namiki-platform",
+        ],
     ),
     (
         "namiki-tests",
-        &["namiki", "namiki-index", "namiki-log", "namiki-platform"],
+        &[
+            "namiki",
+            "namiki-exec",
+            "namiki-index",
+            "namiki-log",
+            "namiki-segment",
+            "namiki-platform",
+        ],
     ),
     ("xtask", &[]),
 ];

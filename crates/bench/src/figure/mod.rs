@@ -14,6 +14,7 @@ mod html_page;
 mod judge;
 mod medians;
 mod output;
+mod query_points;
 mod run_row;
 mod svg_chart;
 

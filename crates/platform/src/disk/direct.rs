@@ -11,17 +11,20 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 
+use super::append::AppendMode;
+use super::async_read::system_reads;
 use super::file_backed::{self, FileBacked};
 use super::uring::RingPool;
 use super::{
-    AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, PendingWrite, SECTOR_BYTES, SyncedDisk,
-    unnamed_file,
+    AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, FramePool, PendingWrite, ReadQueue,
+    SECTOR_BYTES, SyncedDisk, unnamed_file,
 };
 
 /// A disk with writes that bypass the page cache and return when durable. Opens block devices as well.
@@ -114,6 +117,14 @@ impl FileBacked for DirectDisk {
             file: Arc::new(file),
             rings: Arc::clone(&self.rings),
         }))
+    }
+
+    fn read_queue(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
+        Ok(system_reads(depth, pool))
+    }
+
+    fn append_mode(&self) -> AppendMode {
+        AppendMode::Direct
     }
 }
 
@@ -219,6 +230,10 @@ impl DiskFile for DirectFile {
 
     fn block_bytes(&self) -> usize {
         self.block_bytes
+    }
+
+    fn os_file(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 }
 

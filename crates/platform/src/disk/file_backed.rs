@@ -14,16 +14,17 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
+use super::append::{AppendMode, Appender, FileAppender};
 use super::file_kind::{self, FileKind};
+use super::file_names::{already_exists, is_own, parent_of, rename_to_new, temporary_path};
 use super::moved_dir::or_here;
-use super::{AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, FileEntry, directory_lock};
-
-/// Ends the name of a file that is not finished. Such a file is never listed, and overwritten
-/// when its name is needed again.
-const TEMPORARY_SUFFIX: &str = ".tmp";
+use super::{
+    AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue,
+    directory_lock,
+};
 
 /// New files are filled by writes of this size: large enough for a device's full speed.
 const FILL_BYTES: usize = 1 << 20;
@@ -39,6 +40,12 @@ pub(super) trait FileBacked: Send + Sync + std::fmt::Debug {
 
     /// Makes a file of `len_bytes` zeros that has no name in `dir`.
     fn create_unnamed_file(&self, dir: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// A queue of reads of its files.
+    fn read_queue(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>>;
+
+    /// How files are appended to.
+    fn append_mode(&self) -> AppendMode;
 }
 
 impl<T: FileBacked> Disk for T {
@@ -165,36 +172,14 @@ impl<T: FileBacked> Disk for T {
         })?;
         Ok(DirLock::of_dir((file, itself.lock), itself.identity))
     }
-}
 
-/// Where a file waits until it is whole.
-pub(super) fn temporary_path(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(TEMPORARY_SUFFIX);
-    name.into()
-}
+    fn reads(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
+        self.read_queue(depth, pool)
+    }
 
-/// Whether a file is the disk's own affair and not shown by [`Disk::list`].
-pub(super) fn is_own(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| {
-        name == directory_lock::FILE_NAME
-            || name
-                .as_encoded_bytes()
-                .ends_with(TEMPORARY_SUFFIX.as_bytes())
-    })
-}
-
-/// The directory that holds `path`'s name.
-pub(super) fn parent_of(path: &Path) -> &Path {
-    path.parent().unwrap_or(Path::new(""))
-}
-
-/// The error of a name that is taken.
-pub(super) fn already_exists(path: &Path) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::AlreadyExists,
-        format!("the file {} exists", path.display()),
-    )
+    fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
+        Ok(Box::new(FileAppender::new(path, self.append_mode())?))
+    }
 }
 
 /// A file's length, or a block device's, which its metadata do not tell.
@@ -333,21 +318,5 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
-    }
-}
-
-/// Renames without ever replacing.
-fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    use rustix::io::Errno;
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Ok(()) => Ok(()),
-        Err(Errno::EXIST) => Err(already_exists(to)),
-        // The file system cannot; a hard link refuses a taken name as well.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            fs::hard_link(from, to)?;
-            fs::remove_file(from)
-        }
-        Err(error) => Err(error.into()),
     }
 }

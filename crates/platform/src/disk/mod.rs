@@ -5,28 +5,37 @@
 //! undo it, which is the one promise everything above is built on.
 
 mod aligned_buffer;
+mod append;
+mod async_read;
 mod direct;
 mod directory_lock;
 mod file_backed;
 mod file_kind;
+mod file_names;
 mod moved_dir;
 mod moved_dir_guard;
 mod null;
 mod nvm_emulation;
 mod profile;
 pub mod sim;
+mod slow;
 mod synced;
 mod unnamed_file;
 mod uring;
 
 use std::fmt::Debug;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use moved_dir::DirIdentity;
 
 pub use aligned_buffer::AlignedBuf;
+pub use append::Appender;
+pub use async_read::{
+    BlockingThreads, Completion, Frame, FramePool, Frames, PAGE_BYTES, ReadQueue,
+};
 pub use direct::{DirectDisk, WriteMode, open_best};
 pub use directory_lock::lock_to_read;
 pub use file_backed::next_data;
@@ -37,6 +46,7 @@ pub use null::NullDisk;
 pub use nvm_emulation::DelayedDisk;
 pub use profile::{DeviceProfile, PROFILE_FILES};
 pub use sim::SimDisk;
+pub use slow::{SlowDisk, SlowDrives};
 pub use synced::SyncedDisk;
 pub use unnamed_file::PROBE_FILES;
 
@@ -128,6 +138,32 @@ pub trait Disk: Send + Sync + Debug {
     /// # Errors
     /// `ResourceBusy` when it is held; whatever the device says otherwise.
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock>;
+
+    /// A queue for one thread that keeps up to `depth` reads of this disk's files in flight, all into
+    /// frames of `pool`. Frames of other pools are read as well, more slowly.
+    ///
+    /// A disk that says nothing of its own has threads that block.
+    ///
+    /// # Errors
+    /// Whatever the system says, such as a lack of memory.
+    fn reads(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
+        let _ = pool;
+        let why = "this kind of disk has no other reads";
+        Ok(Box::new(BlockingThreads::new(depth, why)))
+    }
+
+    /// Begins a file that is written once, from front to back, with one sync at the end. It has its name
+    /// when it is finished, and durably after [`Disk::sync_dir`].
+    ///
+    /// # Errors
+    /// `AlreadyExists`; `Unsupported` on a disk that says nothing of its own; whatever the device says
+    /// otherwise.
+    fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!("{self:?} cannot append to {}", path.display()),
+        ))
+    }
 }
 
 /// A file of fixed length.
@@ -182,6 +218,18 @@ pub trait DiskFile: Send + Sync + Debug {
 
     /// The unit of offsets and lengths: 512 or 4096.
     fn block_bytes(&self) -> usize;
+
+    /// The file of the operating system behind it, if reading that one is all that reading is: for reads
+    /// that the kernel carries out.
+    fn os_file(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// The file of the disk below that this one leads to, for a disk that leads to another one: its
+    /// queue reads that file.
+    fn below(&self) -> Option<&Arc<dyn DiskFile>> {
+        None
+    }
 }
 
 /// A durable write that has begun. Dropped, it is waited for, and its result is lost. A process that is

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::moved_dir::DirIdentity;
-use super::{DirLock, Disk, DiskFile, FileEntry};
+use super::{Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue};
 
 /// The disk, made to refuse every change of a name in a directory that it has locked, with
 /// [`DirMoved`](super::DirMoved), while the directory is not at the path at which it was locked. It does not hold the lock.
@@ -93,6 +93,38 @@ impl Disk for HeldDirDisk {
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
         self.disk.lock_dir(dir)
     }
+
+    fn reads(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
+        self.disk.reads(depth, pool)
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
+        self.check(path)?;
+        let inner = self.disk.append(path)?;
+        let dir = self.dir.clone();
+        Ok(Box::new(GuardedAppender { inner, dir }))
+    }
+}
+
+/// A file gets its name only while the directory is where it was.
+struct GuardedAppender {
+    inner: Box<dyn Appender>,
+    dir: DirIdentity,
+}
+
+impl Appender for GuardedAppender {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.inner.append(bytes)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.inner.len_bytes()
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<u64> {
+        self.dir.check()?;
+        self.inner.finish()
+    }
 }
 
 #[cfg(test)]
@@ -121,6 +153,7 @@ mod tests {
                 disk.remove(&first),
                 disk.rename(&first, &second),
                 disk.create_dir_all(&path.join("sub")),
+                disk.append(&second).map(drop),
             ]
         };
         let refused = |attempt: io::Result<()>| {

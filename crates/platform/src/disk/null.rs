@@ -9,8 +9,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::DiskFile;
+use super::append::AppendMode;
+use super::async_read::ImmediateReads;
 use super::file_backed::{self, FileBacked};
+use super::{DiskFile, FramePool, ReadQueue};
 
 /// A disk that drops what is written to its files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,6 +44,15 @@ impl FileBacked for NullDisk {
 
     fn create_unnamed_file(&self, _: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
         Ok(Arc::new(NullFile { len_bytes }))
+    }
+
+    fn read_queue(&self, depth: usize, _: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
+        let what = "zeros, read at once (a disk that forgets)";
+        Ok(Box::new(ImmediateReads::new(depth, what)))
+    }
+
+    fn append_mode(&self) -> AppendMode {
+        AppendMode::Forgotten
     }
 }
 

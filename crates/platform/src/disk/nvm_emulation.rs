@@ -16,6 +16,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -25,8 +26,10 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
+use super::append::AppendMode;
+use super::async_read::ImmediateReads;
 use super::file_backed::{self, FileBacked};
-use super::{DiskFile, unnamed_file};
+use super::{DiskFile, FramePool, ReadQueue, unnamed_file};
 use crate::clock::Pause;
 
 /// A disk that is as fast as memory plus a fixed delay per write.
@@ -90,6 +93,15 @@ impl FileBacked for DelayedDisk {
     fn create_unnamed_file(&self, dir: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
         self.filled(unnamed_file::open(dir, OFlags::empty())?, len_bytes)
     }
+
+    fn read_queue(&self, depth: usize, _: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
+        let what = "memory, read at once (emulated non-volatile memory)";
+        Ok(Box::new(ImmediateReads::new(depth, what)))
+    }
+
+    fn append_mode(&self) -> AppendMode {
+        AppendMode::Cached
+    }
 }
 
 impl DelayedDisk {
@@ -136,6 +148,10 @@ impl DiskFile for DelayedFile {
 
     fn block_bytes(&self) -> usize {
         512
+    }
+
+    fn os_file(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 }
 

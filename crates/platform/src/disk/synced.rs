@@ -6,14 +6,17 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
+use super::append::AppendMode;
+use super::async_read::system_reads;
 use super::file_backed::{self, FileBacked};
-use super::{DiskFile, unnamed_file};
+use super::{DiskFile, FramePool, ReadQueue, unnamed_file};
 
 /// A disk that syncs each write.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,6 +54,14 @@ impl FileBacked for SyncedDisk {
         file.sync_all()?;
         Ok(Arc::new(SyncedFile { file, len_bytes }))
     }
+
+    fn read_queue(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
+        Ok(system_reads(depth, pool))
+    }
+
+    fn append_mode(&self) -> AppendMode {
+        AppendMode::Cached
+    }
 }
 
 #[derive(Debug)]
@@ -81,5 +92,9 @@ impl DiskFile for SyncedFile {
 
     fn block_bytes(&self) -> usize {
         512
+    }
+
+    fn os_file(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 }

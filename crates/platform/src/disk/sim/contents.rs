@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::cow_pages::Pages;
-use crate::disk::file_backed;
+use crate::disk::file_names;
 
 /// A file, whatever its name is at the moment.
 pub(super) type FileId = u64;
@@ -26,7 +26,7 @@ impl NameChange {
         | Self::Create(path, _)
         | Self::Rename(_, path)
         | Self::Remove(path)) = self;
-        file_backed::parent_of(path)
+        file_names::parent_of(path)
     }
 }
 
@@ -56,6 +56,13 @@ impl Contents {
             NameChange::Remove(path) => {
                 self.names.remove(path);
             }
+        }
+    }
+
+    /// Makes a file longer, with zeros.
+    pub(super) fn grow(&mut self, file: FileId, len_bytes: u64) {
+        if let Some(body) = self.bodies.get_mut(&file) {
+            body.grow(len_bytes);
         }
     }
 

@@ -21,6 +21,13 @@ impl Pages {
         }
     }
 
+    /// Makes the file longer, with a hole.
+    pub(super) fn grow(&mut self, len_bytes: u64) {
+        let count = len_bytes.div_ceil(PAGE_BYTES as u64) as usize;
+        Arc::make_mut(&mut self.pages).resize(count, None);
+        self.len_bytes = len_bytes;
+    }
+
     pub(super) fn len_bytes(&self) -> u64 {
         self.len_bytes
     }

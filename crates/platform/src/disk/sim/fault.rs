@@ -18,6 +18,10 @@ pub enum Step {
     Remove,
     /// A file is read, in part or as a whole.
     Read,
+    /// Bytes are appended to a file.
+    Append,
+    /// A file that was appended to is synced.
+    Sync,
 }
 
 /// Which step fails, when, and how.
@@ -78,6 +82,15 @@ pub(super) struct Failure {
 }
 
 impl Failure {
+    /// One that is no fault of the plan's.
+    pub(super) fn plain(error: io::Error) -> Self {
+        Self {
+            error,
+            torn: None,
+            panics: false,
+        }
+    }
+
     /// What the step returns.
     ///
     /// # Panics

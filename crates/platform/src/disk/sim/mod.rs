@@ -34,9 +34,11 @@
 //! Pages that were never written are holes. Readers see a write when it is durable, not before. Nothing here depends on time; which
 //! thread comes first does, unless there is only one.
 
+mod append;
 mod contents;
 mod cow_pages;
 mod fault;
+mod reads;
 mod trace;
 
 use std::collections::BTreeSet;
@@ -46,18 +48,23 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use self::append::SimAppender;
 use self::contents::{Contents, FileId, NameChange};
 use self::cow_pages::Pages;
 use self::fault::{Failure, Faults};
+use self::reads::{ReadPlan, SimReads};
 use self::trace::{Event, Frontier};
-use super::file_backed::{self, parent_of};
+use super::file_backed;
+use super::file_names::{already_exists, is_own, parent_of, temporary_path};
 use super::{
-    AlignedBuf, DirLock, Disk, DiskFile, FileEntry, FileKind, PendingWrite, directory_lock,
+    AlignedBuf, Appender, DirLock, Disk, DiskFile, FileEntry, FileKind, FramePool, PendingWrite,
+    ReadQueue, directory_lock,
 };
 use crate::fork_check::ProcessToken;
 use crate::seeded_random::Random;
 
 pub use fault::{Fault, Step};
+pub use reads::{ReadFaultCounts, ReadFaults};
 pub use trace::Loss;
 
 pub use super::SECTOR_BYTES;
@@ -88,6 +95,7 @@ struct State {
     writes_ever: u64,
     yields: Option<Random>,
     incomplete_polls: Option<u64>,
+    reads: ReadPlan,
 }
 
 impl SimDisk {
@@ -111,6 +119,7 @@ impl SimDisk {
                 writes_ever: 0,
                 yields: None,
                 incomplete_polls: None,
+                reads: ReadPlan::new(),
             }),
             frontier: Mutex::new(Frontier::new(base.clone())),
             base,
@@ -149,7 +158,9 @@ impl SimDisk {
 
     /// Cancels the failures still planned.
     pub fn heal(&self) {
-        self.0.state.lock().faults.clear();
+        let mut state = self.0.state.lock();
+        state.faults.clear();
+        state.reads.heal();
     }
 
     /// Puts a mark into the trace, usually the number of something just acknowledged.
@@ -330,18 +341,24 @@ impl State {
         }
     }
 
+    fn require_room(&self, bytes: u64) -> io::Result<()> {
+        let Some(capacity) = self.capacity_bytes else {
+            return Ok(());
+        };
+        let used = self.live.used_bytes();
+        if used.checked_add(bytes).is_some_and(|all| all <= capacity) {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            ErrorKind::StorageFull,
+            format!("{bytes} bytes on top of {used} do not fit on {capacity}"),
+        ))
+    }
+
     /// A new file of zeros under a name that may replace another's.
     fn add(&mut self, path: &Path, len_bytes: u64) -> io::Result<FileId> {
         self.require_dir(parent_of(path))?;
-        if let Some(capacity) = self.capacity_bytes {
-            let used = self.live.used_bytes();
-            if used.checked_add(len_bytes).is_none_or(|all| all > capacity) {
-                return Err(io::Error::new(
-                    ErrorKind::StorageFull,
-                    format!("{len_bytes} bytes on top of {used} do not fit on {capacity}"),
-                ));
-            }
-        }
+        self.require_room(len_bytes)?;
         let file = self.files_ever;
         self.files_ever += 1;
         self.live.bodies.insert(file, Pages::zeroed(len_bytes));
@@ -376,7 +393,7 @@ impl Disk for SimDisk {
         self.step(Step::Create)?;
         let mut state = self.0.state.lock();
         if state.live.names.contains_key(path) || state.live.dirs.contains(path) {
-            return Err(file_backed::already_exists(path));
+            return Err(already_exists(path));
         }
         let file = state.add(path, len_bytes)?;
         Ok(self.file(file, len_bytes))
@@ -393,7 +410,7 @@ impl Disk for SimDisk {
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.step(Step::Create)?;
-        let temporary = file_backed::temporary_path(path);
+        let temporary = temporary_path(path);
         let file = self.0.state.lock().add(&temporary, bytes.len() as u64)?;
         let written = self
             .write(file, 0, bytes)
@@ -411,7 +428,7 @@ impl Disk for SimDisk {
         state.require_dir(dir)?;
         let here = state.live.names.iter().filter(|(path, _)| {
             // The order of a map of paths is that of names within one directory.
-            parent_of(path) == dir && !file_backed::is_own(path)
+            parent_of(path) == dir && !is_own(path)
         });
         Ok(here
             .filter_map(|(path, file)| {
@@ -431,7 +448,7 @@ impl Disk for SimDisk {
             {
                 let mut state = self.0.state.lock();
                 if state.live.names.contains_key(level) {
-                    return Err(file_backed::already_exists(level));
+                    return Err(already_exists(level));
                 }
                 if state.live.has_dir(level) {
                     continue;
@@ -484,6 +501,14 @@ impl Disk for SimDisk {
             dir,
             process: ProcessToken::current(),
         }))
+    }
+
+    fn reads(&self, depth: usize, _: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
+        Ok(Box::new(SimReads::new(self.clone(), depth)))
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
+        Ok(Box::new(SimAppender::new(self.clone(), path)?))
     }
 }
 

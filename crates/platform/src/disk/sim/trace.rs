@@ -29,6 +29,8 @@ pub(super) type WriteId = u64;
 pub(super) enum Event {
     /// A new file's zeros are on disk; its name is another event.
     Body(FileId, u64),
+    /// A file is longer. What is written there is another event.
+    Grow(FileId, u64),
     Names(NameChange),
     SyncDir(Arc<Path>),
     Begin {
@@ -40,6 +42,8 @@ pub(super) enum Event {
     End(WriteId),
     /// The write was reported as failed.
     Fail(WriteId),
+    /// What was appended to the file is durable.
+    Sync(FileId),
     /// Damage: changed bytes at once, without a write.
     Damage {
         file: FileId,
@@ -53,6 +57,7 @@ impl std::fmt::Debug for Event {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Body(file, len) => write!(f, "file {file} of {len} zeros"),
+            Self::Grow(file, len) => write!(f, "file {file} has {len} bytes"),
             Self::Names(change) => write!(f, "{change:?}"),
             Self::SyncDir(dir) => write!(f, "sync of {}", dir.display()),
             Self::Begin {
@@ -66,6 +71,7 @@ impl std::fmt::Debug for Event {
             }
             Self::End(write) => write!(f, "write {write} is durable"),
             Self::Fail(write) => write!(f, "write {write} failed"),
+            Self::Sync(file) => write!(f, "sync of file {file}"),
             Self::Damage {
                 file,
                 offset,
@@ -143,6 +149,7 @@ impl Frontier {
             Event::Body(file, len_bytes) => {
                 self.durable.bodies.insert(*file, Pages::zeroed(*len_bytes));
             }
+            Event::Grow(file, len_bytes) => self.durable.grow(*file, *len_bytes),
             Event::Names(change) => self.names.push(change.clone()),
             Event::SyncDir(dir) => {
                 let covered = self.names.iter().rposition(|name| name.home() == &**dir);
@@ -159,6 +166,7 @@ impl Frontier {
                 bytes,
             } => self.sectors.extend(sectors(*write, *file, *offset, bytes)),
             Event::End(write) => self.end(*write),
+            Event::Sync(file) => self.sync(*file),
             Event::Damage {
                 file,
                 offset,
@@ -170,6 +178,15 @@ impl Frontier {
                 }
             }
             Event::Mark(_) => {}
+        }
+    }
+
+    /// Keeps what was written to a file and did not fail.
+    fn sync(&mut self, file: FileId) {
+        let synced = |sector: &mut PendingSector| sector.file == file && !sector.failed;
+        for sector in self.sectors.extract_if(.., synced) {
+            let bytes = &sector.bytes[sector.part.clone()];
+            self.durable.write(sector.file, sector.offset, bytes);
         }
     }
 
@@ -232,14 +249,23 @@ fn sectors(
     offset: u64,
     bytes: &Arc<[u8]>,
 ) -> impl Iterator<Item = PendingSector> {
-    (0..bytes.len())
-        .step_by(SECTOR_BYTES)
-        .map(move |start| PendingSector {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        if start >= bytes.len() {
+            return None;
+        }
+        let at = offset + start as u64;
+        // What is appended need not begin with a sector.
+        let sector = SECTOR_BYTES - (at % SECTOR_BYTES as u64) as usize;
+        let part = start..bytes.len().min(start + sector);
+        start = part.end;
+        Some(PendingSector {
             write,
             file,
-            offset: offset + start as u64,
+            offset: at,
             bytes: Arc::clone(bytes),
-            part: start..bytes.len().min(start + SECTOR_BYTES),
+            part,
             failed: false,
         })
+    })
 }
