@@ -130,5 +130,9 @@ fn resident_pages_are_not_read() {
     assert_eq!(reads(100), 0);
     // 500 pages do not fit 2 MiB.
     let small = "query --scale 0.024 --selectivity 0.2 --cache-mb 2 --resident 90";
-    refused(&small.split_whitespace().collect::<Vec<_>>(), 2, "--cache-mb");
+    refused(
+        &small.split_whitespace().collect::<Vec<_>>(),
+        2,
+        "--cache-mb",
+    );
 }

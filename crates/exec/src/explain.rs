@@ -117,7 +117,9 @@ fn reads_memory(plan: &Plan, tables: &Tables) -> bool {
         let mut sources = std::iter::once(&table.source).chain(index);
         sources.any(|source| source.segments().is_none())
     });
-    own || inputs(plan).into_iter().any(|input| reads_memory(input, tables))
+    own || inputs(plan)
+        .into_iter()
+        .any(|input| reads_memory(input, tables))
 }
 
 fn operator(plan: &Plan, estimated: &Estimated) -> ExplainedOperator {
@@ -127,7 +129,9 @@ fn operator(plan: &Plan, estimated: &Estimated) -> ExplainedOperator {
         rows_estimated: estimated.rows.round(),
         rows: None,
         price: estimated.price,
-        inputs: inputs.map(|(plan, estimated)| operator(plan, estimated)).collect(),
+        inputs: inputs
+            .map(|(plan, estimated)| operator(plan, estimated))
+            .collect(),
     }
 }
 
@@ -162,7 +166,11 @@ fn what(plan: &Plan) -> String {
         Plan::NestedLoopJoin(join) => nested_loop(join, &called(&join.table, join.alias.as_ref())),
         Plan::Join(join) => format!("join on {}{}", pairs(&join.on), kept(join.filter.as_ref())),
         Plan::HashJoin(join) => {
-            format!("hash join on {}{}", pairs(&join.on), kept(join.filter.as_ref()))
+            format!(
+                "hash join on {}{}",
+                pairs(&join.on),
+                kept(join.filter.as_ref())
+            )
         }
         Plan::Filter(filter) => format!("filter: {}", filter.keep),
         Plan::Project(project) => format!("project {}", all_named(&project.columns)),
@@ -188,7 +196,10 @@ fn what(plan: &Plan) -> String {
 fn nested_loop(join: &NestedLoopJoin, called: &str) -> String {
     let lookup: Vec<String> = join.lookup.iter().map(Expr::to_string).collect();
     let by = join.index.as_deref().unwrap_or("its key");
-    let kept = join.filter.as_ref().map(|filter| format!(", where {filter}"));
+    let kept = join
+        .filter
+        .as_ref()
+        .map(|filter| format!(", where {filter}"));
     format!(
         "nested-loop join {called} by {by} = {}{}",
         lookup.join(", "),
@@ -245,7 +256,11 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = Vec::new();
         collect_lines(&self.root, 0, &mut lines);
-        let width = lines.iter().map(|(what, _)| what.chars().count()).max().unwrap_or(0);
+        let width = lines
+            .iter()
+            .map(|(what, _)| what.chars().count())
+            .max()
+            .unwrap_or(0);
         for (what, rows) in lines {
             writeln!(f, "{what:width$}  {rows}")?;
         }
@@ -255,7 +270,11 @@ impl fmt::Display for Explanation {
             self.price_us / 1e3,
             self.price.reads,
             self.price.sequential_pages,
-            if self.is_ordered { "in order" } else { "out of order" }
+            if self.is_ordered {
+                "in order"
+            } else {
+                "out of order"
+            }
         )?;
         for note in &self.notes {
             write!(f, "\nnote: {note}")?;

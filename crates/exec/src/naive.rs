@@ -78,7 +78,10 @@ impl Evaluator<'_> {
                 probe_first: false,
             }) => self.pairs(build, probe, on, filter.as_ref()),
             Plan::HashJoin(join) => {
-                let on = join.on.iter().map(|(build, probe)| (probe.clone(), build.clone()));
+                let on = join
+                    .on
+                    .iter()
+                    .map(|(build, probe)| (probe.clone(), build.clone()));
                 let on: Vec<_> = on.collect();
                 self.pairs(&join.probe, &join.build, &on, join.filter.as_ref())
             }
@@ -243,7 +246,9 @@ impl Evaluator<'_> {
             let first = values.first().map(normal).unwrap_or_default();
             for (others, other) in by_first.get(&first).into_iter().flatten() {
                 if others.iter().zip(&values).all(|(a, b)| equals(a, b)) {
-                    joined.rows.push([other.as_slice(), row.as_slice()].concat());
+                    joined
+                        .rows
+                        .push([other.as_slice(), row.as_slice()].concat());
                 }
             }
         }

@@ -39,7 +39,10 @@ impl Setting {
     }
 
     fn error(&self, options: &Options) -> ExecError {
-        let mut rows = self.executor.run(&self.plan, &self.tables, options).unwrap();
+        let mut rows = self
+            .executor
+            .run(&self.plan, &self.tables, options)
+            .unwrap();
         let error = rows.collect_all().unwrap_err();
         self.check_nothing_left(&rows.statistics());
         error
@@ -52,7 +55,10 @@ impl Setting {
     }
 
     fn check_usable(&self) {
-        let mut rows = self.executor.run(&self.plan, &self.tables, &options(2, 16)).unwrap();
+        let mut rows = self
+            .executor
+            .run(&self.plan, &self.tables, &options(2, 16))
+            .unwrap();
         assert_eq!(sorted(rows.collect_all().unwrap()), self.expected);
         self.check_nothing_left(&rows.statistics());
     }
@@ -84,7 +90,10 @@ fn a_failed_read_names_its_file_and_spoils_nothing() {
         });
         for options in [Options::ordered(), options(1, 64), options(3, 8)] {
             let text = said(&setting.error(&options));
-            assert!(text.contains(".segment") && text.contains("os error 5"), "seed {seed}: {text}");
+            assert!(
+                text.contains(".segment") && text.contains("os error 5"),
+                "seed {seed}: {text}"
+            );
         }
         setting.sim.heal();
         setting.check_usable();
@@ -222,7 +231,10 @@ fn a_million_tasks_wait_and_go() {
         assert_eq!(rows.collect_all().unwrap(), [vec![Datum::I64(1_000_000)]]);
         let statistics = rows.statistics();
         assert_eq!(statistics.counters.tasks_live, 0, "{statistics:?}");
-        assert!(statistics.tasks_in_flight_max <= window_tasks.max(64) as u64, "{statistics:?}");
+        assert!(
+            statistics.tasks_in_flight_max <= window_tasks.max(64) as u64,
+            "{statistics:?}"
+        );
         if threads == 1 && window_tasks > 0 {
             // Those that find their page in the cache are no tasks.
             assert!(statistics.tasks_in_flight_max > 500_000, "{statistics:?}");
@@ -237,7 +249,8 @@ fn memory_beyond_the_limit_is_an_error() {
     let setting = Setting::new();
     let sort = Plan::scan("orders").sort(vec![SortKey::ascending(column("o_totalprice"))]);
     let groups = Plan::scan("orders").aggregate(&["o_orderkey"], vec![AggregateCall::count("n")]);
-    let join = Plan::scan("customer").hash_join(Plan::scan("orders"), &[("o_custkey", "c_custkey")]);
+    let join =
+        Plan::scan("customer").hash_join(Plan::scan("orders"), &[("o_custkey", "c_custkey")]);
     for (plan, operator) in [(sort, "sort"), (groups, "groups"), (join, "hash table")] {
         let how = Options {
             memory_bytes_max: 100_000,
@@ -263,7 +276,13 @@ impl Source for BadSource {
         1
     }
 
-    fn scan(&self, _: Bound<&[u8]>, _: Bound<&[u8]>, _: usize, _: &mut RowBatch) -> Result<(), SourceError> {
+    fn scan(
+        &self,
+        _: Bound<&[u8]>,
+        _: Bound<&[u8]>,
+        _: usize,
+        _: &mut RowBatch,
+    ) -> Result<(), SourceError> {
         assert!(!self.1, "the source has a bug");
         Err("the source is gone".into())
     }
@@ -278,9 +297,16 @@ fn a_source_that_fails_or_panics_fails_its_query_alone() {
         let schema = customer.source.schema().clone();
         tables.insert("bad", Table::new(Arc::new(BadSource(schema, panics))));
         let plan = Plan::scan("orders").lookup("bad", &["o_custkey"]);
-        let mut rows = setting.executor.run(&plan, &tables, &options(2, 16)).unwrap();
+        let mut rows = setting
+            .executor
+            .run(&plan, &tables, &options(2, 16))
+            .unwrap();
         let text = said(&rows.collect_all().unwrap_err());
-        let expected = if panics { "the source has a bug" } else { "the source is gone" };
+        let expected = if panics {
+            "the source has a bug"
+        } else {
+            "the source is gone"
+        };
         assert!(text.contains(expected), "{text}");
         assert_eq!(setting.executor.frames_in_flight(), 0);
     }
@@ -295,11 +321,14 @@ fn rows_of_another_schema_are_an_error() {
     let disk: Arc<dyn Disk> = sim;
     let customer = support::in_segments(&disk, &dir, &shop.customer, usize::MAX);
     let segments = customer.segments().unwrap().to_vec();
-    let other = namiki_exec::source::SegmentTable::new(shop.orders.schema().clone(), segments).unwrap();
+    let other =
+        namiki_exec::source::SegmentTable::new(shop.orders.schema().clone(), segments).unwrap();
     let mut tables = Tables::new();
     tables.insert("orders", Table::new(Arc::new(other)));
     let executor = Executor::new(&disk, 0).unwrap();
-    let mut rows = executor.run(&Plan::scan("orders"), &tables, &options(1, 4)).unwrap();
+    let mut rows = executor
+        .run(&Plan::scan("orders"), &tables, &options(1, 4))
+        .unwrap();
     let error = rows.collect_all().unwrap_err();
     assert!(matches!(error, ExecError::NotARow { .. }), "{error}");
 }
@@ -309,15 +338,39 @@ fn a_wrong_plan_is_refused_before_anything_is_read() {
     let setting = Setting::new();
     let wrong = [
         (Plan::scan("order"), "there is no table `order`"),
-        (Plan::index_scan("orders", "x", Default::default()), "no index `x`; it has `by_customer`"),
-        (Plan::scan("orders").filter(column("o_key").equal(literal(1))), "no column `o_key`"),
-        (Plan::scan("orders").filter(column("o_comment").equal(literal(1))), "do not go together"),
-        (Plan::scan("orders").filter(column("o_orderkey")), "true or false is needed"),
-        (Plan::scan("orders").lookup("orders", &["o_orderkey"]).filter(column("o_custkey").equal(literal(1))), "of several tables"),
-        (Plan::scan("orders").lookup("customer", &["o_custkey", "o_orderkey"]), "2 values look up `customer`"),
+        (
+            Plan::index_scan("orders", "x", Default::default()),
+            "no index `x`; it has `by_customer`",
+        ),
+        (
+            Plan::scan("orders").filter(column("o_key").equal(literal(1))),
+            "no column `o_key`",
+        ),
+        (
+            Plan::scan("orders").filter(column("o_comment").equal(literal(1))),
+            "do not go together",
+        ),
+        (
+            Plan::scan("orders").filter(column("o_orderkey")),
+            "true or false is needed",
+        ),
+        (
+            Plan::scan("orders")
+                .lookup("orders", &["o_orderkey"])
+                .filter(column("o_custkey").equal(literal(1))),
+            "of several tables",
+        ),
+        (
+            Plan::scan("orders").lookup("customer", &["o_custkey", "o_orderkey"]),
+            "2 values look up `customer`",
+        ),
     ];
     for (plan, expected) in wrong {
-        let text = setting.executor.run(&plan, &setting.tables, &options(1, 1)).unwrap_err().to_string();
+        let text = setting
+            .executor
+            .run(&plan, &setting.tables, &options(1, 1))
+            .unwrap_err()
+            .to_string();
         assert!(text.contains(expected), "{text}");
     }
     assert_eq!(setting.sim.read_fault_counts().completed, 0);
@@ -326,16 +379,34 @@ fn a_wrong_plan_is_refused_before_anything_is_read() {
 #[test]
 fn a_limit_ends_the_query_and_not_its_answer() {
     let setting = Setting::new();
-    let empty = MemoryTable::new(setting.tables.get("orders").unwrap().source.schema().clone(), []).unwrap();
+    let empty = MemoryTable::new(
+        setting
+            .tables
+            .get("orders")
+            .unwrap()
+            .source
+            .schema()
+            .clone(),
+        [],
+    )
+    .unwrap();
     let mut tables = setting.tables.clone();
     tables.insert("none", Table::new(Arc::new(empty)));
     for limit in [0, 1, 1_000, 1_000_000] {
-        let plan = Plan::scan("customer").index_lookup("orders", "by_customer", &["c_custkey"]).limit(limit);
-        let mut rows = setting.executor.run(&plan, &setting.tables, &options(3, 16)).unwrap();
+        let plan = Plan::scan("customer")
+            .index_lookup("orders", "by_customer", &["c_custkey"])
+            .limit(limit);
+        let mut rows = setting
+            .executor
+            .run(&plan, &setting.tables, &options(3, 16))
+            .unwrap();
         let all = rows.collect_all().unwrap().len() as u64;
         assert_eq!(all, limit.min(20_000));
         setting.check_nothing_left(&rows.statistics());
-        let mut rows = setting.executor.run(&Plan::scan("none").limit(limit), &tables, &options(2, 4)).unwrap();
+        let mut rows = setting
+            .executor
+            .run(&Plan::scan("none").limit(limit), &tables, &options(2, 4))
+            .unwrap();
         assert!(rows.collect_all().unwrap().is_empty());
     }
 }

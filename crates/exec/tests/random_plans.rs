@@ -41,7 +41,11 @@ fn options(random: &mut Random) -> Options {
             Mode::OutOfOrder
         },
         output_rows_max: 1 + random.index(1000),
-        window_tasks: if random.chance(0.3) { random.index(3_000) } else { 0 },
+        window_tasks: if random.chance(0.3) {
+            random.index(3_000)
+        } else {
+            0
+        },
         ..Options::default()
     }
 }
@@ -138,7 +142,8 @@ fn random_plans_have_the_plain_answer() {
                 *with_operator.entry(operator).or_default() += 1;
             }
             let joins = |name: &str| made.operators.get(name).copied().unwrap_or_default();
-            two_joins += usize::from(joins("nested_loop_join") + joins("hash_join") + joins("join") >= 2);
+            two_joins +=
+                usize::from(joins("nested_loop_join") + joins("hash_join") + joins("join") >= 2);
         }
     }
     println!("{plans} plans, {not_empty} with rows, {two_joins} with two joins: {with_operator:?}");

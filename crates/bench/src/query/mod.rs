@@ -36,7 +36,7 @@ pub(crate) use self::query_session::Execution;
 use self::query_session::QuerySession;
 use self::selectivity::Selectivity;
 use self::tasks::Tasks;
-use self::tpch_directory::{TpchDirectory, tables_of};
+use self::tpch_directory::TpchDirectory;
 use crate::args::{self, Switch, TimedArgs};
 use crate::device_choice::Device;
 use crate::error::BenchError;
@@ -188,7 +188,7 @@ impl QueryArgs {
         let mut all = BTreeSet::new();
         for name in &self.query {
             let plan = query_case::plan_of(name)?;
-            all.extend(tables_of(&plan).into_iter().map(str::to_owned));
+            all.extend(plan.tables().into_iter().map(str::to_owned));
         }
         Ok(all)
     }

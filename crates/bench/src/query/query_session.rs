@@ -189,7 +189,9 @@ fn empty(executor: &Executor) -> Result<(), BenchError> {
     executor.cache().evict(usize::MAX);
     match executor.cache().counters().resident_pages {
         0 => Ok(()),
-        left => Err(BenchError::Check(format!("{left} pages cannot leave the cache"))),
+        left => Err(BenchError::Check(format!(
+            "{left} pages cannot leave the cache"
+        ))),
     }
 }
 
@@ -197,7 +199,8 @@ fn empty(executor: &Executor) -> Result<(), BenchError> {
 fn evict_but(percent: u8, executor: &Executor) -> Result<(), BenchError> {
     let counters = executor.cache().counters();
     if counters.resident_pages == counters.capacity_pages {
-        let why = "--resident: not all pages of the query fit the cache; --cache-mb makes it larger";
+        let why =
+            "--resident: not all pages of the query fit the cache; --cache-mb makes it larger";
         return Err(BenchError::Usage(why.to_owned()));
     }
     let leave = counters.resident_pages * (100 - usize::from(percent.min(100))) / 100;

@@ -134,6 +134,12 @@ impl Row for QueryRow<'_> {
 /// A plan in one line, operators from the top.
 pub(crate) fn plan_text(plan: &Plan) -> String {
     match plan {
+        Plan::Find(find) => format!("find {}", find.table),
+        Plan::Join(join) => format!(
+            "join({}, {})",
+            plan_text(&join.left),
+            plan_text(&join.right)
+        ),
         Plan::Scan(scan) => format!("scan {}", scan.table),
         Plan::IndexScan(scan) => format!("index scan {}.{}", scan.table, scan.index),
         Plan::NestedLoopJoin(join) => {

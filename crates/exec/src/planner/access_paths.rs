@@ -9,7 +9,10 @@ use crate::plan::{Comparison, Expr, KeyRange};
 pub(super) fn conjuncts(filter: Option<&Expr>) -> Vec<Expr> {
     match filter {
         None => Vec::new(),
-        Some(Expr::And(parts)) => parts.iter().flat_map(|part| conjuncts(Some(part))).collect(),
+        Some(Expr::And(parts)) => parts
+            .iter()
+            .flat_map(|part| conjuncts(Some(part)))
+            .collect(),
         Some(other) => vec![other.clone()],
     }
 }
@@ -35,11 +38,13 @@ pub(super) fn range_of(
         let told = |part: &Expr| -> Option<(Comparison, Datum)> {
             let (comparison, name, value) = comparison_of(part)?;
             let is_own = name == column.name
-                || name.split_once('.').is_some_and(|(table, own)| {
-                    table == called && own == column.name
-                });
+                || name
+                    .split_once('.')
+                    .is_some_and(|(table, own)| table == called && own == column.name);
             // A value that the column cannot hold is left to the comparison.
-            let value = value.cast(column.column_type).filter(|it| *it != Datum::Null);
+            let value = value
+                .cast(column.column_type)
+                .filter(|it| *it != Datum::Null);
             is_own.then_some((comparison, value?))
         };
         let equal = parts.iter().position(|part| {

@@ -54,7 +54,9 @@ impl Chooser<'_> {
         };
         let priced = plans.into_iter().map(|plan| (price(&plan), plan));
         let least = priced.min_by(|(a, _), (b, _)| a.total_cmp(b));
-        least.map(|(_, plan)| plan).expect("there is always the way that always works")
+        least
+            .map(|(_, plan)| plan)
+            .expect("there is always the way that always works")
     }
 
     /// The ways to the rows of a table.
@@ -93,7 +95,9 @@ impl Chooser<'_> {
     /// The ways to the pairs of a join.
     fn joins(&self, join: &Join) -> Vec<Plan> {
         let swapped = |on: &[(Expr, Expr)]| {
-            on.iter().map(|(left, right)| (right.clone(), left.clone())).collect::<Vec<_>>()
+            on.iter()
+                .map(|(left, right)| (right.clone(), left.clone()))
+                .collect::<Vec<_>>()
         };
         let (left, right) = (self.chosen(&join.left), self.chosen(&join.right));
         let mut plans = vec![
@@ -135,7 +139,10 @@ impl Chooser<'_> {
             return Vec::new();
         };
         let called = inner.alias.as_deref().unwrap_or(&inner.table);
-        let indexes = found.indexes.iter().map(|(name, index)| (Some(name.clone()), index));
+        let indexes = found
+            .indexes
+            .iter()
+            .map(|(name, index)| (Some(name.clone()), index));
         let paths = std::iter::once((None, &found.source)).chain(indexes);
         let mut plans = Vec::new();
         for (index, source) in paths {

@@ -40,7 +40,12 @@ impl<'t> Estimator<'t> {
         match plan {
             Plan::Find(find) => {
                 let all = KeyRange::default();
-                self.scan(&find.table, find.alias.as_deref(), &all, find.filter.as_ref())
+                self.scan(
+                    &find.table,
+                    find.alias.as_deref(),
+                    &all,
+                    find.filter.as_ref(),
+                )
             }
             Plan::Scan(scan) => {
                 let (alias, filter) = (scan.alias.as_deref(), scan.filter.as_ref());
@@ -54,7 +59,13 @@ impl<'t> Estimator<'t> {
             }
             Plan::HashJoin(join) => {
                 let (build, probe) = (self.estimate(&join.build), self.estimate(&join.probe));
-                self.hash_join(build, probe, &join.on, join.filter.as_ref(), join.probe_first)
+                self.hash_join(
+                    build,
+                    probe,
+                    &join.on,
+                    join.filter.as_ref(),
+                    join.probe_first,
+                )
             }
             Plan::Filter(filter) => {
                 let input = self.estimate(&filter.input);
@@ -101,7 +112,11 @@ impl<'t> Estimator<'t> {
             return Vec::new();
         };
         let schema = source.schema();
-        schema.key().iter().map(|at| schema.columns()[*at].name.as_str()).collect()
+        schema
+            .key()
+            .iter()
+            .map(|at| schema.columns()[*at].name.as_str())
+            .collect()
     }
 
     fn scan(
@@ -216,7 +231,11 @@ impl<'t> Estimator<'t> {
         }
         let found = build.rows * probe.rows * share;
         let (first, second) = (build.scope.clone(), probe.scope.clone());
-        let scope = if probe_first { second.with(first) } else { first.with(second) };
+        let scope = if probe_first {
+            second.with(first)
+        } else {
+            first.with(second)
+        };
         let kept = filter.map_or(1.0, |filter| selectivity(filter, &scope, found));
         // A row of the table is copied, and found again out of the processor's cache.
         let work = build.rows * 4.0 + probe.rows * 2.0 + found;
@@ -229,7 +248,11 @@ impl<'t> Estimator<'t> {
         for named in &aggregate.group_by {
             groups *= input.scope.distinct(&named.of, input.rows);
         }
-        let rows = if aggregate.group_by.is_empty() { 1.0 } else { groups.min(input.rows) };
+        let rows = if aggregate.group_by.is_empty() {
+            1.0
+        } else {
+            groups.min(input.rows)
+        };
         let mut scope = input.scope.of_named(&aggregate.group_by, input.rows);
         for call in &aggregate.calculate {
             scope.add_unknown(&call.name, rows);

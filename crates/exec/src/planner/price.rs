@@ -44,7 +44,11 @@ impl Price {
     /// In microseconds.
     #[must_use]
     pub fn us(&self, prices: &Prices, is_ordered: bool) -> f64 {
-        let read_us = if is_ordered { prices.ordered_read_us } else { prices.read_us };
+        let read_us = if is_ordered {
+            prices.ordered_read_us
+        } else {
+            prices.read_us
+        };
         self.reads * read_us
             + self.sequential_pages * prices.sequential_page_us
             + self.rows * prices.row_us

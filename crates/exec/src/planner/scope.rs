@@ -82,7 +82,9 @@ impl Scope {
             Expr::Literal(_) => Some(1.0),
             _ => None,
         };
-        of_columns.unwrap_or_else(|| unknown_distinct(rows)).clamp(1.0, rows.max(1.0))
+        of_columns
+            .unwrap_or_else(|| unknown_distinct(rows))
+            .clamp(1.0, rows.max(1.0))
     }
 
     /// The columns of both.
@@ -92,7 +94,11 @@ impl Scope {
     }
 
     /// Calculated columns.
-    pub(super) fn of_named<'n>(&self, named: impl IntoIterator<Item = &'n Named>, rows: f64) -> Self {
+    pub(super) fn of_named<'n>(
+        &self,
+        named: impl IntoIterator<Item = &'n Named>,
+        rows: f64,
+    ) -> Self {
         let columns = named.into_iter().map(|named| {
             let statistics = match &named.of {
                 Expr::Column(name) => self.find(name).and_then(|column| column.statistics.clone()),
@@ -141,7 +147,10 @@ impl Size {
         let segments = source.segments().unwrap_or_default();
         Self {
             rows: source.rows() as f64,
-            pages: segments.iter().map(|segment| f64::from(segment.data_pages())).sum(),
+            pages: segments
+                .iter()
+                .map(|segment| f64::from(segment.data_pages()))
+                .sum(),
         }
     }
 

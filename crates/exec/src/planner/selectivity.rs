@@ -16,17 +16,22 @@ pub(super) fn selectivity(expr: &Expr, scope: &Scope, rows: f64) -> f64 {
     let share = match expr {
         Expr::Literal(Datum::Bool(true)) => 1.0,
         Expr::Literal(_) => 0.0,
-        Expr::And(parts) => parts.iter().map(|part| selectivity(part, scope, rows)).product(),
+        Expr::And(parts) => parts
+            .iter()
+            .map(|part| selectivity(part, scope, rows))
+            .product(),
         Expr::Or(parts) => {
-            let kept_by_none: f64 =
-                parts.iter().map(|part| 1.0 - selectivity(part, scope, rows)).product();
+            let kept_by_none: f64 = parts
+                .iter()
+                .map(|part| 1.0 - selectivity(part, scope, rows))
+                .product();
             1.0 - kept_by_none
         }
         Expr::Not(inner) => 1.0 - selectivity(inner, scope, rows),
         Expr::IsNull(inner) => match &**inner {
-            Expr::Column(name) => scope.statistics(name).map_or(0.05, |(column, of)| {
-                column.nulls as f64 / of.max(1) as f64
-            }),
+            Expr::Column(name) => scope
+                .statistics(name)
+                .map_or(0.05, |(column, of)| column.nulls as f64 / of.max(1) as f64),
             _ => 0.05,
         },
         Expr::Compare(comparison, left, right) => match (&**left, &**right) {
@@ -44,9 +49,10 @@ pub(super) fn selectivity(expr: &Expr, scope: &Scope, rows: f64) -> f64 {
             }
         },
         Expr::In(inner, list) => match &**inner {
-            Expr::Column(name) => {
-                list.iter().map(|value| compared(Comparison::Equal, name, value, scope)).sum()
-            }
+            Expr::Column(name) => list
+                .iter()
+                .map(|value| compared(Comparison::Equal, name, value, scope))
+                .sum(),
             _ => GUESS_EQUAL * list.len() as f64,
         },
         Expr::StartsWith(inner, text) => match &**inner {
@@ -86,10 +92,18 @@ fn compared(comparison: Comparison, name: &str, value: &Datum, scope: &Scope) ->
     let equal = || {
         let outside = histogram.share_below(value, true) == Some(0.0)
             || histogram.share_below(value, false) == Some(1.0);
-        let rare = if outside { 0.0 } else { 1.0 / column.distinct.max(1) as f64 };
+        let rare = if outside {
+            0.0
+        } else {
+            1.0 / column.distinct.max(1) as f64
+        };
         histogram.share_of_frequent(value).unwrap_or(rare)
     };
-    let below = |or_equal| histogram.share_below(value, or_equal).unwrap_or(GUESS_RANGE);
+    let below = |or_equal| {
+        histogram
+            .share_below(value, or_equal)
+            .unwrap_or(GUESS_RANGE)
+    };
     there
         * match comparison {
             Comparison::Equal => equal(),
@@ -105,7 +119,9 @@ fn starts_with(name: &str, text: &str, scope: &Scope) -> Option<f64> {
     let (column, _) = scope.statistics(name)?;
     let from = column.histogram.share_below(&text.into(), false)?;
     let behind = format!("{text}\u{10ffff}");
-    let to = column.histogram.share_below(&behind.as_str().into(), true)?;
+    let to = column
+        .histogram
+        .share_below(&behind.as_str().into(), true)?;
     Some(to - from)
 }
 
@@ -119,7 +135,9 @@ pub(super) fn of_range(range: &KeyRange, columns: &[&str], scope: &Scope) -> f64
         return share;
     };
     let bound = |value: &Option<Datum>, comparison| {
-        value.as_ref().map(|value| compared(comparison, name, value, scope))
+        value
+            .as_ref()
+            .map(|value| compared(comparison, name, value, scope))
     };
     let lower = [
         bound(&range.from, Comparison::GreaterOrEqual),

@@ -29,11 +29,17 @@ impl UsedColumns {
             return false;
         };
         let index = index.schema();
-        self.of_table(table).all(|name| index.column(name).is_some())
+        self.of_table(table)
+            .all(|name| index.column(name).is_some())
     }
 
     fn of_table<'t>(&'t self, table: &'t Table) -> impl Iterator<Item = &'t str> {
-        let columns = table.source.schema().columns().iter().map(|column| column.name.as_str());
+        let columns = table
+            .source
+            .schema()
+            .columns()
+            .iter()
+            .map(|column| column.name.as_str());
         columns.filter(|name| self.all || self.names.contains(*name))
     }
 
@@ -87,8 +93,14 @@ impl UsedColumns {
                 self.visit(&project.input, false);
             }
             Plan::Aggregate(aggregate) => {
-                aggregate.group_by.iter().for_each(|named| self.add(&named.of));
-                let of = aggregate.calculate.iter().filter_map(|call| call.of.as_ref());
+                aggregate
+                    .group_by
+                    .iter()
+                    .for_each(|named| self.add(&named.of));
+                let of = aggregate
+                    .calculate
+                    .iter()
+                    .filter_map(|call| call.of.as_ref());
                 of.for_each(|of| self.add(of));
                 self.visit(&aggregate.input, false);
             }

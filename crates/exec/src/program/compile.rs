@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::pipeline_builder::PipelineBuilder;
 use super::steps::{
-    AggregateSink, BuildSink, Call, Driver, Load, Pipeline, Place, ProbeStep, Program, Reach, ReadStep,
-    Sink, SortSink, SourceEntry, Step,
+    AggregateSink, BuildSink, Call, Driver, Load, Pipeline, Place, ProbeStep, Program, Reach,
+    ReadStep, Sink, SortSink, SourceEntry, Step,
 };
 use crate::bind::{Access, AggregateNode, Bound, ColumnId, ColumnInfo, Node, Scalar};
 use crate::data::{ColumnPlace, ColumnType};

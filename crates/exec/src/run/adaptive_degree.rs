@@ -69,7 +69,12 @@ impl AdaptiveDegree {
     /// The degree from now on, given the clock in nanoseconds and the reads so far. `is_limited`: tasks wait for room
     /// now; of an interval in which that was seldom so the degree was no matter, and nothing is learned.
     #[inline]
-    pub(super) fn look(&mut self, clock: impl FnOnce() -> u64, reads: u64, is_limited: bool) -> usize {
+    pub(super) fn look(
+        &mut self,
+        clock: impl FnOnce() -> u64,
+        reads: u64,
+        is_limited: bool,
+    ) -> usize {
         let degree = LADDER[self.rung];
         let Some((since_ns, since_reads)) = self.since else {
             self.since = is_limited.then(|| (clock(), reads));
@@ -148,11 +153,21 @@ mod tests {
 
     #[test]
     fn the_degree_comes_to_rest_at_the_knee() {
-        for (knee, noise) in [(1, 0.01), (4, 0.05), (32, 0.1), (100, 0.05), (100, 0.15), (400, 0.1)] {
+        for (knee, noise) in [
+            (1, 0.01),
+            (4, 0.05),
+            (32, 0.1),
+            (100, 0.05),
+            (100, 0.15),
+            (400, 0.1),
+        ] {
             for seed in 0..5 {
                 let degree = degree_at_rest(knee, noise, seed);
                 let range = knee * 2 / 3..=knee * 2;
-                assert!(range.contains(&degree), "knee {knee}, noise {noise}, seed {seed}: {degree}");
+                assert!(
+                    range.contains(&degree),
+                    "knee {knee}, noise {noise}, seed {seed}: {degree}"
+                );
             }
         }
     }

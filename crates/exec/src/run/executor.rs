@@ -104,7 +104,12 @@ impl Executor {
     ) -> Result<Explanation, ExecError> {
         let plan = choose(plan, tables, &options.prices, options.is_ordered());
         bind(&plan, tables)?;
-        Ok(explain(&plan, tables, &options.prices, options.is_ordered()))
+        Ok(explain(
+            &plan,
+            tables,
+            &options.prices,
+            options.is_ordered(),
+        ))
     }
 
     /// The page cache.

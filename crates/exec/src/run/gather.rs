@@ -54,7 +54,8 @@ impl Gather {
         row.words[..words].copy_from_slice(&self.words[at * words..(at + 1) * words]);
         let from = at.checked_sub(1).map_or(0, |before| self.ends[before].0);
         row.heap.clear();
-        row.heap.extend_from_slice(&self.heap[from..self.ends[at].0]);
+        row.heap
+            .extend_from_slice(&self.heap[from..self.ends[at].0]);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -78,7 +79,9 @@ impl Worker<'_> {
             gather.keys.truncate(before);
             return Ok(self.after_row());
         }
-        gather.words.extend_from_slice(&row.words[..step.words_before]);
+        gather
+            .words
+            .extend_from_slice(&row.words[..step.words_before]);
         gather.heap.extend_from_slice(&row.heap);
         gather.ends.push((gather.heap.len(), gather.keys.len()));
         if gather.ends.len() < GATHERED_MAX {
@@ -99,9 +102,9 @@ impl Worker<'_> {
         // Rows that go on can come to later steps alone, so that this one's are not touched meanwhile.
         let mut gather = std::mem::take(&mut self.gathers[position]);
         if !gather.is_looked_up {
-            let keys: Vec<&[u8]> = (0..gather.ends.len()).map(|at| gather.key(at)).collect();
             let mut found = std::mem::take(&mut gather.found);
             found.clear();
+            let keys: Vec<&[u8]> = (0..gather.ends.len()).map(|at| gather.key(at)).collect();
             let looked_up = entry.source.get_many(&keys, &mut found);
             looked_up.map_err(|error| ExecError::source(&entry.name, error))?;
             gather.found = found;

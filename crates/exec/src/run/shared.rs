@@ -10,8 +10,8 @@ use namiki_platform::disk::{Disk, Frame, FramePool};
 use namiki_segment::{PageCache, Segment};
 use parking_lot::{Condvar, Mutex};
 
-use super::counters::{WorkerCounters, sum};
 use super::barrier::Barrier;
+use super::counters::{WorkerCounters, sum};
 use super::options::Options;
 use super::output::Output;
 use super::sinks::{Kept, WorkerSink};

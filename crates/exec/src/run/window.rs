@@ -75,7 +75,9 @@ impl Window {
         let mut last = first.0;
         while let Some(&(page, read)) = self.waiting.range((last, 0)..).next() {
             // Another segment's pages are far away in these numbers.
-            if page - last > u64::from(BETWEEN_MAX) + 1 || page - first.0 >= u64::from(RUN_PAGES_MAX) {
+            if page - last > u64::from(BETWEEN_MAX) + 1
+                || page - first.0 >= u64::from(RUN_PAGES_MAX)
+            {
                 break;
             }
             self.waiting.remove(&(page, read));
@@ -141,11 +143,16 @@ impl Worker<'_> {
         if queue.in_flight() == 0 {
             self.shared.set_device(queue.describe());
         }
-        queue.push(segment.file(), at, frames, RUN_TAG | u64::from(number)).is_ok()
+        queue
+            .push(segment.file(), at, frames, RUN_TAG | u64::from(number))
+            .is_ok()
     }
 
     /// Takes the pages of a request of the window; nothing if it is none.
-    pub(super) fn run_arrived(&mut self, completion: Completion) -> Result<Option<Completion>, ExecError> {
+    pub(super) fn run_arrived(
+        &mut self,
+        completion: Completion,
+    ) -> Result<Option<Completion>, ExecError> {
         if completion.tag & RUN_TAG == 0 {
             return Ok(Some(completion));
         }
@@ -187,7 +194,16 @@ mod tests {
     #[test]
     fn neighbours_are_read_together_and_upwards() {
         let mut window = Window::default();
-        let pages = [(0, 100), (0, 3), (0, 5), (0, 4), (1, 6), (0, 9), (0, 14), (1, 0)];
+        let pages = [
+            (0, 100),
+            (0, 3),
+            (0, 5),
+            (0, 4),
+            (1, 6),
+            (0, 9),
+            (0, 14),
+            (1, 0),
+        ];
         for (id, (segment, page)) in pages.into_iter().enumerate() {
             window.add(key(segment, page), id as ReadId);
         }
@@ -197,8 +213,13 @@ mod tests {
             runs.push((window.runs[number as usize].reads.clone(), count));
             window.free.push(number);
         }
-        let expected: [(&[ReadId], u32); 5] =
-            [(&[0], 1), (&[7], 1), (&[4], 1), (&[1, 3, 2, 5], 7), (&[6], 1)];
+        let expected: [(&[ReadId], u32); 5] = [
+            (&[0], 1),
+            (&[7], 1),
+            (&[4], 1),
+            (&[1, 3, 2, 5], 7),
+            (&[6], 1),
+        ];
         let expected = expected.map(|(reads, pages)| (reads.to_vec(), pages));
         assert_eq!(runs, expected);
         assert_eq!(window.len(), 0);

@@ -7,14 +7,14 @@ use namiki_segment::PageReader;
 
 use super::adaptive_degree::AdaptiveDegree;
 use super::counters::WorkerCounters;
-use super::pending_reads::{ReadId, PendingReads};
 use super::gather::Gather;
 use super::links::{Give, Links};
 use super::output::BATCH_ROWS;
+use super::pending_reads::{PendingReads, ReadId};
 use super::shared::{Shared, Storage};
 use super::sinks::WorkerSink;
-use super::window::Window;
 use super::task::{BatchWalk, PageKey, State, Step, TaskId, Tasks};
+use super::window::Window;
 use crate::error::ExecError;
 use crate::program::{self, Driver, Pipeline, Reach};
 use crate::row::{Row, RowStore};
@@ -161,7 +161,8 @@ impl<'s> Worker<'s> {
         self.pipeline_number = number;
         self.stalled
             .resize_with(self.pipeline.steps.len() + 1, Vec::new);
-        self.gathers.resize_with(self.pipeline.steps.len() + 1, Gather::default);
+        self.gathers
+            .resize_with(self.pipeline.steps.len() + 1, Gather::default);
         self.sink = WorkerSink::new(self.pipeline, &shared.output_slots);
         self.sink_bytes = 0;
         self.step_rows.clear();
@@ -216,7 +217,11 @@ impl<'s> Worker<'s> {
             _ => false,
         };
         let gathers = shared.options.first_degree() > 1;
-        let steps = self.pipeline.steps.iter().map(|step| gathers && is_resident(step));
+        let steps = self
+            .pipeline
+            .steps
+            .iter()
+            .map(|step| gathers && is_resident(step));
         std::iter::once(false).chain(steps).collect()
     }
 

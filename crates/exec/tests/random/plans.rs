@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use namiki_exec::data::{ColumnType, Datum};
 use namiki_exec::plan::{
-    AggregateCall, AggregateFunction, Comparison, Expr, Find, HashJoin, IndexScan, Join, KeyRange, Named,
-    NestedLoopJoin, Plan, Scan, SortKey, column, literal,
+    AggregateCall, AggregateFunction, Comparison, Expr, Find, HashJoin, IndexScan, Join, KeyRange,
+    Named, NestedLoopJoin, Plan, Scan, SortKey, column, literal,
 };
 use namiki_exec::source::Tables;
 use namiki_platform::seeded_random::Random;
@@ -346,7 +346,13 @@ impl<'r> Maker<'r> {
     ) -> (Plan, Vec<Given>) {
         self.count("join");
         let swapped = self.random.chance(0.3);
-        let on = on.into_iter().map(|(right, left)| if swapped { (right, left) } else { (left, right) });
+        let on = on.into_iter().map(|(right, left)| {
+            if swapped {
+                (right, left)
+            } else {
+                (left, right)
+            }
+        });
         let on = on.collect();
         let ((left, given), (right, built)) = if swapped {
             ((right, built), (left, given))
