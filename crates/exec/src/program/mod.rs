@@ -16,7 +16,7 @@ mod pipeline_builder;
 mod steps;
 
 pub(crate) use compile::compile;
-pub(crate) use eval::{Eval, Overflow};
+pub(crate) use eval::Eval;
 pub(crate) use steps::{
     AggregateSink, BuildSink, Call, Driver, Load, Pipeline, ProbeStep, Program, Reach, ReadStep,
     Sink, SortSink, Step,

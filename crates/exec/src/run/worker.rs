@@ -305,7 +305,7 @@ impl<'s> Worker<'s> {
             match pipeline.steps.get(at) {
                 None => return self.arrive(row),
                 Some(program::Step::Filter(keep)) => {
-                    if keep.truth(row.as_ref()).map_err(overflow)? != Some(true) {
+                    if keep.truth(row.as_ref())? != Some(true) {
                         return Ok(self.after_row());
                     }
                 }
@@ -585,7 +585,7 @@ impl<'s> Worker<'s> {
 
 fn compute(columns: &[(program::Eval, crate::row::Slot)], row: &mut Row) -> Result<(), ExecError> {
     for (eval, slot) in columns {
-        let value = eval.value(row.as_ref()).map_err(overflow)?;
+        let value = eval.value(row.as_ref())?;
         let value = match value.without_bytes() {
             Some(value) => slot.put_in(value, row),
             // The text may lie in the row that it goes to.
@@ -596,11 +596,4 @@ fn compute(columns: &[(program::Eval, crate::row::Slot)], row: &mut Row) -> Resu
         })?;
     }
     Ok(())
-}
-
-/// The error of a result that does not fit.
-pub(super) fn overflow(overflow: program::Overflow<'_>) -> ExecError {
-    ExecError::Overflow {
-        expression: overflow.0.to_owned(),
-    }
 }
