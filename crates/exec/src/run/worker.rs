@@ -20,7 +20,7 @@ use crate::program::{self, Driver, Pipeline, Reach};
 use crate::row::{Row, RowStore};
 use crate::source::RowBatch;
 
-/// Rows that go through steps before the thread looks at its completions and rings again.
+/// Rows that go through steps, or are left out by one, before the thread looks at its completions and rings again.
 const BUDGET_ROWS: i32 = 1024;
 
 /// What became of a row that was sent on.
@@ -230,6 +230,8 @@ impl<'s> Worker<'s> {
         loop {
             self.renew_budget();
             while !self.is_full() {
+                // Whatever comes of it.
+                self.budget -= 1;
                 let flow = if let Some(id) = self.ready.pop().or_else(|| self.pop_stalled()) {
                     self.run_task(id)?
                 } else if self.has_gathered() {
@@ -341,6 +343,13 @@ impl<'s> Worker<'s> {
     pub(super) fn after_row(&mut self) -> Flow {
         self.budget -= 1;
         if self.is_full() { Flow::Full } else { Flow::Go }
+    }
+
+    /// Counts a row that a step's own filter has left out. Tells whether it is time to look at other things.
+    #[inline]
+    pub(super) fn reject_row(&mut self) -> bool {
+        self.budget -= 1;
+        self.budget <= 0
     }
 
     #[inline]
