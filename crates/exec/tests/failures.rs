@@ -38,7 +38,9 @@ impl Setting {
         }
     }
 
+    /// The error of a query that finds none of its pages in the cache.
     fn error(&self, options: &Options) -> ExecError {
+        self.executor.cache().evict(usize::MAX);
         let mut rows = self
             .executor
             .run(&self.plan, &self.tables, options)
@@ -85,7 +87,7 @@ fn a_failed_read_names_its_file_and_spoils_nothing() {
     let setting = Setting::new();
     for seed in 0..20 {
         setting.sim.set_read_faults(ReadFaults {
-            error: 0.02,
+            error: 0.05,
             ..ReadFaults::harmless(seed)
         });
         for options in [Options::ordered(), options(1, 64), options(3, 8)] {
@@ -105,7 +107,7 @@ fn a_flipped_bit_is_found_and_named_by_page() {
     let setting = Setting::new();
     for seed in 0..20 {
         setting.sim.set_read_faults(ReadFaults {
-            flipped: 0.02,
+            flipped: 0.05,
             ..ReadFaults::harmless(seed)
         });
         let text = said(&setting.error(&options(2, 32)));
@@ -120,7 +122,7 @@ fn a_file_that_ends_early_is_said_to_be_damaged() {
     let setting = Setting::new();
     for (seed, window_tasks) in [(0, 0), (1, 500), (2, 0), (3, 2_000)] {
         setting.sim.set_read_faults(ReadFaults {
-            short: 0.02,
+            short: 0.05,
             ..ReadFaults::harmless(seed)
         });
         let options = Options {

@@ -128,7 +128,7 @@ impl Compiler<'_> {
                 filter,
             } => {
                 let needed = needed.with(filter);
-                let mut builder = self.emit(outer, &needed.with(lookup));
+                let mut builder = self.emit_to_expand(outer, &needed.with(lookup));
                 let (source, _) = access.path();
                 let schema = source.schema();
                 let typed = lookup.iter().zip(schema.key());
@@ -163,17 +163,33 @@ impl Compiler<'_> {
             Node::Project { input, columns } => self.project(input, columns, needed),
             Node::Aggregate(node) => self.aggregate(node),
             Node::Sort { .. } => self.sort(node, None, needed),
-            Node::Limit { input, rows } => {
-                let mut builder = match &**input {
-                    sort @ Node::Sort { .. } => {
-                        self.placed(|compiler| compiler.sort(sort, Some(*rows), needed))
-                    }
-                    input => self.emit(input, needed),
-                };
-                builder.steps.push(Step::Limit(*rows));
-                builder
-            }
+            Node::Limit { input, rows } => match &**input {
+                // The sort keeps no more than these.
+                sort @ Node::Sort { .. } => {
+                    self.placed(|compiler| compiler.sort(sort, Some(*rows), needed))
+                }
+                input => {
+                    let mut builder = self.emit(input, needed);
+                    builder.steps.push(Step::Limit(*rows));
+                    builder
+                }
+            },
         }
+    }
+
+    /// The input of an expansion. One with a limit ends its pipeline: rows that have passed the limit would wait in the
+    /// expansion when the last one passes and ends all tasks; and the order that a limit may need would go with the
+    /// expansion.
+    fn emit_to_expand(&mut self, input: &Node, needed: &Needed) -> PipelineBuilder {
+        let builder = self.emit(input, needed);
+        if !builder.has_limit() {
+            return builder;
+        }
+        let kept = |id: &ColumnId| needed.has(*id) && builder.has(*id);
+        let ids: Vec<ColumnId> = (0..self.columns.len()).filter(kept).collect();
+        let slots: Vec<Slot> = ids.iter().map(|id| builder.slot(*id)).collect();
+        self.finish(builder, Sink::Keep(slots.as_slice().into()));
+        self.kept(&ids, Some(&slots))
     }
 
     fn source(&mut self, name: String, source: &Arc<dyn Source>) -> usize {
@@ -316,7 +332,8 @@ impl Compiler<'_> {
         self.finish(below, Sink::Build(Arc::new(BuildSink { key, columns })));
         let pipeline = self.pipelines.len() - 1;
 
-        let mut builder = self.emit(probe, &needed.with(on.iter().map(|(_, right)| right)));
+        let needed_below = needed.with(on.iter().map(|(_, right)| right));
+        let mut builder = self.emit_to_expand(probe, &needed_below);
         let right: Vec<_> = on
             .iter()
             .zip(&types)

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use crate::bind::{ColumnId, Scalar};
 use crate::data::{Arithmetic, ColumnType, Datum, Value};
+use crate::error::ExecError;
 use crate::plan::Comparison;
 use crate::row::{RowRef, Slot};
 
@@ -34,6 +35,14 @@ pub(crate) enum Eval {
 /// A result did not fit its type: what was calculated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overflow<'e>(pub(crate) &'e str);
+
+impl From<Overflow<'_>> for ExecError {
+    fn from(overflow: Overflow<'_>) -> Self {
+        Self::Overflow {
+            expression: overflow.0.to_owned(),
+        }
+    }
+}
 
 impl Eval {
     /// Replaces columns by where they lie.

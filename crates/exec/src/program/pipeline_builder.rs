@@ -66,6 +66,10 @@ impl PipelineBuilder {
             .expect("a column that is used was loaded by the operator that has it")
     }
 
+    pub(super) fn has_limit(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Limit(_)))
+    }
+
     pub(super) fn eval(&self, scalar: &Scalar) -> Eval {
         Eval::of(scalar, &|id| self.slot(id))
     }
@@ -92,6 +96,15 @@ impl PipelineBuilder {
     }
 
     pub(super) fn finish(self, sink: Sink) -> Pipeline {
+        let limit = self
+            .steps
+            .iter()
+            .position(|step| matches!(step, Step::Limit(_)));
+        let behind_limit = &self.steps[limit.unwrap_or(self.steps.len())..];
+        debug_assert!(
+            !behind_limit.iter().any(Step::is_expansion),
+            "rows that passed a limit would be lost"
+        );
         Pipeline {
             driver: self
                 .driver

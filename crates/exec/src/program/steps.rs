@@ -41,7 +41,7 @@ pub(crate) struct Pipeline {
     pub(crate) sink: Sink,
     /// Words of its longest row.
     pub(crate) words: usize,
-    /// The rows of a sort go to the answer in their order: one thread runs it.
+    /// The rows of a sort go on in their order, to the answer or to a limit: one thread runs it.
     pub(crate) in_order: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Step {
     Filter(Eval),
     /// Columns are calculated.
     Compute(Vec<(Eval, Slot)>),
-    /// Only so many rows go on.
+    /// Only so many rows go on. No expansion follows in the pipeline: the end of the limit ends it, with all of its tasks.
     Limit(u64),
 }
 
@@ -127,6 +127,8 @@ pub(crate) enum Sink {
     Aggregate(Arc<AggregateSink>),
     Sort(Arc<SortSink>),
     Build(Arc<BuildSink>),
+    /// These columns of all rows, in the order in which they come.
+    Keep(Arc<[Slot]>),
 }
 
 /// Groups.

@@ -1,6 +1,5 @@
 //! From a row's bytes to the words of a row of the plan; and from words to the bytes of a key.
 
-use super::worker::overflow;
 use crate::data::key_codec::encode_column;
 use crate::data::{Schema, Value, row_codec};
 use crate::error::{ExecError, HexBytes};
@@ -31,7 +30,7 @@ pub(super) fn load(
     };
     if let Some(filter) = &step.filter {
         load_all(&step.early_loads, row).ok_or_else(not_a_row)?;
-        if filter.truth(row.as_ref()).map_err(overflow)? != Some(true) {
+        if filter.truth(row.as_ref())? != Some(true) {
             return Ok(false);
         }
     }

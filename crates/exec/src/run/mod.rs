@@ -28,6 +28,7 @@
 
 mod adaptive_degree;
 mod barrier;
+mod batched_lookup;
 mod counters;
 mod executor;
 mod gather;
@@ -49,6 +50,7 @@ mod sinks;
 mod task;
 mod thread_pool;
 mod window;
+mod window_reads;
 mod worker;
 
 pub use executor::Executor;

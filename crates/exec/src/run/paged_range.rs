@@ -265,6 +265,10 @@ impl Worker<'_> {
                 row.heap.clear();
                 let scratch = &mut self.scratch;
                 if !load(step, schema, &entry.name, &key, bytes, row, scratch)? {
+                    if self.reject_row() {
+                        result = Step::Again;
+                        break 'pages;
+                    }
                     continue;
                 }
                 match self.flow(position, row)? {

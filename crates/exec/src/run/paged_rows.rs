@@ -214,6 +214,10 @@ impl Worker<'_> {
             let scratch = &mut self.scratch;
             if !load(step, schema, &entry.name, &key, bytes, row, scratch)? {
                 row.heap.truncate(heap_before);
+                if self.reject_row() {
+                    *state = State::Walk(walk);
+                    break Step::Again;
+                }
                 continue;
             }
             let flow = self.flow(position, row)?;

@@ -134,6 +134,9 @@ impl Worker<'_> {
             walk.at += 1;
             if !kept {
                 row.heap.truncate(heap_before);
+                if self.reject_row() {
+                    return Ok(Step::Again);
+                }
                 continue;
             }
             let flow = self.flow(position, row)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::ExecError;
 use crate::program::{Pipeline, Sink};
 use crate::row::{RowRef, RowStore, Slot};
-use crate::sinks::{BuildRows, Groups, HashTable, SortRows, TOO_MUCH_TEXT};
+use crate::sinks::{BuildRows, Groups, HashTable, KeptRows, SortRows, TOO_MUCH_TEXT};
 
 /// Where a thread's rows end.
 pub(super) enum WorkerSink {
@@ -13,6 +13,7 @@ pub(super) enum WorkerSink {
     Groups(Groups),
     Sort(SortRows),
     Build(BuildRows),
+    Keep(KeptRows),
 }
 
 /// What a pipeline has kept for later ones.
@@ -28,6 +29,7 @@ impl WorkerSink {
             Sink::Aggregate(sink) => Self::Groups(Groups::new(sink)),
             Sink::Sort(sink) => Self::Sort(SortRows::new(sink)),
             Sink::Build(sink) => Self::Build(BuildRows::new(sink)),
+            Sink::Keep(columns) => Self::Keep(KeptRows::new(columns)),
         }
     }
 
@@ -39,6 +41,7 @@ impl WorkerSink {
             Self::Groups(groups) => groups.add(row),
             Self::Sort(rows) => rows.add(row),
             Self::Build(rows) => rows.add(row),
+            Self::Keep(rows) => rows.add(row),
         }
     }
 
@@ -49,6 +52,7 @@ impl WorkerSink {
             Self::Groups(groups) => (groups.bytes(), "table of groups"),
             Self::Sort(rows) => (rows.bytes(), "sort"),
             Self::Build(rows) => (rows.bytes(), "hash table"),
+            Self::Keep(rows) => (rows.bytes(), "limit"),
         }
     }
 
@@ -83,6 +87,14 @@ impl WorkerSink {
                     }
                 }
                 Kept::Table(all.finish()?)
+            }
+            Self::Keep(mut all) => {
+                for part in parts {
+                    if let Self::Keep(part) = part {
+                        all.merge(&part)?;
+                    }
+                }
+                Kept::Rows(all.finish())
             }
         }))
     }

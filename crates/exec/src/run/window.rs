@@ -10,22 +10,16 @@
 
 use std::collections::BTreeSet;
 
-use namiki_platform::disk::{Completion, Frames};
-use namiki_segment::{PageNo, Segment};
+use namiki_segment::PageNo;
 
 use super::pending_reads::{ReadId, number_of};
 use super::task::PageKey;
-use super::worker::Worker;
-use crate::error::ExecError;
 
 /// Pages that are read because they lie between two that are wanted, at most side by side.
 const BETWEEN_MAX: u32 = 3;
 
 /// Pages of a request, at most.
 const RUN_PAGES_MAX: u32 = 32;
-
-/// What tells the tags of these requests from those of single reads.
-const RUN_TAG: u64 = 1 << 63;
 
 /// Faults that wait for their turn.
 #[derive(Default)]
@@ -62,7 +56,7 @@ impl Window {
     }
 
     /// The next pages to read in one request: their number and the request's.
-    fn next_run(&mut self) -> Option<(u32, u32)> {
+    pub(super) fn next_run(&mut self) -> Option<(u32, u32)> {
         let above = self.waiting.range((self.at, 0)..).next();
         let first = above.or_else(|| self.waiting.first()).copied()?;
         let number = self.free.pop().unwrap_or_else(|| {
@@ -88,95 +82,37 @@ impl Window {
         Some((number, (last - first.0) as u32 + 1))
     }
 
+    /// The reads of a request.
+    pub(super) fn reads(&self, number: u32) -> &[ReadId] {
+        &self.runs[number as usize].reads
+    }
+
+    /// Takes a request out that has come to its end: its first page, and its reads, whose memory
+    /// [`Window::reuse`] gets back.
+    pub(super) fn take_run(&mut self, number: u32) -> (PageKey, Vec<ReadId>) {
+        let run = &mut self.runs[number as usize];
+        self.free.push(number);
+        let first = PageKey {
+            segment: (run.first >> 32) as u32,
+            page: PageNo(run.first as u32),
+        };
+        (first, std::mem::take(&mut run.reads))
+    }
+
+    /// Gives the memory of a request's reads to the next.
+    pub(super) fn reuse(&mut self, number: u32, mut reads: Vec<ReadId>) {
+        reads.clear();
+        self.runs[number as usize].reads = reads;
+    }
+
     /// Puts a request back that could not be made.
-    fn put_back(&mut self, number: u32, keys: impl Fn(ReadId) -> PageKey) {
+    pub(super) fn put_back(&mut self, number: u32, keys: impl Fn(ReadId) -> PageKey) {
         let run = &mut self.runs[number as usize];
         for read in run.reads.drain(..) {
             self.waiting.insert((number_of(keys(read)), read));
         }
         self.at = run.first;
         self.free.push(number);
-    }
-}
-
-impl Worker<'_> {
-    /// Puts as many requests into the queue as the degree allows for. Waits for more faults to be sorted in, unless there
-    /// are enough, or `all`: no more come.
-    pub(super) fn push_window(&mut self, all: bool) -> Result<(), ExecError> {
-        for id in std::mem::take(&mut self.to_read) {
-            let read = self.pending.get(id);
-            if read.is_extent {
-                // The driver's pages lie side by side already.
-                if !self.push_read(id) {
-                    self.to_read.push(id);
-                }
-            } else {
-                self.window.add(read.key, id);
-            }
-        }
-        if !all && self.window.len() * 2 < self.task_limit() {
-            return Ok(());
-        }
-        while self.reads_in_flight() < self.degree
-            && let Some((number, pages)) = self.window.next_run()
-        {
-            if !self.push_run(number, pages) {
-                let pending = &self.pending;
-                self.window.put_back(number, |id| pending.get(id).key);
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn push_run(&mut self, number: u32, pages: u32) -> bool {
-        let Some(&first) = self.window.runs[number as usize].reads.first() else {
-            return true;
-        };
-        let key = self.pending.get(first).key;
-        let frames: Option<Frames> = (0..pages).map(|_| self.take_frame()).collect();
-        let (Some(frames), Some(queue)) = (frames, self.queue.as_mut()) else {
-            return false;
-        };
-        let segment = &self.shared.segments[key.segment as usize].0;
-        let at = Segment::page_offset(key.page);
-        if queue.in_flight() == 0 {
-            self.shared.set_device(queue.describe());
-        }
-        queue
-            .push(segment.file(), at, frames, RUN_TAG | u64::from(number))
-            .is_ok()
-    }
-
-    /// Takes the pages of a request of the window; nothing if it is none.
-    pub(super) fn run_arrived(
-        &mut self,
-        completion: Completion,
-    ) -> Result<Option<Completion>, ExecError> {
-        if completion.tag & RUN_TAG == 0 {
-            return Ok(Some(completion));
-        }
-        let number = (completion.tag & !RUN_TAG) as u32;
-        let run = &mut self.window.runs[number as usize];
-        let first = run.first;
-        let mut reads = std::mem::take(&mut run.reads);
-        self.window.free.push(number);
-        let key = PageKey {
-            segment: (first >> 32) as u32,
-            page: PageNo(first as u32),
-        };
-        self.check_read(key, &completion)?;
-        let mut wanted = reads.iter().copied().peekable();
-        for (frame, page) in completion.frames.into_iter().zip(key.page.0..) {
-            match wanted.next_if(|id| self.pending.get(*id).key.page.0 == page) {
-                Some(id) => self.page_arrived(id, frame)?,
-                None => self.keep_in_cache(key.segment, PageNo(page), frame)?,
-            }
-        }
-        // Its memory is for the next request.
-        reads.clear();
-        self.window.runs[number as usize].reads = reads;
-        Ok(None)
     }
 }
 
@@ -226,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_no_longer_than_allowed_and_can_be_put_back() {
+    fn a_request_has_a_length_limit_and_can_return() {
         let mut window = Window::default();
         for page in 0..100 {
             window.add(key(0, page), page);

@@ -20,7 +20,7 @@ use crate::program::{self, Driver, Pipeline, Reach};
 use crate::row::{Row, RowStore};
 use crate::source::RowBatch;
 
-/// Rows that go through steps before the thread looks at its completions and rings again.
+/// Rows that go through steps, or are left out by one, before the thread looks at its completions and rings again.
 const BUDGET_ROWS: i32 = 1024;
 
 /// What became of a row that was sent on.
@@ -230,6 +230,8 @@ impl<'s> Worker<'s> {
         loop {
             self.renew_budget();
             while !self.is_full() {
+                // Whatever comes of it.
+                self.budget -= 1;
                 let flow = if let Some(id) = self.ready.pop().or_else(|| self.pop_stalled()) {
                     self.run_task(id)?
                 } else if self.has_gathered() {
@@ -305,7 +307,7 @@ impl<'s> Worker<'s> {
             match pipeline.steps.get(at) {
                 None => return self.arrive(row),
                 Some(program::Step::Filter(keep)) => {
-                    if keep.truth(row.as_ref()).map_err(overflow)? != Some(true) {
+                    if keep.truth(row.as_ref())? != Some(true) {
                         return Ok(self.after_row());
                     }
                 }
@@ -341,6 +343,13 @@ impl<'s> Worker<'s> {
     pub(super) fn after_row(&mut self) -> Flow {
         self.budget -= 1;
         if self.is_full() { Flow::Full } else { Flow::Go }
+    }
+
+    /// Counts a row that a step's own filter has left out. Tells whether it is time to look at other things.
+    #[inline]
+    pub(super) fn reject_row(&mut self) -> bool {
+        self.budget -= 1;
+        self.budget <= 0
     }
 
     #[inline]
@@ -585,7 +594,7 @@ impl<'s> Worker<'s> {
 
 fn compute(columns: &[(program::Eval, crate::row::Slot)], row: &mut Row) -> Result<(), ExecError> {
     for (eval, slot) in columns {
-        let value = eval.value(row.as_ref()).map_err(overflow)?;
+        let value = eval.value(row.as_ref())?;
         let value = match value.without_bytes() {
             Some(value) => slot.put_in(value, row),
             // The text may lie in the row that it goes to.
@@ -596,11 +605,4 @@ fn compute(columns: &[(program::Eval, crate::row::Slot)], row: &mut Row) -> Resu
         })?;
     }
     Ok(())
-}
-
-/// The error of a result that does not fit.
-pub(super) fn overflow(overflow: program::Overflow<'_>) -> ExecError {
-    ExecError::Overflow {
-        expression: overflow.0.to_owned(),
-    }
 }

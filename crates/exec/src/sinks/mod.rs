@@ -3,10 +3,12 @@
 mod aggregate;
 mod group_table;
 mod hash_table;
+mod kept_rows;
 mod sort;
 
 pub(crate) use aggregate::Groups;
 pub(crate) use hash_table::{BuildRows, HashTable};
+pub(crate) use kept_rows::KeptRows;
 pub(crate) use sort::SortRows;
 
 use crate::error::ExecError;

@@ -26,11 +26,59 @@ pub(crate) struct RandomPlan {
     pub(crate) plan: Plan,
     /// How often each operator is in it.
     pub(crate) operators: BTreeMap<&'static str, usize>,
-    /// The rows come in an order.
-    pub(crate) is_sorted: bool,
-    /// How many rows there are at most, if which they are is not determined.
-    pub(crate) limited: Option<u64>,
-    given: Vec<Given>,
+    pub(crate) determined: Determined,
+}
+
+/// What a plan says of its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Determined {
+    /// Which rows, and their order.
+    Order,
+    /// Which rows.
+    Rows,
+    /// How many: some of the rows that there would be without the limit at the root.
+    Count,
+    /// No more than that they are some of those that there would be without limits of rows in no order.
+    Some,
+}
+
+/// The plan without limits of rows that come in no order.
+pub(crate) fn without_limits(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    if let Plan::Limit(limit) = &plan {
+        let input = without_limits(&limit.input);
+        let is_determined = is_in_order(&input) && input == *limit.input;
+        return if is_determined { plan } else { input };
+    }
+    let strip = |input: &mut Box<Plan>| **input = without_limits(input);
+    match &mut plan {
+        Plan::Filter(it) => strip(&mut it.input),
+        Plan::Project(it) => strip(&mut it.input),
+        Plan::Aggregate(it) => strip(&mut it.input),
+        Plan::Sort(it) => strip(&mut it.input),
+        Plan::NestedLoopJoin(it) => strip(&mut it.outer),
+        Plan::HashJoin(it) => {
+            strip(&mut it.build);
+            strip(&mut it.probe);
+        }
+        Plan::Join(it) => {
+            strip(&mut it.left);
+            strip(&mut it.right);
+        }
+        Plan::Scan(_) | Plan::IndexScan(_) | Plan::Find(_) | Plan::Limit(_) => {}
+    }
+    plan
+}
+
+/// Whether the rows come in the order of a sort.
+fn is_in_order(plan: &Plan) -> bool {
+    match plan {
+        Plan::Sort(_) => true,
+        Plan::Filter(it) => is_in_order(&it.input),
+        Plan::Project(it) => is_in_order(&it.input),
+        Plan::Limit(it) => is_in_order(&it.input),
+        _ => false,
+    }
 }
 
 pub(crate) struct Maker<'r> {
@@ -41,6 +89,8 @@ pub(crate) struct Maker<'r> {
     operators: BTreeMap<&'static str, usize>,
     /// About how many rows the plan gives so far.
     rows: f64,
+    /// A limit lets some rows pass, and which is not determined.
+    is_loose: bool,
 }
 
 /// A join that would give more rows is left out: the plain evaluator keeps them all.
@@ -65,6 +115,7 @@ impl<'r> Maker<'r> {
             aliases: 0,
             operators: BTreeMap::new(),
             rows: 0.0,
+            is_loose: false,
         }
     }
 
@@ -75,32 +126,59 @@ impl<'r> Maker<'r> {
             (plan, given) = match self.random.index(3) {
                 0 => self.filter(plan, given),
                 1 => self.project(plan, given),
+                // What is calculated over some rows is not what is calculated over all.
+                _ if self.is_loose => (plan, given),
                 _ => self.aggregate(plan, given),
             };
+            plan = self.maybe_limit(plan, &given);
         }
         // Joins above groups, too.
-        if self.random.chance(0.15) {
+        if self.random.chance(0.12) {
             (plan, given) = self.join(plan, given);
         }
-        let mut made = RandomPlan {
-            plan,
-            operators: BTreeMap::new(),
-            is_sorted: false,
-            limited: None,
-            given,
-        };
-        if self.random.chance(0.25) {
-            made.plan = self.sort(made.plan, &made.given);
-            made.is_sorted = true;
+        let is_sorted = self.random.chance(0.25);
+        if is_sorted {
+            plan = self.sort(plan, &given);
         }
-        if self.random.chance(0.2) {
+        let is_limited = self.random.chance(0.2);
+        if is_limited {
             self.count("limit");
-            let rows = self.random.below(40);
-            made.plan = made.plan.limit(rows);
-            made.limited = (!made.is_sorted).then_some(rows);
+            plan = plan.limit(self.random.below(40));
         }
-        made.operators = self.operators;
-        made
+        RandomPlan {
+            determined: match (self.is_loose, is_sorted, is_limited) {
+                (true, ..) => Determined::Some,
+                (false, true, _) => Determined::Order,
+                (false, false, true) => Determined::Count,
+                (false, false, false) => Determined::Rows,
+            },
+            plan,
+            operators: self.operators,
+        }
+    }
+
+    /// Limits the rows now and then: those of a sort to a few, others to a few or to more than there are.
+    fn maybe_limit(&mut self, plan: Plan, given: &[Given]) -> Plan {
+        if !self.random.chance(0.12) {
+            return plan;
+        }
+        self.count("limit");
+        if !self.is_loose && self.random.chance(0.4) {
+            let mut plan = self.sort(plan, given);
+            if self.random.chance(0.5) {
+                plan = self.filter(plan, given.to_vec()).0;
+            }
+            let rows = 1 + self.random.below(200);
+            self.rows = self.rows.min(rows as f64);
+            return plan.limit(rows);
+        }
+        if self.random.chance(0.5) {
+            return plan.limit(1 << 40);
+        }
+        self.is_loose = true;
+        let rows = 1 + self.random.below(200);
+        self.rows = self.rows.min(rows as f64);
+        plan.limit(rows)
     }
 
     fn count(&mut self, operator: &'static str) {
@@ -110,6 +188,7 @@ impl<'r> Maker<'r> {
     fn joined(&mut self, joins: usize) -> (Plan, Vec<Given>) {
         let (mut plan, mut given) = self.access();
         for _ in 0..joins {
+            plan = self.maybe_limit(plan, &given);
             (plan, given) = self.join(plan, given);
         }
         (plan, given)
