@@ -85,8 +85,8 @@ pub mod query {
     pub use namiki_exec::data::{Column, ColumnType, Datum, Schema, SchemaError, Value};
     pub use namiki_exec::plan::*;
     pub use namiki_exec::{
-        AnswerRow, Canceller, Degree, ExecError, LiveCounters, Mode, Options, PlanError, Rows,
-        Statistics,
+        AnswerRow, Canceller, Degree, ExecError, ExplainedOperator, Explanation, LiveCounters,
+        Mode, Options, PlanError, Price, Prices, Rows, Statistics,
     };
 }
 
