@@ -138,17 +138,29 @@ impl Evaluator<'_> {
     /// All rows of a table.
     fn table(&self, table: &str, alias: Option<&str>) -> Result<Rows, ExecError> {
         let source = self.source(table, None)?;
+        let mut rows = Vec::new();
         let mut batch = RowBatch::new();
-        source
-            .scan(Bound::Unbounded, Bound::Unbounded, usize::MAX, &mut batch)
-            .map_err(|error| ExecError::source(table, error))?;
-        let mut rows = Vec::with_capacity(batch.len());
-        for (key, row) in (0..batch.len()).filter_map(|at| batch.get(at)) {
-            let not_a_row = || ExecError::NotARow {
-                table: table.to_owned(),
-                key: HexBytes(key.to_vec()),
-            };
-            rows.push(row_codec::decode(source.schema(), key, row).ok_or_else(not_a_row)?);
+        let mut last: Option<Vec<u8>> = None;
+        loop {
+            let from = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            batch.clear();
+            source
+                .scan(from, Bound::Unbounded, usize::MAX, &mut batch)
+                .map_err(|error| ExecError::source(table, error))?;
+            for (key, row) in (0..batch.len()).filter_map(|at| batch.get(at)) {
+                let not_a_row = || ExecError::NotARow {
+                    table: table.to_owned(),
+                    key: HexBytes(key.to_vec()),
+                };
+                rows.push(row_codec::decode(source.schema(), key, row).ok_or_else(not_a_row)?);
+            }
+            if !batch.is_full() {
+                break;
+            }
+            last = (0..batch.len())
+                .rev()
+                .find_map(|at| batch.get(at))
+                .map(|(key, _)| key.to_vec());
         }
         let called = alias.unwrap_or(table);
         let columns = source.schema().columns().iter();
