@@ -31,6 +31,8 @@ pub(crate) struct Groups {
     offsets: Vec<usize>,
     /// The texts of `min` and `max`, by group, for each calculation that has text.
     texts: Vec<Vec<Vec<u8>>>,
+    /// What these take in memory, beside the lists themselves.
+    text_bytes: usize,
 }
 
 impl Groups {
@@ -47,13 +49,15 @@ impl Groups {
             width,
             offsets,
             texts: vec![Vec::new(); sink.calls.len()],
+            text_bytes: 0,
             sink: Arc::clone(sink),
         }
     }
 
     /// What it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.table.bytes() + self.states.capacity() * 8
+        let lists = self.texts.iter().map(Vec::capacity).sum::<usize>() * size_of::<Vec<u8>>();
+        self.table.bytes() + self.states.capacity() * 8 + lists + self.text_bytes
     }
 
     fn group_of(&mut self, row: RowRef<'_>, slots: &[Slot]) -> Result<usize, ExecError> {
@@ -134,8 +138,10 @@ impl Groups {
         match value {
             Value::Text(bytes) | Value::Bytes(bytes) => {
                 let text = &mut self.texts[number][group];
+                self.text_bytes -= text.capacity();
                 text.clear();
                 text.extend_from_slice(bytes);
+                self.text_bytes += text.capacity();
             }
             fixed => {
                 let slot = state_slot(call.result, at + 1);
