@@ -69,6 +69,18 @@ pub enum PlanError {
         /// What is needed.
         expected: &'static str,
     },
+    /// A mean has six digits behind the point more than what it is taken of.
+    #[error(
+        "`{name}` would have {digits} digits behind the point, more than {digits_max}; take the mean of something with fewer"
+    )]
+    TooPrecise {
+        /// The column's name.
+        name: String,
+        /// Digits that it would have.
+        digits: u8,
+        /// How many there can be.
+        digits_max: u8,
+    },
     /// More look-up values than the key or index has columns.
     #[error("{values} values look up `{table}`, and its key or index has {columns} columns")]
     TooManyLookupValues {

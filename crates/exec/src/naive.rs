@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use crate::data::key_codec;
-use crate::data::{ColumnType, Datum, Schema, Value, row_codec};
+use crate::data::{ColumnType, Datum, SCALE_MAX, Schema, Value, row_codec};
 use crate::error::{ExecError, HexBytes, Names, PlanError};
 use crate::plan::{
     Aggregate, AggregateCall, AggregateFunction, Expr, HashJoin, KeyRange, NestedLoopJoin, Plan,
@@ -138,17 +138,29 @@ impl Evaluator<'_> {
     /// All rows of a table.
     fn table(&self, table: &str, alias: Option<&str>) -> Result<Rows, ExecError> {
         let source = self.source(table, None)?;
+        let mut rows = Vec::new();
         let mut batch = RowBatch::new();
-        source
-            .scan(Bound::Unbounded, Bound::Unbounded, usize::MAX, &mut batch)
-            .map_err(|error| ExecError::source(table, error))?;
-        let mut rows = Vec::with_capacity(batch.len());
-        for (key, row) in (0..batch.len()).filter_map(|at| batch.get(at)) {
-            let not_a_row = || ExecError::NotARow {
-                table: table.to_owned(),
-                key: HexBytes(key.to_vec()),
-            };
-            rows.push(row_codec::decode(source.schema(), key, row).ok_or_else(not_a_row)?);
+        let mut last: Option<Vec<u8>> = None;
+        loop {
+            let from = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            batch.clear();
+            source
+                .scan(from, Bound::Unbounded, usize::MAX, &mut batch)
+                .map_err(|error| ExecError::source(table, error))?;
+            for (key, row) in (0..batch.len()).filter_map(|at| batch.get(at)) {
+                let not_a_row = || ExecError::NotARow {
+                    table: table.to_owned(),
+                    key: HexBytes(key.to_vec()),
+                };
+                rows.push(row_codec::decode(source.schema(), key, row).ok_or_else(not_a_row)?);
+            }
+            if !batch.is_full() {
+                break;
+            }
+            last = (0..batch.len())
+                .rev()
+                .find_map(|at| batch.get(at))
+                .map(|(key, _)| key.to_vec());
         }
         let called = alias.unwrap_or(table);
         let columns = source.schema().columns().iter();
@@ -483,13 +495,18 @@ fn calculated(
     let overflow = || ExecError::Overflow {
         expression: call.name.clone(),
     };
+    // In two halves, so that sums on the way may be beyond what the result has to fit.
     let sum = || -> Option<(i128, u8)> {
-        let mut sum = (0_i128, 0);
+        let (mut high, mut low, mut scale) = (0_i128, 0_i128, 0);
         for value in &values {
-            let (unscaled, scale) = value.value().as_decimal()?;
-            sum = (sum.0.checked_add(unscaled)?, scale);
+            let (unscaled, own_scale) = value.value().as_decimal()?;
+            high += unscaled >> 64;
+            low += unscaled & i128::from(u64::MAX);
+            scale = own_scale;
         }
-        Some(sum)
+        high += low >> 64;
+        low &= i128::from(u64::MAX);
+        Some((high.checked_mul(1 << 64)?.checked_add(low)?, scale))
     };
     if call.function == AggregateFunction::Count {
         return Ok(Datum::I64(values.len() as i64));
@@ -510,9 +527,17 @@ fn calculated(
             let count = values.len() as i128;
             let scaled = unscaled.checked_mul(1_000_000).ok_or_else(overflow)?;
             let half = if scaled < 0 { -(count / 2) } else { count / 2 };
+            let digits = scale.saturating_add(6);
+            if digits > SCALE_MAX {
+                return Err(ExecError::Plan(PlanError::TooPrecise {
+                    name: call.name.clone(),
+                    digits,
+                    digits_max: SCALE_MAX,
+                }));
+            }
             Datum::Decimal {
-                unscaled: (scaled + half) / count,
-                scale: scale + 6,
+                unscaled: scaled.checked_add(half).ok_or_else(overflow)? / count,
+                scale: digits,
             }
         }
     })

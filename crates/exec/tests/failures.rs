@@ -7,8 +7,8 @@ use std::num::NonZeroUsize;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use namiki_exec::data::{Datum, Schema};
-use namiki_exec::plan::{AggregateCall, Plan, SortKey, column, literal};
+use namiki_exec::data::{Column, ColumnType, Datum, Schema};
+use namiki_exec::plan::{AggregateCall, AggregateFunction, Plan, SortKey, column, literal};
 use namiki_exec::source::{MemoryTable, RowBatch, Source, SourceError, Table, Tables};
 use namiki_exec::{Degree, ExecError, Executor, Options, Statistics, naive};
 use namiki_platform::disk::sim::ReadFaults;
@@ -246,6 +246,21 @@ fn a_million_tasks_wait_and_go() {
     }
 }
 
+/// A hundred rows in 25 groups, with a text of 10,000 bytes in each.
+fn texts_of_groups() -> MemoryTable {
+    let columns = vec![
+        Column::new("id", ColumnType::I64),
+        Column::new("group", ColumnType::I64),
+        Column::new("text", ColumnType::Text),
+    ];
+    let schema = Schema::new(columns, &["id"]).unwrap();
+    let row = |id: i64| {
+        let text = format!("{id:05}").repeat(2_000);
+        vec![id.into(), (id % 25).into(), text.as_str().into()]
+    };
+    MemoryTable::new(schema, (0..100).map(row)).unwrap()
+}
+
 #[test]
 fn memory_beyond_the_limit_is_an_error() {
     let setting = Setting::new();
@@ -253,12 +268,23 @@ fn memory_beyond_the_limit_is_an_error() {
     let groups = Plan::scan("orders").aggregate(&["o_orderkey"], vec![AggregateCall::count("n")]);
     let join =
         Plan::scan("customer").hash_join(Plan::scan("orders"), &[("o_custkey", "c_custkey")]);
-    for (plan, operator) in [(sort, "sort"), (groups, "groups"), (join, "hash table")] {
+    // One text for each of 25 groups, none of them short.
+    let longest = AggregateCall::new("last", AggregateFunction::Max, column("text"));
+    let texts = Plan::scan("texts").aggregate(&["group"], vec![longest]);
+    let mut tables = setting.tables.clone();
+    tables.insert("texts", Table::new(Arc::new(texts_of_groups())));
+    let cases = [
+        (sort, "sort"),
+        (groups, "groups"),
+        (texts, "groups"),
+        (join, "hash table"),
+    ];
+    for (plan, operator) in cases {
         let how = Options {
             memory_bytes_max: 100_000,
             ..options(2, 16)
         };
-        let mut rows = setting.executor.run(&plan, &setting.tables, &how).unwrap();
+        let mut rows = setting.executor.run(&plan, &tables, &how).unwrap();
         let text = said(&rows.collect_all().unwrap_err());
         assert!(text.contains(operator) && text.contains("100000"), "{text}");
         setting.check_nothing_left(&rows.statistics());

@@ -4,7 +4,7 @@ use super::access::{Access, KeyBounds};
 use super::column::{ColumnId, ColumnInfo, Field};
 use super::node::{AggregateNode, Node};
 use super::scalar::{Scalar, Typed, bind, bind_condition};
-use crate::data::ColumnType;
+use crate::data::{ColumnType, SCALE_MAX};
 use crate::error::{PlanError, TypeName};
 use crate::plan::{
     Aggregate, AggregateCall, AggregateFunction, Expr, HashJoin, KeyRange, NestedLoopJoin, Plan,
@@ -345,8 +345,15 @@ fn result_of(
     } else {
         0
     };
-    let scale = scale + more;
-    Ok((ColumnType::Decimal { scale }, true))
+    let digits = scale.saturating_add(more);
+    if more > 0 && digits > SCALE_MAX {
+        return Err(PlanError::TooPrecise {
+            name: call.name.clone(),
+            digits,
+            digits_max: SCALE_MAX,
+        });
+    }
+    Ok((ColumnType::Decimal { scale: digits }, true))
 }
 
 fn check_names(fields: &[Field]) -> Result<(), PlanError> {

@@ -30,7 +30,7 @@ pub enum ColumnType {
 }
 
 /// More digits behind the point than this no decimal has.
-pub(super) const SCALE_MAX: u8 = 30;
+pub(crate) const SCALE_MAX: u8 = 30;
 
 impl ColumnType {
     /// The bytes of a column of this type in a row, if all its values have equally many.

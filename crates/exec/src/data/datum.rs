@@ -157,8 +157,11 @@ fn compare_decimals((a, a_scale): (i128, u8), (b, b_scale): (i128, u8)) -> Order
     if a_scale == b_scale {
         return a.cmp(&b);
     }
-    // One that does not fit when its digits are as many as the other's is the one further from zero.
+    // One that does not fit when its digits are as many as the other's is the one further from zero. Zero always fits.
     if a_scale < b_scale {
+        if a == 0 {
+            return 0.cmp(&b);
+        }
         match power_of_ten(b_scale - a_scale).and_then(|power| a.checked_mul(power)) {
             Some(a) => a.cmp(&b),
             None => a.cmp(&0),
@@ -365,6 +368,18 @@ mod tests {
                 assert_eq!(a.cmp(b), at.cmp(&other), "{a} {b}");
             }
         }
+        // However many digits lie between them.
+        let zero = Datum::U64(0);
+        let near_zero = |unscaled| Datum::Decimal {
+            unscaled,
+            scale: 42,
+        };
+        assert_eq!(zero.cmp(&near_zero(1)), Ordering::Less);
+        assert_eq!(near_zero(-1).cmp(&zero), Ordering::Less);
+        assert_eq!(
+            zero.value().total_cmp(near_zero(0).value()),
+            Ordering::Equal
+        );
         let equal = Datum::I64(5).value().total_cmp(decimal("5.00").value());
         assert_eq!(equal, Ordering::Equal);
         let huge = Value::Decimal {

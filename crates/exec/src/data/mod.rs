@@ -14,5 +14,6 @@ mod schema;
 
 pub use arithmetic::Arithmetic;
 pub use column_type::ColumnType;
+pub(crate) use column_type::SCALE_MAX;
 pub use datum::{Datum, Value};
 pub use schema::{Column, ColumnPlace, Schema, SchemaError};

@@ -13,9 +13,6 @@ use crate::error::ExecError;
 use crate::program::ReadStep;
 use crate::row::{Row, Slot};
 
-/// Rows that are looked up together: more than a processor has misses under way at a time.
-const GATHERED_MAX: usize = 64;
-
 impl Worker<'_> {
     /// Gathers a row for a step that looks a key up in memory. Looks all up once there are enough.
     pub(super) fn gather_row(
@@ -30,10 +27,10 @@ impl Worker<'_> {
         gather.add(row, step.words_before, |keys| {
             encode_key(schema, key, row, keys)
         });
-        if gather.len() < GATHERED_MAX {
-            return Ok(self.after_row());
+        if gather.has_enough() {
+            return self.look_up_gathered(position);
         }
-        self.look_up_gathered(position)
+        Ok(self.after_row())
     }
 
     /// Looks up what a step has gathered, and lets the rows go on until there is no room.
@@ -47,23 +44,25 @@ impl Worker<'_> {
         let schema = entry.source.schema();
         // Rows that go on can come to later steps alone, so that this one's are not touched meanwhile.
         let mut gather = std::mem::take(&mut self.gathers[position]);
-        let looked_up = gather.look_up(&*entry.source);
-        looked_up.map_err(|error| ExecError::source(&entry.name, error))?;
         let mut row = std::mem::take(&mut self.gathered_row);
         row.words.resize(pipeline.words, 0);
         let mut flow = Flow::Go;
-        while let Some(at) = gather.next_row() {
-            let Some((key, bytes)) = gather.found(at) else {
-                continue;
-            };
-            gather.copy_to(at, step.words_before, &mut row);
-            let scratch = &mut self.scratch;
-            if !load(step, schema, &entry.name, key, bytes, &mut row, scratch)? {
-                continue;
-            }
-            flow = self.flow(position, &mut row)?;
-            if flow != Flow::Go {
-                break;
+        'gathered: while !gather.is_through() {
+            let looked_up = gather.look_up(&*entry.source);
+            looked_up.map_err(|error| ExecError::source(&entry.name, error))?;
+            while let Some(at) = gather.next_row() {
+                let Some((key, bytes)) = gather.found(at) else {
+                    continue;
+                };
+                gather.copy_to(at, step.words_before, &mut row);
+                let scratch = &mut self.scratch;
+                if !load(step, schema, &entry.name, key, bytes, &mut row, scratch)? {
+                    continue;
+                }
+                flow = self.flow(position, &mut row)?;
+                if flow != Flow::Go {
+                    break 'gathered;
+                }
             }
         }
         self.gathered_row = row;

@@ -3,6 +3,12 @@
 use crate::row::Row;
 use crate::source::{RowBatch, Source, SourceError};
 
+/// Rows that are looked up together: more than a processor has misses under way at a time.
+const GATHERED_MAX: usize = 64;
+
+/// Fewer, where they have so much text.
+const GATHERED_BYTES_MAX: usize = 1 << 20;
+
 /// What one step has gathered.
 #[derive(Default)]
 pub(super) struct Gather {
@@ -12,8 +18,9 @@ pub(super) struct Gather {
     keys: Vec<u8>,
     /// Of each row where its bytes and its key end.
     ends: Vec<(usize, usize)>,
-    /// What was found, once it was looked up.
+    /// What was found for the rows that were looked up: from this one on.
     found: RowBatch,
+    found_from: usize,
     is_looked_up: bool,
     /// The next row to go on.
     next: usize,
@@ -26,6 +33,7 @@ impl Gather {
         self.keys.clear();
         self.ends.clear();
         self.found.clear();
+        self.found_from = 0;
         self.is_looked_up = false;
         self.next = 0;
     }
@@ -47,24 +55,25 @@ impl Gather {
         self.ends.push((self.heap.len(), self.keys.len()));
     }
 
-    /// Looks all keys up, unless that was done.
+    /// Looks keys up if the next row to go on was not: all that were not yet, or as many as fill a batch.
     pub(super) fn look_up(&mut self, source: &dyn Source) -> Result<(), SourceError> {
-        if !self.is_looked_up {
+        if self.next == self.found_from + self.found.len() && !self.is_through() {
             let mut found = std::mem::take(&mut self.found);
             found.clear();
-            let keys: Vec<&[u8]> = (0..self.len()).map(|at| self.key(at)).collect();
+            let keys: Vec<&[u8]> = (self.next..self.len()).map(|at| self.key(at)).collect();
             source.get_many(&keys, &mut found)?;
             self.found = found;
+            self.found_from = self.next;
             self.is_looked_up = true;
         }
         Ok(())
     }
 
-    /// The number of the next row to go on.
+    /// The number of the next row to go on, if it was looked up.
     #[inline]
     pub(super) fn next_row(&mut self) -> Option<usize> {
         let at = self.next;
-        (at < self.len()).then(|| {
+        (at < self.found_from + self.found.len()).then(|| {
             self.next += 1;
             at
         })
@@ -73,7 +82,13 @@ impl Gather {
     /// The key and the bytes that were found for a row, unless there were none.
     #[inline]
     pub(super) fn found(&self, at: usize) -> Option<(&[u8], &[u8])> {
-        self.found.get(at)
+        self.found.get(at - self.found_from)
+    }
+
+    /// Whether there are enough rows to look up.
+    #[inline]
+    pub(super) fn has_enough(&self) -> bool {
+        self.len() >= GATHERED_MAX || self.heap.len() >= GATHERED_BYTES_MAX
     }
 
     /// Whether all rows have gone on.

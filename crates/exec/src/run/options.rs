@@ -49,6 +49,9 @@ pub struct Options {
     pub memory_bytes_max: usize,
     /// Rows that wait for the consumer, at most, in each thread: then the thread waits for it. Default: 4096.
     pub output_rows_max: usize,
+    /// Bytes of rows that wait for the consumer, at most, in each thread, as far as one row is not longer. Default:
+    /// 4 MiB.
+    pub output_bytes_max: usize,
     /// Tasks of a thread that may wait for pages while only as many reads as the degree says are in flight: these are read
     /// in the order of their pages, neighbours in one request. For joins that reach a good part of a table's pages.
     /// Default: 0, no more than the degree, in the order in which they were asked for.
@@ -65,6 +68,7 @@ impl Default for Options {
             mode: Mode::OutOfOrder,
             memory_bytes_max: 1 << 30,
             output_rows_max: 4096,
+            output_bytes_max: 4 << 20,
             window_tasks: 0,
             prices: Prices::default(),
         }

@@ -6,13 +6,15 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::row::RowStore;
 
-/// Rows of a batch, about.
+/// Rows of a batch, about; of long rows fewer.
 pub(super) const BATCH_ROWS: usize = 256;
+pub(super) const BATCH_BYTES: usize = 256 << 10;
 
 /// A bounded queue of batches. Its lock is taken once for a batch.
 pub(super) struct Output {
     state: Mutex<State>,
     rows_max: usize,
+    bytes_max: usize,
     has_room: Condvar,
     has_rows: Condvar,
 }
@@ -21,28 +23,32 @@ pub(super) struct Output {
 struct State {
     batches: VecDeque<RowStore>,
     rows: usize,
+    bytes: usize,
     /// No more rows come, or none are wanted.
     is_closed: bool,
 }
 
 impl Output {
-    pub(super) fn new(rows_max: usize) -> Self {
+    pub(super) fn new(rows_max: usize, bytes_max: usize) -> Self {
         Self {
             state: Mutex::default(),
             rows_max: rows_max.max(1),
+            bytes_max: bytes_max.max(1),
             has_room: Condvar::new(),
             has_rows: Condvar::new(),
         }
     }
 
-    /// Adds a batch. Waits while there are too many rows, unless the queue is closed: then the batch is dropped.
+    /// Adds a batch. Waits while there are too many rows, or bytes of rows, unless the queue is closed: then the batch is
+    /// dropped.
     pub(super) fn send(&self, batch: RowStore) {
         let mut state = self.state.lock();
-        while state.rows >= self.rows_max && !state.is_closed {
+        while (state.rows >= self.rows_max || state.bytes >= self.bytes_max) && !state.is_closed {
             self.has_room.wait(&mut state);
         }
         if !state.is_closed {
             state.rows += batch.len();
+            state.bytes += batch.bytes();
             state.batches.push_back(batch);
             self.has_rows.notify_one();
         }
@@ -54,6 +60,7 @@ impl Output {
         loop {
             if let Some(batch) = state.batches.pop_front() {
                 state.rows -= batch.len();
+                state.bytes -= batch.bytes();
                 self.has_room.notify_all();
                 return Some(batch);
             }
@@ -75,7 +82,7 @@ impl Output {
     pub(super) fn abandon(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;
-        state.rows = 0;
+        (state.rows, state.bytes) = (0, 0);
         state.batches.clear();
         drop(state);
         self.has_room.notify_all();

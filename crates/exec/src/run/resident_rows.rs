@@ -118,7 +118,7 @@ impl Worker<'_> {
                 let scanned = entry.source.scan(begin, to, wanted, &mut walk.rows);
                 scanned.map_err(|error| ExecError::source(&entry.name, error))?;
                 walk.at = 0;
-                walk.is_last = walk.rows.len() < wanted;
+                walk.is_last = walk.rows.len() < wanted && !walk.rows.is_full();
                 walk.rows_next = (wanted * 4).min(BATCH_MAX);
                 if !walk.is_last {
                     remember_last(&walk.rows, &mut walk.behind);

@@ -129,7 +129,10 @@ impl Shared {
             limits: limits.collect(),
             kept: program.pipelines.iter().map(|_| OnceLock::new()).collect(),
             output_slots: program.output.iter().map(|(_, slot)| *slot).collect(),
-            output: Output::new(options.output_rows_max.saturating_mul(threads)),
+            output: Output::new(
+                options.output_rows_max.saturating_mul(threads),
+                options.output_bytes_max.saturating_mul(threads),
+            ),
             counters: (0..threads).map(|_| CachePadded::default()).collect(),
             peers: (0..threads).map(|_| Peer::default()).collect(),
             parts: Mutex::default(),

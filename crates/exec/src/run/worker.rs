@@ -9,7 +9,7 @@ use super::adaptive_degree::AdaptiveDegree;
 use super::counters::WorkerCounters;
 use super::gather::Gather;
 use super::links::{Give, Links};
-use super::output::BATCH_ROWS;
+use super::output::{BATCH_BYTES, BATCH_ROWS};
 use super::pending_reads::{PendingReads, ReadId};
 use super::shared::{Shared, Storage};
 use super::sinks::WorkerSink;
@@ -22,6 +22,9 @@ use crate::source::RowBatch;
 
 /// Rows that go through steps, or are left out by one, before the thread looks at its completions and rings again.
 const BUDGET_ROWS: i32 = 1024;
+
+/// A row with more text than this counts as several (a power of two).
+const BUDGET_ROW_BYTES: usize = 1 << 10;
 
 /// What became of a row that was sent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -355,6 +358,10 @@ impl<'s> Worker<'s> {
     #[inline]
     fn arrive(&mut self, row: &Row) -> Result<Flow, ExecError> {
         self.sink.add(row.as_ref(), &self.shared.output_slots)?;
+        // So the sink is looked at before it has grown by much more than 1 MiB.
+        self.budget = self
+            .budget
+            .saturating_sub((row.heap.len() / BUDGET_ROW_BYTES) as i32);
         Ok(self.after_row())
     }
 
@@ -548,7 +555,8 @@ impl<'s> Worker<'s> {
     /// Hands rows of the answer over to the consumer, and looks at what the sink takes in memory.
     fn flush(&mut self) -> Result<(), ExecError> {
         if let WorkerSink::Output(rows) = &mut self.sink {
-            if rows.len() >= BATCH_ROWS || rows.len() > 0 && self.waiting == 0 {
+            let is_full = rows.len() >= BATCH_ROWS || rows.bytes() >= BATCH_BYTES;
+            if is_full || rows.len() > 0 && self.waiting == 0 {
                 let next = RowStore::new(&self.shared.output_slots);
                 let full = std::mem::replace(rows, next);
                 self.counters.rows.add(full.len() as u64);

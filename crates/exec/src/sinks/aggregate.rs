@@ -3,16 +3,18 @@
 //! | calculation | words of state |
 //! |---|---|
 //! | count | the count |
-//! | sum, avg | the sum (two words), and how many values |
+//! | sum, avg | the sum (three words), and how many values |
 //! | min, max of a fixed length | whether there is one, and the value (two words) |
 //! | min, max of text | whether there is one; the text lies beside |
 //!
-//! All sums are of integers of sixteen bytes, so that no order of additions changes them.
+//! All sums are of integers, and wide enough for any number of them: what fits in the end is a result, in whatever order
+//! rows came.
 
 use std::sync::Arc;
 
 use super::TOO_MUCH_TEXT;
 use super::group_table::GroupTable;
+use super::wide_sum::{self, SUM_WORDS};
 use crate::data::Value;
 use crate::error::ExecError;
 use crate::plan::AggregateFunction;
@@ -31,6 +33,8 @@ pub(crate) struct Groups {
     offsets: Vec<usize>,
     /// The texts of `min` and `max`, by group, for each calculation that has text.
     texts: Vec<Vec<Vec<u8>>>,
+    /// What these take in memory, beside the lists themselves.
+    text_bytes: usize,
 }
 
 impl Groups {
@@ -47,13 +51,15 @@ impl Groups {
             width,
             offsets,
             texts: vec![Vec::new(); sink.calls.len()],
+            text_bytes: 0,
             sink: Arc::clone(sink),
         }
     }
 
     /// What it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.table.bytes() + self.states.capacity() * 8
+        let lists = self.texts.iter().map(Vec::capacity).sum::<usize>() * size_of::<Vec<u8>>();
+        self.table.bytes() + self.states.capacity() * 8 + lists + self.text_bytes
     }
 
     fn group_of(&mut self, row: RowRef<'_>, slots: &[Slot]) -> Result<usize, ExecError> {
@@ -89,25 +95,14 @@ impl Groups {
                 AggregateFunction::Count => self.states[at] += 1,
                 AggregateFunction::Sum | AggregateFunction::Avg => {
                     let (unscaled, _) = value.as_decimal().unwrap_or_default();
-                    self.add_to_sum(at, unscaled, 1)?;
+                    wide_sum::add(&mut self.states[at..at + SUM_WORDS], unscaled);
+                    self.states[at + SUM_WORDS] += 1;
                 }
                 AggregateFunction::Min | AggregateFunction::Max => {
                     self.keep_extreme(number, call, group, at, value);
                 }
             }
         }
-        Ok(())
-    }
-
-    #[inline]
-    fn add_to_sum(&mut self, at: usize, unscaled: i128, count: u64) -> Result<(), ExecError> {
-        let sum = sum_at(&self.states, at).checked_add(unscaled);
-        let sum = sum.ok_or_else(|| ExecError::Overflow {
-            expression: "sum".to_owned(),
-        })?;
-        self.states[at] = sum as u64;
-        self.states[at + 1] = (sum >> 64) as u64;
-        self.states[at + 2] += count;
         Ok(())
     }
 
@@ -134,8 +129,10 @@ impl Groups {
         match value {
             Value::Text(bytes) | Value::Bytes(bytes) => {
                 let text = &mut self.texts[number][group];
+                self.text_bytes -= text.capacity();
                 text.clear();
                 text.extend_from_slice(bytes);
+                self.text_bytes += text.capacity();
             }
             fixed => {
                 let slot = state_slot(call.result, at + 1);
@@ -174,8 +171,10 @@ impl Groups {
                 match call.function {
                     AggregateFunction::Count => self.states[at] += other.states[from],
                     AggregateFunction::Sum | AggregateFunction::Avg => {
-                        let sum = sum_at(&other.states, from);
-                        self.add_to_sum(at, sum, other.states[from + 2])?;
+                        let other = &other.states[from..];
+                        let sum = [other[0], other[1], other[2]];
+                        wide_sum::add_wide(&mut self.states[at..at + SUM_WORDS], sum);
+                        self.states[at + SUM_WORDS] += other[SUM_WORDS];
                     }
                     AggregateFunction::Min | AggregateFunction::Max => {
                         if let Some(value) = other.extreme(number, call, group, from) {
@@ -242,18 +241,21 @@ impl Groups {
             AggregateFunction::Min | AggregateFunction::Max => {
                 self.extreme(number, call, group, at).unwrap_or(Value::Null)
             }
-            _ if self.states[at + 2] == 0 => Value::Null,
-            AggregateFunction::Sum => Value::Decimal {
-                unscaled: sum_at(&self.states, at),
-                scale,
-            },
-            AggregateFunction::Avg => {
-                let mean = mean(sum_at(&self.states, at), self.states[at + 2]);
+            AggregateFunction::Sum | AggregateFunction::Avg => {
+                let count = self.states[at + SUM_WORDS];
+                if count == 0 {
+                    return Ok(Value::Null);
+                }
+                let sum = wide_sum::value(&self.states[at..at + SUM_WORDS]);
+                let (result, what) = match call.function {
+                    AggregateFunction::Sum => (sum, "sum"),
+                    _ => (sum.and_then(|sum| mean(sum, count)), "avg"),
+                };
                 let overflow = || ExecError::Overflow {
-                    expression: "avg".to_owned(),
+                    expression: what.to_owned(),
                 };
                 Value::Decimal {
-                    unscaled: mean.ok_or_else(overflow)?,
+                    unscaled: result.ok_or_else(overflow)?,
                     scale,
                 }
             }
@@ -270,10 +272,6 @@ fn mean(sum: i128, count: u64) -> Option<i128> {
     Some(whole + round * sum.signum())
 }
 
-fn sum_at(states: &[u64], at: usize) -> i128 {
-    (u128::from(states[at + 1]) << 64 | u128::from(states[at])) as i128
-}
-
 fn has_text(call: &Call) -> bool {
     matches!(
         call.function,
@@ -284,7 +282,7 @@ fn has_text(call: &Call) -> bool {
 fn state_words(call: &Call) -> usize {
     match call.function {
         AggregateFunction::Count => 1,
-        AggregateFunction::Sum | AggregateFunction::Avg => 3,
+        AggregateFunction::Sum | AggregateFunction::Avg => SUM_WORDS + 1,
         AggregateFunction::Min | AggregateFunction::Max => 3,
     }
 }

@@ -5,6 +5,7 @@ mod group_table;
 mod hash_table;
 mod kept_rows;
 mod sort;
+mod wide_sum;
 
 pub(crate) use aggregate::Groups;
 pub(crate) use hash_table::{BuildRows, HashTable};

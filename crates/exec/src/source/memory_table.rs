@@ -96,12 +96,18 @@ impl Source for MemoryTable {
         let rows = self.rows[first..].iter();
         for (key, row) in rows.take_while(|(key, _)| within(key)).take(rows_max) {
             into.push(key, row);
+            if into.is_full() {
+                break;
+            }
         }
         Ok(())
     }
 
     fn get_many(&self, keys: &[&[u8]], into: &mut RowBatch) -> Result<(), SourceError> {
         for key in keys {
+            if into.is_full() {
+                break;
+            }
             match self
                 .rows
                 .binary_search_by(|(own, _)| own.as_slice().cmp(key))

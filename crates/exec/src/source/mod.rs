@@ -38,8 +38,9 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// Adds to `into` the first `rows_max` rows, at most, with keys between the bounds, in the order of
-    /// their keys; fewer only if there are no more. Each row is read atomically, the range is not.
+    /// Adds to `into`, which is empty, the first `rows_max` rows, at most, with keys between the bounds, in the order of
+    /// their keys; fewer only if there are no more, or if [`RowBatch::is_full`]. Each row is read atomically, the range is
+    /// not.
     ///
     /// # Errors
     /// Whatever the source says; what was added is then to be left alone.
@@ -51,13 +52,17 @@ pub trait Source: Send + Sync {
         into: &mut RowBatch,
     ) -> Result<(), SourceError>;
 
-    /// Adds to `into` for each key its row, or that there is none, in the order of `keys`. Implementations
-    /// overlap the cache misses of the look-ups where they can.
+    /// Adds to `into`, which is empty, for each key its row, or that there is none, in the order of `keys`; for fewer keys,
+    /// but one at least, only if [`RowBatch::is_full`]. Implementations overlap the cache misses of the look-ups where
+    /// they can.
     ///
     /// # Errors
     /// Whatever the source says; what was added is then to be left alone.
     fn get_many(&self, keys: &[&[u8]], into: &mut RowBatch) -> Result<(), SourceError> {
         for key in keys {
+            if into.is_full() {
+                break;
+            }
             let before = into.len();
             self.scan(Bound::Included(key), Bound::Included(key), 1, into)?;
             if into.len() == before {

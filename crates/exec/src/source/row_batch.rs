@@ -1,12 +1,15 @@
 //! Rows back to back in two buffers, which are kept from batch to batch.
 
-/// Some rows: for each its key's bytes and its own, or that there is none.
+/// Some rows: for each its key's bytes and its own, or that there is none. Full once they have 1 MiB.
 #[derive(Clone, Debug, Default)]
 pub struct RowBatch {
     bytes: Vec<u8>,
     /// Of each row where its key ends and where it ends itself, in `bytes`.
     ends: Vec<(u32, u32)>,
 }
+
+/// Bytes of rows with which a batch is full.
+const BYTES_MAX: usize = 1 << 20;
 
 /// The end of the key of an absent row.
 const ABSENT: u32 = u32::MAX;
@@ -18,7 +21,7 @@ impl RowBatch {
         Self::default()
     }
 
-    /// Adds a row.
+    /// Adds a row, however long it is: also to a batch that is full.
     ///
     /// # Panics
     /// If the batch grows to 4 GiB.
@@ -54,6 +57,13 @@ impl RowBatch {
         }
         let (from, key_end, end) = (from as usize, key_end as usize, end as usize);
         Some((&self.bytes[from..key_end], &self.bytes[key_end..end]))
+    }
+
+    /// Whether it is large enough: a source adds no more rows, unless it has added none.
+    #[inline]
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.bytes.len() >= BYTES_MAX
     }
 
     /// How many rows there are, absent ones included.

@@ -74,7 +74,7 @@ impl Source for SegmentTable {
             let mut range = segment.range(from, to);
             let mut page = ReadPage::default();
             let mut key = Vec::new();
-            while into.len() < rows_end {
+            while into.len() < rows_end && !into.is_full() {
                 match range.next(segment, &page) {
                     Found::Is(None) => break,
                     Found::Fault(no) => page.read(segment, no)?,

@@ -99,13 +99,13 @@ impl Values {
 }
 
 impl TableSource {
-    /// Adds the rows of one transaction to `into`: up to `rows_max` from `from` on.
+    /// Adds the rows of one transaction to `into`: up to `rows_max` from `from` on, or as many as fill a batch.
     fn scan_some(
         &self,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
         rows_max: usize,
-        into: &mut Vec<(Vec<u8>, Vec<u8>)>,
+        into: &mut RowBatch,
     ) -> Result<(), Error> {
         self.db.transact(|tx| {
             into.clear();
@@ -115,8 +115,8 @@ impl TableSource {
                 direction: Direction::Forward,
             };
             tx.scan_bytes(&self.raw_table, range, |key, value| {
-                into.push((key.to_vec(), self.values.row(value).into_owned()));
-                Ok(if into.len() < rows_max {
+                into.push(key, &self.values.row(value));
+                Ok(if into.len() < rows_max && !into.is_full() {
                     ControlFlow::Continue(())
                 } else {
                     ControlFlow::Break(())
@@ -144,19 +144,20 @@ impl Source for TableSource {
     ) -> Result<(), SourceError> {
         let mut left = rows_max;
         let mut last: Option<Vec<u8>> = None;
-        let mut some = Vec::new();
-        while left > 0 {
+        let mut some = RowBatch::new();
+        while left > 0 && !into.is_full() {
             let wanted = left.min(ROWS_PER_TRANSACTION);
             let from = last.as_deref().map_or(from, Bound::Excluded);
             self.scan_some(from, to, wanted, &mut some)?;
-            for (key, row) in &some {
+            for (key, row) in (0..some.len()).filter_map(|at| some.get(at)) {
                 into.push(key, row);
             }
-            if some.len() < wanted {
+            if some.len() < wanted && !some.is_full() {
                 break;
             }
             left -= some.len();
-            last = some.pop().map(|(key, _)| key);
+            let last_row = some.len().checked_sub(1).and_then(|at| some.get(at));
+            last = last_row.map(|(key, _)| key.to_vec());
         }
         Ok(())
     }
@@ -164,6 +165,9 @@ impl Source for TableSource {
     fn get_many(&self, keys: &[&[u8]], into: &mut RowBatch) -> Result<(), SourceError> {
         let mut found: Vec<Option<Vec<u8>>> = Vec::new();
         for keys in keys.chunks(BATCH_KEYS_MAX) {
+            if into.is_full() {
+                break;
+            }
             self.db.transact(|tx| {
                 found.clear();
                 tx.get_batch(&self.raw_table, keys, |value| {
