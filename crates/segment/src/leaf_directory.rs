@@ -2,7 +2,8 @@
 //! open, so that the leaf of a key is known without a read.
 //!
 //! ```text
-//!   heads    | h1 | h2 | h3 | …      eight bytes of each separator, behind what all have in common: searched first
+//!   levels   | h16 | h32 | …         of every sixteen heads one, and again, until there are few: searched first
+//!   heads    | h1 | h2 | h3 | …      eight bytes of each separator, behind what all have in common
 //!   entries  | e1 | e2 | e3 | …      where each separator lies in the index pages: only where heads are equal
 //!   leaves   | p0 | p1 | p2 | p3 …   absent where leaf n is page n
 //! ```
@@ -25,6 +26,9 @@ use crate::identity::PageNo;
 /// Bytes of a separator that are searched first.
 const HEAD_BYTES: usize = 8;
 
+/// Heads that are compared at a time: two cache lines, side by side.
+const FANOUT: usize = 16;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct LeafDirectory {
@@ -33,6 +37,8 @@ pub(crate) struct LeafDirectory {
     /// What all separators begin with.
     prefix: Vec<u8>,
     heads: Vec<u64>,
+    /// Every [`FANOUT`]th head, every [`FANOUT`]th of those, and so on.
+    levels: Vec<Vec<u64>>,
     entries: Vec<u32>,
     leaves: Option<Vec<u32>>,
     count: u32,
@@ -66,6 +72,7 @@ impl LeafDirectory {
             pages: AlignedBuf::with_capacity(0),
             prefix: Vec::new(),
             heads: Vec::new(),
+            levels: Vec::new(),
             entries: Vec::new(),
             leaves: None,
             count: leaves,
@@ -123,6 +130,14 @@ impl LeafDirectory {
                 head_of(parts, skip)
             })
             .collect();
+        let mut level = &directory.heads;
+        let mut levels = Vec::new();
+        while level.len() > FANOUT {
+            let above = level.iter().copied().skip(FANOUT).step_by(FANOUT);
+            levels.push(above.collect::<Vec<u64>>());
+            level = &levels[levels.len() - 1];
+        }
+        directory.levels = levels;
         let is_dense = numbers
             .iter()
             .zip(0..)
@@ -139,7 +154,8 @@ impl LeafDirectory {
     /// What it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
         let leaves = self.leaves.as_ref().map_or(0, Vec::len);
-        self.pages.len() + self.heads.len() * 8 + self.entries.len() * 4 + leaves * 4
+        let levels: usize = self.levels.iter().map(Vec::len).sum();
+        self.pages.len() + (self.heads.len() + levels) * 8 + self.entries.len() * 4 + leaves * 4
     }
 
     /// The page of a leaf.
@@ -167,13 +183,19 @@ impl LeafDirectory {
         }
     }
 
-    /// Compares the lower fence of a leaf with a key.
-    pub(crate) fn cmp_fence(&self, leaf: u32, key: &[u8]) -> Ordering {
-        match leaf {
-            0 if key.is_empty() => Ordering::Equal,
-            0 => Ordering::Less,
-            _ => self.separator(leaf).cmp_bytes(key),
-        }
+    /// Whether a leaf holds the key, if any does: what [`LeafDirectory::leaf_of`] would say, without a search.
+    #[inline]
+    pub(crate) fn holds(&self, leaf: u32, key: &[u8]) -> bool {
+        let Some(rest) = key.strip_prefix(&self.prefix[..]) else {
+            return self.leaf_of(key) == leaf;
+        };
+        let head = head_of([rest, &[]], 0);
+        let is_at_or_above = |fence: u32| match self.heads[fence as usize - 1].cmp(&head) {
+            Ordering::Less => true,
+            Ordering::Greater => false,
+            Ordering::Equal => self.separator(fence).cmp_bytes(key).is_le(),
+        };
+        (leaf == 0 || is_at_or_above(leaf)) && (leaf + 1 == self.count || !is_at_or_above(leaf + 1))
     }
 
     /// Of a leaf that is not the first.
@@ -225,24 +247,15 @@ impl LeafDirectory {
         low as u32
     }
 
-    /// How many heads are below `head`.
+    /// How many heads are below `head`. Each level leaves sixteen heads of the next one: all of them are compared,
+    /// because a branch that depends on keys could not be predicted.
     #[inline]
     fn heads_below(&self, head: u64) -> usize {
-        let heads = &self.heads[..];
-        let (mut first, mut len) = (0, heads.len());
-        if len == 0 {
-            return 0;
+        let mut below = 0;
+        for level in self.levels.iter().rev() {
+            below = count_below(level, below * FANOUT, head);
         }
-        while len > 1 {
-            let half = len / 2;
-            first = if heads[first + half - 1] < head {
-                first + half
-            } else {
-                first
-            };
-            len -= half;
-        }
-        first + usize::from(heads[first] < head)
+        count_below(&self.heads, below * FANOUT, head)
     }
 
     /// The pages from the leaf that `lower` is in to the one that `upper` is in, with the value pages between.
@@ -254,6 +267,14 @@ impl LeafDirectory {
         };
         first..self.page_of(upper).0 + 1
     }
+}
+
+/// How many heads of a level are below `head`, where all before `first` are, and of the [`FANOUT`] from there on some.
+#[inline]
+fn count_below(level: &[u64], first: usize, head: u64) -> usize {
+    let block = &level[first..level.len().min(first + FANOUT)];
+    let below: usize = block.iter().map(|other| usize::from(*other < head)).sum();
+    first + below
 }
 
 /// Bytes from `skip` on, as a number that compares like them.

@@ -14,6 +14,40 @@
 //! ([`Segment::verify_page`]), makes it resident, and repeats the call. So a caller may have thousands of look-ups
 //! in flight in one thread: that is what out-of-order execution needs.
 //!
+//! ```
+//! use std::path::Path;
+//! use std::sync::Arc;
+//! use namiki_platform::Stamp;
+//! use namiki_platform::disk::{Disk, PAGE_BYTES, SimDisk};
+//! use namiki_segment::{Found, PageCache, Segment, SegmentId, Writer};
+//!
+//! let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+//! let (path, id) = (Path::new("/1.run"), SegmentId::new(7, 1));
+//! let mut writer = Writer::create(&disk, path, id)?;
+//! for n in 0..1000_u64 {
+//!     writer.push(&n.to_be_bytes(), b"a value", Stamp(1))?;
+//! }
+//! writer.finish()?;
+//!
+//! let segment = Segment::open(&disk, path, id)?;
+//! let cache = PageCache::<Box<[u8; PAGE_BYTES]>>::new(1 << 20);
+//! let reader = cache.reader();
+//! let row = loop {
+//!     match segment.get(&reader, &500_u64.to_be_bytes()) {
+//!         Found::Is(row) => break row,
+//!         Found::Fault(page) => {
+//!             // An executor reads it asynchronously, and does something else meanwhile.
+//!             let bytes = segment.read_pages(page, 1)?;
+//!             let mut frame = Box::new([0; PAGE_BYTES]);
+//!             frame.copy_from_slice(&bytes);
+//!             reader.insert(&segment, page, frame)?;
+//!         }
+//!     }
+//! };
+//! assert_eq!(row.and_then(|row| row.value.inline()), Some(&b"a value"[..]));
+//! # Ok::<(), namiki_segment::SegmentError>(())
+//! ```
+//!
 //! A page carries a checksum over its bytes, its number and the segment's identity: a page that was damaged, moved, or
 //! comes from another segment is found when it is loaded, and never looked into. The bytes are drawn in
 //! `docs/on-disk-format.md`.

@@ -2,10 +2,13 @@
 
 use std::ops::Range;
 
+use namiki_platform::prefetch;
+
 use crate::format::leaf::Leaf;
+use crate::format::leaf::search::Probe;
 use crate::identity::PageNo;
 use crate::pages::Pages;
-use crate::resident_page::Found;
+use crate::resident_page::{Found, PageRef};
 use crate::row::Row;
 use crate::segment::Segment;
 
@@ -50,7 +53,7 @@ impl Segment {
             let begin = at;
             at += 1;
             while let Some(key) = keys.get(at)
-                && self.is_in_leaf(leaf, key.as_ref())
+                && self.directory().holds(leaf, key.as_ref())
             {
                 at += 1;
             }
@@ -61,16 +64,11 @@ impl Segment {
         })
     }
 
-    /// Whether the leaf holds the key, if any does.
-    fn is_in_leaf(&self, leaf: u32, key: &[u8]) -> bool {
-        let directory = self.directory();
-        directory.cmp_fence(leaf, key).is_le()
-            && (leaf + 1 == directory.len() || directory.cmp_fence(leaf + 1, key).is_gt())
-    }
-
     /// Looks up sorted keys: `found` is called for those whose pages are resident, with the place of each and its row,
     /// or nothing if there is none; `fault` for the others, once for each page, with the places of its keys. So keys of
     /// one page cost one fault, and all faults are known at once. When a page has come, look up its keys again.
+    ///
+    /// Look-ups in resident pages go on side by side, so that their cache misses overlap.
     pub fn get_many<'p, K: AsRef<[u8]>>(
         &self,
         pages: &'p impl Pages,
@@ -82,16 +80,66 @@ impl Segment {
             (0..keys.len()).for_each(|at| found(at, None));
             return;
         }
+        let mut window: [Option<Search<'p>>; WINDOW] = [const { None }; WINDOW];
+        let mut searches = 0;
         for group in self.leaves_of(keys) {
             let Some(page) = pages.page(self, group.page) else {
                 fault(group);
                 continue;
             };
-            let leaf = Leaf::of(page);
+            prefetch_beginning(page);
             for at in group.keys {
-                let (row, is_equal) = leaf.lower_bound(keys[at].as_ref());
-                found(at, is_equal.then(|| leaf.row(row)));
+                window[searches] = Some(Search { page, at });
+                searches += 1;
+                if searches == WINDOW {
+                    finish(&window, keys, &mut found);
+                    searches = 0;
+                }
             }
         }
+        finish(&window[..searches], keys, &mut found);
+    }
+}
+
+/// Look-ups that go on side by side: enough for the cache misses that a processor has under way.
+const WINDOW: usize = 16;
+
+/// A key, by its place in the list, and the page of its leaf.
+struct Search<'p> {
+    page: PageRef<'p>,
+    at: usize,
+}
+
+/// Asks for the header and the first hints and heads.
+#[inline]
+fn prefetch_beginning(page: PageRef<'_>) {
+    prefetch(&page.bytes()[0]);
+    prefetch(&page.bytes()[64]);
+}
+
+/// Takes all searches of a window one step at a time, so that what each waits for is on its way while the others take
+/// theirs.
+fn finish<'p, K: AsRef<[u8]>>(
+    window: &[Option<Search<'p>>],
+    keys: &[K],
+    found: &mut impl FnMut(usize, Option<Row<'p>>),
+) {
+    let searches = || window.iter().flatten();
+    let mut leaves: [Option<(Leaf<'p>, Probe<'_>)>; WINDOW] = [const { None }; WINDOW];
+    for (search, leaf) in searches().zip(&mut leaves) {
+        let this = Leaf::of(search.page);
+        let probe = this.probe(keys[search.at].as_ref());
+        this.prefetch_heads(&probe);
+        *leaf = Some((this, probe));
+    }
+    let mut rows = [0; WINDOW];
+    for ((leaf, probe), row) in leaves.iter().flatten().zip(&mut rows) {
+        *row = leaf.first_head(probe);
+        leaf.prefetch_row(*row);
+    }
+    let steps = leaves.iter().flatten().zip(rows);
+    for (((leaf, probe), row), search) in steps.zip(searches()) {
+        let (row, is_equal) = leaf.finish(probe, row);
+        found(search.at, is_equal.then(|| leaf.row(row)));
     }
 }

@@ -18,7 +18,7 @@ use namiki_platform::disk::{Appender, Disk};
 use crate::error::{KeyBytes, SegmentError};
 use crate::format::footer::Footer;
 use crate::format::index_page::IndexBuilder;
-use crate::format::leaf_builder::{LeafBuilder, ValueBytes, ValueLen};
+use crate::format::leaf::builder::{LeafBuilder, ValueBytes, ValueLen};
 use crate::format::value_page;
 use crate::format::{KEY_BYTES_MAX, PAGE_BYTES, Page, Seal, VALUE_BYTES_INLINE_MAX, common_prefix};
 use crate::identity::{PageNo, SegmentId};

@@ -19,7 +19,6 @@
 pub(crate) mod footer;
 pub(crate) mod index_page;
 pub(crate) mod leaf;
-pub(crate) mod leaf_builder;
 pub(crate) mod value_page;
 pub(crate) mod varint;
 

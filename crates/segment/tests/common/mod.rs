@@ -158,16 +158,19 @@ pub(crate) enum Shape {
     Extremes,
     /// Long common beginnings, which change now and then.
     Deep,
+    /// Few beginnings, each with many keys that differ late.
+    Late,
     /// Up to the longest key.
     Long,
 }
 
-pub(crate) const SHAPES: [Shape; 6] = [
+pub(crate) const SHAPES: [Shape; 7] = [
     Shape::Dense,
     Shape::Sparse,
     Shape::Prefixes,
     Shape::Extremes,
     Shape::Deep,
+    Shape::Late,
     Shape::Long,
 ];
 
@@ -188,6 +191,12 @@ pub(crate) fn key(shape: Shape, random: &mut Random, rows: u64) -> Vec<u8> {
         Shape::Deep => {
             let mut key = vec![b'p'; 40 + random.index(3) * 30];
             key.extend_from_slice(&random.below(rows).to_be_bytes()[4..]);
+            key
+        }
+        Shape::Late => {
+            let mut key = vec![random.index(3) as u8];
+            key.resize(1 + random.index(2) * 14, b'z');
+            key.extend_from_slice(&random.below(rows).to_be_bytes()[5..]);
             key
         }
         Shape::Long => {

@@ -5,8 +5,10 @@
 
 use namiki_platform::Stamp;
 
-use super::leaf::{FLAG_LAST, HEAD_BYTES, HEADER_BYTES, SLOT_BYTES, head_of, rest_of};
-use super::{KIND_AT, PAGE_BYTES, Page, PageKind, common_prefix, put, varint};
+use super::{
+    FLAG_LAST, HEAD_BYTES, HEADER_BYTES, HINT_ROWS, Layout, SLOT_BYTES, head_of, hints_of, rest_of,
+};
+use crate::format::{KIND_AT, PAGE_BYTES, Page, PageKind, common_prefix, put, varint};
 use crate::long_value::{LONG_BYTES, LongValue};
 
 /// What a row's value is in the page.
@@ -22,8 +24,8 @@ pub(crate) struct LeafBuilder {
     rows: Vec<RowAt>,
     /// Keys and values, one after the other.
     bytes: Vec<u8>,
-    layout: Layout,
-    /// Bytes that the rows take in this layout, with heads and slots.
+    shared: Shared,
+    /// Bytes that the rows take so, with heads and slots, without hints.
     rows_bytes: usize,
     stamp_min: u64,
     stamp_max: u64,
@@ -40,7 +42,7 @@ struct RowAt {
 /// A row that fits, and what the page becomes with it.
 pub(crate) struct Plan {
     row: RowAt,
-    layout: Layout,
+    shared: Shared,
     rows_bytes: usize,
     stamp_min: u64,
     stamp_max: u64,
@@ -72,12 +74,12 @@ impl ValueLen {
 
 /// What all rows of a page share.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Layout {
+struct Shared {
     prefix_len: usize,
     stamp_width: usize,
 }
 
-impl Layout {
+impl Shared {
     /// What a row takes, with its head and slot.
     fn row_bytes(self, row: &RowAt) -> usize {
         let suffix_len = row.key_len - self.prefix_len;
@@ -123,17 +125,17 @@ impl LeafBuilder {
                 self.stamp_min.min(stamp.0),
                 self.stamp_max.max(stamp.0),
                 // Keys rise, so what the first and the last share, all do.
-                common_prefix(&self.key(first)[..self.layout.prefix_len], key),
+                common_prefix(&self.key(first)[..self.shared.prefix_len], key),
             ),
         };
-        let layout = Layout {
+        let shared = Shared {
             prefix_len,
             stamp_width: width_of(stamp_max - stamp_min),
         };
-        let before = if layout == self.layout {
+        let before = if shared == self.shared {
             self.rows_bytes
         } else {
-            self.rows.iter().map(|row| layout.row_bytes(row)).sum()
+            self.rows.iter().map(|row| shared.row_bytes(row)).sum()
         };
         let row = RowAt {
             key_at: self.bytes.len(),
@@ -141,10 +143,12 @@ impl LeafBuilder {
             value,
             stamp: stamp.0,
         };
-        let rows_bytes = before + layout.row_bytes(&row);
-        (HEADER_BYTES + prefix_len + rows_bytes <= PAGE_BYTES).then_some(Plan {
+        let rows_bytes = before + shared.row_bytes(&row);
+        let hints_bytes = hints_of(self.rows.len() + 1) * HEAD_BYTES;
+        let page_bytes = HEADER_BYTES + hints_bytes + prefix_len + rows_bytes;
+        (page_bytes <= PAGE_BYTES).then_some(Plan {
             row,
-            layout,
+            shared,
             rows_bytes,
             stamp_min,
             stamp_max,
@@ -159,7 +163,7 @@ impl LeafBuilder {
             ValueBytes::Long(at) => self.bytes.extend_from_slice(&at.to_bytes()),
         }
         self.rows.push(plan.row);
-        self.layout = plan.layout;
+        self.shared = plan.shared;
         self.rows_bytes = plan.rows_bytes;
         (self.stamp_min, self.stamp_max) = (plan.stamp_min, plan.stamp_max);
     }
@@ -169,8 +173,8 @@ impl LeafBuilder {
     pub(crate) fn finish(&mut self, lower_fence_len: usize, next: Option<&[u8]>, page: &mut Page) {
         page.fill(0);
         let rows = self.rows.len();
-        let prefix_len = self.layout.prefix_len;
-        let width = self.layout.stamp_width;
+        let prefix_len = self.shared.prefix_len;
+        let width = self.shared.stamp_width;
         page[KIND_AT] = PageKind::Leaf as u8;
         page[5] = width as u8;
         put(page, 6, (rows as u16).to_le_bytes());
@@ -185,17 +189,21 @@ impl LeafBuilder {
             }
             None => page[21] = FLAG_LAST,
         }
-        let slots_at = HEADER_BYTES + rows * HEAD_BYTES;
-        let mut at = slots_at + rows * SLOT_BYTES;
+        let Layout {
+            heads_at,
+            slots_at,
+            prefix_at: mut at,
+        } = Layout::of(rows);
         page[at..at + prefix_len].copy_from_slice(&self.last_key()[..prefix_len]);
         at += prefix_len;
         for (number, row) in self.rows.iter().enumerate() {
             let suffix = &self.key(row)[prefix_len..];
-            put(
-                page,
-                HEADER_BYTES + number * HEAD_BYTES,
-                head_of(suffix).to_be_bytes(),
-            );
+            let head = head_of(suffix).to_be_bytes();
+            put(page, heads_at + number * HEAD_BYTES, head);
+            if number > 0 && number.is_multiple_of(HINT_ROWS) {
+                let hint = number / HINT_ROWS - 1;
+                put(page, HEADER_BYTES + hint * HEAD_BYTES, head);
+            }
             put(
                 page,
                 slots_at + number * SLOT_BYTES,
@@ -212,7 +220,7 @@ impl LeafBuilder {
         put(page, 22, (at as u16).to_le_bytes());
         self.rows.clear();
         self.bytes.clear();
-        self.layout = Layout::default();
+        self.shared = Shared::default();
         self.rows_bytes = 0;
     }
 }

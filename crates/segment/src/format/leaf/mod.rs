@@ -1,0 +1,269 @@
+//! A leaf: rows in the order of their keys.
+//!
+//! ```text
+//!   0  CRC-32C                    4
+//!   4  kind (1)                   1
+//!   5  stamp width w              1   0 to 6: bytes of each row's stamp
+//!   6  rows n                     2   1 and more
+//!   8  base stamp                 6   the smallest of the page
+//!  14  prefix length              2   what all keys of the page begin with
+//!  16  lower fence                2   the fence is so many bytes of the first key
+//!  18  upper fence                2   the fence is so many bytes of the last key, and one byte more:
+//!  20  its last byte              1
+//!  21  flags                      1   bit 0: the last leaf, which has no upper fence
+//!  22  end of the rows            2   zeros from there to the page's end
+//!  24  hints                     4h   the heads of rows 16, 32, … once more: h = (n - 1) / 16
+//!      heads                     4n   of each key, the four bytes behind the prefix; zeros where it has fewer
+//!      slots                     2n   where each row begins
+//!      prefix
+//!      rows
+//!
+//!  a row:
+//!      suffix length           1, 2   bytes of the key behind the prefix, those in the head included
+//!      value length × 2        1, 2   or 1 for a long value
+//!      stamp                      w   minus the base stamp
+//!      rest of the suffix             without the four bytes in the head
+//!      value                          or, of a long one: page (4), byte in the page (2), length (8)
+//! ```
+//!
+//! A *fence* bounds what the leaf may hold: lower fence ≤ key < upper fence. It is the shortest key that parts two
+//! leaves, so the lower fence begins like the leaf's first key, and the upper one like its last: neither has to be
+//! stored.
+//!
+//! A search goes through the hints, the heads of sixteen rows and one row: see [`search`].
+
+pub(crate) mod builder;
+mod check;
+pub(crate) mod search;
+
+use namiki_platform::Stamp;
+
+use super::{Page, u16_at, u32_at, u64_at, varint};
+use crate::identity::PageNo;
+use crate::long_value::{LONG_BYTES, LongValue};
+use crate::resident_page::PageRef;
+use crate::row::{Key, Row, Value};
+
+pub(crate) const HEADER_BYTES: usize = 24;
+pub(crate) const HEAD_BYTES: usize = 4;
+pub(crate) const SLOT_BYTES: usize = 2;
+/// Of so many rows one has its head among the hints.
+pub(crate) const HINT_ROWS: usize = 16;
+pub(crate) const STAMP_WIDTH_MAX: usize = 6;
+pub(crate) const FLAG_LAST: u8 = 1;
+
+/// A leaf of a resident page, to look rows up in by number.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaf<'p> {
+    page: &'p Page,
+    rows: usize,
+    heads_at: usize,
+    prefix: &'p [u8],
+}
+
+/// Where the parts of a leaf begin.
+pub(crate) struct Layout {
+    pub(crate) heads_at: usize,
+    pub(crate) slots_at: usize,
+    pub(crate) prefix_at: usize,
+}
+
+impl Layout {
+    /// Of a leaf with so many rows, one at least.
+    #[inline]
+    pub(crate) fn of(rows: usize) -> Self {
+        let heads_at = HEADER_BYTES + hints_of(rows) * HEAD_BYTES;
+        let slots_at = heads_at + rows * HEAD_BYTES;
+        Self {
+            heads_at,
+            slots_at,
+            prefix_at: slots_at + rows * SLOT_BYTES,
+        }
+    }
+}
+
+#[inline]
+pub(crate) fn hints_of(rows: usize) -> usize {
+    rows.saturating_sub(1) / HINT_ROWS
+}
+
+/// A row's parts, without its head.
+struct Parts<'p> {
+    suffix_len: usize,
+    rest: &'p [u8],
+    stamp_at: usize,
+    value: Value<'p>,
+}
+
+#[inline]
+fn big_endian_at(page: &Page, at: usize) -> u32 {
+    u32_at(page, at).swap_bytes()
+}
+
+/// The first four bytes of a suffix, as a number that compares like them.
+#[inline]
+pub(crate) fn head_of(suffix: &[u8]) -> u32 {
+    if let Some(head) = suffix.first_chunk::<HEAD_BYTES>() {
+        return u32::from_be_bytes(*head);
+    }
+    let mut head = [0; HEAD_BYTES];
+    head[..suffix.len()].copy_from_slice(suffix);
+    u32::from_be_bytes(head)
+}
+
+/// The part of a suffix that is not in its head.
+#[inline]
+pub(crate) fn rest_of(suffix: &[u8]) -> &[u8] {
+    suffix.get(HEAD_BYTES..).unwrap_or_default()
+}
+
+impl<'p> Leaf<'p> {
+    /// The leaf in a page that was verified, and is one.
+    #[must_use]
+    #[inline]
+    pub fn of(page: PageRef<'p>) -> Self {
+        Self::of_bytes(page.bytes())
+    }
+
+    #[inline]
+    pub(crate) fn of_bytes(page: &'p Page) -> Self {
+        let rows = u16_at(page, 6) as usize;
+        let Layout {
+            heads_at,
+            prefix_at,
+            ..
+        } = Layout::of(rows);
+        let prefix_len = u16_at(page, 14) as usize;
+        Self {
+            page,
+            rows,
+            heads_at,
+            prefix: &page[prefix_at..prefix_at + prefix_len],
+        }
+    }
+
+    /// How many rows there are: one at least.
+    #[must_use]
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "a leaf is never empty")]
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    #[inline]
+    fn head(&self, row: usize) -> u32 {
+        big_endian_at(self.page, self.heads_at + row * HEAD_BYTES)
+    }
+
+    fn head_bytes(&self, row: usize) -> &'p [u8] {
+        let at = self.heads_at + row * HEAD_BYTES;
+        &self.page[at..at + HEAD_BYTES]
+    }
+
+    #[inline]
+    fn slots_at(&self) -> usize {
+        self.heads_at + self.rows * HEAD_BYTES
+    }
+
+    #[inline]
+    fn slot(&self, row: usize) -> usize {
+        u16_at(self.page, self.slots_at() + row * SLOT_BYTES) as usize
+    }
+
+    #[inline]
+    fn stamp_width(&self) -> usize {
+        self.page[5] as usize
+    }
+
+    #[inline]
+    fn parts(&self, row: usize) -> Parts<'p> {
+        let (suffix_len, at) = varint::read(self.page, self.slot(row));
+        let (value_len, stamp_at) = varint::read(self.page, at);
+        let rest_at = stamp_at + self.stamp_width();
+        let value_at = rest_at + suffix_len.saturating_sub(HEAD_BYTES);
+        let value = if value_len & 1 == 0 {
+            Value::Inline(&self.page[value_at..value_at + value_len / 2])
+        } else {
+            Value::Long(long_at(self.page, value_at))
+        };
+        Parts {
+            suffix_len,
+            rest: &self.page[rest_at..value_at],
+            stamp_at,
+            value,
+        }
+    }
+
+    #[inline]
+    fn stamp(&self, at: usize) -> Stamp {
+        let width = self.stamp_width();
+        let mut delta = [0; 8];
+        delta[..width].copy_from_slice(&self.page[at..at + width]);
+        Stamp(base_stamp(self.page).saturating_add(u64::from_le_bytes(delta)))
+    }
+
+    /// Row `row`, from 0.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[must_use]
+    #[inline]
+    pub fn row(&self, row: usize) -> Row<'p> {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        let parts = self.parts(row);
+        let head = &self.head_bytes(row)[..parts.suffix_len.min(HEAD_BYTES)];
+        Row {
+            key: Key {
+                parts: [self.prefix, head, parts.rest],
+            },
+            stamp: self.stamp(parts.stamp_at),
+            value: parts.value,
+        }
+    }
+
+    /// Whether this is the last leaf.
+    pub(crate) fn is_last(&self) -> bool {
+        self.page[21] & FLAG_LAST != 0
+    }
+
+    /// The smallest key that the leaf may hold: a separator in the index.
+    pub(crate) fn lower_fence(&self) -> Vec<u8> {
+        let mut fence = self.row(0).key.to_vec();
+        fence.truncate(u16_at(self.page, 16) as usize);
+        fence
+    }
+
+    /// The key that all keys of the leaf are below; none if it is the last one.
+    pub(crate) fn upper_fence(&self) -> Option<Vec<u8>> {
+        if self.is_last() {
+            return None;
+        }
+        let mut fence = self.row(self.rows - 1).key.to_vec();
+        fence.truncate(u16_at(self.page, 18) as usize);
+        fence.push(self.page[20]);
+        Some(fence)
+    }
+
+    /// Bytes up to the end of the rows.
+    pub(crate) fn bytes_used(&self) -> usize {
+        u16_at(self.page, 22) as usize
+    }
+
+    /// Whether the bytes behind the rows are zero, as they were written. For `check`, which reads everything.
+    pub(crate) fn is_padded(&self) -> bool {
+        namiki_platform::bytes::is_zero(&self.page[self.bytes_used()..])
+    }
+}
+
+#[inline]
+pub(crate) fn base_stamp(page: &Page) -> u64 {
+    u64_at(page, 8) & ((1 << 48) - 1)
+}
+
+fn long_at(page: &Page, at: usize) -> LongValue {
+    LongValue::new(
+        PageNo(u32_at(page, at)),
+        u16_at(page, at + 4),
+        u64_at(page, at + 6),
+    )
+}
