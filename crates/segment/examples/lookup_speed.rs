@@ -1,7 +1,7 @@
 //! What a look-up costs where every page is resident, what checking a page costs, and what writing does.
 //!
 //! ```text
-//! cargo run --release -p namiki-segment --example lookup_speed
+//! cargo run --release -p namiki-segment --example lookup_speed [NUMBER OF CASES]
 //! ```
 #![allow(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 #![allow(clippy::print_stdout, reason = "it prints what it has measured")]
@@ -22,6 +22,8 @@ use namiki_segment::{
 const LOOK_UPS: usize = 1_000_000;
 
 fn main() {
+    let cases = std::env::args().nth(1);
+    let cases = cases.map_or(usize::MAX, |cases| cases.parse().unwrap());
     let dir = tempfile::tempdir().unwrap();
     let (disk, mode) = open_best(dir.path()).unwrap();
     let miss_ns = miss_ns().unwrap();
@@ -36,6 +38,7 @@ fn main() {
     ]
     .into_iter()
     .enumerate()
+    .take(cases)
     {
         measure(
             &disk,

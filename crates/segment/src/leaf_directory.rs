@@ -22,9 +22,7 @@ use crate::error::Damage;
 use crate::format::index_page::{self, Entry};
 use crate::format::{PAGE_BYTES, Page, common_prefix};
 use crate::identity::PageNo;
-
-/// Bytes of a separator that are searched first.
-const HEAD_BYTES: usize = 8;
+use crate::key_head::{begins_with, head_u64};
 
 /// Heads that are compared at a time: two cache lines, side by side.
 const FANOUT: usize = 16;
@@ -125,9 +123,11 @@ impl LeafDirectory {
         directory.pages = pages;
         directory.heads = (1..numbers.len() as u32)
             .map(|leaf| {
-                let skip = directory.prefix.len();
-                let parts = directory.separator(leaf).parts;
-                head_of(parts, skip)
+                key.clear();
+                for part in directory.separator(leaf).parts {
+                    key.extend_from_slice(part);
+                }
+                head_u64(&key, directory.prefix.len())
             })
             .collect();
         let mut level = &directory.heads;
@@ -186,10 +186,10 @@ impl LeafDirectory {
     /// Whether a leaf holds the key, if any does: what [`LeafDirectory::leaf_of`] would say, without a search.
     #[inline]
     pub(crate) fn holds(&self, leaf: u32, key: &[u8]) -> bool {
-        let Some(rest) = key.strip_prefix(&self.prefix[..]) else {
+        if !begins_with(key, &self.prefix) {
             return self.leaf_of(key) == leaf;
-        };
-        let head = head_of([rest, &[]], 0);
+        }
+        let head = head_u64(key, self.prefix.len());
         let is_at_or_above = |fence: u32| match self.heads[fence as usize - 1].cmp(&head) {
             Ordering::Less => true,
             Ordering::Greater => false,
@@ -212,13 +212,13 @@ impl LeafDirectory {
     /// The leaf that holds `key` if any does: the last whose separator is not above it. Only where there are leaves.
     #[inline]
     pub(crate) fn leaf_of(&self, key: &[u8]) -> u32 {
-        let Some(rest) = key.strip_prefix(&self.prefix[..]) else {
+        if !begins_with(key, &self.prefix) {
             return match key.cmp(&self.prefix) {
                 Ordering::Less => 0,
                 _ => self.heads.len() as u32,
             };
-        };
-        let head = head_of([rest, &[]], 0);
+        }
+        let head = head_u64(key, self.prefix.len());
         // Leaf n has the head n - 1, so a number of heads is a leaf.
         let below = self.heads_below(head);
         if self.heads.get(below) != Some(&head) {
@@ -275,22 +275,6 @@ fn count_below(level: &[u64], first: usize, head: u64) -> usize {
     let block = &level[first..level.len().min(first + FANOUT)];
     let below: usize = block.iter().map(|other| usize::from(*other < head)).sum();
     first + below
-}
-
-/// Bytes from `skip` on, as a number that compares like them.
-#[inline]
-fn head_of(parts: [&[u8]; 2], skip: usize) -> u64 {
-    if skip == 0
-        && let Some(head) = parts[0].first_chunk::<HEAD_BYTES>()
-    {
-        return u64::from_be_bytes(*head);
-    }
-    let mut head = [0; HEAD_BYTES];
-    let bytes = parts.into_iter().flatten().skip(skip);
-    for (to, from) in head.iter_mut().zip(bytes) {
-        *to = *from;
-    }
-    u64::from_be_bytes(head)
 }
 
 /// The pages of a buffer that holds whole ones.

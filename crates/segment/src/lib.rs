@@ -63,6 +63,7 @@ mod format;
 #[cfg(not(loom))]
 mod hostile_bytes_fuzz;
 mod identity;
+mod key_head;
 mod key_range;
 mod leaf_directory;
 mod long_reader;

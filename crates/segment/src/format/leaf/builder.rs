@@ -6,9 +6,10 @@
 use namiki_platform::Stamp;
 
 use super::{
-    FLAG_LAST, HEAD_BYTES, HEADER_BYTES, HINT_ROWS, Layout, SLOT_BYTES, head_of, hints_of, rest_of,
+    FLAG_LAST, HEAD_BYTES, HEADER_BYTES, HINT_ROWS, Layout, SLOT_BYTES, hints_of, rest_of,
 };
 use crate::format::{KIND_AT, PAGE_BYTES, Page, PageKind, common_prefix, put, varint};
+use crate::key_head::head_u32;
 use crate::long_value::{LONG_BYTES, LongValue};
 
 /// What a row's value is in the page.
@@ -190,19 +191,19 @@ impl LeafBuilder {
             None => page[21] = FLAG_LAST,
         }
         let Layout {
+            hints_at,
             heads_at,
             slots_at,
-            prefix_at: mut at,
-        } = Layout::of(rows);
-        page[at..at + prefix_len].copy_from_slice(&self.last_key()[..prefix_len]);
-        at += prefix_len;
+            rows_at: mut at,
+        } = Layout::of(rows, prefix_len);
+        page[HEADER_BYTES..hints_at].copy_from_slice(&self.last_key()[..prefix_len]);
         for (number, row) in self.rows.iter().enumerate() {
             let suffix = &self.key(row)[prefix_len..];
-            let head = head_of(suffix).to_be_bytes();
+            let head = head_u32(suffix, 0).to_be_bytes();
             put(page, heads_at + number * HEAD_BYTES, head);
             if number > 0 && number.is_multiple_of(HINT_ROWS) {
                 let hint = number / HINT_ROWS - 1;
-                put(page, HEADER_BYTES + hint * HEAD_BYTES, head);
+                put(page, hints_at + hint * HEAD_BYTES, head);
             }
             put(
                 page,

@@ -27,7 +27,7 @@ impl<'p> Leaf<'p> {
         let prefix_len = u16_at(page, 14) as usize;
         let width = page[5] as usize;
         let end = u16_at(page, 22) as usize;
-        let rows_at = Layout::of(rows).prefix_at + prefix_len;
+        let rows_at = Layout::of(rows, prefix_len).rows_at;
         if rows == 0 {
             return Err(Damage::Contents("a leaf without rows"));
         }
@@ -72,7 +72,7 @@ impl<'p> Leaf<'p> {
         let slots = self.page[slots_at..slots_at + self.rows * SLOT_BYTES]
             .as_chunks::<SLOT_BYTES>()
             .0;
-        let hints = self.page[HEADER_BYTES..self.heads_at]
+        let hints = self.page[HEADER_BYTES + self.prefix.len()..self.heads_at]
             .as_chunks::<HEAD_BYTES>()
             .0;
         if !hints

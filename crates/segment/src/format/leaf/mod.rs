@@ -12,10 +12,10 @@
 //!  20  its last byte              1
 //!  21  flags                      1   bit 0: the last leaf, which has no upper fence
 //!  22  end of the rows            2   zeros from there to the page's end
-//!  24  hints                     4h   the heads of rows 16, 32, … once more: h = (n - 1) / 16
+//!  24  prefix
+//!      hints                     4h   the heads of rows 16, 32, … once more: h = (n - 1) / 16
 //!      heads                     4n   of each key, the four bytes behind the prefix; zeros where it has fewer
 //!      slots                     2n   where each row begins
-//!      prefix
 //!      rows
 //!
 //!  a row:
@@ -63,21 +63,24 @@ pub struct Leaf<'p> {
 
 /// Where the parts of a leaf begin.
 pub(crate) struct Layout {
+    pub(crate) hints_at: usize,
     pub(crate) heads_at: usize,
     pub(crate) slots_at: usize,
-    pub(crate) prefix_at: usize,
+    pub(crate) rows_at: usize,
 }
 
 impl Layout {
     /// Of a leaf with so many rows, one at least.
     #[inline]
-    pub(crate) fn of(rows: usize) -> Self {
-        let heads_at = HEADER_BYTES + hints_of(rows) * HEAD_BYTES;
+    pub(crate) fn of(rows: usize, prefix_len: usize) -> Self {
+        let hints_at = HEADER_BYTES + prefix_len;
+        let heads_at = hints_at + hints_of(rows) * HEAD_BYTES;
         let slots_at = heads_at + rows * HEAD_BYTES;
         Self {
+            hints_at,
             heads_at,
             slots_at,
-            prefix_at: slots_at + rows * SLOT_BYTES,
+            rows_at: slots_at + rows * SLOT_BYTES,
         }
     }
 }
@@ -100,17 +103,6 @@ fn big_endian_at(page: &Page, at: usize) -> u32 {
     u32_at(page, at).swap_bytes()
 }
 
-/// The first four bytes of a suffix, as a number that compares like them.
-#[inline]
-pub(crate) fn head_of(suffix: &[u8]) -> u32 {
-    if let Some(head) = suffix.first_chunk::<HEAD_BYTES>() {
-        return u32::from_be_bytes(*head);
-    }
-    let mut head = [0; HEAD_BYTES];
-    head[..suffix.len()].copy_from_slice(suffix);
-    u32::from_be_bytes(head)
-}
-
 /// The part of a suffix that is not in its head.
 #[inline]
 pub(crate) fn rest_of(suffix: &[u8]) -> &[u8] {
@@ -128,17 +120,15 @@ impl<'p> Leaf<'p> {
     #[inline]
     pub(crate) fn of_bytes(page: &'p Page) -> Self {
         let rows = u16_at(page, 6) as usize;
-        let Layout {
-            heads_at,
-            prefix_at,
-            ..
-        } = Layout::of(rows);
         let prefix_len = u16_at(page, 14) as usize;
+        let Layout {
+            hints_at, heads_at, ..
+        } = Layout::of(rows, prefix_len);
         Self {
             page,
             rows,
             heads_at,
-            prefix: &page[prefix_at..prefix_at + prefix_len],
+            prefix: &page[HEADER_BYTES..hints_at],
         }
     }
 
@@ -196,10 +186,12 @@ impl<'p> Leaf<'p> {
 
     #[inline]
     fn stamp(&self, at: usize) -> Stamp {
-        let width = self.stamp_width();
-        let mut delta = [0; 8];
-        delta[..width].copy_from_slice(&self.page[at..at + width]);
-        Stamp(base_stamp(self.page).saturating_add(u64::from_le_bytes(delta)))
+        let delta = match self.stamp_width() {
+            // All of a bulk load.
+            0 => 0,
+            width => stamp_delta(&self.page[at..at + width]),
+        };
+        Stamp(base_stamp(self.page).saturating_add(delta))
     }
 
     /// Row `row`, from 0.
@@ -253,6 +245,13 @@ impl<'p> Leaf<'p> {
     pub(crate) fn is_padded(&self) -> bool {
         namiki_platform::bytes::is_zero(&self.page[self.bytes_used()..])
     }
+}
+
+fn stamp_delta(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |delta, byte| delta << 8 | u64::from(*byte))
 }
 
 #[inline]

@@ -10,8 +10,9 @@ use std::cmp::Ordering;
 
 use namiki_platform::prefetch;
 
-use super::{HEAD_BYTES, HEADER_BYTES, HINT_ROWS, Leaf, SLOT_BYTES, head_of, rest_of, varint};
+use super::{HEAD_BYTES, HEADER_BYTES, HINT_ROWS, Leaf, SLOT_BYTES, rest_of, varint};
 use crate::format::PAGE_BYTES;
+use crate::key_head::{begins_with, head_u32};
 
 /// A search that has come to a block of [`HINT_ROWS`] rows.
 #[derive(Clone, Copy)]
@@ -39,12 +40,13 @@ impl Leaf<'_> {
     /// The first step of a search: from the page's header and hints to the block of rows that the key belongs in.
     #[inline]
     pub(crate) fn probe<'k>(&self, key: &'k [u8]) -> Probe<'k> {
-        let Some(suffix) = key.strip_prefix(self.prefix) else {
+        let prefix_len = self.prefix.len();
+        if !begins_with(key, self.prefix) {
             let row = if key < self.prefix { 0 } else { self.rows };
             return Probe::Outside { row };
-        };
-        let head = head_of(suffix);
-        let hints = &self.page[HEADER_BYTES..self.heads_at];
+        }
+        let (suffix, head) = (&key[prefix_len..], head_u32(key, prefix_len));
+        let hints = &self.page[HEADER_BYTES + prefix_len..self.heads_at];
         let block = count_below(hints, head);
         let probe = Probe::Inside {
             suffix,
@@ -130,8 +132,12 @@ impl Leaf<'_> {
         let (_, stamp_at) = varint::read(self.page, at);
         let rest_at = stamp_at + self.stamp_width();
         let rest = &self.page[rest_at..rest_at + len.saturating_sub(HEAD_BYTES)];
-        // Equal heads of suffixes that both end in them differ in length alone.
-        rest.cmp(rest_of(suffix)).then(len.cmp(&suffix.len()))
+        let by_len = len.cmp(&suffix.len());
+        match (rest, rest_of(suffix)) {
+            // Both end in their heads, which are equal.
+            ([], []) => by_len,
+            (rest, other) => rest.cmp(other).then(by_len),
+        }
     }
 }
 
