@@ -58,6 +58,28 @@ fn padded<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
     Some(padded)
 }
 
+/// Whether two keys in parts are the same.
+pub(crate) fn same_bytes<const N: usize, const M: usize>(
+    mut a: [&[u8]; N],
+    mut b: [&[u8]; M],
+) -> bool {
+    let len = |parts: &[&[u8]]| parts.iter().map(|part| part.len()).sum::<usize>();
+    if len(&a) != len(&b) {
+        return false;
+    }
+    let (mut i, mut j) = (0, 0);
+    while i < N && j < M {
+        let common = a[i].len().min(b[j].len());
+        if !begins_with(a[i], &b[j][..common]) {
+            return false;
+        }
+        (a[i], b[j]) = (&a[i][common..], &b[j][common..]);
+        i += usize::from(a[i].is_empty());
+        j += usize::from(b[j].is_empty());
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +112,25 @@ mod tests {
                 assert_eq!(head_u64(key, skip), expected, "{len} {skip}");
                 let expected = (expected >> 32) as u32;
                 assert_eq!(head_u32(key, skip), expected, "{len} {skip}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_make_the_same_key_wherever_it_is_parted() {
+        let key: Vec<u8> = (0..9).collect();
+        for a in 0..=9 {
+            for b in a..=9 {
+                let one = [&key[..a], &key[a..b], &key[b..]];
+                for c in 0..=9 {
+                    let (left, right) = key.split_at(c);
+                    assert!(same_bytes(one, [left, right]));
+                    assert!(!same_bytes(
+                        one,
+                        [left, &right[..right.len().max(1) - 1], b"x"]
+                    ));
+                    assert!(!same_bytes(one, [left, right, b"x"]));
+                }
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::error::Damage;
 use crate::format::index_page::{self, Entry};
 use crate::format::{PAGE_BYTES, Page, common_prefix};
 use crate::identity::PageNo;
-use crate::key_head::{begins_with, head_u64};
+use crate::key_head::{begins_with, head_u64, same_bytes};
 
 /// Heads that are compared at a time: two cache lines, side by side.
 const FANOUT: usize = 16;
@@ -175,11 +175,11 @@ impl LeafDirectory {
         }
     }
 
-    /// Whether `fence` is the lower fence of a leaf.
-    pub(crate) fn is_fence(&self, leaf: u32, fence: &[u8]) -> bool {
+    /// Whether `fence`, a key in parts, is the lower fence of a leaf.
+    pub(crate) fn is_fence(&self, leaf: u32, fence: [&[u8]; 4]) -> bool {
         match leaf {
-            0 => fence.is_empty(),
-            _ => self.separator(leaf).cmp_bytes(fence).is_eq(),
+            0 => fence.iter().all(|part| part.is_empty()),
+            _ => same_bytes(self.separator(leaf).parts, fence),
         }
     }
 

@@ -231,11 +231,11 @@ impl Segment {
     fn check_fences(&self, number: u32, leaf: &Leaf<'_>) -> Result<(), Damage> {
         let is_last = number + 1 == self.directory.len();
         let agrees = leaf.is_last() == is_last
-            && self.directory.is_fence(number, &leaf.lower_fence())
+            && self.directory.is_fence(number, leaf.lower_fence())
             && (is_last
                 || leaf
                     .upper_fence()
-                    .is_some_and(|fence| self.directory.is_fence(number + 1, &fence)));
+                    .is_some_and(|fence| self.directory.is_fence(number + 1, fence)));
         if agrees {
             Ok(())
         } else {

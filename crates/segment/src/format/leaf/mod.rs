@@ -218,22 +218,26 @@ impl<'p> Leaf<'p> {
         self.page[21] & FLAG_LAST != 0
     }
 
-    /// The smallest key that the leaf may hold: a separator in the index.
-    pub(crate) fn lower_fence(&self) -> Vec<u8> {
-        let mut fence = self.row(0).key.to_vec();
-        fence.truncate(u16_at(self.page, 16) as usize);
-        fence
+    /// The smallest key that the leaf may hold, in parts: a separator in the index.
+    pub(crate) fn lower_fence(&self) -> [&'p [u8]; 4] {
+        self.fence(0, u16_at(self.page, 16) as usize, &[])
     }
 
-    /// The key that all keys of the leaf are below; none if it is the last one.
-    pub(crate) fn upper_fence(&self) -> Option<Vec<u8>> {
-        if self.is_last() {
-            return None;
-        }
-        let mut fence = self.row(self.rows - 1).key.to_vec();
-        fence.truncate(u16_at(self.page, 18) as usize);
-        fence.push(self.page[20]);
-        Some(fence)
+    /// The key that all keys of the leaf are below, in parts; none if it is the last one.
+    pub(crate) fn upper_fence(&self) -> Option<[&'p [u8]; 4]> {
+        let len = u16_at(self.page, 18) as usize;
+        (!self.is_last()).then(|| self.fence(self.rows - 1, len, &self.page[20..21]))
+    }
+
+    /// So many bytes of a row's key, and what follows them.
+    fn fence(&self, row: usize, len: usize, last: &'p [u8]) -> [&'p [u8]; 4] {
+        let mut left = len;
+        let [prefix, head, rest] = self.row(row).key.parts.map(|part| {
+            let part = &part[..part.len().min(left)];
+            left -= part.len();
+            part
+        });
+        [prefix, head, rest, last]
     }
 
     /// Bytes up to the end of the rows.
