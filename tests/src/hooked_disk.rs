@@ -5,14 +5,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry};
+use namiki_platform::disk::{Appender, DirLock, Disk, DiskFile, FileEntry};
 
 /// What is asked of a disk or a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskCall {
     /// [`Disk::open`].
     Open,
-    /// [`Disk::create`].
+    /// [`Disk::create`] and [`Disk::append`].
     Create,
     /// [`Disk::read`].
     Read,
@@ -119,6 +119,11 @@ impl Disk for HookedDisk {
 
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
         self.disk.lock_dir(dir)
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
+        (self.before)(DiskCall::Create, path);
+        self.disk.append(path)
     }
 }
 

@@ -7,6 +7,7 @@ pub mod history;
 pub mod hooked_disk;
 pub mod key_encoding;
 pub mod kill;
+pub mod loaded_table;
 pub mod optimistic_specs;
 pub mod small_database;
 pub mod watchdog;

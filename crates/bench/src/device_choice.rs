@@ -12,7 +12,8 @@ use clap::Args;
 use namiki::Builder;
 use namiki_platform::arguments::whole;
 use namiki_platform::disk::{
-    AlignedBuf, DelayedDisk, DirectDisk, Disk, NullDisk, SyncedDisk, open_best,
+    AlignedBuf, DelayedDisk, DirectDisk, Disk, NullDisk, SlowDisk, SlowDrives, SyncedDisk,
+    open_best,
 };
 
 use crate::error::BenchError;
@@ -31,7 +32,7 @@ const REGION_ALIGN_BYTES: u64 = 4096;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeviceChoice {
     /// file, fdatasync, raw:PATH (all streams on one device or new file), nvm:50ns (memory that
-    /// pauses), null (forgets)
+    /// pauses), null (forgets), slow:192x5ms (so many emulated drives that take so long for a read)
     #[arg(long, value_name = "DEVICE", default_value = "file")]
     pub(crate) device: Device,
     #[command(flatten)]
@@ -62,6 +63,8 @@ pub(crate) enum Device {
     Nvm(Duration),
     /// Nothing is kept.
     Null,
+    /// Files whose reads wait for emulated drives.
+    Slow(SlowDrives),
 }
 
 impl FromStr for Device {
@@ -79,12 +82,17 @@ impl FromStr for Device {
                     format!("{pause:?} is not a pause in nanoseconds (an example: \"nvm:50ns\")")
                 });
         }
+        if let Some(drives) = text.strip_prefix("slow:") {
+            return drives.parse().map(Self::Slow);
+        }
         match text {
             "file" => Ok(Self::File),
             "fdatasync" => Ok(Self::Fdatasync),
             "nvm" => Ok(Self::Nvm(DelayedDisk::PAUSE_DEFAULT)),
             "null" => Ok(Self::Null),
-            _ => Err("devices are file, fdatasync, raw:PATH, nvm:50ns and null".to_owned()),
+            _ => Err(
+                "devices are file, fdatasync, raw:PATH, nvm:50ns, null and slow:192x5ms".to_owned(),
+            ),
         }
     }
 }
@@ -97,6 +105,7 @@ impl fmt::Display for Device {
             Self::Raw(path) => write!(f, "raw:{}", path.display()),
             Self::Nvm(pause) => write!(f, "nvm:{}ns", pause.as_nanos()),
             Self::Null => f.write_str("null"),
+            Self::Slow(drives) => write!(f, "slow:{drives}"),
         }
     }
 }
@@ -104,7 +113,10 @@ impl fmt::Display for Device {
 impl Device {
     /// Whether a write waits for a real device, so that the clock costs nothing beside it.
     pub(crate) fn is_slow(&self) -> bool {
-        matches!(self, Self::File | Self::Fdatasync | Self::Raw(_))
+        matches!(
+            self,
+            Self::File | Self::Fdatasync | Self::Raw(_) | Self::Slow(_)
+        )
     }
 
     /// Whether what is written can be read again.
@@ -147,6 +159,14 @@ impl DeviceChoice {
                 );
                 pause_ns = Some(really);
                 Arc::new(disk)
+            }
+            Device::Slow(drives) => {
+                let best = open_best(dir).map_err(BenchError::file("write to", dir))?.0;
+                eprintln!(
+                    "emulated: {} slow drives, {:?} a read; writes are not slowed down",
+                    drives.units, drives.latency
+                );
+                Arc::new(SlowDisk::new(best, *drives))
             }
             Device::Raw(path) => {
                 let disk = DirectDisk::new();
@@ -252,10 +272,17 @@ mod tests {
 
     #[test]
     fn devices_are_printed_as_they_are_parsed() {
-        for text in ["file", "fdatasync", "raw:/dev/disk", "nvm:50ns", "null"] {
+        for text in [
+            "file",
+            "fdatasync",
+            "raw:/dev/disk",
+            "nvm:50ns",
+            "null",
+            "slow:192x5ms",
+        ] {
             assert_eq!(text.parse::<Device>().unwrap().to_string(), text);
         }
-        for bad in ["", "raw:", "nvm:50", "nvm:xns", "disk"] {
+        for bad in ["", "raw:", "nvm:50", "nvm:xns", "disk", "slow:", "slow:8"] {
             assert!(bad.parse::<Device>().is_err(), "{bad}");
         }
     }

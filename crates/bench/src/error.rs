@@ -43,6 +43,15 @@ pub(crate) enum BenchError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
+    /// A query failed.
+    #[error("the query failed")]
+    Query(#[source] namiki_exec::ExecError),
+    /// Tables to query could not be made.
+    #[error("tables cannot be loaded")]
+    Load(#[source] namiki::LoadError),
+    /// A file with rows cannot be read.
+    #[error("a table cannot be read")]
+    Segment(#[from] namiki_segment::SegmentError),
     /// A log that was just written cannot be read back.
     #[error("the log cannot be read back")]
     Read(#[from] ReadError),

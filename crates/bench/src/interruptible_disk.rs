@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry};
+use namiki_platform::disk::{Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue};
 
 use crate::error::BenchError;
 use crate::interrupt;
@@ -94,5 +94,13 @@ impl Disk for OpeningDisk {
 
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
         self.disk.lock_dir(dir)
+    }
+
+    fn reads(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
+        self.disk.reads(depth, pool)
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
+        self.disk.append(path)
     }
 }

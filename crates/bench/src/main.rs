@@ -4,8 +4,9 @@
 //! `interruptible_disk`, how its log is started), `run_folder` (which folder), `key_encoding` (what keys look like),
 //! `latency`, `worker_threads`, `run_stages`, `repetitions`, `result_writer` (the one writer of results) and
 //! `interrupt` (Ctrl-C). No command uses another, save
-//! that `log` measures the bare device as `device` does, `compare_command` has others do what `index` does, or in `kv`
-//! what `txn` does, and `figure` has its points run by `txn` and `device`.
+//! that `log` and `query` measure the bare device as `device` does, `compare_command` has others do what `index` does, or in `kv`
+//! what `txn` does, and `figure` has its points run by `txn`, `device` and
+//! `query`.
 
 mod args;
 mod compare_command;
@@ -20,6 +21,7 @@ mod key_encoding;
 mod kv;
 mod latency;
 mod log;
+mod query;
 mod recover;
 mod repetitions;
 mod result_writer;
@@ -54,6 +56,7 @@ Examples:
   namiki-bench device --bytes 512,8192 --writers 1,2,4 --mode direct
   namiki-bench log --streams 1,4,16 --layout parallel --group 16
   namiki-bench recover --log-mb 256 --threads 1,2
+  namiki-bench query --dir /data/tpch --tasks 1,16,64,256 --threads 1,2
   namiki-bench compare kv --stores namiki,floor --workload u1 --threads 1,16 --repeat 5
   namiki-bench figure tictoc-pwal 7 --out figures
   namiki-bench report --out figures --repeat 5";
@@ -70,6 +73,8 @@ enum Command {
     Log(log::LogArgs),
     /// How fast a log is recovered, checked against what was written.
     Recover(recover::RecoverArgs),
+    /// Queries over tables on disk, beside what their device can do at best.
+    Query(query::QueryArgs),
     /// What the device can take: the limit everything durable is measured against.
     Device(device::DeviceArgs),
     /// An experiment of a paper: its figure, and which of the paper's claims hold here.
@@ -101,6 +106,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare_command::run(&args),
         Command::Log(args) => log::run(&args),
         Command::Recover(args) => recover::run(&args),
+        Command::Query(args) => query::run(&args),
         Command::Device(args) => device::run(&args),
         Command::Figure(args) => figure::run(&args),
         Command::Report(args) => figure::report(&args),

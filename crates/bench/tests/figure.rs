@@ -93,7 +93,7 @@ fn a_tictoc_pwal_figure_has_four_lines_and_claims() {
     let runs = lines(&out.join("tictoc-pwal-7.csv"));
     assert_eq!(runs.len(), 1 + 16);
     assert!(
-        runs[0].starts_with("line,threads,round,workload,"),
+        runs[0].starts_with("line,threads,tasks,round,workload,"),
         "{}",
         runs[0]
     );
@@ -203,6 +203,7 @@ fn the_list_names_every_figure() {
     };
     assert_eq!(numbers("tictoc-pwal"), [3, 6, 7, 8, 9, 10, 11, 12, 13]);
     assert_eq!(numbers("pwal"), [6, 7, 8, 9, 10, 11]);
+    assert_eq!(numbers("oode"), [2, 3, 4, 5, 6, 7, 8, 9]);
     for row in &listed {
         assert_keys(row, &[&["section", "title", "claims"]]);
     }
@@ -247,6 +248,77 @@ fn pwal_figures_run_on_a_raw_file() {
         assert!(!verdicts.contains(&"holds"), "{verdicts:?}");
         assert!(!verdicts.contains(&"does not hold here"), "{verdicts:?}");
     }
+}
+
+/// Paper: oode §3, figures 5 and 9.
+#[test]
+fn an_oode_figure_lies_over_relative_reads_per_second() {
+    let dir = tempfile::tempdir().unwrap();
+    for (number, tasks, points_of_lines) in [("5", "16", 1 + 5), ("9", "1,2,4,8,16", 1 + 5 + 5)] {
+        let more = ["--repeat", "2", "--threads", "1,2,3,4,5", "--tasks", tasks];
+        let rows = figure("oode", number, dir.path(), &more);
+        let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
+        assert_eq!((points.len(), claims.len()), (points_of_lines, 3));
+        for point in points {
+            assert_eq!(point["measure"], "cpu_percent");
+            assert_keys(
+                point,
+                &[&["tasks", "relative_iops", "counts.reads", "counts.iops"]],
+            );
+            let is_ordered = point["line"] == "ordered execution";
+            assert_eq!(point["relative_iops"] == 1.0, is_ordered, "{point}");
+        }
+        for claim in claims {
+            assert_ne!(claim["verdict"], "not testable here", "{claim}");
+        }
+        let runs = lines(&dir.path().join(format!("oode-{number}.csv")));
+        assert_eq!(runs.len(), 1 + 2 * points_of_lines);
+        // The lines of the figure that have two points or more, and what lies closest to them.
+        let polylines = elements(&dir.path().join(format!("oode-{number}.svg")), "polyline");
+        assert!(
+            polylines >= if number == "5" { 2 } else { 4 },
+            "{polylines}"
+        );
+    }
+}
+
+/// Paper: oode §3.1, figures 2 and 4.
+#[test]
+fn an_oode_figure_runs_on_emulated_drives() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = ["--device", "slow:16x1ms", "--repeat", "2"];
+    let rows = figure("oode", "2", dir.path(), &more);
+    let points = of_kind(&rows, "point");
+    let runs = |line: &str| {
+        let of_line = points.iter().filter(|point| point["line"] == line);
+        of_line
+            .map(|point| point["runs"].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(runs("ordered execution"), [1], "it takes long");
+    assert_eq!(runs("out of order"), [2, 2]);
+    let faster = of_kind(&rows, "claim")[0];
+    assert_eq!(faster["verdict"], "holds", "{faster}");
+    let four = figure("oode", "4", dir.path(), &more);
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let claims = of_kind(&four, "claim");
+    if cores < 128 {
+        let found = claims[1]["found"].as_str().unwrap();
+        assert!(found.starts_with("needs >= 128 cores; here: "), "{found}");
+    }
+    refused(
+        &[
+            "figure",
+            "oode",
+            "2",
+            "--out",
+            text(dir.path()),
+            "--device",
+            "null",
+        ],
+        2,
+        "oode-2 does not run on --device null",
+    );
 }
 
 /// Every figure of the list, one page, and each experiment run once.

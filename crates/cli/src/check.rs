@@ -3,7 +3,8 @@
 //! What is verified: the checksums of the manifest and its table journal, and that both make sense; of each
 //! generation of the log and each stream in it, that all frames are there, that their checksums hold, and that every
 //! change can be decoded and is of a table that there is; and, where log sequence numbers are drawn,
-//! that none is missing that was durable. What follows the last frame of a log that was not closed
+//! that none is missing that was durable; and of tables in segments, every page, and that there are as many rows as the
+//! manifest says. What follows the last frame of a log that was not closed
 //! is a torn tail, and no damage, exactly if no later frame follows it (`namiki_log`, reading).
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use namiki_log::{
     CutRule, Frame, GenerationInfo, Records, StreamEnd, check_all_announced, durable_epoch,
 };
 
+use crate::check_image::check_image;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::lsn_set::LsnSet;
@@ -83,9 +85,14 @@ fn check(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
             writeln!(out, "{line}").map_err(Failure::output)?;
         }
     }
+    let image_bytes = check_image(&directory.disk, dir, manifest, out)?;
+    let image = match image_bytes {
+        0 => String::new(),
+        image_bytes => format!(", {} of image", bytes(image_bytes)),
+    };
     writeln!(
         out,
-        "sound: {} with {} and {}, {} of log; every checksum holds",
+        "sound: {} with {} and {}, {} of log{image}; every checksum holds",
         counted(sum.frames, "frame"),
         counted(sum.commits, "commit"),
         counted(sum.changes, "change"),
@@ -392,6 +399,7 @@ impl Stream<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use namiki::files::TableImage;
     use namiki::{Generation, ProtocolSpec, TableInfo};
     use namiki_log::{Entry, GenerationEnd, Group, Log, LogConfig, SequencerKind, StreamReader};
     use namiki_platform::disk::SyncedDisk;
@@ -492,6 +500,7 @@ mod tests {
             }],
             generations: vec![info.clone()],
             next_generation: Generation(2),
+            image: TableImage::default(),
         };
         let mut lsns = LsnSet::default();
         let mut stream = Stream {

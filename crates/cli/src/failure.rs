@@ -7,7 +7,9 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use namiki::{Generation, Lsn, OpenError, ReadError, Stamp, WorkerId};
+use namiki::query::QueryError;
+use namiki::{Generation, LoadError, Lsn, OpenError, ReadError, Stamp, WorkerId};
+use namiki_segment::SegmentError;
 
 /// Why a command failed. The message is one sentence; [`Failure::sentence`] adds the causes.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +67,24 @@ pub(crate) enum Failure {
     /// A transaction failed.
     #[error(transparent)]
     Transaction(#[from] namiki::Error),
+    /// A table could not be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A query was not run, or has stopped.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// The file is no plan.
+    #[error("{} is no plan", path.display())]
+    PlanFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A segment of the image is not as it was written.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
     /// There are files of a database and nothing that says what they are.
     #[error("{} is missing, although {} is there; restore it from a backup", manifest.display(), left.display())]
     ManifestMissing {
@@ -163,7 +183,9 @@ impl Failure {
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
-            Self::Interrupted | Self::Open(OpenError::Interrupted) => 130,
+            Self::Interrupted
+            | Self::Open(OpenError::Interrupted)
+            | Self::Load(LoadError::Interrupted) => 130,
             _ => 1,
         }
     }

@@ -4,7 +4,10 @@
 //! |---|---|
 //! | `demo/` | the demonstration: load, pay, kill, recover, compare with an outside witness |
 //! | `check.rs` | verifies a directory without changing it |
+//! | `load/` | fills a database with a known data set: TPC-H |
+//! | `check_image.rs` | the segments' part of it |
 //! | `dump_log.rs` | prints a log, decoded |
+//! | `query/` | runs a plan over tables in segments |
 //! | `read_only_directory.rs`, `read_only_disk.rs` | what both of these look through |
 //! | `bench.rs` | starts `namiki-bench` |
 //!
@@ -13,14 +16,17 @@
 
 mod bench;
 mod check;
+mod check_image;
 mod demo;
 mod dump_log;
 mod failure;
 mod interrupt;
 mod key_value_text;
+mod load;
 mod lsn_set;
 mod number_format;
 mod progress;
+mod query;
 mod read_only_directory;
 mod read_only_disk;
 
@@ -39,6 +45,8 @@ Examples:
   namiki demo --dir /data/demo             the same, and keep the database
   namiki check /data/demo                  is everything in this directory as it was written?
   namiki dump-log /data/demo --limit 20    what is in its log?
+  namiki load tpch --dir /data/tpch        fill a database with the tables of TPC-H
+  namiki query /data/tpch paper            run the paper's query over them
   namiki bench txn --workload u10          how fast is it here?
 
 Every command explains itself: namiki demo --help";
@@ -60,6 +68,10 @@ enum Command {
     Check(check::CheckArguments),
     /// Print the frames and commits of a database's log, one a line
     DumpLog(dump_log::DumpLogArguments),
+    /// Fill a database with a known data set, such as TPC-H
+    Load(load::LoadArguments),
+    /// Run a query over tables in segments
+    Query(query::QueryArguments),
     /// Measure: starts the program namiki-bench, which is beside this one or on PATH
     Bench(bench::BenchArguments),
     /// The part of `demo` that is killed.
@@ -70,14 +82,18 @@ enum Command {
 impl Arguments {
     /// What the command line says. There, `--limit -5` is a bad number, and no unknown flag `-5`.
     fn read() -> Self {
-        let command = Self::command().mut_subcommands(|command| {
-            command.mut_args(|flag| {
-                let takes_values = flag.get_action().takes_values();
-                flag.allow_negative_numbers(takes_values)
-            })
-        });
+        let command = with_negative_numbers(Self::command());
         Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
     }
+}
+
+/// The command and all below it.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|flag| {
+        let takes_values = flag.get_action().takes_values();
+        flag.allow_negative_numbers(takes_values)
+    });
+    command.mut_subcommands(with_negative_numbers)
 }
 
 fn main() -> ExitCode {
@@ -86,6 +102,8 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::DumpLog(arguments) => dump_log::run(&arguments),
+        Command::Load(arguments) => load::run(&arguments),
+        Command::Query(arguments) => query::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::DemoVictim(arguments) => demo::run_victim(&arguments),
     };

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki::files::Manifest;
+use namiki::files::{Manifest, image_dir};
 use namiki::{OpenError, WorkerId};
 use namiki_log::{GenerationInfo, StreamReader};
 use namiki_platform::disk::{DirLock, Disk, PROBE_FILES, PROFILE_FILES};
@@ -99,6 +99,10 @@ fn unfinished(dir: &Path, wal: &Path) -> Result<(), Failure> {
     };
     if wal.is_dir() && !entries(wal)?.is_empty() {
         return missing(wal.to_owned());
+    }
+    let image = image_dir(dir);
+    if image.is_dir() && !entries(&image)?.is_empty() {
+        return missing(image);
     }
     let journal = Manifest::table_journal_path(dir);
     if entries(dir)?.contains(&journal) {

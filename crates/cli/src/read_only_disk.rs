@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use namiki_platform::disk::{
-    DirLock, Disk, DiskFile, FileEntry, SyncedDisk, lock_to_read, next_data, open_for_reading,
+    Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue, SyncedDisk, lock_to_read,
+    next_data, open_for_reading,
 };
 
 /// The file with the lock that says that a directory is in use.
@@ -76,6 +78,14 @@ impl Disk for ReadOnlyDisk {
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
         lock_to_read(dir)
     }
+
+    fn reads(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
+        self.inner.reads(depth, pool)
+    }
+
+    fn append(&self, _: &Path) -> io::Result<Box<dyn Appender>> {
+        Err(refused())
+    }
 }
 
 #[derive(Debug)]
@@ -114,6 +124,10 @@ impl DiskFile for ReadOnlyFile {
     /// itself which blocks it has.
     fn block_bytes(&self) -> usize {
         512
+    }
+
+    fn os_file(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 }
 

@@ -177,6 +177,21 @@ pub enum Error {
         /// What was asked for.
         expected: String,
     },
+    /// The table was loaded into segments, see [`Database::load_sorted`](crate::Database::load_sorted). Its rows are read by
+    /// [`Database::query`](crate::Database::query) and take part in no transactions.
+    #[error(
+        "table {table:?} was loaded into segments and takes no transactions; read it with a query"
+    )]
+    TableInImage {
+        /// The table's name.
+        table: String,
+    },
+    /// A table of this name is being loaded. Use another name, or wait for the end of the load.
+    #[error("table {table:?} is being loaded; use another name, or wait for the end of the load")]
+    TableBeingLoaded {
+        /// The table's name.
+        table: String,
+    },
     /// The table's handle comes from another database, or from an earlier opening of this one. Get it
     /// from this one, with [`Database::table`](crate::Database::table). The transaction can go on.
     #[error("the handle of table {table:?} comes from another database")]

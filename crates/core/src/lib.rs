@@ -28,7 +28,7 @@
 //!
 //! Each folder uses only those before it: `storage` (records) → `concurrency` (locks, protocols, contention) →
 //! `table` (keys to records) → `wal_format` → `commit` → `txn` → `catalogue` (manifest
-//! and table journal) → `recovery` → `api` ([`Database`], [`Session`], [`Table`],
+//! and table journal) → `recovery` → `image` (tables in segments) → `api` ([`Database`], [`Session`], [`Table`],
 //! [`Builder`]). `error`, `protocol_spec`, `sync` and `thread_number` are free to all.
 //!
 //! Paper: tictoc-pwal, pwal
@@ -38,6 +38,7 @@ mod catalogue;
 mod commit;
 mod concurrency;
 mod error;
+mod image;
 mod protocol_spec;
 mod recovery;
 mod storage;
@@ -50,12 +51,15 @@ mod wal_format;
 pub use api::autotune::{Isolation, ProtocolChoice, TunedConfig};
 pub use api::builder::Builder;
 pub use api::database::{ConflictCounters, Counters, Database};
+pub use api::load::{LoadOptions, LoadProgress, OnLoadProgress};
 pub use api::session::Session;
 pub use api::table::{Key, KeyBytes, LockSet, Number, Table, Value, ValueBytes};
 pub use commit::engine::LockCounters;
 pub use commit::ticket::{Acknowledged, Ticket};
 pub use concurrency::cc::faults;
 pub use error::{Conflict, Error, OpenError};
+pub use image::load_error::LoadError;
+pub use image::table_writer::NewTable;
 pub use namiki_index::Direction;
 pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, SequencerKind};
 pub use namiki_platform::disk::DeviceProfile;
@@ -72,10 +76,29 @@ pub use table::raw_table::{TableId, TableInfo};
 pub use txn::{Savepoint, Transaction, Version};
 pub use wal_format::encoding_primitives::RecordFormat;
 
+/// What tables with columns are described with, and what their rows are made of.
+pub mod query {
+    pub use crate::api::query::Query;
+    pub use crate::api::query_error::QueryError;
+    pub use namiki_exec::data::key_codec::EncodeError;
+    pub use namiki_exec::data::row_codec::encode as encode_row;
+    pub use namiki_exec::data::{Column, ColumnType, Datum, Schema, SchemaError, Value};
+    pub use namiki_exec::plan::*;
+    pub use namiki_exec::{
+        AnswerRow, Canceller, Degree, ExecError, LiveCounters, Mode, Options, PlanError, Rows,
+        Statistics,
+    };
+}
+
 /// The files of a database, for programs that look into them without opening it.
 pub mod files {
+    pub use crate::catalogue::histogram::Histogram;
+    pub use crate::catalogue::image::{
+        FileNumber, ImageIndex, ImageTable, SegmentFile, TableImage, image_dir,
+    };
     pub use crate::catalogue::manifest::{FORMAT, Manifest};
     pub use crate::catalogue::table_journal::unknown_table;
+    pub use crate::image::leftovers::image_leftovers;
     pub use crate::wal_format::aries_operation::{Image, Operation};
     pub use crate::wal_format::commit_changes::{Change, Changes};
     pub use crate::wal_format::encoding_primitives::DecodeError;

@@ -36,6 +36,21 @@ pub fn process_cpu_ns() -> io::Result<u64> {
     Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
+/// Nanoseconds of processor time that this thread has used so far; 0 where the system does not say.
+#[must_use]
+pub fn thread_cpu_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is ours to write to for the length of the call.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    if result != 0 {
+        return 0;
+    }
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// A duration in nanoseconds; the largest number if it does not fit.
 #[must_use]
 pub fn nanoseconds(duration: Duration) -> u64 {

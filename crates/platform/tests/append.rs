@@ -116,7 +116,7 @@ fn a_name_that_is_taken_is_not_replaced() {
 }
 
 #[test]
-fn a_full_disk_is_named_and_keeps_nothing_of_the_file() {
+fn a_full_disk_is_named_and_keeps_nothing() {
     let disk = SimDisk::new();
     disk.set_capacity(Some(10_000));
     let path = Path::new("/a");
@@ -153,7 +153,7 @@ fn after_a_failure_nothing_more_is_written() {
 
 /// Whatever a crash takes, the name stands for the whole file or is not there.
 #[test]
-fn a_crash_at_any_event_leaves_all_of_the_file_or_nothing() {
+fn a_crash_leaves_the_whole_file_or_nothing() {
     let seed = 11;
     let mut random = Random::seeded(seed);
     let disk = SimDisk::new();

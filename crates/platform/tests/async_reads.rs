@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,7 +146,7 @@ fn random_reads_return_the_bytes_of_their_pages() {
 }
 
 #[test]
-fn a_turn_waits_for_as_many_as_asked_and_no_more_than_there_are() {
+fn a_turn_waits_for_as_many_as_asked() {
     on_every_queue(|ground| {
         let file = ground.file("a", PAGES * PAGE_BYTES as u64);
         let mut queue = (ground.reads)(8);
@@ -268,6 +270,55 @@ fn requests_that_no_queue_takes_fail_alone() {
     });
 }
 
+/// A file that the system does not let anyone read.
+#[derive(Debug)]
+struct WriteOnly(std::fs::File);
+
+impl DiskFile for WriteOnly {
+    fn write_durable(&self, _: u64, _: &[u8]) -> std::io::Result<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read_at(into, offset)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        1 << 20
+    }
+
+    fn block_bytes(&self) -> usize {
+        512
+    }
+
+    fn os_file(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
+    }
+}
+
+#[test]
+fn errors_of_the_system_are_in_the_completions() {
+    on_every_queue(|ground| {
+        let sound = ground.file("a", PAGES * PAGE_BYTES as u64);
+        let path = ground.dir.path().join("write only");
+        let refused: Arc<dyn DiskFile> = Arc::new(WriteOnly(std::fs::File::create(path).unwrap()));
+        let mut queue = (ground.reads)(9);
+        for tag in 0..9 {
+            let file = if tag % 3 == 0 { &sound } else { &refused };
+            queue.push(file, 0, ground.frames(2), tag).unwrap();
+        }
+        for completion in finish(&mut *queue) {
+            assert_eq!(completion.frames.len(), 2);
+            if completion.tag % 3 == 0 {
+                assert_eq!(completion.result.unwrap(), 2 * PAGE_BYTES);
+            } else {
+                let error = completion.result.unwrap_err();
+                assert_eq!(error.raw_os_error(), Some(9), "{}: {error}", ground.name);
+            }
+        }
+    });
+}
+
 #[test]
 fn a_queue_dropped_with_reads_in_flight_loses_no_frame() {
     on_every_queue(|ground| {
@@ -292,7 +343,7 @@ fn a_queue_dropped_with_reads_in_flight_loses_no_frame() {
 }
 
 #[test]
-fn a_file_may_be_removed_and_closed_while_it_is_read() {
+fn a_file_may_be_removed_while_it_is_read() {
     on_every_queue(|ground| {
         let mut queue = (ground.reads)(4);
         let file = ground.file("a", 4 * PAGE_BYTES as u64);
@@ -354,7 +405,7 @@ fn a_queue_may_change_threads_while_nothing_is_in_flight() {
 /// The kernel reports to the thread that submitted, and to no other: frames are lost rather than given to
 /// another owner while the device may write to them.
 #[test]
-fn a_queue_dropped_by_another_thread_gives_no_frame_away_early() {
+fn a_drop_by_another_thread_gives_no_frame_away() {
     let dir = tempfile::tempdir().unwrap();
     let (disk, _) = open_best(dir.path()).unwrap();
     let file = disk.create(&dir.path().join("a"), 1 << 20).unwrap();

@@ -92,7 +92,7 @@ fn equal_seeds_give_equal_runs_and_others_do_not() {
 }
 
 #[test]
-fn completions_overtake_each_other_and_nothing_is_wrong_without_a_plan() {
+fn without_a_plan_only_the_order_changes() {
     let (disk, file) = with_file();
     let pool = FramePool::new(32).unwrap();
     let mut queue = disk.reads(32, &pool).unwrap();

@@ -19,7 +19,7 @@ fn with_file(drives: &str, pages: u64) -> (SimDisk, SlowDisk, Arc<dyn DiskFile>)
 
 /// A lower bound only: how much longer it takes, the machine decides.
 #[test]
-fn a_drive_takes_its_time_for_each_read_whichever_way_it_is_read() {
+fn a_drive_takes_its_time_for_each_read() {
     let (_, disk, file) = with_file("2x4ms", 8);
     let pool = FramePool::new(8).unwrap();
     let began = Instant::now();
@@ -41,7 +41,7 @@ fn a_drive_takes_its_time_for_each_read_whichever_way_it_is_read() {
 }
 
 #[test]
-fn drives_are_shared_by_all_queues_of_a_disk_and_its_clones() {
+fn all_queues_of_a_disk_share_its_drives() {
     let (_, disk, file) = with_file("1x5ms", 8);
     let pool = FramePool::new(8).unwrap();
     let began = Instant::now();

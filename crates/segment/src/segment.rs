@@ -171,6 +171,13 @@ impl Segment {
         &self.footer
     }
 
+    /// Whether a page is a leaf, and not a page of long values or of the index. Known without a read.
+    #[must_use]
+    #[inline]
+    pub fn is_leaf(&self, page: PageNo) -> bool {
+        self.directory.leaf_in(page).is_some()
+    }
+
     pub(crate) fn directory(&self) -> &LeafDirectory {
         &self.directory
     }

@@ -8,9 +8,10 @@ use crate::repository_files::{SourceFile, Tree};
 ///
 /// ```text
 ///  cli  bench  tests      xtask (stands alone)
+///   tpch                  (not of tests)
 ///        core
-///   trees                 (of core's, only where its feature `all-indexes` is on)
-///    index   log  segment (strangers to each other)
+///   trees      exec       (trees of core's, only where its feature `all-indexes` is on)
+///    index log segment    (strangers to each other)
 ///      platform
 /// ```
 const LAYERS: &[(&str, &[&str])] = &[
@@ -20,9 +21,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("namiki-trees", &["namiki-index", "namiki-platform"]),
     ("namiki-log", &["namiki-platform"]),
     ("namiki-segment", &["namiki-platform"]),
+    ("namiki-exec", &["namiki-segment", "namiki-platform"]),
     (
         "namiki",
         &[
+            "namiki-exec",
             "namiki-index",
             "namiki-trees",
             "namiki-log",
@@ -30,10 +33,13 @@ const LAYERS: &[(&str, &[&str])] = &[
             "namiki-platform",
         ],
     ),
+    ("namiki-tpch", &["namiki"]),
     (
         "namiki-bench",
         &[
             "namiki",
+            "namiki-tpch",
+            "namiki-exec",
             "namiki-index",
             "namiki-log",
             "namiki-segment",
@@ -44,6 +50,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         "namiki-cli",
         &[
             "namiki",
+            "namiki-tpch",
+            "namiki-exec",
             "namiki-index",
             "namiki-log",
             "namiki-segment",
@@ -54,6 +62,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "namiki-tests",
         &[
             "namiki",
+            "namiki-exec",
             "namiki-index",
             "namiki-log",
             "namiki-segment",

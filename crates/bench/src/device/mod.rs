@@ -3,21 +3,31 @@
 //! The limit against which everything durable is measured, and, in mode `memory`, the yardstick by
 //! which speeds of different hours compare.
 
+mod async_reads;
 mod autotune_profile;
+mod bare_uring;
 mod probe;
+mod read_engine;
+mod read_files;
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use namiki_platform::arguments::whole;
-use namiki_platform::disk::{DirectDisk, Disk, SyncedDisk};
+use namiki_platform::disk::{
+    DirectDisk, Disk, Frames, PAGE_BYTES, SlowDisk, SyncedDisk, open_best,
+};
 use namiki_platform::machine::{Machine, miss_ns};
 use serde::Serialize;
 
-pub(crate) use self::probe::{Access, Ground, Probe, Probed};
+pub(crate) use self::async_reads::AsyncReads;
+pub(crate) use self::probe::{Access, Ground, Probe};
+pub(crate) use self::read_files::ReadFiles;
 use crate::args::{self, TimedArgs};
+use crate::device_choice::Device;
 use crate::error::BenchError;
 use crate::latency::LatencyUs;
 use crate::repetitions::in_turns;
@@ -29,7 +39,10 @@ Modes:
   direct     writes with O_DIRECT|O_DSYNC, each writer on a file of its own
   fdatasync  the same through the page cache, each write followed by fdatasync
   mutexed    as direct, but one file and one mutex: the writers take turns
-  read       random reads with O_DIRECT; --depth threads read at a time
+  read       random reads with O_DIRECT, asynchronous: --readers threads (one) keep --depth reads in
+             flight together, and each takes completions when there are --batch of them
+  read-bare  the same in a bare io_uring loop: what the device and the system themselves cost
+  read-blocking  --depth threads read, each waiting for one read at a time
   profile    what ProtocolChoice::Auto measures when a database is opened, and what it chooses
   memory     median nanoseconds of a load that misses: the yardstick (key miss_ns). Rates of
              different hours compare as rate * miss_ns / 151
@@ -44,6 +57,8 @@ Examples:
   namiki-bench device --bytes 512,8192,65536 --writers 1,2,4,8,16 --mode direct
   namiki-bench device --mode direct,mutexed --bytes 8192 --writers 16 --repeat 5
   namiki-bench device --mode read --bytes 4096 --depth 1,32,128
+  namiki-bench device --mode read,read-bare --depth 128 --batch 1,8,32 --repeat 5
+  namiki-bench device --mode read --depth 192 --device slow:192x5ms
   namiki-bench device --bytes 6144 --writers 4 --work-us 60
   namiki-bench device --mode profile --repeat 5
   namiki-bench device --mode memory";
@@ -61,15 +76,24 @@ pub(crate) struct DeviceArgs {
         default_value = "direct"
     )]
     mode: Vec<Mode>,
-    /// Bytes of one write or read
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "512", value_parser = whole::<u32>(1..=1 << 30))]
+    /// Bytes of one write or read; of asynchronous reads whole pages of 4096 [default: 512, and 4096 to read]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = whole::<u32>(1..=1 << 30))]
     bytes: Vec<u32>,
     /// Numbers of threads that write
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
     writers: Vec<NonZeroU16>,
-    /// Numbers of reads at a time, each by a thread
+    /// Numbers of reads in flight
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
     depth: Vec<NonZeroU16>,
+    /// Numbers of threads that read asynchronously and share --depth
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
+    readers: Vec<NonZeroU16>,
+    /// Numbers of completions that a reader waits for at a time
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
+    batch: Vec<NonZeroU16>,
+    /// What modes read and read-blocking read: file, fdatasync (through the page cache), or slow:192x5ms
+    #[arg(long, value_name = "DEVICE", default_value = "file")]
+    device: Device,
     /// Processor time that each thread spends before each write or read, in microseconds
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = whole::<u32>(0..=1_000_000))]
     work_us: u32,
@@ -93,8 +117,12 @@ enum Mode {
     Fdatasync,
     /// Direct, one file, one mutex.
     Mutexed,
-    /// Direct reads.
+    /// Asynchronous direct reads.
     Read,
+    /// The same without the disk's queue.
+    ReadBare,
+    /// Direct reads by a thread each.
+    ReadBlocking,
     /// As the engine measures it to choose its protocol.
     Profile,
     /// Loads that miss.
@@ -108,6 +136,9 @@ struct Combination {
     bytes: u32,
     /// Writers or reads at a time.
     threads: NonZeroU16,
+    /// Of asynchronous reads.
+    readers: NonZeroU16,
+    batch: NonZeroU16,
 }
 
 /// A result. The keys are a contract.
@@ -119,6 +150,15 @@ struct DeviceRow<'a> {
     writers: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     depth: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    readers: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<String>,
+    /// What carried out the reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<String>,
     work_us: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     ops_per_s: Option<f64>,
@@ -139,6 +179,8 @@ impl Row for DeviceRow<'_> {
         "bytes",
         "writers",
         "depth",
+        "readers",
+        "batch",
         "work us",
         "ops/s",
         "MB/s",
@@ -155,6 +197,8 @@ impl Row for DeviceRow<'_> {
             Cell::key(self.bytes),
             Cell::Key(count(self.writers)),
             Cell::Key(count(self.depth)),
+            Cell::Key(count(self.readers)),
+            Cell::Key(count(self.batch)),
             Cell::key(self.work_us),
             Cell::measure(self.ops_per_s),
             Cell::measure(self.mb_per_s),
@@ -189,6 +233,8 @@ impl Mode {
             Self::Fdatasync => "fdatasync",
             Self::Mutexed => "mutexed",
             Self::Read => "read",
+            Self::ReadBare => "read-bare",
+            Self::ReadBlocking => "read-blocking",
             Self::Profile => "profile",
             Self::Memory => "memory",
         }
@@ -197,7 +243,7 @@ impl Mode {
     fn access(self) -> Access {
         match self {
             Self::Mutexed => Access::OneFileInTurns,
-            Self::Read => Access::Read,
+            Self::ReadBlocking => Access::Read,
             _ => Access::OwnFiles,
         }
     }
@@ -209,25 +255,30 @@ impl Mode {
         }
     }
 
+    fn reads(self) -> bool {
+        matches!(self, Self::Read | Self::ReadBare | Self::ReadBlocking)
+    }
+
+    /// Whether a thread keeps several reads in flight.
+    fn is_asynchronous(self) -> bool {
+        matches!(self, Self::Read | Self::ReadBare)
+    }
+
     fn file_mb(self) -> u64 {
-        if self == Self::Read { 256 } else { 16 }
+        if self.reads() { 256 } else { 16 }
     }
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &DeviceArgs) -> Result<(), BenchError> {
-    for (mode, name) in [(Mode::Memory, "memory"), (Mode::Profile, "profile")] {
-        if args.mode.contains(&mode) && args.mode.len() > 1 {
-            let why = format!("--mode {name} has columns of its own; run it by itself");
-            return Err(BenchError::Usage(why));
-        }
-    }
+    args.check()?;
     let place = Place::new(args.dir.as_deref())?;
     let machine = Machine::describe(place.path());
     if !args.mode.contains(&Mode::Memory) {
         place.note_memory(&machine);
     }
     let mut report = Report::new(args.timed.output.format);
+    let mut said = BTreeSet::new();
     let outcome = in_turns(
         args.timed.repeat,
         &args.combinations(),
@@ -245,7 +296,13 @@ pub(crate) fn run(args: &DeviceArgs) -> Result<(), BenchError> {
                     machine,
                 });
             }
-            report.row(&args.run_one(*combination, &place, &machine, round)?)
+            let row = args.run_one(*combination, &place, &machine, round)?;
+            if let Some(queue) = row.queue.clone()
+                && said.insert(queue.clone())
+            {
+                eprintln!("reads: {queue}");
+            }
+            report.row(&row)
         },
     );
     report.finish()?;
@@ -255,21 +312,102 @@ pub(crate) fn run(args: &DeviceArgs) -> Result<(), BenchError> {
 impl DeviceArgs {
     fn combinations(&self) -> Vec<Combination> {
         let mut combinations = Vec::new();
+        let one = &[NonZeroU16::MIN][..];
         for &mode in &self.mode {
-            let (bytes, threads): (&[u32], _) = match mode {
-                Mode::Memory | Mode::Profile => (&[0], &[NonZeroU16::MIN][..]),
-                Mode::Read => (&self.bytes, &self.depth[..]),
-                _ => (&self.bytes, &self.writers[..]),
+            let none_given = self.bytes.is_empty();
+            let bytes = match mode {
+                Mode::Memory | Mode::Profile => &[0][..],
+                _ if none_given && mode.reads() => &[PAGE_BYTES as u32],
+                _ if none_given => &[512],
+                _ => &self.bytes,
+            };
+            let threads = match mode {
+                Mode::Memory | Mode::Profile => one,
+                _ if mode.reads() => &self.depth,
+                _ => &self.writers,
+            };
+            let (readers, batches) = if mode.is_asynchronous() {
+                (&self.readers[..], &self.batch[..])
+            } else {
+                (one, one)
             };
             for &bytes in bytes {
-                combinations.extend(threads.iter().map(|&threads| Combination {
-                    mode,
-                    bytes,
-                    threads,
-                }));
+                for &threads in threads {
+                    for &readers in readers {
+                        combinations.extend(batches.iter().map(|&batch| Combination {
+                            mode,
+                            bytes,
+                            threads,
+                            readers,
+                            batch,
+                        }));
+                    }
+                }
             }
         }
         combinations
+    }
+
+    /// Refuses what cannot be combined.
+    fn check(&self) -> Result<(), BenchError> {
+        let usage = |why: String| Err(BenchError::Usage(why));
+        for (mode, name) in [(Mode::Memory, "memory"), (Mode::Profile, "profile")] {
+            if self.mode.contains(&mode) && self.mode.len() > 1 {
+                return usage(format!(
+                    "--mode {name} has columns of its own; run it by itself"
+                ));
+            }
+        }
+        if !matches!(
+            self.device,
+            Device::File | Device::Fdatasync | Device::Slow(_)
+        ) {
+            return usage(format!(
+                "--device {}: reads are measured of file, fdatasync and slow:192x5ms",
+                self.device
+            ));
+        }
+        for Combination {
+            mode,
+            bytes,
+            threads,
+            readers,
+            ..
+        } in self.combinations()
+        {
+            let other_device = self.device != Device::File;
+            if other_device && !matches!(mode, Mode::Read | Mode::ReadBlocking) {
+                let name = mode.name();
+                return usage(format!("--mode {name} takes no --device"));
+            }
+            if mode.is_asynchronous() && !(bytes as usize).is_multiple_of(PAGE_BYTES) {
+                return usage(format!(
+                    "--bytes {bytes}: asynchronous reads are of whole pages of {PAGE_BYTES} bytes; \
+                     --mode read-blocking reads less"
+                ));
+            }
+            if mode.is_asynchronous() && bytes as usize > Frames::MAX * PAGE_BYTES {
+                return usage(format!("--bytes {bytes}: at most {} pages", Frames::MAX));
+            }
+            if readers > threads {
+                return usage(format!(
+                    "--readers {readers}: --depth {threads} is less than a read for each"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn disk(&self, mode: Mode, place: &Place) -> Result<Arc<dyn Disk>, BenchError> {
+        Ok(match self.device {
+            Device::Fdatasync => Arc::new(SyncedDisk::new()),
+            Device::Slow(drives) => {
+                let best = open_best(place.path());
+                let (best, _) = best.map_err(BenchError::file("write to", place.path()))?;
+                Arc::new(SlowDisk::new(best, drives))
+            }
+            _ => mode.disk(),
+        })
     }
 
     fn run_one<'a>(
@@ -283,23 +421,49 @@ impl DeviceArgs {
             mode,
             bytes,
             threads,
+            readers,
+            batch,
         } = combination;
         let dir = place.scratch()?;
-        let probe = Probe {
-            access: mode.access(),
-            bytes,
-            threads: threads.get(),
-            file_bytes: self.file_mb.unwrap_or(mode.file_mb()) << 20,
-            work_us: self.work_us,
+        let disk = self.disk(mode, place)?;
+        let file_bytes = self.file_mb.unwrap_or(mode.file_mb()) << 20;
+        let (total, cpu_ns, queue) = if mode.is_asynchronous() {
+            let probe = AsyncReads {
+                bytes,
+                depth: threads.get(),
+                readers: readers.get(),
+                batch: batch.get(),
+                buffers: 0,
+                timed: true,
+                work_us: self.work_us,
+                bare: mode == Mode::ReadBare,
+            };
+            let unit = u64::from(bytes);
+            let len_bytes = file_bytes.max(unit).next_multiple_of(unit);
+            let files = ReadFiles::create(&*disk, dir.path(), len_bytes)?;
+            let probed = probe.run(&disk, &Arc::new(files), &self.timed)?;
+            (probed.total, probed.cpu_ns, Some(probed.queue))
+        } else {
+            let probe = Probe {
+                access: mode.access(),
+                bytes,
+                threads: threads.get(),
+                file_bytes,
+                work_us: self.work_us,
+            };
+            let probed = probe.run(&disk, Ground::Folder(dir.path()), &self.timed)?;
+            (probed.total, probed.cpu_ns, None)
         };
-        let ground = Ground::Folder(dir.path());
-        let Probed { total, cpu_ns } = probe.run(&mode.disk(), ground, &self.timed)?;
-        let reads = mode == Mode::Read;
+        let reads = mode.reads();
         Ok(DeviceRow {
             mode: mode.name(),
             bytes,
             writers: (!reads).then_some(threads.get()),
             depth: reads.then_some(threads.get()),
+            readers: mode.is_asynchronous().then_some(readers.get()),
+            batch: mode.is_asynchronous().then_some(batch.get()),
+            device: reads.then(|| self.device.to_string()),
+            queue,
             work_us: self.work_us,
             ops_per_s: total.per_second(),
             mb_per_s: total.per_second().map(|rate| rate * f64::from(bytes) / 1e6),

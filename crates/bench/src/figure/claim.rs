@@ -1,6 +1,6 @@
 //! The papers' sentences about a figure, as statements that its medians can bear out or not.
 
-use super::claim_failure_reason::Reason;
+use super::counted_explanation::Reason;
 use super::run_row::Count;
 
 /// A sentence of the paper that states a result.
@@ -22,7 +22,7 @@ pub(crate) struct Claim {
     pub(crate) why_not: Option<Reason>,
 }
 
-/// How many threads a statement is about.
+/// How many threads a statement is about; or tasks in each thread, where a figure's lines differ by these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     /// As many as the paper says.
@@ -63,6 +63,26 @@ pub(crate) enum Statement {
     /// From so many threads on, no step to more threads rises by more than a tenth, and with the most of them the
     /// line is lower than with so many.
     Falls { line: &'static str, from: At },
+    /// From so many threads on, no step to more threads falls by more than a tenth, and with the most of them the
+    /// line is higher than with so many.
+    Climbs { line: &'static str, from: At },
+    /// Over reads per second, the line is straight: of a least-squares fit, the coefficient of determination is at
+    /// least this.
+    Linear {
+        line: &'static str,
+        r_squared_min: f64,
+    },
+    /// The fit crosses the vertical axis within a tenth of the line's highest value from zero.
+    SmallIntercept { line: &'static str },
+    /// The value divided by the reads per second is, where there are the most of these, at most a tenth higher than
+    /// where there are the fewest.
+    NoDearer { line: &'static str },
+    /// The line is at this value, within a quarter.
+    About {
+        line: &'static str,
+        at: At,
+        value: f64,
+    },
     /// The line is higher at the one than at the other.
     Grows {
         line: &'static str,
@@ -131,7 +151,13 @@ impl Statement {
             | Self::Flat { .. }
             | Self::DropsAfter { .. }
             | Self::RatioOfPeaks { .. } => At::Cores,
-            Self::Falls { .. } | Self::OrderEverywhere { .. } => At::Most,
+            Self::About { at, .. } => at,
+            Self::Falls { .. }
+            | Self::Climbs { .. }
+            | Self::Linear { .. }
+            | Self::SmallIntercept { .. }
+            | Self::NoDearer { .. }
+            | Self::OrderEverywhere { .. } => At::Most,
         }
     }
 }

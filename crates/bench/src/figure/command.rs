@@ -13,7 +13,7 @@ use super::definition::{Experiment, Figure};
 use super::experiment_runner::RunArgs;
 use super::html_page;
 use super::output::{Circumstances, Outcome};
-use super::run_row::{RunRow, RunsFile};
+use super::run_row::{QueryRunRow, RunRow, RunsFile};
 use crate::args::Format;
 use crate::error::BenchError;
 use crate::repetitions::in_turns;
@@ -33,9 +33,14 @@ is known.
 
 Unless --seconds says otherwise, a run has as many transactions as the paper's.
 
+The figures of oode run a query. Without --tpch, its tables are made, at scale 1; with --device slow:192x5ms, drives
+are emulated, and the threads and tasks are the paper's.
+
 Examples:
   namiki-bench figure --list
   namiki-bench figure tictoc-pwal 7 --out figures
+  namiki-bench figure oode 9 --out figures --tpch /data/tpch10 --repeat 5
+  namiki-bench figure oode 9 --out figures --device slow:192x5ms
   namiki-bench figure pwal 7 --out figures --threads 1,2,4,8,16,32 --seconds 3 --repeat 5 --dir /data";
 
 const REPORT_NOTES: &str = "\
@@ -101,6 +106,15 @@ pub(crate) fn run(args: &FigureArgs) -> Result<(), BenchError> {
         let why = format!("no figure {paper}-{number}; there are {}", slugs.join(", "));
         return Err(BenchError::Usage(why));
     };
+    if let Some(device) = args
+        .run
+        .device
+        .as_ref()
+        .filter(|it| !figure.experiment.takes(it))
+    {
+        let why = format!("{} does not run on --device {device}", figure.slug());
+        return Err(BenchError::Usage(why));
+    }
     Making::new(&args.run, out)?
         .make(figure.experiment, &[figure])
         .map(drop)
@@ -186,7 +200,10 @@ impl<'a> Making<'a> {
         if device.is_slow() {
             self.place.note_memory(&self.machine);
         }
-        let points = self.args.points(experiment, figures, self.machine.cores)?;
+        let prepared = self.args.prepare(experiment, &self.place)?;
+        let points = self
+            .args
+            .points(experiment, figures, self.machine.cores, &prepared)?;
         let runs = figures.iter().map(|figure| {
             let file = RunsFile::create(&self.path(figure, "csv"), &self.machine)?;
             Ok((figure.line_names(), file))
@@ -196,23 +213,37 @@ impl<'a> Making<'a> {
         let mut table = for_people.then(|| Report::new(Format::Table));
         let mut rows: Vec<RunRow> = Vec::new();
         let repeat = self.args.repeat();
+        let mut reference: Option<RunRow> = None;
         let outcome = in_turns(repeat, &points, |point, round| {
+            if point.is_rare && round > 1 {
+                return Ok(());
+            }
+            let tasks = point.tasks().map(|tasks| format!(" with {tasks} tasks"));
             eprintln!(
-                "{}, run {} of {}: {}, {} threads",
+                "{}, run {} of {}: {}, {} threads{}",
                 experiment.name,
                 rows.len() + 1,
                 points.len() * repeat as usize,
                 point.line,
-                point.threads
+                point.threads,
+                tasks.unwrap_or_default()
             );
-            let row = point.run(&self.place, &self.machine, round)?;
+            let mut row = point.run(&self.place, &self.machine, round)?;
+            if point.is_reference() {
+                reference = Some(row.clone());
+            }
+            if let Some(reference) = &reference {
+                row.relate_to(reference);
+            }
             for (lines, file) in &mut files {
                 if lines.contains(&row.line) {
                     file.run(&row)?;
                 }
             }
-            if let Some(table) = &mut table {
-                table.row(&row)?;
+            match &mut table {
+                Some(table) if point.tasks().is_some() => table.row(&QueryRunRow(&row))?,
+                Some(table) => table.row(&row)?,
+                None => {}
             }
             rows.push(row);
             Ok(())
@@ -225,7 +256,7 @@ impl<'a> Making<'a> {
             let circumstances = Circumstances {
                 machine: self.machine.clone(),
                 device: device.to_string(),
-                length: self.args.length_text(experiment),
+                length: self.args.length_text(experiment, &prepared),
                 repeat,
                 command: format!(
                     "namiki-bench figure {} {} --out {}{}",

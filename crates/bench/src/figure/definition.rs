@@ -33,10 +33,43 @@ pub(crate) struct Experiment {
     pub(crate) name: &'static str,
     /// As `--device` has it.
     pub(crate) device: &'static str,
-    pub(crate) threads: Threads,
-    pub(crate) transactions: Transactions,
-    pub(crate) record_bytes: RecordBytes,
-    pub(crate) sequencer: Sequencer,
+    pub(crate) runs: Runs,
+}
+
+/// What an experiment runs.
+#[derive(Debug)]
+pub(crate) enum Runs {
+    /// Transactions, or what of them goes to the log.
+    Transactions {
+        threads: Threads,
+        transactions: Transactions,
+        record_bytes: RecordBytes,
+        sequencer: Sequencer,
+    },
+    /// The query of `oode`, from an empty cache.
+    Queries(Sweep),
+}
+
+/// What of a query's execution differs from point to point.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sweep {
+    /// The number of threads, each with so many tasks.
+    Threads {
+        tasks: u16,
+        /// On a disk.
+        counts: &'static [u16],
+        /// On emulated drives: the paper's.
+        emulated: &'static [u16],
+    },
+    /// The number of tasks of each thread. There are as many threads as processors.
+    Tasks {
+        /// On a disk.
+        counts: &'static [u16],
+        /// On emulated drives: the paper's.
+        emulated: &'static [u16],
+        /// The paper's number of threads, for emulated drives.
+        emulated_threads: u16,
+    },
 }
 
 /// The default number of threads.
@@ -94,6 +127,19 @@ pub(crate) enum Work {
     },
     /// The writes of a log, each of so many bytes and as large as those of so many transactions.
     LogWrites { bytes: u32, transactions: u64 },
+    /// The query with one task in one thread: what other runs are relative to.
+    OrderedQuery,
+    /// The query with many tasks.
+    Query(QueryThreads),
+}
+
+/// How many threads a query has where the number of tasks differs from point to point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueryThreads {
+    /// As many as the experiment says.
+    All,
+    /// One. Not on emulated drives, where that takes hours.
+    One,
 }
 
 /// The horizontal axis.
@@ -101,6 +147,10 @@ pub(crate) enum Work {
 pub(crate) enum Across {
     /// Numbers of threads, a line for each line.
     Threads,
+    /// Numbers of tasks in each thread.
+    Tasks,
+    /// Reads per second, relative to ordered execution: where the points of such numbers lie.
+    RelativeIops { of_tasks: bool },
     /// Kinds of lines, at so many threads: a bar for each line.
     Kinds {
         threads: u16,
@@ -121,6 +171,12 @@ pub(crate) enum Measure {
     PaperAbortPercent,
     /// Failed attempts to draw a log sequence number, for 100,000 transactions.
     CasMisses,
+    /// A query's time, that of ordered execution being 1.
+    RelativeSeconds,
+    /// A query's reads per second, those of ordered execution being 1.
+    RelativeIops,
+    /// Processor time of a query, in percent of all processors.
+    CpuPercent,
 }
 
 /// As many transactions as one run of `pwal` §6 has.
@@ -134,9 +190,12 @@ impl Measure {
             Self::Seconds => run.tps.filter(|tps| *tps > 0.0).map(|tps| RUN / tps),
             Self::PaperAbortPercent => run.paper_abort_rate.map(|rate| rate * 100.0),
             Self::CasMisses => {
-                let committed = run.committed.max(1) as f64;
+                let committed = run.committed.unwrap_or(0).max(1) as f64;
                 run.cas_misses.map(|misses| misses as f64 * RUN / committed)
             }
+            Self::RelativeSeconds => run.relative_seconds,
+            Self::RelativeIops => run.relative_iops,
+            Self::CpuPercent => run.cpu_percent,
         }
     }
 
@@ -147,6 +206,9 @@ impl Measure {
             Self::Seconds => "seconds for 100,000 transactions",
             Self::PaperAbortPercent => "aborts and failed locks, % of attempts",
             Self::CasMisses => "failed CAS per 100,000 transactions",
+            Self::RelativeSeconds => "time, ordered execution = 1",
+            Self::RelativeIops => "reads per second, ordered execution = 1",
+            Self::CpuPercent => "CPU use, % of all processors",
         }
     }
 
@@ -157,6 +219,29 @@ impl Measure {
             Self::Seconds => "seconds_per_100000",
             Self::PaperAbortPercent => "paper_abort_percent",
             Self::CasMisses => "cas_misses_per_100000",
+            Self::RelativeSeconds => "relative_seconds",
+            Self::RelativeIops => "relative_iops",
+            Self::CpuPercent => "cpu_percent",
+        }
+    }
+}
+
+impl Across {
+    /// What differs along a line, as a flag is called.
+    pub(crate) fn flag(self) -> &'static str {
+        match self {
+            Self::Tasks | Self::RelativeIops { of_tasks: true } => "tasks",
+            Self::Threads | Self::Kinds { .. } | Self::RelativeIops { of_tasks: false } => {
+                "threads"
+            }
+        }
+    }
+
+    /// Where on its line a run lies; nothing if it has no such number.
+    pub(crate) fn place(self, run: &RunRow) -> Option<u16> {
+        match self.flag() {
+            "tasks" => run.tasks,
+            _ => Some(run.threads),
         }
     }
 }
@@ -180,7 +265,7 @@ mod tests {
     #[test]
     fn values_are_those_of_runs() {
         let run = RunRow {
-            committed: 50_000,
+            committed: Some(50_000),
             tps: Some(1000.0),
             abort_rate: Some(0.01),
             paper_abort_rate: Some(0.25),
@@ -192,6 +277,17 @@ mod tests {
         assert_eq!(Measure::PaperAbortPercent.of(&run), Some(25.0));
         assert_eq!(Measure::CasMisses.of(&run), Some(14.0));
         assert_eq!(Measure::PaperAbortPercent.of(&RunRow::default()), None);
+        let query = RunRow {
+            threads: 2,
+            tasks: Some(16),
+            relative_iops: Some(3.0),
+            ..RunRow::default()
+        };
+        assert_eq!(Measure::RelativeIops.of(&query), Some(3.0));
+        assert_eq!(Across::Threads.place(&query), Some(2));
+        let rates = Across::RelativeIops { of_tasks: true };
+        assert_eq!(rates.place(&query), Some(16));
+        assert_eq!(rates.place(&run), None);
         assert_eq!(Transactions::PerThread(5).in_all(3), 15);
         assert_eq!(Transactions::InAll(5).in_all(3), 5);
     }

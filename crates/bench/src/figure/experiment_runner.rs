@@ -1,9 +1,11 @@
 //! The runs of figures that share an experiment: which points, in turns, each run by the command that
 //! measures such things.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +14,14 @@ use namiki_platform::arguments::whole;
 use namiki_platform::disk::Disk;
 use namiki_platform::machine::Machine;
 
-use super::definition::{Across, Experiment, Figure, Threads, Work};
+use super::definition::{Across, Experiment, Figure, Runs, Sweep, Threads, Transactions, Work};
+use super::query_points::{Asked, QueryPoint, query_points};
 use super::run_row::RunRow;
-use crate::args::{self, OutputArgs, Switch, TimedArgs};
+use crate::args::{self, OutputArgs, RecordBytes, Sequencer, Switch, TimedArgs};
 use crate::device::{Access, Ground, Probe};
 use crate::device_choice::{Device, DeviceChoice, SharedArgs};
 use crate::error::BenchError;
+use crate::query::{FigureQueries, FigureSetup};
 use crate::run_folder::Place;
 use crate::txn::{self, Setup, TxnRow};
 
@@ -29,6 +33,16 @@ const WARMUP: Duration = Duration::from_millis(500);
 const QUICK_THREADS: &[u16] = &[1, 2];
 const QUICK_TRANSACTIONS: u64 = 1000;
 const QUICK_RECORDS: u64 = 10_000;
+const QUICK_CUSTOMERS: u64 = 100;
+/// TPC-H's scale where no tables are given: 150,000 customers, and where it is to be quick.
+const SCALE: f64 = 1.0;
+const QUICK_SCALE: f64 = 0.01;
+/// Customers that a query takes, each with a dozen reads: seconds of ordered execution on a disk, minutes on emulated
+/// drives.
+const CUSTOMERS: u64 = 6_000;
+const EMULATED_CUSTOMERS: u64 = 3_000;
+/// Memory for pages.
+const CACHE_BYTES: usize = 256 << 20;
 
 /// What may differ from the paper's experiment.
 #[derive(Args, Clone, Debug)]
@@ -40,7 +54,13 @@ pub(crate) struct RunArgs {
     /// wait for a disk]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = args::threads)]
     pub(crate) threads: Vec<NonZeroU16>,
-    /// Length of a run in seconds [default: as many transactions as in the paper]
+    /// Numbers of tasks in each thread of a query [default: the paper's]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = args::threads)]
+    pub(crate) tasks: Vec<NonZeroU16>,
+    /// Where `namiki load tpch` put the tables of a query [default: small ones are made]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tpch: Option<PathBuf>,
+    /// Length of a run of transactions in seconds [default: as many transactions as in the paper]
     #[arg(long, value_name = "S", value_parser = args::some_seconds)]
     pub(crate) seconds: Option<Duration>,
     /// Runs of each point, in turns (A B C A B C …) [default: 3]
@@ -52,7 +72,8 @@ pub(crate) struct RunArgs {
     /// Makes the transactions repeatable
     #[arg(long, default_value = "42", value_name = "N", value_parser = whole::<u64>(0..=u64::MAX))]
     pub(crate) seed: u64,
-    /// Where logs go, as for txn [default: what the experiment has, nvm:50ns or file]
+    /// Where logs go, as for txn, or what queries read, as for query [default: what the experiment has, nvm:50ns or
+    /// file]
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<Device>,
     #[command(flatten)]
@@ -81,6 +102,10 @@ impl RunArgs {
         };
         let threads: Vec<String> = self.threads.iter().map(ToString::to_string).collect();
         add("threads", (!threads.is_empty()).then(|| threads.join(",")));
+        let tasks: Vec<String> = self.tasks.iter().map(ToString::to_string).collect();
+        add("tasks", (!tasks.is_empty()).then(|| tasks.join(",")));
+        let tpch = self.tpch.as_ref().map(|dir| dir.display().to_string());
+        add("tpch", tpch);
         let seconds = self.seconds.map(|length| length.as_secs_f64().to_string());
         add("seconds", seconds);
         add("repeat", self.repeat.map(|repeat| repeat.to_string()));
@@ -105,11 +130,18 @@ impl RunArgs {
     }
 
     /// How long a run is, in words.
-    pub(crate) fn length_text(&self, experiment: &Experiment) -> String {
+    pub(crate) fn length_text(&self, experiment: &Experiment, prepared: &Prepared) -> String {
+        if let Some(queries) = &prepared.0 {
+            return queries.borrow().describe();
+        }
+        let transactions = match &experiment.runs {
+            Runs::Transactions { transactions, .. } => transactions.text(),
+            Runs::Queries(_) => String::new(),
+        };
         let length = match self.seconds {
             Some(length) => format!("{} s a run", length.as_secs_f64()),
             None if self.quick => format!("{QUICK_TRANSACTIONS} transactions"),
-            None => experiment.transactions.text(),
+            None => transactions,
         };
         match self.records() {
             Some(records) => format!("{length}, {records} records"),
@@ -125,13 +157,13 @@ impl RunArgs {
     /// The device that is measured.
     pub(crate) fn device(&self, experiment: &Experiment) -> Result<Device, BenchError> {
         match &self.device {
-            Some(device) => Ok(device.clone()),
-            None => experiment.device.parse().map_err(BenchError::Usage),
+            Some(device) if experiment.takes(device) => Ok(device.clone()),
+            _ => experiment.device.parse().map_err(BenchError::Usage),
         }
     }
 
     /// Numbers of threads, fewest first.
-    fn threads(&self, experiment: &Experiment, figures: &[&Figure], cores: usize) -> Vec<u16> {
+    fn threads(&self, default: Threads, figures: &[&Figure], cores: usize) -> Vec<u16> {
         if !self.threads.is_empty() {
             let asked: BTreeSet<u16> = self.threads.iter().map(|threads| threads.get()).collect();
             return asked.into_iter().collect();
@@ -139,11 +171,11 @@ impl RunArgs {
         if self.quick {
             return QUICK_THREADS.to_vec();
         }
-        match experiment.threads {
+        match default {
             Threads::Waiting(all) => {
                 let alone = figures.iter().map(|figure| match figure.across {
                     Across::Kinds { threads, .. } => Some(threads),
-                    Across::Threads => None,
+                    _ => None,
                 });
                 match alone.collect::<Option<BTreeSet<u16>>>() {
                     Some(these) => these.into_iter().collect(),
@@ -163,54 +195,145 @@ impl RunArgs {
         }
     }
 
-    /// What to run for figures of one experiment: for each number of threads, every line.
+    /// Prepares what the points of an experiment share.
+    pub(crate) fn prepare(
+        &self,
+        experiment: &Experiment,
+        place: &Place,
+    ) -> Result<Prepared, BenchError> {
+        if let Runs::Transactions { .. } = experiment.runs {
+            return Ok(Prepared(None));
+        }
+        let device = self.device(experiment)?;
+        let customers = match device {
+            _ if self.quick => QUICK_CUSTOMERS,
+            Device::Slow(_) => EMULATED_CUSTOMERS,
+            _ => CUSTOMERS,
+        };
+        let setup = FigureSetup {
+            tpch: self.tpch.as_deref(),
+            scale: if self.quick { QUICK_SCALE } else { SCALE },
+            customers,
+            device,
+            cache_bytes: CACHE_BYTES,
+            timed: self.timed(None),
+        };
+        let queries = FigureQueries::prepare(setup, place)?;
+        Ok(Prepared(Some(Rc::new(RefCell::new(queries)))))
+    }
+
+    /// What to run for figures of one experiment: for each number of threads, or tasks, every line.
     pub(crate) fn points(
         &self,
         experiment: &Experiment,
         figures: &[&Figure],
         cores: usize,
+        prepared: &Prepared,
+    ) -> Result<Vec<Point>, BenchError> {
+        match experiment.runs {
+            Runs::Transactions {
+                threads,
+                transactions,
+                record_bytes,
+                sequencer,
+            } => {
+                let of_runs = TransactionRuns {
+                    transactions,
+                    record_bytes,
+                    sequencer,
+                };
+                let threads = self.threads(threads, figures, cores);
+                self.transaction_points(experiment, figures, &threads, of_runs)
+            }
+            Runs::Queries(sweep) => self.query_points(experiment, sweep, figures, cores, prepared),
+        }
+    }
+
+    fn query_points(
+        &self,
+        experiment: &Experiment,
+        sweep: Sweep,
+        figures: &[&Figure],
+        cores: usize,
+        prepared: &Prepared,
+    ) -> Result<Vec<Point>, BenchError> {
+        let numbers = |given: &[NonZeroU16]| given.iter().map(|it| it.get()).collect::<Vec<u16>>();
+        let (threads, tasks) = (numbers(&self.threads), numbers(&self.tasks));
+        let asked = Asked {
+            threads: &threads,
+            tasks: &tasks,
+            quick: self.quick,
+            is_emulated: matches!(self.device(experiment)?, Device::Slow(_)),
+            cores,
+        };
+        let Some(queries) = &prepared.0 else {
+            return Ok(Vec::new());
+        };
+        let points = query_points(sweep, figures, asked).into_iter();
+        let points = points.map(|point| Point {
+            line: point.line,
+            threads: point.threads,
+            is_rare: point.is_ordered && asked.is_emulated,
+            job: Job::Query(point, Rc::clone(queries)),
+        });
+        Ok(points.collect())
+    }
+
+    fn transaction_points(
+        &self,
+        experiment: &Experiment,
+        figures: &[&Figure],
+        threads: &[u16],
+        of_runs: TransactionRuns,
     ) -> Result<Vec<Point>, BenchError> {
         let mut points: Vec<Point> = Vec::new();
-        for threads in self.threads(experiment, figures, cores) {
+        for &threads in threads {
             for line in figures.iter().flat_map(|figure| figure.lines) {
                 let mut before = points.iter().rev();
                 if before.any(|point| (point.line, point.threads) == (line.name, threads)) {
                     continue;
                 }
+                let Some(job) = self.job(experiment, of_runs, line.work, threads)? else {
+                    continue;
+                };
                 points.push(Point {
                     line: line.name,
                     threads,
-                    job: self.job(experiment, line.work, threads)?,
+                    is_rare: false,
+                    job,
                 });
             }
         }
         Ok(points)
     }
 
-    fn job(&self, experiment: &Experiment, work: Work, threads: u16) -> Result<Job, BenchError> {
+    fn timed(&self, operations: Option<u64>) -> TimedArgs {
+        TimedArgs {
+            seconds: self.seconds,
+            ops: operations.filter(|_| self.seconds.is_none()),
+            repeat: self.repeat(),
+            warmup: if self.quick { Duration::ZERO } else { WARMUP },
+            seed: self.seed,
+            pin: Switch::On,
+            output: self.output,
+        }
+    }
+
+    /// Nothing if it is no matter of transactions.
+    fn job(
+        &self,
+        experiment: &Experiment,
+        of_runs: TransactionRuns,
+        work: Work,
+        threads: u16,
+    ) -> Result<Option<Job>, BenchError> {
         let device = DeviceChoice {
             device: self.device(experiment)?,
             shared: self.shared,
         };
         let transactions = match self.quick {
             true => QUICK_TRANSACTIONS,
-            false => experiment.transactions.in_all(threads),
-        };
-        let per_operation = match work {
-            Work::Transactions { .. } => 1,
-            Work::LogWrites { transactions, .. } => transactions,
-        };
-        let timed = TimedArgs {
-            seconds: self.seconds,
-            ops: self
-                .seconds
-                .is_none()
-                .then(|| transactions.div_ceil(per_operation)),
-            repeat: self.repeat(),
-            warmup: if self.quick { Duration::ZERO } else { WARMUP },
-            seed: self.seed,
-            pin: Switch::On,
-            output: self.output,
+            false => of_runs.transactions.in_all(threads),
         };
         match work {
             Work::Transactions { workload, spec } => {
@@ -219,37 +342,63 @@ impl RunArgs {
                     spec: args::spec(spec).map_err(BenchError::Usage)?,
                     threads: NonZeroU16::new(threads).unwrap_or(NonZeroU16::MIN),
                     records: self.records(),
-                    record_format: experiment.record_bytes,
-                    sequencer: experiment.sequencer,
+                    record_format: of_runs.record_bytes,
+                    sequencer: of_runs.sequencer,
                     device,
-                    timed,
+                    timed: self.timed(Some(transactions)),
                 })?;
-                Ok(Job::Transactions(Box::new(point)))
+                Ok(Some(Job::Transactions(Box::new(point))))
             }
             Work::LogWrites {
                 bytes,
-                transactions,
-            } => Ok(Job::Writes(Writes {
+                transactions: per_write,
+            } => Ok(Some(Job::Writes(Writes {
                 bytes,
-                transactions,
+                transactions: per_write,
                 threads,
                 device,
-                timed,
-            })),
+                timed: self.timed(Some(transactions.div_ceil(per_write))),
+            }))),
+            Work::OrderedQuery | Work::Query(_) => Ok(None),
         }
     }
 }
 
-/// A line at a number of threads.
+impl Experiment {
+    /// Whether it can be run on a device.
+    pub(crate) fn takes(&self, device: &Device) -> bool {
+        match self.runs {
+            Runs::Queries(_) => matches!(device, Device::File | Device::Slow(_)),
+            // Emulated drives are slow to read, and logs are written.
+            Runs::Transactions { .. } => !matches!(device, Device::Slow(_)),
+        }
+    }
+}
+
+/// How the transactions of an experiment are run.
+#[derive(Clone, Copy)]
+struct TransactionRuns {
+    transactions: Transactions,
+    record_bytes: RecordBytes,
+    sequencer: Sequencer,
+}
+
+/// What the points of an experiment share: tables and what queries run on.
+pub(crate) struct Prepared(Option<Rc<RefCell<FigureQueries>>>);
+
+/// A line at a number of threads, and of tasks.
 pub(crate) struct Point {
     pub(crate) line: &'static str,
     pub(crate) threads: u16,
+    /// Whether it takes so long that the first round has to do.
+    pub(crate) is_rare: bool,
     job: Job,
 }
 
 enum Job {
     Transactions(Box<txn::Point>),
     Writes(Writes),
+    Query(QueryPoint, Rc<RefCell<FigureQueries>>),
 }
 
 /// The writes of a log without a log, as `device` has them.
@@ -263,6 +412,19 @@ struct Writes {
 }
 
 impl Point {
+    /// Tasks of each thread, if it is a query.
+    pub(crate) fn tasks(&self) -> Option<u16> {
+        match &self.job {
+            Job::Query(point, _) => Some(point.tasks),
+            Job::Transactions(_) | Job::Writes(_) => None,
+        }
+    }
+
+    /// Whether other points are relative to it.
+    pub(crate) fn is_reference(&self) -> bool {
+        matches!(&self.job, Job::Query(point, _) if point.is_ordered)
+    }
+
     /// One run.
     pub(crate) fn run(
         &self,
@@ -273,6 +435,7 @@ impl Point {
         let row = match &self.job {
             Job::Transactions(point) => of_transactions(point.run(place, machine, round)?),
             Job::Writes(writes) => writes.run(place)?,
+            Job::Query(point, queries) => point.run(queries, machine, round)?,
         };
         Ok(RunRow {
             line: self.line,
@@ -293,7 +456,7 @@ fn of_transactions(row: TxnRow<'_>) -> RunRow {
         sequencer: Some(row.sequencer),
         seed: row.seed,
         seconds: row.seconds,
-        committed: row.committed,
+        committed: Some(row.committed),
         tps: row.tps,
         aborted: Some(row.aborted),
         met_locks: Some(row.met_locks),
@@ -340,7 +503,7 @@ impl Writes {
             device: self.device.device.to_string(),
             seed: self.timed.seed,
             seconds: total.seconds,
-            committed: total.done * self.transactions,
+            committed: Some(total.done * self.transactions),
             tps,
             flushes: Some(total.done),
             wal_bytes: Some(total.done * u64::from(self.bytes)),
@@ -374,7 +537,10 @@ mod tests {
     }
 
     fn threads(flags: &[&str], figures: &[&Figure], cores: usize) -> Vec<u16> {
-        args(flags).threads(figures[0].experiment, figures, cores)
+        let Runs::Transactions { threads, .. } = figures[0].experiment.runs else {
+            panic!("{} has no transactions", figures[0].slug());
+        };
+        args(flags).threads(threads, figures, cores)
     }
 
     #[test]
@@ -405,21 +571,26 @@ mod tests {
     #[test]
     fn points_are_each_line_at_each_number_of_threads() {
         let both = [figure("pwal", 9), figure("pwal", 11)];
-        let points = args(&[]).points(both[0].experiment, &both, 2).unwrap();
+        let none = Prepared(None);
+        let points = args(&[])
+            .points(both[0].experiment, &both, 2, &none)
+            .unwrap();
         assert_eq!(points.len(), 6 * 5);
         let first: Vec<u16> = points[..7].iter().map(|point| point.threads).collect();
         assert_eq!(first, [1, 1, 1, 1, 1, 1, 2]);
-        let alone = args(&[]).points(both[0].experiment, &both[1..], 2).unwrap();
+        let alone = args(&[])
+            .points(both[0].experiment, &both[1..], 2, &none)
+            .unwrap();
         assert_eq!(alone.len(), 3 * 5);
     }
 
     #[test]
     fn flags_are_shown_as_they_were_given() {
         assert_eq!(args(&[]).flags(), " --seed 42");
-        let given = "--threads 1,3 --seconds 0.5 --repeat 2 --records 10 --seed 7 \
+        let given = "--threads 1,3 --tasks 8 --tpch /tpch --seconds 0.5 --repeat 2 --records 10 --seed 7 \
                      --device raw:/dev/log --raw-mb 64 --dir /data --overwrite-device --quick";
         let flags: Vec<&str> = given.split_whitespace().collect();
-        let length = |flags| args(flags).length_text(figure("pwal", 7).experiment);
+        let length = |flags| args(flags).length_text(figure("pwal", 7).experiment, &Prepared(None));
         assert_eq!(length(&flags[..]), "0.5 s a run, 10 records");
         assert_eq!(length(&[]), "100000 transactions");
         assert_eq!(

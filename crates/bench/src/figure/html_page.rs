@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::judge::Verdict;
 use super::output::{Outcome, counts_text};
-use super::svg::escaped;
+use super::svg_chart::escaped;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ground:#fff;--ink:#1c2126;--soft:#5c6670;--rule:#dfe3e8;--card:#f6f7f9;\

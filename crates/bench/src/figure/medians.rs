@@ -59,8 +59,21 @@ impl Spread {
 #[derive(Clone, Debug)]
 pub(crate) struct Points {
     cores: u16,
+    /// What a line's points differ by, as a flag is called.
+    flag: &'static str,
     lines: Vec<&'static str>,
     points: Vec<(&'static str, u16, Spread)>,
+    rates: Vec<RateLine>,
+}
+
+/// A line over reads per second: for each of its points these, and the value.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RateLine {
+    pub(crate) line: &'static str,
+    /// By place.
+    pub(crate) medians: Vec<(u16, f64, f64)>,
+    /// Of each round that has all points.
+    pub(crate) rounds: Vec<Vec<(f64, f64)>>,
 }
 
 impl Points {
@@ -72,9 +85,30 @@ impl Points {
     ) -> Self {
         Self {
             cores: u16::try_from(cores).unwrap_or(u16::MAX),
+            flag: "threads",
             lines,
             points,
+            rates: Vec::new(),
         }
+    }
+
+    /// The same, told apart by this flag, and as lines over reads per second.
+    pub(crate) fn along(self, flag: &'static str, rates: Vec<RateLine>) -> Self {
+        Self {
+            flag,
+            rates,
+            ..self
+        }
+    }
+
+    /// What a line's points differ by, as a flag is called.
+    pub(crate) fn flag(&self) -> &'static str {
+        self.flag
+    }
+
+    /// A line over reads per second.
+    pub(crate) fn rates(&self, line: &str) -> Option<&RateLine> {
+        self.rates.iter().find(|rates| rates.line == line)
     }
 
     /// Processors here.
@@ -87,7 +121,7 @@ impl Points {
         &self.lines
     }
 
-    /// Numbers of threads that were measured, fewest first.
+    /// Numbers of threads, or of what else a line's points differ by, that were measured, fewest first.
     pub(crate) fn threads(&self) -> Vec<u16> {
         let mut threads: Vec<u16> = self.points.iter().map(|(_, threads, _)| *threads).collect();
         threads.sort_unstable();

@@ -6,15 +6,16 @@
 
 mod catalogue;
 mod claim;
-mod claim_failure_reason;
 mod command;
+mod counted_explanation;
 mod definition;
 mod experiment_runner;
 mod html_page;
 mod judge;
 mod medians;
 mod output;
+mod query_points;
 mod run_row;
-mod svg;
+mod svg_chart;
 
 pub(crate) use self::command::{FigureArgs, ReportArgs, report, run};

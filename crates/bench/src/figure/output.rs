@@ -7,12 +7,12 @@ use namiki_platform::machine::Machine;
 use serde::Serialize;
 
 use super::claim::{At, Claim};
-use super::claim_failure_reason::{Counted, Reason};
+use super::counted_explanation::{Counted, Reason};
 use super::definition::{Across, Figure};
-use super::judge::{Doubt, Judged, Verdict, judge};
-use super::medians::{Points, Spread, short};
+use super::judge::{Doubt, Judged, LinearFit, Verdict, judge};
+use super::medians::{Points, RateLine, Spread, short};
 use super::run_row::{Count, RunRow};
-use super::svg::{Chart, Places, Series};
+use super::svg_chart::{Chart, Places, Series};
 use crate::result_writer::median;
 
 /// How the runs were made, so that they can be repeated.
@@ -46,6 +46,11 @@ pub(crate) struct PointRow<'a> {
     figure: u16,
     line: &'static str,
     threads: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tasks: Option<u16>,
+    /// Where a figure's axis is reads per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relative_iops: Option<f64>,
     measure: &'static str,
     median: f64,
     low: f64,
@@ -107,17 +112,17 @@ impl Outcome {
         let runs: Vec<RunRow> = of_lines.cloned().collect();
         let mut values: BTreeMap<(u16, &'static str), Vec<f64>> = BTreeMap::new();
         for run in &runs {
-            if let Some(value) = figure.value.of(run) {
-                values
-                    .entry((run.threads, run.line))
-                    .or_default()
-                    .push(value);
+            if let Some((place, value)) = figure.across.place(run).zip(figure.value.of(run)) {
+                values.entry((place, run.line)).or_default().push(value);
             }
         }
         let spreads = values.into_iter().filter_map(|((threads, line), values)| {
             Spread::of(values).map(|spread| (line, threads, spread))
         });
-        let points = Points::new(circumstances.machine.cores, lines, spreads.collect());
+        let rates = lines.iter().map(|line| rate_line(figure, line, &runs));
+        let rates = rates.collect();
+        let points = Points::new(circumstances.machine.cores, lines, spreads.collect())
+            .along(figure.across.flag(), rates);
         let claims = figure.claims.iter();
         Self {
             judged: claims.map(|claim| (claim, judge(claim, &points))).collect(),
@@ -132,22 +137,25 @@ impl Outcome {
     pub(crate) fn point_rows(&self) -> Vec<PointRow<'_>> {
         let mut rows = Vec::new();
         for &line in self.points.lines() {
-            for threads in self.points.threads() {
-                let Some(spread) = self.points.get(line, threads) else {
+            for place in self.points.threads() {
+                let Some(spread) = self.points.get(line, place) else {
                     continue;
                 };
+                let run = self.runs_at(line, place).next();
                 rows.push(PointRow {
                     kind: "point",
                     paper: self.figure.paper,
                     figure: self.figure.number,
                     line,
-                    threads,
+                    threads: run.map_or(place, |run| run.threads),
+                    tasks: run.and_then(|run| run.tasks),
+                    relative_iops: self.rate(line, place),
                     measure: self.figure.value.key(),
                     median: spread.median,
                     low: spread.low,
                     high: spread.high,
                     runs: spread.runs,
-                    counts: self.counts(line, threads, Count::ALL),
+                    counts: self.counts(line, place, Count::ALL),
                     machine: &self.circumstances.machine,
                 });
             }
@@ -289,10 +297,25 @@ impl Outcome {
     }
 
     /// The median of a point's runs.
-    fn count(&self, line: &str, threads: u16, count: Count) -> Option<f64> {
-        let runs = self.runs.iter();
-        let runs = runs.filter(|run| run.line == line && run.threads == threads);
+    fn count(&self, line: &str, place: u16, count: Count) -> Option<f64> {
+        let runs = self.runs_at(line, place);
         median(runs.filter_map(|run| count.of(run)).collect())
+    }
+
+    fn runs_at(&self, line: &str, place: u16) -> impl Iterator<Item = &RunRow> {
+        let across = self.figure.across;
+        let runs = self.runs.iter();
+        runs.filter(move |run| run.line == line && across.place(run) == Some(place))
+    }
+
+    /// Where a point lies on an axis of reads per second.
+    fn rate(&self, line: &str, place: u16) -> Option<f64> {
+        let Across::RelativeIops { .. } = self.figure.across else {
+            return None;
+        };
+        let medians = &self.points.rates(line)?.medians;
+        let found = medians.iter().find(|(at, _, _)| *at == place);
+        found.map(|(_, rate, _)| *rate)
     }
 
     /// Its chart.
@@ -310,7 +333,9 @@ impl Outcome {
             repeat => format!("medians of {repeat} runs; whiskers from the lowest to the highest"),
         };
         let (places, series, x_label) = match figure.across {
-            Across::Threads => self.curves(),
+            Across::Threads => self.curves("threads"),
+            Across::Tasks => self.curves("tasks in each thread"),
+            Across::RelativeIops { .. } => self.over_rates(),
             Across::Kinds {
                 threads,
                 kinds,
@@ -333,7 +358,58 @@ impl Outcome {
         }
     }
 
-    fn curves(&self) -> (Places, Vec<Series>, String) {
+    /// Each point where its reads per second are, and the lines closest to them.
+    fn over_rates(&self) -> (Places, Vec<Series>, String) {
+        let lines = self.points.lines().iter();
+        let lines = lines
+            .filter_map(|line| self.points.rates(line))
+            .collect::<Vec<_>>();
+        let rates_of = |line: &&RateLine| {
+            line.medians
+                .iter()
+                .map(|(_, rate, _)| *rate)
+                .collect::<Vec<_>>()
+        };
+        let mut rates: Vec<f64> = lines.iter().flat_map(rates_of).collect();
+        rates.sort_by(f64::total_cmp);
+        rates.dedup();
+        let mut series = Vec::new();
+        for rate_line in lines {
+            let place = |rate: &f64| {
+                let found = rate_line.medians.iter().find(|(_, own, _)| own == rate);
+                found.and_then(|(place, _, _)| self.points.get(rate_line.line, *place))
+            };
+            series.push(Series {
+                name: rate_line.line.to_owned(),
+                points: rates.iter().map(place).collect(),
+            });
+            let medians = rate_line
+                .medians
+                .iter()
+                .map(|(_, rate, value)| (*rate, *value));
+            let medians: Vec<(f64, f64)> = medians.collect();
+            if let Some(fit) = LinearFit::of(&medians) {
+                let ends = [rates.first(), rates.last()];
+                let point = |rate: &f64| {
+                    let value = fit.intercept + fit.slope * rate;
+                    // A line has no runs that could differ.
+                    let spread = Spread {
+                        runs: 1,
+                        ..Spread::exactly(value)
+                    };
+                    (ends.contains(&Some(rate)) && value >= 0.0).then_some(spread)
+                };
+                series.push(Series {
+                    name: format!("fit of {}, R² {:.3}", rate_line.line, fit.r_squared),
+                    points: rates.iter().map(point).collect(),
+                });
+            }
+        }
+        let label = "reads per second, ordered execution = 1";
+        (Places::Numbers(rates), series, label.to_owned())
+    }
+
+    fn curves(&self, label: &str) -> (Places, Vec<Series>, String) {
         let threads = self.points.threads();
         let series = self.points.lines().iter().map(|&line| Series {
             name: line.to_owned(),
@@ -343,11 +419,7 @@ impl Outcome {
                 .collect(),
         });
         let numbers = threads.iter().map(|threads| f64::from(*threads)).collect();
-        (
-            Places::Numbers(numbers),
-            series.collect(),
-            "threads".to_owned(),
-        )
+        (Places::Numbers(numbers), series.collect(), label.to_owned())
     }
 
     fn bars(
@@ -373,6 +445,31 @@ impl Outcome {
             series.collect(),
             format!("transactions, {threads} threads"),
         )
+    }
+}
+
+/// The runs of a line, over their reads per second.
+fn rate_line(figure: &Figure, line: &'static str, runs: &[RunRow]) -> RateLine {
+    let mut places: BTreeMap<u16, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut rounds: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
+    for run in runs.iter().filter(|run| run.line == line) {
+        let pair = run.relative_iops.zip(figure.value.of(run));
+        if let Some((place, pair)) = figure.across.place(run).zip(pair) {
+            places.entry(place).or_default().push(pair);
+            rounds.entry(run.round).or_default().push(pair);
+        }
+    }
+    let middle =
+        |pairs: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| median(pairs.iter().map(of).collect());
+    let medians = places.iter().filter_map(|(place, pairs)| {
+        let rate = middle(pairs, |pair| pair.0)?;
+        Some((*place, rate, middle(pairs, |pair| pair.1)?))
+    });
+    let complete = |round: &Vec<(f64, f64)>| round.len() == places.len();
+    RateLine {
+        line,
+        medians: medians.collect(),
+        rounds: rounds.into_values().filter(complete).collect(),
     }
 }
 
@@ -407,7 +504,7 @@ pub(crate) fn counts_text(counts: &Counts) -> String {
 mod tests {
     use super::super::catalogue::figures;
     use super::super::html_page::page;
-    use super::super::svg::escaped;
+    use super::super::svg_chart::escaped;
     use super::*;
 
     const THREADS: [u16; 9] = [1, 2, 4, 8, 10, 16, 24, 64, 256];
@@ -427,8 +524,12 @@ mod tests {
                     runs.push(RunRow {
                         line,
                         threads,
+                        tasks: Some(threads),
                         round,
-                        committed: 100_000,
+                        committed: Some(100_000),
+                        relative_seconds: Some(value),
+                        relative_iops: Some(value),
+                        cpu_percent: Some(value.sqrt()),
                         tps: Some(value),
                         paper_abort_rate: Some(value / 1e6),
                         cas_misses: Some(value as u64),

@@ -11,12 +11,15 @@ use serde_json::Value;
 use crate::error::BenchError;
 use crate::latency::LatencyUs;
 use crate::result_writer::{Cell, Row};
+use crate::run_stages::quotient;
 
 /// A run. What was not measured, or makes no sense for it, is absent.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct RunRow {
     pub(crate) line: &'static str,
     pub(crate) threads: u16,
+    /// Of each thread of a query.
+    pub(crate) tasks: Option<u16>,
     pub(crate) round: u32,
     pub(crate) workload: Option<String>,
     pub(crate) spec: Option<String>,
@@ -27,7 +30,7 @@ pub(crate) struct RunRow {
     pub(crate) seed: u64,
     pub(crate) seconds: f64,
     /// Transactions that committed, or that wrote their amount of log.
-    pub(crate) committed: u64,
+    pub(crate) committed: Option<u64>,
     pub(crate) tps: Option<f64>,
     pub(crate) aborted: Option<u64>,
     pub(crate) met_locks: Option<u64>,
@@ -44,12 +47,33 @@ pub(crate) struct RunRow {
     #[serde(skip)]
     pub(crate) latency_us: Option<LatencyUs>,
     pub(crate) pause_ns: Option<f64>,
+    pub(crate) reads: Option<u64>,
+    pub(crate) distinct_pages: Option<u64>,
+    pub(crate) merged_faults: Option<u64>,
+    pub(crate) iops: Option<f64>,
+    pub(crate) cpu_us_per_io: Option<f64>,
+    pub(crate) cpu_percent: Option<f64>,
+    /// That of ordered execution in the same round being 1.
+    pub(crate) relative_seconds: Option<f64>,
+    pub(crate) relative_iops: Option<f64>,
+}
+
+impl RunRow {
+    /// Notes how the run compares with one of ordered execution.
+    ///
+    /// Paper: oode §3 (相対処理時間, 相対 IOPS 性能)
+    pub(crate) fn relate_to(&mut self, ordered: &Self) {
+        self.relative_seconds = quotient(self.seconds, ordered.seconds);
+        let rates = self.iops.zip(ordered.iops);
+        self.relative_iops = rates.and_then(|(own, ordered)| quotient(own, ordered));
+    }
 }
 
 /// The columns of the CSV file, before those of the machine.
 const COLUMNS: &[&str] = &[
     "line",
     "threads",
+    "tasks",
     "round",
     "workload",
     "spec",
@@ -73,6 +97,14 @@ const COLUMNS: &[&str] = &[
     "cas_misses",
     "cpu_us_per_transaction",
     "pause_ns",
+    "reads",
+    "distinct_pages",
+    "merged_faults",
+    "iops",
+    "cpu_us_per_io",
+    "cpu_percent",
+    "relative_seconds",
+    "relative_iops",
 ];
 const LATENCY_COLUMNS: &[&str] = &["latency_p50_us", "latency_p99_us"];
 const MACHINE_COLUMNS: &[&str] = &["cores", "cpu", "disk", "kernel"];
@@ -107,6 +139,40 @@ impl Row for RunRow {
     }
 }
 
+/// A run of a query, as the table for people shows it.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(crate) struct QueryRunRow<'a>(pub(crate) &'a RunRow);
+
+impl Row for QueryRunRow<'_> {
+    const HEADINGS: &'static [&'static str] = &[
+        "threads",
+        "tasks",
+        "seconds",
+        "reads/s",
+        "CPU %",
+        "CPU us/read",
+        "rel. time",
+        "rel. reads/s",
+        "series",
+    ];
+
+    fn cells(&self) -> Vec<Cell> {
+        let run = self.0;
+        vec![
+            Cell::key(run.threads),
+            Cell::Key(run.tasks.map_or("-".to_owned(), |tasks| tasks.to_string())),
+            Cell::measure(run.seconds),
+            Cell::measure(run.iops),
+            Cell::measure(run.cpu_percent),
+            Cell::measure(run.cpu_us_per_io),
+            Cell::measure(run.relative_seconds),
+            Cell::measure(run.relative_iops),
+            Cell::key(run.line),
+        ]
+    }
+}
+
 /// What is counted beside what a figure shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
@@ -123,6 +189,11 @@ pub(crate) enum Count {
     WalBytes,
     CasMisses,
     CpuUsPerTransaction,
+    Reads,
+    DistinctPages,
+    MergedFaults,
+    Iops,
+    CpuUsPerIo,
 }
 
 impl Count {
@@ -138,6 +209,11 @@ impl Count {
         Self::WalBytes,
         Self::CasMisses,
         Self::CpuUsPerTransaction,
+        Self::Reads,
+        Self::DistinctPages,
+        Self::MergedFaults,
+        Self::Iops,
+        Self::CpuUsPerIo,
     ];
 
     /// The column's name.
@@ -153,13 +229,18 @@ impl Count {
             Self::WalBytes => "wal_bytes",
             Self::CasMisses => "cas_misses",
             Self::CpuUsPerTransaction => "cpu_us_per_transaction",
+            Self::Reads => "reads",
+            Self::DistinctPages => "distinct_pages",
+            Self::MergedFaults => "merged_faults",
+            Self::Iops => "iops",
+            Self::CpuUsPerIo => "cpu_us_per_io",
         }
     }
 
     /// As a run has it.
     pub(crate) fn of(self, run: &RunRow) -> Option<f64> {
         let count = match self {
-            Self::Committed => Some(run.committed),
+            Self::Committed => run.committed,
             Self::Aborted => run.aborted,
             Self::MetLocks => run.met_locks,
             Self::MetChanges => run.met_changes,
@@ -168,7 +249,12 @@ impl Count {
             Self::Submitted => run.submitted,
             Self::WalBytes => run.wal_bytes,
             Self::CasMisses => run.cas_misses,
+            Self::Reads => run.reads,
+            Self::DistinctPages => run.distinct_pages,
+            Self::MergedFaults => run.merged_faults,
             Self::CpuUsPerTransaction => return run.cpu_us_per_transaction,
+            Self::Iops => return run.iops,
+            Self::CpuUsPerIo => return run.cpu_us_per_io,
         };
         count.map(|count| count as f64)
     }
@@ -276,8 +362,8 @@ mod tests {
         runs.run(&row).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("line,threads,round,"), "{text}");
-        assert!(lines[1].starts_with("TT(NLR)+PWAL(1),2,0,,,"), "{text}");
+        assert!(lines[0].starts_with("line,threads,tasks,round,"), "{text}");
+        assert!(lines[1].starts_with("TT(NLR)+PWAL(1),2,,0,,,"), "{text}");
         assert!(lines[1].contains(",1.5,,"), "{text}");
         assert!(
             lines[1].ends_with(r#",2,"one, two","a ""fast"" one",Linux"#),

@@ -6,7 +6,7 @@ use super::check::expected_presence::Facts;
 use super::check::final_state::Finished;
 use super::check::live_answers::Promises;
 use super::check::payload_origin::Origins;
-use super::check::thread_counts::Done;
+use super::check::thread_tally::ThreadTally;
 use super::drawn_operations::{Choice, Operations};
 use super::measured_index::Measured;
 use super::result_row::{Outcome, Results};
@@ -85,7 +85,7 @@ impl Plan<'_> {
                     choice,
                     load: Some(Operations::load(choice, thread, self.sorted)),
                     operations: &operations[thread],
-                    done: Done::new(thread),
+                    done: ThreadTally::new(thread),
                 })
             },
             |worker, stage, length, stages| {
@@ -126,7 +126,7 @@ impl Plan<'_> {
         let [load, _, timed, ..] = &through.totals[..] else {
             return Err(BenchError::Interrupted);
         };
-        let done: Vec<Done> = through
+        let done: Vec<ThreadTally> = through
             .workers
             .drain(..)
             .map(|worker| worker.done)

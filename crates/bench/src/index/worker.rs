@@ -7,7 +7,7 @@ use namiki_index::{IndexError, Lookup};
 use namiki_platform::clock::now_ns;
 
 use super::check::live_answers::{Examiner, NoWitness, Promises, Witness};
-use super::check::thread_counts::Done;
+use super::check::thread_tally::ThreadTally;
 use super::drawn_operations::{Choice, Operations};
 use super::measured_index::Measured;
 use super::operation_mix::Operation;
@@ -26,7 +26,7 @@ pub(crate) struct Worker<'a, I> {
     /// Taken when it is loaded.
     pub(crate) load: Option<Operations>,
     pub(crate) operations: &'a Operations,
-    pub(crate) done: Done,
+    pub(crate) done: ThreadTally,
 }
 
 impl<I: Measured> Worker<'_, I> {
@@ -163,7 +163,7 @@ struct Steps<'a, I, W> {
     scan_length: u64,
     returning: bool,
     operations: &'a Operations,
-    done: &'a mut Done,
+    done: &'a mut ThreadTally,
     witness: W,
     /// The place after the last operation that may be done.
     limit: usize,

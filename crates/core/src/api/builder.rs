@@ -215,6 +215,14 @@ impl Builder {
         self
     }
 
+    /// The pages of segments that are kept in memory for queries, in bytes. Default: 256 MiB. Nothing of it is used before
+    /// the first query; address space for all of it is reserved then.
+    #[must_use]
+    pub fn page_cache_bytes(mut self, bytes: usize) -> Self {
+        self.tuning.page_cache_bytes = bytes;
+        self
+    }
+
     /// How many threads recover. Default: one for each processor. Fewer where the system allows no more.
     #[must_use]
     pub fn recovery_threads(mut self, threads: NonZeroU16) -> Self {

@@ -57,6 +57,7 @@ pub(super) struct Tuning {
     pub(super) buffer_bytes: usize,
     pub(super) attempts_max: u32,
     pub(super) waits: Waits,
+    pub(super) page_cache_bytes: usize,
     pub(super) recovery: RecoveryTuning,
 }
 
@@ -83,6 +84,7 @@ impl Default for Tuning {
                 policy: WaitPolicy::WoundWait,
                 longest: Duration::from_secs(10),
             },
+            page_cache_bytes: 256 << 20,
             recovery: RecoveryTuning {
                 threads: threads::processors().get(),
                 on_progress: None,

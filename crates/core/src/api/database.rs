@@ -1,5 +1,6 @@
 //! A database: tables, sessions, and its end.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -14,10 +15,11 @@ use parking_lot::Mutex;
 use crate::api::autotune::TunedConfig;
 use crate::api::builder::Builder;
 use crate::api::config::Indexes;
+use crate::api::opened_tables::OpenedTables;
 use crate::api::session::Session;
 use crate::api::table::{Key, Table, Value};
+use crate::catalogue::catalogue_files::{CatalogueFiles, NotWritten};
 use crate::catalogue::manifest::Manifest;
-use crate::catalogue::persistence::{CatalogueFiles, NotWritten};
 use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, LockCounters};
 use crate::commit::epoch::Count;
@@ -66,7 +68,7 @@ const TABLE_NAME_BYTES_MAX: usize = 255;
 /// ```
 #[derive(Clone)]
 pub struct Database {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 pub(crate) struct Shared {
@@ -82,6 +84,8 @@ pub(crate) struct Shared {
     pub(crate) dir_lock: Mutex<Option<DirLock>>,
     pub(crate) pools: [CachePadded<Mutex<Vec<Session>>>; POOLS],
     pub(crate) next_worker: AtomicU16,
+    /// What queries share.
+    pub(crate) opened: OpenedTables,
 }
 
 /// What only changes of tables and the end of the database touch.
@@ -92,6 +96,16 @@ pub(crate) struct Catalogue {
     pub(crate) files: CatalogueFiles,
     /// How closing ended; nothing while the database is open.
     pub(crate) closed: Option<Result<(), Error>>,
+    pub(crate) loading: Loading,
+}
+
+/// The loads that are under way.
+#[derive(Default)]
+pub(crate) struct Loading {
+    /// Of their tables.
+    pub(crate) names: BTreeSet<String>,
+    /// Once the database was closed: the lock of the directory, until the last load has removed its files.
+    pub(crate) dir_lock: Option<DirLock>,
 }
 
 impl Catalogue {
@@ -102,6 +116,7 @@ impl Catalogue {
             ids: TableIds::new([]),
             files: CatalogueFiles::none(),
             closed: Some(Err(Error::Closed)),
+            loading: Loading::default(),
         }
     }
 }
@@ -188,7 +203,8 @@ impl Database {
     /// The table of this name, created if there is none.
     ///
     /// # Errors
-    /// [`Error::TableType`] if it exists with other types; [`Error::TableName`];
+    /// [`Error::TableType`] if it exists with other types; [`Error::TableInImage`] if it was loaded into segments, and
+    /// [`Error::TableBeingLoaded`] if it is about to be; [`Error::TableName`];
     /// [`Error::Manifest`] if the catalogue cannot be written, and then there is no such table.
     pub fn table<K: Key + ?Sized, V: Value + ?Sized>(
         &self,
@@ -221,6 +237,16 @@ impl Database {
                 table: name.to_owned(),
                 inline_bytes,
                 max_bytes: INLINE_BYTES_MAX,
+            });
+        }
+        if catalogue.manifest.image.table(name).is_some() {
+            return Err(Error::TableInImage {
+                table: name.to_owned(),
+            });
+        }
+        if catalogue.loading.names.contains(name) {
+            return Err(Error::TableBeingLoaded {
+                table: name.to_owned(),
             });
         }
         if let Some(id) = catalogue.ids.get(name) {
@@ -274,7 +300,7 @@ impl Database {
         Ok(Table::new(raw_table))
     }
 
-    /// The names of all tables, in the order of their creation. None in a forked child of the process that opened
+    /// The names of all tables in memory, in the order of their creation. None in a forked child of the process that opened
     /// the database: there, no table can be used.
     #[must_use]
     pub fn tables(&self) -> Vec<String> {
@@ -520,7 +546,8 @@ impl Database {
     }
 
     /// Makes everything that was committed durable, and releases the directory. Transactions that
-    /// have not committed by now fail with [`Error::Closed`]. Closing again gives the same answer.
+    /// have not committed by now fail with [`Error::Closed`], and so do loads, soon; the directory stays locked until
+    /// they have removed their files. Closing again gives the same answer.
     ///
     /// # Errors
     /// [`Error::OutcomeUnknown`] if the log failed, [`Error::Manifest`], and [`Error::AnotherWriter`]: the
@@ -547,7 +574,11 @@ impl Shared {
         catalogue.closed = Some(Err(self.not_written(NotWritten::Device(panicked))));
         let closed = self.seal(&mut catalogue);
         catalogue.closed = Some(closed.clone());
-        drop(lock);
+        if catalogue.loading.names.is_empty() {
+            drop(lock);
+        } else {
+            catalogue.loading.dir_lock = lock;
+        }
         closed
     }
 

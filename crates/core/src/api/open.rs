@@ -1,9 +1,10 @@
 //! Opening a database: settings, recovery, and the start of a new log.
 //!
 //! ```text
-//!   lock the directory → read the manifest and its table journal, and make their names durable → recover → start the
-//!   next generation of the log → seal what was read, announce the new generation and take in the journal's tables
-//!   (one replacement of the manifest) → remove the journal, which no longer counts
+//!   lock the directory → read the manifest and its table journal, and make their names durable → recover → remove
+//!   what an interrupted load has left → start the next generation of the log → seal what was read, announce the new
+//!   generation and take in the journal's tables (one replacement of the manifest) → remove the journal, which no
+//!   longer counts
 //! ```
 //! A crash, or a log that cannot be started, before the manifest is replaced leaves everything as it
 //! was. Nothing commits before it is, so a generation that was started and not announced is empty,
@@ -39,13 +40,16 @@ use parking_lot::Mutex;
 
 use crate::api::autotune::{ProtocolChoice, TunedConfig};
 use crate::api::builder::Builder;
-use crate::api::database::{Catalogue, Database, Shared};
+use crate::api::database::{Catalogue, Database, Loading, Shared};
+use crate::api::opened_tables::OpenedTables;
+use crate::catalogue::catalogue_files::CatalogueFiles;
+use crate::catalogue::image::{FileNumber, image_dir};
 use crate::catalogue::manifest::{Manifest, Written};
-use crate::catalogue::persistence::CatalogueFiles;
 use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, Settings};
 use crate::commit::epoch::Epochs;
 use crate::error::OpenError;
+use crate::image::leftovers::remove_leftovers;
 use crate::protocol_spec::{Layout, LockRelease, LogStyle, Logging, ProtocolSpec};
 use crate::recovery;
 use crate::table::raw_table::{Owner, RawTable};
@@ -143,6 +147,10 @@ impl Builder {
             .retain(|generation| !holds_nothing(generation));
         let found_manifest = manifest.clone();
         check_writer(&found_manifest, &*disk, dir)?;
+        remove_leftovers(&*disk, dir, &manifest.image).map_err(|source| OpenError::Device {
+            path: image_dir(dir),
+            source,
+        })?;
         let floor = Stamp(found.report.max_stamp.0 + 1).min(Stamp::MAX);
         let epochs = Arc::new(Epochs::new(floor, resolved_config.epoch_length));
         let mut log = None;
@@ -186,10 +194,12 @@ impl Builder {
                 manifest,
                 files,
                 closed: None,
+                loading: Loading::default(),
             }),
             dir_lock: Mutex::new(Some(lock)),
             pools: Default::default(),
             next_worker: AtomicU16::new(0),
+            opened: OpenedTables::new(self.tuning.page_cache_bytes),
         }))
     }
 
@@ -255,6 +265,17 @@ impl Builder {
         if foreign {
             return Err(OpenError::NotADatabase {
                 dir: dir.to_owned(),
+            });
+        }
+        // A manifest is there before the first file of an image.
+        let image = disk.list(&image_dir(dir)).unwrap_or_default();
+        if image
+            .iter()
+            .any(|file| FileNumber::of_path(&file.path).is_some())
+        {
+            return Err(OpenError::DamagedManifest {
+                path: Manifest::path(dir),
+                why: "it is missing, although there is an image".to_owned(),
             });
         }
         // A manifest is there before the first log file.

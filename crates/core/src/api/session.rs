@@ -77,6 +77,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::transact`].
+    #[inline]
     pub fn transact_async<T>(
         &mut self,
         mut body: impl FnMut(&mut Transaction) -> Result<T, Error>,
@@ -88,6 +89,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::transact_with`].
+    #[inline]
     pub fn transact_async_with<T, E: From<Error>>(
         &mut self,
         mut body: impl FnMut(&mut Transaction) -> Result<T, E>,

@@ -11,6 +11,9 @@
 //! Tables that are created in between are in a journal beside it (table_journal.rs). A program that does not know of
 //! journals would forget them: so the manifest of an open database has a format of its own, which such a program
 //! refuses. Closing puts all tables into the manifest, and the format is again the one that each program reads.
+//!
+//! A manifest that names an image (image.rs) has the latest format, open or closed: a program that does not know of
+//! images would open the database without the tables in it, and drop them from the manifest.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -21,6 +24,7 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Stamp};
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::image::TableImage;
 use crate::catalogue::table_journal::{self, Continues};
 use crate::error::OpenError;
 use crate::protocol_spec::ProtocolSpec;
@@ -28,8 +32,10 @@ use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::TableInfo;
 
 const MAGIC: &str = "namiki-manifest";
-/// The latest format that this release reads: that of an open database, which may have a table journal.
-pub const FORMAT: u32 = 2;
+/// The latest format that this release reads: that of a database with an image.
+pub const FORMAT: u32 = 3;
+/// The format of an open database without an image: it may have a table journal.
+const FORMAT_OPEN: u32 = 2;
 /// The format of a database that was closed: all tables are in its manifest.
 const FORMAT_CLOSED: u32 = 1;
 /// Segments and regions are made of whole blocks of any device.
@@ -56,6 +62,9 @@ pub struct Manifest {
     pub generations: Vec<GenerationInfo>,
     /// The number that the next log gets.
     pub next_generation: Generation,
+    /// The tables that lie in segments.
+    #[serde(default, skip_serializing_if = "TableImage::is_empty")]
+    pub image: TableImage,
 }
 
 /// A manifest's file as it was written.
@@ -77,6 +86,7 @@ impl Manifest {
             tables: Vec::new(),
             generations: Vec::new(),
             next_generation: Generation(1),
+            image: TableImage::default(),
         }
     }
 
@@ -181,7 +191,13 @@ impl Manifest {
     }
 
     fn encode(&self) -> String {
-        let format = if self.closed { FORMAT_CLOSED } else { FORMAT };
+        let format = if !self.image.is_empty() {
+            FORMAT
+        } else if self.closed {
+            FORMAT_CLOSED
+        } else {
+            FORMAT_OPEN
+        };
         let body = serde_json::to_string_pretty(self).expect("a manifest has only string keys");
         format!(
             "{MAGIC} {format} crc32c={:08x}\n{body}\n",
@@ -236,6 +252,7 @@ impl Manifest {
         self.table_contradiction()
             .map(|(_, why)| why)
             .or_else(|| self.generation_contradiction())
+            .or_else(|| self.image.contradiction())
     }
 
     /// The place of the first table that makes no sense, and why.
@@ -256,6 +273,12 @@ impl Manifest {
                 return Some((
                     number,
                     format!("the name of table {number}, {name:?}, is empty or taken"),
+                ));
+            }
+            if self.image.table(name).is_some() {
+                return Some((
+                    number,
+                    format!("table {name:?} is in memory and in the image, too"),
                 ));
             }
             if table.inline_bytes > INLINE_BYTES_MAX {
@@ -339,6 +362,8 @@ mod tests {
     use namiki_platform::{Epoch, Lsn};
 
     use super::*;
+    use crate::catalogue::image::FileNumber;
+    use crate::catalogue::image::tests::image;
     use crate::table::raw_table::TableId;
 
     #[test]
@@ -356,16 +381,37 @@ mod tests {
             );
             assert!(Manifest::decode(&bytes[..at], path).is_err() || at + 1 == bytes.len());
         }
-        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 3 ", 1);
+        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 4 ", 1);
         let error = Manifest::decode(future.as_bytes(), path).unwrap_err();
         assert!(matches!(
             error,
             OpenError::FromTheFuture {
-                found: 3,
+                found: 4,
                 known: FORMAT,
                 ..
             }
         ));
+    }
+
+    #[test]
+    fn only_an_image_needs_the_latest_format() {
+        let path = Path::new("x/MANIFEST");
+        for (closed, with_image, format) in [
+            (true, false, 1),
+            (false, false, 2),
+            (true, true, 3),
+            (false, true, 3),
+        ] {
+            let mut manifest = Manifest::new(77, ProtocolSpec::DEFAULT);
+            manifest.closed = closed;
+            if with_image {
+                manifest.image = image();
+            }
+            let text = manifest.encode();
+            assert!(text.starts_with(&format!("namiki-manifest {format} ")));
+            assert_eq!(text.contains("\"image\""), with_image);
+            assert_eq!(Manifest::decode(text.as_bytes(), path).unwrap(), manifest);
+        }
     }
 
     #[test]
@@ -437,6 +483,14 @@ mod tests {
                     path: "device".into(),
                     region_bytes: 100,
                 };
+            }),
+            ("is in memory and in the image", &|it| {
+                it.image = image();
+                it.image.tables[0].name = "b".to_owned();
+            }),
+            ("named twice", &|it| {
+                it.image = image();
+                it.image.tables[0].indexes[0].segment.file = FileNumber(1);
             }),
             ("more than there can be", &|it| {
                 let seal = it.generations[0].seal.as_mut().unwrap();

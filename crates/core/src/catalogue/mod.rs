@@ -1,7 +1,9 @@
-//! The catalogue: which tables a directory has, and which logs hold their contents. It is in two files: the manifest, and
-//! the journal of tables that are created while the database is open.
+//! The catalogue: which tables a directory has, and which logs and segments hold their contents. It is in two files: the
+//! manifest, and the journal of tables that are created while the database is open.
 
+pub(crate) mod catalogue_files;
+pub(crate) mod histogram;
+pub(crate) mod image;
 pub(crate) mod manifest;
-pub(crate) mod persistence;
 pub(crate) mod table_ids_by_name;
 pub(crate) mod table_journal;

@@ -341,6 +341,12 @@ impl RawTable {
         self.index.use_up();
     }
 
+    /// About how many records there are, absent ones included: from what they take in memory.
+    pub(crate) fn len_estimate(&self) -> u64 {
+        let bytes_each = size_of::<u64>() * 2 + self.info.inline_bytes;
+        (self.arena.bytes() / bytes_each) as u64
+    }
+
     /// The bytes of the index and of the records, boxed payloads left out.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.index.memory_bytes() + self.arena.bytes()

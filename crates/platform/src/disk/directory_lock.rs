@@ -21,7 +21,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::DirLock;
-use super::dir_identity::{DirIdentity, or_here};
+use super::moved_dir::{DirIdentity, or_here};
 use crate::fork_check::ProcessToken;
 
 /// The file that [`Disk::lock_dir`](super::Disk::lock_dir) locks beside the directory itself.

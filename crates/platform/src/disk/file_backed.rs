@@ -18,9 +18,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::append::{AppendMode, Appender, FileAppender};
-use super::dir_identity::or_here;
 use super::file_kind::{self, FileKind};
 use super::file_names::{already_exists, is_own, parent_of, rename_to_new, temporary_path};
+use super::moved_dir::or_here;
 use super::{
     AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue,
     directory_lock,

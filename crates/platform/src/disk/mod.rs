@@ -7,12 +7,12 @@
 mod aligned_buffer;
 mod append;
 mod async_read;
-mod dir_identity;
 mod direct;
 mod directory_lock;
 mod file_backed;
 mod file_kind;
 mod file_names;
+mod moved_dir;
 mod moved_dir_guard;
 mod null;
 mod nvm_emulation;
@@ -29,18 +29,18 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dir_identity::DirIdentity;
+use moved_dir::DirIdentity;
 
 pub use aligned_buffer::AlignedBuf;
 pub use append::Appender;
 pub use async_read::{
     BlockingThreads, Completion, Frame, FramePool, Frames, PAGE_BYTES, ReadQueue,
 };
-pub use dir_identity::DirMoved;
 pub use direct::{DirectDisk, WriteMode, open_best};
 pub use directory_lock::lock_to_read;
 pub use file_backed::next_data;
 pub use file_kind::{FileKind, NotADirectory, NotAFile, open_for_reading};
+pub use moved_dir::DirMoved;
 pub use moved_dir_guard::guarded;
 pub use null::NullDisk;
 pub use nvm_emulation::DelayedDisk;

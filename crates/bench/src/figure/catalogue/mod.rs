@@ -1,6 +1,7 @@
-//! The figures that can be made: those of `tictoc-pwal` and `pwal` that show measurements, and of what these papers
-//! say of them the sentences that runs can decide.
+//! The figures that can be made: those of `tictoc-pwal`, `pwal` and `oode` that show measurements, and of what these
+//! papers say of them the sentences that runs can decide.
 
+mod oode;
 mod pwal;
 mod tictoc_pwal;
 
@@ -8,7 +9,8 @@ use super::definition::Figure;
 
 /// All of them, paper by paper and in order.
 pub(crate) fn figures() -> impl Iterator<Item = &'static Figure> {
-    tictoc_pwal::FIGURES.iter().chain(pwal::FIGURES)
+    let of_logs = tictoc_pwal::FIGURES.iter().chain(pwal::FIGURES);
+    of_logs.chain(oode::FIGURES)
 }
 
 #[cfg(test)]
@@ -16,7 +18,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::super::claim::Statement;
-    use super::super::claim_failure_reason::Seen;
+    use super::super::counted_explanation::Seen;
     use super::super::definition::{Across, Work};
     use super::*;
     use crate::args;
@@ -46,6 +48,11 @@ mod tests {
                         | Statement::StopsRising { line, .. }
                         | Statement::Flat { line, .. }
                         | Statement::DropsAfter { line, .. }
+                        | Statement::Climbs { line, .. }
+                        | Statement::Linear { line, .. }
+                        | Statement::SmallIntercept { line }
+                        | Statement::NoDearer { line }
+                        | Statement::About { line, .. }
                         | Statement::Crosses { line, .. } => known(&[line]),
                         Statement::Ratio { upper, lower, .. }
                         | Statement::RatioOfPeaks { upper, lower, .. } => known(&[upper, lower]),

@@ -12,9 +12,9 @@ use std::num::NonZeroU16;
 use namiki::RecordFormat;
 
 use super::super::claim::{At, Claim, Statement};
-use super::super::claim_failure_reason::{Reason, Seen};
+use super::super::counted_explanation::{Reason, Seen};
 use super::super::definition::{
-    Across, Experiment, Figure, Line, Measure, Threads, Transactions, Work,
+    Across, Experiment, Figure, Line, Measure, Runs, Threads, Transactions, Work,
 };
 use super::super::run_row::Count;
 use crate::args::{RecordBytes, Sequencer};
@@ -46,10 +46,12 @@ const fn experiment(name: &'static str) -> Experiment {
     Experiment {
         name,
         device: "file",
-        threads: Threads::Waiting(THREADS),
-        transactions: Transactions::InAll(100_000),
-        record_bytes: RecordBytes(RecordFormat::Fixed(RECORD_BYTES)),
-        sequencer: Sequencer::Cas,
+        runs: Runs::Transactions {
+            threads: Threads::Waiting(THREADS),
+            transactions: Transactions::InAll(100_000),
+            record_bytes: RecordBytes(RecordFormat::Fixed(RECORD_BYTES)),
+            sequencer: Sequencer::Cas,
+        },
     }
 }
 

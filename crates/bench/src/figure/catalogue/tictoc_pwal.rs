@@ -9,9 +9,9 @@
 use namiki::RecordFormat;
 
 use super::super::claim::{At, Claim, Statement};
-use super::super::claim_failure_reason::{Reason, Seen};
+use super::super::counted_explanation::{Reason, Seen};
 use super::super::definition::{
-    Across, Experiment, Figure, Line, Measure, Threads, Transactions, Work,
+    Across, Experiment, Figure, Line, Measure, Runs, Threads, Transactions, Work,
 };
 use super::super::run_row::Count;
 use crate::args::{RecordBytes, Sequencer};
@@ -64,10 +64,12 @@ const fn experiment(name: &'static str, also: &'static [u16], per_thread: u64) -
     Experiment {
         name,
         device: NVM,
-        threads: Threads::Cores { also },
-        transactions: Transactions::PerThread(per_thread),
-        record_bytes: RecordBytes(RecordFormat::Compact),
-        sequencer: Sequencer::FetchAdd,
+        runs: Runs::Transactions {
+            threads: Threads::Cores { also },
+            transactions: Transactions::PerThread(per_thread),
+            record_bytes: RecordBytes(RecordFormat::Compact),
+            sequencer: Sequencer::FetchAdd,
+        },
     }
 }
 

@@ -1,14 +1,17 @@
 //! Whether a claim holds on the machine at hand: by the medians, and how far the runs bear them out.
 
 mod comparison_margin;
+mod linear_fit;
 #[cfg(test)]
 mod tests;
 
 use serde::Serialize;
 
 pub(crate) use self::comparison_margin::Doubt;
+use self::linear_fit::FitSpread;
+pub(crate) use self::linear_fit::LinearFit;
 use super::claim::{At, Claim, Statement};
-use super::medians::{Points, Spread, short};
+use super::medians::{Points, RateLine, Spread, short};
 
 /// Up to this many times its first value a line has not risen, and as little below it has not fallen.
 const FLAT: f64 = 1.1;
@@ -16,6 +19,8 @@ const FLAT: f64 = 1.1;
 const LITTLE: f64 = 1.25;
 /// A multiple that is claimed is found if it is this many times as large at most, or as small.
 const NEAR: f64 = 1.25;
+/// Nothing, beside a line's highest value.
+const NOTHING: f64 = 0.1;
 /// With fewer runs of a point, nothing says how far runs differ.
 const RUNS_MIN: usize = 2;
 
@@ -69,7 +74,21 @@ pub(crate) fn judge(claim: &Claim, points: &Points) -> Judged {
         doubt: None,
     };
     if points.cores() < claim.cores_min {
-        return untestable(format!("needs >= {} cores", claim.cores_min));
+        let measured = claim
+            .statements
+            .iter()
+            .filter_map(|statement| match *statement {
+                Statement::About { line, at, .. } => {
+                    let at = points.threads_at(at)?;
+                    Some(format!(
+                        "; here: {}",
+                        along(line, &[(at, points.get(line, at)?)])
+                    ))
+                }
+                _ => None,
+            });
+        let measured: String = measured.collect();
+        return untestable(format!("needs >= {} cores{measured}", claim.cores_min));
     }
     let mut evidence = Evidence::default();
     for &statement in claim.statements {
@@ -107,12 +126,12 @@ fn threads_at(at: At, points: &Points) -> Result<u16, Missing> {
         At::Fewest => 1,
         At::Cores | At::Most => points.cores(),
     };
-    let missing = || Missing(format!("needs --threads {needed}"));
+    let missing = || Missing(format!("needs --{} {needed}", points.flag()));
     points.threads_at(at).ok_or_else(missing)
 }
 
 fn point(line: &str, threads: u16, points: &Points) -> Result<Spread, Missing> {
-    let missing = || Missing(format!("needs {line} at --threads {threads}"));
+    let missing = || Missing(format!("needs {line} at --{} {threads}", points.flag()));
     points.get(line, threads).ok_or_else(missing)
 }
 
@@ -128,10 +147,20 @@ fn stretch(
         .filter_map(|threads| Some((threads, points.get(line, threads)?)))
         .collect();
     if found.len() < 2 {
-        let why = format!("needs {line} at more than one of {from} to {to} --threads");
+        let flag = points.flag();
+        let why = format!("needs {line} at more than one of {from} to {to} --{flag}");
         return Err(Missing(why));
     }
     Ok(found)
+}
+
+/// A line over reads per second, with what lies closest to it.
+fn rate_line<'p>(line: &str, points: &'p Points) -> Result<(&'p RateLine, FitSpread), Missing> {
+    let missing = || Missing(format!("needs {line} at more --{}", points.flag()));
+    let rates = points.rates(line).ok_or_else(missing)?;
+    let medians = rates.medians.iter().map(|(_, rate, value)| (*rate, *value));
+    let fit = FitSpread::of(&medians.collect::<Vec<_>>(), &rates.rounds);
+    Ok((rates, fit.ok_or_else(missing)?))
 }
 
 /// How many times the one is as high as the other, from the least that its runs allow to the most.
@@ -199,6 +228,69 @@ impl Evidence {
                 }
                 self.above(stretch[0].1, stretch[stretch.len() - 1].1);
                 self.texts.push(along(line, &stretch));
+                Ok(())
+            }
+            Statement::Climbs { line, from } => {
+                let span = (threads_at(from, points)?, threads_at(At::Most, points)?);
+                let stretch = stretch(line, span, points)?;
+                for step in stretch.windows(2) {
+                    self.at_most(step[0].1.times(1.0 / FLAT), step[1].1);
+                }
+                self.above(stretch[stretch.len() - 1].1, stretch[0].1);
+                self.texts.push(along(line, &stretch));
+                Ok(())
+            }
+            Statement::Linear {
+                line,
+                r_squared_min,
+            } => {
+                let (_, fit) = rate_line(line, points)?;
+                self.at_most(Spread::exactly(r_squared_min), fit.r_squared);
+                self.texts.push(format!(
+                    "{line}: R² is {:.4} over {} points, where at least {r_squared_min} is claimed",
+                    fit.r_squared.median, fit.points
+                ));
+                Ok(())
+            }
+            Statement::SmallIntercept { line } => {
+                let (rates, fit) = rate_line(line, points)?;
+                let values = rates.medians.iter().map(|(_, _, value)| *value);
+                let most = values.fold(0.0, f64::max);
+                let limit = Spread::exactly(most * NOTHING);
+                self.at_most(fit.intercept, limit);
+                self.at_most(limit.times(-1.0), fit.intercept);
+                self.texts.push(format!(
+                    "{line}: the fit crosses the axis at {}, and the highest value is {}",
+                    short(fit.intercept.median),
+                    short(most)
+                ));
+                Ok(())
+            }
+            Statement::NoDearer { line } => {
+                let (rates, _) = rate_line(line, points)?;
+                let mut by_rate = rates.medians.clone();
+                by_rate.sort_by(|one, other| one.1.total_cmp(&other.1));
+                let price = |(place, rate, _): (u16, f64, f64)| {
+                    point(line, place, points).map(|value| (rate, value.times(1.0 / rate)))
+                };
+                let few = price(by_rate[0])?;
+                let many = price(by_rate[by_rate.len() - 1])?;
+                self.at_most(many.1, few.1.times(FLAT));
+                self.texts.push(format!(
+                    "{line}: {} for each of the reads of ordered execution at {} times as many, {} at {} times",
+                    short(few.1.median),
+                    short(few.0),
+                    short(many.1.median),
+                    short(many.0)
+                ));
+                Ok(())
+            }
+            Statement::About { line, at, value } => {
+                let at = threads_at(at, points)?;
+                let found = point(line, at, points)?;
+                self.at_most(Spread::exactly(value / NEAR), found);
+                self.at_most(found, Spread::exactly(value * NEAR));
+                self.texts.push(along(line, &[(at, found)]));
                 Ok(())
             }
             Statement::Grows { line, from, to } => self.changes(line, (to, from), points).map(drop),
@@ -293,7 +385,7 @@ impl Evidence {
             } => {
                 let (from, to) = (threads_at(from, points)?, threads_at(to, points)?);
                 if from == to {
-                    return Err(Missing("needs more --threads".to_owned()));
+                    return Err(Missing(format!("needs more --{}", points.flag())));
                 }
                 let mut gains = Vec::with_capacity(most_first.len());
                 for &line in most_first {
@@ -373,7 +465,10 @@ impl Evidence {
     ) -> Result<(Spread, Spread), Missing> {
         let (above, below) = (threads_at(upper_at, points)?, threads_at(lower_at, points)?);
         if above == below {
-            return Err(Missing(format!("needs more --threads than {above}")));
+            return Err(Missing(format!(
+                "needs more --{} than {above}",
+                points.flag()
+            )));
         }
         let (upper, lower) = (point(line, above, points)?, point(line, below, points)?);
         self.above(upper, lower);

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 use super::expected_presence::Facts;
 use super::operation_counts::Counts;
 use super::payload_origin::Origins;
-use super::thread_counts::Done;
+use super::thread_tally::ThreadTally;
 use crate::error::BenchError;
 use crate::index::drawn_operations::{Choice, Operations};
 use crate::index::measured_index::Measured;
@@ -34,7 +34,7 @@ pub(crate) struct Finished<'a> {
     /// Of each thread.
     pub(crate) operations: &'a [Operations],
     /// Of each thread.
-    pub(crate) done: &'a [Done],
+    pub(crate) done: &'a [ThreadTally],
 }
 
 impl Finished<'_> {
@@ -136,7 +136,13 @@ impl Finished<'_> {
 
     /// For each key, the last operation of a thread that left its payload there for sure, counted
     /// from 1.
-    fn last_writes(&self, facts: &Facts, operations: &Operations, done: &Done, last: &mut [u64]) {
+    fn last_writes(
+        &self,
+        facts: &Facts,
+        operations: &Operations,
+        done: &ThreadTally,
+        last: &mut [u64],
+    ) {
         let rounds = operations.len() as u64;
         // Of what came again and again, only the last time counts.
         for number in done.executed.saturating_sub(rounds)..done.executed {

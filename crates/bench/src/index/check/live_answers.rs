@@ -6,7 +6,7 @@
 
 use super::expected_presence::Facts;
 use super::payload_origin::Origins;
-use super::thread_counts::Done;
+use super::thread_tally::ThreadTally;
 use crate::index::drawn_operations::Choice;
 use crate::index::operation_mix::Operation;
 use crate::key_encoding::Keys;
@@ -14,7 +14,14 @@ use crate::key_encoding::Keys;
 /// Is told what the index answers. Does nothing, unless it is overridden.
 pub(crate) trait Witness {
     /// A read, update, delete, or a write that asks: the payload that the key had.
-    fn found(&mut self, _operation: Operation, _key: u64, _payload: Option<u64>, _done: &Done) {}
+    fn found(
+        &mut self,
+        _operation: Operation,
+        _key: u64,
+        _payload: Option<u64>,
+        _done: &ThreadTally,
+    ) {
+    }
 
     /// An insert: whether the key was added.
     fn inserted(&mut self, _key: u64, _added: bool) {}
@@ -23,7 +30,7 @@ pub(crate) trait Witness {
     fn scan_begins(&mut self, _key: u64) {}
 
     /// It visits a key.
-    fn visited(&mut self, _key: &[u8], _payload: u64, _done: &Done) {}
+    fn visited(&mut self, _key: &[u8], _payload: u64, _done: &ThreadTally) {}
 
     /// It is over, because there are no more keys or it visited enough.
     fn scan_ends(&mut self, _no_more_keys: bool) {}
@@ -105,7 +112,7 @@ impl<'a> Examiner<'a> {
         self.objection.get_or_insert(what);
     }
 
-    fn payload(&mut self, key: u64, payload: u64, done: &Done) {
+    fn payload(&mut self, key: u64, payload: u64, done: &ThreadTally) {
         // How far the others are is not known.
         let executed = |thread| match thread == done.thread {
             true => done.executed,
@@ -119,7 +126,7 @@ impl<'a> Examiner<'a> {
 }
 
 impl Witness for Examiner<'_> {
-    fn found(&mut self, operation: Operation, key: u64, payload: Option<u64>, done: &Done) {
+    fn found(&mut self, operation: Operation, key: u64, payload: Option<u64>, done: &ThreadTally) {
         let facts = self.promises.facts();
         let operation = operation.name();
         match payload {
@@ -147,7 +154,7 @@ impl Witness for Examiner<'_> {
         self.next = staying.partition_point(|core| *core < self.least);
     }
 
-    fn visited(&mut self, key: &[u8], payload: u64, done: &Done) {
+    fn visited(&mut self, key: &[u8], payload: u64, done: &ThreadTally) {
         let promises = self.promises;
         let Some(number) = promises.keys.number(key) else {
             return self.object(format!("a scan visited {key:x?}, which is no key"));

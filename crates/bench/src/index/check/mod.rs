@@ -7,4 +7,4 @@ pub(super) mod final_state;
 pub(super) mod live_answers;
 pub(super) mod operation_counts;
 pub(super) mod payload_origin;
-pub(super) mod thread_counts;
+pub(super) mod thread_tally;

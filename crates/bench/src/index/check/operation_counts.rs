@@ -1,6 +1,6 @@
 //! Whether the operations of a run were as many, and had as many answers, as there can have been.
 
-use super::thread_counts::Done;
+use super::thread_tally::ThreadTally;
 use crate::index::drawn_operations::{Choice, Operations};
 use crate::index::operation_mix::Operation;
 
@@ -11,12 +11,12 @@ pub(crate) struct Counts<'a> {
     /// Of each thread.
     pub(crate) operations: &'a [Operations],
     /// Of each thread.
-    pub(crate) done: &'a [Done],
+    pub(crate) done: &'a [ThreadTally],
 }
 
 impl Counts<'_> {
     /// The sum over all threads.
-    fn sum(&self, of: impl Fn(&Done) -> u64) -> u64 {
+    fn sum(&self, of: impl Fn(&ThreadTally) -> u64) -> u64 {
         self.done.iter().map(of).sum()
     }
 

@@ -24,7 +24,7 @@
 //!   its pool when the queue is dropped.
 //! - Q2. While a read is in flight nothing but the device reaches its frames.
 //!
-//! Paper: oode §3 (asynchronous I/O by each thread)
+//! Paper: oode §2 (each thread reads asynchronously, so that a task that waits lets another one run)
 
 mod blocking_threads;
 mod frame_pool;
@@ -50,7 +50,11 @@ pub const PAGE_BYTES: usize = 4096;
 
 /// The queue for real files: the kernel's, or threads if it refuses one.
 pub(super) fn system_reads(depth: usize, pool: &Arc<FramePool>) -> Box<dyn ReadQueue> {
-    match UringReads::new(depth, pool) {
+    or_threads(depth, UringReads::new(depth, pool))
+}
+
+fn or_threads(depth: usize, made: io::Result<UringReads>) -> Box<dyn ReadQueue> {
+    match made {
         Ok(queue) => Box::new(queue),
         Err(error) => {
             let why = format!("io_uring was refused: {error}");
@@ -107,4 +111,21 @@ pub trait ReadQueue: Send {
     /// How reads are carried out, for people: `io_uring with registered buffers`. Says why the best way
     /// is not the one, and that an emulated device is one.
     fn describe(&self) -> &str;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_refusal_of_io_uring_is_said() {
+        let refusal = io::Error::from_raw_os_error(libc::EPERM);
+        let queue = or_threads(64, Err(refusal));
+        let said = queue.describe();
+        assert!(
+            said.starts_with("16 blocking threads (io_uring was refused: "),
+            "{said}"
+        );
+        assert!(said.contains("Operation not permitted"), "{said}");
+    }
 }

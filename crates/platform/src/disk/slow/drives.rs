@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_serves_one_read_after_the_other_and_drives_do_not_wait_for_each_other() {
+    fn reads_of_one_drive_queue_and_drives_work_in_parallel() {
         let drives = Drives::new("4x1000ms".parse().unwrap());
         let began = now_ns();
         let second = 1_000_000_000;

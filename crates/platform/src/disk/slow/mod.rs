@@ -10,7 +10,7 @@
 //!
 //! No thread stands for a drive. A drive is a number: until when it is busy.
 //!
-//! Paper: oode §5 (24 disk enclosures, emulated here as 192 drives of 5 ms)
+//! Paper: oode §3 (192 drives, pages of 4 KiB evenly over all of them)
 
 mod drives;
 mod file;

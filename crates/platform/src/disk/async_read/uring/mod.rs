@@ -26,6 +26,7 @@
     reason = "the kernel writes to frames after the call returns"
 )]
 
+mod registered;
 mod ring;
 
 use std::io;
@@ -35,9 +36,9 @@ use std::sync::Arc;
 
 use io_uring::{opcode, squeue, types};
 
-use self::ring::{ENTRIES_MAX, REGION_FRAMES, Ring};
+use self::ring::{ENTRIES_MAX, Ring};
 use super::read_frames::{check_request, complete, read_frames};
-use super::{Completion, Frame, FramePool, Frames, PAGE_BYTES, ReadQueue};
+use super::{Completion, FramePool, Frames, PAGE_BYTES, ReadQueue};
 use crate::disk::DiskFile;
 use crate::fork_check::ProcessToken;
 
@@ -84,8 +85,12 @@ impl UringReads {
     /// A queue of `depth` reads, at least one and at most what a ring can have (32,768).
     pub(in crate::disk) fn new(depth: usize, pool: &Arc<FramePool>) -> io::Result<Self> {
         let depth = depth.clamp(1, ENTRIES_MAX);
-        Ok(Self {
-            ring: ManuallyDrop::new(Ring::new(depth, pool)?),
+        Ok(Self::over(Ring::new(depth, pool)?, depth))
+    }
+
+    fn over(ring: Ring, depth: usize) -> Self {
+        Self {
+            ring: ManuallyDrop::new(ring),
             slots: ManuallyDrop::new((0..depth).map(|_| Slot::default()).collect()),
             free: (0..depth as u32).rev().collect(),
             queued: Vec::with_capacity(depth),
@@ -95,7 +100,7 @@ impl UringReads {
             refused: Vec::new(),
             in_flight: 0,
             process: ProcessToken::current(),
-        })
+        }
     }
 
     /// Fills the submission queue from `queued`.
@@ -103,14 +108,6 @@ impl UringReads {
         if self.submitted == self.queued.len() {
             return;
         }
-        let Ring {
-            io,
-            pool,
-            registered,
-            vectored,
-            ..
-        } = &mut *self.ring;
-        let mut submission = io.submission();
         for &number in &self.queued[self.submitted..] {
             let Slot { request, pieces } = &mut self.slots[number as usize];
             let request = request.as_ref().expect("a queued slot has a request (G2)");
@@ -118,12 +115,12 @@ impl UringReads {
                 .file
                 .os_file()
                 .expect("asked for when it was pushed");
-            let fixed = registered.then_some(&*pool);
+            let region = self.ring.region_of(&request.frames);
             let entry = request
-                .entry(file.as_raw_fd(), fixed, *vectored, pieces)
+                .entry(file.as_raw_fd(), region, self.ring.vectored, pieces)
                 .user_data(number.into());
             // SAFETY: the slot keeps what the entry refers to until the read's completion (G1).
-            if unsafe { submission.push(&entry) }.is_err() {
+            if unsafe { self.ring.io.submission().push(&entry) }.is_err() {
                 break;
             }
             self.submitted += 1;
@@ -161,7 +158,7 @@ impl UringReads {
 
     /// Nothing that was in the submission queue was submitted; it will be by this thread.
     fn replace_ring(&mut self) -> io::Result<()> {
-        *self.ring = Ring::new(self.slots.len(), &self.ring.pool)?;
+        *self.ring = Ring::new(self.slots.len(), self.ring.registered.pool())?;
         self.submitted = 0;
         Ok(())
     }
@@ -218,16 +215,15 @@ impl UringReads {
 }
 
 impl Request {
-    /// What the kernel is told. `fixed` is the pool whose memory is registered.
+    /// What the kernel is told. All the frames lie in registered piece `region`, if that is given.
     fn entry(
         &self,
         file: RawFd,
-        fixed: Option<&Arc<FramePool>>,
+        region: Option<u16>,
         vectored: bool,
         pieces: &mut Pieces,
     ) -> squeue::Entry {
         let file = types::Fd(file);
-        let region = fixed.and_then(|pool| region_of(&self.frames, pool));
         if let [frame] = &self.frames[..] {
             let (start, bytes) = (frame.start().as_ptr(), PAGE_BYTES as u32);
             return match region {
@@ -276,14 +272,6 @@ impl Request {
             result,
         }
     }
-}
-
-/// The registered piece of memory in which all the frames lie, if they are of `pool` and there is one.
-fn region_of(frames: &[Frame], pool: &Arc<FramePool>) -> Option<u16> {
-    let region = frames.first()?.number() / REGION_FRAMES;
-    let inside =
-        |frame: &Frame| frame.number() / REGION_FRAMES == region && Arc::ptr_eq(frame.pool(), pool);
-    frames.iter().all(inside).then_some(region as u16)
 }
 
 impl ReadQueue for UringReads {
@@ -358,5 +346,104 @@ impl Drop for UringReads {
                 ManuallyDrop::drop(&mut self.slots);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::disk::{AlignedBuf, Disk, SyncedDisk};
+
+    fn with_file(dir: &Path) -> Arc<dyn DiskFile> {
+        let file = SyncedDisk::new().create(&dir.join("a"), 8 * 4096).unwrap();
+        for page in 0..8 {
+            let mut bytes = AlignedBuf::zeroed(4096);
+            bytes.fill(page as u8);
+            file.write_durable(page * 4096, &bytes).unwrap();
+        }
+        file
+    }
+
+    /// Whatever the kernel gives, reads of one frame and of several have the right bytes.
+    fn reads_well(ring: Ring, pool: &Arc<FramePool>) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = with_file(dir.path());
+        let mut queue = UringReads::over(ring, 4);
+        for _ in 0..3 {
+            let frame = pool.take().unwrap();
+            queue.push(&file, 4096, frame.into(), 1).unwrap();
+            let frames = (0..3).map(|_| pool.take().unwrap()).collect();
+            queue.push(&file, 2 * 4096, frames, 2).unwrap();
+            let mut done = Vec::new();
+            queue.turn(1, &mut done).unwrap();
+            queue.turn(1, &mut done).unwrap();
+            assert_eq!((done.len(), queue.in_flight()), (2, 0));
+            for completion in done {
+                for (page, frame) in (completion.tag..).zip(completion.frames) {
+                    assert_eq!(frame[..], [page as u8; 4096]);
+                }
+            }
+        }
+        drop(queue);
+        assert_eq!(pool.in_use(), 0);
+    }
+
+    #[test]
+    fn a_ring_reads_with_whatever_the_kernel_gives_it() {
+        let pool = FramePool::new(8).unwrap();
+        let Ok(plain) = Ring::plain(4, &pool) else {
+            return; // no io_uring here
+        };
+        assert!(plain.description.contains("old kernel"));
+        reads_well(plain, &pool);
+        for (registered, vectored) in [(true, true), (true, false), (false, false)] {
+            let mut ring = Ring::new(4, &pool).unwrap();
+            if !registered {
+                ring.registered.close();
+            }
+            ring.vectored &= vectored;
+            reads_well(ring, &pool);
+        }
+    }
+
+    #[test]
+    fn completions_that_ask_to_try_again_are_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = with_file(dir.path());
+        let pool = FramePool::new(4).unwrap();
+        let request = || Request {
+            file: Arc::clone(&file),
+            at: 6 * 4096,
+            frames: (0..3).map(|_| pool.take().unwrap()).collect(),
+            tag: 0,
+        };
+        // The file ends after two pages.
+        for result in [
+            0,
+            512,
+            4096,
+            5000,
+            8192,
+            -libc::EINTR,
+            -libc::EAGAIN,
+            -libc::ECANCELED,
+        ] {
+            let mut request = request();
+            if result >= 4096 {
+                request.frames[0].fill(6);
+            }
+            if result >= 8192 {
+                request.frames[1].fill(7);
+            }
+            let completion = request.completed(result);
+            assert_eq!(completion.result.unwrap(), 8192, "{result}");
+            for (frame, page) in completion.frames.iter().zip([6, 7]) {
+                assert_eq!(frame[..], [page; 4096], "{result}");
+            }
+        }
+        let failed = request().completed(-libc::EIO).result.unwrap_err();
+        assert_eq!(failed.raw_os_error(), Some(libc::EIO));
     }
 }

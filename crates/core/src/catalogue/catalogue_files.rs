@@ -9,6 +9,7 @@ use std::path::Path;
 
 use namiki_platform::disk::{AlignedBuf, Disk};
 
+use crate::catalogue::image::TableImage;
 use crate::catalogue::manifest::{Manifest, Written};
 use crate::catalogue::table_journal::{self, TableJournal};
 use crate::table::raw_table::TableInfo;
@@ -112,6 +113,37 @@ impl CatalogueFiles {
             self.journal = Journal::Begun(journal);
         }
         appended
+    }
+
+    /// Puts the manifest with this image into the place of the present one, and into that in memory once it is durable.
+    ///
+    /// # Errors
+    /// The image in memory is what it was then. On the disk it may be either.
+    pub(crate) fn set_image(
+        &mut self,
+        disk: &dyn Disk,
+        dir: &Path,
+        manifest: &mut Manifest,
+        image: TableImage,
+    ) -> Result<(), NotWritten> {
+        if matches!(self.journal, Journal::GivenUp) {
+            // Its last record may be of a table that was not created, with a name that is now the image's. It would count
+            // beside a manifest with as many tables as the journal continues: so it goes before the image comes.
+            self.replace(disk, dir, manifest)?;
+            let removed = match disk.remove(&table_journal::path(dir)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => disk.sync_dir(dir),
+            };
+            if let Err(source) = removed {
+                self.journal = Journal::GivenUp;
+                return Err(NotWritten::Device(source));
+            }
+        }
+        let mut whole = manifest.clone();
+        whole.image = image;
+        self.replace(disk, dir, &whole)?;
+        *manifest = whole;
+        Ok(())
     }
 
     /// Puts a manifest that holds all there is into the place of the present one.

@@ -13,7 +13,7 @@ pub(crate) struct Count {
 
 /// What a thread did in all stages.
 #[derive(Clone, Debug)]
-pub(crate) struct Done {
+pub(crate) struct ThreadTally {
     pub(crate) thread: usize,
     /// Operations done; the next one's number.
     pub(crate) executed: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Done {
     pub(crate) seen: u64,
 }
 
-impl Done {
+impl ThreadTally {
     /// A thread that has done nothing yet.
     pub(crate) fn new(thread: usize) -> Self {
         Self {

@@ -1,0 +1,84 @@
+//! The files that readers read, as if they were one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use namiki_platform::disk::{Disk, DiskFile, PAGE_BYTES};
+
+use crate::error::BenchError;
+
+/// See the module.
+pub(crate) struct ReadFiles {
+    files: Vec<ReadFile>,
+}
+
+struct ReadFile {
+    path: PathBuf,
+    file: Arc<dyn DiskFile>,
+    /// Where it ends, counted from the beginning of the first.
+    end_bytes: u64,
+}
+
+impl ReadFiles {
+    /// One new file in `dir`.
+    pub(crate) fn create(disk: &dyn Disk, dir: &Path, len_bytes: u64) -> Result<Self, BenchError> {
+        let path = dir.join("probe");
+        let file = disk.create(&path, len_bytes);
+        let file = file.map_err(BenchError::file("create", &path))?;
+        let end_bytes = len_bytes;
+        let files = vec![ReadFile {
+            path,
+            file,
+            end_bytes,
+        }];
+        Ok(Self { files })
+    }
+
+    /// These, as far as they have whole pages.
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        paths: impl IntoIterator<Item = PathBuf>,
+    ) -> Result<Self, BenchError> {
+        let (mut files, mut end_bytes) = (Vec::new(), 0);
+        for path in paths {
+            let file = disk.open(&path).map_err(BenchError::file("open", &path))?;
+            let page = PAGE_BYTES as u64;
+            end_bytes += file.len_bytes() / page * page;
+            files.push(ReadFile {
+                path,
+                file,
+                end_bytes,
+            });
+        }
+        Ok(Self { files })
+    }
+
+    /// Of all of them.
+    pub(super) fn len_bytes(&self) -> u64 {
+        self.files.last().map_or(0, |last| last.end_bytes)
+    }
+
+    /// The file, and the offset in it.
+    pub(super) fn find(&self, at: u64) -> (usize, u64) {
+        let file = self.files.partition_point(|file| file.end_bytes <= at);
+        let begin = file
+            .checked_sub(1)
+            .map_or(0, |before| self.files[before].end_bytes);
+        (file, at - begin)
+    }
+
+    /// The one of this place.
+    pub(super) fn file(&self, place: usize) -> &Arc<dyn DiskFile> {
+        &self.files[place].file
+    }
+
+    /// Where they are.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(|file| &*file.path)
+    }
+
+    /// What an error names.
+    pub(super) fn path(&self) -> &Path {
+        self.paths().next().unwrap_or(Path::new(""))
+    }
+}

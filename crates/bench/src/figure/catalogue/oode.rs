@@ -1,0 +1,300 @@
+//! The figures of `oode`: its query with many tasks in each of a few threads, relative to the same query with one task
+//! in one thread, and what of the processors it uses.
+//!
+//! The paper has 128 logical cores and 192 disk drives. Here the query reads this machine's disk, which has a queue
+//! instead of arms, or with `--device slow:192x5ms` emulated drives, with the paper's numbers of threads and tasks.
+//!
+//! Paper: oode §3.1, figures 2 to 5; §3.2, figures 6 to 9
+
+use super::super::claim::{At, Claim, Statement};
+use super::super::definition::{
+    Across, Experiment, Figure, Line, Measure, QueryThreads, Runs, Sweep, Work,
+};
+use super::super::run_row::Count;
+
+const PAPER: &str = "oode";
+
+/// Points of a curve that is nearly straight lie this close to a line.
+const NEARLY_LINEAR: f64 = 0.98;
+
+static THREADS: Experiment = Experiment {
+    name: "oode threads",
+    device: "file",
+    runs: Runs::Queries(Sweep::Threads {
+        tasks: 16,
+        counts: &[1, 2, 4, 8, 16],
+        emulated: &[1, 2, 4, 8, 16, 32, 64, 128],
+    }),
+};
+
+static TASKS: Experiment = Experiment {
+    name: "oode tasks",
+    device: "file",
+    runs: Runs::Queries(Sweep::Tasks {
+        counts: &[1, 2, 4, 8, 16, 32, 64, 128, 256],
+        emulated: &[1, 2, 4, 8, 16],
+        emulated_threads: 128,
+    }),
+};
+
+/// What the runs are relative to, and a point of its own.
+pub(in crate::figure) const ORDERED: &str = "ordered execution";
+const OUT_OF_ORDER: &str = "out of order";
+const ONE_THREAD: &str = "out of order, one thread";
+
+const TWO: &[Line] = &[
+    Line {
+        name: ORDERED,
+        work: Work::OrderedQuery,
+    },
+    Line {
+        name: OUT_OF_ORDER,
+        work: Work::Query(QueryThreads::All),
+    },
+];
+const THREE: &[Line] = &[
+    Line {
+        name: ORDERED,
+        work: Work::OrderedQuery,
+    },
+    Line {
+        name: OUT_OF_ORDER,
+        work: Work::Query(QueryThreads::All),
+    },
+    Line {
+        name: ONE_THREAD,
+        work: Work::Query(QueryThreads::One),
+    },
+];
+
+const RELATIVE: &str = "Relative to the ordered execution of the same round: one thread with one task, as a conventional \
+    engine runs the plan. On emulated drives that is run in the first round alone, because it takes minutes.";
+const COLD: &str = "Each run begins with an empty cache and reads the device directly. Threads, their queues of reads and the \
+    memory for pages are there before the clock starts.";
+const OWN_CPU: &str = "The use of processors is that of this process alone, where the paper adds up what mpstat shows of the \
+    whole machine, which is 0.4 % without a query. So the fit is to cross the axis at zero.";
+const CORES: &str = "Percent are of all processors here, in the paper of 128.";
+const MORE_THREADS: &str = "On this machine's disk there are more threads than processors at the right end: a thread waits for \
+    the disk most of the time.";
+const AS_MANY: &str = "On this machine's disk there are as many threads as processors, as in the paper, and beside them one; \
+    on emulated drives 128.";
+
+const BESIDE: &[Count] = &[Count::Reads, Count::Iops, Count::CpuUsPerIo];
+
+const FASTER: Statement = Statement::Falls {
+    line: OUT_OF_ORDER,
+    from: At::Fewest,
+};
+const RISES: Statement = Statement::Climbs {
+    line: OUT_OF_ORDER,
+    from: At::Fewest,
+};
+const STRAIGHT: Statement = Statement::Linear {
+    line: OUT_OF_ORDER,
+    r_squared_min: NEARLY_LINEAR,
+};
+const NO_DEARER: Statement = Statement::NoDearer { line: OUT_OF_ORDER };
+
+const fn claim(
+    section: &'static str,
+    sentence: &'static str,
+    english: &'static str,
+    statements: &'static [Statement],
+) -> Claim {
+    Claim {
+        section,
+        sentence,
+        english,
+        cores_min: 1,
+        statements,
+        beside: BESIDE,
+        why_not: None,
+    }
+}
+
+pub(super) static FIGURES: &[Figure] = &[
+    Figure {
+        paper: PAPER,
+        number: 2,
+        section: "3.1",
+        title: "relative time over threads, 16 tasks in each",
+        experiment: &THREADS,
+        lines: TWO,
+        across: Across::Threads,
+        value: Measure::RelativeSeconds,
+        claims: &[claim(
+            "3.1",
+            "スレッド数に応じて…その結果処理時間が短縮できている",
+            "with the threads, the time becomes shorter: no step rises by more than a tenth, and it ends lower",
+            &[FASTER],
+        )],
+        notes: &[RELATIVE, COLD, MORE_THREADS],
+    },
+    Figure {
+        paper: PAPER,
+        number: 3,
+        section: "3.1",
+        title: "relative reads per second over threads, 16 tasks in each",
+        experiment: &THREADS,
+        lines: TWO,
+        across: Across::Threads,
+        value: Measure::RelativeIops,
+        claims: &[claim(
+            "3.1",
+            "スレッド数に応じてストレージシステムの IOPS 性能を引き出し",
+            "with the threads, the reads per second rise: no step falls by more than a tenth, and they end higher",
+            &[RISES],
+        )],
+        notes: &[RELATIVE, COLD, MORE_THREADS],
+    },
+    Figure {
+        paper: PAPER,
+        number: 4,
+        section: "3.1",
+        title: "CPU use over threads, 16 tasks in each",
+        experiment: &THREADS,
+        lines: TWO,
+        across: Across::Threads,
+        value: Measure::CpuPercent,
+        claims: &[
+            claim(
+                "3.1",
+                "IOPS 性能の向上に伴い CPU 利用率が増加している",
+                "with the threads, and so with the reads per second, the use of processors rises",
+                &[RISES],
+            ),
+            Claim {
+                section: "3.1",
+                sentence: "2048 タスクが動作している際の CPU 利用率は 6.3%であった",
+                english: "with 2,048 tasks, 6.3 % of the processors are used (within a quarter): of 128, that is 8.1",
+                cores_min: 128,
+                statements: &[Statement::About {
+                    line: OUT_OF_ORDER,
+                    at: At::Most,
+                    value: 6.3,
+                }],
+                beside: BESIDE,
+                why_not: None,
+            },
+        ],
+        notes: &[COLD, OWN_CPU, CORES, MORE_THREADS],
+    },
+    Figure {
+        paper: PAPER,
+        number: 5,
+        section: "3.1",
+        title: "CPU use over reads per second, 16 tasks in each thread",
+        experiment: &THREADS,
+        lines: TWO,
+        across: Across::RelativeIops { of_tasks: false },
+        value: Measure::CpuPercent,
+        claims: &[
+            claim(
+                "3.1",
+                "相対 IOPS 性能に対して CPU 利用率がほぼ線形に増加している",
+                "the use of processors rises almost linearly with the reads per second: R² of a least-squares fit is \
+                 0.98 at least",
+                &[STRAIGHT],
+            ),
+            claim(
+                "3.1",
+                "IOPS 性能が上昇してもロック競合の発生頻度が上昇していない",
+                "contention does not grow with the reads per second: where there are the most, a read takes at most a \
+                 tenth more processor time than where there are the fewest",
+                &[NO_DEARER],
+            ),
+            claim(
+                "3.1",
+                "線形近似した際の縦軸との切片は約 0.4%…固定オーバーヘッドはほぼない",
+                "there is hardly a fixed overhead: the fit crosses the axis within a tenth of the highest use from \
+                 zero, since nothing but this process is counted",
+                &[Statement::SmallIntercept { line: OUT_OF_ORDER }],
+            ),
+        ],
+        notes: &[RELATIVE, COLD, OWN_CPU, CORES, MORE_THREADS],
+    },
+    Figure {
+        paper: PAPER,
+        number: 6,
+        section: "3.2",
+        title: "relative time over tasks in each thread",
+        experiment: &TASKS,
+        lines: THREE,
+        across: Across::Tasks,
+        value: Measure::RelativeSeconds,
+        claims: &[claim(
+            "3.2",
+            "スレッド内タスク数を増加させるにつれ…その結果処理時間が短縮できている",
+            "with the tasks, the time becomes shorter: no step rises by more than a tenth, and it ends lower",
+            &[FASTER],
+        )],
+        notes: &[RELATIVE, COLD, AS_MANY],
+    },
+    Figure {
+        paper: PAPER,
+        number: 7,
+        section: "3.2",
+        title: "relative reads per second over tasks in each thread",
+        experiment: &TASKS,
+        lines: THREE,
+        across: Across::Tasks,
+        value: Measure::RelativeIops,
+        claims: &[claim(
+            "3.2",
+            "スレッド内タスク数を増加させるにつれ、ストレージシステムの IOPS 性能を引き出し",
+            "with the tasks, the reads per second rise: no step falls by more than a tenth, and they end higher",
+            &[RISES],
+        )],
+        notes: &[RELATIVE, COLD, AS_MANY],
+    },
+    Figure {
+        paper: PAPER,
+        number: 8,
+        section: "3.2",
+        title: "CPU use over tasks in each thread",
+        experiment: &TASKS,
+        lines: THREE,
+        across: Across::Tasks,
+        value: Measure::CpuPercent,
+        claims: &[claim(
+            "3.2",
+            "IOPS 性能の向上に伴い CPU 利用率も増加している",
+            "with the tasks, and so with the reads per second, the use of processors rises",
+            &[RISES],
+        )],
+        notes: &[COLD, OWN_CPU, CORES, AS_MANY],
+    },
+    Figure {
+        paper: PAPER,
+        number: 9,
+        section: "3.2",
+        title: "CPU use over reads per second, as the tasks in each thread grow",
+        experiment: &TASKS,
+        lines: THREE,
+        across: Across::RelativeIops { of_tasks: true },
+        value: Measure::CpuPercent,
+        claims: &[
+            claim(
+                "3.2",
+                "スレッド数と同様に、相対 IOPS 性能に対して CPU 利用率がほぼ線形に増加している",
+                "as with threads, the use of processors rises almost linearly with the reads per second: R² of a \
+                 least-squares fit is 0.98 at least",
+                &[STRAIGHT],
+            ),
+            claim(
+                "3.2",
+                "本測定においては IOPS 性能が上昇してもロック競合の発生頻度が上昇していない",
+                "contention does not grow with the reads per second: where there are the most, a read takes at most a \
+                 tenth more processor time than where there are the fewest",
+                &[NO_DEARER],
+            ),
+            claim(
+                "3.2",
+                "本実験環境でのタスク数 2048 以下の測定において、I/O 性能が上昇してもロック競合の発生頻度は上昇しない",
+                "over all numbers of tasks that were measured, both: nearly a line, and no read dearer than a tenth",
+                &[STRAIGHT, NO_DEARER],
+            ),
+        ],
+        notes: &[RELATIVE, COLD, OWN_CPU, CORES, AS_MANY],
+    },
+];

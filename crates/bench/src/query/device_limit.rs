@@ -1,0 +1,123 @@
+//! What the device can do at best, over the very files that a query reads, in the same minute: the yardstick for its
+//! reads per second and for its processor time per read.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use namiki_platform::disk::PAGE_BYTES;
+
+use super::tpch_directory::TpchDirectory;
+use crate::args::TimedArgs;
+use crate::device::{AsyncReads, ReadFiles};
+use crate::error::BenchError;
+
+/// How long each measurement takes, unless told.
+const SECONDS: Duration = Duration::from_millis(500);
+/// A part of a measurement is spent before the clock starts.
+const WARMUP_PARTS: u32 = 5;
+
+/// Random reads, and as what they are measured.
+pub(crate) struct DeviceLimit<'a> {
+    pub(crate) directory: &'a TpchDirectory,
+    pub(crate) files: Vec<PathBuf>,
+    /// Seconds, warm-up and seed.
+    pub(crate) timed: &'a TimedArgs,
+    /// Whether the reads go through emulated drives: then through the disk's own queue, as nothing else knows them.
+    pub(crate) is_emulated: bool,
+}
+
+/// The reads of a query, as a bare loop does them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) threads: usize,
+    /// In flight, of each thread.
+    pub(crate) depth: usize,
+    /// Completions of a turn, about.
+    pub(crate) batch: u16,
+    /// Page frames that each thread reads into.
+    pub(crate) frames: usize,
+}
+
+/// What was measured. What was not is absent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Limit {
+    /// The most reads per second.
+    pub(crate) iops: Option<f64>,
+    /// One after the other.
+    pub(crate) iops_depth1: Option<f64>,
+    /// Of a bare io_uring loop, in microseconds.
+    pub(crate) cpu_us_per_io_bare: Option<f64>,
+    /// Completions for each turn of that loop.
+    pub(crate) per_turn_bare: Option<f64>,
+}
+
+struct Measured {
+    iops: Option<f64>,
+    cpu_us_per_io: Option<f64>,
+    per_turn: Option<f64>,
+}
+
+impl DeviceLimit<'_> {
+    /// Measures.
+    pub(crate) fn measure(&self, shape: Shape) -> Result<Limit, BenchError> {
+        let disk = &*self.directory.disk;
+        let files = Arc::new(ReadFiles::open(disk, self.files.iter().cloned())?);
+        let at_once = Shape { batch: 1, ..shape };
+        let one = Shape {
+            threads: 1,
+            depth: 1,
+            ..at_once
+        };
+        let one = self.reads(&files, one)?;
+        if self.is_emulated {
+            let many = self.reads(&files, at_once)?;
+            return Ok(Limit {
+                iops: many.iops,
+                iops_depth1: one.iops,
+                ..Limit::default()
+            });
+        }
+        let bare = self.reads(&files, shape)?;
+        let mut iops = bare.iops;
+        if shape.batch > 1 {
+            // A loop that waits for many completions may let the device run dry.
+            let eager = self.reads(&files, at_once)?.iops;
+            iops = [iops, eager].into_iter().flatten().reduce(f64::max);
+        }
+        Ok(Limit {
+            iops,
+            iops_depth1: one.iops,
+            cpu_us_per_io_bare: bare.cpu_us_per_io,
+            per_turn_bare: bare.per_turn,
+        })
+    }
+
+    fn reads(&self, files: &Arc<ReadFiles>, shape: Shape) -> Result<Measured, BenchError> {
+        let all = shape.threads * shape.depth;
+        let small = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+        let reads = AsyncReads {
+            bytes: PAGE_BYTES as u32,
+            depth: small(all),
+            readers: small(shape.threads),
+            batch: shape.batch.min(small(shape.depth)),
+            buffers: shape.frames,
+            timed: false,
+            work_us: 0,
+            bare: !self.is_emulated,
+        };
+        let seconds = self.timed.seconds.unwrap_or(SECONDS);
+        let timed = TimedArgs {
+            seconds: self.timed.ops.is_none().then_some(seconds),
+            warmup: self.timed.warmup.min(seconds / WARMUP_PARTS),
+            ..self.timed.clone()
+        };
+        let probed = reads.run(&self.directory.disk, files, &timed)?;
+        let (total, turns) = (probed.total, probed.turns as f64);
+        Ok(Measured {
+            iops: total.per_second(),
+            cpu_us_per_io: total.per_operation(probed.cpu_ns as f64 / 1e3),
+            per_turn: (turns > 0.0).then(|| total.done as f64 / turns),
+        })
+    }
+}

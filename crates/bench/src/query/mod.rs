@@ -1,0 +1,235 @@
+//! `query`: the executor on tables larger than memory, beside what their device can do at best.
+//!
+//! Every run starts with an empty cache and reads the device itself, checks its answer, and is followed by random reads
+//! over the same files with as many threads and as many in flight: what follows each other so closely can be
+//! compared on a machine that others use, too.
+//!
+//! Paper: oode §3
+
+mod answer;
+mod device_limit;
+mod figure_queries;
+mod made_tables;
+mod page_costs;
+mod query_case;
+mod query_session;
+mod result_row;
+mod selectivity;
+mod sequential_form;
+mod tasks;
+mod tpch_directory;
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use namiki_exec::Mode;
+use namiki_exec::plan::stored;
+use namiki_platform::arguments::whole;
+use namiki_platform::machine::Machine;
+
+pub(crate) use self::figure_queries::{FigureQueries, FigureSetup};
+use self::made_tables::make_tables;
+use self::query_case::{Beside, JoinKind, QueryCase};
+pub(crate) use self::query_session::Execution;
+use self::query_session::QuerySession;
+use self::selectivity::Selectivity;
+use self::tasks::Tasks;
+use self::tpch_directory::{TpchDirectory, tables_of};
+use crate::args::{self, Switch, TimedArgs};
+use crate::device_choice::Device;
+use crate::error::BenchError;
+use crate::repetitions::in_turns;
+use crate::result_writer::Report;
+use crate::run_folder::Place;
+
+const NOTES: &str = "\
+Queries (--query): paper, the query of the paper's figure 1; q3, q5 and q10, joins in the manner of TPC-H's; or a file
+with a plan. --selectivity moves the paper's bound on c_acctbal: 0.000368 is the paper's, 9980; x10 is ten times as much.
+
+Each run begins with an empty cache and reads the device directly. Its answer has to be that of the plain evaluator, or,
+of larger tables, that of scans and hash joins: otherwise the exit status is 1.
+
+After each run, random 4 KiB reads over the same files say what the device can do: as many in flight by as many
+threads (iops_limit), and one at a time (iops_limit_depth1); and a bare io_uring loop says what a read costs
+(cpu_us_per_io_bare), with as many completions for each system call as the query had, or --batch. --seconds, or --ops,
+is the length of each of these measurements [default: 0.5 s].
+
+Mode `ordered` has one thread with one task, as the paper's. Its rows are not repeated for each --threads and --tasks.
+
+Examples:
+  namiki load tpch --scale 1 --dir /data/tpch
+  namiki-bench query --dir /data/tpch --tasks 1,16,64,256 --threads 1,2 --repeat 5
+  namiki-bench query --dir /data/tpch --selectivity x1,x10,x50,x150 --join nested-loop,hash
+  namiki-bench query --dir /data/tpch --device slow:192x5ms --threads 16,128 --tasks 16";
+
+/// What `query` measures.
+#[derive(Args, Debug)]
+#[command(after_help = NOTES)]
+pub(crate) struct QueryArgs {
+    /// A directory that `namiki load tpch` made. It is not changed [default: a fresh one, with the tables that are
+    /// needed, which is removed at the end]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Without --dir: how large the tables are
+    #[arg(long, value_name = "FACTOR", default_value = "0.1", value_parser = scale, conflicts_with = "dir")]
+    scale: f64,
+    /// paper, q3, q5, q10, or a file with a plan; several with commas
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = stored::PAPER)]
+    query: Vec<String>,
+    /// Numbers of threads
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
+    threads: Vec<NonZeroU16>,
+    /// Tasks of each thread, or adaptive
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64")]
+    tasks: Vec<Tasks>,
+    /// The order of execution
+    #[arg(
+        long,
+        value_enum,
+        value_name = "MODE,…",
+        value_delimiter = ',',
+        default_value = "ordered,out-of-order"
+    )]
+    mode: Vec<QueryMode>,
+    /// The part of all customers that the paper's query takes, or xN for N times the paper's [default: the paper's]
+    #[arg(long, value_name = "PART,…", value_delimiter = ',')]
+    selectivity: Vec<Selectivity>,
+    /// How tables are joined: through indexes, as the plans have it, or by reading them from end to end
+    #[arg(
+        long,
+        value_enum,
+        value_name = "KIND,…",
+        value_delimiter = ',',
+        default_value = "nested-loop"
+    )]
+    join: Vec<JoinKind>,
+    /// Memory for pages
+    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = whole::<u32>(2..=1 << 20))]
+    cache_mb: u32,
+    /// Completions that the bare loop waits for at a time [default: as many as the query's turns have]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=1024))]
+    batch: Option<u16>,
+    /// Whether to measure the device after each run
+    #[arg(long, value_enum, default_value = "on")]
+    limit: Switch,
+    /// file, or slow:192x5ms: so many emulated drives that take so long for a read
+    #[arg(long, value_name = "DEVICE", default_value = "file")]
+    device: Device,
+    #[command(flatten)]
+    timed: TimedArgs,
+}
+
+/// The order of execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum QueryMode {
+    /// One task of one thread.
+    Ordered,
+    /// Many tasks.
+    OutOfOrder,
+}
+
+/// One combination of what was asked for.
+struct Combination {
+    case: usize,
+    how: Execution,
+    join: JoinKind,
+}
+
+/// Scales that TPC-H's generator has a formula for.
+pub(crate) fn scale(text: &str) -> Result<f64, String> {
+    let scale = text.parse().ok();
+    let scale = scale.filter(|scale| *scale == 0.01 || (0.024..=1000.0).contains(scale));
+    scale.ok_or_else(|| "neither 0.01 nor between 0.024 and 1000".to_owned())
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &QueryArgs) -> Result<(), BenchError> {
+    let place = match &args.dir {
+        Some(_) => None,
+        None => Some(Place::new(None)?),
+    };
+    let dir = match (&args.dir, &place) {
+        (None, Some(fresh)) => {
+            make_tables(fresh.path(), &args.tables()?, args.scale)?;
+            fresh.path()
+        }
+        (given, _) => given.as_deref().unwrap_or(Path::new(".")),
+    };
+    let machine = Machine::describe(dir);
+    let directory = TpchDirectory::open(dir, &args.device)?;
+    let cache_bytes = (args.cache_mb as usize) << 20;
+    let mut session = QuerySession::new(directory, cache_bytes, args.timed.pin);
+    let cases = args.cases(&mut session)?;
+    let combinations = args.combinations(cases.len());
+    let beside = Beside {
+        timed: &args.timed,
+        device: &args.device,
+        batch: args.batch,
+        limit: args.limit == Switch::On,
+    };
+    let mut report = Report::new(args.timed.output.format);
+    let outcome = in_turns(args.timed.repeat, &combinations, |combination, round| {
+        let Combination { case, how, join } = combination;
+        let row = cases[*case].run(&mut session, *how, *join, &beside, &machine, round)?;
+        report.row(&row)
+    });
+    report.finish()?;
+    outcome
+}
+
+impl QueryArgs {
+    /// The tables that the queries name.
+    fn tables(&self) -> Result<BTreeSet<String>, BenchError> {
+        let mut all = BTreeSet::new();
+        for name in &self.query {
+            let plan = query_case::plan_of(name)?;
+            all.extend(tables_of(&plan).into_iter().map(str::to_owned));
+        }
+        Ok(all)
+    }
+
+    /// Each query, at each selectivity that was asked for if it has one.
+    fn cases(&self, session: &mut QuerySession) -> Result<Vec<QueryCase>, BenchError> {
+        let mut cases = Vec::new();
+        for name in &self.query {
+            let asked = self.selectivity.iter().copied().map(Some);
+            let mut selectivities: Vec<Option<Selectivity>> = asked.collect();
+            if selectivities.is_empty() {
+                selectivities.push((name == stored::PAPER).then_some(Selectivity::PAPER));
+            }
+            for selectivity in selectivities {
+                cases.push(QueryCase::new(name, selectivity, session, self.timed.seed)?);
+            }
+        }
+        Ok(cases)
+    }
+
+    fn combinations(&self, cases: usize) -> Vec<Combination> {
+        let mut combinations = Vec::new();
+        for case in 0..cases {
+            for &join in &self.join {
+                for mode in &self.mode {
+                    if *mode == QueryMode::Ordered {
+                        let how = Execution::ORDERED;
+                        combinations.push(Combination { case, how, join });
+                        continue;
+                    }
+                    for threads in &self.threads {
+                        combinations.extend(self.tasks.iter().map(|tasks| Combination {
+                            case,
+                            how: Execution {
+                                mode: Mode::OutOfOrder,
+                                threads: threads.get().into(),
+                                degree: tasks.0,
+                            },
+                            join,
+                        }));
+                    }
+                }
+            }
+        }
+        combinations
+    }
+}

@@ -1,0 +1,256 @@
+//! A query that is measured: its plan, what its answer has to be, and what its reads are measured against.
+
+use std::path::PathBuf;
+
+use namiki_exec::Degree;
+use namiki_exec::plan::{Plan, stored};
+use namiki_platform::machine::Machine;
+
+use super::answer::Answer;
+use super::device_limit::{DeviceLimit, Limit, Shape};
+use super::page_costs::PageCosts;
+use super::query_session::{Execution, QueryRun, QuerySession};
+use super::result_row::{QueryRow, plan_text};
+use super::selectivity::Selectivity;
+use super::sequential_form::sequential_form;
+use super::tasks::Tasks;
+use crate::args::TimedArgs;
+use crate::device_choice::Device;
+use crate::error::BenchError;
+use crate::run_stages::quotient;
+
+/// Page frames that an executor has beside those of its cache, about.
+const FRAMES_IN_FLIGHT: usize = 2048;
+
+/// See the module.
+pub(crate) struct QueryCase {
+    name: String,
+    selectivity: Option<Selectivity>,
+    plan: Plan,
+    /// The same with scans and hash joins.
+    sequential: Plan,
+    expected: Answer,
+    page_costs: PageCosts,
+    files: Vec<PathBuf>,
+}
+
+/// How tables are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum JoinKind {
+    /// As the plan has it: nested loops through indexes.
+    NestedLoop,
+    /// Tables are read from end to end.
+    Hash,
+}
+
+impl JoinKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::NestedLoop => "nested-loop",
+            Self::Hash => "hash",
+        }
+    }
+}
+
+/// What is measured beside a query.
+pub(crate) struct Beside<'a> {
+    pub(crate) timed: &'a TimedArgs,
+    pub(crate) device: &'a Device,
+    /// Completions of a turn of the bare loop; as many as the query's own have, without it.
+    pub(crate) batch: Option<u16>,
+    /// Whether the device is measured at all.
+    pub(crate) limit: bool,
+}
+
+impl QueryCase {
+    /// Reads the plan, and finds out what its answer has to be.
+    pub(crate) fn new(
+        name: &str,
+        selectivity: Option<Selectivity>,
+        session: &mut QuerySession,
+        seed: u64,
+    ) -> Result<Self, BenchError> {
+        let mut plan = plan_of(name)?;
+        if let Some(selectivity) = selectivity {
+            plan = selectivity.applied(plan).ok_or_else(|| {
+                BenchError::Usage(format!(
+                    "--selectivity moves a bound on an index of customer, and {name} has none"
+                ))
+            })?;
+        }
+        let sequential = sequential_form(&plan, &session.directory.tables);
+        let expected = session.expected(&plan)?;
+        eprintln!("{name}: {expected}");
+        Ok(Self {
+            name: name.to_owned(),
+            selectivity,
+            sequential: sequential.unwrap_or_else(|| plan.clone()),
+            expected,
+            page_costs: PageCosts::measure(&session.directory, &plan, seed)?,
+            files: session.directory.files_of(&plan),
+            plan,
+        })
+    }
+
+    /// Runs the query, checks its answer, and measures the device.
+    pub(crate) fn run<'m>(
+        &self,
+        session: &mut QuerySession,
+        how: Execution,
+        join: JoinKind,
+        beside: &Beside<'_>,
+        machine: &'m Machine,
+        round: u32,
+    ) -> Result<QueryRow<'m>, BenchError> {
+        let plan = match join {
+            JoinKind::NestedLoop => &self.plan,
+            JoinKind::Hash => &self.sequential,
+        };
+        let ran = session.run(plan, how)?;
+        if ran.answer != self.expected {
+            return Err(BenchError::Check(format!(
+                "{} in {} order with {} threads and {} tasks gives {}, and has to give {}",
+                self.name,
+                mode_name(how),
+                how.threads,
+                Tasks(how.degree),
+                ran.answer,
+                self.expected
+            )));
+        }
+        let limit = if beside.limit {
+            self.limit(session, how, beside, &ran)?
+        } else {
+            Limit::default()
+        };
+        Ok(self.row(
+            plan,
+            how,
+            join,
+            beside,
+            machine,
+            round,
+            session.cache_bytes(),
+            &ran,
+            &limit,
+        ))
+    }
+
+    fn limit(
+        &self,
+        session: &QuerySession,
+        how: Execution,
+        beside: &Beside<'_>,
+        ran: &QueryRun,
+    ) -> Result<Limit, BenchError> {
+        let statistics = &ran.statistics;
+        let depth = match how.degree {
+            Degree::Fixed(number) => number,
+            Degree::Adaptive => statistics.degree,
+        };
+        // So many threads with so many reads each that a queue's depth is not passed.
+        let depth = depth
+            .clamp(1, usize::from(u16::MAX) / how.threads.max(1))
+            .min(QUEUE_DEPTH);
+        let own = quotient(statistics.counters.reads as f64, statistics.turns as f64);
+        let own = own.unwrap_or(1.0).round().clamp(1.0, depth as f64) as u16;
+        let frames = session.cache_bytes() / namiki_segment::PAGE_BYTES + FRAMES_IN_FLIGHT;
+        let limit = DeviceLimit {
+            directory: &session.directory,
+            files: self.files.clone(),
+            timed: beside.timed,
+            is_emulated: !session.directory.is_direct() || matches!(beside.device, Device::Slow(_)),
+        };
+        limit.measure(Shape {
+            threads: how.threads,
+            depth,
+            batch: beside.batch.unwrap_or(own),
+            frames: frames / how.threads.max(1),
+        })
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a row is made of all that there is"
+    )]
+    fn row<'m>(
+        &self,
+        plan: &Plan,
+        how: Execution,
+        join: JoinKind,
+        beside: &Beside<'_>,
+        machine: &'m Machine,
+        round: u32,
+        cache_bytes: usize,
+        ran: &QueryRun,
+        limit: &Limit,
+    ) -> QueryRow<'m> {
+        let statistics = &ran.statistics;
+        let counters = statistics.counters;
+        let reads = counters.reads as f64;
+        let cpu_us = ran.cpu_ns as f64 / 1e3;
+        QueryRow {
+            query: self.name.clone(),
+            mode: mode_name(how),
+            join: join.name(),
+            threads: how.threads,
+            tasks: Tasks(how.degree),
+            selectivity: self.selectivity,
+            balance_above: self.selectivity.map(Selectivity::bound),
+            device: beside.device.to_string(),
+            cache_mb: cache_bytes as u64 >> 20,
+            seconds: ran.seconds,
+            iops: quotient(reads, ran.seconds),
+            iops_limit: limit.iops,
+            iops_limit_depth1: limit.iops_depth1,
+            cpu_us_per_io: quotient(cpu_us, reads),
+            cpu_us_per_io_bare: limit.cpu_us_per_io_bare,
+            page_costs: self.page_costs,
+            cpu_percent: quotient(cpu_us / 1e4, ran.seconds * machine.cores as f64),
+            reads: counters.reads,
+            pages: counters.pages,
+            distinct_pages: statistics.distinct_pages,
+            merged_faults: counters.merged_faults,
+            reads_per_turn: quotient(reads, statistics.turns as f64),
+            reads_per_turn_bare: limit.per_turn_bare,
+            tasks_made: counters.tasks,
+            tasks_in_flight_max: statistics.tasks_in_flight_max,
+            tasks_handed_over: statistics.handed_over,
+            degree: statistics.degree,
+            rows: ran.answer.rows,
+            groups: ran.answer.groups,
+            checksum: ran.answer.checksum,
+            plan: plan_text(plan),
+            queue: statistics.device.clone(),
+            seed: beside.timed.seed,
+            round,
+            machine,
+        }
+    }
+}
+
+/// Reads in flight that one thread of the executor can have.
+const QUEUE_DEPTH: usize = 1024;
+
+fn mode_name(how: Execution) -> &'static str {
+    match how.mode {
+        namiki_exec::Mode::Ordered => "ordered",
+        namiki_exec::Mode::OutOfOrder => "out-of-order",
+    }
+}
+
+/// A stored plan, or one in a file.
+pub(super) fn plan_of(name: &str) -> Result<Plan, BenchError> {
+    if let Some(plan) = stored::named(name) {
+        return Ok(plan);
+    }
+    let names: Vec<&str> = stored::names().collect();
+    let text = std::fs::read_to_string(name).map_err(|error| {
+        let names = names.join(", ");
+        BenchError::Usage(format!(
+            "--query {name} is none of {names}, and no plan file: {error}"
+        ))
+    })?;
+    serde_json::from_str(&text)
+        .map_err(|error| BenchError::Usage(format!("--query {name}: {error}")))
+}

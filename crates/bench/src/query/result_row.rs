@@ -1,0 +1,159 @@
+//! A result of `query`.
+
+use namiki_exec::plan::Plan;
+use namiki_platform::machine::Machine;
+use serde::{Serialize, Serializer};
+
+use super::page_costs::PageCosts;
+use super::selectivity::Selectivity;
+use super::tasks::Tasks;
+use crate::result_writer::{Cell, Row};
+
+/// The keys are a contract: more may come, none is renamed.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct QueryRow<'a> {
+    pub(crate) query: String,
+    pub(crate) mode: &'static str,
+    /// As the plan has it, or with scans and hash joins in the place of look-ups.
+    pub(crate) join: &'static str,
+    pub(crate) threads: usize,
+    pub(crate) tasks: Tasks,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) selectivity: Option<Selectivity>,
+    /// What that makes of the paper's 9980.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) balance_above: Option<f64>,
+    pub(crate) device: String,
+    pub(crate) cache_mb: u64,
+    pub(crate) seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) iops: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) iops_limit: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) iops_limit_depth1: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_us_per_io: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_us_per_io_bare: Option<f64>,
+    #[serde(flatten)]
+    pub(crate) page_costs: PageCosts,
+    /// Of all processors, while the query ran; of this process alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_percent: Option<f64>,
+    pub(crate) reads: u64,
+    pub(crate) pages: u64,
+    pub(crate) distinct_pages: u64,
+    pub(crate) merged_faults: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reads_per_turn: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reads_per_turn_bare: Option<f64>,
+    pub(crate) tasks_made: u64,
+    pub(crate) tasks_in_flight_max: u64,
+    pub(crate) tasks_handed_over: u64,
+    /// Tasks of a thread at the end.
+    pub(crate) degree: usize,
+    pub(crate) rows: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) groups: Option<u64>,
+    #[serde(serialize_with = "as_hex")]
+    pub(crate) checksum: u64,
+    pub(crate) plan: String,
+    /// How reads were carried out.
+    pub(crate) queue: String,
+    pub(crate) seed: u64,
+    pub(crate) round: u32,
+    pub(crate) machine: &'a Machine,
+}
+
+// By reference, as serde wants it.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's"
+)]
+fn as_hex<S: Serializer>(checksum: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{checksum:016x}"))
+}
+
+impl Row for QueryRow<'_> {
+    const HEADINGS: &'static [&'static str] = &[
+        "query",
+        "mode",
+        "join",
+        "threads",
+        "tasks",
+        "selectivity",
+        "device",
+        "seconds",
+        "reads/s",
+        "limit/s",
+        "limit at 1",
+        "CPU us/read",
+        "bare us/read",
+        "CPU %",
+        "reads",
+        "pages",
+        "merged",
+        "rows",
+        "groups",
+    ];
+
+    fn cells(&self) -> Vec<Cell> {
+        let selectivity = self
+            .selectivity
+            .map_or("-".to_owned(), |part| part.to_string());
+        vec![
+            Cell::key(&self.query),
+            Cell::key(self.mode),
+            Cell::key(self.join),
+            Cell::key(self.threads),
+            Cell::key(self.tasks),
+            Cell::Key(selectivity),
+            Cell::key(&self.device),
+            Cell::measure(self.seconds),
+            Cell::measure(self.iops),
+            Cell::measure(self.iops_limit),
+            Cell::measure(self.iops_limit_depth1),
+            Cell::measure(self.cpu_us_per_io),
+            Cell::measure(self.cpu_us_per_io_bare),
+            Cell::measure(self.cpu_percent),
+            Cell::measure(self.reads as f64),
+            Cell::measure(self.distinct_pages as f64),
+            Cell::measure(self.merged_faults as f64),
+            Cell::measure(self.rows as f64),
+            Cell::measure(self.groups.map(|groups| groups as f64)),
+        ]
+    }
+}
+
+/// A plan in one line, operators from the top.
+pub(crate) fn plan_text(plan: &Plan) -> String {
+    match plan {
+        Plan::Scan(scan) => format!("scan {}", scan.table),
+        Plan::IndexScan(scan) => format!("index scan {}.{}", scan.table, scan.index),
+        Plan::NestedLoopJoin(join) => {
+            let by = join
+                .index
+                .as_ref()
+                .map_or(String::new(), |index| format!(".{index}"));
+            format!(
+                "nested loops({}, {}{by})",
+                plan_text(&join.outer),
+                join.table
+            )
+        }
+        Plan::HashJoin(join) => {
+            format!(
+                "hash join({}, {})",
+                plan_text(&join.build),
+                plan_text(&join.probe)
+            )
+        }
+        Plan::Filter(filter) => format!("filter({})", plan_text(&filter.input)),
+        Plan::Project(project) => format!("project({})", plan_text(&project.input)),
+        Plan::Aggregate(aggregate) => format!("aggregate({})", plan_text(&aggregate.input)),
+        Plan::Sort(sort) => format!("sort({})", plan_text(&sort.input)),
+        Plan::Limit(limit) => format!("limit {}({})", limit.rows, plan_text(&limit.input)),
+    }
+}

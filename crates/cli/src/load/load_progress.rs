@@ -1,0 +1,124 @@
+//! The line that says how far the load of a table is: a bar, the rate, and the time left.
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use namiki::LoadProgress;
+
+use crate::number_format::grouped;
+use crate::progress::Progress;
+
+/// Characters of the bar.
+const BAR_CHARACTERS: u64 = 24;
+
+/// How far a load is. Its rows are one part of the work, each index another.
+pub(super) struct LoadLine {
+    /// About how many rows there will be.
+    rows: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    progress: Progress,
+    /// What is being written, and since when.
+    part: Option<String>,
+    began: Instant,
+}
+
+impl LoadLine {
+    pub(super) fn new(rows: u64) -> Self {
+        Self {
+            rows,
+            state: Mutex::new(State {
+                progress: Progress::new(),
+                part: None,
+                began: Instant::now(),
+            }),
+        }
+    }
+
+    pub(super) fn say(&self, now: LoadProgress<'_>) {
+        // A panic of the other thread ends the load; its progress is of no interest then.
+        let Ok(mut state) = self.state.lock() else {
+            return;
+        };
+        let part = now.index.map(str::to_owned);
+        if state.part != part {
+            state.part = part;
+            state.began = Instant::now();
+        }
+        let seconds = state.began.elapsed().as_secs_f64();
+        let total = now.total.unwrap_or(self.rows);
+        state.progress.say(|| line(now, total, seconds));
+    }
+
+    /// Leaves the terminal's line empty for whatever is said next.
+    pub(super) fn clear(&self) {
+        if let Ok(mut state) = self.state.lock() {
+            state.progress.clear();
+        }
+    }
+}
+
+fn line(now: LoadProgress<'_>, total: u64, seconds: f64) -> String {
+    let what = match now.index {
+        Some(index) => format!("{}, index {index}", now.table),
+        None => now.table.to_owned(),
+    };
+    // The total of rows may be an estimate.
+    let done = now.written.min(total);
+    let bar = (done * BAR_CHARACTERS).checked_div(total).unwrap_or(0) as usize;
+    let rest = BAR_CHARACTERS as usize - bar;
+    let percent = (done * 100).checked_div(total).unwrap_or(0);
+    let rate = now.written as f64 / seconds.max(1e-3);
+    let left = (total - done) as f64 / rate.max(1.0);
+    format!(
+        "{what} [{}{}] {percent}% {} of {} rows, {}/s, {} left",
+        "#".repeat(bar),
+        "-".repeat(rest),
+        grouped(now.written),
+        grouped(total),
+        grouped(rate as u64),
+        time(left),
+    )
+}
+
+/// Seconds as people read them.
+fn time(seconds: f64) -> String {
+    let seconds = seconds.ceil() as u64;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_bar_rate_and_time_left() {
+        let now = LoadProgress {
+            table: "orders",
+            index: None,
+            written: 500_000,
+            total: None,
+        };
+        assert_eq!(
+            line(now, 1_500_000, 2.0),
+            "orders [########----------------] 33% 500,000 of 1,500,000 rows, 250,000/s, 4 s left"
+        );
+        let beyond = LoadProgress {
+            index: Some("o_custkey"),
+            written: 9,
+            ..now
+        };
+        let text = line(beyond, 5, 1.0);
+        assert!(text.starts_with("orders, index o_custkey [#####"), "{text}");
+        assert!(text.contains("100%"), "{text}");
+        assert!(line(now, 0, 0.0).contains(" 0%"));
+        assert_eq!(time(7_261.0), "2 h 1 min");
+        assert_eq!(time(61.2), "1 min 2 s");
+    }
+}

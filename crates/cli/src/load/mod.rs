@@ -1,0 +1,238 @@
+//! `namiki load`: fills a database with a known data set.
+//!
+//! Each table is loaded into segments, all of it or nothing (`Database::load_sorted`). A load that was interrupted is
+//! gone on with by the same command: it leaves out the tables that are there.
+//!
+//! One thread makes the rows, another one encodes and writes them.
+
+mod load_progress;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Instant;
+
+use clap::{Args, Subcommand, ValueEnum};
+use namiki::files::ImageTable;
+use namiki::query::Datum;
+use namiki::{Database, LoadError, LoadOptions, NewTable};
+use namiki_platform::arguments::whole;
+use namiki_tpch::TpchTable;
+
+use self::load_progress::LoadLine;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::number_format::{bytes, counted, grouped};
+
+const HELP: &str = "\
+Each table is loaded all or nothing. After Ctrl-C, or when the disk was full, the same command goes on with the
+tables that are not there yet. Loaded tables are read by queries and cannot be changed.
+
+Scale 1 takes about 1.2 GiB, scale 10 ten times as much. The paper's query needs customer and orders alone.
+
+Examples:
+  namiki load tpch --scale 1 --dir /data/tpch
+  namiki load tpch --scale 10 --dir /data/tpch10 --tables customer,orders";
+
+/// Rows that go from the thread that makes them to the one that writes them at a time.
+const BATCH_ROWS: usize = 1024;
+/// Batches that may wait in between.
+const BATCHES_WAITING: usize = 8;
+
+/// What `namiki load` is told.
+#[derive(Args)]
+pub(crate) struct LoadArguments {
+    #[command(subcommand)]
+    data_set: DataSet,
+}
+
+#[derive(Subcommand)]
+enum DataSet {
+    /// The tables of TPC-H, with an index of customer on segment and balance, and one of orders on its customer
+    Tpch(TpchArguments),
+}
+
+#[derive(Args)]
+#[command(after_help = HELP)]
+struct TpchArguments {
+    /// How large: 1 has 6 million line items, 10 ten times as many
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = scale_factor)]
+    scale: f64,
+    /// The database's directory; made if there is none
+    #[arg(long)]
+    dir: PathBuf,
+    /// Only these tables, separated by commas
+    #[arg(long, value_delimiter = ',', value_enum)]
+    tables: Vec<TpchTable>,
+    /// Memory for sorting the entries of an index, in MiB; more of them are sorted through files
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = whole::<usize>(1..=1 << 20))]
+    sort_mb: usize,
+}
+
+/// Below this, two of the four suppliers that TPC-H's formula gives a part can be the same one.
+const SCALE_MIN: f64 = 0.024;
+/// Where the formula works all the same.
+const SCALE_SMALL: f64 = 0.01;
+const SCALE_MAX: f64 = 100_000.0;
+
+fn scale_factor(text: &str) -> Result<f64, String> {
+    let scale: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if scale == SCALE_SMALL || (SCALE_MIN..=SCALE_MAX).contains(&scale) {
+        Ok(scale)
+    } else {
+        Err(format!(
+            "neither {SCALE_SMALL} nor between {SCALE_MIN} and {SCALE_MAX}"
+        ))
+    }
+}
+
+/// Loads a data set.
+pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
+    interrupt::listen();
+    let DataSet::Tpch(arguments) = &arguments.data_set;
+    let mut out = std::io::stdout().lock();
+    load_tpch(arguments, &mut out)?;
+    out.flush().map_err(Failure::output)
+}
+
+fn load_tpch(arguments: &TpchArguments, out: &mut impl Write) -> Result<(), Failure> {
+    let db = Database::builder()
+        .interrupt(Arc::clone(interrupt::asked()))
+        .open(&arguments.dir)?;
+    let wanted = match &arguments.tables[..] {
+        [] => TpchTable::value_variants(),
+        some => some,
+    };
+    let there = db.loaded_tables();
+    for table in TpchTable::value_variants() {
+        if !wanted.contains(table) {
+            continue;
+        }
+        let definition = table.definition().map_err(|error| {
+            let why = format!("{}: {error}", table.name());
+            Failure::Load(LoadError::Definition { why })
+        })?;
+        if let Some(found) = there.iter().find(|found| found.name == table.name()) {
+            check_same(*table, &definition, found, arguments)?;
+            writeln!(out, "{}: there already", table.name()).map_err(Failure::output)?;
+            continue;
+        }
+        let began = Instant::now();
+        let loaded = load_one(&db, *table, &definition, arguments)?;
+        let line = summary(&loaded, began.elapsed().as_secs_f64());
+        writeln!(out, "{line}").map_err(Failure::output)?;
+        out.flush().map_err(Failure::output)?;
+    }
+    db.close()?;
+    Ok(())
+}
+
+/// Fails unless the table that is there is the one that would be loaded.
+fn check_same(
+    table: TpchTable,
+    definition: &NewTable,
+    found: &ImageTable,
+    arguments: &TpchArguments,
+) -> Result<(), Failure> {
+    let expected = table.row_count(arguments.scale);
+    if expected.fits(found.rows) && found.schema == *definition.schema() {
+        return Ok(());
+    }
+    let about = if expected.exact { "" } else { "about " };
+    Err(Failure::Usage(format!(
+        "{} has a table {} with {} already, and at scale {} it has {about}{}; load into another directory",
+        arguments.dir.display(),
+        found.name,
+        counted(found.rows, "row"),
+        arguments.scale,
+        grouped(expected.rows),
+    )))
+}
+
+fn load_one(
+    db: &Database,
+    table: TpchTable,
+    definition: &NewTable,
+    arguments: &TpchArguments,
+) -> Result<ImageTable, Failure> {
+    let line = Arc::new(LoadLine::new(table.row_count(arguments.scale).rows));
+    let options = LoadOptions::default()
+        .sort_bytes(arguments.sort_mb << 20)
+        .interrupt(Arc::clone(interrupt::asked()))
+        .on_progress(Arc::new({
+            let line = Arc::clone(&line);
+            move |progress| line.say(progress)
+        }));
+    let scale = arguments.scale;
+    let (sender, receiver) = sync_channel(BATCHES_WAITING);
+    let loaded = std::thread::scope(|threads| {
+        let maker = std::thread::Builder::new().name(format!("make {}", table.name()));
+        maker
+            .spawn_scoped(threads, move || make(table, scale, &sender))
+            .map_err(|source| Failure::Device {
+                doing: "start a thread for",
+                path: arguments.dir.clone(),
+                source,
+            })?;
+        let rows = Batches::new(receiver);
+        Ok::<_, Failure>(db.load_sorted_with(definition, rows, &options)?)
+    });
+    line.clear();
+    loaded
+}
+
+/// Makes rows until all are made, or the writer has ended.
+fn make(table: TpchTable, scale: f64, into: &SyncSender<Vec<Vec<Datum>>>) {
+    let mut rows = table.rows(scale);
+    loop {
+        let batch: Vec<_> = rows.by_ref().take(BATCH_ROWS).collect();
+        if batch.is_empty() || into.send(batch).is_err() {
+            return;
+        }
+    }
+}
+
+/// Rows out of batches.
+struct Batches {
+    receiver: Receiver<Vec<Vec<Datum>>>,
+    batch: std::vec::IntoIter<Vec<Datum>>,
+}
+
+impl Batches {
+    fn new(receiver: Receiver<Vec<Vec<Datum>>>) -> Self {
+        Self {
+            receiver,
+            batch: Vec::new().into_iter(),
+        }
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Vec<Datum>;
+
+    fn next(&mut self) -> Option<Vec<Datum>> {
+        loop {
+            if let Some(row) = self.batch.next() {
+                return Some(row);
+            }
+            self.batch = self.receiver.recv().ok()?.into_iter();
+        }
+    }
+}
+
+fn summary(table: &ImageTable, seconds: f64) -> String {
+    let rate = table.rows as f64 / seconds.max(1e-6);
+    let indexes = table.indexes.iter().map(|index| {
+        let size = bytes(index.segment.len_bytes());
+        format!(", index {} {size}", index.name)
+    });
+    format!(
+        "{}: {}, {}{} in {seconds:.1} s, {} rows/s",
+        table.name,
+        counted(table.rows, "row"),
+        bytes(table.segment.len_bytes()),
+        indexes.collect::<String>(),
+        grouped(rate as u64),
+    )
+}

@@ -1,0 +1,200 @@
+//! `namiki query`: runs a plan over the tables of a directory, and prints the rows as they come.
+//!
+//! Ctrl-C cancels the query: its threads finish the reads that are in flight, and nothing is left behind.
+
+mod output;
+mod progress_line;
+
+use std::io::{BufWriter, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use namiki::query::{Degree, ExecError, Mode, Options, Plan, QueryError, Rows, stored};
+use namiki::{Database, OpenError};
+use namiki_platform::arguments::whole;
+
+use self::output::{Format, Printer};
+use self::progress_line::ProgressLine;
+use crate::failure::Failure;
+use crate::interrupt;
+
+const HELP: &str = "\
+PLAN is `paper`, the paper's query over the tables of `namiki load tpch`; `q3`, `q5` or `q10`, joins in the manner of
+TPC-H's; or a file with a plan as JSON. Such a plan is a tree of operators: scan, index_scan, nested_loop_join,
+hash_join, filter, project, aggregate, sort, limit.
+
+Rows go to standard output as they come, in no order unless the plan sorts them. What the query does is shown on
+standard error while it runs, and told at its end.
+
+Examples:
+  namiki query /data/tpch paper
+  namiki query /data/tpch paper --mode ordered
+  namiki query /data/tpch totals.json --tasks 128 --format json | jq .total";
+
+/// Time between two lines of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What `namiki query` is told.
+#[derive(Args)]
+#[command(after_help = HELP)]
+pub(crate) struct QueryArguments {
+    /// The database's directory
+    dir: PathBuf,
+    /// `paper`, `q3`, `q5`, `q10`, or a file with a plan
+    plan: String,
+    /// Threads; one for each processor unless set
+    #[arg(long, value_parser = whole::<usize>(1..=1024))]
+    threads: Option<usize>,
+    /// Tasks of each thread that may wait for pages: a number, or `adaptive`
+    #[arg(long, value_parser = degree)]
+    tasks: Option<Degree>,
+    /// The order of execution
+    #[arg(long, value_enum, default_value_t = Order::OutOfOrder)]
+    mode: Order,
+    /// Pages that are kept in memory, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = whole::<usize>(2..=1 << 20))]
+    cache_mb: usize,
+    /// Memory for hash tables, sorts and groups, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = whole::<usize>(1..=1 << 20))]
+    memory_mb: usize,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Order {
+    /// One task after the other, as a conventional engine does
+    Ordered,
+    /// Whatever can be done next
+    OutOfOrder,
+}
+
+fn degree(text: &str) -> Result<Degree, String> {
+    if text == "adaptive" {
+        return Ok(Degree::Adaptive);
+    }
+    match text.parse() {
+        Ok(tasks @ 1..=1_000_000) => Ok(Degree::Fixed(tasks)),
+        _ => Err("neither `adaptive` nor a number from 1 to 1000000".to_owned()),
+    }
+}
+
+/// Runs the query.
+pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
+    interrupt::listen();
+    let plan = read_plan(&arguments.plan)?;
+    let db = open(&arguments.dir, arguments.cache_mb << 20)?;
+    let query = db.query().options(options(arguments));
+    let mut rows = query.run(&plan).map_err(named)?;
+    let mut printer = Printer::new(
+        BufWriter::new(std::io::stdout()),
+        arguments.format,
+        rows.columns().map(str::to_owned).collect(),
+    );
+    let printed = watched(&mut rows, &mut printer);
+    // What was printed before an error shall be seen.
+    let flushed = printer.flush();
+    let statistics = match printed {
+        Ok(()) => rows.statistics(),
+        // Ends the query's threads before the database is closed.
+        Err(_) => rows.cancel(),
+    };
+    printed.and(flushed)?;
+    eprintln!("{}", progress_line::summary(printer.rows(), &statistics));
+    db.close()?;
+    Ok(())
+}
+
+fn options(arguments: &QueryArguments) -> Options {
+    let default = match arguments.mode {
+        Order::Ordered => Options::ordered(),
+        Order::OutOfOrder => Options::default(),
+    };
+    Options {
+        threads: arguments
+            .threads
+            .and_then(NonZeroUsize::new)
+            .unwrap_or(default.threads),
+        degree: arguments.tasks.unwrap_or(default.degree),
+        mode: match arguments.mode {
+            Order::Ordered => Mode::Ordered,
+            Order::OutOfOrder => Mode::OutOfOrder,
+        },
+        memory_bytes_max: arguments.memory_mb << 20,
+        ..default
+    }
+}
+
+fn open(dir: &Path, cache_bytes: usize) -> Result<Database, Failure> {
+    let builder = Database::builder()
+        .create(false)
+        .page_cache_bytes(cache_bytes)
+        .interrupt(Arc::clone(interrupt::asked()));
+    match builder.open(dir) {
+        Err(OpenError::Missing { dir }) if !dir.exists() => Err(Failure::NoDirectory(dir)),
+        opened => Ok(opened?),
+    }
+}
+
+fn read_plan(name: &str) -> Result<Plan, Failure> {
+    if let Some(plan) = stored::named(name) {
+        return Ok(plan);
+    }
+    let path = PathBuf::from(name);
+    let text = std::fs::read_to_string(&path).map_err(|source| Failure::Device {
+        doing: "read",
+        path: path.clone(),
+        source,
+    })?;
+    serde_json::from_str(&text).map_err(|source| Failure::PlanFile { path, source })
+}
+
+/// Prints all rows, while another thread shows how far the query is, and cancels it after Ctrl-C.
+fn watched(rows: &mut Rows, printer: &mut Printer<impl Write>) -> Result<(), Failure> {
+    let canceller = rows.canceller();
+    let (over, is_over) = channel::<()>();
+    std::thread::scope(|threads| {
+        let watcher = std::thread::Builder::new().name("progress".to_owned());
+        let watching = watcher.spawn_scoped(threads, move || {
+            let mut line = ProgressLine::new();
+            while let Err(RecvTimeoutError::Timeout) = is_over.recv_timeout(PROGRESS_INTERVAL) {
+                if interrupt::check().is_err() {
+                    canceller.cancel();
+                }
+                line.say(&canceller.live());
+            }
+        });
+        // Without it, the query runs all the same; Ctrl-C then counts when the next row comes.
+        drop(watching);
+        let printed = print_all(rows, printer);
+        drop(over);
+        printed
+    })
+}
+
+fn print_all(rows: &mut Rows, printer: &mut Printer<impl Write>) -> Result<(), Failure> {
+    loop {
+        interrupt::check()?;
+        match rows.next_row() {
+            Ok(Some(row)) => printer.print(row)?,
+            Ok(None) => return Ok(()),
+            Err(ExecError::Cancelled) => return Err(Failure::Interrupted),
+            Err(error) => return Err(Failure::Query(QueryError::Exec(error))),
+        }
+    }
+}
+
+/// A table in memory has no names for its columns here.
+fn named(error: QueryError) -> Failure {
+    match error {
+        QueryError::NotDescribed { table } => Failure::Usage(format!(
+            "table {table:?} is in memory, and this command reads tables in segments alone"
+        )),
+        other => Failure::Query(other),
+    }
+}

@@ -1,0 +1,178 @@
+//! `namiki load tpch` and `namiki query`, as their user sees them.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use namiki::files::{Manifest, image_dir};
+use namiki_platform::disk::SyncedDisk;
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_namiki"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// What the command printed, if it ended with this status: standard output, and standard error.
+fn said(status: i32, arguments: &[&str]) -> (String, String) {
+    let output = command(arguments).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(status),
+        "{arguments:?}: {errors}"
+    );
+    (String::from_utf8(output.stdout).unwrap(), errors)
+}
+
+fn loaded(dir: &Path) -> Vec<String> {
+    let manifest = Manifest::read(&SyncedDisk::new(), dir).unwrap();
+    let tables = manifest.map(|manifest| manifest.image.tables);
+    let tables = tables.unwrap_or_default().into_iter();
+    tables.map(|table| table.name).collect()
+}
+
+/// The tables that a load made are checked, queried, and left out by the same load.
+#[test]
+fn tables_of_tpch_are_loaded_checked_and_queried() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = dir.path().join("tpch");
+    let name = database.to_str().unwrap();
+    let small = ["load", "tpch", "--scale", "0.01", "--dir", name];
+    let (out, _) = said(0, &[&small[..], &["--tables", "customer,orders"]].concat());
+    assert!(out.starts_with("customer: 1,500 rows, "), "{out}");
+    assert!(
+        out.contains("orders: 15,000 rows, ") && out.contains("index o_custkey"),
+        "{out}"
+    );
+
+    let (out, _) = said(0, &["check", name]);
+    assert!(
+        out.contains("table \"orders\" in segments: 15,000 rows by o_orderkey"),
+        "{out}"
+    );
+    assert!(out.contains("of image; every checksum holds"), "{out}");
+    said(0, &["dump-log", name]);
+
+    let plan = dir.path().join("plan.json");
+    let text = r#"{ "aggregate": { "input": { "scan": { "table": "orders" } },
+        "calculate": [ { "function": "count", "as": "orders" },
+                       { "function": "sum", "of": "o_totalprice", "as": "total" } ] } }"#;
+    fs::write(&plan, text).unwrap();
+    let (out, errors) = said(
+        0,
+        &["query", name, plan.to_str().unwrap(), "--format", "json"],
+    );
+    assert!(out.starts_with("{\"orders\":15000,\"total\":\""), "{out}");
+    assert!(
+        errors.contains("1 row in ") && errors.contains(" reads "),
+        "{errors}"
+    );
+    let sorted = |mode: &str| {
+        let (out, _) = said(
+            0,
+            &["query", name, "paper", "--mode", mode, "--tasks", "16"],
+        );
+        let mut lines: Vec<String> = out.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted("ordered"), sorted("out-of-order"));
+
+    let (out, _) = said(0, &small);
+    assert!(
+        out.contains("customer: there already") && out.contains("lineitem: "),
+        "{out}"
+    );
+    assert_eq!(loaded(&database).len(), 8);
+    let (_, errors) = said(2, &["load", "tpch", "--scale", "0.1", "--dir", name]);
+    assert!(
+        errors.contains("supplier with 100 rows already"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_query_that_cannot_be_says_what_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = dir.path().join("tpch");
+    let name = database.to_str().unwrap();
+    let (_, errors) = said(1, &["query", name, "paper"]);
+    assert!(errors.contains("does not exist"), "{errors}");
+    assert!(!database.exists());
+    said(
+        0,
+        &[
+            "load", "tpch", "--scale", "0.01", "--dir", name, "--tables", "nation",
+        ],
+    );
+    let (_, errors) = said(1, &["query", name, "paper"]);
+    assert!(
+        errors.contains("customer") || errors.contains("orders"),
+        "{errors}"
+    );
+    assert!(errors.contains("\"nation\""), "{errors}");
+    let plan = dir.path().join("plan.json");
+    fs::write(&plan, "{ \"scan\": { \"tabel\": \"nation\" } }").unwrap();
+    let (_, errors) = said(1, &["query", name, plan.to_str().unwrap()]);
+    assert!(
+        errors.contains("plan.json") && errors.contains("`tabel`"),
+        "{errors}"
+    );
+    let (_, errors) = said(1, &["query", name, "no-such-file"]);
+    assert!(errors.contains("no-such-file"), "{errors}");
+    for scale in ["0", "-1", "0.015", "nan", "1e9"] {
+        let (_, errors) = said(2, &["load", "tpch", "--scale", scale, "--dir", name]);
+        assert!(errors.contains("between"), "{scale}: {errors}");
+    }
+}
+
+/// A signal while the large table is written: those before it stay, it leaves no file, and the load goes on later.
+#[test]
+fn an_interrupted_load_is_gone_on_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = dir.path().join("tpch");
+    let name = database.to_str().unwrap();
+    for signal in ["-INT", "-KILL"] {
+        let mut load = command(&["load", "tpch", "--scale", "1", "--dir", name]);
+        load.args(["--tables", "nation,lineitem"]);
+        let mut load = load
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(load.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert!(line.starts_with("nation: "), "{line}");
+        let mut errors = BufReader::new(load.stderr.take().unwrap());
+        while !line.starts_with("lineitem [") {
+            line.clear();
+            assert!(errors.read_line(&mut line).unwrap() > 0, "it ended before");
+        }
+        let pid = load.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args([signal, &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let status = load.wait().unwrap();
+        let mut rest = String::new();
+        errors.read_to_string(&mut rest).unwrap();
+        assert_eq!(status.code(), (signal == "-INT").then_some(130), "{rest}");
+        assert_eq!(loaded(&database), ["nation"], "{signal}");
+        said(0, &["check", name]);
+    }
+    said(
+        0,
+        &[
+            "load", "tpch", "--scale", "1", "--dir", name, "--tables", "region",
+        ],
+    );
+    assert_eq!(loaded(&database), ["nation", "region"]);
+    assert_eq!(fs::read_dir(image_dir(&database)).unwrap().count(), 2);
+}

@@ -1,0 +1,269 @@
+//! Queries: plans that are run by the out-of-order executor, over tables in segments and tables in memory.
+//!
+//! A table that was loaded ([`Database::load_sorted`]) is found by its name. A table in memory has types, and no names
+//! for its columns: a query is told them. Reading such a table is read committed: each record is read atomically, and
+//! no more (table_source.rs).
+//!
+//! Paper: oode §1, §2
+
+mod table_source;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use namiki_exec::data::{Column, Schema};
+use namiki_exec::plan::Plan;
+use namiki_exec::source::{Source, Table as QueryTable, Tables};
+use namiki_exec::{Degree, Mode, Options, Rows};
+
+use self::table_source::{TableSource, Values, columns, key_columns, value_column};
+use crate::api::database::Database;
+use crate::api::query_error::QueryError;
+use crate::api::table::{Key, Table, Value};
+
+/// A query that is about to run: its tables in memory, and how it is run.
+pub struct Query {
+    db: Database,
+    /// Tables in memory.
+    described: Tables,
+    options: Options,
+}
+
+/// Queries.
+impl Database {
+    /// A query over tables that were loaded, tables in memory, or both.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// use namiki::Database;
+    /// use namiki::query::{AggregateCall, AggregateFunction, Plan, column};
+    ///
+    /// let db = Database::open(dir.path().join("data"))?;
+    /// let accounts = db.table::<(u64, u64), i64>("accounts")?;
+    /// db.transact(|tx| {
+    ///     tx.put(&accounts, &(7, 1), &100)?;
+    ///     tx.put(&accounts, &(7, 2), &20)?;
+    ///     tx.put(&accounts, &(8, 1), &3)
+    /// })?;
+    /// let balance = AggregateCall::new("balance", AggregateFunction::Sum, column("amount"));
+    /// let plan = Plan::scan("accounts").aggregate(&["branch"], vec![balance]);
+    /// let rows = db
+    ///     .query()
+    ///     .table(&accounts, &["branch", "number"], "amount")?
+    ///     .run(&plan)?;
+    /// let mut answer: Vec<String> = Vec::new();
+    /// for row in rows {
+    ///     let row = row?;
+    ///     answer.push(format!("{} has {}", row[0], row[1]));
+    /// }
+    /// answer.sort();
+    /// assert_eq!(answer, ["7 has 120", "8 has 3"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn query(&self) -> Query {
+        Query {
+            db: self.clone(),
+            described: Tables::new(),
+            options: Options::default(),
+        }
+    }
+}
+
+impl Query {
+    /// With a table in memory, under its own name: names for the parts of its key, and for its value.
+    ///
+    /// # Errors
+    /// [`QueryError::NotQueryable`] if there are not as many names as parts, or the types are none that queries read:
+    /// `u64`, `i64`, strings and bytes, in values `bool`, too. [`QueryError::ForeignTable`].
+    pub fn table<K: Key + ?Sized, V: Value + ?Sized>(
+        self,
+        table: &Table<K, V>,
+        key: &[&str],
+        value: &str,
+    ) -> Result<Self, QueryError> {
+        let not_queryable = |why: String| QueryError::NotQueryable {
+            table: table.name().to_owned(),
+            why,
+        };
+        let types = key_columns(&K::type_name())
+            .ok_or_else(|| not_queryable(format!("its keys are {}", K::type_name())))?;
+        if types.len() != key.len() {
+            let (names, parts) = (key.len(), types.len());
+            return Err(not_queryable(format!(
+                "its key has {parts} parts, and {names} names were given"
+            )));
+        }
+        let value_type = value_column(&V::type_name())
+            .ok_or_else(|| not_queryable(format!("its values are {}", V::type_name())))?;
+        let mut all: Vec<_> = columns(key, &types).collect();
+        all.push(Column::new(value, value_type));
+        let schema = Schema::new(all, key);
+        let schema = schema.map_err(|error| not_queryable(error.to_string()))?;
+        self.described(table, schema, Values::One(value_type))
+    }
+
+    /// With a table in memory with values that are rows, encoded for this schema by
+    /// [`encode_row`](crate::query::encode_row), with the table's key as its key.
+    ///
+    /// # Errors
+    /// [`QueryError::NotQueryable`] if the key's types are others; [`QueryError::ForeignTable`].
+    pub fn table_of_rows<K: Key + ?Sized>(
+        self,
+        table: &Table<K, [u8]>,
+        schema: Schema,
+    ) -> Result<Self, QueryError> {
+        let types = key_columns(&K::type_name()).unwrap_or_default();
+        let in_schema = schema.key().iter();
+        let in_schema = in_schema.map(|place| schema.columns()[*place].column_type);
+        if !in_schema.eq(types) || schema.key().iter().any(|at| schema.columns()[*at].nullable) {
+            return Err(QueryError::NotQueryable {
+                table: table.name().to_owned(),
+                why: format!(
+                    "its keys are {}, and not those of the schema",
+                    K::type_name()
+                ),
+            });
+        }
+        self.described(table, schema, Values::Rows)
+    }
+
+    fn described<K: ?Sized, V: ?Sized>(
+        mut self,
+        table: &Table<K, V>,
+        schema: Schema,
+        values: Values,
+    ) -> Result<Self, QueryError> {
+        let raw_table = table.raw_table();
+        if raw_table.owner != self.db.shared.engine.owner {
+            return Err(QueryError::ForeignTable {
+                table: table.name().to_owned(),
+            });
+        }
+        let source: Arc<dyn Source> = Arc::new(TableSource {
+            db: self.db.clone(),
+            raw_table: Arc::clone(raw_table),
+            schema,
+            values,
+        });
+        self.described.insert(table.name(), QueryTable::new(source));
+        Ok(self)
+    }
+
+    /// How many threads run it. Default: one for each processor.
+    #[must_use]
+    pub fn threads(mut self, threads: NonZeroUsize) -> Self {
+        self.options.threads = threads;
+        self
+    }
+
+    /// How many tasks of each thread may wait for pages.
+    #[must_use]
+    pub fn degree(mut self, degree: Degree) -> Self {
+        self.options.degree = degree;
+        self
+    }
+
+    /// In which order it is executed. Default: out of order.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.options.mode = mode;
+        self
+    }
+
+    /// All settings at once.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Starts the plan. Its rows can be taken at once, and come in any order unless the plan sorts them. Dropped before
+    /// the end, they cancel the query.
+    ///
+    /// # Errors
+    /// [`QueryError`]; what is met later, the rows say.
+    pub fn run(self, plan: &Plan) -> Result<Rows, QueryError> {
+        let shared = &*self.db.shared;
+        shared
+            .engine
+            .check_process()
+            .map_err(|_| QueryError::Forked)?;
+        let tables = self.tables(plan)?;
+        let executor = shared.opened.executor(&shared.disk)?;
+        Ok(executor.run(plan, &tables, &self.options)?)
+    }
+
+    /// The tables that the plan names.
+    fn tables(&self, plan: &Plan) -> Result<Tables, QueryError> {
+        let shared = &*self.db.shared;
+        let mut tables = self.described.clone();
+        for name in table_names(plan) {
+            if tables.get(name).is_some() {
+                continue;
+            }
+            let (loaded, identity, in_memory, known) = {
+                let catalogue = shared.catalogue.lock();
+                if catalogue.closed.is_some() {
+                    return Err(QueryError::Closed);
+                }
+                let image = &catalogue.manifest.image;
+                let known = image.tables.iter().map(|table| table.name.clone());
+                (
+                    image.table(name).cloned(),
+                    catalogue.manifest.identity(),
+                    catalogue.ids.get(name).is_some(),
+                    known.collect::<Vec<_>>(),
+                )
+            };
+            let table = name.to_owned();
+            let Some(loaded) = loaded else {
+                if in_memory {
+                    return Err(QueryError::NotDescribed { table });
+                }
+                let described = self.described.iter().map(|(name, _)| name.to_owned());
+                let known = known.into_iter().chain(described).collect();
+                return Err(QueryError::UnknownTable { table, known });
+            };
+            let opened = shared
+                .opened
+                .table(&shared.disk, &shared.dir, identity, &loaded)?;
+            tables.insert(name, opened);
+        }
+        Ok(tables)
+    }
+}
+
+impl std::fmt::Debug for Query {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Query")
+            .field("described", &self.described)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The tables that a plan names, some perhaps several times.
+fn table_names(plan: &Plan) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut left = vec![plan];
+    while let Some(plan) = left.pop() {
+        match plan {
+            Plan::Scan(scan) => names.push(&*scan.table),
+            Plan::IndexScan(scan) => names.push(&*scan.table),
+            Plan::NestedLoopJoin(join) => {
+                names.push(&*join.table);
+                left.push(&join.outer);
+            }
+            Plan::HashJoin(join) => left.extend([&*join.build, &*join.probe]),
+            Plan::Filter(filter) => left.push(&filter.input),
+            Plan::Project(project) => left.push(&project.input),
+            Plan::Aggregate(aggregate) => left.push(&aggregate.input),
+            Plan::Sort(sort) => left.push(&sort.input),
+            Plan::Limit(limit) => left.push(&limit.input),
+        }
+    }
+    names
+}

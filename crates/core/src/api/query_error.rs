@@ -1,0 +1,71 @@
+//! Why a query was not run.
+
+use namiki_exec::ExecError;
+use namiki_segment::SegmentError;
+
+/// Why a query was not run. Nothing was changed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// The plan makes no sense, or what queries run on could not be had.
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+    /// A segment of a table cannot be read.
+    #[error("cannot open a segment")]
+    Segment(#[from] SegmentError),
+    /// Segments of a table contradict what the manifest says of them.
+    #[error(
+        "the segments of table {table:?} are none of this manifest: {why}; restore both from one backup"
+    )]
+    WrongSegments {
+        /// The table's name.
+        table: String,
+        /// What is wrong with them.
+        why: String,
+    },
+    /// There is no table of this name.
+    #[error("there is no table {table:?}; there are {}", listed(known))]
+    UnknownTable {
+        /// The name.
+        table: String,
+        /// The tables that there are for this query.
+        known: Vec<String>,
+    },
+    /// The table is in memory, and its columns have no names: give them to the query with
+    /// [`Query::table`](crate::query::Query::table).
+    #[error("table {table:?} is in memory; name its columns with `Query::table`")]
+    NotDescribed {
+        /// The table's name.
+        table: String,
+    },
+    /// Queries cannot read the table so.
+    #[error("table {table:?} cannot be read by a query so: {why}")]
+    NotQueryable {
+        /// The table's name.
+        table: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The table's handle comes from another database, or from an earlier opening of this one.
+    #[error("the handle of table {table:?} comes from another database")]
+    ForeignTable {
+        /// The table's name.
+        table: String,
+    },
+    /// The database was closed.
+    #[error("the database is closed")]
+    Closed,
+    /// This process was forked from the one that opened the database.
+    #[error(
+        "the database was opened by the parent of this process; let the parent query, or fork before opening it"
+    )]
+    Forked,
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    quoted.join(", ")
+}

@@ -1,0 +1,405 @@
+//! What the manifest keeps of an image: the tables with rows in segment files instead of in the log.
+//!
+//! ```text
+//!   table "orders"  ── rows ──►      image/00000003.seg     sorted by the primary key
+//!                   ── index on o_custkey ──► image/00000004.seg     sorted by (o_custkey, primary key), empty values
+//! ```
+//! Such a table has named and typed columns. A file is named by its number alone, so no manifest can lead to a file
+//! outside of the directory, and each number is used once as long as the database is open.
+//!
+//! # Invariants
+//! - I1. A segment is whole, synced, and durable under its name before a manifest names it. It is never changed.
+//! - I2. A file with the name of a segment that the manifest does not name is left over from a load that did not end.
+//!   It is removed at the next opening.
+//! - I3. The name of a table in the image is not the name of a table in memory.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use namiki_exec::data::{Schema, SchemaError};
+use namiki_segment::SegmentId;
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::histogram::Histogram;
+
+/// The unit of a segment's length, in bytes.
+const PAGE_BYTES: u64 = 4096;
+/// The most columns of a table.
+const COLUMNS_MAX: usize = 1024;
+/// The longest name of a table, a column or an index, in bytes.
+pub(crate) const NAME_BYTES_MAX: usize = 255;
+/// What the name of a segment's file ends with.
+const SUFFIX: &str = ".seg";
+
+/// The number of a file of the image: its name is made of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FileNumber(pub u32);
+
+impl FileNumber {
+    /// Where the file is.
+    #[must_use]
+    pub fn path(self, dir: &Path) -> PathBuf {
+        image_dir(dir).join(format!("{:08}{SUFFIX}", self.0))
+    }
+
+    /// The number that this is the file of; nothing for any other name.
+    pub(crate) fn of_path(path: &Path) -> Option<Self> {
+        let digits = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
+        let plain = digits.len() >= 8 && digits.bytes().all(|digit| digit.is_ascii_digit());
+        let number = Self(plain.then(|| digits.parse().ok()).flatten()?);
+        // One name for each number.
+        (number.path(Path::new("")).file_name() == path.file_name()).then_some(number)
+    }
+}
+
+/// Where a directory's image is.
+#[must_use]
+pub fn image_dir(dir: &Path) -> PathBuf {
+    dir.join("image")
+}
+
+/// The image of a database: its tables in segments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableImage {
+    /// Its tables, in the order in which they were loaded.
+    pub tables: Vec<ImageTable>,
+    /// The number that the next file gets, above that of every file that is named here.
+    pub next_file: FileNumber,
+}
+
+impl Default for TableImage {
+    fn default() -> Self {
+        Self {
+            tables: Vec::new(),
+            next_file: FileNumber(1),
+        }
+    }
+}
+
+/// A table in segments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageTable {
+    /// Its name.
+    pub name: String,
+    /// Its columns, and which of them its rows are sorted by.
+    pub schema: Schema,
+    /// How many rows it has.
+    pub rows: u64,
+    /// Its rows.
+    pub segment: SegmentFile,
+    /// How its keys are spread.
+    pub histogram: Histogram,
+    /// Its secondary indexes.
+    pub indexes: Vec<ImageIndex>,
+}
+
+/// A secondary index: the keys of the rows in another order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageIndex {
+    /// Its name.
+    pub name: String,
+    /// The names of the columns that it is sorted by. Those of the table's key follow them.
+    pub columns: Vec<String>,
+    /// Its entries: as many as the table has rows.
+    pub segment: SegmentFile,
+    /// How its keys are spread.
+    pub histogram: Histogram,
+}
+
+/// A file with a segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentFile {
+    /// Its number.
+    pub file: FileNumber,
+    /// Its number among all segments that the database ever had, in hexadecimal. The checksum of each of its pages
+    /// covers it.
+    pub identity: String,
+    /// Its length in pages of 4 KiB.
+    pub pages: u32,
+}
+
+impl SegmentFile {
+    /// What tells it from all other segments, in a database with this identity.
+    #[must_use]
+    pub fn id(&self, database: u128) -> SegmentId {
+        let number = u64::from_str_radix(&self.identity, 16).expect("checked when it was read");
+        SegmentId::new(database, number)
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub fn len_bytes(&self) -> u64 {
+        u64::from(self.pages) * PAGE_BYTES
+    }
+}
+
+impl TableImage {
+    /// Whether there is none: the manifest then says nothing of images.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// The table of this name.
+    #[must_use]
+    pub fn table(&self, name: &str) -> Option<&ImageTable> {
+        self.tables.iter().find(|table| table.name == name)
+    }
+
+    /// All its files.
+    pub fn segments(&self) -> impl Iterator<Item = &SegmentFile> {
+        self.tables.iter().flat_map(ImageTable::segments)
+    }
+
+    /// What a checksum cannot tell: why this makes no sense; nothing if it does.
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        let (mut names, mut files) = (BTreeSet::new(), BTreeSet::new());
+        for table in &self.tables {
+            let name = &table.name;
+            if !names.insert(name) {
+                return Some(format!("two tables of the image are named {name:?}"));
+            }
+            if let Some(why) = table.contradiction() {
+                return Some(format!("table {name:?} of the image {why}"));
+            }
+        }
+        for segment in self.segments() {
+            let file = segment.file;
+            if file >= self.next_file {
+                return Some(format!(
+                    "file {} of the image is there, and {} is to be next",
+                    file.0, self.next_file.0
+                ));
+            }
+            if !files.insert(file) {
+                return Some(format!("file {} of the image is named twice", file.0));
+            }
+        }
+        None
+    }
+}
+
+impl ImageTable {
+    /// Its files.
+    pub fn segments(&self) -> impl Iterator<Item = &SegmentFile> {
+        std::iter::once(&self.segment).chain(self.indexes.iter().map(|index| &index.segment))
+    }
+
+    /// Why this describes no table; nothing if it does.
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        if let Some(why) = self.schema_contradiction() {
+            return Some(why);
+        }
+        if let Some(why) = self.histogram.contradiction(self.rows) {
+            return Some(format!("{why}, in its histogram"));
+        }
+        for index in &self.indexes {
+            if let Some(why) = index.histogram.contradiction(self.rows) {
+                return Some(format!("{why}, in the histogram of index {:?}", index.name));
+            }
+        }
+        let mut segments = self.segments();
+        segments.find_map(|segment| segment.contradiction(self.rows))
+    }
+
+    fn schema_contradiction(&self) -> Option<String> {
+        let indexes = self.indexes.iter();
+        let indexes: Vec<_> = indexes.map(|it| (&*it.name, &it.columns[..])).collect();
+        definition_contradiction(&self.name, &self.schema, &indexes)
+    }
+}
+
+/// Why there can be no table with this name, these columns, and indexes with these names over these columns; nothing
+/// if there can.
+pub(crate) fn definition_contradiction(
+    name: &str,
+    schema: &Schema,
+    indexes: &[(&str, &[String])],
+) -> Option<String> {
+    let columns = schema.columns().len();
+    if columns > COLUMNS_MAX {
+        return Some(format!("has {columns} columns, more than {COLUMNS_MAX}"));
+    }
+    let columns_named = schema.columns().iter().map(|column| &*column.name);
+    let indexes_named = indexes.iter().map(|(name, _)| *name);
+    name_contradiction("a table", std::iter::once(name))
+        .or_else(|| name_contradiction("a column", columns_named))
+        .or_else(|| name_contradiction("an index", indexes_named))
+        .or_else(|| {
+            indexes.iter().find_map(|(name, columns)| {
+                if columns.is_empty() {
+                    return Some(format!("has no columns in index {name:?}"));
+                }
+                let error = index_schema(schema, columns).err()?;
+                Some(format!("has an index {name:?} that cannot be: {error}"))
+            })
+        })
+}
+
+/// The columns of the entries of an index over these columns of a table.
+pub(crate) fn index_schema(of_table: &Schema, columns: &[String]) -> Result<Schema, SchemaError> {
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    of_table.index(&columns)
+}
+
+impl ImageIndex {
+    /// The columns of its entries, in an index of a table with this schema.
+    ///
+    /// # Errors
+    /// [`SchemaError`] if the table has no such columns.
+    pub fn schema(&self, of_table: &Schema) -> Result<Schema, SchemaError> {
+        index_schema(of_table, &self.columns)
+    }
+}
+
+impl SegmentFile {
+    fn contradiction(&self, rows: u64) -> Option<String> {
+        let file = self.file.0;
+        let is_hexadecimal = self.identity.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if self.identity.len() != 16 || !is_hexadecimal {
+            return Some(format!("has a file, {file}, whose identity is no number"));
+        }
+        if self.pages == 0 || (file == 0) {
+            return Some(format!("has a file, {file}, of {} pages", self.pages));
+        }
+        // No row is shorter than a byte.
+        (rows > self.len_bytes())
+            .then(|| format!("has {rows} rows in file {file} of {} pages", self.pages))
+    }
+}
+
+fn name_contradiction<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut met = BTreeSet::new();
+    let mut names = names;
+    let wrong =
+        names.find(|name| name.is_empty() || name.len() > NAME_BYTES_MAX || !met.insert(*name))?;
+    Some(format!(
+        "has a name of {what}, {wrong:?}, that is empty, too long, or there twice"
+    ))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use namiki_exec::data::{Column, ColumnType};
+
+    use super::*;
+
+    fn segment(file: u32) -> SegmentFile {
+        SegmentFile {
+            file: FileNumber(file),
+            identity: format!("{:016x}", 77 + u64::from(file)),
+            pages: 3,
+        }
+    }
+
+    fn histogram() -> Histogram {
+        Histogram {
+            rows_per_bucket: 2,
+            bounds: vec![vec![1], vec![3, 4]],
+        }
+    }
+
+    /// A table with two columns and an index.
+    pub(crate) fn image() -> TableImage {
+        let columns = vec![
+            Column::new("key", ColumnType::I64),
+            Column::new("price", ColumnType::Decimal { scale: 2 }),
+        ];
+        TableImage {
+            tables: vec![ImageTable {
+                name: "orders".to_owned(),
+                schema: Schema::new(columns, &["key"]).unwrap(),
+                rows: 4,
+                segment: segment(1),
+                histogram: histogram(),
+                indexes: vec![ImageIndex {
+                    name: "by_price".to_owned(),
+                    columns: vec!["price".to_owned()],
+                    segment: segment(2),
+                    histogram: histogram(),
+                }],
+            }],
+            next_file: FileNumber(3),
+        }
+    }
+
+    #[test]
+    fn a_file_number_is_read_from_its_name() {
+        let dir = Path::new("/db");
+        for number in [1, 99_999_999, 100_000_000, u32::MAX] {
+            let path = FileNumber(number).path(dir);
+            assert_eq!(FileNumber::of_path(&path), Some(FileNumber(number)));
+        }
+        for other in [
+            "1.seg",
+            "000000001.seg",
+            "+0000001.seg",
+            "00000001.sег",
+            "00000001",
+            "00000001.tmp",
+            "99999999999.seg",
+        ] {
+            assert_eq!(FileNumber::of_path(&dir.join(other)), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn senseless_images_say_what_is_wrong() {
+        assert_eq!(image().contradiction(), None);
+        type Spoil<'a> = &'a dyn Fn(&mut TableImage);
+        let spoiled: &[(&str, Spoil<'_>)] = &[
+            ("are named \"orders\"", &|it| {
+                let again = it.tables[0].clone();
+                it.tables.push(again);
+            }),
+            ("a table, \"\"", &|it| it.tables[0].name.clear()),
+            ("a table, \"xx", &|it| it.tables[0].name = "x".repeat(256)),
+            ("a column, \"\"", &|it| {
+                let columns = vec![Column::new("", ColumnType::I64)];
+                it.tables[0].schema = Schema::new(columns, &[""]).unwrap();
+            }),
+            ("an index, \"\"", &|it| {
+                it.tables[0].indexes[0].name.clear();
+            }),
+            ("`day`", &|it| {
+                it.tables[0].indexes[0].columns = vec!["day".to_owned()];
+            }),
+            ("two columns are called `price`", &|it| {
+                let price = "price".to_owned();
+                it.tables[0].indexes[0].columns = vec![price.clone(), price];
+            }),
+            ("no columns in index", &|it| {
+                it.tables[0].indexes[0].columns.clear();
+            }),
+            ("buckets of 2 rows for 5 rows", &|it| it.tables[0].rows = 5),
+            ("in the histogram of index", &|it| {
+                it.tables[0].indexes[0].histogram.bounds.swap(0, 1);
+            }),
+            ("is no number", &|it| {
+                it.tables[0].segment.identity = "+000000000000001".to_owned();
+            }),
+            ("is no number", &|it| {
+                it.tables[0].segment.identity = "1".to_owned();
+            }),
+            ("of 0 pages", &|it| it.tables[0].segment.pages = 0),
+            ("rows in file", &|it| {
+                it.tables[0].rows = 1 << 40;
+                it.tables[0].histogram.rows_per_bucket = 1 << 39;
+                it.tables[0].indexes[0].histogram.rows_per_bucket = 1 << 39;
+            }),
+            ("is to be next", &|it| it.next_file = FileNumber(2)),
+            ("is named twice", &|it| {
+                it.tables[0].indexes[0].segment.file = FileNumber(1);
+            }),
+            ("a file, 0,", &|it| {
+                it.tables[0].segment.file = FileNumber(0);
+            }),
+        ];
+        for (expected, spoil) in spoiled {
+            let mut image = image();
+            spoil(&mut image);
+            let why = image.contradiction().unwrap_or_default();
+            assert!(why.contains(expected), "{expected}: {why}");
+        }
+    }
+}

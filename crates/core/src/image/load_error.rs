@@ -1,0 +1,133 @@
+//! Why a table was not loaded. Whatever it was, nothing of the table is there.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use namiki_exec::data::key_codec::EncodeError;
+use namiki_segment::SegmentError;
+
+/// Why a table was not loaded. There is no such table then, and none of its files, but for [`LoadError::Manifest`].
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A table of this name takes part in transactions. Load under another name.
+    #[error("table {table:?} exists, in memory; load under another name")]
+    InMemory {
+        /// The table's name.
+        table: String,
+    },
+    /// A table of this name was loaded before. It cannot be changed; load under another name.
+    #[error("table {table:?} was loaded before and cannot be changed; load under another name")]
+    AlreadyLoaded {
+        /// The table's name.
+        table: String,
+    },
+    /// Another load of this name is under way.
+    #[error("table {table:?} is being loaded; wait for the end of that load")]
+    BeingLoaded {
+        /// The table's name.
+        table: String,
+    },
+    /// The table cannot be described so.
+    #[error("there can be no such table: it {why}")]
+    Definition {
+        /// What is wrong, with the table's name in it.
+        why: String,
+    },
+    /// A row does not fit the columns. Rows before it were fine.
+    #[error("row {row} of table {table:?} does not fit its columns")]
+    Row {
+        /// The table's name.
+        table: String,
+        /// The row, counted from 0.
+        row: u64,
+        /// What is wrong with it.
+        #[source]
+        source: EncodeError,
+    },
+    /// A row's key is not above that of the row before. Sort the rows by key, and leave each key in once.
+    #[error(
+        "row {row} of table {table:?} does not come after the row before it; sort the rows by key, each key once"
+    )]
+    OutOfOrder {
+        /// The table's name.
+        table: String,
+        /// The row, counted from 0.
+        row: u64,
+    },
+    /// There is no room for the files. They were removed; make room and load again.
+    #[error("no room for {}; make room and load again", path.display())]
+    DiskFull {
+        /// What was to be written.
+        path: PathBuf,
+        /// What the device said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// The device failed.
+    #[error("cannot access {}", path.display())]
+    Device {
+        /// What was accessed.
+        path: PathBuf,
+        /// What the device said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// A segment could not be written.
+    #[error("cannot write a segment")]
+    Segment(#[source] SegmentError),
+    /// The manifest could not be replaced. If that failed at its very end, the next opening may find the table.
+    #[error("cannot write the manifest {}", path.display())]
+    Manifest {
+        /// The manifest's file.
+        path: PathBuf,
+        /// What the device said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// Another program has opened the database meanwhile, in spite of the lock: the directory was moved, or the file
+    /// system does not lock.
+    #[error(
+        "{} was written by another program while the database was open; close all but one, then open it again",
+        path.display()
+    )]
+    AnotherWriter {
+        /// The manifest's file.
+        path: PathBuf,
+    },
+    /// The load was interrupted, see [`LoadOptions::interrupt`](crate::LoadOptions::interrupt).
+    #[error("the load was interrupted; nothing of the table is left")]
+    Interrupted,
+    /// The database was closed before the end of the load.
+    #[error("the database is closed")]
+    Closed,
+    /// This process was forked from the one that opened the database.
+    #[error(
+        "the database was opened by the parent of this process; let the parent load, or fork before opening it"
+    )]
+    Forked,
+}
+
+impl LoadError {
+    /// What the device said of a file.
+    pub(crate) fn device(path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        let source = Arc::new(source);
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::DiskFull { path, source }
+            }
+            _ => Self::Device { path, source },
+        }
+    }
+}
+
+impl From<SegmentError> for LoadError {
+    fn from(error: SegmentError) -> Self {
+        match error {
+            SegmentError::DiskFull { path, source } => Self::DiskFull { path, source },
+            other => Self::Segment(other),
+        }
+    }
+}

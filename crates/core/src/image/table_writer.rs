@@ -1,0 +1,314 @@
+//! Writes one table as segments: its rows as they come, and then each of its indexes.
+//!
+//! ```text
+//!   row ──► key and value ──────────────► the table's segment
+//!    └────► key of each index ──► sort ──► the index's segment, when all rows are there
+//! ```
+//! Each segment is synced when it is finished. The files count only once a manifest names them: until then, the end of
+//! the writer removes them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use namiki_exec::data::key_codec::EncodeError;
+use namiki_exec::data::{Datum, Schema, key_codec, row_codec};
+use namiki_platform::Stamp;
+use namiki_platform::disk::Disk;
+use namiki_segment::{SegmentError, SegmentId, Writer};
+
+use crate::catalogue::histogram::{Histogram, HistogramBuilder};
+use crate::catalogue::image::{
+    FileNumber, ImageIndex, ImageTable, SegmentFile, definition_contradiction, image_dir,
+    index_schema,
+};
+use crate::image::external_sort::{ExternalSort, SortError};
+use crate::image::load_error::LoadError;
+
+/// The creation stamp of loaded rows: before every transaction.
+const LOADED: Stamp = Stamp(0);
+
+/// A table to be loaded.
+#[derive(Clone, Debug)]
+pub struct NewTable {
+    pub(crate) name: String,
+    pub(crate) schema: Schema,
+    /// Names of indexes, and the columns of each.
+    pub(crate) indexes: Vec<(String, Vec<String>)>,
+}
+
+impl NewTable {
+    /// A table with these columns, and no index but its key.
+    #[must_use]
+    pub fn new(name: &str, schema: Schema) -> Self {
+        Self {
+            name: name.to_owned(),
+            schema,
+            indexes: Vec::new(),
+        }
+    }
+
+    /// With an index over these columns, the first of which decides first.
+    #[must_use]
+    pub fn index(mut self, name: &str, columns: &[&str]) -> Self {
+        let columns = columns.iter().map(|column| (*column).to_owned());
+        self.indexes.push((name.to_owned(), columns.collect()));
+        self
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its columns and its key.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Why there can be no such table; nothing if there can.
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        let indexes = self.indexes.iter();
+        let indexes: Vec<_> = indexes
+            .map(|(name, columns)| (&**name, &columns[..]))
+            .collect();
+        definition_contradiction(&self.name, &self.schema, &indexes)
+    }
+
+    /// How many files it takes.
+    pub(crate) fn files(&self) -> u32 {
+        1 + self.indexes.len() as u32
+    }
+}
+
+/// Where a table is written, and as what.
+pub(crate) struct Target<'a> {
+    pub(crate) disk: &'a Arc<dyn Disk>,
+    pub(crate) dir: &'a Path,
+    /// The database's.
+    pub(crate) identity: u128,
+    /// The first of the table's files; those of its indexes follow.
+    pub(crate) first_file: FileNumber,
+    /// Makes the identities of the segments differ from those of all loads before, some of which were not finished.
+    pub(crate) salt: u32,
+    /// Memory for sorting, all indexes together.
+    pub(crate) sort_bytes: usize,
+}
+
+/// A table that is being written.
+pub(crate) struct TableWriter<'a> {
+    table: &'a NewTable,
+    target: Target<'a>,
+    rows: SegmentWriter,
+    row_count: u64,
+    indexes: Vec<Index>,
+    files: NewFiles,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    values: Vec<Datum>,
+}
+
+struct Index {
+    schema: Schema,
+    /// For each of its columns, that of the table.
+    column_numbers: Vec<usize>,
+    sort: ExternalSort,
+}
+
+/// Files that are removed unless they are kept.
+pub(crate) struct NewFiles {
+    disk: Arc<dyn Disk>,
+    paths: Vec<PathBuf>,
+}
+
+impl NewFiles {
+    /// They are the database's now, or may be.
+    pub(crate) fn keep(mut self) {
+        self.paths.clear();
+    }
+}
+
+impl Drop for NewFiles {
+    fn drop(&mut self) {
+        for path in &self.paths {
+            // One that was not finished has no name. One that stays is removed at the next opening.
+            let _ = self.disk.remove(path);
+        }
+    }
+}
+
+impl<'a> TableWriter<'a> {
+    pub(crate) fn new(table: &'a NewTable, target: Target<'a>) -> Result<Self, LoadError> {
+        let mut files = NewFiles {
+            disk: Arc::clone(target.disk),
+            paths: Vec::new(),
+        };
+        let rows = SegmentWriter::new(&target, 0, &mut files)?;
+        let sort_bytes = target.sort_bytes / table.indexes.len().max(1);
+        let mut indexes = Vec::new();
+        for (number, (name, columns)) in (1..).zip(&table.indexes) {
+            let schema = index_schema(&table.schema, columns);
+            let schema = schema.map_err(|error| LoadError::Definition {
+                why: format!("has an index {name:?} that cannot be: {error}"),
+            })?;
+            let columns = schema.columns().iter();
+            let column_numbers = columns.filter_map(|column| table.schema.column(&column.name));
+            indexes.push(Index {
+                column_numbers: column_numbers.collect(),
+                sort: ExternalSort::new(Arc::clone(target.disk), target.path(number), sort_bytes),
+                schema,
+            });
+        }
+        Ok(Self {
+            table,
+            target,
+            rows,
+            row_count: 0,
+            indexes,
+            files,
+            key: Vec::new(),
+            value: Vec::new(),
+            values: Vec::new(),
+        })
+    }
+
+    /// Adds a row: the values of all columns.
+    pub(crate) fn push(&mut self, row: &[Datum]) -> Result<(), LoadError> {
+        self.encode(row).map_err(|source| LoadError::Row {
+            table: self.table.name.clone(),
+            row: self.row_count,
+            source,
+        })?;
+        self.rows
+            .push(&self.key, &self.value)
+            .map_err(|error| match error {
+                SegmentError::KeysOutOfOrder { .. } => LoadError::OutOfOrder {
+                    table: self.table.name.clone(),
+                    row: self.row_count,
+                },
+                other => other.into(),
+            })?;
+        for index in &mut self.indexes {
+            self.values.clear();
+            self.values
+                .extend(index.column_numbers.iter().map(|place| row[*place].clone()));
+            let key = key_codec::encode(&index.schema, &self.values);
+            let key = key.map_err(|source| LoadError::Row {
+                table: self.table.name.clone(),
+                row: self.row_count,
+                source,
+            })?;
+            index.sort.push(&key).map_err(sort_failed)?;
+        }
+        self.row_count += 1;
+        Ok(())
+    }
+
+    fn encode(&mut self, row: &[Datum]) -> Result<(), EncodeError> {
+        self.key = key_codec::encode(&self.table.schema, row)?;
+        row_codec::encode_into(&self.table.schema, row, &mut self.value)
+    }
+
+    /// Rows so far.
+    pub(crate) fn row_count(&self) -> u64 {
+        self.row_count
+    }
+
+    /// Writes what is left: the end of the rows, and the indexes. `on_entry` is called with the name of the index and the
+    /// number of its entries so far, and ends the load with its error. The files are durable under their names then.
+    pub(crate) fn finish(
+        mut self,
+        on_entry: &mut dyn FnMut(&str, u64) -> Result<(), LoadError>,
+    ) -> Result<(ImageTable, NewFiles), LoadError> {
+        let (segment, histogram) = self.rows.finish()?;
+        let mut indexes = Vec::new();
+        let sorts = std::mem::take(&mut self.indexes);
+        for ((number, index), (name, columns)) in (1..).zip(sorts).zip(&self.table.indexes) {
+            let mut sorted = index.sort.finish().map_err(sort_failed)?;
+            let mut writer = SegmentWriter::new(&self.target, number, &mut self.files)?;
+            let mut entries = 0;
+            while let Some(key) = sorted.next().map_err(sort_failed)? {
+                writer.push(key, &[])?;
+                entries += 1;
+                on_entry(name, entries)?;
+            }
+            let (segment, histogram) = writer.finish()?;
+            indexes.push(ImageIndex {
+                name: name.clone(),
+                columns: columns.clone(),
+                segment,
+                histogram,
+            });
+        }
+        let dir = image_dir(self.target.dir);
+        let synced = self.target.disk.sync_dir(&dir);
+        synced.map_err(|source| LoadError::device(&dir, source))?;
+        let table = ImageTable {
+            name: self.table.name.clone(),
+            schema: self.table.schema.clone(),
+            rows: self.row_count,
+            segment,
+            histogram,
+            indexes,
+        };
+        Ok((table, self.files))
+    }
+}
+
+impl Target<'_> {
+    /// The file of the rows (0) or of an index (from 1).
+    fn file(&self, number: u32) -> FileNumber {
+        FileNumber(self.first_file.0 + number)
+    }
+
+    fn path(&self, number: u32) -> PathBuf {
+        self.file(number).path(self.dir)
+    }
+}
+
+/// A segment that is being written, and the histogram of its keys.
+struct SegmentWriter {
+    writer: Writer,
+    histogram: HistogramBuilder,
+    file: FileNumber,
+    id: SegmentId,
+}
+
+impl SegmentWriter {
+    fn new(target: &Target<'_>, number: u32, files: &mut NewFiles) -> Result<Self, LoadError> {
+        let (file, path) = (target.file(number), target.path(number));
+        let id = SegmentId::new(
+            target.identity,
+            u64::from(target.salt) << 32 | u64::from(file.0),
+        );
+        let writer = Writer::create(target.disk, &path, id)?;
+        files.paths.push(path);
+        Ok(Self {
+            writer,
+            histogram: HistogramBuilder::new(),
+            file,
+            id,
+        })
+    }
+
+    fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), SegmentError> {
+        self.writer.push(key, value, LOADED)?;
+        self.histogram.push(key);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(SegmentFile, Histogram), LoadError> {
+        let summary = self.writer.finish()?;
+        let segment = SegmentFile {
+            file: self.file,
+            identity: format!("{:016x}", self.id.number),
+            pages: summary.pages,
+        };
+        Ok((segment, self.histogram.finish()))
+    }
+}
+
+fn sort_failed(error: SortError) -> LoadError {
+    LoadError::device(&error.path, error.source)
+}

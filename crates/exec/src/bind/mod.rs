@@ -1,0 +1,43 @@
+//! From names to numbers: a plan with tables that exist, columns known by number, and types that fit.
+//!
+//! Every column that a table, a projection or a group brings into the plan has one number in the whole plan. So
+//! operators above refer to what operators below make, whatever lies between, and a walk over the tree tells
+//! which columns are used at all.
+
+mod access;
+mod column;
+mod node;
+mod operators;
+mod scalar;
+
+pub(crate) use access::{Access, KeyBounds};
+pub(crate) use column::{ColumnId, ColumnInfo, Field};
+pub(crate) use node::{AggregateNode, Node};
+pub(crate) use scalar::Scalar;
+
+use crate::error::PlanError;
+use crate::plan::Plan;
+use crate::source::Tables;
+
+/// A plan that can be run.
+pub(crate) struct Bound {
+    pub(crate) root: Node,
+    /// The columns of the answer.
+    pub(crate) fields: Vec<Field>,
+    /// All columns, by their numbers.
+    pub(crate) columns: Vec<ColumnInfo>,
+}
+
+/// Binds a plan.
+///
+/// # Errors
+/// [`PlanError`], the first that is found.
+pub(crate) fn bind(plan: &Plan, tables: &Tables) -> Result<Bound, PlanError> {
+    let mut binder = operators::Binder::new(tables);
+    let (root, fields) = binder.bind(plan)?;
+    Ok(Bound {
+        root,
+        fields,
+        columns: binder.into_columns(),
+    })
+}

@@ -1,0 +1,325 @@
+//! The columns of a table, which of them are its key, and where each lies in the bytes.
+
+use serde::{Deserialize, Serialize};
+
+use super::column_type::{ColumnType, SCALE_MAX};
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// Unique in its table.
+    pub name: String,
+    /// What it holds.
+    #[serde(rename = "type")]
+    pub column_type: ColumnType,
+    /// Whether a row may have no value here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub nullable: bool,
+}
+
+impl Column {
+    /// A column that always has a value.
+    #[must_use]
+    pub fn new(name: &str, column_type: ColumnType) -> Self {
+        Self {
+            name: name.to_owned(),
+            column_type,
+            nullable: false,
+        }
+    }
+
+    /// The same column, in which a value may be missing.
+    #[must_use]
+    pub fn nullable(self) -> Self {
+        Self {
+            nullable: true,
+            ..self
+        }
+    }
+}
+
+/// Where a column is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnPlace {
+    /// In the key, this many columns after its first.
+    Key(usize),
+    /// In the row bytes, at this byte. Columns of a fixed length come first there.
+    Fixed(usize),
+    /// In the row bytes; it is the column of this number among those of any length.
+    Variable(usize),
+}
+
+/// The columns of a table and its key. A table's rows are in the order of the key, which is unique.
+///
+/// In a file (the manifest) it is the columns and the names of those in the key:
+/// ```json
+/// { "columns": [ { "name": "id", "type": "i64" }, { "name": "price", "type": { "decimal": { "scale": 2 } } } ],
+///   "key": [ "id" ] }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "SchemaFile", into = "SchemaFile")]
+pub struct Schema {
+    columns: Vec<Column>,
+    key: Vec<usize>,
+    places: Vec<ColumnPlace>,
+    /// For each column the number of its bit in a row's null bits.
+    null_bits: Vec<Option<usize>>,
+    fixed_end: usize,
+    variable_count: usize,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SchemaFile {
+    columns: Vec<Column>,
+    key: Vec<String>,
+}
+
+/// Why columns and a key make no schema.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SchemaError {
+    /// Two columns have one name.
+    #[error("two columns are called `{name}`")]
+    DuplicateColumn {
+        /// Their name.
+        name: String,
+    },
+    /// A key is made of columns, and there is none of this name.
+    #[error("the key has a column `{name}`, which the table has not")]
+    UnknownKeyColumn {
+        /// The name.
+        name: String,
+    },
+    /// A column is in the key twice.
+    #[error("the key has the column `{name}` twice")]
+    DuplicateKeyColumn {
+        /// The name.
+        name: String,
+    },
+    /// Rows need an order.
+    #[error("the key has no columns")]
+    EmptyKey,
+    /// More digits than a stored decimal can have.
+    #[error("the column `{name}` has {scale} digits behind the point, more than {SCALE_MAX}")]
+    ScaleTooLarge {
+        /// The column.
+        name: String,
+        /// Its scale.
+        scale: u8,
+    },
+}
+
+impl Schema {
+    /// Columns and the names of those that are the key, the first of which decides first.
+    ///
+    /// # Errors
+    /// [`SchemaError`] if they contradict each other.
+    pub fn new(columns: Vec<Column>, key: &[&str]) -> Result<Self, SchemaError> {
+        for (at, column) in columns.iter().enumerate() {
+            if columns[..at].iter().any(|other| other.name == column.name) {
+                let name = column.name.clone();
+                return Err(SchemaError::DuplicateColumn { name });
+            }
+            if let ColumnType::Decimal { scale } = column.column_type
+                && scale > SCALE_MAX
+            {
+                let name = column.name.clone();
+                return Err(SchemaError::ScaleTooLarge { name, scale });
+            }
+        }
+        if key.is_empty() {
+            return Err(SchemaError::EmptyKey);
+        }
+        let mut key_columns = Vec::with_capacity(key.len());
+        for name in key {
+            let name = (*name).to_owned();
+            match columns.iter().position(|column| column.name == name) {
+                None => return Err(SchemaError::UnknownKeyColumn { name }),
+                Some(at) if key_columns.contains(&at) => {
+                    return Err(SchemaError::DuplicateKeyColumn { name });
+                }
+                Some(at) => key_columns.push(at),
+            }
+        }
+        Ok(Self::laid_out(columns, key_columns))
+    }
+
+    fn laid_out(columns: Vec<Column>, key: Vec<usize>) -> Self {
+        let in_key = |at: usize| key.iter().position(|in_key| *in_key == at);
+        let mut null_bits = vec![None; columns.len()];
+        let mut null_bit_count: usize = 0;
+        for (at, column) in columns.iter().enumerate() {
+            if column.nullable && in_key(at).is_none() {
+                null_bits[at] = Some(null_bit_count);
+                null_bit_count += 1;
+            }
+        }
+        // Behind the header byte.
+        let mut fixed_end = 1 + null_bit_count.div_ceil(8);
+        let mut variable_count = 0;
+        let place = |(at, column): (usize, &Column)| match in_key(at) {
+            Some(number) => ColumnPlace::Key(number),
+            None => match column.column_type.fixed_bytes() {
+                Some(bytes) => {
+                    fixed_end += bytes;
+                    ColumnPlace::Fixed(fixed_end - bytes)
+                }
+                None => {
+                    variable_count += 1;
+                    ColumnPlace::Variable(variable_count - 1)
+                }
+            },
+        };
+        let places = columns.iter().enumerate().map(place).collect();
+        Self {
+            columns,
+            key,
+            places,
+            null_bits,
+            fixed_end,
+            variable_count,
+        }
+    }
+
+    /// The schema of a secondary index of this table over the named columns: these, then the columns of the
+    /// table's key that are not among them, all of them its key. Its rows have no bytes beside the key.
+    ///
+    /// # Errors
+    /// [`SchemaError`] if there is no such column, or one is named twice.
+    pub fn index(&self, on: &[&str]) -> Result<Self, SchemaError> {
+        let mut columns: Vec<Column> = Vec::new();
+        for name in on {
+            let name = (*name).to_owned();
+            match self.column(&name) {
+                None => return Err(SchemaError::UnknownKeyColumn { name }),
+                Some(at) => columns.push(self.columns[at].clone()),
+            }
+        }
+        for at in &self.key {
+            let column = &self.columns[*at];
+            if !on.contains(&column.name.as_str()) {
+                columns.push(column.clone());
+            }
+        }
+        let key: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+        let key: Vec<&str> = key.iter().map(String::as_str).collect();
+        Self::new(columns, &key)
+    }
+
+    /// All columns, in their order.
+    #[must_use]
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The numbers of the columns in the key, the first of which decides first.
+    #[must_use]
+    pub fn key(&self) -> &[usize] {
+        &self.key
+    }
+
+    /// The number of the column of this name.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// Where a column is stored.
+    ///
+    /// # Panics
+    /// If there is no column of this number.
+    #[must_use]
+    pub fn place(&self, column: usize) -> ColumnPlace {
+        self.places[column]
+    }
+
+    /// The number of a column's bit in a row's null bits, if it is in the row and may be null.
+    pub(super) fn null_bit(&self, column: usize) -> Option<usize> {
+        self.null_bits[column]
+    }
+
+    /// Where the columns of a fixed length end, and the table of ends of the others begins.
+    pub(super) fn fixed_end(&self) -> usize {
+        self.fixed_end
+    }
+
+    /// The columns of any length that are not in the key.
+    pub(super) fn variable_count(&self) -> usize {
+        self.variable_count
+    }
+
+    /// Whether rows have bytes beside the key.
+    #[must_use]
+    pub fn is_all_key(&self) -> bool {
+        self.key.len() == self.columns.len()
+    }
+}
+
+impl TryFrom<SchemaFile> for Schema {
+    type Error = SchemaError;
+
+    fn try_from(file: SchemaFile) -> Result<Self, SchemaError> {
+        let key: Vec<&str> = file.key.iter().map(String::as_str).collect();
+        Self::new(file.columns, &key)
+    }
+}
+
+impl From<Schema> for SchemaFile {
+    fn from(schema: Schema) -> Self {
+        let name = |at: &usize| schema.columns[*at].name.clone();
+        Self {
+            key: schema.key.iter().map(name).collect(),
+            columns: schema.columns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn customer() -> Schema {
+        let columns = vec![
+            Column::new("id", ColumnType::I64),
+            Column::new("name", ColumnType::Text),
+            Column::new("balance", ColumnType::Decimal { scale: 2 }).nullable(),
+            Column::new("segment", ColumnType::Text),
+            Column::new("active", ColumnType::Bool),
+        ];
+        Schema::new(columns, &["id"]).unwrap()
+    }
+
+    #[test]
+    fn columns_lie_in_key_fixed_and_variable_parts() {
+        let schema = customer();
+        let places: Vec<_> = (0..5).map(|at| schema.place(at)).collect();
+        let expected = [
+            ColumnPlace::Key(0),
+            ColumnPlace::Variable(0),
+            ColumnPlace::Fixed(2),
+            ColumnPlace::Variable(1),
+            ColumnPlace::Fixed(10),
+        ];
+        assert_eq!(places, expected);
+        assert_eq!((schema.fixed_end(), schema.variable_count()), (11, 2));
+    }
+
+    #[test]
+    fn an_index_has_its_columns_then_the_key() {
+        let index = customer().index(&["segment", "balance"]).unwrap();
+        let names: Vec<_> = index.columns().iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["segment", "balance", "id"]);
+        assert!(index.is_all_key() && index.key() == [0, 1, 2]);
+        assert!(customer().index(&["nothing"]).is_err());
+    }
+
+    #[test]
+    fn a_schema_comes_back_from_json() {
+        let text = serde_json::to_string(&customer()).unwrap();
+        assert_eq!(serde_json::from_str::<Schema>(&text).unwrap(), customer());
+        let wrong = text.replace("[\"id\"]", "[\"nothing\"]");
+        let error = serde_json::from_str::<Schema>(&wrong).unwrap_err();
+        assert!(error.to_string().contains("`nothing`"), "{error}");
+    }
+}

@@ -1,0 +1,243 @@
+//! Why a query has no answer, by what its caller can do about it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::data::ColumnType;
+use crate::data::key_codec::EncodeError;
+
+/// A plan that cannot be run: it names what there is not, or does with values what cannot be done with them.
+/// Nothing was read. Change the plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// There is no such table.
+    #[error("there is no table `{table}`; there are {known}")]
+    UnknownTable {
+        /// The name.
+        table: String,
+        /// Those there are.
+        known: Names,
+    },
+    /// The table has no such index.
+    #[error("the table `{table}` has no index `{index}`; it has {known}")]
+    UnknownIndex {
+        /// The table.
+        table: String,
+        /// The name.
+        index: String,
+        /// Those it has.
+        known: Names,
+    },
+    /// The operator's input has no such column.
+    #[error("there is no column `{column}` here; there are {known}")]
+    UnknownColumn {
+        /// The name.
+        column: String,
+        /// Those there are.
+        known: Names,
+    },
+    /// Two columns have the name.
+    #[error("`{column}` is a column of several tables here; write it as `table.{column}`")]
+    AmbiguousColumn {
+        /// The name.
+        column: String,
+    },
+    /// Two columns would have the same name above an operator.
+    #[error("two columns are called `{column}`; give one another name")]
+    DuplicateColumn {
+        /// The name.
+        column: String,
+    },
+    /// Values of these types do not go together.
+    #[error("`{expression}`: {left} and {right} do not go together")]
+    WrongTypes {
+        /// What was to be calculated.
+        expression: String,
+        /// The type of its left side.
+        left: TypeName,
+        /// The type of its right side.
+        right: TypeName,
+    },
+    /// An operator needs another type.
+    #[error("`{expression}` is {found}, and {expected} is needed here")]
+    WrongType {
+        /// What was to be calculated.
+        expression: String,
+        /// Its type.
+        found: TypeName,
+        /// What is needed.
+        expected: &'static str,
+    },
+    /// More look-up values than the key or index has columns.
+    #[error("{values} values look up `{table}`, and its key or index has {columns} columns")]
+    TooManyLookupValues {
+        /// The table.
+        table: String,
+        /// How many values.
+        values: usize,
+        /// How many columns.
+        columns: usize,
+    },
+    /// A join needs something that is equal.
+    #[error("a join needs at least one value that is equal on both sides")]
+    NothingToJoinOn,
+    /// A function needs something to calculate over.
+    #[error("`{name}` needs an expression in `of`")]
+    MissingArgument {
+        /// The column's name.
+        name: String,
+    },
+    /// The bounds of a range are none of its column.
+    #[error("the range of `{table}`: {source}")]
+    WrongRange {
+        /// The table.
+        table: String,
+        /// Why.
+        source: EncodeError,
+    },
+    /// The values of an index do not hold what its table does.
+    #[error("the index `{index}` of `{table}` is none: {why}")]
+    NotAnIndex {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Queries have limits on their size.
+    #[error("the plan has more than {max} {what}")]
+    TooLarge {
+        /// Of what it has too many.
+        what: &'static str,
+        /// How many there can be.
+        max: usize,
+    },
+}
+
+/// Why a query stopped.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExecError {
+    /// The plan is wrong.
+    #[error("the plan cannot be run: {0}")]
+    Plan(#[from] PlanError),
+    /// A table or an index could not be read.
+    #[error("reading `{table}`")]
+    Source {
+        /// The table.
+        table: String,
+        /// Why.
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// The bytes of a row are no row of the table's schema: the schema is another's, or the row was written by
+    /// something else.
+    #[error("a row of `{table}` is not of its schema (key {key})")]
+    NotARow {
+        /// The table.
+        table: String,
+        /// The row's key.
+        key: HexBytes,
+    },
+    /// A result does not fit its type.
+    #[error("`{expression}` does not fit its type for a row")]
+    Overflow {
+        /// What was calculated.
+        expression: String,
+    },
+    /// A hash table, a sort or groups would take more memory than the query may use. Give it more
+    /// (`Options::memory_bytes_max`), or select fewer rows.
+    #[error("a {operator} needs more than the {limit_bytes} bytes that the query may use")]
+    MemoryExceeded {
+        /// Which operator.
+        operator: &'static str,
+        /// What the query may use.
+        limit_bytes: usize,
+    },
+    /// The query was cancelled.
+    #[error("the query was cancelled")]
+    Cancelled,
+    /// What queries run on could not be had: a thread, page frames, a queue of reads.
+    #[error("cannot {doing}")]
+    System {
+        /// What was to be done.
+        doing: &'static str,
+        /// What the system said.
+        source: Arc<std::io::Error>,
+    },
+    /// A thread of the query panicked. That is a bug; the query's answer is lost and nothing else.
+    #[error("a thread of the query panicked: {message}")]
+    Panicked {
+        /// What it said.
+        message: String,
+    },
+}
+
+impl ExecError {
+    pub(crate) fn source(
+        table: &str,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Source {
+            table: table.to_owned(),
+            source: source.into().into(),
+        }
+    }
+}
+
+/// Names in a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names(Vec<String>);
+
+impl Names {
+    pub(crate) fn of<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
+        Self(names.into_iter().map(str::to_owned).collect())
+    }
+}
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("none");
+        }
+        for (at, name) in self.0.iter().enumerate() {
+            write!(f, "{}`{name}`", if at > 0 { ", " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// A type in a message; that of `null` has no name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypeName(pub(crate) Option<ColumnType>);
+
+impl fmt::Display for TypeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(own) => own.fmt(f),
+            None => f.write_str("null"),
+        }
+    }
+}
+
+/// Bytes in a message: the first of them, in hexadecimal digits.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HexBytes(pub(crate) Vec<u8>);
+
+impl fmt::Display for HexBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 32;
+        self.0
+            .iter()
+            .take(SHOWN)
+            .try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        f.write_str(if self.0.len() > SHOWN { "…" } else { "" })
+    }
+}
+
+impl fmt::Debug for HexBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,26 @@
+//! Out-of-order query execution.
+//!
+//! A query unfolds at run time into many small independent tasks, one per record fetch at the finest. A few
+//! threads run many tasks each, every page read is asynchronous, and a result is used in whatever order it
+//! arrives.
+//!
+//! Paper: oode §1, §2
+
+mod bind;
+pub mod data;
+mod error;
+pub mod naive;
+pub mod plan;
+mod program;
+mod rings;
+mod row;
+mod run;
+mod sinks;
+pub mod source;
+pub mod statistics;
+mod sync;
+
+pub use error::{ExecError, HexBytes, Names, PlanError, TypeName};
+pub use run::{
+    AnswerRow, Canceller, Degree, Executor, LiveCounters, Mode, Options, Rows, Statistics,
+};

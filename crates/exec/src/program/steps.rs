@@ -1,0 +1,153 @@
+//! Pipelines and what they are made of.
+
+use std::sync::Arc;
+
+use super::eval::Eval;
+use crate::bind::KeyBounds;
+use crate::plan::AggregateFunction;
+use crate::row::Slot;
+use crate::source::Source;
+
+/// A compiled plan.
+pub(crate) struct Program {
+    /// In the order in which they run.
+    pub(crate) pipelines: Vec<Pipeline>,
+    /// The tables and indexes that are read.
+    pub(crate) sources: Vec<SourceEntry>,
+    /// The columns of the answer: their names, and where they lie in a row of the last pipeline.
+    pub(crate) output: Vec<(String, Slot)>,
+}
+
+/// A table or an index that a plan reads.
+pub(crate) struct SourceEntry {
+    /// For messages: the table, and the index if it is one.
+    pub(crate) name: String,
+    pub(crate) source: Arc<dyn Source>,
+}
+
+/// See the module.
+pub(crate) struct Pipeline {
+    pub(crate) driver: Driver,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) sink: Sink,
+    /// Words of its longest row.
+    pub(crate) words: usize,
+    /// The rows of a sort go to the answer in their order: one thread runs it.
+    pub(crate) in_order: bool,
+}
+
+/// What makes the rows of a pipeline.
+pub(crate) enum Driver {
+    /// A range of a table or an index.
+    Read(ReadStep),
+    /// What the sink of an earlier pipeline kept; its columns lie in these slots of a row.
+    Kept { pipeline: usize, slots: Vec<Slot> },
+}
+
+/// What happens to a row.
+pub(crate) enum Step {
+    /// For each row those of a source that it leads to.
+    Read(ReadStep),
+    /// For each row those of a hash table with equal keys.
+    Probe(ProbeStep),
+    /// Only rows of which this is true go on.
+    Filter(Eval),
+    /// Columns are calculated.
+    Compute(Vec<(Eval, Slot)>),
+    /// Only so many rows go on.
+    Limit(u64),
+}
+
+impl Step {
+    /// Whether one row can become several, or a page may be needed.
+    pub(crate) fn is_expansion(&self) -> bool {
+        matches!(self, Self::Read(_) | Self::Probe(_))
+    }
+}
+
+/// Reads rows of a source.
+pub(crate) struct ReadStep {
+    /// Which of the program's.
+    pub(crate) source: usize,
+    pub(crate) reach: Reach,
+    /// Words of the row so far.
+    pub(crate) words_before: usize,
+    /// Columns that the filter needs.
+    pub(crate) early_loads: Vec<Load>,
+    pub(crate) filter: Option<Eval>,
+    /// The others that are used above.
+    pub(crate) loads: Vec<Load>,
+    /// Whether one of them is in the key.
+    pub(crate) loads_key: bool,
+    /// Whether one of them is not.
+    pub(crate) loads_row: bool,
+}
+
+/// Which rows of a source.
+pub(crate) enum Reach {
+    /// Those with keys in a range.
+    Range(KeyBounds),
+    /// The one with a key made of these values of the row so far.
+    Key(Vec<Slot>),
+    /// Those with keys that begin with these values of the row so far.
+    Prefix(Vec<Slot>),
+}
+
+/// A column of a source, and where it goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    pub(crate) column: usize,
+    pub(crate) slot: Slot,
+}
+
+/// Looks a row up in a hash table.
+pub(crate) struct ProbeStep {
+    /// The pipeline that has built the table.
+    pub(crate) pipeline: usize,
+    /// The key of the row so far.
+    pub(crate) key: Vec<Slot>,
+    /// For columns of the table's rows, by their places there, where they go.
+    pub(crate) loads: Vec<(usize, Slot)>,
+    pub(crate) words_before: usize,
+}
+
+/// Where the rows of a pipeline end.
+pub(crate) enum Sink {
+    /// They are the answer.
+    Output,
+    Aggregate(Arc<AggregateSink>),
+    Sort(Arc<SortSink>),
+    Build(Arc<BuildSink>),
+}
+
+/// Groups.
+pub(crate) struct AggregateSink {
+    pub(crate) groups: Vec<Slot>,
+    pub(crate) calls: Vec<Call>,
+}
+
+/// What is calculated over each group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) function: AggregateFunction,
+    /// Over which column; none counts rows.
+    pub(crate) of: Option<Slot>,
+    /// For the result: its type. Where it lies among the results is up to the sink.
+    pub(crate) result: Slot,
+}
+
+/// All rows, to be put in order.
+pub(crate) struct SortSink {
+    /// The columns to keep, which decide between equal rows, from the first on.
+    pub(crate) columns: Vec<Slot>,
+    /// What decides, and whether the greatest comes first.
+    pub(crate) by: Vec<(Slot, bool)>,
+    /// No more rows than this are asked for.
+    pub(crate) rows_max: Option<u64>,
+}
+
+/// The rows of a hash table.
+pub(crate) struct BuildSink {
+    pub(crate) key: Vec<Slot>,
+    pub(crate) columns: Vec<Slot>,
+}

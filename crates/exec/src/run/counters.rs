@@ -1,0 +1,119 @@
+//! What a query does, counted by each of its threads for itself.
+
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use namiki_platform::per_worker_counters::Counter;
+use serde::Serialize;
+
+/// One thread's. No other thread writes them.
+#[derive(Debug, Default)]
+pub(super) struct WorkerCounters {
+    /// Requests to the device that have completed.
+    pub(super) reads: Counter,
+    /// Pages that these brought.
+    pub(super) pages: Counter,
+    /// Faults that found their page on its way already.
+    pub(super) merged_faults: Counter,
+    /// Tasks that were made.
+    pub(super) tasks: Counter,
+    /// Tasks that have ended.
+    pub(super) tasks_ended: Counter,
+    /// Tasks that wait now; written as a difference, so that it is a counter, too.
+    pub(super) waits_begun: Counter,
+    pub(super) waits_ended: Counter,
+    /// Most tasks that waited at a time; written as what the last record adds.
+    pub(super) waiting_max: Counter,
+    /// Tasks that were given to another thread.
+    pub(super) handed_over: Counter,
+    /// Rows of the answer.
+    pub(super) rows: Counter,
+    /// Rows that went through steps of the plan.
+    pub(super) rows_between: Counter,
+    /// Processor time.
+    pub(super) cpu_ns: Counter,
+    /// Calls that submit reads or wait for them.
+    pub(super) turns: Counter,
+    /// The degree now; written as a difference.
+    pub(super) degree_up: Counter,
+    pub(super) degree_down: Counter,
+}
+
+impl WorkerCounters {
+    pub(super) fn waiting(&self) -> u64 {
+        // Read in this order, so that a wait that ends meanwhile does not make it negative.
+        let ended = self.waits_ended.get();
+        self.waits_begun.get().saturating_sub(ended)
+    }
+
+    pub(super) fn degree(&self) -> u64 {
+        self.degree_up.get().saturating_sub(self.degree_down.get())
+    }
+}
+
+/// What a query has done so far. Read while it runs, the numbers are of about the same moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LiveCounters {
+    /// Requests to the device that have completed.
+    pub reads: u64,
+    /// Pages that these brought.
+    pub pages: u64,
+    /// Faults that found their page on its way already, and did not read it again.
+    pub merged_faults: u64,
+    /// Tasks that were made.
+    pub tasks: u64,
+    /// Tasks that there are now.
+    pub tasks_live: u64,
+    /// Tasks that wait for a page now, in all threads.
+    pub tasks_in_flight: u64,
+    /// Rows of the answer that were made, taken or not.
+    pub rows: u64,
+}
+
+/// What a query has done.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Statistics {
+    /// Counts.
+    #[serde(flatten)]
+    pub counters: LiveCounters,
+    /// How many different pages were read.
+    pub distinct_pages: u64,
+    /// Most tasks that waited at a time in one thread.
+    pub tasks_in_flight_max: u64,
+    /// Tasks that were given to another thread.
+    pub handed_over: u64,
+    /// Rows that went from one step of the plan to the next.
+    pub rows_between: u64,
+    /// Calls that submitted reads or waited for them.
+    pub turns: u64,
+    /// From the call that started it to its end.
+    pub elapsed: Duration,
+    /// Processor time of its threads.
+    pub cpu: Duration,
+    /// Threads.
+    pub threads: usize,
+    /// Tasks per thread at the end: what an adaptive degree has come to.
+    pub degree: usize,
+    /// How reads were carried out; empty if there were none.
+    pub device: String,
+}
+
+/// Adds up what the threads have counted.
+pub(super) fn sum(workers: &[CachePadded<WorkerCounters>]) -> LiveCounters {
+    let mut sum = LiveCounters::default();
+    for worker in workers {
+        // Ended before made: a task that ends meanwhile does not make the difference negative.
+        let ended = worker.tasks_ended.get();
+        let made = worker.tasks.get();
+        sum.reads += worker.reads.get();
+        sum.pages += worker.pages.get();
+        sum.merged_faults += worker.merged_faults.get();
+        sum.tasks += made;
+        sum.tasks_live = sum.tasks_live.wrapping_add(made.wrapping_sub(ended));
+        sum.tasks_in_flight += worker.waiting();
+        sum.rows += worker.rows.get();
+    }
+    // A task may end in another thread than the one that made it.
+    sum.tasks_live = (sum.tasks_live as i64).max(0) as u64;
+    sum
+}

@@ -1,0 +1,131 @@
+//! What queries run on: threads, page frames and a page cache, shared by all of them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use namiki_platform::disk::{Disk, Frame, FramePool, PAGE_BYTES, ReadQueue};
+use namiki_segment::PageCache;
+
+use super::crew::Crew;
+use super::links::{Links, links};
+use super::options::Options;
+use super::rows::Rows;
+use super::shared::{Ground, Shared};
+use super::worker::Worker;
+use crate::bind::bind;
+use crate::error::ExecError;
+use crate::plan::Plan;
+use crate::program::compile;
+use crate::rings::SleepFlag;
+use crate::source::Tables;
+
+/// Frames beside those of the cache: for pages on their way.
+const FRAMES_IN_FLIGHT: usize = 2048;
+
+/// A smaller cache could be pinned as a whole by tasks.
+const CACHE_PAGES_MIN: usize = 512;
+
+/// Runs queries. Made once, and shared by all callers.
+///
+/// Each query has threads of its own while it runs; they are kept for later ones.
+pub struct Executor {
+    ground: Ground,
+    crew: Arc<Crew>,
+}
+
+impl Executor {
+    /// An executor that reads from this disk and keeps up to `cache_bytes` of pages, at least 2 MiB. Memory for the
+    /// pages is mapped now and used as pages come.
+    ///
+    /// # Errors
+    /// [`ExecError::System`] if there is not that much memory.
+    pub fn new(disk: &Arc<dyn Disk>, cache_bytes: usize) -> Result<Self, ExecError> {
+        let pages = (cache_bytes / PAGE_BYTES).max(CACHE_PAGES_MIN);
+        let pool =
+            FramePool::new(pages + FRAMES_IN_FLIGHT).map_err(|source| ExecError::System {
+                doing: "map memory for pages",
+                source: source.into(),
+            })?;
+        Ok(Self {
+            ground: Ground {
+                disk: Arc::clone(disk),
+                pool,
+                cache: PageCache::new(pages * PAGE_BYTES),
+            },
+            crew: Arc::default(),
+        })
+    }
+
+    /// Starts a query. Its rows can be taken at once; it runs as far ahead of them as its options say.
+    ///
+    /// # Errors
+    /// [`ExecError::Plan`] if the plan is wrong, [`ExecError::System`] if no thread can be started. All other errors
+    /// come with the rows.
+    pub fn run(&self, plan: &Plan, tables: &Tables, options: &Options) -> Result<Rows, ExecError> {
+        let program = compile(&bind(plan, tables)?);
+        let shared = Arc::new(Shared::new(self.ground.clone(), program, options.clone()));
+        let mut started = 0;
+        for (number, links) in links(shared.threads).into_iter().enumerate() {
+            let own = Arc::clone(&shared);
+            let work =
+                move |queue: &mut Option<Box<dyn ReadQueue>>| work(&own, number, links, queue);
+            if let Err(source) = self.crew.work(Box::new(work)) {
+                shared.fail(ExecError::System {
+                    doing: "start a thread",
+                    source: source.into(),
+                });
+                // Those that were started wait for the others at the end of each pipeline.
+                (started..shared.threads).for_each(|_| shared.desert());
+                shared.wait_until_left();
+                break;
+            }
+            started += 1;
+        }
+        match shared.failure() {
+            Some(error) if started < shared.threads => Err(error),
+            _ => Ok(Rows::new(shared)),
+        }
+    }
+
+    /// The page cache.
+    #[must_use]
+    pub fn cache(&self) -> &Arc<PageCache<Frame>> {
+        &self.ground.cache
+    }
+
+    /// Page frames that are owned by something other than the cache: reads in flight and pages that tasks hold. None
+    /// when no query runs.
+    #[must_use]
+    pub fn frames_in_flight(&self) -> usize {
+        let in_use = self.ground.pool.in_use();
+        in_use.saturating_sub(self.ground.cache.counters().resident_pages)
+    }
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Executor")
+            .field("cache", &self.ground.cache)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What each thread of a query does.
+fn work(shared: &Shared, number: usize, links: Links, queue: &mut Option<Box<dyn ReadQueue>>) {
+    let _ = shared.peers[number].sleep.set(SleepFlag::of_this_thread());
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        Worker::new(shared, number, links, queue).run();
+    }));
+    let Err(panic) = ran else {
+        shared.leave();
+        return;
+    };
+    let said = panic.downcast_ref::<String>().map(String::as_str);
+    let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+    shared.fail(ExecError::Panicked {
+        message: said.unwrap_or("no message").to_owned(),
+    });
+    // It waits for what is in flight.
+    *queue = None;
+    shared.desert();
+}

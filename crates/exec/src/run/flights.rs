@@ -1,0 +1,167 @@
+//! Reads on their way: for each page the tasks that wait for it, so that it is read once.
+//!
+//! Paper: oode §2
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::task::{NONE, PageKey, TaskId, Tasks};
+
+/// A read's number in its thread, its tag in the queue.
+pub(super) type FlightId = u32;
+
+/// A read that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    /// The first page.
+    pub(super) key: PageKey,
+    /// How many.
+    pub(super) pages: u32,
+    /// The tasks that wait for it. Of an extent: the one task that gets it.
+    pub(super) waiters: TaskId,
+    /// Whether it is an extent, which tasks do not share.
+    pub(super) is_extent: bool,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Flights {
+    flights: Vec<Flight>,
+    free: Vec<FlightId>,
+    by_page: HashMap<u64, FlightId, BuildHasherDefault<PageHasher>>,
+}
+
+fn number_of(key: PageKey) -> u64 {
+    u64::from(key.segment) << 32 | u64::from(key.page.0)
+}
+
+impl Flights {
+    /// Lets a task wait for a page. Gives the read's number if it is a new one.
+    #[inline]
+    pub(super) fn wait(&mut self, tasks: &mut Tasks, id: TaskId, key: PageKey) -> Option<FlightId> {
+        let number = number_of(key);
+        if let Some(flight) = self.by_page.get(&number) {
+            let flight = &mut self.flights[*flight as usize];
+            tasks.link(id, flight.waiters);
+            flight.waiters = id;
+            return None;
+        }
+        tasks.link(id, NONE);
+        let flight = self.add(Flight {
+            key,
+            pages: 1,
+            waiters: id,
+            is_extent: false,
+        });
+        self.by_page.insert(number, flight);
+        Some(flight)
+    }
+
+    /// A read of pages side by side, for one task.
+    pub(super) fn add_extent(&mut self, id: TaskId, key: PageKey, pages: u32) -> FlightId {
+        self.add(Flight {
+            key,
+            pages,
+            waiters: id,
+            is_extent: true,
+        })
+    }
+
+    fn add(&mut self, flight: Flight) -> FlightId {
+        match self.free.pop() {
+            Some(id) => {
+                self.flights[id as usize] = flight;
+                id
+            }
+            None => {
+                self.flights.push(flight);
+                self.flights.len() as FlightId - 1
+            }
+        }
+    }
+
+    pub(super) fn get(&self, id: FlightId) -> Flight {
+        self.flights[id as usize]
+    }
+
+    /// Takes a read out that has come to its end.
+    #[inline]
+    pub(super) fn take(&mut self, id: FlightId) -> Flight {
+        let flight = self.flights[id as usize];
+        if !flight.is_extent {
+            self.by_page.remove(&number_of(flight.key));
+        }
+        self.free.push(id);
+        flight
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.flights.len() - self.free.len()
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.flights.clear();
+        self.free.clear();
+        self.by_page.clear();
+    }
+}
+
+/// Spreads page numbers by one multiplication.
+#[derive(Default)]
+pub(super) struct PageHasher(u64);
+
+impl Hasher for PageHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(self.0 ^ u64::from(*byte));
+        }
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        let product = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // The table takes its place from the low bits and its tags from the high ones.
+        self.0 = product ^ product >> 32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use namiki_segment::PageNo;
+
+    use super::*;
+
+    fn key(segment: u32, page: u32) -> PageKey {
+        PageKey {
+            segment,
+            page: PageNo(page),
+        }
+    }
+
+    #[test]
+    fn tasks_that_wait_for_one_page_share_its_read() {
+        let (mut tasks, mut flights) = (Tasks::default(), Flights::default());
+        let ids: Vec<TaskId> = (0..4).map(|_| tasks.make(0)).collect();
+        let first = flights.wait(&mut tasks, ids[0], key(0, 7)).unwrap();
+        assert_eq!(flights.wait(&mut tasks, ids[1], key(0, 7)), None);
+        let other = flights.wait(&mut tasks, ids[2], key(1, 7)).unwrap();
+        assert_eq!(flights.wait(&mut tasks, ids[3], key(0, 7)), None);
+        let flight = flights.take(first);
+        let mut waiters = Vec::new();
+        let mut id = flight.waiters;
+        while id != NONE {
+            waiters.push(id);
+            id = tasks.next(id);
+        }
+        assert_eq!(waiters, [ids[3], ids[1], ids[0]]);
+        assert_eq!(flights.take(other).waiters, ids[2]);
+        assert!(flights.wait(&mut tasks, ids[0], key(0, 7)).is_some());
+        assert_eq!(flights.len(), 1);
+    }
+}

@@ -1,0 +1,71 @@
+//! One thread's ends of the rings between it and the others, and what goes through them.
+//!
+//! Paper: oode §2
+
+use super::task::State;
+use crate::rings::{Receiver, Sender, ring};
+use crate::row::Row;
+
+/// Items of a ring.
+pub(super) const RING_ITEMS: usize = 128;
+
+/// What one thread says to another.
+pub(super) enum Message {
+    /// It has nothing to do.
+    Request,
+    /// A subtree. It counts as busy (T5) until it is taken out.
+    Task {
+        /// One that ended early may leave tasks in rings.
+        pipeline: usize,
+        position: usize,
+        state: State,
+        row: Row,
+    },
+}
+
+/// One thread's ends of the rings between it and each other thread. None for itself.
+pub(super) struct Links {
+    pub(super) senders: Vec<Option<Sender<Message>>>,
+    pub(super) receivers: Vec<Option<Receiver<Message>>>,
+    /// Which threads have asked for work and got none yet.
+    pub(super) wanting: Vec<bool>,
+}
+
+/// Rows that begin their next step are given to another thread.
+pub(super) struct Give {
+    pub(super) to: usize,
+    /// How many more.
+    pub(super) left: usize,
+}
+
+/// The rings between so many threads.
+pub(super) fn links(threads: usize) -> Vec<Links> {
+    let none = |_| Links {
+        senders: (0..threads).map(|_| None).collect(),
+        receivers: (0..threads).map(|_| None).collect(),
+        wanting: vec![false; threads],
+    };
+    let mut all: Vec<Links> = (0..threads).map(none).collect();
+    for from in 0..threads {
+        for to in (0..threads).filter(|to| *to != from) {
+            let (sender, receiver) = ring(RING_ITEMS);
+            all[from].senders[to] = Some(sender);
+            all[to].receivers[from] = Some(receiver);
+        }
+    }
+    all
+}
+
+impl Links {
+    /// For the next pipeline.
+    pub(super) fn forget_requests(&mut self) {
+        self.wanting.fill(false);
+    }
+
+    pub(super) fn has_messages(&mut self) -> bool {
+        self.receivers
+            .iter_mut()
+            .flatten()
+            .any(|receiver| !receiver.is_empty())
+    }
+}

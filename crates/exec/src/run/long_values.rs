@@ -1,0 +1,68 @@
+//! Rows of too many bytes for a leaf, which lie in pages of their own.
+
+use namiki_segment::Found;
+
+use super::loading::load;
+use super::task::{PageKey, State, Step};
+use super::worker::{Flow, Worker};
+use crate::error::ExecError;
+use crate::program::ReadStep;
+use crate::row::Row;
+
+impl Worker<'_> {
+    /// Goes on with a long value. Once it is there and its row is sent on, the state is what comes then, and there is
+    /// no result.
+    pub(super) fn long_value(
+        &mut self,
+        position: usize,
+        step: &ReadStep,
+        state: &mut State,
+        row: &mut Row,
+    ) -> Result<Option<Step>, ExecError> {
+        let State::Long(long) = state else {
+            return Ok(None);
+        };
+        let shared = self.shared;
+        let segment = &*shared.segments[long.segment as usize].0;
+        let entry = &shared.program.sources[step.source];
+        let read = long
+            .reader
+            .read_to_end(segment, &self.reader, &mut long.bytes);
+        let read = read.map_err(|error| ExecError::source(&entry.name, error))?;
+        if let Found::Fault(page) = read {
+            return Ok(Some(Step::Wait(PageKey {
+                segment: long.segment,
+                page,
+            })));
+        }
+        let State::Long(long) = std::mem::take(state) else {
+            return Ok(None);
+        };
+        let heap_before = row.heap.len();
+        let schema = entry.source.schema();
+        let scratch = &mut self.scratch;
+        let kept = load(
+            step,
+            schema,
+            &entry.name,
+            &long.key,
+            &long.bytes,
+            row,
+            scratch,
+        )?;
+        let flow = if kept {
+            self.flow(position, row)?
+        } else {
+            Flow::Go
+        };
+        row.heap.truncate(heap_before);
+        match (flow, long.then) {
+            (Flow::Stop, _) => Ok(Some(Step::Stop)),
+            (_, None) => Ok(Some(Step::Done)),
+            (flow, Some(then)) => {
+                *state = then;
+                Ok((flow == Flow::Full).then_some(Step::Again))
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Where the threads of a query wait for each other: a barrier that a thread can leave for good.
+
+use parking_lot::{Condvar, Mutex};
+
+/// See the module.
+pub(super) struct Meeting {
+    state: Mutex<State>,
+    all_here: Condvar,
+}
+
+struct State {
+    /// Threads that take part.
+    threads: usize,
+    /// Of these, how many wait.
+    here: usize,
+    /// How many times all were here.
+    round: u64,
+}
+
+impl Meeting {
+    pub(super) fn new(threads: usize) -> Self {
+        Self {
+            state: Mutex::new(State {
+                threads,
+                here: 0,
+                round: 0,
+            }),
+            all_here: Condvar::new(),
+        }
+    }
+
+    /// Waits until all threads are here. `as_last` is done before any of them goes on, by the one that came last.
+    pub(super) fn wait(&self, as_last: impl FnOnce()) {
+        let mut state = self.state.lock();
+        state.here += 1;
+        if state.here >= state.threads {
+            as_last();
+            self.dismiss(&mut state);
+            return;
+        }
+        let round = state.round;
+        while state.round == round {
+            self.all_here.wait(&mut state);
+        }
+    }
+
+    /// A thread takes part no longer. If only it was missing, the others go on, without what the last does: a query
+    /// that loses a thread has failed.
+    pub(super) fn leave(&self) {
+        let mut state = self.state.lock();
+        state.threads -= 1;
+        if state.here > 0 && state.here >= state.threads {
+            self.dismiss(&mut state);
+        }
+    }
+
+    fn dismiss(&self, state: &mut State) {
+        state.here = 0;
+        state.round += 1;
+        self.all_here.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn all_are_here_before_any_goes_on() {
+        let (meeting, came, lasts) = (Meeting::new(3), AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for round in 1..50 {
+                        came.fetch_add(1, Ordering::Relaxed);
+                        meeting.wait(|| {
+                            lasts.fetch_add(1, Ordering::Relaxed);
+                            assert_eq!(came.load(Ordering::Relaxed), 3 * round);
+                        });
+                        assert_eq!(lasts.load(Ordering::Relaxed), round);
+                        meeting.wait(|| ());
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn those_that_wait_go_on_without_one_that_left() {
+        let meeting = Meeting::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| meeting.wait(|| ()));
+            meeting.leave();
+        });
+    }
+}

@@ -1,0 +1,55 @@
+//! Running a plan: many small tasks in each of a few threads, every page read asynchronous.
+//!
+//! ```text
+//!  thread 0                                   thread 1
+//!  ┌───────────────────────────────┐          ┌──────────────────────┐
+//!  │ ready ─▶ step ─▶ sink         │          │                      │
+//!  │   ▲        │ fault            │  tasks   │                      │
+//!  │   │        ▼                  │ ───────▶ │         …            │
+//!  │ arrived ◀─ flights ◀─ queue   │ ◀─────── │                      │
+//!  └───────────────────────────────┘ requests └──────────────────────┘
+//! ```
+//!
+//! A thread takes rows through the steps of a pipeline, depth first, until one needs a page that is not resident. Only
+//! then is there a task: it holds the row so far and where in its step it stopped, waits for the page, and lets the
+//! row's siblings go on. So data that are resident cost no task, and a query unfolds as far as its faults lead.
+//!
+//! # Rules
+//! - T1. A thread runs what is ready newest first, then what had to stop for lack of room, deepest step first. So
+//!   the tasks that there are at a time are bounded by the degree times the number of steps, not by the query.
+//! - T2. No more tasks wait than the degree says; a step that would make one more stops, and is a task that goes on
+//!   when there is room. With a degree of one that is the ordered execution of nested loops.
+//! - T3. A page that several tasks of a thread wait for is read once.
+//! - T4. What one thread gives to another are subtrees: a part of a range, or a row that has not yet begun its next
+//!   step. Each goes through a ring with one producer and one consumer.
+//! - T5. A pipeline has ended when no thread is busy and no ring holds a task; the thread that finds it so says it.
+//!
+//! Paper: oode §2, §3
+
+mod adaptive_degree;
+mod counters;
+mod crew;
+mod executor;
+mod flights;
+mod hand_over;
+mod kept_rows;
+mod links;
+mod loading;
+mod long_values;
+mod meeting;
+mod options;
+mod output;
+mod paged_range;
+mod paged_rows;
+mod resident_rows;
+mod rows;
+mod shared;
+mod sinks;
+mod task;
+mod turn;
+mod worker;
+
+pub use counters::{LiveCounters, Statistics};
+pub use executor::Executor;
+pub use options::{Degree, Mode, Options};
+pub use rows::{AnswerRow, Canceller, Rows};

@@ -1,0 +1,102 @@
+//! How a query is run.
+//!
+//! Paper: oode §3.1, §3.2
+
+use std::num::NonZeroUsize;
+
+use serde::{Deserialize, Serialize};
+
+/// The order of execution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// One thread with one task in flight: the plan's loops one after the other, as a conventional engine runs
+    /// them. What out-of-order execution is compared with.
+    ///
+    /// Paper: oode §3 (順序実行)
+    Ordered,
+    /// Whatever can be done next.
+    #[default]
+    OutOfOrder,
+}
+
+/// How many tasks of a thread may wait for pages at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Degree {
+    /// So many; 0 counts as 1.
+    ///
+    /// Paper: oode §3.2 (スレッド内タスク数)
+    Fixed(usize),
+    /// As many as the device can use: raised while that brings more reads a second, lowered where it does not.
+    Adaptive,
+}
+
+/// How a query is run. May change with every query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Threads. Default: one for each processor.
+    pub threads: NonZeroUsize,
+    /// Tasks in each thread. Default: adaptive.
+    pub degree: Degree,
+    /// The order of execution. Default: out of order.
+    pub mode: Mode,
+    /// What hash tables, sorts and groups of the query may take in memory, in bytes, all threads together. Default:
+    /// 1 GiB.
+    pub memory_bytes_max: usize,
+    /// Rows that wait for the consumer, at most, in each thread: then the thread waits for it. Default: 4096.
+    pub output_rows_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            threads: namiki_platform::threads::processors(),
+            degree: Degree::Adaptive,
+            mode: Mode::OutOfOrder,
+            memory_bytes_max: 1 << 30,
+            output_rows_max: 4096,
+        }
+    }
+}
+
+impl Options {
+    /// As a conventional engine runs it: one thread, one task.
+    #[must_use]
+    pub fn ordered() -> Self {
+        Self {
+            threads: NonZeroUsize::MIN,
+            degree: Degree::Fixed(1),
+            mode: Mode::Ordered,
+            ..Self::default()
+        }
+    }
+
+    /// Threads, as the mode has them.
+    pub(super) fn thread_count(&self) -> usize {
+        match self.mode {
+            Mode::Ordered => 1,
+            Mode::OutOfOrder => self.threads.get(),
+        }
+    }
+
+    /// Tasks that a thread begins with.
+    pub(super) fn first_degree(&self) -> usize {
+        match (self.mode, self.degree) {
+            (Mode::Ordered, _) => 1,
+            (Mode::OutOfOrder, Degree::Fixed(degree)) => degree.max(1),
+            (Mode::OutOfOrder, Degree::Adaptive) => FIRST_ADAPTIVE_DEGREE,
+        }
+    }
+
+    /// Whether the number of tasks follows the device.
+    pub(super) fn is_adaptive(&self) -> bool {
+        self.mode == Mode::OutOfOrder && self.degree == Degree::Adaptive
+    }
+}
+
+/// Where an adaptive degree begins.
+pub(super) const FIRST_ADAPTIVE_DEGREE: usize = 32;
+
+/// Beyond this no device is known to gain.
+pub(super) const ADAPTIVE_DEGREE_MAX: usize = 1024;

@@ -1,0 +1,300 @@
+//! A range of keys in pages, read in extents: pages side by side, by one request.
+//!
+//! The pages of a range are known before any of them is read. So a driver does not walk from leaf to leaf: it gives
+//! out extents, several of which are on their way while the rows of others go through the plan. Long extents are what
+//! a device reads fastest; short ranges have short extents, so that every thread gets some.
+
+use std::ops::{Bound, Range};
+
+use namiki_segment::{Leaf, LongReader, PageNo, PageRef, Pages, Segment, Value};
+
+use super::loading::load;
+use super::shared::Storage;
+use super::task::{BatchWalk, Extent, LongRead, PageKey, PageRange, State, Step};
+use super::worker::{Flow, Worker};
+use crate::bind::KeyBounds;
+use crate::error::ExecError;
+use crate::program::{Driver, Reach, ReadStep};
+use crate::row::Row;
+
+/// The longest extent: 256 KiB.
+const EXTENT_PAGES_MAX: usize = 64;
+
+/// Extents that a thread has on their way at a time, if its degree allows for it.
+const EXTENTS_IN_FLIGHT: usize = 4;
+
+/// A range that takes at most this part of the cache goes through it.
+const CACHE_SHARE: usize = 4;
+
+/// The pages of a range of keys, without the reads of them.
+fn pages_of(segment: &Segment, bounds: &KeyBounds) -> Range<u32> {
+    segment.key_range_pages(as_slice(&bounds.lower), as_slice(&bounds.upper))
+}
+
+/// A bound, borrowed.
+pub(super) fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    match bound {
+        Bound::Included(key) => Bound::Included(key),
+        Bound::Excluded(key) => Bound::Excluded(key),
+        Bound::Unbounded => Bound::Unbounded,
+    }
+}
+
+fn is_above(key: &[u8], lower: &Bound<Vec<u8>>) -> bool {
+    match lower {
+        Bound::Included(lower) => key >= lower.as_slice(),
+        Bound::Excluded(lower) => key > lower.as_slice(),
+        Bound::Unbounded => true,
+    }
+}
+
+fn is_below(key: &[u8], upper: &Bound<Vec<u8>>) -> bool {
+    match upper {
+        Bound::Included(upper) => key <= upper.as_slice(),
+        Bound::Excluded(upper) => key < upper.as_slice(),
+        Bound::Unbounded => true,
+    }
+}
+
+impl Worker<'_> {
+    /// What this thread begins with: its part of a range.
+    pub(super) fn first_ranges(&self, step: &ReadStep) -> Vec<State> {
+        let bounds = match &step.reach {
+            Reach::Range(bounds) => bounds,
+            Reach::Key(_) | Reach::Prefix(_) => return Vec::new(),
+        };
+        let parts = match &self.shared.storage[step.source] {
+            // A source in memory is gone through by one thread, which gives rows to others.
+            Storage::Resident if self.number == 0 => {
+                return vec![State::Batch(Box::<BatchWalk>::default())];
+            }
+            Storage::Resident => return Vec::new(),
+            Storage::Paged(parts) => parts,
+        };
+        let pages = |number: &u32| pages_of(&self.shared.segments[*number as usize].0, bounds);
+        let ranges: Vec<Range<u32>> = parts.iter().map(pages).collect();
+        let total: usize = ranges.iter().map(Range::len).sum();
+        let from = total * self.number / self.shared.threads;
+        let to = total * (self.number + 1) / self.shared.threads;
+        let mut before = 0;
+        let mut states = Vec::new();
+        for (part, range) in ranges.into_iter().enumerate() {
+            let length = range.len();
+            let next = range.start + from.saturating_sub(before).min(length) as u32;
+            let end = range.start + to.saturating_sub(before).min(length) as u32;
+            if next < end {
+                states.push(State::Range(PageRange { part, next, end }));
+            }
+            before += length;
+        }
+        states
+    }
+
+    /// How many pages the driver's range has, in all threads.
+    fn driver_pages(&self) -> usize {
+        let Driver::Read(step) = &self.pipeline.driver else {
+            return 0;
+        };
+        let (Storage::Paged(parts), Reach::Range(bounds)) =
+            (&self.shared.storage[step.source], &step.reach)
+        else {
+            return 0;
+        };
+        let pages =
+            |number: &u32| pages_of(&self.shared.segments[*number as usize].0, bounds).len();
+        parts.iter().map(pages).sum()
+    }
+
+    /// Prepares for the driver of a pipeline.
+    pub(super) fn plan_extents(&mut self) {
+        let pages = self.driver_pages();
+        let shares = self.shared.threads * 8;
+        self.extent_pages = (pages / shares).clamp(1, EXTENT_PAGES_MAX);
+        let capacity = self.shared.ground.cache.counters().capacity_pages;
+        self.extents_cached = pages <= capacity / CACHE_SHARE;
+    }
+
+    /// Goes on in a range.
+    pub(super) fn rows_in_range(
+        &mut self,
+        position: usize,
+        step: &ReadStep,
+        parts: &[u32],
+        bounds: &KeyBounds,
+        state: &mut State,
+        row: &mut Row,
+    ) -> Result<Step, ExecError> {
+        loop {
+            let range = match state {
+                State::Extent(_) => {
+                    return self.rows_in_extent(position, step, parts, bounds, state, row);
+                }
+                State::Range(range) => range,
+                _ => return Ok(Step::Done),
+            };
+            if range.next >= range.end {
+                return Ok(Step::Done);
+            }
+            if self.extents == EXTENTS_IN_FLIGHT {
+                return Ok(Step::Park);
+            }
+            if self.is_full() {
+                return Ok(Step::Again);
+            }
+            let pages = ((range.end - range.next) as usize).min(self.extent_pages);
+            let mut extent = State::Extent(Box::new(Extent {
+                part: range.part,
+                first: PageNo(range.next),
+                pages,
+                frames: Vec::new(),
+                at_page: 0,
+                at_row: 0,
+            }));
+            let key = PageKey {
+                segment: parts[range.part],
+                page: PageNo(range.next),
+            };
+            range.next += pages as u32;
+            if !self.is_resident(key, pages) {
+                let id = self.new_task(position, extent, row, 0, 0);
+                let flight = self.flights.add_extent(id, key, pages as u32);
+                self.to_read.push(flight);
+                self.count_waiting();
+                self.extents += 1;
+                continue;
+            }
+            match self.rows_in_extent(position, step, parts, bounds, &mut extent, row)? {
+                Step::Done => {}
+                Step::Stop | Step::Park => return Ok(Step::Stop),
+                Step::Again => {
+                    let id = self.new_task(position, extent, row, 0, 0);
+                    self.stalled[position].push(id);
+                    // Below the extent: that one goes on first.
+                    return Ok(Step::Again);
+                }
+                Step::Wait(key) => {
+                    let id = self.new_task(position, extent, row, 0, 0);
+                    self.wait_for(id, key);
+                }
+            }
+        }
+    }
+
+    /// Whether all pages of an extent are in the cache.
+    fn is_resident(&self, first: PageKey, pages: usize) -> bool {
+        let segment = &self.shared.segments[first.segment as usize].0;
+        let mut numbers = (first.page.0..).take(pages);
+        self.extents_cached && numbers.all(|no| self.reader.page(segment, PageNo(no)).is_some())
+    }
+
+    /// Goes on in an extent; its pages have arrived, or are in the cache.
+    fn rows_in_extent(
+        &mut self,
+        position: usize,
+        step: &ReadStep,
+        parts: &[u32],
+        bounds: &KeyBounds,
+        state: &mut State,
+        row: &mut Row,
+    ) -> Result<Step, ExecError> {
+        let shared = self.shared;
+        let entry = &shared.program.sources[step.source];
+        let schema = entry.source.schema();
+        let State::Extent(extent) = state else {
+            return Ok(Step::Done);
+        };
+        let number = parts[extent.part];
+        let segment = &*shared.segments[number as usize].0;
+        // Only the leaves at the ends of the range have keys outside of it.
+        let leaf_of = |bound: &Bound<Vec<u8>>| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => segment.leaf_of(key),
+            Bound::Unbounded => None,
+        };
+        let (lower_leaf, upper_leaf) = (leaf_of(&bounds.lower), leaf_of(&bounds.upper));
+        let mut key = self.take_buffer();
+        let mut result = Step::Done;
+        let mut long = None;
+        'pages: while extent.at_page < extent.pages {
+            let no = PageNo(extent.first.0 + extent.at_page as u32);
+            if !segment.is_leaf(no) {
+                extent.at_page += 1;
+                continue;
+            }
+            let at_ends = Some(no) == lower_leaf || Some(no) == upper_leaf;
+            loop {
+                let page = match extent.frames.get(extent.at_page) {
+                    Some(frame) => PageRef::of_verified(frame),
+                    None => match self.reader.page(segment, no) {
+                        Some(page) => page,
+                        None => {
+                            result = Step::Wait(PageKey {
+                                segment: number,
+                                page: no,
+                            });
+                            break 'pages;
+                        }
+                    },
+                };
+                let leaf = Leaf::of(page);
+                if extent.at_row >= leaf.len() {
+                    break;
+                }
+                let found = leaf.row(extent.at_row);
+                extent.at_row += 1;
+                if at_ends || step.loads_key {
+                    key.clear();
+                    found.key.append_to(&mut key);
+                }
+                if at_ends {
+                    if !is_above(&key, &bounds.lower) {
+                        continue;
+                    }
+                    if !is_below(&key, &bounds.upper) {
+                        break 'pages;
+                    }
+                }
+                let bytes = match found.value {
+                    Value::Inline(bytes) => bytes,
+                    Value::Long(value) => {
+                        key.clear();
+                        found.key.append_to(&mut key);
+                        long = Some(value);
+                        break 'pages;
+                    }
+                };
+                row.heap.clear();
+                let scratch = &mut self.scratch;
+                if !load(step, schema, &entry.name, &key, bytes, row, scratch)? {
+                    continue;
+                }
+                match self.flow(position, row)? {
+                    Flow::Go => {}
+                    Flow::Full => {
+                        result = Step::Again;
+                        break 'pages;
+                    }
+                    Flow::Stop => {
+                        result = Step::Stop;
+                        break 'pages;
+                    }
+                }
+            }
+            extent.at_page += 1;
+            extent.at_row = 0;
+        }
+        row.heap.clear();
+        if let Some(value) = long {
+            let read = LongRead {
+                segment: number,
+                key: key.clone(),
+                reader: LongReader::new(value),
+                bytes: Vec::new(),
+                then: Some(std::mem::take(state)),
+            };
+            *state = State::Long(Box::new(read));
+            result = Step::Again;
+        }
+        self.give_back(key);
+        Ok(result)
+    }
+}

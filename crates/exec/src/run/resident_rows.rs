@@ -1,0 +1,168 @@
+//! Rows of sources in memory.
+
+use std::ops::Bound;
+
+use super::loading::{encode_key, load};
+use super::paged_range::as_slice;
+use super::task::{BatchWalk, State, Step};
+use super::worker::{Flow, Worker};
+use crate::data::key_codec::after_prefix;
+use crate::error::ExecError;
+use crate::program::{Reach, ReadStep};
+use crate::row::{Row, Slot};
+use crate::source::RowBatch;
+
+/// Rows that are asked for at a time: few at first, because many look-ups find few.
+const BATCH_FIRST: usize = 8;
+const BATCH_MAX: usize = 256;
+
+impl Worker<'_> {
+    /// Goes on in a step that reads rows of a source in memory.
+    pub(super) fn resident_rows(
+        &mut self,
+        position: usize,
+        step: &ReadStep,
+        reach: &Reach,
+        state: &mut State,
+        row: &mut Row,
+    ) -> Result<Step, ExecError> {
+        let mut prefix = self.take_buffer();
+        let result = match reach {
+            Reach::Key(key) => self.resident_row(position, step, key, row, &mut prefix),
+            Reach::Range(bounds) => {
+                let bounds = (as_slice(&bounds.lower), as_slice(&bounds.upper));
+                self.resident_range(position, step, bounds, state, row)
+            }
+            Reach::Prefix(slots) => {
+                let schema = self.shared.program.sources[step.source].source.schema();
+                if encode_key(schema, slots, row, &mut prefix).is_none() {
+                    Ok(Step::Done)
+                } else {
+                    let end = after_prefix(&prefix);
+                    let bounds = (Bound::Included(prefix.as_slice()), as_slice(&end));
+                    self.resident_range(position, step, bounds, state, row)
+                }
+            }
+        };
+        self.give_back(prefix);
+        result
+    }
+
+    /// The row of a key.
+    fn resident_row(
+        &mut self,
+        position: usize,
+        step: &ReadStep,
+        slots: &[Slot],
+        row: &mut Row,
+        key: &mut Vec<u8>,
+    ) -> Result<Step, ExecError> {
+        let shared = self.shared;
+        let entry = &shared.program.sources[step.source];
+        let schema = entry.source.schema();
+        if encode_key(schema, slots, row, key).is_none() {
+            return Ok(Step::Done);
+        }
+        self.batch.clear();
+        let found = entry.source.get_many(&[key.as_slice()], &mut self.batch);
+        found.map_err(|error| ExecError::source(&entry.name, error))?;
+        let heap_before = row.heap.len();
+        let Some((own, bytes)) = self.batch.get(0) else {
+            return Ok(Step::Done);
+        };
+        let scratch = &mut self.scratch;
+        let kept = load(step, schema, &entry.name, own, bytes, row, scratch)?;
+        let flow = if kept {
+            self.flow(position, row)?
+        } else {
+            Flow::Go
+        };
+        row.heap.truncate(heap_before);
+        Ok(if flow == Flow::Stop {
+            Step::Stop
+        } else {
+            Step::Done
+        })
+    }
+
+    /// The rows with keys in a range, a batch at a time.
+    fn resident_range(
+        &mut self,
+        position: usize,
+        step: &ReadStep,
+        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+        state: &mut State,
+        row: &mut Row,
+    ) -> Result<Step, ExecError> {
+        let shared = self.shared;
+        let entry = &shared.program.sources[step.source];
+        let schema = entry.source.schema();
+        if !matches!(state, State::Batch(_)) {
+            *state = State::Batch(self.walks.pop().unwrap_or_default());
+        }
+        let State::Batch(walk) = state else {
+            return Ok(Step::Done);
+        };
+        let heap_before = row.heap.len();
+        loop {
+            if walk.at == walk.rows.len() {
+                if walk.is_last {
+                    break;
+                }
+                let begin = match &walk.behind {
+                    None => from,
+                    Some(behind) => Bound::Excluded(behind.as_slice()),
+                };
+                let wanted = walk.rows_next.max(BATCH_FIRST);
+                walk.rows.clear();
+                let scanned = entry.source.scan(begin, to, wanted, &mut walk.rows);
+                scanned.map_err(|error| ExecError::source(&entry.name, error))?;
+                walk.at = 0;
+                walk.is_last = walk.rows.len() < wanted;
+                walk.rows_next = (wanted * 4).min(BATCH_MAX);
+                if !walk.is_last {
+                    remember_last(&walk.rows, &mut walk.behind);
+                }
+                continue;
+            }
+            let Some((key, bytes)) = walk.rows.get(walk.at) else {
+                walk.at += 1;
+                continue;
+            };
+            let scratch = &mut self.scratch;
+            let kept = load(step, schema, &entry.name, key, bytes, row, scratch)?;
+            walk.at += 1;
+            if !kept {
+                row.heap.truncate(heap_before);
+                continue;
+            }
+            let flow = self.flow(position, row)?;
+            row.heap.truncate(heap_before);
+            match flow {
+                Flow::Go => {}
+                Flow::Full => return Ok(Step::Again),
+                Flow::Stop => return Ok(Step::Stop),
+            }
+        }
+        if let State::Batch(mut walk) = std::mem::take(state) {
+            *walk = BatchWalk {
+                rows: std::mem::take(&mut walk.rows),
+                behind: None,
+                ..BatchWalk::default()
+            };
+            walk.rows.clear();
+            self.walks.push(walk);
+        }
+        Ok(Step::Done)
+    }
+}
+
+/// Keeps the key of the last row.
+fn remember_last(rows: &RowBatch, behind: &mut Option<Vec<u8>>) {
+    let last = (0..rows.len()).rev().find_map(|at| rows.get(at));
+    if let Some((key, _)) = last {
+        let behind = behind.get_or_insert_default();
+        behind.clear();
+        behind.extend_from_slice(key);
+    }
+}

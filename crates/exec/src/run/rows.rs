@@ -1,0 +1,192 @@
+//! The answer of a query that runs: rows as they come.
+
+use std::sync::Arc;
+
+use super::counters::{LiveCounters, Statistics, sum};
+use super::shared::Shared;
+use crate::data::{Datum, Value};
+use crate::error::ExecError;
+use crate::row::{RowRef, RowStore, Slot};
+
+/// The rows of a query, which runs while they are taken. Dropped before the end, it cancels the query and waits until
+/// its tasks and page frames are free.
+pub struct Rows {
+    shared: Arc<Shared>,
+    batch: RowStore,
+    at: usize,
+    is_over: bool,
+}
+
+/// Cancels a query, or watches it, from any thread.
+#[derive(Clone)]
+pub struct Canceller(Arc<Shared>);
+
+impl Canceller {
+    /// Ends the query with [`ExecError::Cancelled`]. Returns at once; reads in flight are waited for by the query's
+    /// threads.
+    pub fn cancel(&self) {
+        self.0.fail(ExecError::Cancelled);
+    }
+
+    /// What the query has done so far, for a thread that does not take its rows.
+    #[must_use]
+    pub fn live(&self) -> LiveCounters {
+        sum(&self.0.counters)
+    }
+}
+
+/// One row of an answer.
+#[derive(Clone, Copy)]
+pub struct AnswerRow<'r> {
+    row: RowRef<'r>,
+    slots: &'r [Slot],
+}
+
+impl<'r> AnswerRow<'r> {
+    /// The value of column `at`.
+    ///
+    /// # Panics
+    /// If there are not so many columns.
+    #[must_use]
+    pub fn value(&self, at: usize) -> Value<'r> {
+        self.slots[at].get(self.row)
+    }
+
+    /// How many columns there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are no columns.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// All values.
+    #[must_use]
+    pub fn to_datums(&self) -> Vec<Datum> {
+        self.slots
+            .iter()
+            .map(|slot| slot.get(self.row).to_datum())
+            .collect()
+    }
+}
+
+impl Rows {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            batch: RowStore::new(&shared.output_slots),
+            at: 0,
+            is_over: false,
+            shared,
+        }
+    }
+
+    /// The names of the columns.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        self.shared
+            .program
+            .output
+            .iter()
+            .map(|(name, _)| name.as_str())
+    }
+
+    /// The next row; nothing at the end. Waits for it.
+    ///
+    /// # Errors
+    /// Why the query stopped, once; rows that came before it were right, and are not all.
+    pub fn next_row(&mut self) -> Result<Option<AnswerRow<'_>>, ExecError> {
+        while self.at == self.batch.len() {
+            if self.is_over {
+                return Ok(None);
+            }
+            match self.shared.output.receive() {
+                Some(batch) => {
+                    self.batch = batch;
+                    self.at = 0;
+                }
+                None => {
+                    self.is_over = true;
+                    self.shared.wait_until_left();
+                    if let Some(error) = self.shared.failure() {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        self.at += 1;
+        Ok(Some(AnswerRow {
+            row: self.batch.row(self.at - 1),
+            slots: self.batch.slots(),
+        }))
+    }
+
+    /// All rows that are left.
+    ///
+    /// # Errors
+    /// As [`Rows::next_row`].
+    pub fn collect_all(&mut self) -> Result<Vec<Vec<Datum>>, ExecError> {
+        let mut rows = Vec::new();
+        while let Some(row) = self.next_row()? {
+            rows.push(row.to_datums());
+        }
+        Ok(rows)
+    }
+
+    /// What cancels the query, for another thread.
+    #[must_use]
+    pub fn canceller(&self) -> Canceller {
+        Canceller(Arc::clone(&self.shared))
+    }
+
+    /// What the query has done so far.
+    #[must_use]
+    pub fn live(&self) -> LiveCounters {
+        sum(&self.shared.counters)
+    }
+
+    /// What the query has done. Complete once it has ended, that is, after [`Rows::next_row`] has returned nothing or
+    /// an error.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.shared.statistics()
+    }
+
+    /// Cancels the query, waits until its threads have left, and tells what it has done.
+    #[must_use]
+    pub fn cancel(self) -> Statistics {
+        self.canceller().cancel();
+        self.shared.wait_until_left();
+        self.shared.statistics()
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Result<Vec<Datum>, ExecError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.next_row() {
+            Ok(row) => row.map(|row| Ok(row.to_datums())),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.shared.fail(ExecError::Cancelled);
+            self.shared.wait_until_left();
+        }
+    }
+}
+
+impl std::fmt::Debug for Rows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rows")
+            .field("live", &self.live())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,311 @@
+//! What the threads of a query share. Threads touch none of it for each row or read: what changes often is each
+//! thread's own.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use crossbeam_utils::CachePadded;
+use namiki_platform::disk::{Disk, Frame, FramePool};
+use namiki_segment::{PageCache, Segment};
+use parking_lot::{Condvar, Mutex};
+
+use super::counters::{Statistics, WorkerCounters, sum};
+use super::meeting::Meeting;
+use super::options::Options;
+use super::output::Output;
+use super::sinks::{Kept, WorkerSink};
+use crate::error::ExecError;
+use crate::program::{Program, Step};
+use crate::rings::SleepFlag;
+use crate::row::Slot;
+
+/// What queries of one executor run on.
+#[derive(Clone)]
+pub(super) struct Ground {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) pool: Arc<FramePool>,
+    pub(super) cache: Arc<PageCache<Frame>>,
+}
+
+/// How the rows of a source are reached.
+pub(super) enum Storage {
+    /// By calls.
+    Resident,
+    /// In these segments of the query, in the order of their keys.
+    Paged(Vec<u32>),
+}
+
+/// What a thread shows the others.
+#[derive(Default)]
+pub(super) struct Peer {
+    /// Tasks that it has, about.
+    pub(super) load: CachePadded<AtomicUsize>,
+    /// Set when it begins.
+    pub(super) sleep: OnceLock<SleepFlag>,
+}
+
+/// See the module.
+pub(super) struct Shared {
+    pub(super) ground: Ground,
+    pub(super) program: Program,
+    pub(super) options: Options,
+    pub(super) threads: usize,
+    /// Of each of the program's sources.
+    pub(super) storage: Vec<Storage>,
+    /// All segments, by their numbers in the query, and the table or index that each belongs to.
+    pub(super) segments: Vec<(Arc<Segment>, String)>,
+    /// The columns of the answer.
+    pub(super) output_slots: Vec<Slot>,
+    pub(super) output: Output,
+    pub(super) counters: Vec<CachePadded<WorkerCounters>>,
+    pub(super) peers: Vec<Peer>,
+    /// Of each step of each pipeline that is a limit, how many rows may still pass.
+    limits: Vec<Vec<AtomicU64>>,
+    /// What each pipeline has kept.
+    kept: Vec<OnceLock<Arc<Kept>>>,
+    parts: Mutex<Vec<WorkerSink>>,
+    /// Threads that have something to do, and tasks in rings (T5).
+    pub(super) busy: CachePadded<AtomicUsize>,
+    /// The pipeline needs nothing more.
+    ended: AtomicBool,
+    /// The query has failed, or was cancelled.
+    stopped: AtomicBool,
+    failure: Mutex<Option<ExecError>>,
+    meeting: Meeting,
+    memory_bytes: AtomicUsize,
+    /// The pages that were read, a bit for each page of each segment.
+    pages_read: Mutex<Vec<Vec<u64>>>,
+    device: Mutex<String>,
+    started: Instant,
+    elapsed: OnceLock<std::time::Duration>,
+    /// Threads that have not left the query.
+    threads_left: Mutex<usize>,
+    all_left: Condvar,
+}
+
+impl Shared {
+    pub(super) fn new(ground: Ground, program: Program, options: Options) -> Self {
+        let threads = options.thread_count();
+        let mut segments: Vec<(Arc<Segment>, String)> = Vec::new();
+        let mut storage = Vec::with_capacity(program.sources.len());
+        for entry in &program.sources {
+            storage.push(match entry.source.segments() {
+                None => Storage::Resident,
+                Some(parts) => Storage::Paged(
+                    parts
+                        .iter()
+                        .map(|part| {
+                            let known = segments.iter().position(|(it, _)| it.id() == part.id());
+                            known.unwrap_or_else(|| {
+                                segments.push((Arc::clone(part), entry.name.clone()));
+                                segments.len() - 1
+                            }) as u32
+                        })
+                        .collect(),
+                ),
+            });
+        }
+        let limits = program.pipelines.iter().map(|pipeline| {
+            let limit = |step: &Step| match step {
+                Step::Limit(rows) => AtomicU64::new(*rows),
+                _ => AtomicU64::new(0),
+            };
+            pipeline.steps.iter().map(limit).collect()
+        });
+        Self {
+            limits: limits.collect(),
+            kept: program.pipelines.iter().map(|_| OnceLock::new()).collect(),
+            output_slots: program.output.iter().map(|(_, slot)| *slot).collect(),
+            output: Output::new(options.output_rows_max.saturating_mul(threads)),
+            counters: (0..threads).map(|_| CachePadded::default()).collect(),
+            peers: (0..threads).map(|_| Peer::default()).collect(),
+            parts: Mutex::default(),
+            busy: CachePadded::new(AtomicUsize::new(threads)),
+            ended: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            failure: Mutex::default(),
+            meeting: Meeting::new(threads),
+            memory_bytes: AtomicUsize::new(0),
+            pages_read: Mutex::new(vec![Vec::new(); segments.len()]),
+            device: Mutex::default(),
+            started: Instant::now(),
+            elapsed: OnceLock::new(),
+            threads_left: Mutex::new(threads),
+            all_left: Condvar::new(),
+            ground,
+            program,
+            options,
+            threads,
+            storage,
+            segments,
+        }
+    }
+
+    /// Whether there is nothing more to do in this pipeline, or at all.
+    #[inline]
+    pub(super) fn has_ended(&self) -> bool {
+        // Relaxed: what is not seen now is seen in the next turn. What a thread does after the end is ordered by the
+        // meeting.
+        self.ended.load(Ordering::Relaxed) || self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Whether the query has failed or was cancelled.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Ends the pipeline.
+    pub(super) fn end_pipeline(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+        self.wake_all();
+    }
+
+    /// Ends the query with an error, unless it has one.
+    pub(super) fn fail(&self, error: ExecError) {
+        let mut failure = self.failure.lock();
+        if failure.is_none() {
+            *failure = Some(error);
+        }
+        drop(failure);
+        self.stopped.store(true, Ordering::Relaxed);
+        self.output.abandon();
+        self.wake_all();
+    }
+
+    /// The error that ended the query.
+    pub(super) fn failure(&self) -> Option<ExecError> {
+        self.failure.lock().clone()
+    }
+
+    pub(super) fn wake_all(&self) {
+        for peer in &self.peers {
+            if let Some(sleep) = peer.sleep.get() {
+                sleep.wake();
+            }
+        }
+    }
+
+    /// Lets one row pass a limit. Gives how many may pass after it; nothing if it may not.
+    pub(super) fn pass_limit(&self, pipeline: usize, step: usize) -> Option<u64> {
+        let left = &self.limits[pipeline][step];
+        let take = |left: u64| left.checked_sub(1);
+        // Relaxed: a count that orders nothing.
+        let before = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        before.ok().map(|before| before - 1)
+    }
+
+    /// What a pipeline has kept. It was set before the meeting after that pipeline.
+    pub(super) fn kept(&self, pipeline: usize) -> Option<&Arc<Kept>> {
+        self.kept[pipeline].get()
+    }
+
+    /// Waits for all threads to end a pipeline, and merges what they have kept.
+    pub(super) fn end_of_pipeline(&self, pipeline: usize, part: WorkerSink) {
+        self.parts.lock().push(part);
+        self.meeting.wait(|| {
+            let parts = std::mem::take(&mut *self.parts.lock());
+            if !self.is_stopped() {
+                match WorkerSink::merge(parts) {
+                    Ok(Some(kept)) => _ = self.kept[pipeline].set(Arc::new(kept)),
+                    Ok(None) => {}
+                    Err(error) => self.fail(error),
+                }
+            }
+            self.busy.store(self.threads, Ordering::Relaxed);
+            self.ended.store(false, Ordering::Relaxed);
+        });
+    }
+
+    /// Says how much more memory a thread's sink takes.
+    pub(super) fn add_memory(&self, bytes: usize, operator: &'static str) -> Result<(), ExecError> {
+        // Relaxed: a sum that orders nothing.
+        let before = self.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let limit_bytes = self.options.memory_bytes_max;
+        if before.saturating_add(bytes) > limit_bytes {
+            return Err(ExecError::MemoryExceeded {
+                operator,
+                limit_bytes,
+            });
+        }
+        Ok(())
+    }
+
+    /// Adds the pages that a thread has read.
+    pub(super) fn add_pages_read(&self, pages: &[Vec<u64>]) {
+        let mut all = self.pages_read.lock();
+        for (all, own) in all.iter_mut().zip(pages) {
+            all.resize(all.len().max(own.len()), 0);
+            for (all, own) in all.iter_mut().zip(own) {
+                *all |= own;
+            }
+        }
+    }
+
+    pub(super) fn set_device(&self, device: &str) {
+        let mut own = self.device.lock();
+        if own.is_empty() {
+            device.clone_into(&mut own);
+        }
+    }
+
+    /// A thread leaves the query before its end, or never came. The query must have failed.
+    pub(super) fn desert(&self) {
+        self.meeting.leave();
+        self.leave();
+    }
+
+    /// A thread leaves the query. The last one ends it.
+    pub(super) fn leave(&self) {
+        let mut left = self.threads_left.lock();
+        *left -= 1;
+        if *left == 0 {
+            _ = self.elapsed.set(self.started.elapsed());
+            self.output.close();
+            self.all_left.notify_all();
+        }
+    }
+
+    /// Waits until all threads have left.
+    pub(super) fn wait_until_left(&self) {
+        let mut left = self.threads_left.lock();
+        while *left > 0 {
+            self.all_left.wait(&mut left);
+        }
+    }
+
+    /// What has been done so far.
+    pub(super) fn statistics(&self) -> Statistics {
+        let distinct = self.pages_read.lock();
+        let bits = distinct
+            .iter()
+            .flatten()
+            .map(|word| u64::from(word.count_ones()));
+        let of = |count: fn(&WorkerCounters) -> u64| {
+            self.counters
+                .iter()
+                .map(|counters| count(counters))
+                .sum::<u64>()
+        };
+        let max = |count: fn(&WorkerCounters) -> u64| {
+            self.counters
+                .iter()
+                .map(|counters| count(counters))
+                .max()
+                .unwrap_or(0)
+        };
+        Statistics {
+            counters: sum(&self.counters),
+            distinct_pages: bits.sum(),
+            tasks_in_flight_max: max(|counters| counters.waiting_max.get()),
+            handed_over: of(|counters| counters.handed_over.get()),
+            rows_between: of(|counters| counters.rows_between.get()),
+            turns: of(|counters| counters.turns.get()),
+            elapsed: *self.elapsed.get().unwrap_or(&self.started.elapsed()),
+            cpu: std::time::Duration::from_nanos(of(|counters| counters.cpu_ns.get())),
+            threads: self.threads,
+            degree: max(WorkerCounters::degree) as usize,
+            device: self.device.lock().clone(),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Tasks: state machines that are plain data, in a slab that keeps their memory.
+//!
+//! A task is a row so far, the step it is in, and where in that step it stopped.
+//!
+//! Paper: oode §1, §2
+
+use namiki_platform::disk::Frame;
+use namiki_segment::{Cursor, LongReader, PageNo};
+
+use crate::row::Row;
+use crate::source::RowBatch;
+
+/// A task's number in its thread.
+pub(super) type TaskId = u32;
+
+/// No task.
+pub(super) const NONE: TaskId = u32::MAX;
+
+/// Which page: the number of its segment in the query, and its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PageKey {
+    pub(super) segment: u32,
+    pub(super) page: PageNo,
+}
+
+/// Where in its step a task is.
+#[derive(Default)]
+pub(super) enum State {
+    /// It has not begun.
+    #[default]
+    Start,
+    /// It looks a key up, in this leaf.
+    Leaf(PageKey),
+    /// It goes through the rows behind a prefix.
+    Walk(Walk),
+    /// It gives out parts of a range of pages.
+    Range(PageRange),
+    /// It goes through the rows of pages side by side.
+    Extent(Box<Extent>),
+    /// It goes through rows of a source in memory.
+    Batch(Box<BatchWalk>),
+    /// It goes through a chain of a hash table.
+    Chain { hash: u64, at: u32 },
+    /// It goes through rows that an earlier pipeline kept.
+    Kept { next: usize, end: usize },
+    /// It reads a long value, and then goes on.
+    Long(Box<LongRead>),
+}
+
+/// A walk through the rows behind a prefix.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Walk {
+    /// Which of the source's segments.
+    pub(super) part: usize,
+    /// Where in it; nothing before the first row was looked for.
+    pub(super) cursor: Option<Cursor>,
+}
+
+/// Pages of a segment that have not been asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageRange {
+    /// Which of the source's segments.
+    pub(super) part: usize,
+    pub(super) next: u32,
+    pub(super) end: u32,
+}
+
+/// Pages side by side, and where in them a walk is.
+pub(super) struct Extent {
+    pub(super) part: usize,
+    pub(super) first: PageNo,
+    pub(super) pages: usize,
+    /// The pages, once they have arrived; empty where they are in the cache.
+    pub(super) frames: Vec<Frame>,
+    /// The next row: of this page, from the first on, this one.
+    pub(super) at_page: usize,
+    pub(super) at_row: usize,
+}
+
+/// Rows of a source in memory, a batch at a time.
+#[derive(Default)]
+pub(super) struct BatchWalk {
+    pub(super) rows: RowBatch,
+    pub(super) at: usize,
+    /// Where the next batch begins: behind this key, unless there was none before.
+    pub(super) behind: Option<Vec<u8>>,
+    /// The batch was shorter than asked for: there is no more.
+    pub(super) is_last: bool,
+    /// How many rows to ask for next.
+    pub(super) rows_next: usize,
+}
+
+/// A long value on its way.
+pub(super) struct LongRead {
+    pub(super) segment: u32,
+    pub(super) key: Vec<u8>,
+    pub(super) reader: LongReader,
+    pub(super) bytes: Vec<u8>,
+    /// What comes then; nothing if this was the only row.
+    pub(super) then: Option<State>,
+}
+
+/// What a step of a task comes to.
+pub(super) enum Step {
+    /// It has ended.
+    Done,
+    /// It needs this page.
+    Wait(PageKey),
+    /// It can go on when there is room.
+    Again,
+    /// It can go on when an extent has arrived.
+    Park,
+    /// The pipeline needs no more rows.
+    Stop,
+}
+
+/// A task.
+#[derive(Default)]
+pub(super) struct Task {
+    /// The step it is in: 0 for the pipeline's driver, otherwise one more than the step's number.
+    pub(super) position: usize,
+    pub(super) state: State,
+    pub(super) row: Row,
+    /// The next in a list of tasks that wait for the same page.
+    next: TaskId,
+}
+
+/// The tasks of a thread. What ended leaves its memory to the next.
+#[derive(Default)]
+pub(super) struct Tasks {
+    slots: Vec<Task>,
+    free: Vec<TaskId>,
+}
+
+impl Tasks {
+    /// A task with the memory of an earlier one. Its state is [`State::Start`]; its row is to be filled.
+    #[inline]
+    pub(super) fn make(&mut self, position: usize) -> TaskId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Task::default());
+            self.slots.len() as TaskId - 1
+        });
+        self.slots[id as usize].position = position;
+        id
+    }
+
+    /// Ends a task.
+    #[inline]
+    pub(super) fn end(&mut self, id: TaskId) {
+        self.slots[id as usize].state = State::Start;
+        self.free.push(id);
+    }
+
+    #[inline]
+    pub(super) fn get(&mut self, id: TaskId) -> &mut Task {
+        &mut self.slots[id as usize]
+    }
+
+    /// Puts a task before others that wait for the same page.
+    #[inline]
+    pub(super) fn link(&mut self, id: TaskId, next: TaskId) {
+        self.slots[id as usize].next = next;
+    }
+
+    /// The next that waits for the same page.
+    #[inline]
+    pub(super) fn next(&self, id: TaskId) -> TaskId {
+        self.slots[id as usize].next
+    }
+
+    /// How many there are.
+    pub(super) fn live(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Ends all.
+    pub(super) fn clear(&mut self) {
+        self.slots.clear();
+        self.free.clear();
+    }
+}

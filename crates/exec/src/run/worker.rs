@@ -1,0 +1,528 @@
+//! One thread of a query: its tasks, and the loop that runs them.
+//!
+//! Paper: oode §1, §2
+
+use namiki_platform::disk::{Completion, Frame, ReadQueue};
+use namiki_segment::PageReader;
+
+use super::adaptive_degree::AdaptiveDegree;
+use super::counters::WorkerCounters;
+use super::flights::{FlightId, Flights};
+use super::links::{Give, Links};
+use super::output::BATCH_ROWS;
+use super::shared::Shared;
+use super::sinks::WorkerSink;
+use super::task::{BatchWalk, PageKey, State, Step, TaskId, Tasks};
+use crate::error::ExecError;
+use crate::program::{self, Driver, Pipeline};
+use crate::row::{Row, RowStore};
+use crate::source::RowBatch;
+
+/// Rows that go through steps before the thread looks at its completions and rings again.
+const BUDGET_ROWS: i32 = 1024;
+
+/// What became of a row that was sent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// It is through: send the next one.
+    Go,
+    /// It is through, and there is no room for more now.
+    Full,
+    /// No more rows are needed.
+    Stop,
+}
+
+/// See the module.
+pub(super) struct Worker<'s> {
+    pub(super) shared: &'s Shared,
+    pub(super) number: usize,
+    pub(super) counters: &'s WorkerCounters,
+    pub(super) pipeline: &'s Pipeline,
+    pub(super) pipeline_number: usize,
+    pub(super) tasks: Tasks,
+    /// Tasks that can go on: the newest last.
+    pub(super) ready: Vec<TaskId>,
+    /// Tasks that can go on when there is room, by the position of their step: the newest last.
+    pub(super) stalled: Vec<Vec<TaskId>>,
+    /// Ranges that go on when an extent has arrived.
+    pub(super) parked: Vec<TaskId>,
+    /// Tasks that wait for pages.
+    pub(super) waiting: usize,
+    /// Of these, those that wait for extents.
+    pub(super) extents: usize,
+    pub(super) degree: usize,
+    adaptive: Option<AdaptiveDegree>,
+    budget: i32,
+    pub(super) flights: Flights,
+    /// Reads that are not in the queue yet.
+    pub(super) to_read: Vec<FlightId>,
+    /// Pages that were read, for which the cache had no room.
+    pub(super) unplaced: Vec<(FlightId, Frame)>,
+    pub(super) done: Vec<Completion>,
+    pub(super) queue: &'s mut Option<Box<dyn ReadQueue>>,
+    pub(super) reader: PageReader<Frame>,
+    /// The pages that were read, a bit for each page of each segment.
+    pub(super) pages_read: Vec<Vec<u64>>,
+    sink: WorkerSink,
+    sink_bytes: usize,
+    pub(super) links: Links,
+    pub(super) give: Option<Give>,
+    /// Buffers for keys.
+    buffers: Vec<Vec<u8>>,
+    /// For text that is put together.
+    pub(super) scratch: Vec<u8>,
+    pub(super) batch: RowBatch,
+    /// Memory of walks that have ended.
+    #[expect(clippy::vec_box, reason = "boxed in states, to keep those small")]
+    pub(super) walks: Vec<Box<BatchWalk>>,
+    /// Pages of an extent of the driver's range.
+    pub(super) extent_pages: usize,
+    /// Whether these go through the cache.
+    pub(super) extents_cached: bool,
+    cpu_ns: u64,
+}
+
+impl<'s> Worker<'s> {
+    pub(super) fn new(
+        shared: &'s Shared,
+        number: usize,
+        links: Links,
+        queue: &'s mut Option<Box<dyn ReadQueue>>,
+    ) -> Self {
+        let pipeline = &shared.program.pipelines[0];
+        let counters: &WorkerCounters = &shared.counters[number];
+        let degree = shared.options.first_degree();
+        counters.degree_up.add(degree as u64);
+        Self {
+            shared,
+            number,
+            counters,
+            pipeline,
+            pipeline_number: 0,
+            tasks: Tasks::default(),
+            ready: Vec::new(),
+            stalled: Vec::new(),
+            parked: Vec::new(),
+            waiting: 0,
+            extents: 0,
+            degree,
+            adaptive: shared.options.is_adaptive().then(AdaptiveDegree::new),
+            budget: 0,
+            flights: Flights::default(),
+            to_read: Vec::new(),
+            unplaced: Vec::new(),
+            done: Vec::new(),
+            queue,
+            reader: shared.ground.cache.reader(),
+            pages_read: vec![Vec::new(); shared.segments.len()],
+            sink: WorkerSink::new(pipeline, &shared.output_slots),
+            sink_bytes: 0,
+            links,
+            give: None,
+            buffers: Vec::new(),
+            scratch: Vec::new(),
+            batch: RowBatch::new(),
+            walks: Vec::new(),
+            extent_pages: 1,
+            extents_cached: false,
+            cpu_ns: namiki_platform::clock::thread_cpu_ns(),
+        }
+    }
+
+    /// Runs all pipelines, one after the other.
+    pub(super) fn run(&mut self) {
+        for number in 0..self.shared.program.pipelines.len() {
+            let part = self.run_pipeline(number);
+            self.shared.end_of_pipeline(number, part);
+        }
+        self.drop_messages();
+        self.shared.add_pages_read(&self.pages_read);
+    }
+
+    fn run_pipeline(&mut self, number: usize) -> WorkerSink {
+        let shared = self.shared;
+        self.pipeline = &shared.program.pipelines[number];
+        self.pipeline_number = number;
+        self.stalled
+            .resize_with(self.pipeline.steps.len() + 1, Vec::new);
+        self.sink = WorkerSink::new(self.pipeline, &shared.output_slots);
+        self.sink_bytes = 0;
+        if !shared.is_stopped() {
+            self.begin();
+            if let Err(error) = self.work() {
+                shared.fail(error);
+            }
+        }
+        self.drain();
+        let done = WorkerSink::new(self.pipeline, &shared.output_slots);
+        let sink = std::mem::replace(&mut self.sink, done);
+        self.count_cpu();
+        match sink {
+            WorkerSink::Output(rows) => {
+                if rows.len() > 0 && !shared.is_stopped() {
+                    self.counters.rows.add(rows.len() as u64);
+                    shared.output.send(rows);
+                }
+                WorkerSink::Output(RowStore::default())
+            }
+            other => other,
+        }
+    }
+
+    /// Makes the tasks that the pipeline begins with: this thread's part of what its driver goes through.
+    fn begin(&mut self) {
+        self.plan_extents();
+        self.links.forget_requests();
+        let states = match &self.pipeline.driver {
+            Driver::Read(step) => self.first_ranges(step),
+            Driver::Kept { pipeline, .. } => self.first_kept_rows(*pipeline),
+        };
+        // The last one made is the first to run.
+        for state in states.into_iter().rev() {
+            let id = self.new_task(0, state, &Row::default(), 0, 0);
+            self.stalled[0].push(id);
+        }
+    }
+
+    /// The loop (T1).
+    fn work(&mut self) -> Result<(), ExecError> {
+        loop {
+            self.renew_budget();
+            while !self.is_full()
+                && let Some(id) = self.ready.pop().or_else(|| self.pop_stalled())
+            {
+                if self.run_task(id)? == Flow::Stop {
+                    return Ok(());
+                }
+            }
+            self.reader.release();
+            self.flush()?;
+            if self.shared.has_ended() {
+                return Ok(());
+            }
+            self.exchange()?;
+            self.adapt();
+            let has_work = !self.ready.is_empty() || self.has_stalled();
+            let can_run = has_work && self.waiting < self.degree;
+            if self.flights.len() > 0 {
+                self.turn(!can_run)?;
+            } else if !can_run && self.is_over() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Lets the degree follow the device.
+    fn adapt(&mut self) {
+        let is_limited = self.waiting >= self.degree;
+        if let Some(adaptive) = &mut self.adaptive {
+            let reads = self.counters.reads.get();
+            let degree = adaptive.look(namiki_platform::clock::now_ns(), reads, is_limited);
+            self.counters
+                .degree_up
+                .add(degree.saturating_sub(self.degree) as u64);
+            self.counters
+                .degree_down
+                .add(self.degree.saturating_sub(degree) as u64);
+            self.degree = degree;
+        }
+    }
+
+    /// Whether there is no room for more tasks now, or it is time to look at other things.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting >= self.degree && self.give.is_none() || self.budget <= 0
+    }
+
+    /// Lets rows go through steps again.
+    pub(super) fn renew_budget(&mut self) {
+        self.budget = BUDGET_ROWS;
+    }
+
+    /// Sends a row through the steps from `at` on.
+    #[inline]
+    pub(super) fn flow(&mut self, mut at: usize, row: &mut Row) -> Result<Flow, ExecError> {
+        let pipeline = self.pipeline;
+        loop {
+            match pipeline.steps.get(at) {
+                None => return self.arrive(row),
+                Some(program::Step::Filter(keep)) => {
+                    if keep.truth(row.as_ref()).map_err(overflow)? != Some(true) {
+                        return Ok(self.after_row());
+                    }
+                }
+                Some(program::Step::Compute(columns)) => compute(columns, row)?,
+                Some(program::Step::Limit(_)) => {
+                    match self.shared.pass_limit(self.pipeline_number, at) {
+                        None => {
+                            self.shared.end_pipeline();
+                            return Ok(Flow::Stop);
+                        }
+                        // The last one that may pass.
+                        Some(0) => {
+                            self.flow(at + 1, row)?;
+                            self.shared.end_pipeline();
+                            return Ok(Flow::Stop);
+                        }
+                        Some(_) => {}
+                    }
+                }
+                Some(program::Step::Read(step)) => {
+                    return self.expand(at + 1, step.words_before, row);
+                }
+                Some(program::Step::Probe(step)) => {
+                    return self.expand(at + 1, step.words_before, row);
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// Counts a row that went as far as it goes.
+    #[inline]
+    fn after_row(&mut self) -> Flow {
+        self.budget -= 1;
+        if self.is_full() { Flow::Full } else { Flow::Go }
+    }
+
+    #[inline]
+    fn arrive(&mut self, row: &Row) -> Result<Flow, ExecError> {
+        self.sink.add(row.as_ref(), &self.shared.output_slots)?;
+        Ok(self.after_row())
+    }
+
+    /// Lets a row begin a step that may need pages or give many rows, up to the first fault.
+    fn expand(
+        &mut self,
+        position: usize,
+        words_before: usize,
+        row: &mut Row,
+    ) -> Result<Flow, ExecError> {
+        let heap_before = row.heap.len();
+        if self.give.is_some() && self.hand_over_row(position, row, words_before) {
+            return Ok(if self.give.is_some() {
+                Flow::Go
+            } else {
+                Flow::Full
+            });
+        }
+        self.counters.rows_between.add(1);
+        let mut state = State::Start;
+        let step = self.advance(position, &mut state, row)?;
+        row.heap.truncate(heap_before);
+        match step {
+            // No step but a driver parks.
+            Step::Done | Step::Park => {}
+            Step::Stop => return Ok(Flow::Stop),
+            Step::Wait(key) => {
+                let id = self.new_task(position, state, row, words_before, heap_before);
+                self.wait_for(id, key);
+            }
+            Step::Again => {
+                let id = self.new_task(position, state, row, words_before, heap_before);
+                self.stalled[position].push(id);
+                return Ok(Flow::Full);
+            }
+        }
+        Ok(self.after_row())
+    }
+
+    /// Lets a task go on.
+    pub(super) fn run_task(&mut self, id: TaskId) -> Result<Flow, ExecError> {
+        let task = self.tasks.get(id);
+        let position = task.position;
+        let mut row = std::mem::take(&mut task.row);
+        let mut state = std::mem::take(&mut task.state);
+        let heap_before = row.heap.len();
+        row.words.resize(self.pipeline.words, 0);
+        let step = self.advance(position, &mut state, &mut row);
+        row.heap.truncate(heap_before);
+        let task = self.tasks.get(id);
+        task.row = row;
+        match step? {
+            Step::Done => self.end_task(id),
+            Step::Stop => {
+                self.end_task(id);
+                return Ok(Flow::Stop);
+            }
+            Step::Wait(key) => {
+                task.state = state;
+                self.wait_for(id, key);
+            }
+            Step::Again => {
+                task.state = state;
+                self.stalled[position].push(id);
+            }
+            Step::Park => {
+                task.state = state;
+                self.parked.push(id);
+            }
+        }
+        Ok(Flow::Go)
+    }
+
+    /// Goes on in a step.
+    fn advance(
+        &mut self,
+        position: usize,
+        state: &mut State,
+        row: &mut Row,
+    ) -> Result<Step, ExecError> {
+        let pipeline = self.pipeline;
+        let step = match position.checked_sub(1).map(|at| &pipeline.steps[at]) {
+            None => match &pipeline.driver {
+                Driver::Read(step) => step,
+                Driver::Kept { pipeline, slots } => {
+                    return self.kept_rows(*pipeline, slots, state, row);
+                }
+            },
+            Some(program::Step::Read(step)) => step,
+            Some(program::Step::Probe(step)) => return self.chain(position, step, state, row),
+            // No task begins in another step.
+            Some(_) => return Ok(Step::Done),
+        };
+        self.read(position, step, state, row)
+    }
+
+    /// A task in a step; its row begins as `row`.
+    pub(super) fn new_task(
+        &mut self,
+        position: usize,
+        state: State,
+        row: &Row,
+        words: usize,
+        heap: usize,
+    ) -> TaskId {
+        let id = self.tasks.make(position);
+        let task = self.tasks.get(id);
+        task.state = state;
+        task.row.copy_from(row, words, heap);
+        self.counters.tasks.add(1);
+        id
+    }
+
+    pub(super) fn end_task(&mut self, id: TaskId) {
+        self.tasks.end(id);
+        self.counters.tasks_ended.add(1);
+    }
+
+    /// Lets a task wait for a page (T3). Where there is no room (T2), because it ran to give rows away, it meets its
+    /// fault again later.
+    #[inline]
+    pub(super) fn wait_for(&mut self, id: TaskId, key: PageKey) {
+        if self.waiting >= self.degree {
+            let position = self.tasks.get(id).position;
+            self.stalled[position].push(id);
+            return;
+        }
+        match self.flights.wait(&mut self.tasks, id, key) {
+            Some(flight) => self.to_read.push(flight),
+            None => _ = self.counters.merged_faults.add(1),
+        }
+        self.count_waiting();
+    }
+
+    /// Counts a task that begins to wait.
+    pub(super) fn count_waiting(&mut self) {
+        self.waiting += 1;
+        self.counters.waits_begun.add(1);
+        let max = self.counters.waiting_max.get();
+        self.counters
+            .waiting_max
+            .add((self.waiting as u64).saturating_sub(max));
+    }
+
+    /// Counts tasks that have waited.
+    pub(super) fn count_arrived(&mut self, tasks: usize) {
+        self.waiting -= tasks;
+        self.counters.waits_ended.add(tasks as u64);
+    }
+
+    pub(super) fn has_stalled(&self) -> bool {
+        self.stalled.iter().any(|tasks| !tasks.is_empty())
+    }
+
+    /// The deepest of those that stopped for lack of room, and of these the newest.
+    fn pop_stalled(&mut self) -> Option<TaskId> {
+        self.stalled.iter_mut().rev().find_map(Vec::pop)
+    }
+
+    /// A buffer for a key.
+    #[inline]
+    pub(super) fn take_buffer(&mut self) -> Vec<u8> {
+        let mut buffer = self.buffers.pop().unwrap_or_default();
+        buffer.clear();
+        buffer
+    }
+
+    #[inline]
+    pub(super) fn give_back(&mut self, buffer: Vec<u8>) {
+        self.buffers.push(buffer);
+    }
+
+    /// Hands rows of the answer over to the consumer, and looks at what the sink takes in memory.
+    fn flush(&mut self) -> Result<(), ExecError> {
+        if let WorkerSink::Output(rows) = &mut self.sink {
+            if rows.len() >= BATCH_ROWS || rows.len() > 0 && self.waiting == 0 {
+                let next = RowStore::new(&self.shared.output_slots);
+                let full = std::mem::replace(rows, next);
+                self.counters.rows.add(full.len() as u64);
+                self.count_cpu();
+                self.shared.output.send(full);
+            }
+            return Ok(());
+        }
+        let (bytes, operator) = self.sink.bytes();
+        if bytes > self.sink_bytes {
+            self.shared.add_memory(bytes - self.sink_bytes, operator)?;
+            self.sink_bytes = bytes;
+        }
+        Ok(())
+    }
+
+    /// Ends all tasks and waits for the reads in flight: nothing of the pipeline is left in this thread.
+    fn drain(&mut self) {
+        self.reader.release();
+        self.wait_for_reads();
+        self.counters.tasks_ended.add(self.tasks.live() as u64);
+        self.counters.waits_ended.add(self.waiting as u64);
+        self.waiting = 0;
+        self.extents = 0;
+        self.parked.clear();
+        self.tasks.clear();
+        self.ready.clear();
+        self.stalled.iter_mut().for_each(Vec::clear);
+        self.flights.clear();
+        self.to_read.clear();
+        self.unplaced.clear();
+        self.give = None;
+    }
+
+    fn count_cpu(&mut self) {
+        let now = namiki_platform::clock::thread_cpu_ns();
+        self.counters.cpu_ns.add(now.saturating_sub(self.cpu_ns));
+        self.cpu_ns = now;
+    }
+}
+
+fn compute(columns: &[(program::Eval, crate::row::Slot)], row: &mut Row) -> Result<(), ExecError> {
+    for (eval, slot) in columns {
+        let value = eval.value(row.as_ref()).map_err(overflow)?;
+        let value = match value.without_bytes() {
+            Some(value) => slot.put_in(value, row),
+            // The text may lie in the row that it goes to.
+            None => slot.put_in(value.to_datum().value(), row),
+        };
+        value.ok_or_else(|| ExecError::Overflow {
+            expression: "a calculated column".to_owned(),
+        })?;
+    }
+    Ok(())
+}
+
+/// The error of a result that does not fit.
+pub(super) fn overflow(overflow: program::Overflow<'_>) -> ExecError {
+    ExecError::Overflow {
+        expression: overflow.0.to_owned(),
+    }
+}

@@ -1,0 +1,132 @@
+//! The hash table of a join: rows chained by the hash of their key.
+
+use std::sync::Arc;
+
+use super::TOO_MUCH_TEXT;
+use super::group_table::hash_row;
+use crate::error::ExecError;
+use crate::program::BuildSink;
+use crate::row::{RowRef, RowStore, Slot};
+
+/// Rows of one thread, before there is a table.
+pub(crate) struct BuildRows {
+    sink: Arc<BuildSink>,
+    /// Key columns first, then those that are given out.
+    from: Vec<Slot>,
+    rows: RowStore,
+    hashes: Vec<u64>,
+}
+
+impl BuildRows {
+    pub(crate) fn new(sink: &Arc<BuildSink>) -> Self {
+        let from = [sink.key.as_slice(), &sink.columns].concat();
+        Self {
+            sink: Arc::clone(sink),
+            rows: RowStore::new(&from),
+            from,
+            hashes: Vec::new(),
+        }
+    }
+
+    /// What it takes in memory, and the table of it will.
+    pub(crate) fn bytes(&self) -> usize {
+        self.rows.bytes() + self.hashes.capacity() * 20
+    }
+
+    /// Adds a row. One without a value in its key joins with nothing.
+    pub(crate) fn add(&mut self, row: RowRef<'_>) -> Result<(), ExecError> {
+        if self.sink.key.iter().any(|slot| slot.get(row).is_null()) {
+            return Ok(());
+        }
+        self.hashes.push(hash_row(row, &self.sink.key));
+        self.rows.push(row, &self.from).ok_or(TOO_MUCH_TEXT)
+    }
+
+    /// Adds the rows of another thread.
+    pub(crate) fn merge(&mut self, other: &Self) -> Result<(), ExecError> {
+        self.hashes.extend_from_slice(&other.hashes);
+        self.rows.append(&other.rows).ok_or(TOO_MUCH_TEXT)
+    }
+
+    /// The table.
+    pub(crate) fn finish(self) -> Result<HashTable, ExecError> {
+        let too_many = |_| ExecError::MemoryExceeded {
+            operator: "hash table",
+            limit_bytes: u32::MAX as usize,
+        };
+        u32::try_from(self.hashes.len() + 1).map_err(too_many)?;
+        let length = (self.hashes.len() * 2).next_power_of_two().max(2);
+        let mut heads = vec![0; length];
+        let mut next = vec![0; self.hashes.len()];
+        for (row, hash) in self.hashes.iter().enumerate() {
+            let head = &mut heads[*hash as usize & (length - 1)];
+            next[row] = *head;
+            *head = row as u32 + 1;
+        }
+        Ok(HashTable {
+            key_columns: self.sink.key.len(),
+            rows: self.rows,
+            hashes: self.hashes,
+            heads,
+            next,
+        })
+    }
+}
+
+/// A complete hash table, shared by the threads that probe it.
+pub(crate) struct HashTable {
+    key_columns: usize,
+    rows: RowStore,
+    hashes: Vec<u64>,
+    /// By the low bits of the hash: a row's number + 1, 0 for none.
+    heads: Vec<u32>,
+    /// Of each row the one behind it in its chain, in the same way.
+    next: Vec<u32>,
+}
+
+impl HashTable {
+    /// A hash of the key in these slots; nothing if there is a value missing, which no row is equal to.
+    pub(crate) fn hash(&self, row: RowRef<'_>, key: &[Slot]) -> Option<u64> {
+        if key.iter().any(|slot| slot.get(row).is_null()) {
+            return None;
+        }
+        Some(hash_row(row, key))
+    }
+
+    /// Where the chain of a hash begins, to be passed to [`HashTable::find`].
+    pub(crate) fn head(&self, hash: u64) -> u32 {
+        self.heads[hash as usize & (self.heads.len() - 1)]
+    }
+
+    /// The first row from `at` on in its chain with the same key, and where to go on behind it.
+    pub(crate) fn find(
+        &self,
+        mut at: u32,
+        hash: u64,
+        row: RowRef<'_>,
+        key: &[Slot],
+    ) -> Option<(usize, u32)> {
+        while at != 0 {
+            let number = at as usize - 1;
+            at = self.next[number];
+            if self.hashes[number] == hash && self.is_equal(number, row, key) {
+                return Some((number, at));
+            }
+        }
+        None
+    }
+
+    fn is_equal(&self, number: usize, row: RowRef<'_>, key: &[Slot]) -> bool {
+        let own = self.rows.row(number);
+        let mut pairs = self.rows.slots()[..self.key_columns].iter().zip(key);
+        pairs.all(|(a, b)| a.get(own).total_cmp(b.get(row)).is_eq())
+    }
+
+    /// Row `number`, and where its columns lie.
+    pub(crate) fn row(&self, number: usize) -> (RowRef<'_>, &[Slot]) {
+        (
+            self.rows.row(number),
+            &self.rows.slots()[self.key_columns..],
+        )
+    }
+}

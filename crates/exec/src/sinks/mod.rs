@@ -1,0 +1,18 @@
+//! Where rows end: groups, sorts, hash tables. Each thread has its own; they are merged when all rows are through.
+
+mod aggregate;
+mod group_table;
+mod hash_table;
+mod sort;
+
+pub(crate) use aggregate::Groups;
+pub(crate) use hash_table::{BuildRows, HashTable};
+pub(crate) use sort::SortRows;
+
+use crate::error::ExecError;
+
+/// Rows of text beyond 4 GiB, which no row store can keep.
+pub(crate) const TOO_MUCH_TEXT: ExecError = ExecError::MemoryExceeded {
+    operator: "table of rows with text",
+    limit_bytes: u32::MAX as usize,
+};

@@ -1,0 +1,69 @@
+//! Where rows come from: tables in memory and tables in pages, behind one trait.
+//!
+//! A [`Source`] is a sorted sequence of (key bytes, row bytes) with a [`Schema`]; an index is one, too. A source
+//! in memory answers calls; one in pages hands its segments to the executor, which reads their pages
+//! itself.
+
+mod memory_table;
+mod row_batch;
+mod segment_table;
+mod tables;
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use namiki_segment::Segment;
+
+pub use memory_table::MemoryTable;
+pub use row_batch::RowBatch;
+pub use segment_table::{SegmentTable, SegmentsOverlap};
+pub use tables::{Table, Tables};
+
+use crate::data::Schema;
+
+/// Why a source could not give its rows.
+pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A table or an index.
+pub trait Source: Send + Sync {
+    /// The columns, and where each is in a row's bytes.
+    fn schema(&self) -> &Schema;
+
+    /// About how many rows there are.
+    fn rows(&self) -> u64;
+
+    /// The segments that hold all rows, in the order of their keys, if that is where they are. The executor then reads
+    /// their pages itself, and never calls [`Source::scan`] or [`Source::get_many`].
+    fn segments(&self) -> Option<&[Arc<Segment>]> {
+        None
+    }
+
+    /// Adds to `into` the first `rows_max` rows, at most, with keys between the bounds, in the order of
+    /// their keys; fewer only if there are no more. Each row is read atomically, the range is not.
+    ///
+    /// # Errors
+    /// Whatever the source says; what was added is then to be left alone.
+    fn scan(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        rows_max: usize,
+        into: &mut RowBatch,
+    ) -> Result<(), SourceError>;
+
+    /// Adds to `into` for each key its row, or that there is none, in the order of `keys`. Implementations
+    /// overlap the cache misses of the look-ups where they can.
+    ///
+    /// # Errors
+    /// Whatever the source says; what was added is then to be left alone.
+    fn get_many(&self, keys: &[&[u8]], into: &mut RowBatch) -> Result<(), SourceError> {
+        for key in keys {
+            let before = into.len();
+            self.scan(Bound::Included(key), Bound::Included(key), 1, into)?;
+            if into.len() == before {
+                into.push_absent();
+            }
+        }
+        Ok(())
+    }
+}

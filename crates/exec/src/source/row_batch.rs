@@ -1,0 +1,102 @@
+//! Rows back to back in two buffers, which are kept from batch to batch.
+
+/// Some rows: for each its key's bytes and its own, or that there is none.
+#[derive(Clone, Debug, Default)]
+pub struct RowBatch {
+    bytes: Vec<u8>,
+    /// Of each row where its key ends and where it ends itself, in `bytes`.
+    ends: Vec<(u32, u32)>,
+}
+
+/// The end of the key of an absent row.
+const ABSENT: u32 = u32::MAX;
+
+impl RowBatch {
+    /// None.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// If the batch grows to 4 GiB.
+    #[inline]
+    pub fn push(&mut self, key: &[u8], row: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(row);
+        let end = u32::try_from(self.bytes.len()).unwrap_or(ABSENT);
+        assert!(end < ABSENT, "a batch of rows is shorter than 4 GiB");
+        self.ends.push((key_end as u32, end));
+    }
+
+    /// Adds that there is no row.
+    pub fn push_absent(&mut self) {
+        self.ends.push((ABSENT, self.bytes.len() as u32));
+    }
+
+    /// The key's bytes and the row's of number `at`, unless there is none.
+    ///
+    /// # Panics
+    /// If there are not so many rows.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, at: usize) -> Option<(&[u8], &[u8])> {
+        let from = match at {
+            0 => 0,
+            _ => self.ends[at - 1].1,
+        };
+        let (key_end, end) = self.ends[at];
+        if key_end == ABSENT {
+            return None;
+        }
+        let (from, key_end, end) = (from as usize, key_end as usize, end as usize);
+        Some((&self.bytes[from..key_end], &self.bytes[key_end..end]))
+    }
+
+    /// How many rows there are, absent ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Takes all rows out; the memory stays.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_their_absence_come_back_in_order() {
+        let mut batch = RowBatch::new();
+        for _ in 0..2 {
+            batch.push(b"k", b"row");
+            batch.push_absent();
+            batch.push(b"", b"");
+            batch.push(b"key", b"");
+            let expected: [Option<(&[u8], &[u8])>; 4] = [
+                Some((b"k", b"row")),
+                None,
+                Some((b"", b"")),
+                Some((b"key", b"")),
+            ];
+            let rows: Vec<_> = (0..batch.len()).map(|at| batch.get(at)).collect();
+            assert_eq!(rows, expected);
+            batch.clear();
+            assert!(batch.is_empty());
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Random tables: columns of all types, keys of one to three columns, indexes; in memory, in segments, or with some of
+//! each.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use namiki_exec::data::{Column, ColumnType, Datum, Schema};
+use namiki_exec::source::{MemoryTable, Source, Table, Tables};
+use namiki_platform::disk::Disk;
+use namiki_platform::seeded_random::Random;
+
+use crate::support::in_segments;
+
+pub(crate) const TYPES: [ColumnType; 7] = [
+    ColumnType::I64,
+    ColumnType::U64,
+    ColumnType::Decimal { scale: 2 },
+    ColumnType::Date,
+    ColumnType::Text,
+    ColumnType::Bool,
+    ColumnType::Bytes,
+];
+
+/// A column of text that may be longer than a page.
+const LONG: &str = "long";
+
+/// Where a table's rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    Memory,
+    Segments,
+    /// Some sources here, some there.
+    Mixed,
+}
+
+/// What a plan can be made over.
+pub(crate) struct RandomTables {
+    pub(crate) tables: Tables,
+    /// Everything in memory, for the oracle.
+    pub(crate) plain: Tables,
+    pub(crate) names: Vec<String>,
+}
+
+/// A value that others of its column often equal.
+pub(crate) fn datum(random: &mut Random, column_type: ColumnType) -> Datum {
+    let small = random.below(12) as i64;
+    match column_type {
+        ColumnType::Bool => Datum::Bool(random.chance(0.5)),
+        ColumnType::I64 => Datum::I64(small - 4),
+        ColumnType::U64 => Datum::U64(small as u64),
+        ColumnType::Decimal { scale } => Datum::Decimal {
+            unscaled: i128::from(small - 4) * 50,
+            scale,
+        },
+        ColumnType::Date => Datum::Date(9_000 + small as i32),
+        ColumnType::Text => ["", "a", "ab", "b", "\0", "a\0b", "é"][random.index(7)].into(),
+        ColumnType::Bytes => {
+            let bytes = [&b""[..], &[0], &[0, 255], &[255], b"ab"][random.index(5)];
+            Datum::Bytes(bytes.to_vec())
+        }
+    }
+}
+
+fn key_type(random: &mut Random, alone: bool) -> ColumnType {
+    // A key of bools alone would leave two rows.
+    let types = if alone { 5 } else { 7 };
+    TYPES[random.index(types)]
+}
+
+fn table(random: &mut Random, rows_max: usize) -> MemoryTable {
+    let key_columns = 1 + random.index(3);
+    let others = random.index(5);
+    let mut columns = Vec::new();
+    for at in 0..key_columns {
+        columns.push(Column::new(&format!("k{at}"), key_type(random, at == 0)));
+    }
+    for at in 0..others {
+        let column = Column::new(&format!("c{at}"), TYPES[random.index(7)]);
+        columns.push(if random.chance(0.4) {
+            column.nullable()
+        } else {
+            column
+        });
+    }
+    if random.chance(0.3) {
+        columns.push(Column::new(LONG, ColumnType::Text));
+    }
+    let key: Vec<String> = (0..key_columns).map(|at| format!("k{at}")).collect();
+    let key: Vec<&str> = key.iter().map(String::as_str).collect();
+    // The order of columns is not that of the key.
+    random.shuffle(&mut columns);
+    let schema = Schema::new(columns, &key).unwrap();
+    let mut rows = Vec::new();
+    let rows_min = if random.chance(0.1) { 0 } else { 5 };
+    for _ in 0..rows_min + random.index(rows_max) {
+        let columns = schema.columns().iter();
+        let row = columns.map(|column| {
+            if column.nullable && random.chance(0.2) {
+                Datum::Null
+            } else if column.name == "k0" && column.column_type == ColumnType::I64 {
+                Datum::I64(random.below(200) as i64)
+            } else if column.name == LONG {
+                let length = if random.chance(0.1) {
+                    random.index(9_000)
+                } else {
+                    3
+                };
+                "z".repeat(length).into()
+            } else {
+                datum(random, column.column_type)
+            }
+        });
+        rows.push(row.collect());
+    }
+    MemoryTable::new(schema, rows).unwrap()
+}
+
+pub(crate) fn random_tables(
+    random: &mut Random,
+    place: Where,
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+) -> RandomTables {
+    let (mut tables, mut plain) = (Tables::new(), Tables::new());
+    let mut names = Vec::new();
+    for number in 0..2 + random.index(2) {
+        let rows_max = [30, 300, 1500][random.index(3)];
+        let own = table(random, rows_max);
+        let mut source_of = |table: &MemoryTable| -> Arc<dyn Source> {
+            let paged = match place {
+                Where::Memory => false,
+                Where::Segments => true,
+                Where::Mixed => random.chance(0.5),
+            };
+            let rows = if random.chance(0.3) {
+                1 + random.index(400)
+            } else {
+                usize::MAX
+            };
+            if paged {
+                Arc::new(in_segments(disk, dir, table, rows))
+            } else {
+                Arc::new(table.clone())
+            }
+        };
+        let mut found = Table::new(source_of(&own));
+        let mut oracle = Table::new(Arc::new(own.clone()));
+        let columns: Vec<&str> = own
+            .schema()
+            .columns()
+            .iter()
+            .map(|it| it.name.as_str())
+            .filter(|it| *it != LONG)
+            .collect();
+        for first in 0..columns.len().min(3) {
+            let on = [columns[first], columns[(first + 1) % columns.len()]];
+            let on = if first % 2 == 0 || on[0] == on[1] {
+                &on[..1]
+            } else {
+                &on[..]
+            };
+            let index = own.index(on).unwrap();
+            let name = format!("i{first}");
+            found = found.with_index(&name, source_of(&index));
+            oracle = oracle.with_index(&name, Arc::new(index));
+        }
+        let name = format!("t{number}");
+        tables.insert(&name, found);
+        plain.insert(&name, oracle);
+        names.push(name);
+    }
+    RandomTables {
+        tables,
+        plain,
+        names,
+    }
+}

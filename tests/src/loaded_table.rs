@@ -1,0 +1,134 @@
+//! A small table with two indexes that is loaded into segments, and what has to be found of it: for tests of loads.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use namiki::files::{ImageTable, Manifest, SegmentFile, image_dir};
+use namiki::query::{Column, ColumnType, Datum, Schema};
+use namiki::{Database, LoadError, LoadOptions, NewTable};
+use namiki_exec::data::{key_codec, row_codec};
+use namiki_platform::disk::{Disk, SimDisk};
+use namiki_segment::{Cursor, Found, MemoryPages, Segment};
+
+/// Where the databases are.
+pub const DIR: &str = "/db";
+/// The name of the table.
+pub const TABLE: &str = "parts";
+
+/// The table: a key of two columns, text, and indexes over the text and over an amount that repeats.
+#[must_use]
+pub fn parts() -> NewTable {
+    let columns = vec![
+        Column::new("group", ColumnType::I64),
+        Column::new("name", ColumnType::Text),
+        Column::new("price", ColumnType::Decimal { scale: 2 }),
+        Column::new("number", ColumnType::U64),
+    ];
+    let schema = Schema::new(columns, &["group", "number"]).unwrap();
+    NewTable::new(TABLE, schema)
+        .index("by_name", &["name"])
+        .index("by_price", &["price", "name"])
+}
+
+/// Its first rows, in the order of the key.
+pub fn rows(count: u64) -> impl Iterator<Item = Vec<Datum>> + Clone {
+    (0..count).map(|row| {
+        vec![
+            Datum::I64(row as i64 / 7 - 3),
+            Datum::Text(format!("part {}", row * 7_919 % 1_009)),
+            Datum::Decimal {
+                unscaled: i128::from(row % 5) * 125 - 250,
+                scale: 2,
+            },
+            Datum::U64(row % 7),
+        ]
+    })
+}
+
+/// Loads so many rows, sorting through files.
+///
+/// # Errors
+/// What the load said.
+pub fn load(db: &Database, count: u64) -> Result<ImageTable, LoadError> {
+    let options = LoadOptions::default().sort_bytes(1);
+    db.load_sorted_with(&parts(), rows(count), &options)
+}
+
+/// The names of the files of the image; none if there is no directory of it.
+#[must_use]
+pub fn image_files(disk: &SimDisk) -> Vec<PathBuf> {
+    let files = disk.list(&image_dir(Path::new(DIR))).unwrap_or_default();
+    files.into_iter().map(|file| file.path).collect()
+}
+
+/// What is wrong with the database's image, which has to be that of so many rows, or none; nothing if all is well.
+/// Without files that no manifest names, too.
+#[must_use]
+pub fn wrong_image(disk: &SimDisk, expected: Option<u64>) -> Option<String> {
+    let manifest = Manifest::read(disk, Path::new(DIR)).unwrap().unwrap();
+    let tables = &manifest.image.tables;
+    let named: Vec<PathBuf> = manifest
+        .image
+        .segments()
+        .map(|segment| segment.file.path(Path::new(DIR)))
+        .collect();
+    let files = image_files(disk);
+    if files != named {
+        return Some(format!("the files are {files:?}, and named are {named:?}"));
+    }
+    let Some(count) = expected else {
+        return (!tables.is_empty()).then(|| format!("{} tables", tables.len()));
+    };
+    let [table] = &tables[..] else {
+        return Some(format!("{} tables", tables.len()));
+    };
+    let database = manifest.identity();
+    if table.name != TABLE || table.rows != count {
+        return Some(format!("{} with {} rows", table.name, table.rows));
+    }
+    let mut expected: Vec<_> = rows(count).map(|row| entry(&table.schema, &row)).collect();
+    expected.sort();
+    if entries(disk, &table.segment, database) != expected {
+        return Some("other rows".to_owned());
+    }
+    table.indexes.iter().find_map(|index| {
+        let schema = index.schema(&table.schema).unwrap();
+        let columns = schema.columns().iter();
+        let places: Vec<usize> = columns
+            .map(|column| table.schema.column(&column.name).unwrap())
+            .collect();
+        let of_index = |row: Vec<Datum>| {
+            let values: Vec<Datum> = places.iter().map(|place| row[*place].clone()).collect();
+            entry(&schema, &values)
+        };
+        let mut expected: Vec<_> = rows(count).map(of_index).collect();
+        expected.sort();
+        (entries(disk, &index.segment, database) != expected)
+            .then(|| format!("other entries of {}", index.name))
+    })
+}
+
+fn entry(schema: &Schema, row: &[Datum]) -> (Vec<u8>, Vec<u8>) {
+    (
+        key_codec::encode(schema, row).unwrap(),
+        row_codec::encode(schema, row).unwrap(),
+    )
+}
+
+/// All keys and values of a segment.
+fn entries(disk: &SimDisk, segment: &SegmentFile, database: u128) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let path = segment.file.path(Path::new(DIR));
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let segment = Arc::new(Segment::open(&disk, &path, segment.id(database)).unwrap());
+    let pages = MemoryPages::load(&segment).unwrap();
+    let mut cursor = Cursor::default();
+    let mut found = segment.seek(&pages, b"", &mut cursor);
+    let mut entries = Vec::new();
+    while let Found::Is(Some(row)) = found {
+        let value = row.value.inline().unwrap().to_vec();
+        entries.push((row.key.to_vec(), value));
+        found = segment.next(&pages, &mut cursor);
+    }
+    entries
+}
