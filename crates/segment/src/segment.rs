@@ -161,12 +161,6 @@ impl Segment {
         (self.directory.len() > 0).then(|| self.directory.page_of(self.directory.leaf_of(key)))
     }
 
-    /// Whether a page is a leaf, as the index says: for scans, which read value pages as well.
-    #[must_use]
-    pub fn is_leaf(&self, page: PageNo) -> bool {
-        self.directory.leaf_in(page).is_some()
-    }
-
     pub(crate) fn footer(&self) -> &Footer {
         &self.footer
     }
