@@ -118,3 +118,21 @@ fn what_cannot_be_queried_is_refused() {
         "slow:192x5ms",
     );
 }
+
+#[test]
+fn resident_pages_are_not_read() {
+    let rows = query("--selectivity 0.2 --mode out-of-order --resident 0,50,100 --limit off");
+    let reads = |percent: u64| {
+        let row = rows.iter().find(|row| row["resident_percent"] == percent);
+        row.unwrap()["reads"].as_u64().unwrap()
+    };
+    assert!(reads(0) > reads(50) && reads(50) > 0);
+    assert_eq!(reads(100), 0);
+    // 500 pages do not fit 2 MiB.
+    let small = "query --scale 0.024 --selectivity 0.2 --cache-mb 2 --resident 90";
+    refused(
+        &small.split_whitespace().collect::<Vec<_>>(),
+        2,
+        "--cache-mb",
+    );
+}

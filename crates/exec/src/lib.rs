@@ -9,9 +9,12 @@
 mod bind;
 pub mod data;
 mod error;
+mod explain;
 pub mod naive;
 pub mod plan;
+mod planner;
 mod program;
+mod query_statistics;
 mod rings;
 mod row;
 mod run;
@@ -21,6 +24,7 @@ pub mod statistics;
 mod sync;
 
 pub use error::{ExecError, HexBytes, Names, PlanError, TypeName};
-pub use run::{
-    AnswerRow, Canceller, Degree, Executor, LiveCounters, Mode, Options, Rows, Statistics,
-};
+pub use explain::{ExplainedOperator, Explanation};
+pub use planner::{Price, Prices};
+pub use query_statistics::{LiveCounters, Statistics};
+pub use run::{AnswerRow, Canceller, Degree, Executor, Mode, Options, Rows};

@@ -78,7 +78,10 @@ impl Evaluator<'_> {
                 probe_first: false,
             }) => self.pairs(build, probe, on, filter.as_ref()),
             Plan::HashJoin(join) => {
-                let on = join.on.iter().map(|(build, probe)| (probe.clone(), build.clone()));
+                let on = join
+                    .on
+                    .iter()
+                    .map(|(build, probe)| (probe.clone(), build.clone()));
                 let on: Vec<_> = on.collect();
                 self.pairs(&join.probe, &join.build, &on, join.filter.as_ref())
             }
@@ -177,13 +180,17 @@ impl Evaluator<'_> {
                 inner.names.iter().position(|(_, own)| own == name)
             })
             .collect();
-        let both = |outer: &[Datum], inner: &[Datum]| match join.table_first {
-            true => [inner, outer].concat(),
-            false => [outer, inner].concat(),
+        let both = |outer: &[Datum], inner: &[Datum]| {
+            if join.table_first {
+                [inner, outer].concat()
+            } else {
+                [outer, inner].concat()
+            }
         };
-        let names = match join.table_first {
-            true => [inner.names, outer.names.clone()].concat(),
-            false => [outer.names.clone(), inner.names].concat(),
+        let names = if join.table_first {
+            [inner.names, outer.names.clone()].concat()
+        } else {
+            [outer.names.clone(), inner.names].concat()
         };
         let mut joined = Rows {
             names,
@@ -206,9 +213,7 @@ impl Evaluator<'_> {
             for other in by_first.get(&first).into_iter().flatten() {
                 let equal = |(at, value): (&usize, &Datum)| equals(&other[*at], value);
                 if columns.iter().zip(&values).all(equal) {
-                    joined
-                        .rows
-                        .push([row.as_slice(), other.as_slice()].concat());
+                    joined.rows.push(both(row, other));
                 }
             }
         }
@@ -241,7 +246,9 @@ impl Evaluator<'_> {
             let first = values.first().map(normal).unwrap_or_default();
             for (others, other) in by_first.get(&first).into_iter().flatten() {
                 if others.iter().zip(&values).all(|(a, b)| equals(a, b)) {
-                    joined.rows.push([other.as_slice(), row.as_slice()].concat());
+                    joined
+                        .rows
+                        .push([other.as_slice(), row.as_slice()].concat());
                 }
             }
         }

@@ -85,7 +85,10 @@ mod model {
         pub(crate) fn park(&self, _longest: Duration) {
             let mut notified = self.notified.lock();
             while !*notified {
-                notified = self.condvar.wait(notified).expect("no thread of a model panics");
+                notified = self
+                    .condvar
+                    .wait(notified)
+                    .expect("no thread of a model panics");
             }
             *notified = false;
         }

@@ -2,7 +2,7 @@
 //!
 //! A figure is data ([`definition`], [`catalogue`]): its lines are measured by the commands that measure such
 //! things ([`experiment_runner`]), its medians ([`medians`]) are held against the paper's sentences ([`claim`],
-//! [`judge`]), and both are drawn and written down ([`output`], [`svg`], [`html_page`]).
+//! [`judge`]), and both are drawn and written down ([`output`], [`svg_chart`], [`html_page`]).
 
 mod catalogue;
 mod claim;

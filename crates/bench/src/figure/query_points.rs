@@ -116,6 +116,7 @@ impl QueryPoint {
                 mode: Mode::OutOfOrder,
                 threads: self.threads.into(),
                 degree: Degree::Fixed(self.tasks.into()),
+                resident_percent: 0,
             },
         };
         let row = queries.borrow_mut().run(how, machine, round)?;

@@ -10,7 +10,7 @@ use super::query_case::{Beside, JoinKind, QueryCase, plan_of};
 use super::query_session::{Execution, QuerySession};
 use super::result_row::QueryRow;
 use super::selectivity::Selectivity;
-use super::tpch_directory::{TpchDirectory, tables_of};
+use super::tpch_directory::TpchDirectory;
 use crate::args::TimedArgs;
 use crate::device_choice::Device;
 use crate::error::BenchError;
@@ -48,7 +48,7 @@ impl FigureQueries {
             Some(_) => None,
             None => {
                 let made = place.scratch()?;
-                let names = tables_of(&plan).into_iter().map(str::to_owned).collect();
+                let names = plan.tables().into_iter().map(str::to_owned).collect();
                 make_tables(made.path(), &names, setup.scale)?;
                 Some(made)
             }

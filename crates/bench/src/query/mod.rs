@@ -36,7 +36,7 @@ pub(crate) use self::query_session::Execution;
 use self::query_session::QuerySession;
 use self::selectivity::Selectivity;
 use self::tasks::Tasks;
-use self::tpch_directory::{TpchDirectory, tables_of};
+use self::tpch_directory::TpchDirectory;
 use crate::args::{self, Switch, TimedArgs};
 use crate::device_choice::Device;
 use crate::error::BenchError;
@@ -48,7 +48,7 @@ const NOTES: &str = "\
 Queries (--query): paper, the query of the paper's figure 1; q3, q5 and q10, joins in the manner of TPC-H's; or a file
 with a plan. --selectivity moves the paper's bound on c_acctbal: 0.000368 is the paper's, 9980; x10 is ten times as much.
 
-Each run begins with an empty cache and reads the device directly. Its answer has to be that of the plain evaluator, or,
+Each run begins with an empty cache, or with --resident a part of its pages, and reads the device directly. Its answer has to be that of the plain evaluator, or,
 of larger tables, that of scans and hash joins: otherwise the exit status is 1.
 
 After each run, random 4 KiB reads over the same files say what the device can do: as many in flight by as many
@@ -105,6 +105,9 @@ pub(crate) struct QueryArgs {
         default_value = "nested-loop"
     )]
     join: Vec<JoinKind>,
+    /// How many of the pages that a query reads are in memory when it begins, in percent
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "0", value_parser = whole::<u8>(0..=100))]
+    resident: Vec<u8>,
     /// Memory for pages
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = whole::<u32>(2..=1 << 20))]
     cache_mb: u32,
@@ -185,7 +188,7 @@ impl QueryArgs {
         let mut all = BTreeSet::new();
         for name in &self.query {
             let plan = query_case::plan_of(name)?;
-            all.extend(tables_of(&plan).into_iter().map(str::to_owned));
+            all.extend(plan.tables().into_iter().map(str::to_owned));
         }
         Ok(all)
     }
@@ -206,27 +209,36 @@ impl QueryArgs {
         Ok(cases)
     }
 
+    /// Ordered execution once, the other with each number of threads and of tasks.
+    fn executions(&self, resident_percent: u8) -> Vec<Execution> {
+        let mut executions = Vec::new();
+        for mode in &self.mode {
+            if *mode == QueryMode::Ordered {
+                executions.push(Execution {
+                    resident_percent,
+                    ..Execution::ORDERED
+                });
+                continue;
+            }
+            for threads in &self.threads {
+                executions.extend(self.tasks.iter().map(|tasks| Execution {
+                    mode: Mode::OutOfOrder,
+                    threads: threads.get().into(),
+                    degree: tasks.0,
+                    resident_percent,
+                }));
+            }
+        }
+        executions
+    }
+
     fn combinations(&self, cases: usize) -> Vec<Combination> {
         let mut combinations = Vec::new();
         for case in 0..cases {
             for &join in &self.join {
-                for mode in &self.mode {
-                    if *mode == QueryMode::Ordered {
-                        let how = Execution::ORDERED;
-                        combinations.push(Combination { case, how, join });
-                        continue;
-                    }
-                    for threads in &self.threads {
-                        combinations.extend(self.tasks.iter().map(|tasks| Combination {
-                            case,
-                            how: Execution {
-                                mode: Mode::OutOfOrder,
-                                threads: threads.get().into(),
-                                degree: tasks.0,
-                            },
-                            join,
-                        }));
-                    }
+                for &resident in &self.resident {
+                    let executions = self.executions(resident).into_iter();
+                    combinations.extend(executions.map(|how| Combination { case, how, join }));
                 }
             }
         }

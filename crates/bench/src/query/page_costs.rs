@@ -8,7 +8,7 @@ use namiki_platform::seeded_random::Random;
 use namiki_segment::{Cursor, Found, MemoryPages, PAGE_BYTES, PageNo};
 use serde::Serialize;
 
-use super::tpch_directory::{TpchDirectory, tables_of};
+use super::tpch_directory::TpchDirectory;
 use crate::error::BenchError;
 
 /// Pages of a segment that are used: 64 MiB, far more than a processor's own caches.
@@ -34,7 +34,7 @@ impl PageCosts {
         plan: &Plan,
         seed: u64,
     ) -> Result<Self, BenchError> {
-        let tables = tables_of(plan).into_iter();
+        let tables = plan.tables().into_iter();
         let tables: Vec<_> = tables
             .filter_map(|name| directory.tables.get(name))
             .collect();

@@ -199,6 +199,7 @@ impl QueryCase {
             balance_above: self.selectivity.map(Selectivity::bound),
             device: beside.device.to_string(),
             cache_mb: cache_bytes as u64 >> 20,
+            resident_percent: how.resident_percent,
             seconds: ran.seconds,
             iops: quotient(reads, ran.seconds),
             iops_limit: limit.iops,

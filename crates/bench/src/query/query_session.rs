@@ -1,7 +1,8 @@
 //! Runs of queries over one directory: executors, emptied before each run, and the answers that are expected.
 //!
 //! Cold means here: no page of a table is in the executor's cache, and reads bypass the system's. Threads, their queues of
-//! reads and the memory for pages are there already, made by a run that is not measured: a server has them, too.
+//! reads and the memory for pages are there already, made by a run that is not measured: a server has them, too. Where a
+//! part of the pages is to be resident, the same query runs before, and the rest is evicted.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -44,6 +45,8 @@ pub(crate) struct Execution {
     pub(crate) mode: Mode,
     pub(crate) threads: usize,
     pub(crate) degree: Degree,
+    /// Of the pages that the query reads, how many are in the cache when it begins, in percent.
+    pub(crate) resident_percent: u8,
 }
 
 /// A query that has run.
@@ -64,7 +67,18 @@ impl Execution {
         mode: Mode::Ordered,
         threads: 1,
         degree: Degree::Fixed(1),
+        resident_percent: 0,
     };
+
+    /// Where nothing is measured: soon over, from an empty cache.
+    fn unmeasured(threads: usize) -> Self {
+        Self {
+            mode: Mode::OutOfOrder,
+            threads,
+            degree: Degree::Fixed(DEGREE_UNMEASURED),
+            resident_percent: 0,
+        }
+    }
 
     fn options(self) -> Options {
         Options {
@@ -106,35 +120,32 @@ impl QuerySession {
         }
         eprintln!("reading whole tables, to know the answer");
         // Scans of one thread after another order of rows than look-ups have.
-        let scanned = self.run(
-            &sequential,
-            Execution {
-                mode: Mode::OutOfOrder,
-                threads: 1,
-                degree: Degree::Fixed(DEGREE_UNMEASURED),
-            },
-        )?;
+        let scanned = self.run(&sequential, Execution::unmeasured(1))?;
         Ok(scanned.answer)
     }
 
-    /// Runs a plan once, from an empty cache.
+    /// Runs a plan once, with as much in the cache as it says.
     pub(crate) fn run(&mut self, plan: &Plan, how: Execution) -> Result<QueryRun, BenchError> {
-        let how = if how.mode == Mode::Ordered {
-            Execution::ORDERED
-        } else {
-            how
+        let how = match how.mode {
+            Mode::Ordered => Execution {
+                resident_percent: how.resident_percent,
+                ..Execution::ORDERED
+            },
+            Mode::OutOfOrder => how,
         };
         if !self.executors.contains_key(&how.threads) {
             let executor = Executor::new(&self.directory.disk, self.cache_bytes)?;
-            let unmeasured = Execution {
-                mode: Mode::OutOfOrder,
-                degree: Degree::Fixed(DEGREE_UNMEASURED),
-                ..how
-            };
-            self.run_on(&executor, plan, unmeasured)?;
+            empty(&executor)?;
+            self.run_on(&executor, plan, Execution::unmeasured(how.threads))?;
             self.executors.insert(how.threads, executor);
         }
-        self.run_on(&self.executors[&how.threads], plan, how)
+        let executor = &self.executors[&how.threads];
+        empty(executor)?;
+        if how.resident_percent > 0 {
+            self.run_on(executor, plan, Execution::unmeasured(how.threads))?;
+            evict_but(how.resident_percent, executor)?;
+        }
+        self.run_on(executor, plan, how)
     }
 
     fn run_on(
@@ -144,13 +155,6 @@ impl QuerySession {
         how: Execution,
     ) -> Result<QueryRun, BenchError> {
         interrupt::check()?;
-        executor.cache().evict(usize::MAX);
-        let left = executor.cache().counters().resident_pages;
-        if left > 0 {
-            return Err(BenchError::Check(format!(
-                "{left} pages cannot leave the cache"
-            )));
-        }
         let run = || {
             let cpu_ns = || process_cpu_ns().map_err(BenchError::system("ask for processor time"));
             let before_ns = cpu_ns()?;
@@ -178,6 +182,30 @@ impl QuerySession {
         }
         Ok(ran)
     }
+}
+
+/// Empties the cache.
+fn empty(executor: &Executor) -> Result<(), BenchError> {
+    executor.cache().evict(usize::MAX);
+    match executor.cache().counters().resident_pages {
+        0 => Ok(()),
+        left => Err(BenchError::Check(format!(
+            "{left} pages cannot leave the cache"
+        ))),
+    }
+}
+
+/// Leaves this part of the pages in the cache that are in it. The others leave as they do when others need the room.
+fn evict_but(percent: u8, executor: &Executor) -> Result<(), BenchError> {
+    let counters = executor.cache().counters();
+    if counters.resident_pages == counters.capacity_pages {
+        let why =
+            "--resident: not all pages of the query fit the cache; --cache-mb makes it larger";
+        return Err(BenchError::Usage(why.to_owned()));
+    }
+    let leave = counters.resident_pages * (100 - usize::from(percent.min(100))) / 100;
+    executor.cache().evict(leave);
+    Ok(())
 }
 
 /// Takes all rows, until Ctrl-C.

@@ -25,6 +25,8 @@ pub(crate) struct QueryRow<'a> {
     pub(crate) balance_above: Option<f64>,
     pub(crate) device: String,
     pub(crate) cache_mb: u64,
+    /// Of the query's pages, when it began.
+    pub(crate) resident_percent: u8,
     pub(crate) seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) iops: Option<f64>,
@@ -85,6 +87,7 @@ impl Row for QueryRow<'_> {
         "tasks",
         "selectivity",
         "device",
+        "resident",
         "seconds",
         "reads/s",
         "limit/s",
@@ -111,6 +114,7 @@ impl Row for QueryRow<'_> {
             Cell::key(self.tasks),
             Cell::Key(selectivity),
             Cell::key(&self.device),
+            Cell::key(self.resident_percent),
             Cell::measure(self.seconds),
             Cell::measure(self.iops),
             Cell::measure(self.iops_limit),
@@ -130,6 +134,12 @@ impl Row for QueryRow<'_> {
 /// A plan in one line, operators from the top.
 pub(crate) fn plan_text(plan: &Plan) -> String {
     match plan {
+        Plan::Find(find) => format!("find {}", find.table),
+        Plan::Join(join) => format!(
+            "join({}, {})",
+            plan_text(&join.left),
+            plan_text(&join.right)
+        ),
         Plan::Scan(scan) => format!("scan {}", scan.table),
         Plan::IndexScan(scan) => format!("index scan {}.{}", scan.table, scan.index),
         Plan::NestedLoopJoin(join) => {

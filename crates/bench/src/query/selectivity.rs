@@ -92,7 +92,11 @@ impl Selectivity {
                 Plan::Aggregate(aggregate) => &mut aggregate.input,
                 Plan::Sort(sort) => &mut sort.input,
                 Plan::Limit(limit) => &mut limit.input,
-                Plan::HashJoin(_) | Plan::Scan(_) | Plan::IndexScan(_) => return None,
+                Plan::HashJoin(_)
+                | Plan::Join(_)
+                | Plan::Find(_)
+                | Plan::Scan(_)
+                | Plan::IndexScan(_) => return None,
             }
         }
     }

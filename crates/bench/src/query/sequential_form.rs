@@ -14,6 +14,19 @@ pub(crate) fn sequential_form(plan: &Plan, tables: &Tables) -> Option<Plan> {
     let below = |input: &Plan| sequential_form(input, tables).map(Box::new);
     Some(match plan {
         Plan::Scan(scan) => Plan::Scan(scan.clone()),
+        Plan::Find(find) => Plan::Scan(Scan {
+            table: find.table.clone(),
+            alias: find.alias.clone(),
+            range: KeyRange::default(),
+            filter: find.filter.clone(),
+        }),
+        Plan::Join(join) => Plan::HashJoin(HashJoin {
+            build: below(&join.left)?,
+            probe: below(&join.right)?,
+            on: join.on.clone(),
+            filter: join.filter.clone(),
+            probe_first: false,
+        }),
         Plan::IndexScan(scan) => {
             let schema = index_schema(tables, &scan.table, Some(&scan.index))?;
             let called = scan.alias.as_ref().unwrap_or(&scan.table);
@@ -48,6 +61,7 @@ pub(crate) fn sequential_form(plan: &Plan, tables: &Tables) -> Option<Plan> {
                 })),
                 on: on.collect(),
                 filter: join.filter.clone(),
+                probe_first: join.table_first,
             })
         }
         Plan::HashJoin(join) => Plan::HashJoin(HashJoin {

@@ -4,7 +4,6 @@
 //! The files are read by a disk of our own, so that drives can be emulated in front of it and so that nothing but the
 //! executor's cache, which the caller empties, stands between a query and the device.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -127,32 +126,9 @@ impl TpchDirectory {
     }
 
     fn image_of(&self, plan: &Plan) -> impl Iterator<Item = &ImageTable> {
-        let named = tables_of(plan);
+        let named = plan.tables();
         self.image
             .iter()
             .filter(move |table| named.contains(table.name.as_str()))
     }
-}
-
-/// The tables that a plan names.
-pub(super) fn tables_of(plan: &Plan) -> BTreeSet<&str> {
-    let mut tables = BTreeSet::new();
-    let mut left = vec![plan];
-    while let Some(plan) = left.pop() {
-        match plan {
-            Plan::Scan(scan) => _ = tables.insert(&*scan.table),
-            Plan::IndexScan(scan) => _ = tables.insert(&*scan.table),
-            Plan::NestedLoopJoin(join) => {
-                tables.insert(&*join.table);
-                left.push(&join.outer);
-            }
-            Plan::HashJoin(join) => left.extend([&*join.build, &*join.probe]),
-            Plan::Filter(filter) => left.push(&filter.input),
-            Plan::Project(project) => left.push(&project.input),
-            Plan::Aggregate(aggregate) => left.push(&aggregate.input),
-            Plan::Sort(sort) => left.push(&sort.input),
-            Plan::Limit(limit) => left.push(&limit.input),
-        }
-    }
-    tables
 }

@@ -11,6 +11,6 @@ pub mod stored;
 
 pub use expression::{Comparison, Expr, column, literal};
 pub use operators::{
-    Aggregate, AggregateCall, AggregateFunction, Filter, Find, HashJoin, IndexScan, Join, KeyRange, Limit,
-    Named, NestedLoopJoin, Plan, Project, Scan, Sort, SortKey,
+    Aggregate, AggregateCall, AggregateFunction, Filter, Find, HashJoin, IndexScan, Join, KeyRange,
+    Limit, Named, NestedLoopJoin, Plan, Project, Scan, Sort, SortKey,
 };

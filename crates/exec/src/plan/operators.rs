@@ -1,5 +1,7 @@
 //! The operators of a plan. Their names and fields are those of plan files (`docs/plan-files.md`).
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::expression::{Expr, column};
@@ -32,6 +34,45 @@ pub enum Plan {
     Sort(Sort),
     /// The first rows.
     Limit(Limit),
+}
+
+impl Plan {
+    /// The plans whose rows this operator takes.
+    pub fn inputs(&self) -> Vec<&Plan> {
+        match self {
+            Plan::Find(_) | Plan::Scan(_) | Plan::IndexScan(_) => Vec::new(),
+            Plan::Join(join) => vec![&join.left, &join.right],
+            Plan::NestedLoopJoin(join) => vec![&join.outer],
+            Plan::HashJoin(join) => vec![&join.build, &join.probe],
+            Plan::Filter(filter) => vec![&filter.input],
+            Plan::Project(project) => vec![&project.input],
+            Plan::Aggregate(aggregate) => vec![&aggregate.input],
+            Plan::Sort(sort) => vec![&sort.input],
+            Plan::Limit(limit) => vec![&limit.input],
+        }
+    }
+
+    /// The table that this operator itself reads.
+    pub fn table(&self) -> Option<&str> {
+        match self {
+            Plan::Find(find) => Some(&find.table),
+            Plan::Scan(scan) => Some(&scan.table),
+            Plan::IndexScan(scan) => Some(&scan.table),
+            Plan::NestedLoopJoin(join) => Some(&join.table),
+            _ => None,
+        }
+    }
+
+    /// All tables that it names.
+    pub fn tables(&self) -> BTreeSet<&str> {
+        let mut tables = BTreeSet::new();
+        let mut left = vec![self];
+        while let Some(plan) = left.pop() {
+            tables.extend(plan.table());
+            left.extend(plan.inputs());
+        }
+        tables
+    }
 }
 
 /// A part of a key's order: keys that begin with certain values, and of these those between two bounds of the

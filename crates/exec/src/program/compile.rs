@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::pipeline_builder::PipelineBuilder;
 use super::steps::{
-    AggregateSink, BuildSink, Call, Driver, Load, Pipeline, ProbeStep, Program, Reach, ReadStep,
-    Sink, SortSink, SourceEntry, Step,
+    AggregateSink, BuildSink, Call, Driver, Load, Pipeline, Place, ProbeStep, Program, Reach,
+    ReadStep, Sink, SortSink, SourceEntry, Step,
 };
 use crate::bind::{Access, AggregateNode, Bound, ColumnId, ColumnInfo, Node, Scalar};
 use crate::data::{ColumnPlace, ColumnType};
@@ -18,6 +18,8 @@ pub(crate) fn compile(bound: &Bound) -> Program {
         columns: &bound.columns,
         pipelines: Vec::new(),
         sources: Vec::new(),
+        builders: Vec::new(),
+        places: Vec::new(),
     };
     let mut needed = Needed::none(bound.columns.len());
     for field in &bound.fields {
@@ -28,8 +30,13 @@ pub(crate) fn compile(bound: &Bound) -> Program {
     let output = fields
         .map(|field| (field.name.clone(), builder.slot(field.id)))
         .collect();
-    compiler.pipelines.push(builder.finish(Sink::Output));
+    compiler.finish(builder, Sink::Output);
+    let places = compiler.places.iter().map(|(builder, step)| Place {
+        pipeline: compiler.builders[*builder],
+        step: *step,
+    });
     Program {
+        places: places.collect(),
         pipelines: compiler.pipelines,
         sources: compiler.sources,
         output,
@@ -68,10 +75,37 @@ struct Compiler<'b> {
     columns: &'b [ColumnInfo],
     pipelines: Vec<Pipeline>,
     sources: Vec<SourceEntry>,
+    /// Of each builder the pipeline that it became.
+    builders: Vec<usize>,
+    /// Of each operator, before its inputs, the builder and the step that its rows come to next.
+    places: Vec<(usize, usize)>,
 }
 
 impl Compiler<'_> {
     fn emit(&mut self, node: &Node, needed: &Needed) -> PipelineBuilder {
+        self.placed(|compiler| compiler.emit_operator(node, needed))
+    }
+
+    /// Remembers where the rows of an operator come to.
+    fn placed(&mut self, emit: impl FnOnce(&mut Self) -> PipelineBuilder) -> PipelineBuilder {
+        let operator = self.places.len();
+        self.places.push((0, 0));
+        let builder = emit(self);
+        self.places[operator] = (builder.number, builder.steps.len());
+        builder
+    }
+
+    fn new_builder(&mut self) -> PipelineBuilder {
+        self.builders.push(0);
+        PipelineBuilder::new(self.builders.len() - 1)
+    }
+
+    fn finish(&mut self, builder: PipelineBuilder, sink: Sink) {
+        self.builders[builder.number] = self.pipelines.len();
+        self.pipelines.push(builder.finish(sink));
+    }
+
+    fn emit_operator(&mut self, node: &Node, needed: &Needed) -> PipelineBuilder {
         match node {
             Node::Read {
                 access,
@@ -80,7 +114,7 @@ impl Compiler<'_> {
             } => {
                 let needed = needed.with(filter);
                 let mut parts = conjuncts(filter.as_ref());
-                let mut builder = PipelineBuilder::new();
+                let mut builder = self.new_builder();
                 let reach = Reach::Range(bounds.clone());
                 let first = self.read(&mut builder, access, reach, &mut parts, &needed);
                 builder.driver = Some(Driver::Read(first));
@@ -131,7 +165,9 @@ impl Compiler<'_> {
             Node::Sort { .. } => self.sort(node, None, needed),
             Node::Limit { input, rows } => {
                 let mut builder = match &**input {
-                    sort @ Node::Sort { .. } => self.sort(sort, Some(*rows), needed),
+                    sort @ Node::Sort { .. } => {
+                        self.placed(|compiler| compiler.sort(sort, Some(*rows), needed))
+                    }
                     input => self.emit(input, needed),
                 };
                 builder.steps.push(Step::Limit(*rows));
@@ -277,8 +313,7 @@ impl Compiler<'_> {
         let kept = |id: &ColumnId| needed.has(*id) && below.has(*id);
         let kept: Vec<ColumnId> = (0..self.columns.len()).filter(kept).collect();
         let columns = kept.iter().map(|id| below.slot(*id)).collect();
-        self.pipelines
-            .push(below.finish(Sink::Build(Arc::new(BuildSink { key, columns }))));
+        self.finish(below, Sink::Build(Arc::new(BuildSink { key, columns })));
         let pipeline = self.pipelines.len() - 1;
 
         let mut builder = self.emit(probe, &needed.with(on.iter().map(|(_, right)| right)));
@@ -373,8 +408,7 @@ impl Compiler<'_> {
             groups: groups.to_vec(),
             calls: calls.collect(),
         };
-        self.pipelines
-            .push(builder.finish(Sink::Aggregate(Arc::new(sink))));
+        self.finish(builder, Sink::Aggregate(Arc::new(sink)));
         self.kept(&ids, None)
     }
 
@@ -402,15 +436,14 @@ impl Compiler<'_> {
             columns: columns.clone(),
             rows_max,
         };
-        self.pipelines
-            .push(builder.finish(Sink::Sort(Arc::new(sink))));
+        self.finish(builder, Sink::Sort(Arc::new(sink)));
         let mut builder = self.kept(all, Some(&columns));
         builder.in_order = true;
         builder
     }
 
     /// A pipeline that is driven by what the last one kept: these columns, in this order.
-    fn kept(&self, ids: &[ColumnId], slots: Option<&[Slot]>) -> PipelineBuilder {
+    fn kept(&mut self, ids: &[ColumnId], slots: Option<&[Slot]>) -> PipelineBuilder {
         let mut words = 0;
         let mut own = Vec::with_capacity(ids.len());
         for (at, id) in ids.iter().enumerate() {
@@ -423,7 +456,7 @@ impl Compiler<'_> {
             own.push(slot);
         }
         debug_assert!(RowStore::new(&own).slots() == own);
-        let mut builder = PipelineBuilder::new();
+        let mut builder = self.new_builder();
         builder.driver = Some(Driver::Kept {
             pipeline: self.pipelines.len() - 1,
             slots: own.clone(),

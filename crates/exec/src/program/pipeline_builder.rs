@@ -10,6 +10,8 @@ use crate::row::Slot;
 
 /// See the module.
 pub(super) struct PipelineBuilder {
+    /// Different from that of all others.
+    pub(super) number: usize,
     pub(super) driver: Option<Driver>,
     pub(super) steps: Vec<Step>,
     slots: BTreeMap<ColumnId, Slot>,
@@ -19,8 +21,9 @@ pub(super) struct PipelineBuilder {
 }
 
 impl PipelineBuilder {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(number: usize) -> Self {
         Self {
+            number,
             driver: None,
             steps: Vec::new(),
             slots: BTreeMap::new(),

@@ -16,6 +16,15 @@ pub(crate) struct Program {
     pub(crate) sources: Vec<SourceEntry>,
     /// The columns of the answer: their names, and where they lie in a row of the last pipeline.
     pub(crate) output: Vec<(String, Slot)>,
+    /// Of each operator of the plan, from the root on, each before its inputs: where the rows that it gives are counted.
+    pub(crate) places: Vec<Place>,
+}
+
+/// In a pipeline the rows that are about to begin a step, or the sink behind all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) pipeline: usize,
+    pub(crate) step: usize,
 }
 
 /// A table or an index that a plan reads.

@@ -1,115 +1,125 @@
 //! The degree that a device can use, found while a query runs.
 //!
-//! Hill climbing over degrees that differ by half. A trial one step up is kept if it brings clearly more reads a second;
-//! one step down, if it costs almost none. A device answers faster with more reads in flight up to its knee; beyond it
-//! they only wait longer. So the degree comes to rest at the knee, and fewer tasks are preferred to more. After a trial
-//! that was not kept the next one is later, because a device that changes is rare.
+//! A device answers faster with more reads in flight up to its knee; beyond it they only wait longer. So for each degree
+//! of a ladder the reads a second are measured, averaged over the intervals that were spent there, and the degree is the
+//! least that brings nearly as many as the best. At first each interval is one rung up, as long as that brings more; later
+//! one in eight is spent on a neighbour, above and below in turns. Rates that were measured long ago fade: a device that
+//! has become slower is not held to what it once was.
+//!
+//! One interval decides nothing. (A climber that keeps or leaves a step after one look walks away from the knee on a device
+//! that others use, because a step down costs little and luck makes it cost nothing.)
 
-use super::options::{ADAPTIVE_DEGREE_MAX, FIRST_ADAPTIVE_DEGREE};
+/// The degrees that are tried.
+const LADDER: [usize; 20] = [
+    1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
+];
 
-/// Of the rate before, what a step up has to bring, and a step down may cost.
-const UP_MIN: f64 = 1.04;
-const DOWN_MIN: f64 = 0.98;
+/// Where it begins: 64.
+const FIRST_RUNG: usize = 11;
 
-/// Intervals between trials, at most.
-const REST_MAX: u32 = 32;
+/// Of the best rate, what the degree has to bring.
+const ENOUGH: f64 = 0.97;
+
+/// What a new interval counts against those before.
+const NEW_SHARE: f64 = 0.4;
+
+/// What is left of a rate in each interval that is spent elsewhere.
+const FADE: f64 = 0.999;
+
+/// One interval in so many is spent on a neighbour.
+const INTERVALS_PER_TRIAL: u32 = 8;
+
+/// How often tasks have to wait for room in an interval, of all looks.
+const LIMITED_MIN: f64 = 0.75;
 
 /// Reads of an interval for each task of the degree, and in all: fewer tell little.
-const READS_PER_TASK: u64 = 8;
+const READS_PER_TASK: u64 = 4;
 const READS_MIN: u64 = 256;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// The base is measured, for so many intervals more.
-    Rest(u32),
-    /// One step from the base is measured.
-    Trial { up: bool },
-}
 
 /// One thread's.
 #[derive(Debug)]
 pub(super) struct AdaptiveDegree {
-    /// The best degree so far, and the reads a second that it brought.
-    base: usize,
-    base_rate: f64,
-    phase: Phase,
-    next_up: bool,
-    rest: u32,
+    /// Reads a second at each rung; zero of those that were not tried.
+    rates: [f64; LADDER.len()],
+    /// The rung now.
+    rung: usize,
+    intervals: u32,
     /// When the interval began: the clock, and reads until then.
     since: Option<(u64, u64)>,
+    /// How often the thread has looked since, and how often tasks waited for room then.
+    looks: u32,
+    limited: u32,
 }
 
 impl AdaptiveDegree {
+    /// The degree that a thread begins with.
+    pub(super) const FIRST: usize = LADDER[FIRST_RUNG];
+
     pub(super) fn new() -> Self {
         Self {
-            base: FIRST_ADAPTIVE_DEGREE,
-            base_rate: 0.0,
-            phase: Phase::Rest(0),
-            next_up: true,
-            rest: 1,
+            rates: [0.0; LADDER.len()],
+            rung: FIRST_RUNG,
+            intervals: 0,
             since: None,
+            looks: 0,
+            limited: 0,
         }
     }
 
     /// The degree from now on, given the clock in nanoseconds and the reads so far. `is_limited`: tasks wait for room
-    /// now; without that the degree changes nothing, and nothing is learned.
-    pub(super) fn look(&mut self, now_ns: u64, reads: u64, is_limited: bool) -> usize {
-        let Some((since_ns, since_reads)) = self.since.filter(|_| is_limited) else {
-            self.since = is_limited.then_some((now_ns, reads));
-            return self.degree();
+    /// now; of an interval in which that was seldom so the degree was no matter, and nothing is learned.
+    #[inline]
+    pub(super) fn look(
+        &mut self,
+        clock: impl FnOnce() -> u64,
+        reads: u64,
+        is_limited: bool,
+    ) -> usize {
+        let degree = LADDER[self.rung];
+        let Some((since_ns, since_reads)) = self.since else {
+            self.since = is_limited.then(|| (clock(), reads));
+            return degree;
         };
+        self.looks += 1;
+        self.limited += u32::from(is_limited);
         let done = reads - since_reads;
-        if done < READS_MIN.max(READS_PER_TASK * self.degree() as u64) || now_ns == since_ns {
-            return self.degree();
+        if done < READS_MIN.max(READS_PER_TASK * degree as u64) {
+            return degree;
         }
-        self.since = Some((now_ns, reads));
-        self.learn(done as f64 * 1e9 / (now_ns - since_ns) as f64);
-        self.degree()
-    }
-
-    fn degree(&self) -> usize {
-        match self.phase {
-            Phase::Rest(_) => self.base,
-            Phase::Trial { up } => self.beside(up),
+        let now_ns = clock();
+        if now_ns > since_ns && f64::from(self.limited) >= f64::from(self.looks) * LIMITED_MIN {
+            self.learn(done as f64 * 1e9 / (now_ns - since_ns) as f64);
         }
-    }
-
-    fn beside(&self, up: bool) -> usize {
-        if up {
-            (self.base + self.base.div_ceil(2)).min(ADAPTIVE_DEGREE_MAX)
-        } else {
-            (self.base * 2 / 3).max(1)
-        }
+        self.since = is_limited.then_some((now_ns, reads));
+        (self.looks, self.limited) = (0, 0);
+        LADDER[self.rung]
     }
 
     fn learn(&mut self, rate: f64) {
-        match self.phase {
-            Phase::Rest(left) => {
-                // Old intervals fade.
-                self.base_rate = if self.base_rate == 0.0 {
-                    rate
-                } else {
-                    self.base_rate * 0.7 + rate * 0.3
-                };
-                self.phase = match left {
-                    0 => Phase::Trial { up: self.next_up },
-                    _ => Phase::Rest(left - 1),
-                };
-            }
-            Phase::Trial { up } => {
-                let needed = self.base_rate * if up { UP_MIN } else { DOWN_MIN };
-                if rate >= needed && self.beside(up) != self.base {
-                    self.base = self.beside(up);
-                    self.base_rate = rate;
-                    self.rest = 1;
-                    self.phase = Phase::Trial { up };
-                } else {
-                    self.next_up = !up;
-                    self.phase = Phase::Rest(self.rest);
-                    self.rest = (self.rest * 2).min(REST_MAX);
-                }
+        for (rung, known) in self.rates.iter_mut().enumerate() {
+            if rung != self.rung {
+                *known *= FADE;
+            } else if *known == 0.0 {
+                *known = rate;
+            } else {
+                *known += (rate - *known) * NEW_SHARE;
             }
         }
+        let best = self.rates.iter().copied().fold(0.0, f64::max);
+        let enough = |known: &f64| *known >= best * ENOUGH;
+        let rung = self.rates.iter().position(enough).unwrap_or(self.rung);
+        self.intervals += 1;
+        let above = (rung + 1).min(LADDER.len() - 1);
+        let below = rung.saturating_sub(1);
+        self.rung = if self.rates[above] == 0.0 {
+            above
+        } else if !self.intervals.is_multiple_of(INTERVALS_PER_TRIAL) {
+            rung
+        } else if self.intervals.is_multiple_of(INTERVALS_PER_TRIAL * 2) {
+            above
+        } else {
+            below
+        };
     }
 }
 
@@ -119,36 +129,44 @@ mod tests {
 
     use super::*;
 
-    /// Where the degree comes to rest with a device of this knee; before it reads take 100 µs.
-    fn degree_at_rest(knee: usize, seed: u64) -> usize {
+    /// Where the degree comes to rest with a device of this knee, on which rates differ by so much from interval to
+    /// interval; before the knee reads take 100 µs.
+    fn degree_at_rest(knee: usize, noise: f64, seed: u64) -> usize {
         let mut random = Random::seeded(seed);
         let mut control = AdaptiveDegree::new();
         let (mut now_ns, mut reads) = (0, 0);
-        let mut degree = control.look(now_ns, reads, true);
-        let mut last = Vec::new();
-        for _ in 0..400 {
-            let noise = 0.99 + 0.02 * random.unit();
-            let rate = degree.min(knee) as f64 / 100e-6 * noise;
+        let mut degree = control.look(|| now_ns, reads, true);
+        let mut degrees = Vec::new();
+        for _ in 0..600 {
+            let luck = 1.0 - noise + 2.0 * noise * random.unit();
+            let rate = degree.min(knee) as f64 / 100e-6 * luck;
             let done = READS_MIN.max(READS_PER_TASK * degree as u64);
             reads += done;
             now_ns += (done as f64 / rate * 1e9) as u64;
-            degree = control.look(now_ns, reads, true);
-            last.push(degree);
+            degree = control.look(|| now_ns, reads, true);
+            degrees.push(degree);
         }
-        last.sort_unstable_by(|a, b| b.cmp(a));
-        // A few intervals are trials.
-        last[last.len() / 2]
+        let mut late = degrees.split_off(300);
+        late.sort_unstable();
+        late[late.len() / 2]
     }
 
     #[test]
     fn the_degree_comes_to_rest_at_the_knee() {
-        for knee in [1, 4, 32, 100, 400] {
+        for (knee, noise) in [
+            (1, 0.01),
+            (4, 0.05),
+            (32, 0.1),
+            (100, 0.05),
+            (100, 0.15),
+            (400, 0.1),
+        ] {
             for seed in 0..5 {
-                let degree = degree_at_rest(knee, seed);
-                let range = knee * 4 / 5..=knee * 7 / 4 + 1;
+                let degree = degree_at_rest(knee, noise, seed);
+                let range = knee * 2 / 3..=knee * 2;
                 assert!(
                     range.contains(&degree),
-                    "knee {knee}, seed {seed}: {degree}"
+                    "knee {knee}, noise {noise}, seed {seed}: {degree}"
                 );
             }
         }
@@ -158,8 +176,8 @@ mod tests {
     fn without_a_limit_nothing_is_learned() {
         let mut control = AdaptiveDegree::new();
         for turn in 0..100 {
-            let degree = control.look(turn * 1_000_000, turn * 10_000, turn % 2 == 0);
-            assert_eq!(degree, FIRST_ADAPTIVE_DEGREE);
+            let degree = control.look(|| turn * 1_000_000, turn * 10_000, turn % 2 == 0);
+            assert_eq!(degree, AdaptiveDegree::FIRST);
         }
     }
 }

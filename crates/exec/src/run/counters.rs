@@ -1,10 +1,9 @@
 //! What a query does, counted by each of its threads for itself.
 
-use std::time::Duration;
-
 use crossbeam_utils::CachePadded;
 use namiki_platform::per_worker_counters::Counter;
-use serde::Serialize;
+
+use crate::query_statistics::LiveCounters;
 
 /// One thread's. No other thread writes them.
 #[derive(Debug, Default)]
@@ -49,53 +48,6 @@ impl WorkerCounters {
     pub(super) fn degree(&self) -> u64 {
         self.degree_up.get().saturating_sub(self.degree_down.get())
     }
-}
-
-/// What a query has done so far. Read while it runs, the numbers are of about the same moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct LiveCounters {
-    /// Requests to the device that have completed.
-    pub reads: u64,
-    /// Pages that these brought.
-    pub pages: u64,
-    /// Faults that found their page on its way already, and did not read it again.
-    pub merged_faults: u64,
-    /// Tasks that were made.
-    pub tasks: u64,
-    /// Tasks that there are now.
-    pub tasks_live: u64,
-    /// Tasks that wait for a page now, in all threads.
-    pub tasks_in_flight: u64,
-    /// Rows of the answer that were made, taken or not.
-    pub rows: u64,
-}
-
-/// What a query has done.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Statistics {
-    /// Counts.
-    #[serde(flatten)]
-    pub counters: LiveCounters,
-    /// How many different pages were read.
-    pub distinct_pages: u64,
-    /// Most tasks that waited at a time in one thread.
-    pub tasks_in_flight_max: u64,
-    /// Tasks that were given to another thread.
-    pub handed_over: u64,
-    /// Rows that went from one step of the plan to the next.
-    pub rows_between: u64,
-    /// Calls that submitted reads or waited for them.
-    pub turns: u64,
-    /// From the call that started it to its end.
-    pub elapsed: Duration,
-    /// Processor time of its threads.
-    pub cpu: Duration,
-    /// Threads.
-    pub threads: usize,
-    /// Tasks per thread at the end: what an adaptive degree has come to.
-    pub degree: usize,
-    /// How reads were carried out; empty if there were none.
-    pub device: String,
 }
 
 /// Adds up what the threads have counted.

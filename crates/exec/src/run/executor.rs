@@ -6,15 +6,17 @@ use std::sync::Arc;
 use namiki_platform::disk::{Disk, Frame, FramePool, PAGE_BYTES, ReadQueue};
 use namiki_segment::PageCache;
 
-use super::crew::Crew;
 use super::links::{Links, links};
 use super::options::Options;
 use super::rows::Rows;
-use super::shared::{Ground, Shared};
+use super::shared::{Resources, Shared};
+use super::thread_pool::ThreadPool;
 use super::worker::Worker;
 use crate::bind::bind;
 use crate::error::ExecError;
+use crate::explain::{Explanation, explain};
 use crate::plan::Plan;
+use crate::planner::choose;
 use crate::program::compile;
 use crate::rings::SleepFlag;
 use crate::source::Tables;
@@ -29,8 +31,8 @@ const CACHE_PAGES_MIN: usize = 512;
 ///
 /// Each query has threads of its own while it runs; they are kept for later ones.
 pub struct Executor {
-    ground: Ground,
-    crew: Arc<Crew>,
+    resources: Resources,
+    threads: Arc<ThreadPool>,
 }
 
 impl Executor {
@@ -47,12 +49,12 @@ impl Executor {
                 source: source.into(),
             })?;
         Ok(Self {
-            ground: Ground {
+            resources: Resources {
                 disk: Arc::clone(disk),
                 pool,
                 cache: PageCache::new(pages * PAGE_BYTES),
             },
-            crew: Arc::default(),
+            threads: Arc::default(),
         })
     }
 
@@ -62,20 +64,23 @@ impl Executor {
     /// [`ExecError::Plan`] if the plan is wrong, [`ExecError::System`] if no thread can be started. All other errors
     /// come with the rows.
     pub fn run(&self, plan: &Plan, tables: &Tables, options: &Options) -> Result<Rows, ExecError> {
-        let program = compile(&bind(plan, tables)?);
-        let shared = Arc::new(Shared::new(self.ground.clone(), program, options.clone()));
+        let plan = choose(plan, tables, &options.prices, options.is_ordered());
+        let program = compile(&bind(&plan, tables)?);
+        let planned = (plan, tables.clone());
+        let resources = self.resources.clone();
+        let shared = Arc::new(Shared::new(resources, program, planned, options.clone()));
         let mut started = 0;
         for (number, links) in links(shared.threads).into_iter().enumerate() {
             let own = Arc::clone(&shared);
             let work =
                 move |queue: &mut Option<Box<dyn ReadQueue>>| work(&own, number, links, queue);
-            if let Err(source) = self.crew.work(Box::new(work)) {
+            if let Err(source) = self.threads.run(Box::new(work)) {
                 shared.fail(ExecError::System {
                     doing: "start a thread",
                     source: source.into(),
                 });
                 // Those that were started wait for the others at the end of each pipeline.
-                (started..shared.threads).for_each(|_| shared.desert());
+                (started..shared.threads).for_each(|_| shared.leave_early());
                 shared.wait_until_left();
                 break;
             }
@@ -87,25 +92,45 @@ impl Executor {
         }
     }
 
+    /// How a plan would run with these options, and what it is estimated to cost. Reads nothing.
+    ///
+    /// # Errors
+    /// [`ExecError::Plan`] if the plan is wrong.
+    pub fn explain(
+        &self,
+        plan: &Plan,
+        tables: &Tables,
+        options: &Options,
+    ) -> Result<Explanation, ExecError> {
+        let plan = choose(plan, tables, &options.prices, options.is_ordered());
+        bind(&plan, tables)?;
+        Ok(explain(
+            &plan,
+            tables,
+            &options.prices,
+            options.is_ordered(),
+        ))
+    }
+
     /// The page cache.
     #[must_use]
     pub fn cache(&self) -> &Arc<PageCache<Frame>> {
-        &self.ground.cache
+        &self.resources.cache
     }
 
     /// Page frames that are owned by something other than the cache: reads in flight and pages that tasks hold. None
     /// when no query runs.
     #[must_use]
     pub fn frames_in_flight(&self) -> usize {
-        let in_use = self.ground.pool.in_use();
-        in_use.saturating_sub(self.ground.cache.counters().resident_pages)
+        let in_use = self.resources.pool.in_use();
+        in_use.saturating_sub(self.resources.cache.counters().resident_pages)
     }
 }
 
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Executor")
-            .field("cache", &self.ground.cache)
+            .field("cache", &self.resources.cache)
             .finish_non_exhaustive()
     }
 }
@@ -127,5 +152,5 @@ fn work(shared: &Shared, number: usize, links: Links, queue: &mut Option<Box<dyn
     });
     // It waits for what is in flight.
     *queue = None;
-    shared.desert();
+    shared.leave_early();
 }

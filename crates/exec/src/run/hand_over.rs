@@ -49,7 +49,7 @@ impl Worker<'_> {
             return Ok(());
         }
         for to in 0..self.shared.threads {
-            let is_limited = self.waiting >= self.degree;
+            let is_limited = self.waiting >= self.task_limit();
             let load = self.shared.peers[to].load.load(Ordering::Relaxed);
             let lacks = self.links.wanting[to] || is_limited && load * 2 < self.degree;
             if to != self.number && lacks && self.give_work(to)? {

@@ -6,7 +6,7 @@
 //!  │ ready ─▶ step ─▶ sink         │          │                      │
 //!  │   ▲        │ fault            │  tasks   │                      │
 //!  │   │        ▼                  │ ───────▶ │         …            │
-//!  │ arrived ◀─ flights ◀─ queue   │ ◀─────── │                      │
+//!  │ arrived ◀─ pending ◀─ queue   │ ◀─────── │                      │
 //!  └───────────────────────────────┘ requests └──────────────────────┘
 //! ```
 //!
@@ -17,7 +17,7 @@
 //! # Rules
 //! - T1. A thread runs what is ready newest first, then what had to stop for lack of room, deepest step first. So
 //!   the tasks that there are at a time are bounded by the degree times the number of steps, not by the query.
-//! - T2. No more tasks wait than the degree says; a step that would make one more stops, and is a task that goes on
+//! - T2. No more tasks wait than the degree says, or the window where there is one; a step that would make one more stops, and is a task that goes on
 //!   when there is room. With a degree of one that is the ordered execution of nested loops.
 //! - T3. A page that several tasks of a thread wait for is read once.
 //! - T4. What one thread gives to another are subtrees: a part of a range, or a row that has not yet begun its next
@@ -27,29 +27,30 @@
 //! Paper: oode §2, §3
 
 mod adaptive_degree;
+mod barrier;
 mod counters;
-mod crew;
 mod executor;
-mod flights;
+mod gather;
 mod hand_over;
 mod kept_rows;
 mod links;
 mod loading;
 mod long_values;
-mod meeting;
 mod options;
 mod output;
+mod page_reads;
 mod paged_range;
 mod paged_rows;
+mod pending_reads;
 mod resident_rows;
 mod rows;
 mod shared;
 mod sinks;
 mod task;
-mod turn;
+mod thread_pool;
+mod window;
 mod worker;
 
-pub use counters::{LiveCounters, Statistics};
 pub use executor::Executor;
 pub use options::{Degree, Mode, Options};
 pub use rows::{AnswerRow, Canceller, Rows};

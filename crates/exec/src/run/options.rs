@@ -6,6 +6,9 @@ use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
+use super::adaptive_degree::AdaptiveDegree;
+use crate::planner::Prices;
+
 /// The order of execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -46,6 +49,12 @@ pub struct Options {
     pub memory_bytes_max: usize,
     /// Rows that wait for the consumer, at most, in each thread: then the thread waits for it. Default: 4096.
     pub output_rows_max: usize,
+    /// Tasks of a thread that may wait for pages while only as many reads as the degree says are in flight: these are read
+    /// in the order of their pages, neighbours in one request. For joins that reach a good part of a table's pages.
+    /// Default: 0, no more than the degree, in the order in which they were asked for.
+    pub window_tasks: usize,
+    /// What reads and rows are taken to cost where the planner has a choice.
+    pub prices: Prices,
 }
 
 impl Default for Options {
@@ -56,6 +65,8 @@ impl Default for Options {
             mode: Mode::OutOfOrder,
             memory_bytes_max: 1 << 30,
             output_rows_max: 4096,
+            window_tasks: 0,
+            prices: Prices::default(),
         }
     }
 }
@@ -72,6 +83,11 @@ impl Options {
         }
     }
 
+    /// Whether one task runs at a time.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.mode == Mode::Ordered
+    }
+
     /// Threads, as the mode has them.
     pub(super) fn thread_count(&self) -> usize {
         match self.mode {
@@ -85,7 +101,7 @@ impl Options {
         match (self.mode, self.degree) {
             (Mode::Ordered, _) => 1,
             (Mode::OutOfOrder, Degree::Fixed(degree)) => degree.max(1),
-            (Mode::OutOfOrder, Degree::Adaptive) => FIRST_ADAPTIVE_DEGREE,
+            (Mode::OutOfOrder, Degree::Adaptive) => AdaptiveDegree::FIRST,
         }
     }
 
@@ -94,9 +110,3 @@ impl Options {
         self.mode == Mode::OutOfOrder && self.degree == Degree::Adaptive
     }
 }
-
-/// Where an adaptive degree begins.
-pub(super) const FIRST_ADAPTIVE_DEGREE: usize = 32;
-
-/// Beyond this no device is known to gain.
-pub(super) const ADAPTIVE_DEGREE_MAX: usize = 1024;

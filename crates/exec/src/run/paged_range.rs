@@ -110,7 +110,7 @@ impl Worker<'_> {
         let pages = self.driver_pages();
         let shares = self.shared.threads * 8;
         self.extent_pages = (pages / shares).clamp(1, EXTENT_PAGES_MAX);
-        let capacity = self.shared.ground.cache.counters().capacity_pages;
+        let capacity = self.shared.resources.cache.counters().capacity_pages;
         self.extents_cached = pages <= capacity / CACHE_SHARE;
     }
 
@@ -157,8 +157,8 @@ impl Worker<'_> {
             range.next += pages as u32;
             if !self.is_resident(key, pages) {
                 let id = self.new_task(position, extent, row, 0, 0);
-                let flight = self.flights.add_extent(id, key, pages as u32);
-                self.to_read.push(flight);
+                let read = self.pending.add_extent(id, key, pages as u32);
+                self.to_read.push(read);
                 self.count_waiting();
                 self.extents += 1;
                 continue;

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::counters::{LiveCounters, Statistics, sum};
+use super::counters::sum;
 use super::shared::Shared;
 use crate::data::{Datum, Value};
 use crate::error::ExecError;
+use crate::explain::{Explanation, explain};
+use crate::query_statistics::{LiveCounters, Statistics};
 use crate::row::{RowRef, RowStore, Slot};
 
 /// The rows of a query, which runs while they are taken. Dropped before the end, it cancels the query and waits until
@@ -152,6 +154,15 @@ impl Rows {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.shared.statistics()
+    }
+
+    /// The plan that runs, what it was estimated to cost, and what it has done: complete once it has ended.
+    #[must_use]
+    pub fn explain(&self) -> Explanation {
+        let (plan, tables) = &self.shared.planned;
+        let options = &self.shared.options;
+        explain(plan, tables, &options.prices, options.is_ordered())
+            .after(&self.shared.operator_rows(), self.shared.statistics())
     }
 
     /// Cancels the query, waits until its threads have left, and tells what it has done.

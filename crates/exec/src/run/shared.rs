@@ -10,19 +10,22 @@ use namiki_platform::disk::{Disk, Frame, FramePool};
 use namiki_segment::{PageCache, Segment};
 use parking_lot::{Condvar, Mutex};
 
-use super::counters::{Statistics, WorkerCounters, sum};
-use super::meeting::Meeting;
+use super::barrier::Barrier;
+use super::counters::{WorkerCounters, sum};
 use super::options::Options;
 use super::output::Output;
 use super::sinks::{Kept, WorkerSink};
 use crate::error::ExecError;
+use crate::plan::Plan;
 use crate::program::{Program, Step};
+use crate::query_statistics::Statistics;
 use crate::rings::SleepFlag;
 use crate::row::Slot;
+use crate::source::Tables;
 
 /// What queries of one executor run on.
 #[derive(Clone)]
-pub(super) struct Ground {
+pub(super) struct Resources {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) pool: Arc<FramePool>,
     pub(super) cache: Arc<PageCache<Frame>>,
@@ -47,8 +50,10 @@ pub(super) struct Peer {
 
 /// See the module.
 pub(super) struct Shared {
-    pub(super) ground: Ground,
+    pub(super) resources: Resources,
     pub(super) program: Program,
+    /// What the program was made from.
+    pub(super) planned: (Plan, Tables),
     pub(super) options: Options,
     pub(super) threads: usize,
     /// Of each of the program's sources.
@@ -72,8 +77,10 @@ pub(super) struct Shared {
     /// The query has failed, or was cancelled.
     stopped: AtomicBool,
     failure: Mutex<Option<ExecError>>,
-    meeting: Meeting,
+    barrier: Barrier,
     memory_bytes: AtomicUsize,
+    /// Of each pipeline the rows that began each step, and those that came to the sink.
+    step_rows: Mutex<Vec<Vec<u64>>>,
     /// The pages that were read, a bit for each page of each segment.
     pages_read: Mutex<Vec<Vec<u64>>>,
     device: Mutex<String>,
@@ -85,7 +92,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(ground: Ground, program: Program, options: Options) -> Self {
+    pub(super) fn new(
+        resources: Resources,
+        program: Program,
+        planned: (Plan, Tables),
+        options: Options,
+    ) -> Self {
         let threads = options.thread_count();
         let mut segments: Vec<(Arc<Segment>, String)> = Vec::new();
         let mut storage = Vec::with_capacity(program.sources.len());
@@ -125,16 +137,18 @@ impl Shared {
             ended: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             failure: Mutex::default(),
-            meeting: Meeting::new(threads),
+            barrier: Barrier::new(threads),
             memory_bytes: AtomicUsize::new(0),
+            step_rows: Mutex::new(vec![Vec::new(); program.pipelines.len()]),
             pages_read: Mutex::new(vec![Vec::new(); segments.len()]),
             device: Mutex::default(),
             started: Instant::now(),
             elapsed: OnceLock::new(),
             threads_left: Mutex::new(threads),
             all_left: Condvar::new(),
-            ground,
+            resources,
             program,
+            planned,
             options,
             threads,
             storage,
@@ -146,7 +160,7 @@ impl Shared {
     #[inline]
     pub(super) fn has_ended(&self) -> bool {
         // Relaxed: what is not seen now is seen in the next turn. What a thread does after the end is ordered by the
-        // meeting.
+        // barrier.
         self.ended.load(Ordering::Relaxed) || self.stopped.load(Ordering::Relaxed)
     }
 
@@ -195,7 +209,7 @@ impl Shared {
         before.ok().map(|before| before - 1)
     }
 
-    /// What a pipeline has kept. It was set before the meeting after that pipeline.
+    /// What a pipeline has kept. It was set before the barrier after that pipeline.
     pub(super) fn kept(&self, pipeline: usize) -> Option<&Arc<Kept>> {
         self.kept[pipeline].get()
     }
@@ -203,7 +217,7 @@ impl Shared {
     /// Waits for all threads to end a pipeline, and merges what they have kept.
     pub(super) fn end_of_pipeline(&self, pipeline: usize, part: WorkerSink) {
         self.parts.lock().push(part);
-        self.meeting.wait(|| {
+        self.barrier.wait(|| {
             let parts = std::mem::take(&mut *self.parts.lock());
             if !self.is_stopped() {
                 match WorkerSink::merge(parts) {
@@ -231,6 +245,25 @@ impl Shared {
         Ok(())
     }
 
+    /// Adds the rows that began each step of a pipeline in a thread.
+    pub(super) fn add_step_rows(&self, pipeline: usize, rows: &[u64]) {
+        let mut all = self.step_rows.lock();
+        let own = &mut all[pipeline];
+        own.resize(own.len().max(rows.len()), 0);
+        for (sum, rows) in own.iter_mut().zip(rows) {
+            *sum += rows;
+        }
+    }
+
+    /// How many rows each operator has given, from the root on, each before its inputs. Of pipelines that run, nothing
+    /// is known yet.
+    pub(super) fn operator_rows(&self) -> Vec<u64> {
+        let rows = self.step_rows.lock();
+        let places = self.program.places.iter();
+        let of = places.map(|place| rows[place.pipeline].get(place.step).copied().unwrap_or(0));
+        of.collect()
+    }
+
     /// Adds the pages that a thread has read.
     pub(super) fn add_pages_read(&self, pages: &[Vec<u64>]) {
         let mut all = self.pages_read.lock();
@@ -250,8 +283,8 @@ impl Shared {
     }
 
     /// A thread leaves the query before its end, or never came. The query must have failed.
-    pub(super) fn desert(&self) {
-        self.meeting.leave();
+    pub(super) fn leave_early(&self) {
+        self.barrier.leave();
         self.leave();
     }
 

@@ -7,14 +7,16 @@ use namiki_segment::PageReader;
 
 use super::adaptive_degree::AdaptiveDegree;
 use super::counters::WorkerCounters;
-use super::flights::{FlightId, Flights};
+use super::gather::Gather;
 use super::links::{Give, Links};
 use super::output::BATCH_ROWS;
-use super::shared::Shared;
+use super::pending_reads::{PendingReads, ReadId};
+use super::shared::{Shared, Storage};
 use super::sinks::WorkerSink;
 use super::task::{BatchWalk, PageKey, State, Step, TaskId, Tasks};
+use super::window::Window;
 use crate::error::ExecError;
-use crate::program::{self, Driver, Pipeline};
+use crate::program::{self, Driver, Pipeline, Reach};
 use crate::row::{Row, RowStore};
 use crate::source::RowBatch;
 
@@ -53,14 +55,18 @@ pub(super) struct Worker<'s> {
     pub(super) degree: usize,
     adaptive: Option<AdaptiveDegree>,
     budget: i32,
-    pub(super) flights: Flights,
+    pub(super) pending: PendingReads,
     /// Reads that are not in the queue yet.
-    pub(super) to_read: Vec<FlightId>,
+    pub(super) to_read: Vec<ReadId>,
+    /// Faults that wait for their turn to be read, where there is a window.
+    pub(super) window: Window,
     /// Pages that were read, for which the cache had no room.
-    pub(super) unplaced: Vec<(FlightId, Frame)>,
+    pub(super) unplaced: Vec<(ReadId, Frame)>,
     pub(super) done: Vec<Completion>,
     pub(super) queue: &'s mut Option<Box<dyn ReadQueue>>,
     pub(super) reader: PageReader<Frame>,
+    /// The rows of this pipeline that began each step, and those that came to the sink.
+    step_rows: Vec<u64>,
     /// The pages that were read, a bit for each page of each segment.
     pub(super) pages_read: Vec<Vec<u64>>,
     sink: WorkerSink,
@@ -72,6 +78,11 @@ pub(super) struct Worker<'s> {
     /// For text that is put together.
     pub(super) scratch: Vec<u8>,
     pub(super) batch: RowBatch,
+    /// Of each position the rows that were gathered there.
+    pub(super) gathers: Vec<Gather>,
+    pub(super) gathered_row: Row,
+    /// Whether rows are gathered there: a step looks keys up in memory.
+    is_gathered: Vec<bool>,
     /// Memory of walks that have ended.
     #[expect(clippy::vec_box, reason = "boxed in states, to keep those small")]
     pub(super) walks: Vec<Box<BatchWalk>>,
@@ -108,12 +119,14 @@ impl<'s> Worker<'s> {
             degree,
             adaptive: shared.options.is_adaptive().then(AdaptiveDegree::new),
             budget: 0,
-            flights: Flights::default(),
+            pending: PendingReads::default(),
             to_read: Vec::new(),
+            window: Window::default(),
             unplaced: Vec::new(),
             done: Vec::new(),
             queue,
-            reader: shared.ground.cache.reader(),
+            reader: shared.resources.cache.reader(),
+            step_rows: Vec::new(),
             pages_read: vec![Vec::new(); shared.segments.len()],
             sink: WorkerSink::new(pipeline, &shared.output_slots),
             sink_bytes: 0,
@@ -122,6 +135,9 @@ impl<'s> Worker<'s> {
             buffers: Vec::new(),
             scratch: Vec::new(),
             batch: RowBatch::new(),
+            gathers: Vec::new(),
+            gathered_row: Row::default(),
+            is_gathered: Vec::new(),
             walks: Vec::new(),
             extent_pages: 1,
             extents_cached: false,
@@ -145,8 +161,12 @@ impl<'s> Worker<'s> {
         self.pipeline_number = number;
         self.stalled
             .resize_with(self.pipeline.steps.len() + 1, Vec::new);
+        self.gathers
+            .resize_with(self.pipeline.steps.len() + 1, Gather::default);
         self.sink = WorkerSink::new(self.pipeline, &shared.output_slots);
         self.sink_bytes = 0;
+        self.step_rows.clear();
+        self.step_rows.resize(self.pipeline.steps.len() + 1, 0);
         if !shared.is_stopped() {
             self.begin();
             if let Err(error) = self.work() {
@@ -157,6 +177,7 @@ impl<'s> Worker<'s> {
         let done = WorkerSink::new(self.pipeline, &shared.output_slots);
         let sink = std::mem::replace(&mut self.sink, done);
         self.count_cpu();
+        shared.add_step_rows(number, &self.step_rows);
         match sink {
             WorkerSink::Output(rows) => {
                 if rows.len() > 0 && !shared.is_stopped() {
@@ -172,6 +193,7 @@ impl<'s> Worker<'s> {
     /// Makes the tasks that the pipeline begins with: this thread's part of what its driver goes through.
     fn begin(&mut self) {
         self.plan_extents();
+        self.is_gathered = self.gathered_steps();
         self.links.forget_requests();
         let states = match &self.pipeline.driver {
             Driver::Read(step) => self.first_ranges(step),
@@ -184,14 +206,38 @@ impl<'s> Worker<'s> {
         }
     }
 
+    /// At which positions rows are gathered: where a step looks keys up in memory, unless one task runs at a time.
+    fn gathered_steps(&self) -> Vec<bool> {
+        let shared = self.shared;
+        let is_resident = |step: &program::Step| match step {
+            program::Step::Read(step) => {
+                matches!(step.reach, Reach::Key(_))
+                    && matches!(shared.storage[step.source], Storage::Resident)
+            }
+            _ => false,
+        };
+        let gathers = shared.options.first_degree() > 1;
+        let steps = self
+            .pipeline
+            .steps
+            .iter()
+            .map(|step| gathers && is_resident(step));
+        std::iter::once(false).chain(steps).collect()
+    }
+
     /// The loop (T1).
     fn work(&mut self) -> Result<(), ExecError> {
         loop {
             self.renew_budget();
-            while !self.is_full()
-                && let Some(id) = self.ready.pop().or_else(|| self.pop_stalled())
-            {
-                if self.run_task(id)? == Flow::Stop {
+            while !self.is_full() {
+                let flow = if let Some(id) = self.ready.pop().or_else(|| self.pop_stalled()) {
+                    self.run_task(id)?
+                } else if self.has_gathered() {
+                    self.look_up_all_gathered()?
+                } else {
+                    break;
+                };
+                if flow == Flow::Stop {
                     return Ok(());
                 }
             }
@@ -202,9 +248,9 @@ impl<'s> Worker<'s> {
             }
             self.exchange()?;
             self.adapt();
-            let has_work = !self.ready.is_empty() || self.has_stalled();
-            let can_run = has_work && self.waiting < self.degree;
-            if self.flights.len() > 0 {
+            let has_work = !self.ready.is_empty() || self.has_stalled() || self.has_gathered();
+            let can_run = has_work && self.waiting < self.task_limit();
+            if self.pending.len() > 0 {
                 self.turn(!can_run)?;
             } else if !can_run && self.is_over() {
                 return Ok(());
@@ -214,10 +260,10 @@ impl<'s> Worker<'s> {
 
     /// Lets the degree follow the device.
     fn adapt(&mut self) {
-        let is_limited = self.waiting >= self.degree;
+        let is_limited = self.waiting >= self.task_limit();
         if let Some(adaptive) = &mut self.adaptive {
             let reads = self.counters.reads.get();
-            let degree = adaptive.look(namiki_platform::clock::now_ns(), reads, is_limited);
+            let degree = adaptive.look(namiki_platform::clock::now_ns, reads, is_limited);
             self.counters
                 .degree_up
                 .add(degree.saturating_sub(self.degree) as u64);
@@ -231,7 +277,18 @@ impl<'s> Worker<'s> {
     /// Whether there is no room for more tasks now, or it is time to look at other things.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.waiting >= self.degree && self.give.is_none() || self.budget <= 0
+        self.waiting >= self.task_limit() && self.give.is_none() || self.budget <= 0
+    }
+
+    /// How many tasks may wait.
+    #[inline]
+    pub(super) fn task_limit(&self) -> usize {
+        self.degree.max(self.shared.options.window_tasks)
+    }
+
+    /// Requests in the queue.
+    pub(super) fn reads_in_flight(&self) -> usize {
+        self.queue.as_ref().map_or(0, |queue| queue.in_flight())
     }
 
     /// Lets rows go through steps again.
@@ -244,6 +301,7 @@ impl<'s> Worker<'s> {
     pub(super) fn flow(&mut self, mut at: usize, row: &mut Row) -> Result<Flow, ExecError> {
         let pipeline = self.pipeline;
         loop {
+            self.step_rows[at] += 1;
             match pipeline.steps.get(at) {
                 None => return self.arrive(row),
                 Some(program::Step::Filter(keep)) => {
@@ -280,7 +338,7 @@ impl<'s> Worker<'s> {
 
     /// Counts a row that went as far as it goes.
     #[inline]
-    fn after_row(&mut self) -> Flow {
+    pub(super) fn after_row(&mut self) -> Flow {
         self.budget -= 1;
         if self.is_full() { Flow::Full } else { Flow::Go }
     }
@@ -307,6 +365,24 @@ impl<'s> Worker<'s> {
             });
         }
         self.counters.rows_between.add(1);
+        if self.is_gathered[position]
+            && let Some(program::Step::Read(step)) = self.pipeline.steps.get(position - 1)
+            && let Reach::Key(key) = &step.reach
+        {
+            if self.is_gather_full(position) {
+                let flow = self.look_up_all_gathered()?;
+                if flow == Flow::Stop {
+                    return Ok(flow);
+                }
+            }
+            if !self.is_gather_full(position) {
+                return self.gather_row(position, step, key, row);
+            }
+            // No room for the rows that were looked up: this one waits, too.
+            let id = self.new_task(position, State::Start, row, words_before, heap_before);
+            self.stalled[position].push(id);
+            return Ok(Flow::Full);
+        }
         let mut state = State::Start;
         let step = self.advance(position, &mut state, row)?;
         row.heap.truncate(heap_before);
@@ -410,13 +486,13 @@ impl<'s> Worker<'s> {
     /// fault again later.
     #[inline]
     pub(super) fn wait_for(&mut self, id: TaskId, key: PageKey) {
-        if self.waiting >= self.degree {
+        if self.waiting >= self.task_limit() {
             let position = self.tasks.get(id).position;
             self.stalled[position].push(id);
             return;
         }
-        match self.flights.wait(&mut self.tasks, id, key) {
-            Some(flight) => self.to_read.push(flight),
+        match self.pending.wait(&mut self.tasks, id, key) {
+            Some(read) => self.to_read.push(read),
             None => _ = self.counters.merged_faults.add(1),
         }
         self.count_waiting();
@@ -492,9 +568,11 @@ impl<'s> Worker<'s> {
         self.tasks.clear();
         self.ready.clear();
         self.stalled.iter_mut().for_each(Vec::clear);
-        self.flights.clear();
+        self.pending.clear();
         self.to_read.clear();
         self.unplaced.clear();
+        self.window.clear();
+        self.gathers.iter_mut().for_each(Gather::clear);
         self.give = None;
     }
 

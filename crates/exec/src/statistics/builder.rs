@@ -63,7 +63,10 @@ impl StatisticsBuilder {
             self.sample.push(shortened(row));
         } else {
             let at = self.random.below(self.rows);
-            if let Some(place) = self.sample.get_mut(usize::try_from(at).unwrap_or(usize::MAX)) {
+            if let Some(place) = self
+                .sample
+                .get_mut(usize::try_from(at).unwrap_or(usize::MAX))
+            {
                 *place = shortened(row);
             }
         }
@@ -106,10 +109,15 @@ fn distinct_bytes(value: Value<'_>, into: &mut Vec<u8>) {
 fn shortened(row: &[Datum]) -> Vec<Datum> {
     let short = |value: &Datum| match value {
         Datum::Text(text) if text.len() > TEXT_BYTES => {
-            let end = (0..=TEXT_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            let end = (0..=TEXT_BYTES)
+                .rev()
+                .find(|at| text.is_char_boundary(*at))
+                .unwrap_or(0);
             Datum::Text(text[..end].to_owned())
         }
-        Datum::Bytes(bytes) if bytes.len() > TEXT_BYTES => Datum::Bytes(bytes[..TEXT_BYTES].to_vec()),
+        Datum::Bytes(bytes) if bytes.len() > TEXT_BYTES => {
+            Datum::Bytes(bytes[..TEXT_BYTES].to_vec())
+        }
         other => other.clone(),
     };
     row.iter().map(short).collect()
@@ -130,19 +138,35 @@ mod tests {
         let schema = Schema::new(columns, &["id"]).unwrap();
         let mut builder = StatisticsBuilder::new(&schema);
         for id in 0..40_000_i64 {
-            let maybe = if id % 4 == 0 { Datum::Null } else { Datum::I64(id % 10) };
+            let maybe = if id % 4 == 0 {
+                Datum::Null
+            } else {
+                Datum::I64(id % 10)
+            };
             builder.add(&[id.into(), format!("segment {}", id % 5).into(), maybe]);
         }
         let statistics = builder.finish();
         assert_eq!(statistics.rows, 40_000);
         let column = |name: &str| &statistics.columns[name];
         assert!(column("id").distinct.abs_diff(40_000) < 3_000);
-        assert_eq!((column("segment").distinct, column("maybe").nulls), (5, 10_000));
-        let below = column("id").histogram.share_below(&Datum::I64(10_000), false).unwrap();
+        assert_eq!(
+            (column("segment").distinct, column("maybe").nulls),
+            (5, 10_000)
+        );
+        let below = column("id")
+            .histogram
+            .share_below(&Datum::I64(10_000), false)
+            .unwrap();
         assert!((below - 0.25).abs() < 0.03, "{below}");
-        let share = column("segment").histogram.share_of_frequent(&"segment 3".into()).unwrap();
+        let share = column("segment")
+            .histogram
+            .share_of_frequent(&"segment 3".into())
+            .unwrap();
         assert!((share - 0.2).abs() < 0.03, "{share}");
         let text = serde_json::to_string(&statistics).unwrap();
-        assert_eq!(serde_json::from_str::<TableStatistics>(&text).unwrap(), statistics);
+        assert_eq!(
+            serde_json::from_str::<TableStatistics>(&text).unwrap(),
+            statistics
+        );
     }
 }

@@ -32,7 +32,11 @@ impl DistinctCounter {
     /// About how many there were.
     pub(super) fn count(&self) -> u64 {
         let registers = REGISTERS as f64;
-        let sum: f64 = self.registers.iter().map(|zeros| 0.5_f64.powi(i32::from(*zeros))).sum();
+        let sum: f64 = self
+            .registers
+            .iter()
+            .map(|zeros| 0.5_f64.powi(i32::from(*zeros)))
+            .sum();
         let estimate = 0.7213 / (1.0 + 1.079 / registers) * registers * registers / sum;
         let empty = self.registers.iter().filter(|zeros| **zeros == 0).count();
         if estimate <= 2.5 * registers && empty > 0 {
@@ -57,7 +61,11 @@ mod tests {
                 }
             }
             let error = counter.count().abs_diff(count) as f64;
-            assert!(error <= (count as f64 * 0.07).max(1.0), "{count}: {}", counter.count());
+            assert!(
+                error <= (count as f64 * 0.07).max(1.0),
+                "{count}: {}",
+                counter.count()
+            );
         }
     }
 }

@@ -50,14 +50,18 @@ impl Histogram {
     /// nothing is known.
     #[must_use]
     pub fn share_below(&self, value: &Datum, or_equal: bool) -> Option<f64> {
-        let buckets = self.bounds.len().checked_sub(1).filter(|buckets| *buckets > 0)?;
-        let below = self.bounds.partition_point(|bound| {
-            match bound.value().total_cmp(value.value()) {
-                Ordering::Less => true,
-                Ordering::Equal => or_equal,
-                Ordering::Greater => false,
-            }
-        });
+        let buckets = self
+            .bounds
+            .len()
+            .checked_sub(1)
+            .filter(|buckets| *buckets > 0)?;
+        let below =
+            self.bounds
+                .partition_point(|bound| match bound.value().total_cmp(value.value()) {
+                    Ordering::Less => true,
+                    Ordering::Equal => or_equal,
+                    Ordering::Greater => false,
+                });
         if below == 0 {
             return Some(0.0);
         }
@@ -80,7 +84,8 @@ impl Histogram {
 
 /// How far between two bounds a value lies, from 0 to 1.
 fn position(lower: &Datum, upper: &Datum, value: &Datum) -> f64 {
-    let (Some(lower), Some(upper), Some(value)) = (number(lower), number(upper), number(value)) else {
+    let (Some(lower), Some(upper), Some(value)) = (number(lower), number(upper), number(value))
+    else {
         return 0.5;
     };
     if upper <= lower {
@@ -123,16 +128,27 @@ mod tests {
     fn shares_of_spread_values_are_about_right() {
         let histogram = of((0..10_000).map(|it| it * it), 100);
         for value in [0, 100, 5_000, 9_999] {
-            let share = histogram.share_below(&Datum::I64(value * value), false).unwrap();
-            assert!((share - value as f64 / 10_000.0).abs() < 0.01, "{value}: {share}");
+            let share = histogram
+                .share_below(&Datum::I64(value * value), false)
+                .unwrap();
+            assert!(
+                (share - value as f64 / 10_000.0).abs() < 0.01,
+                "{value}: {share}"
+            );
         }
         assert_eq!(histogram.share_below(&Datum::I64(-1), true), Some(0.0));
-        assert_eq!(histogram.share_below(&Datum::I64(i64::MAX), false), Some(1.0));
+        assert_eq!(
+            histogram.share_below(&Datum::I64(i64::MAX), false),
+            Some(1.0)
+        );
     }
 
     #[test]
     fn a_frequent_value_has_its_share() {
-        let histogram = of((0..1000).map(|it| if it % 5 == 0 { 7 } else { it + 1000 }), 50);
+        let histogram = of(
+            (0..1000).map(|it| if it % 5 == 0 { 7 } else { it + 1000 }),
+            50,
+        );
         let share = histogram.share_of_frequent(&Datum::I64(7)).unwrap();
         assert!((share - 0.2).abs() < 0.03, "{share}");
         let below = |or_equal| histogram.share_below(&Datum::I64(7), or_equal).unwrap();

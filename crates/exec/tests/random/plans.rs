@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use namiki_exec::data::{ColumnType, Datum};
 use namiki_exec::plan::{
-    AggregateCall, AggregateFunction, Comparison, Expr, HashJoin, IndexScan, KeyRange, Named,
-    NestedLoopJoin, Plan, Scan, SortKey, column, literal,
+    AggregateCall, AggregateFunction, Comparison, Expr, Find, HashJoin, IndexScan, Join, KeyRange,
+    Named, NestedLoopJoin, Plan, Scan, SortKey, column, literal,
 };
 use namiki_exec::source::Tables;
 use namiki_platform::seeded_random::Random;
@@ -179,6 +179,9 @@ impl<'r> Maker<'r> {
         let (table, alias) = (self.table(), self.alias());
         let given = self.given_by(&table, &alias);
         let filter = self.random.chance(0.3).then(|| self.condition(&given, 1));
+        if self.random.chance(0.25) {
+            return self.find(table, alias, given);
+        }
         let index = self.index_of(&table).filter(|_| self.random.chance(0.5));
         let types = self.key_types(&table, index.as_deref());
         let range = self.range(&types);
@@ -204,6 +207,19 @@ impl<'r> Maker<'r> {
                 })
             }
         };
+        (plan, given)
+    }
+
+    /// The way is left to the planner.
+    fn find(&mut self, table: String, alias: String, given: Vec<Given>) -> (Plan, Vec<Given>) {
+        self.count("find");
+        let filter = self.random.chance(0.7).then(|| self.condition(&given, 1));
+        self.rows = self.tables.get(&table).unwrap().source.rows() as f64;
+        let plan = Plan::Find(Find {
+            table,
+            alias: Some(alias),
+            filter,
+        });
         (plan, given)
     }
 
@@ -267,6 +283,7 @@ impl<'r> Maker<'r> {
             alias: Some(alias),
             lookup,
             filter,
+            table_first: false,
         });
         (plan, all)
     }
@@ -289,6 +306,9 @@ impl<'r> Maker<'r> {
             (self.operators, self.rows) = (before, rows);
             return (probe, given);
         }
+        if self.random.chance(0.4) {
+            return self.join_of(probe, given, build, built, on);
+        }
         self.count("hash_join");
         let swapped = self.random.chance(0.5);
         let all = if swapped {
@@ -308,6 +328,42 @@ impl<'r> Maker<'r> {
         let plan = Plan::HashJoin(HashJoin {
             build: Box::new(build),
             probe: Box::new(probe),
+            on,
+            filter,
+            probe_first: false,
+        });
+        (plan, all)
+    }
+
+    /// The way is left to the planner.
+    fn join_of(
+        &mut self,
+        left: Plan,
+        given: Vec<Given>,
+        right: Plan,
+        built: Vec<Given>,
+        on: Vec<(Expr, Expr)>,
+    ) -> (Plan, Vec<Given>) {
+        self.count("join");
+        let swapped = self.random.chance(0.3);
+        let on = on.into_iter().map(|(right, left)| {
+            if swapped {
+                (right, left)
+            } else {
+                (left, right)
+            }
+        });
+        let on = on.collect();
+        let ((left, given), (right, built)) = if swapped {
+            ((right, built), (left, given))
+        } else {
+            ((left, given), (right, built))
+        };
+        let all = [given, built].concat();
+        let filter = self.random.chance(0.25).then(|| self.condition(&all, 1));
+        let plan = Plan::Join(Join {
+            left: Box::new(left),
+            right: Box::new(right),
             on,
             filter,
         });

@@ -6,8 +6,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use namiki_exec::data::{Column, ColumnType, Datum, Schema};
+use namiki_exec::data::{Column, ColumnType, Datum, Schema, row_codec};
 use namiki_exec::source::{MemoryTable, Source, Table, Tables};
+use namiki_exec::statistics::{StatisticsBuilder, TableStatistics};
 use namiki_platform::disk::Disk;
 use namiki_platform::seeded_random::Random;
 
@@ -117,6 +118,14 @@ fn table(random: &mut Random, rows_max: usize) -> MemoryTable {
     MemoryTable::new(schema, rows).unwrap()
 }
 
+fn statistics(table: &MemoryTable) -> TableStatistics {
+    let mut builder = StatisticsBuilder::new(table.schema());
+    for (key, row) in table.encoded_rows() {
+        builder.add(&row_codec::decode(table.schema(), key, row).unwrap());
+    }
+    builder.finish()
+}
+
 pub(crate) fn random_tables(
     random: &mut Random,
     place: Where,
@@ -165,6 +174,9 @@ pub(crate) fn random_tables(
             let name = format!("i{first}");
             found = found.with_index(&name, source_of(&index));
             oracle = oracle.with_index(&name, Arc::new(index));
+        }
+        if random.chance(0.6) {
+            found = found.with_statistics(statistics(&own));
         }
         let name = format!("t{number}");
         tables.insert(&name, found);

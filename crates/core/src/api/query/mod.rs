@@ -200,7 +200,7 @@ impl Query {
     fn tables(&self, plan: &Plan) -> Result<Tables, QueryError> {
         let shared = &*self.db.shared;
         let mut tables = self.described.clone();
-        for name in table_names(plan) {
+        for name in plan.tables() {
             if tables.get(name).is_some() {
                 continue;
             }
@@ -243,27 +243,4 @@ impl std::fmt::Debug for Query {
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
-}
-
-/// The tables that a plan names, some perhaps several times.
-fn table_names(plan: &Plan) -> Vec<&str> {
-    let mut names = Vec::new();
-    let mut left = vec![plan];
-    while let Some(plan) = left.pop() {
-        match plan {
-            Plan::Scan(scan) => names.push(&*scan.table),
-            Plan::IndexScan(scan) => names.push(&*scan.table),
-            Plan::NestedLoopJoin(join) => {
-                names.push(&*join.table);
-                left.push(&join.outer);
-            }
-            Plan::HashJoin(join) => left.extend([&*join.build, &*join.probe]),
-            Plan::Filter(filter) => left.push(&filter.input),
-            Plan::Project(project) => left.push(&project.input),
-            Plan::Aggregate(aggregate) => left.push(&aggregate.input),
-            Plan::Sort(sort) => left.push(&sort.input),
-            Plan::Limit(limit) => left.push(&limit.input),
-        }
-    }
-    names
 }

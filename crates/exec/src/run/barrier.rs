@@ -3,7 +3,7 @@
 use parking_lot::{Condvar, Mutex};
 
 /// See the module.
-pub(super) struct Meeting {
+pub(super) struct Barrier {
     state: Mutex<State>,
     all_here: Condvar,
 }
@@ -17,7 +17,7 @@ struct State {
     round: u64,
 }
 
-impl Meeting {
+impl Barrier {
     pub(super) fn new(threads: usize) -> Self {
         Self {
             state: Mutex::new(State {
@@ -69,18 +69,18 @@ mod tests {
 
     #[test]
     fn all_are_here_before_any_goes_on() {
-        let (meeting, came, lasts) = (Meeting::new(3), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (barrier, came, lasts) = (Barrier::new(3), AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for round in 1..50 {
                         came.fetch_add(1, Ordering::Relaxed);
-                        meeting.wait(|| {
+                        barrier.wait(|| {
                             lasts.fetch_add(1, Ordering::Relaxed);
                             assert_eq!(came.load(Ordering::Relaxed), 3 * round);
                         });
                         assert_eq!(lasts.load(Ordering::Relaxed), round);
-                        meeting.wait(|| ());
+                        barrier.wait(|| ());
                     }
                 });
             }
@@ -89,10 +89,10 @@ mod tests {
 
     #[test]
     fn those_that_wait_go_on_without_one_that_left() {
-        let meeting = Meeting::new(2);
+        let barrier = Barrier::new(2);
         std::thread::scope(|scope| {
-            scope.spawn(|| meeting.wait(|| ()));
-            meeting.leave();
+            scope.spawn(|| barrier.wait(|| ()));
+            barrier.leave();
         });
     }
 }

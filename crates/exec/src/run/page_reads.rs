@@ -2,10 +2,10 @@
 //!
 //! Paper: oode §2
 
-use namiki_platform::disk::{Completion, Frame, Frames};
+use namiki_platform::disk::{Completion, Frame, Frames, PAGE_BYTES};
 use namiki_segment::{Inserted, PageNo, Segment, SegmentError};
 
-use super::flights::FlightId;
+use super::pending_reads::ReadId;
 use super::task::{NONE, PageKey, State};
 use super::worker::Worker;
 use crate::error::ExecError;
@@ -17,7 +17,7 @@ impl Worker<'_> {
     /// Submits the reads that were asked for, and takes what has arrived. Waits for one if `wait`.
     pub(super) fn turn(&mut self, wait: bool) -> Result<(), ExecError> {
         self.place()?;
-        self.push_reads()?;
+        self.push_reads(wait)?;
         let Some(queue) = self.queue.as_mut() else {
             return Ok(());
         };
@@ -40,14 +40,18 @@ impl Worker<'_> {
         result
     }
 
-    fn push_reads(&mut self) -> Result<(), ExecError> {
-        if self.to_read.is_empty() {
+    /// `all`: no more faults come before something arrives.
+    fn push_reads(&mut self, all: bool) -> Result<(), ExecError> {
+        if self.to_read.is_empty() && self.window.len() == 0 {
             return Ok(());
         }
         if self.queue.is_none() {
-            let ground = &self.shared.ground;
-            let queue = ground.disk.reads(QUEUE_DEPTH, &ground.pool);
+            let resources = &self.shared.resources;
+            let queue = resources.disk.reads(QUEUE_DEPTH, &resources.pool);
             *self.queue = Some(queue.map_err(|error| system("prepare asynchronous reads", error))?);
+        }
+        if self.shared.options.window_tasks > 0 {
+            return self.push_window(all);
         }
         let mut left = 0;
         for at in 0..self.to_read.len() {
@@ -62,17 +66,17 @@ impl Worker<'_> {
     }
 
     /// Puts a read into the queue, unless there is no frame for it or the queue is full.
-    fn push_read(&mut self, id: FlightId) -> bool {
-        let flight = self.flights.get(id);
-        let frames = match flight.pages {
+    pub(super) fn push_read(&mut self, id: ReadId) -> bool {
+        let read = self.pending.get(id);
+        let frames = match read.pages {
             1 => self.take_frame().map(Frames::from),
             pages => (0..pages).map(|_| self.take_frame()).collect(),
         };
         let (Some(frames), Some(queue)) = (frames, self.queue.as_mut()) else {
             return false;
         };
-        let segment = &self.shared.segments[flight.key.segment as usize].0;
-        let at = Segment::page_offset(flight.key.page);
+        let segment = &self.shared.segments[read.key.segment as usize].0;
+        let at = Segment::page_offset(read.key.page);
         if queue.in_flight() == 0 {
             self.shared.set_device(queue.describe());
         }
@@ -81,36 +85,23 @@ impl Worker<'_> {
             .is_ok()
     }
 
-    fn take_frame(&self) -> Option<Frame> {
-        let ground = &self.shared.ground;
-        ground.pool.take().or_else(|| {
-            ground.cache.evict(FRAMES_PER_EVICTION);
-            ground.pool.take()
+    pub(super) fn take_frame(&self) -> Option<Frame> {
+        let resources = &self.shared.resources;
+        resources.pool.take().or_else(|| {
+            resources.cache.evict(FRAMES_PER_EVICTION);
+            resources.pool.take()
         })
     }
 
     /// Takes the pages of a read.
     fn arrived(&mut self, completion: Completion) -> Result<(), ExecError> {
-        let id = completion.tag as FlightId;
-        let flight = self.flights.get(id);
-        let (segment, table) = &self.shared.segments[flight.key.segment as usize];
-        let failed = |error: SegmentError| ExecError::source(table, error);
-        let bytes = completion
-            .result
-            .map_err(|error| failed(SegmentError::reading(segment.path(), error)))?;
-        self.counters.reads.add(1);
-        self.counters.pages.add(u64::from(flight.pages));
-        self.note_pages(flight.key, flight.pages);
-        for (frame, at) in completion.frames.iter().zip(0..) {
-            let page = PageNo(flight.key.page.0 + at);
-            let begin = at as usize * frame.len();
-            let there = bytes.saturating_sub(begin).min(frame.len());
-            if there < frame.len() {
-                // The file is shorter than it was: the check says so.
-                segment.verify_page(page, &frame[..there]).map_err(failed)?;
-            }
-        }
-        if flight.is_extent {
+        let Some(completion) = self.run_arrived(completion)? else {
+            return Ok(());
+        };
+        let id = completion.tag as ReadId;
+        let read = self.pending.get(id);
+        self.check_read(read.key, &completion)?;
+        if read.is_extent {
             return self.extent_arrived(id, completion.frames);
         }
         match completion.frames.into_first() {
@@ -119,13 +110,61 @@ impl Worker<'_> {
         }
     }
 
+    /// Whether a read has brought all it was to bring. Counts it.
+    pub(super) fn check_read(
+        &mut self,
+        first: PageKey,
+        completion: &Completion,
+    ) -> Result<(), ExecError> {
+        let (segment, table) = &self.shared.segments[first.segment as usize];
+        let failed = |error: SegmentError| ExecError::source(table, error);
+        let bytes = match &completion.result {
+            Ok(bytes) => *bytes,
+            Err(error) => {
+                // The error itself goes with the completion.
+                let error = match error.raw_os_error() {
+                    Some(code) => std::io::Error::from_raw_os_error(code),
+                    None => std::io::Error::new(error.kind(), error.to_string()),
+                };
+                return Err(failed(SegmentError::reading(segment.path(), error)));
+            }
+        };
+        let pages = completion.frames.len() as u32;
+        self.counters.reads.add(1);
+        self.counters.pages.add(u64::from(pages));
+        self.note_pages(first, pages);
+        if bytes < completion.frames.len_bytes() {
+            // The file is shorter than it was: the check of the page that it ends in says so.
+            let short = bytes / PAGE_BYTES;
+            let there = &completion.frames[short][..bytes % PAGE_BYTES];
+            segment
+                .verify_page(PageNo(first.page.0 + short as u32), there)
+                .map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a page for which no task waits, if there is room for it.
+    pub(super) fn keep_in_cache(
+        &self,
+        segment: u32,
+        page: PageNo,
+        frame: Frame,
+    ) -> Result<(), ExecError> {
+        let (segment, table) = &self.shared.segments[segment as usize];
+        // Not all that lies between leaves is a page that look-ups may want; all of it is checked.
+        let inserted = self.reader.insert(segment, page, frame);
+        inserted.map_err(|error| ExecError::source(table, error))?;
+        Ok(())
+    }
+
     /// Gives an extent to its task: the pages themselves, or through the cache.
-    fn extent_arrived(&mut self, id: FlightId, frames: Frames) -> Result<(), ExecError> {
-        let flight = self.flights.take(id);
-        let (segment, table) = &self.shared.segments[flight.key.segment as usize];
+    fn extent_arrived(&mut self, id: ReadId, frames: Frames) -> Result<(), ExecError> {
+        let read = self.pending.take(id);
+        let (segment, table) = &self.shared.segments[read.key.segment as usize];
         let failed = |error: SegmentError| ExecError::source(table, error);
         let mut kept = Vec::new();
-        for (frame, at) in frames.into_iter().zip(flight.key.page.0..) {
+        for (frame, at) in frames.into_iter().zip(read.key.page.0..) {
             if self.extents_cached {
                 // One for which there is no room is read again when its rows are wanted.
                 let _ = self
@@ -139,10 +178,10 @@ impl Worker<'_> {
                 kept.push(frame);
             }
         }
-        if let State::Extent(extent) = &mut self.tasks.get(flight.waiters).state {
+        if let State::Extent(extent) = &mut self.tasks.get(read.waiters).state {
             extent.frames = kept;
         }
-        self.ready.push(flight.waiters);
+        self.ready.push(read.waiters);
         self.count_arrived(1);
         self.extents -= 1;
         // There is room for another one, behind all that has arrived.
@@ -150,8 +189,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn page_arrived(&mut self, id: FlightId, frame: Frame) -> Result<(), ExecError> {
-        let key = self.flights.get(id).key;
+    pub(super) fn page_arrived(&mut self, id: ReadId, frame: Frame) -> Result<(), ExecError> {
+        let key = self.pending.get(id).key;
         let (segment, table) = &self.shared.segments[key.segment as usize];
         let inserted = self.reader.insert(segment, key.page, frame);
         match inserted.map_err(|error| ExecError::source(table, error))? {
@@ -170,8 +209,8 @@ impl Worker<'_> {
     }
 
     /// Wakes the tasks that wait for a page.
-    fn wake(&mut self, id: FlightId) {
-        let mut waiter = self.flights.take(id).waiters;
+    fn wake(&mut self, id: ReadId) {
+        let mut waiter = self.pending.take(id).waiters;
         let mut count = 0;
         while waiter != NONE {
             self.ready.push(waiter);

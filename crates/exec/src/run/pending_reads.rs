@@ -8,11 +8,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::task::{NONE, PageKey, TaskId, Tasks};
 
 /// A read's number in its thread, its tag in the queue.
-pub(super) type FlightId = u32;
+pub(super) type ReadId = u32;
 
 /// A read that was asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flight {
+pub(super) struct PendingRead {
     /// The first page.
     pub(super) key: PageKey,
     /// How many.
@@ -25,41 +25,42 @@ pub(super) struct Flight {
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Flights {
-    flights: Vec<Flight>,
-    free: Vec<FlightId>,
-    by_page: HashMap<u64, FlightId, BuildHasherDefault<PageHasher>>,
+pub(super) struct PendingReads {
+    reads: Vec<PendingRead>,
+    free: Vec<ReadId>,
+    by_page: HashMap<u64, ReadId, BuildHasherDefault<PageHasher>>,
 }
 
-fn number_of(key: PageKey) -> u64 {
+/// Pages side by side have numbers side by side; those of different segments are far apart.
+pub(super) fn number_of(key: PageKey) -> u64 {
     u64::from(key.segment) << 32 | u64::from(key.page.0)
 }
 
-impl Flights {
+impl PendingReads {
     /// Lets a task wait for a page. Gives the read's number if it is a new one.
     #[inline]
-    pub(super) fn wait(&mut self, tasks: &mut Tasks, id: TaskId, key: PageKey) -> Option<FlightId> {
+    pub(super) fn wait(&mut self, tasks: &mut Tasks, id: TaskId, key: PageKey) -> Option<ReadId> {
         let number = number_of(key);
-        if let Some(flight) = self.by_page.get(&number) {
-            let flight = &mut self.flights[*flight as usize];
-            tasks.link(id, flight.waiters);
-            flight.waiters = id;
+        if let Some(read) = self.by_page.get(&number) {
+            let read = &mut self.reads[*read as usize];
+            tasks.link(id, read.waiters);
+            read.waiters = id;
             return None;
         }
         tasks.link(id, NONE);
-        let flight = self.add(Flight {
+        let read = self.add(PendingRead {
             key,
             pages: 1,
             waiters: id,
             is_extent: false,
         });
-        self.by_page.insert(number, flight);
-        Some(flight)
+        self.by_page.insert(number, read);
+        Some(read)
     }
 
     /// A read of pages side by side, for one task.
-    pub(super) fn add_extent(&mut self, id: TaskId, key: PageKey, pages: u32) -> FlightId {
-        self.add(Flight {
+    pub(super) fn add_extent(&mut self, id: TaskId, key: PageKey, pages: u32) -> ReadId {
+        self.add(PendingRead {
             key,
             pages,
             waiters: id,
@@ -67,42 +68,42 @@ impl Flights {
         })
     }
 
-    fn add(&mut self, flight: Flight) -> FlightId {
+    fn add(&mut self, read: PendingRead) -> ReadId {
         match self.free.pop() {
             Some(id) => {
-                self.flights[id as usize] = flight;
+                self.reads[id as usize] = read;
                 id
             }
             None => {
-                self.flights.push(flight);
-                self.flights.len() as FlightId - 1
+                self.reads.push(read);
+                self.reads.len() as ReadId - 1
             }
         }
     }
 
-    pub(super) fn get(&self, id: FlightId) -> Flight {
-        self.flights[id as usize]
+    pub(super) fn get(&self, id: ReadId) -> PendingRead {
+        self.reads[id as usize]
     }
 
     /// Takes a read out that has come to its end.
     #[inline]
-    pub(super) fn take(&mut self, id: FlightId) -> Flight {
-        let flight = self.flights[id as usize];
-        if !flight.is_extent {
-            self.by_page.remove(&number_of(flight.key));
+    pub(super) fn take(&mut self, id: ReadId) -> PendingRead {
+        let read = self.reads[id as usize];
+        if !read.is_extent {
+            self.by_page.remove(&number_of(read.key));
         }
         self.free.push(id);
-        flight
+        read
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.flights.len() - self.free.len()
+        self.reads.len() - self.free.len()
     }
 
     /// Forgets all.
     pub(super) fn clear(&mut self) {
-        self.flights.clear();
+        self.reads.clear();
         self.free.clear();
         self.by_page.clear();
     }
@@ -146,22 +147,22 @@ mod tests {
 
     #[test]
     fn tasks_that_wait_for_one_page_share_its_read() {
-        let (mut tasks, mut flights) = (Tasks::default(), Flights::default());
+        let (mut tasks, mut pending) = (Tasks::default(), PendingReads::default());
         let ids: Vec<TaskId> = (0..4).map(|_| tasks.make(0)).collect();
-        let first = flights.wait(&mut tasks, ids[0], key(0, 7)).unwrap();
-        assert_eq!(flights.wait(&mut tasks, ids[1], key(0, 7)), None);
-        let other = flights.wait(&mut tasks, ids[2], key(1, 7)).unwrap();
-        assert_eq!(flights.wait(&mut tasks, ids[3], key(0, 7)), None);
-        let flight = flights.take(first);
+        let first = pending.wait(&mut tasks, ids[0], key(0, 7)).unwrap();
+        assert_eq!(pending.wait(&mut tasks, ids[1], key(0, 7)), None);
+        let other = pending.wait(&mut tasks, ids[2], key(1, 7)).unwrap();
+        assert_eq!(pending.wait(&mut tasks, ids[3], key(0, 7)), None);
+        let read = pending.take(first);
         let mut waiters = Vec::new();
-        let mut id = flight.waiters;
+        let mut id = read.waiters;
         while id != NONE {
             waiters.push(id);
             id = tasks.next(id);
         }
         assert_eq!(waiters, [ids[3], ids[1], ids[0]]);
-        assert_eq!(flights.take(other).waiters, ids[2]);
-        assert!(flights.wait(&mut tasks, ids[0], key(0, 7)).is_some());
-        assert_eq!(flights.len(), 1);
+        assert_eq!(pending.take(other).waiters, ids[2]);
+        assert!(pending.wait(&mut tasks, ids[0], key(0, 7)).is_some());
+        assert_eq!(pending.len(), 1);
     }
 }
