@@ -92,7 +92,6 @@ pub mod query {
 
 /// The files of a database, for programs that look into them without opening it.
 pub mod files {
-    pub use crate::catalogue::histogram::Histogram;
     pub use crate::catalogue::image::{ImageIndex, ImageTable, SegmentFile, TableImage};
     pub use crate::catalogue::image_files::{FileNumber, image_dir};
     pub use crate::catalogue::manifest::{FORMAT, Manifest};
@@ -102,4 +101,5 @@ pub mod files {
     pub use crate::wal_format::commit_changes::{Change, Changes};
     pub use crate::wal_format::encoding_primitives::DecodeError;
     pub use crate::wal_format::transaction_table::{Followed, TransactionTable};
+    pub use namiki_exec::statistics::{ColumnStatistics, Histogram, TableStatistics};
 }

@@ -81,7 +81,8 @@ impl OpenedTables {
             let schema = schema.map_err(|error| wrong(error.to_string()))?;
             indexes.insert(index.name.clone(), open(&index.segment, schema)?);
         }
-        let mut opened = Table::new(open(&table.segment, table.schema.clone())?);
+        let opened = Table::new(open(&table.segment, table.schema.clone())?);
+        let mut opened = opened.with_statistics(table.statistics.clone());
         opened.indexes = indexes;
         tables.insert(&table.name, opened.clone());
         Ok(opened)

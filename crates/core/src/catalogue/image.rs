@@ -12,10 +12,10 @@
 use std::collections::BTreeSet;
 
 use namiki_exec::data::{Schema, SchemaError};
+use namiki_exec::statistics::TableStatistics;
 use namiki_segment::SegmentId;
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::histogram::Histogram;
 use crate::catalogue::image_files::FileNumber;
 
 /// The unit of a segment's length, in bytes.
@@ -53,8 +53,8 @@ pub struct ImageTable {
     pub rows: u64,
     /// Its rows.
     pub segment: SegmentFile,
-    /// How its keys are spread.
-    pub histogram: Histogram,
+    /// What is known of its values, for estimates.
+    pub statistics: TableStatistics,
     /// Its secondary indexes.
     pub indexes: Vec<ImageIndex>,
 }
@@ -68,8 +68,6 @@ pub struct ImageIndex {
     pub columns: Vec<String>,
     /// Its entries: as many as the table has rows.
     pub segment: SegmentFile,
-    /// How its keys are spread.
-    pub histogram: Histogram,
 }
 
 /// A file with a segment.
@@ -155,13 +153,8 @@ impl ImageTable {
         if let Some(why) = self.schema_contradiction() {
             return Some(why);
         }
-        if let Some(why) = self.histogram.contradiction(self.rows) {
-            return Some(format!("{why}, in its histogram"));
-        }
-        for index in &self.indexes {
-            if let Some(why) = index.histogram.contradiction(self.rows) {
-                return Some(format!("{why}, in the histogram of index {:?}", index.name));
-            }
+        if let Some(why) = self.statistics.contradiction(&self.schema, self.rows) {
+            return Some(why);
         }
         let mut segments = self.segments();
         segments.find_map(|segment| segment.contradiction(self.rows))
@@ -246,6 +239,7 @@ fn name_contradiction<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> O
 #[cfg(test)]
 pub(crate) mod tests {
     use namiki_exec::data::{Column, ColumnType};
+    use namiki_exec::statistics::ColumnStatistics;
 
     use super::*;
 
@@ -257,10 +251,14 @@ pub(crate) mod tests {
         }
     }
 
-    fn histogram() -> Histogram {
-        Histogram {
-            rows_per_bucket: 2,
-            bounds: vec![vec![1], vec![3, 4]],
+    fn statistics() -> TableStatistics {
+        let price = ColumnStatistics {
+            distinct: 3,
+            ..ColumnStatistics::default()
+        };
+        TableStatistics {
+            rows: 4,
+            columns: [("price".to_owned(), price)].into(),
         }
     }
 
@@ -276,12 +274,11 @@ pub(crate) mod tests {
                 schema: Schema::new(columns, &["key"]).unwrap(),
                 rows: 4,
                 segment: segment(1),
-                histogram: histogram(),
+                statistics: statistics(),
                 indexes: vec![ImageIndex {
                     name: "by_price".to_owned(),
                     columns: vec!["price".to_owned()],
                     segment: segment(2),
-                    histogram: histogram(),
                 }],
             }],
             next_file: FileNumber(3),
@@ -316,9 +313,16 @@ pub(crate) mod tests {
             ("no columns in index", &|it| {
                 it.tables[0].indexes[0].columns.clear();
             }),
-            ("buckets of 2 rows for 5 rows", &|it| it.tables[0].rows = 5),
-            ("in the histogram of index", &|it| {
-                it.tables[0].indexes[0].histogram.bounds.swap(0, 1);
+            ("statistics of 4 rows for 5 rows", &|it| {
+                it.tables[0].rows = 5;
+            }),
+            ("none of the table's", &|it| {
+                let columns = &mut it.tables[0].statistics.columns;
+                columns.insert("day".to_owned(), ColumnStatistics::default());
+            }),
+            ("more values than rows", &|it| {
+                let columns = &mut it.tables[0].statistics.columns;
+                columns.get_mut("price").unwrap().distinct = 5;
             }),
             ("is no number", &|it| {
                 it.tables[0].segment.identity = "+000000000000001".to_owned();
@@ -329,8 +333,7 @@ pub(crate) mod tests {
             ("of 0 pages", &|it| it.tables[0].segment.pages = 0),
             ("rows in file", &|it| {
                 it.tables[0].rows = 1 << 40;
-                it.tables[0].histogram.rows_per_bucket = 1 << 39;
-                it.tables[0].indexes[0].histogram.rows_per_bucket = 1 << 39;
+                it.tables[0].statistics.rows = 1 << 40;
             }),
             ("is to be next", &|it| it.next_file = FileNumber(2)),
             ("is named twice", &|it| {

@@ -2,7 +2,6 @@
 //! manifest, and the journal of tables that are created while the database is open.
 
 pub(crate) mod catalogue_files;
-pub(crate) mod histogram;
 pub(crate) mod image;
 pub(crate) mod image_files;
 pub(crate) mod manifest;

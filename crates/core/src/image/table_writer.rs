@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use namiki_exec::data::key_codec::EncodeError;
 use namiki_exec::data::{Datum, Schema, key_codec, row_codec};
+use namiki_exec::statistics::StatisticsBuilder;
 use namiki_platform::Stamp;
 use namiki_platform::disk::Disk;
 use namiki_segment::{SegmentError, SegmentId, Writer};
 
-use crate::catalogue::histogram::{Histogram, HistogramBuilder};
 use crate::catalogue::image::{
     ImageIndex, ImageTable, SegmentFile, definition_contradiction, index_schema,
 };
@@ -103,6 +103,7 @@ pub(crate) struct TableWriter<'a> {
     target: Target<'a>,
     rows: SegmentWriter,
     row_count: u64,
+    statistics: StatisticsBuilder,
     indexes: Vec<Index>,
     files: NewFiles,
     key: Vec<u8>,
@@ -190,6 +191,7 @@ impl<'a> TableWriter<'a> {
             target,
             rows,
             row_count: 0,
+            statistics: StatisticsBuilder::new(&table.schema),
             indexes,
             files,
             key: Vec::new(),
@@ -226,6 +228,7 @@ impl<'a> TableWriter<'a> {
             })?;
             index.sort.push(&key).map_err(sort_failed)?;
         }
+        self.statistics.add(row);
         self.row_count += 1;
         Ok(())
     }
@@ -246,7 +249,7 @@ impl<'a> TableWriter<'a> {
         mut self,
         on_entry: &mut dyn FnMut(&str, u64) -> Result<(), LoadError>,
     ) -> Result<(ImageTable, NewFiles), LoadError> {
-        let (segment, histogram) = self.rows.finish()?;
+        let segment = self.rows.finish()?;
         let mut indexes = Vec::new();
         let sorts = std::mem::take(&mut self.indexes);
         for ((number, index), (name, columns)) in (1..).zip(sorts).zip(&self.table.indexes) {
@@ -258,12 +261,11 @@ impl<'a> TableWriter<'a> {
                 entries += 1;
                 on_entry(name, entries)?;
             }
-            let (segment, histogram) = writer.finish()?;
+            let segment = writer.finish()?;
             indexes.push(ImageIndex {
                 name: name.clone(),
                 columns: columns.clone(),
                 segment,
-                histogram,
             });
         }
         let dir = image_dir(self.target.dir);
@@ -274,7 +276,7 @@ impl<'a> TableWriter<'a> {
             schema: self.table.schema.clone(),
             rows: self.row_count,
             segment,
-            histogram,
+            statistics: self.statistics.finish(),
             indexes,
         };
         Ok((table, self.files))
@@ -292,10 +294,9 @@ impl Target<'_> {
     }
 }
 
-/// A segment that is being written, and the histogram of its keys.
+/// A segment that is being written.
 struct SegmentWriter {
     writer: Writer,
-    histogram: HistogramBuilder,
     file: FileNumber,
     id: SegmentId,
 }
@@ -309,28 +310,20 @@ impl SegmentWriter {
         );
         let writer = Writer::create(target.disk, &path, id)?;
         files.paths.push(path);
-        Ok(Self {
-            writer,
-            histogram: HistogramBuilder::new(),
-            file,
-            id,
-        })
+        Ok(Self { writer, file, id })
     }
 
     fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), SegmentError> {
-        self.writer.push(key, value, LOADED)?;
-        self.histogram.push(key);
-        Ok(())
+        self.writer.push(key, value, LOADED)
     }
 
-    fn finish(self) -> Result<(SegmentFile, Histogram), LoadError> {
+    fn finish(self) -> Result<SegmentFile, LoadError> {
         let summary = self.writer.finish()?;
-        let segment = SegmentFile {
+        Ok(SegmentFile {
             file: self.file,
             identity: format!("{:016x}", self.id.number),
             pages: summary.pages,
-        };
-        Ok((segment, self.histogram.finish()))
+        })
     }
 }
 

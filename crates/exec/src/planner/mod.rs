@@ -8,7 +8,7 @@
 //!   price  =  random reads × their price  +  pages in sequence × theirs  +  rows × what the processor needs for one
 //! ```
 //!
-//! A random read costs three times a page in sequence if many are in flight, and more than ten times as much if one is:
+//! A random read costs four times a page in sequence if many are in flight, and more than twenty times as much if one is:
 //! so out of order a nested-loop join is the cheaper one up to several times as many rows.
 
 mod access_paths;

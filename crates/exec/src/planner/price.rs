@@ -5,7 +5,7 @@ use std::ops::{Add, AddAssign};
 use serde::{Deserialize, Serialize};
 
 /// What a device and a processor take for what plans are made of. The defaults are of a virtual disk on a solid-state
-/// drive and one core; ratios matter, not the numbers.
+/// drive, with two threads that work while it reads; ratios matter, not the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prices {
     /// A random read of a page with many in flight, in microseconds.
@@ -14,17 +14,17 @@ pub struct Prices {
     pub ordered_read_us: f64,
     /// A page of a sequential read, in microseconds.
     pub sequential_page_us: f64,
-    /// One operator's work on a row, in microseconds of one thread.
+    /// One operator's work on a row, in microseconds, as far as it does not hide behind reads.
     pub row_us: f64,
 }
 
 impl Default for Prices {
     fn default() -> Self {
         Self {
-            read_us: 5.0,
-            ordered_read_us: 27.0,
-            sequential_page_us: 1.6,
-            row_us: 0.1,
+            read_us: 10.0,
+            ordered_read_us: 57.0,
+            sequential_page_us: 2.4,
+            row_us: 0.015,
         }
     }
 }

@@ -5,18 +5,15 @@ use std::collections::BTreeMap;
 use namiki_platform::seeded_random::Random;
 
 use super::distinct::DistinctCounter;
-use super::histogram::Histogram;
+use super::histogram::{BUCKETS_MAX, Histogram};
 use super::{ColumnStatistics, TableStatistics};
 use crate::data::{Datum, Schema, Value};
 
 /// Rows of the sample that histograms are made of.
 const SAMPLE_ROWS: usize = 8_192;
 
-/// Buckets of a histogram.
-const BUCKETS: usize = 128;
-
 /// Text in histograms is cut behind so many bytes.
-const TEXT_BYTES: usize = 32;
+const TEXT_BYTES: usize = 16;
 
 /// Looks at all rows of a table, and keeps a sample and counts. Equal rows in equal order give equal statistics.
 #[derive(Debug)]
@@ -83,7 +80,7 @@ impl StatisticsBuilder {
             let column = ColumnStatistics {
                 distinct: self.distinct[at].count().min(self.rows),
                 nulls: self.nulls[at],
-                histogram: Histogram::of_sorted(&values, BUCKETS),
+                histogram: Histogram::of_sorted(&values, BUCKETS_MAX),
             };
             columns.insert(name.clone(), column);
         }

@@ -13,10 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::Datum;
 
+/// Buckets of a histogram, at most.
+pub(super) const BUCKETS_MAX: usize = 64;
+
 /// See the module.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
     /// In order. One more than there are buckets; none of no values.
+    #[serde(with = "one_text")]
     bounds: Vec<Datum>,
 }
 
@@ -32,6 +36,11 @@ impl Histogram {
         Self {
             bounds: (0..=buckets).map(bound).collect(),
         }
+    }
+
+    /// Whether its bounds are as many as there can be, and in order.
+    pub(super) fn is_sound(&self) -> bool {
+        self.bounds.len() <= BUCKETS_MAX + 1 && self.bounds.is_sorted()
     }
 
     /// The least value, of the sample.
@@ -114,6 +123,25 @@ fn first_bytes(bytes: &[u8]) -> f64 {
     (0..6).fold(0.0, |number, byte| number * 256.0 + at(byte))
 }
 
+/// All bounds as one JSON text within the JSON: a list of a line for each would be ten times as long.
+mod one_text {
+    use serde::de::Error as _;
+    use serde::ser::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::data::Datum;
+
+    pub(super) fn serialize<S: Serializer>(bounds: &[Datum], into: S) -> Result<S::Ok, S::Error> {
+        let text = serde_json::to_string(bounds).map_err(S::Error::custom)?;
+        text.serialize(into)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Datum>, D::Error> {
+        let text = String::deserialize(from)?;
+        serde_json::from_str(&text).map_err(D::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,6 +182,27 @@ mod tests {
         let below = |or_equal| histogram.share_below(&Datum::I64(7), or_equal).unwrap();
         assert!(below(false) < 0.01 && (below(true) - 0.2).abs() < 0.03);
         assert_eq!(histogram.share_of_frequent(&Datum::I64(1001)), None);
+    }
+
+    #[test]
+    fn bounds_come_back_from_json() {
+        let values = [
+            Datum::Bool(true),
+            Datum::I64(i64::MIN),
+            Datum::U64(u64::MAX),
+            Datum::Decimal {
+                unscaled: i128::MAX,
+                scale: 38,
+            },
+            Datum::Date(-3),
+            Datum::Text("\"並木\"\n".to_owned()),
+            Datum::Bytes(vec![0, 255]),
+        ];
+        for value in values {
+            let histogram = Histogram::of_sorted(&[value.clone(), value], 4);
+            let text = serde_json::to_string(&histogram).unwrap();
+            assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), histogram);
+        }
     }
 
     #[test]

@@ -11,11 +11,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::data::Schema;
+
 pub use builder::StatisticsBuilder;
 pub use histogram::Histogram;
 
 /// What is known of a table.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableStatistics {
     /// Rows.
     pub rows: u64,
@@ -23,8 +25,35 @@ pub struct TableStatistics {
     pub columns: BTreeMap<String, ColumnStatistics>,
 }
 
+impl TableStatistics {
+    /// Why these cannot be the statistics of a table with so many rows; nothing if they can.
+    #[must_use]
+    pub fn contradiction(&self, schema: &Schema, rows: u64) -> Option<String> {
+        if self.rows != rows {
+            return Some(format!(
+                "has statistics of {} rows for {rows} rows",
+                self.rows
+            ));
+        }
+        self.columns.iter().find_map(|(name, column)| {
+            let why = if schema.column(name).is_none() {
+                "a column that is none of the table's"
+            } else if column.nulls > rows || column.distinct > rows {
+                "more values than rows"
+            } else if !column.histogram.is_sound() {
+                "a histogram with bounds that are too many or do not ascend"
+            } else {
+                return None;
+            };
+            Some(format!(
+                "has statistics of column {name:?} that cannot be: {why}"
+            ))
+        })
+    }
+}
+
 /// What is known of a column.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnStatistics {
     /// About how many different values there are.
     pub distinct: u64,
