@@ -117,6 +117,7 @@ impl QueryPoint {
                 threads: self.threads.into(),
                 degree: Degree::Fixed(self.tasks.into()),
                 resident_percent: 0,
+                window_tasks: 0,
             },
         };
         let row = queries.borrow_mut().run(how, machine, round)?;

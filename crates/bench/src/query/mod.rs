@@ -12,6 +12,7 @@ mod figure_queries;
 mod logical_plan;
 mod made_tables;
 mod page_costs;
+mod plain_lookups;
 mod query_case;
 mod query_session;
 mod result_row;
@@ -109,6 +110,10 @@ pub(crate) struct QueryArgs {
     /// How many of the pages that a query reads are in memory when it begins, in percent
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "0", value_parser = whole::<u8>(0..=100))]
     resident: Vec<u8>,
+    /// Tasks of a thread that may wait, so that their pages are read in order and neighbours in one request; 0: none but
+    /// those whose reads are in flight
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<usize>(0..=1_000_000))]
+    window: usize,
     /// Memory for pages
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = whole::<u32>(2..=1 << 20))]
     cache_mb: u32,
@@ -227,6 +232,7 @@ impl QueryArgs {
                     threads: threads.get().into(),
                     degree: tasks.0,
                     resident_percent,
+                    window_tasks: self.window,
                 }));
             }
         }

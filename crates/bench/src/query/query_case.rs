@@ -127,13 +127,18 @@ impl QueryCase {
                 self.expected
             )));
         }
+        let plain_seconds = match self.selectivity {
+            Some(selectivity) if how.resident_percent == 100 && join == JoinKind::NestedLoop => {
+                session.plain_seconds(&self.plan, selectivity, how.threads, self.expected)?
+            }
+            _ => None,
+        };
         let limit = if beside.limit {
             self.limit(session, how, beside, &ran)?
         } else {
             Limit::default()
         };
         Ok(self.row(
-            plan,
             how,
             join,
             beside,
@@ -142,6 +147,7 @@ impl QueryCase {
             session.cache_bytes(),
             &ran,
             &limit,
+            plain_seconds,
         ))
     }
 
@@ -184,7 +190,6 @@ impl QueryCase {
     )]
     fn row<'m>(
         &self,
-        plan: &Plan,
         how: Execution,
         join: JoinKind,
         beside: &Beside<'_>,
@@ -193,6 +198,7 @@ impl QueryCase {
         cache_bytes: usize,
         ran: &QueryRun,
         limit: &Limit,
+        plain_seconds: Option<f64>,
     ) -> QueryRow<'m> {
         let statistics = &ran.statistics;
         let counters = statistics.counters;
@@ -209,7 +215,9 @@ impl QueryCase {
             device: beside.device.to_string(),
             cache_mb: cache_bytes as u64 >> 20,
             resident_percent: how.resident_percent,
+            window: how.window_tasks,
             seconds: ran.seconds,
+            plain_seconds,
             iops: quotient(reads, ran.seconds),
             iops_limit: limit.iops,
             iops_limit_depth1: limit.iops_depth1,
@@ -230,7 +238,7 @@ impl QueryCase {
             rows: ran.answer.rows,
             groups: ran.answer.groups,
             checksum: ran.answer.checksum,
-            plan: plan_text(plan),
+            plan: plan_text(&ran.explanation.root),
             queue: statistics.device.clone(),
             seed: beside.timed.seed,
             round,

@@ -10,11 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use namiki_exec::plan::Plan;
-use namiki_exec::{Degree, ExecError, Executor, Mode, Options, Rows, Statistics, naive};
+use namiki_exec::{
+    Degree, ExecError, Executor, Explanation, Mode, Options, Rows, Statistics, naive,
+};
 use namiki_platform::clock::process_cpu_ns;
 
 use super::answer::{Answer, AnswerSum};
 use super::logical_plan::sequential_plan;
+use super::plain_lookups;
+use super::selectivity::Selectivity;
 use super::tpch_directory::TpchDirectory;
 use crate::args::Switch;
 use crate::error::BenchError;
@@ -47,6 +51,8 @@ pub(crate) struct Execution {
     pub(crate) degree: Degree,
     /// Of the pages that the query reads, how many are in the cache when it begins, in percent.
     pub(crate) resident_percent: u8,
+    /// Tasks of a thread that may wait so that their reads are in the order of pages; 0 without.
+    pub(crate) window_tasks: usize,
 }
 
 /// A query that has run.
@@ -59,6 +65,8 @@ pub(crate) struct QueryRun {
     pub(crate) seconds: f64,
     /// Processor time of the whole process.
     pub(crate) cpu_ns: u64,
+    /// The plan that ran, with every choice made.
+    pub(crate) explanation: Explanation,
 }
 
 impl Execution {
@@ -68,6 +76,7 @@ impl Execution {
         threads: 1,
         degree: Degree::Fixed(1),
         resident_percent: 0,
+        window_tasks: 0,
     };
 
     /// Where nothing is measured: soon over, from an empty cache.
@@ -77,6 +86,7 @@ impl Execution {
             threads,
             degree: Degree::Fixed(DEGREE_UNMEASURED),
             resident_percent: 0,
+            window_tasks: 0,
         }
     }
 
@@ -85,6 +95,7 @@ impl Execution {
             threads: NonZeroUsize::new(self.threads).unwrap_or(NonZeroUsize::MIN),
             degree: self.degree,
             mode: self.mode,
+            window_tasks: self.window_tasks,
             memory_bytes_max: usize::MAX,
             ..Options::default()
         }
@@ -122,6 +133,41 @@ impl QuerySession {
         // Scans of one thread after another order of rows than look-ups have.
         let scanned = self.run(&sequential, Execution::unmeasured(1))?;
         Ok(scanned.answer)
+    }
+
+    /// The paper's query without an executor, over the pages that the last run has left in memory: the seconds that it
+    /// took. Nothing where it cannot run.
+    pub(crate) fn plain_seconds(
+        &self,
+        plan: &Plan,
+        selectivity: Selectivity,
+        threads: usize,
+        expected: Answer,
+    ) -> Result<Option<f64>, BenchError> {
+        let Some(executor) = self.executors.get(&threads) else {
+            return Ok(None);
+        };
+        let run = || {
+            let tables = &self.directory.tables;
+            let cache = executor.cache();
+            Ok(plain_lookups::papers_query(
+                selectivity.datum(),
+                tables,
+                cache,
+            ))
+        };
+        let Some((rows, seconds)) = on_processors(1, self.pin, run)? else {
+            return Ok(None);
+        };
+        let mut sum = AnswerSum::new(plan, ["c_nationkey", "total", "orders"]);
+        rows.iter().for_each(|row| sum.add(row));
+        let answer = sum.finish();
+        if answer != expected {
+            return Err(BenchError::Check(format!(
+                "plain look-ups give {answer}, and have to give {expected}"
+            )));
+        }
+        Ok(Some(seconds))
     }
 
     /// Runs a plan once, with as much in the cache as it says.
@@ -169,6 +215,7 @@ impl QuerySession {
                 statistics,
                 seconds,
                 cpu_ns,
+                explanation: rows.explain(),
             })
         };
         let ran = on_processors(how.threads, self.pin, run)?;

@@ -1,6 +1,6 @@
 //! A result of `query`.
 
-use namiki_exec::plan::Plan;
+use namiki_exec::ExplainedOperator;
 use namiki_platform::machine::Machine;
 use serde::{Serialize, Serializer};
 
@@ -27,7 +27,12 @@ pub(crate) struct QueryRow<'a> {
     pub(crate) cache_mb: u64,
     /// Of the query's pages, when it began.
     pub(crate) resident_percent: u8,
+    /// Tasks that wait for reads in the order of pages.
+    pub(crate) window: usize,
     pub(crate) seconds: f64,
+    /// Of the same query as a program of plain look-ups, where all pages are in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) plain_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) iops: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,6 +93,7 @@ impl Row for QueryRow<'_> {
         "selectivity",
         "device",
         "resident",
+        "window",
         "seconds",
         "reads/s",
         "limit/s",
@@ -115,6 +121,7 @@ impl Row for QueryRow<'_> {
             Cell::Key(selectivity),
             Cell::key(&self.device),
             Cell::key(self.resident_percent),
+            Cell::key(self.window),
             Cell::measure(self.seconds),
             Cell::measure(self.iops),
             Cell::measure(self.iops_limit),
@@ -131,39 +138,11 @@ impl Row for QueryRow<'_> {
     }
 }
 
-/// A plan in one line, operators from the top.
-pub(crate) fn plan_text(plan: &Plan) -> String {
-    match plan {
-        Plan::Find(find) => format!("find {}", find.table),
-        Plan::Join(join) => format!(
-            "join({}, {})",
-            plan_text(&join.left),
-            plan_text(&join.right)
-        ),
-        Plan::Scan(scan) => format!("scan {}", scan.table),
-        Plan::IndexScan(scan) => format!("index scan {}.{}", scan.table, scan.index),
-        Plan::NestedLoopJoin(join) => {
-            let by = join
-                .index
-                .as_ref()
-                .map_or(String::new(), |index| format!(".{index}"));
-            format!(
-                "nested loops({}, {}{by})",
-                plan_text(&join.outer),
-                join.table
-            )
-        }
-        Plan::HashJoin(join) => {
-            format!(
-                "hash join({}, {})",
-                plan_text(&join.build),
-                plan_text(&join.probe)
-            )
-        }
-        Plan::Filter(filter) => format!("filter({})", plan_text(&filter.input)),
-        Plan::Project(project) => format!("project({})", plan_text(&project.input)),
-        Plan::Aggregate(aggregate) => format!("aggregate({})", plan_text(&aggregate.input)),
-        Plan::Sort(sort) => format!("sort({})", plan_text(&sort.input)),
-        Plan::Limit(limit) => format!("limit {}({})", limit.rows, plan_text(&limit.input)),
+/// A plan in one line, operators from the top, with the choices that were made.
+pub(crate) fn plan_text(operator: &ExplainedOperator) -> String {
+    let inputs: Vec<String> = operator.inputs.iter().map(plan_text).collect();
+    if inputs.is_empty() {
+        return operator.what.clone();
     }
+    format!("{} [{}]", operator.what, inputs.join("; "))
 }

@@ -69,7 +69,7 @@ impl Selectivity {
         self.above_cents as f64 / 100.0
     }
 
-    fn datum(self) -> Datum {
+    pub(crate) fn datum(self) -> Datum {
         Datum::Decimal {
             unscaled: self.above_cents.into(),
             scale: 2,

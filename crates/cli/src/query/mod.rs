@@ -55,6 +55,10 @@ pub(crate) struct QueryArguments {
     /// Tasks of each thread that may wait for pages: a number, or `adaptive`
     #[arg(long, value_parser = degree)]
     tasks: Option<Degree>,
+    /// Tasks of each thread that may wait, so that pages are read in their order and neighbours in one request: for plans
+    /// that look up a good part of a table
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<usize>(0..=1_000_000))]
+    window: usize,
     /// The order of execution
     #[arg(long, value_enum, default_value_t = Order::OutOfOrder)]
     mode: Order,
@@ -158,6 +162,7 @@ fn options(arguments: &QueryArguments) -> Options {
             Order::Ordered => Mode::Ordered,
             Order::OutOfOrder => Mode::OutOfOrder,
         },
+        window_tasks: arguments.window,
         memory_bytes_max: arguments.memory_mb << 20,
         ..default
     }
