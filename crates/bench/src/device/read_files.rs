@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki_platform::disk::{Disk, DiskFile, PAGE_BYTES};
+use namiki_platform::disk::{Disk, DiskFile};
 
 use crate::error::BenchError;
 
@@ -34,16 +34,17 @@ impl ReadFiles {
         Ok(Self { files })
     }
 
-    /// These, as far as they have whole pages.
+    /// These, as far as they have whole reads of so many bytes, each at a multiple of them.
     pub(crate) fn open(
         disk: &dyn Disk,
         paths: impl IntoIterator<Item = PathBuf>,
+        read_bytes: u32,
     ) -> Result<Self, BenchError> {
         let (mut files, mut end_bytes) = (Vec::new(), 0);
         for path in paths {
             let file = disk.open(&path).map_err(BenchError::file("open", &path))?;
-            let page = PAGE_BYTES as u64;
-            end_bytes += file.len_bytes() / page * page;
+            let read = u64::from(read_bytes);
+            end_bytes += file.len_bytes() / read * read;
             files.push(ReadFile {
                 path,
                 file,
@@ -54,7 +55,7 @@ impl ReadFiles {
     }
 
     /// Of all of them.
-    pub(super) fn len_bytes(&self) -> u64 {
+    pub(crate) fn len_bytes(&self) -> u64 {
         self.files.last().map_or(0, |last| last.end_bytes)
     }
 

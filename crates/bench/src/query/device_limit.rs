@@ -14,6 +14,9 @@ use crate::error::BenchError;
 
 /// How long each measurement takes, unless told.
 const SECONDS: Duration = Duration::from_millis(500);
+/// A scan's reads, and how many of them a thread has in flight.
+const EXTENT_BYTES: u32 = 256 << 10;
+const EXTENTS_IN_FLIGHT: usize = 8;
 /// A part of a measurement is spent before the clock starts.
 const WARMUP_PARTS: u32 = 5;
 
@@ -50,6 +53,8 @@ pub(crate) struct Limit {
     pub(crate) cpu_us_per_io_bare: Option<f64>,
     /// Completions for each turn of that loop.
     pub(crate) per_turn_bare: Option<f64>,
+    /// Of reads in extents.
+    pub(crate) bytes_per_second: Option<f64>,
 }
 
 struct Measured {
@@ -62,7 +67,11 @@ impl DeviceLimit<'_> {
     /// Measures.
     pub(crate) fn measure(&self, shape: Shape) -> Result<Limit, BenchError> {
         let disk = &*self.directory.disk;
-        let files = Arc::new(ReadFiles::open(disk, self.files.iter().cloned())?);
+        let files = Arc::new(ReadFiles::open(
+            disk,
+            self.files.iter().cloned(),
+            PAGE_BYTES as u32,
+        )?);
         let at_once = Shape { batch: 1, ..shape };
         let one = Shape {
             threads: 1,
@@ -90,14 +99,44 @@ impl DeviceLimit<'_> {
             iops_depth1: one.iops,
             cpu_us_per_io_bare: bare.cpu_us_per_io,
             per_turn_bare: bare.per_turn,
+            ..Limit::default()
         })
     }
 
+    /// The most bytes per second, read in extents: what a scan could do.
+    pub(crate) fn bytes_per_second(&self, threads: usize) -> Result<Option<f64>, BenchError> {
+        let files = Arc::new(ReadFiles::open(
+            &*self.directory.disk,
+            self.files.iter().cloned(),
+            EXTENT_BYTES,
+        )?);
+        if files.len_bytes() == 0 {
+            return Ok(None);
+        }
+        let shape = Shape {
+            threads,
+            depth: EXTENTS_IN_FLIGHT,
+            batch: 1,
+            frames: 2 * EXTENTS_IN_FLIGHT,
+        };
+        let measured = self.reads_of(&files, shape, EXTENT_BYTES)?;
+        Ok(measured.iops.map(|reads| reads * f64::from(EXTENT_BYTES)))
+    }
+
     fn reads(&self, files: &Arc<ReadFiles>, shape: Shape) -> Result<Measured, BenchError> {
+        self.reads_of(files, shape, PAGE_BYTES as u32)
+    }
+
+    fn reads_of(
+        &self,
+        files: &Arc<ReadFiles>,
+        shape: Shape,
+        bytes: u32,
+    ) -> Result<Measured, BenchError> {
         let all = shape.threads * shape.depth;
         let small = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
         let reads = AsyncReads {
-            bytes: PAGE_BYTES as u32,
+            bytes,
             depth: small(all),
             readers: small(shape.threads),
             batch: shape.batch.min(small(shape.depth)),

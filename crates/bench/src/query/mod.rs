@@ -54,8 +54,9 @@ of larger tables, that of scans and hash joins: otherwise the exit status is 1.
 
 After each run, random 4 KiB reads over the same files say what the device can do: as many in flight by as many
 threads (iops_limit), and one at a time (iops_limit_depth1); and a bare io_uring loop says what a read costs
-(cpu_us_per_io_bare), with as many completions for each system call as the query had, or --batch. --seconds, or --ops,
-is the length of each of these measurements [default: 0.5 s].
+(cpu_us_per_io_bare), with as many completions for each system call as the query had, or --batch. Where the query scans,
+it is measured against reads of 256 KiB, eight in flight for each thread (mb_per_second_limit). --seconds, or --ops, is the
+length of each of these measurements [default: 0.5 s].
 
 Mode `ordered` has one thread with one task, as the paper's. Its rows are not repeated for each --threads and --tasks.
 

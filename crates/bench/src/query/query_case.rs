@@ -176,6 +176,12 @@ impl QueryCase {
             timed: beside.timed,
             is_emulated: !session.directory.is_direct() || matches!(beside.device, Device::Slow(_)),
         };
+        if statistics.counters.pages > SCAN_PAGES_PER_READ * statistics.counters.reads {
+            return Ok(Limit {
+                bytes_per_second: limit.bytes_per_second(how.threads)?,
+                ..Limit::default()
+            });
+        }
         limit.measure(Shape {
             threads: how.threads,
             depth,
@@ -204,6 +210,7 @@ impl QueryCase {
         let counters = statistics.counters;
         let reads = counters.reads as f64;
         let cpu_us = ran.cpu_ns as f64 / 1e3;
+        let page_bytes = counters.pages as f64 * namiki_segment::PAGE_BYTES as f64;
         QueryRow {
             query: self.name.clone(),
             mode: mode_name(how),
@@ -221,6 +228,8 @@ impl QueryCase {
             iops: quotient(reads, ran.seconds),
             iops_limit: limit.iops,
             iops_limit_depth1: limit.iops_depth1,
+            mb_per_second: quotient(page_bytes / 1e6, ran.seconds),
+            mb_per_second_limit: limit.bytes_per_second.map(|bytes| bytes / 1e6),
             cpu_us_per_io: quotient(cpu_us, reads),
             cpu_us_per_io_bare: limit.cpu_us_per_io_bare,
             page_costs: self.page_costs,
@@ -247,6 +256,8 @@ impl QueryCase {
     }
 }
 
+/// A query with more pages in a read, on the average, is one of scans, and measured against reads in extents.
+const SCAN_PAGES_PER_READ: u64 = 8;
 /// Reads in flight that one thread of the executor can have.
 const QUEUE_DEPTH: usize = 1024;
 

@@ -39,6 +39,12 @@ pub(crate) struct QueryRow<'a> {
     pub(crate) iops_limit: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) iops_limit_depth1: Option<f64>,
+    /// Of pages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mb_per_second: Option<f64>,
+    /// Of a scan: what the device gives for reads in extents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mb_per_second_limit: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_us_per_io: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,6 +104,8 @@ impl Row for QueryRow<'_> {
         "reads/s",
         "limit/s",
         "limit at 1",
+        "MB/s",
+        "limit MB/s",
         "CPU us/read",
         "bare us/read",
         "CPU %",
@@ -126,6 +134,8 @@ impl Row for QueryRow<'_> {
             Cell::measure(self.iops),
             Cell::measure(self.iops_limit),
             Cell::measure(self.iops_limit_depth1),
+            Cell::measure(self.mb_per_second),
+            Cell::measure(self.mb_per_second_limit),
             Cell::measure(self.cpu_us_per_io),
             Cell::measure(self.cpu_us_per_io_bare),
             Cell::measure(self.cpu_percent),
