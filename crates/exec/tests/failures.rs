@@ -122,7 +122,7 @@ fn a_file_that_ends_early_is_said_to_be_damaged() {
     let setting = Setting::new();
     for (seed, window_tasks) in [(0, 0), (1, 500), (2, 0), (3, 2_000)] {
         setting.sim.set_read_faults(ReadFaults {
-            short: 0.05,
+            short: 0.5,
             ..ReadFaults::harmless(seed)
         });
         let options = Options {

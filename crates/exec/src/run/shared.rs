@@ -21,6 +21,7 @@ use crate::program::{Program, Step};
 use crate::query_statistics::Statistics;
 use crate::rings::SleepFlag;
 use crate::row::Slot;
+use crate::sinks::{MergeControl, QueryMemory};
 use crate::source::Tables;
 
 /// What queries of one executor run on.
@@ -69,7 +70,8 @@ pub(super) struct Shared {
     limits: Vec<Vec<AtomicU64>>,
     /// What each pipeline has kept.
     kept: Vec<OnceLock<Arc<Kept>>>,
-    parts: Mutex<Vec<WorkerSink>>,
+    /// What each thread has kept in the pipeline that ends, and what it has taken in memory.
+    parts: Mutex<Vec<(WorkerSink, usize)>>,
     /// Threads that have something to do, and tasks in rings (T5).
     pub(super) busy: CachePadded<AtomicUsize>,
     /// The pipeline needs nothing more.
@@ -78,7 +80,7 @@ pub(super) struct Shared {
     stopped: AtomicBool,
     failure: Mutex<Option<ExecError>>,
     barrier: Barrier,
-    memory_bytes: AtomicUsize,
+    pub(super) memory: QueryMemory,
     /// Of each pipeline the rows that began each step, and those that came to the sink.
     step_rows: Mutex<Vec<Vec<u64>>>,
     /// The pages that were read, a bit for each page of each segment.
@@ -141,7 +143,7 @@ impl Shared {
             stopped: AtomicBool::new(false),
             failure: Mutex::default(),
             barrier: Barrier::new(threads),
-            memory_bytes: AtomicUsize::new(0),
+            memory: QueryMemory::new(options.memory_bytes_max),
             step_rows: Mutex::new(vec![Vec::new(); program.pipelines.len()]),
             pages_read: Mutex::new(vec![Vec::new(); segments.len()]),
             device: Mutex::default(),
@@ -217,13 +219,18 @@ impl Shared {
         self.kept[pipeline].get()
     }
 
-    /// Waits for all threads to end a pipeline, and merges what they have kept.
-    pub(super) fn end_of_pipeline(&self, pipeline: usize, part: WorkerSink) {
-        self.parts.lock().push(part);
+    /// Waits for all threads to end a pipeline, and merges what they have kept. A thread's part has taken `held_bytes`.
+    pub(super) fn end_of_pipeline(&self, pipeline: usize, part: WorkerSink, held_bytes: usize) {
+        let (_, operator) = part.bytes();
+        self.parts.lock().push((part, held_bytes));
         self.barrier.wait(|| {
             let parts = std::mem::take(&mut *self.parts.lock());
+            let held_bytes = parts.iter().map(|(_, bytes)| bytes).sum();
+            let parts = parts.into_iter().map(|(part, _)| part).collect();
             if !self.is_stopped() {
-                match WorkerSink::merge(parts) {
+                let is_stopped = || self.is_stopped();
+                let control = MergeControl::new(&self.memory, &is_stopped, operator, held_bytes);
+                match WorkerSink::merge(parts, &control) {
                     Ok(Some(kept)) => _ = self.kept[pipeline].set(Arc::new(kept)),
                     Ok(None) => {}
                     Err(error) => self.fail(error),
@@ -232,20 +239,6 @@ impl Shared {
             self.busy.store(self.threads, Ordering::Relaxed);
             self.ended.store(false, Ordering::Relaxed);
         });
-    }
-
-    /// Says how much more memory a thread's sink takes.
-    pub(super) fn add_memory(&self, bytes: usize, operator: &'static str) -> Result<(), ExecError> {
-        // Relaxed: a sum that orders nothing.
-        let before = self.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let limit_bytes = self.options.memory_bytes_max;
-        if before.saturating_add(bytes) > limit_bytes {
-            return Err(ExecError::MemoryExceeded {
-                operator,
-                limit_bytes,
-            });
-        }
-        Ok(())
     }
 
     /// Adds the rows that began each step of a pipeline in a thread.

@@ -18,6 +18,7 @@ use super::window::Window;
 use crate::error::ExecError;
 use crate::program::{self, Driver, Pipeline, Reach};
 use crate::row::{Row, RowStore};
+use crate::sinks::MergeControl;
 use crate::source::RowBatch;
 
 /// Rows that go through steps, or are left out by one, before the thread looks at its completions and rings again.
@@ -152,7 +153,7 @@ impl<'s> Worker<'s> {
     pub(super) fn run(&mut self) {
         for number in 0..self.shared.program.pipelines.len() {
             let part = self.run_pipeline(number);
-            self.shared.end_of_pipeline(number, part);
+            self.shared.end_of_pipeline(number, part, self.sink_bytes);
         }
         self.drop_messages();
         self.shared.add_pages_read(&self.pages_read);
@@ -172,7 +173,7 @@ impl<'s> Worker<'s> {
         self.step_rows.resize(self.pipeline.steps.len() + 1, 0);
         if !shared.is_stopped() {
             self.begin();
-            if let Err(error) = self.work() {
+            if let Err(error) = self.work().and_then(|()| self.finish_sink()) {
                 shared.fail(error);
             }
         }
@@ -567,10 +568,23 @@ impl<'s> Worker<'s> {
         }
         let (bytes, operator) = self.sink.bytes();
         if bytes > self.sink_bytes {
-            self.shared.add_memory(bytes - self.sink_bytes, operator)?;
+            self.shared
+                .memory
+                .charge(bytes - self.sink_bytes, operator)?;
             self.sink_bytes = bytes;
         }
         Ok(())
+    }
+
+    /// Does what can be done with the rows of this thread alone, when all are there.
+    fn finish_sink(&mut self) -> Result<(), ExecError> {
+        let shared = self.shared;
+        let is_stopped = || shared.is_stopped();
+        let (_, operator) = self.sink.bytes();
+        let control = MergeControl::new(&shared.memory, &is_stopped, operator, self.sink_bytes);
+        let finished = self.sink.finish(&control);
+        self.sink_bytes = control.held_bytes();
+        finished
     }
 
     /// Ends all tasks and waits for the reads in flight: nothing of the pipeline is left in this thread.
