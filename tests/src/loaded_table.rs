@@ -71,7 +71,7 @@ pub fn wrong_image(disk: &SimDisk, expected: Option<u64>) -> Option<String> {
     let named: Vec<PathBuf> = manifest
         .image
         .segments()
-        .map(|segment| segment.file.path(Path::new(DIR)))
+        .map(|segment| segment.file.path_of_named(disk, Path::new(DIR)))
         .collect();
     let files = image_files(disk);
     if files != named {
@@ -118,7 +118,7 @@ fn entry(schema: &Schema, row: &[Datum]) -> (Vec<u8>, Vec<u8>) {
 
 /// All keys and values of a segment.
 fn entries(disk: &SimDisk, segment: &SegmentFile, database: u128) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let path = segment.file.path(Path::new(DIR));
+    let path = segment.file.path_of_named(disk, Path::new(DIR));
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let segment = Arc::new(Segment::open(&disk, &path, segment.id(database)).unwrap());
     let pages = MemoryPages::load(&segment).unwrap();

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use namiki::files::{ImageTable, Manifest, SegmentFile, image_dir, image_leftovers};
+use namiki::OpenError;
+use namiki::files::{ImageTable, Manifest, SegmentFile, image_dir, survey_image};
 use namiki_platform::disk::Disk;
 
 use crate::failure::Failure;
@@ -19,13 +20,23 @@ pub(crate) fn check_image(
     manifest: &Manifest,
     out: &mut impl Write,
 ) -> Result<u64, Failure> {
+    let survey = survey_image(&**disk, dir, &manifest.image);
+    let survey = survey.map_err(|source| Failure::Device {
+        doing: "list",
+        path: image_dir(dir),
+        source,
+    })?;
+    if let Some(file) = survey.not_in_manifest.first() {
+        let file = file.clone();
+        return Err(OpenError::SegmentNotInManifest { file }.into());
+    }
     let total: u64 = manifest.image.segments().map(SegmentFile::len_bytes).sum();
     let mut progress = Progress::new();
     let mut checked = 0;
     for table in &manifest.image.tables {
         for segment in table.segments() {
             interrupt::check()?;
-            let path = segment.file.path(dir);
+            let path = segment.file.path_of_named(&**disk, dir);
             let id = segment.id(manifest.identity());
             let found = namiki_segment::check(disk, &path, id, |now| {
                 progress.say(|| {
@@ -54,13 +65,7 @@ pub(crate) fn check_image(
         progress.clear();
         writeln!(out, "{}", describe(table)).map_err(Failure::output)?;
     }
-    let left = image_leftovers(&**disk, dir, &manifest.image);
-    let left = left.map_err(|source| Failure::Device {
-        doing: "list",
-        path: image_dir(dir),
-        source,
-    })?;
-    for left in left {
+    for left in survey.left {
         writeln!(
             out,
             "{}: left over from a load that did not end; the next opening removes it",

@@ -359,6 +359,17 @@ pub enum OpenError {
         /// What is wrong with it.
         why: String,
     },
+    /// A segment that was loaded is there, and the manifest does not name it: the manifest is older than the segment. To
+    /// open the database by it would forget the table. Nothing was changed. Put the right manifest back; if this one
+    /// is right all the same, as in a copy that was made while a table was loaded, move the file away.
+    #[error(
+        "segment {file} was loaded and is not in the manifest, which is older: put the right MANIFEST back, or move \
+         the file away if the table is to be forgotten"
+    )]
+    SegmentNotInManifest {
+        /// The segment's file.
+        file: PathBuf,
+    },
     /// A log is damaged, not just torn at its end by a crash, or cannot be read.
     #[error("the log cannot be recovered")]
     Log(#[from] ReadError),

@@ -85,20 +85,19 @@ pub mod query {
     pub use namiki_exec::data::{Column, ColumnType, Datum, Schema, SchemaError, Value};
     pub use namiki_exec::plan::*;
     pub use namiki_exec::{
-        AnswerRow, Canceller, Degree, ExecError, LiveCounters, Mode, Options, PlanError, Rows,
-        Statistics,
+        AnswerRow, Canceller, Degree, ExecError, ExplainedOperator, Explanation, LiveCounters,
+        Mode, Options, PlanError, Price, Prices, Rows, Statistics,
     };
 }
 
 /// The files of a database, for programs that look into them without opening it.
 pub mod files {
     pub use crate::catalogue::histogram::Histogram;
-    pub use crate::catalogue::image::{
-        FileNumber, ImageIndex, ImageTable, SegmentFile, TableImage, image_dir,
-    };
+    pub use crate::catalogue::image::{ImageIndex, ImageTable, SegmentFile, TableImage};
+    pub use crate::catalogue::image_files::{FileNumber, image_dir};
     pub use crate::catalogue::manifest::{FORMAT, Manifest};
     pub use crate::catalogue::table_journal::unknown_table;
-    pub use crate::image::leftovers::image_leftovers;
+    pub use crate::image::leftovers::{ImageSurvey, survey_image};
     pub use crate::wal_format::aries_operation::{Image, Operation};
     pub use crate::wal_format::commit_changes::{Change, Changes};
     pub use crate::wal_format::encoding_primitives::DecodeError;

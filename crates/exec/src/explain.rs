@@ -88,20 +88,6 @@ impl Explanation {
     }
 }
 
-fn inputs(plan: &Plan) -> Vec<&Plan> {
-    match plan {
-        Plan::Find(_) | Plan::Scan(_) | Plan::IndexScan(_) => Vec::new(),
-        Plan::Join(join) => vec![&join.left, &join.right],
-        Plan::NestedLoopJoin(join) => vec![&join.outer],
-        Plan::HashJoin(join) => vec![&join.build, &join.probe],
-        Plan::Filter(filter) => vec![&filter.input],
-        Plan::Project(project) => vec![&project.input],
-        Plan::Aggregate(aggregate) => vec![&aggregate.input],
-        Plan::Sort(sort) => vec![&sort.input],
-        Plan::Limit(limit) => vec![&limit.input],
-    }
-}
-
 /// Whether a table of the plan, or an index that it uses, is in memory.
 fn reads_memory(plan: &Plan, tables: &Tables) -> bool {
     let (table, index) = match plan {
@@ -117,13 +103,14 @@ fn reads_memory(plan: &Plan, tables: &Tables) -> bool {
         let mut sources = std::iter::once(&table.source).chain(index);
         sources.any(|source| source.segments().is_none())
     });
-    own || inputs(plan)
+    own || plan
+        .inputs()
         .into_iter()
         .any(|input| reads_memory(input, tables))
 }
 
 fn operator(plan: &Plan, estimated: &Estimated) -> ExplainedOperator {
-    let inputs = inputs(plan).into_iter().zip(&estimated.inputs);
+    let inputs = plan.inputs().into_iter().zip(&estimated.inputs);
     ExplainedOperator {
         what: what(plan),
         rows_estimated: estimated.rows.round(),

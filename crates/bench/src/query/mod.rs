@@ -9,13 +9,13 @@
 mod answer;
 mod device_limit;
 mod figure_queries;
+mod logical_plan;
 mod made_tables;
 mod page_costs;
 mod query_case;
 mod query_session;
 mod result_row;
 mod selectivity;
-mod sequential_form;
 mod tasks;
 mod tpch_directory;
 
@@ -61,7 +61,7 @@ Mode `ordered` has one thread with one task, as the paper's. Its rows are not re
 Examples:
   namiki load tpch --scale 1 --dir /data/tpch
   namiki-bench query --dir /data/tpch --tasks 1,16,64,256 --threads 1,2 --repeat 5
-  namiki-bench query --dir /data/tpch --selectivity x1,x10,x50,x150 --join nested-loop,hash
+  namiki-bench query --dir /data/tpch --selectivity x1,x10,x50,x150 --join nested-loop,hash,planner
   namiki-bench query --dir /data/tpch --device slow:192x5ms --threads 16,128 --tasks 16";
 
 /// What `query` measures.
@@ -96,7 +96,8 @@ pub(crate) struct QueryArgs {
     /// The part of all customers that the paper's query takes, or xN for N times the paper's [default: the paper's]
     #[arg(long, value_name = "PART,…", value_delimiter = ',')]
     selectivity: Vec<Selectivity>,
-    /// How tables are joined: through indexes, as the plans have it, or by reading them from end to end
+    /// How tables are joined: through indexes, as the plans have it, or by reading them from end to end, or as the
+    /// planner chooses
     #[arg(
         long,
         value_enum,

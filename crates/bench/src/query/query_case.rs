@@ -8,11 +8,11 @@ use namiki_platform::machine::Machine;
 
 use super::answer::Answer;
 use super::device_limit::{DeviceLimit, Limit, Shape};
+use super::logical_plan::{logical_plan, sequential_plan};
 use super::page_costs::PageCosts;
 use super::query_session::{Execution, QueryRun, QuerySession};
 use super::result_row::{QueryRow, plan_text};
 use super::selectivity::Selectivity;
-use super::sequential_form::sequential_form;
 use super::tasks::Tasks;
 use crate::args::TimedArgs;
 use crate::device_choice::Device;
@@ -29,6 +29,8 @@ pub(crate) struct QueryCase {
     plan: Plan,
     /// The same with scans and hash joins.
     sequential: Plan,
+    /// The same with the choices left to the planner.
+    logical: Plan,
     expected: Answer,
     page_costs: PageCosts,
     files: Vec<PathBuf>,
@@ -41,6 +43,8 @@ pub(crate) enum JoinKind {
     NestedLoop,
     /// Tables are read from end to end.
     Hash,
+    /// As the planner chooses.
+    Planner,
 }
 
 impl JoinKind {
@@ -48,6 +52,7 @@ impl JoinKind {
         match self {
             Self::NestedLoop => "nested-loop",
             Self::Hash => "hash",
+            Self::Planner => "planner",
         }
     }
 }
@@ -78,13 +83,16 @@ impl QueryCase {
                 ))
             })?;
         }
-        let sequential = sequential_form(&plan, &session.directory.tables);
+        let tables = &session.directory.tables;
+        let sequential = sequential_plan(&plan, tables).unwrap_or_else(|| plan.clone());
+        let logical = logical_plan(&plan, tables).unwrap_or_else(|| plan.clone());
         let expected = session.expected(&plan)?;
         eprintln!("{name}: {expected}");
         Ok(Self {
             name: name.to_owned(),
             selectivity,
-            sequential: sequential.unwrap_or_else(|| plan.clone()),
+            sequential,
+            logical,
             expected,
             page_costs: PageCosts::measure(&session.directory, &plan, seed)?,
             files: session.directory.files_of(&plan),
@@ -105,6 +113,7 @@ impl QueryCase {
         let plan = match join {
             JoinKind::NestedLoop => &self.plan,
             JoinKind::Hash => &self.sequential,
+            JoinKind::Planner => &self.logical,
         };
         let ran = session.run(plan, how)?;
         if ran.answer != self.expected {

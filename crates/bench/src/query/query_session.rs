@@ -14,7 +14,7 @@ use namiki_exec::{Degree, ExecError, Executor, Mode, Options, Rows, Statistics, 
 use namiki_platform::clock::process_cpu_ns;
 
 use super::answer::{Answer, AnswerSum};
-use super::sequential_form::sequential_form;
+use super::logical_plan::sequential_plan;
 use super::tpch_directory::TpchDirectory;
 use crate::args::Switch;
 use crate::error::BenchError;
@@ -111,7 +111,7 @@ impl QuerySession {
     /// index.
     pub(crate) fn expected(&mut self, plan: &Plan) -> Result<Answer, BenchError> {
         let tables = &self.directory.tables;
-        let sequential = sequential_form(plan, tables).unwrap_or_else(|| plan.clone());
+        let sequential = sequential_plan(plan, tables).unwrap_or_else(|| plan.clone());
         if self.directory.rows_of(plan) <= NAIVE_ROWS_MAX {
             let plain = naive::run(plan, tables)?;
             let mut sum = AnswerSum::new(plan, plain.columns.iter().map(String::as_str));

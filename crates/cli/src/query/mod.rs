@@ -13,7 +13,9 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use namiki::query::{Degree, ExecError, Mode, Options, Plan, QueryError, Rows, stored};
+use namiki::query::{
+    Degree, ExecError, Explanation, Mode, Options, Plan, QueryError, Rows, stored,
+};
 use namiki::{Database, OpenError};
 use namiki_platform::arguments::whole;
 
@@ -25,7 +27,7 @@ use crate::interrupt;
 const HELP: &str = "\
 PLAN is `paper`, the paper's query over the tables of `namiki load tpch`; `q3`, `q5` or `q10`, joins in the manner of
 TPC-H's; or a file with a plan as JSON. Such a plan is a tree of operators: scan, index_scan, nested_loop_join,
-hash_join, filter, project, aggregate, sort, limit.
+hash_join, filter, project, aggregate, sort, limit; or find and join, of which the planner makes scans and joins.
 
 Rows go to standard output as they come, in no order unless the plan sorts them. What the query does is shown on
 standard error while it runs, and told at its end.
@@ -33,6 +35,7 @@ standard error while it runs, and told at its end.
 Examples:
   namiki query /data/tpch paper
   namiki query /data/tpch paper --mode ordered
+  namiki query /data/tpch paper --explain
   namiki query /data/tpch totals.json --tasks 128 --format json | jq .total";
 
 /// Time between two lines of progress.
@@ -61,6 +64,12 @@ pub(crate) struct QueryArguments {
     /// Memory for hash tables, sorts and groups, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = whole::<usize>(1..=1 << 20))]
     memory_mb: usize,
+    /// Print how the plan would run and what it is estimated to cost, and run nothing
+    #[arg(long, conflicts_with = "analyze")]
+    explain: bool,
+    /// Print no rows, but how the plan ran: what each operator gave, tasks, reads, time
+    #[arg(long)]
+    analyze: bool,
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -90,24 +99,48 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     let plan = read_plan(&arguments.plan)?;
     let db = open(&arguments.dir, arguments.cache_mb << 20)?;
     let query = db.query().options(options(arguments));
+    if arguments.explain {
+        let explanation = query.explain(&plan).map_err(named)?;
+        print_explanation(&explanation, arguments.format)?;
+        db.close()?;
+        return Ok(());
+    }
     let mut rows = query.run(&plan).map_err(named)?;
     let mut printer = Printer::new(
         BufWriter::new(std::io::stdout()),
         arguments.format,
         rows.columns().map(str::to_owned).collect(),
     );
+    if arguments.analyze {
+        printer.count_only();
+    }
     let printed = watched(&mut rows, &mut printer);
     // What was printed before an error shall be seen.
     let flushed = printer.flush();
-    let statistics = match printed {
-        Ok(()) => rows.statistics(),
+    if let Err(error) = printed {
         // Ends the query's threads before the database is closed.
-        Err(_) => rows.cancel(),
-    };
-    printed.and(flushed)?;
-    eprintln!("{}", progress_line::summary(printer.rows(), &statistics));
+        let _ = rows.cancel();
+        return Err(error);
+    }
+    flushed?;
+    if arguments.analyze {
+        print_explanation(&rows.explain(), arguments.format)?;
+    }
+    eprintln!(
+        "{}",
+        progress_line::summary(printer.rows(), &rows.statistics())
+    );
     db.close()?;
     Ok(())
+}
+
+fn print_explanation(explanation: &Explanation, format: Format) -> Result<(), Failure> {
+    let text = match format {
+        Format::Text => explanation.to_string(),
+        Format::Json => serde_json::to_string_pretty(explanation)
+            .map_err(|error| Failure::output(error.into()))?,
+    };
+    writeln!(std::io::stdout(), "{text}").map_err(Failure::output)
 }
 
 fn options(arguments: &QueryArguments) -> Options {

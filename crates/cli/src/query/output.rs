@@ -24,6 +24,7 @@ pub(super) struct Printer<W> {
     format: Format,
     columns: Vec<String>,
     rows: u64,
+    counts_only: bool,
 }
 
 impl<W: Write> Printer<W> {
@@ -33,10 +34,20 @@ impl<W: Write> Printer<W> {
             format,
             columns,
             rows: 0,
+            counts_only: false,
         }
     }
 
+    /// From now on rows are counted, and not printed.
+    pub(super) fn count_only(&mut self) {
+        self.counts_only = true;
+    }
+
     pub(super) fn print(&mut self, row: AnswerRow<'_>) -> Result<(), Failure> {
+        if self.counts_only {
+            self.rows += 1;
+            return Ok(());
+        }
         let values = (0..row.len()).map(|at| row.value(at));
         let line = match self.format {
             Format::Text => {

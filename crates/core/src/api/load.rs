@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!   reserve the name and the numbers of files → write the table's segment, sort and write its indexes, each synced
-//!   → make their names durable → replace the manifest by one that names them
+//!   → make their names durable → replace the manifest by one that names them → give them their lasting names
 //! ```
 //! The replacement is what makes the table be there: a crash before it leaves files that the next opening removes,
-//! and one after it leaves the whole table. The catalogue is locked at the beginning and at the end only, so
-//! transactions and other loads go on meanwhile.
+//! and one after it leaves the whole table. (What the lasting names are for, see image_files.rs.) The catalogue is locked
+//! at the beginning and at the end only, so transactions and other loads go on meanwhile.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +19,8 @@ use namiki_exec::data::Datum;
 
 use crate::api::database::{Catalogue, Database, Shared};
 use crate::catalogue::catalogue_files::NotWritten;
-use crate::catalogue::image::{FileNumber, ImageTable, TableImage, image_dir};
+use crate::catalogue::image::ImageTable;
+use crate::catalogue::image_files::{FileNumber, image_dir};
 use crate::catalogue::manifest::Manifest;
 use crate::error::Error;
 use crate::image::load_error::LoadError;
@@ -269,21 +271,27 @@ impl<'a> Load<'a> {
             files: catalogue_files,
             ..
         } = &mut *catalogue;
-        let mut image: TableImage = manifest.image.clone();
+        let (disk, dir) = (&*shared.disk, &*shared.dir);
+        let before = manifest.image.clone();
+        let mut image = before.clone();
         image.tables.push(table.clone());
-        let written = catalogue_files.set_image(&*shared.disk, &shared.dir, manifest, image);
-        match written {
-            Ok(()) => {
+        if let Err(why) = catalogue_files.set_image(disk, dir, manifest, image) {
+            if may_be_named(shared, &table) {
                 files.keep();
-                Ok(table)
             }
-            Err(why) => {
-                if may_be_named(shared, &table) {
-                    files.keep();
-                }
-                Err(not_written(shared, why))
-            }
+            return Err(not_written(shared, why));
         }
+        if let Err(path) = files.rename(dir) {
+            // The table is taken back. If that fails, the manifest names a file that is not there, and queries say so.
+            let _ = catalogue_files.set_image(disk, dir, manifest, before);
+            let gone = io::Error::new(
+                io::ErrorKind::NotFound,
+                "another program has removed it meanwhile; let one program have the database open",
+            );
+            return Err(LoadError::device(&path, gone));
+        }
+        files.keep();
+        Ok(table)
     }
 }
 

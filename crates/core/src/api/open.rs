@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   lock the directory → read the manifest and its table journal, and make their names durable → recover → remove
-//!   what an interrupted load has left → start the next generation of the log → seal what was read, announce the new
-//!   generation and take in the journal's tables (one replacement of the manifest) → remove the journal, which no
-//!   longer counts
+//!   what interrupted loads have left, and rename what announced ones have → start the next generation of the log →
+//!   seal what was read, announce the new generation and take in the journal's tables (one replacement of the
+//!   manifest) → remove the journal, which no longer counts
 //! ```
 //! A crash, or a log that cannot be started, before the manifest is replaced leaves everything as it
 //! was. Nothing commits before it is, so a generation that was started and not announced is empty,
@@ -21,13 +21,12 @@
 //!
 //! Paper: pwal §5.1 (the master record and its clean-exit mark)
 
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use namiki_log::{
     CutRule, GenerationInfo, Log, LogConfig, Placement, Records, Retain, SequencerKind,
@@ -43,13 +42,13 @@ use crate::api::builder::Builder;
 use crate::api::database::{Catalogue, Database, Loading, Shared};
 use crate::api::opened_tables::OpenedTables;
 use crate::catalogue::catalogue_files::CatalogueFiles;
-use crate::catalogue::image::{FileNumber, image_dir};
-use crate::catalogue::manifest::{Manifest, Written};
+use crate::catalogue::image_files::{SegmentName, image_dir};
+use crate::catalogue::manifest::{Manifest, Written, random_number};
 use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, Settings};
 use crate::commit::epoch::Epochs;
 use crate::error::OpenError;
-use crate::image::leftovers::remove_leftovers;
+use crate::image::leftovers::{ImageSurvey, survey_image};
 use crate::protocol_spec::{Layout, LockRelease, LogStyle, Logging, ProtocolSpec};
 use crate::recovery;
 use crate::table::raw_table::{Owner, RawTable};
@@ -98,10 +97,17 @@ impl Builder {
         // From here on, a directory that is moved away is noticed before a name in it is changed.
         let disk = guarded(disk, &lock);
         let present = Manifest::read(&*disk, dir)?;
-        match present {
-            Some(_) => disk.sync_dir(dir).map_err(device)?,
-            None => self.may_create(&*disk, dir)?,
-        }
+        let left = match &present {
+            Some(manifest) => {
+                let left = survey(manifest, &*disk, dir)?;
+                disk.sync_dir(dir).map_err(device)?;
+                left
+            }
+            None => {
+                self.may_create(&*disk, dir)?;
+                ImageSurvey::default()
+            }
+        };
         remove_left(&*disk, dir).map_err(device)?;
         let resolved_config = self.resolved_config(&*disk, dir).map_err(device)?;
         let spec = resolved_config.spec;
@@ -147,10 +153,8 @@ impl Builder {
             .retain(|generation| !holds_nothing(generation));
         let found_manifest = manifest.clone();
         check_writer(&found_manifest, &*disk, dir)?;
-        remove_leftovers(&*disk, dir, &manifest.image).map_err(|source| OpenError::Device {
-            path: image_dir(dir),
-            source,
-        })?;
+        let free = left.settle(&*disk, dir);
+        manifest.image.next_file = manifest.image.next_file.max(free);
         let floor = Stamp(found.report.max_stamp.0 + 1).min(Stamp::MAX);
         let epochs = Arc::new(Epochs::new(floor, resolved_config.epoch_length));
         let mut log = None;
@@ -166,14 +170,14 @@ impl Builder {
                 source,
             })?);
         }
-        manifest.opening = format!("{:016x}", random_number());
+        manifest.opening = Manifest::new_opening();
         manifest.spec = spec;
         manifest.closed = false;
         check_writer(&found_manifest, &*disk, dir)?;
         let written = write(&manifest, &*disk, dir)?;
         // Another program may have checked and written at the same time: one of the two finds that.
         check_writer(&manifest, &*disk, dir)?;
-        let files = CatalogueFiles::announced(written, &*disk, dir);
+        let files = CatalogueFiles::announced(written, &manifest, &*disk, dir);
 
         let settings = Settings {
             spec,
@@ -271,7 +275,7 @@ impl Builder {
         let image = disk.list(&image_dir(dir)).unwrap_or_default();
         if image
             .iter()
-            .any(|file| FileNumber::of_path(&file.path).is_some())
+            .any(|file| SegmentName::of(&file.path).is_some())
         {
             return Err(OpenError::DamagedManifest {
                 path: Manifest::path(dir),
@@ -403,6 +407,19 @@ fn write(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<Written, Op
         })
 }
 
+/// What the image's directory holds beside the image. Fails if the manifest is older than that.
+fn survey(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<ImageSurvey, OpenError> {
+    let survey = survey_image(disk, dir, &manifest.image);
+    let mut survey = survey.map_err(|source| OpenError::Device {
+        path: image_dir(dir),
+        source,
+    })?;
+    match survey.not_in_manifest.pop() {
+        Some(file) => Err(OpenError::SegmentNotInManifest { file }),
+        None => Ok(survey),
+    }
+}
+
 /// Removes probe files left behind by a killed process.
 fn remove_left(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     for file in disk.list(dir)? {
@@ -446,12 +463,6 @@ fn failed(dir: &Path, source: io::Error) -> OpenError {
 /// A number that no other database has.
 fn new_identity() -> u128 {
     u128::from(random_number()) << 64 | u128::from(random_number())
-}
-
-/// The standard library's hash keys come from the operating system's random numbers. A forked child goes on with
-/// its parent's: so the process and the clock go into it, too.
-fn random_number() -> u64 {
-    RandomState::new().hash_one((std::process::id(), SystemTime::now()))
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ impl OpenedTables {
             why,
         };
         let open = |file: &SegmentFile, schema| -> Result<Arc<dyn Source>, QueryError> {
-            let path = file.file.path(dir);
+            let path = file.file.path_of_named(&**disk, dir);
             let segment = Segment::open(disk, &path, file.id(database))?;
             if segment.rows() != table.rows || segment.pages() != file.pages {
                 return Err(wrong(format!(

@@ -19,6 +19,9 @@ use crate::table::raw_table::TableInfo;
 pub(crate) struct CatalogueFiles {
     /// The manifest that is in place; nothing after a failure.
     written: Option<Written>,
+    /// The opening numbers that the manifest in place may have: after a failure, it may be the one before or any that
+    /// was written since.
+    openings: Vec<String>,
     journal: Journal,
 }
 
@@ -41,12 +44,18 @@ pub(crate) enum NotWritten {
 }
 
 impl CatalogueFiles {
-    /// After a manifest that holds all there is was written durably, by an opening.
-    pub(crate) fn announced(written: Written, disk: &dyn Disk, dir: &Path) -> Self {
+    /// After this manifest, which holds all there is, was written durably, by an opening.
+    pub(crate) fn announced(
+        written: Written,
+        manifest: &Manifest,
+        disk: &dyn Disk,
+        dir: &Path,
+    ) -> Self {
         // The journal of an earlier opening no longer counts, whether it can be removed or not.
         let _ = disk.remove(&table_journal::path(dir));
         Self {
             written: Some(written),
+            openings: vec![manifest.opening.clone()],
             journal: Journal::NotBegun,
         }
     }
@@ -55,6 +64,7 @@ impl CatalogueFiles {
     pub(crate) fn none() -> Self {
         Self {
             written: None,
+            openings: Vec::new(),
             journal: Journal::GivenUp,
         }
     }
@@ -116,6 +126,8 @@ impl CatalogueFiles {
     }
 
     /// Puts the manifest with this image into the place of the present one, and into that in memory once it is durable.
+    /// It gets an opening number of its own, so that a program that has read the one before, in spite of the lock, does
+    /// not take it for that.
     ///
     /// # Errors
     /// The image in memory is what it was then. On the disk it may be either.
@@ -141,6 +153,7 @@ impl CatalogueFiles {
         }
         let mut whole = manifest.clone();
         whole.image = image;
+        whole.opening = Manifest::new_opening();
         self.replace(disk, dir, &whole)?;
         *manifest = whole;
         Ok(())
@@ -153,15 +166,19 @@ impl CatalogueFiles {
         dir: &Path,
         manifest: &Manifest,
     ) -> Result<(), NotWritten> {
-        match manifest.is_still_ours(disk, dir) {
+        match manifest.is_still_of(&self.openings, disk, dir) {
             Ok(true) => {}
             Ok(false) => return Err(NotWritten::AnotherWriter),
             Err(source) => return Err(NotWritten::Device(source)),
         }
         self.journal = Journal::GivenUp;
         self.written = None;
+        if !self.openings.contains(&manifest.opening) {
+            self.openings.push(manifest.opening.clone());
+        }
         let written = manifest.write(disk, dir).map_err(NotWritten::Device)?;
         self.written = Some(written);
+        self.openings = vec![manifest.opening.clone()];
         self.journal = Journal::NotBegun;
         Ok(())
     }

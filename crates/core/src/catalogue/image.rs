@@ -4,23 +4,19 @@
 //!   table "orders"  ── rows ──►      image/00000003.seg     sorted by the primary key
 //!                   ── index on o_custkey ──► image/00000004.seg     sorted by (o_custkey, primary key), empty values
 //! ```
-//! Such a table has named and typed columns. A file is named by its number alone, so no manifest can lead to a file
-//! outside of the directory, and each number is used once as long as the database is open.
+//! Such a table has named and typed columns. What its files are called, see image_files.rs.
 //!
 //! # Invariants
-//! - I1. A segment is whole, synced, and durable under its name before a manifest names it. It is never changed.
-//! - I2. A file with the name of a segment that the manifest does not name is left over from a load that did not end.
-//!   It is removed at the next opening.
 //! - I3. The name of a table in the image is not the name of a table in memory.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use namiki_exec::data::{Schema, SchemaError};
 use namiki_segment::SegmentId;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::histogram::Histogram;
+use crate::catalogue::image_files::FileNumber;
 
 /// The unit of a segment's length, in bytes.
 const PAGE_BYTES: u64 = 4096;
@@ -28,37 +24,6 @@ const PAGE_BYTES: u64 = 4096;
 const COLUMNS_MAX: usize = 1024;
 /// The longest name of a table, a column or an index, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
-/// What the name of a segment's file ends with.
-const SUFFIX: &str = ".seg";
-
-/// The number of a file of the image: its name is made of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct FileNumber(pub u32);
-
-impl FileNumber {
-    /// Where the file is.
-    #[must_use]
-    pub fn path(self, dir: &Path) -> PathBuf {
-        image_dir(dir).join(format!("{:08}{SUFFIX}", self.0))
-    }
-
-    /// The number that this is the file of; nothing for any other name.
-    pub(crate) fn of_path(path: &Path) -> Option<Self> {
-        let digits = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
-        let plain = digits.len() >= 8 && digits.bytes().all(|digit| digit.is_ascii_digit());
-        let number = Self(plain.then(|| digits.parse().ok()).flatten()?);
-        // One name for each number.
-        (number.path(Path::new("")).file_name() == path.file_name()).then_some(number)
-    }
-}
-
-/// Where a directory's image is.
-#[must_use]
-pub fn image_dir(dir: &Path) -> PathBuf {
-    dir.join("image")
-}
-
 /// The image of a database: its tables in segments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableImage {
@@ -320,26 +285,6 @@ pub(crate) mod tests {
                 }],
             }],
             next_file: FileNumber(3),
-        }
-    }
-
-    #[test]
-    fn a_file_number_is_read_from_its_name() {
-        let dir = Path::new("/db");
-        for number in [1, 99_999_999, 100_000_000, u32::MAX] {
-            let path = FileNumber(number).path(dir);
-            assert_eq!(FileNumber::of_path(&path), Some(FileNumber(number)));
-        }
-        for other in [
-            "1.seg",
-            "000000001.seg",
-            "+0000001.seg",
-            "00000001.sег",
-            "00000001",
-            "00000001.tmp",
-            "99999999999.seg",
-        ] {
-            assert_eq!(FileNumber::of_path(&dir.join(other)), None, "{other}");
         }
     }
 

@@ -16,8 +16,10 @@
 //! images would open the database without the tables in it, and drop them from the manifest.
 
 use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use namiki_log::{GenerationEnd, GenerationInfo, Layout, Placement};
 use namiki_platform::disk::Disk;
@@ -48,8 +50,8 @@ const NUMBER_MAX: u64 = u64::MAX >> 2;
 pub struct Manifest {
     /// The database's identity, in hexadecimal: it is in every log file, too.
     pub database: String,
-    /// A random number of the opening that wrote this, in hexadecimal. Empty if it was written before the first
-    /// opening was announced, or by a release that had none.
+    /// A random number of the opening that wrote this, drawn anew when that opening changes the image, in hexadecimal.
+    /// Empty if it was written before the first opening was announced, or by a release that had none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub opening: String,
     /// How the database was opened last.
@@ -171,6 +173,11 @@ impl Manifest {
         }
     }
 
+    /// A number for [`Manifest::opening`] that no other has.
+    pub(crate) fn new_opening() -> String {
+        format!("{:016x}", random_number())
+    }
+
     /// Whether the directory's manifest is of the same opening as this one, which is to replace it: of the
     /// same database and next generation, with the same opening number. (The number tells two programs apart that
     /// began the same generation at once, or have no log.) One that is missing or damaged was written by no other
@@ -179,10 +186,23 @@ impl Manifest {
     /// # Errors
     /// Whatever the device says.
     pub(crate) fn is_still_ours(&self, disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
+        self.is_still_of(std::slice::from_ref(&self.opening), disk, dir)
+    }
+
+    /// The same where it may have any of these opening numbers.
+    ///
+    /// # Errors
+    /// Whatever the device says.
+    pub(crate) fn is_still_of(
+        &self,
+        openings: &[String],
+        disk: &dyn Disk,
+        dir: &Path,
+    ) -> io::Result<bool> {
         match Self::read_alone(disk, dir) {
             Ok(Some(found)) => Ok(self.database == found.database
                 && self.next_generation == found.next_generation
-                && self.opening == found.opening),
+                && openings.contains(&found.opening)),
             Ok(None) | Err(OpenError::DamagedManifest { .. }) => Ok(true),
             Err(OpenError::Device { source, .. }) => Err(source),
             // A newer program's.
@@ -342,6 +362,12 @@ impl Manifest {
     }
 }
 
+/// The standard library's hash keys come from the operating system's random numbers. A forked child goes on with
+/// its parent's: so the process and the clock go into it, too.
+pub(crate) fn random_number() -> u64 {
+    RandomState::new().hash_one((std::process::id(), SystemTime::now()))
+}
+
 fn seal_contradiction(info: &GenerationInfo, seal: &GenerationEnd) -> Option<String> {
     let streams = seal.last_sequences.len();
     if streams != usize::from(info.streams) {
@@ -362,8 +388,8 @@ mod tests {
     use namiki_platform::{Epoch, Lsn};
 
     use super::*;
-    use crate::catalogue::image::FileNumber;
     use crate::catalogue::image::tests::image;
+    use crate::catalogue::image_files::FileNumber;
     use crate::table::raw_table::TableId;
 
     #[test]

@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 
+use crate::catalogue::image_files::FileNumber;
+
 /// How much of a run is read, checked and written at once, at least.
 const BLOCK_BYTES: usize = 64 << 10;
 /// Before each block: its length and the checksum of its bytes, four bytes each.
@@ -400,12 +402,18 @@ fn damaged(why: &str) -> io::Error {
     )
 }
 
-/// Whether a file has the name of a run: that of a segment's file, with a number and `run` in the place of its ending.
-pub(crate) fn is_run(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let parts: Vec<&str> = name.unwrap_or_default().split('.').collect();
+/// The number of the segment whose sorted run has this name: that of the segment's file, with a number and `run` in the
+/// place of its ending. Nothing for any other name.
+pub(crate) fn run_of(path: &Path) -> Option<FileNumber> {
+    let name = path.file_name()?.to_str()?;
+    let mut parts = name.split('.');
+    let (file, number, ending) = (parts.next()?, parts.next()?, parts.next()?);
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
-    matches!(parts[..], [file, number, "run"] if file.len() >= 8 && is_number(file) && is_number(number))
+    let is_run = file.len() >= 8 && is_number(file) && is_number(number) && ending == "run";
+    (is_run && parts.next().is_none())
+        .then(|| file.parse().ok())
+        .flatten()
+        .map(FileNumber)
 }
 
 #[cfg(test)]
@@ -475,7 +483,7 @@ mod tests {
             sort.push(&key).unwrap();
         }
         let run = sort.runs[0].path.clone();
-        assert!(is_run(&run));
+        assert_eq!(run_of(&run), Some(FileNumber(1)));
         let bytes = disk.read(&run).unwrap();
         for at in [0, 5, 9, 700, bytes.len() - 1] {
             disk.damage(&run, at as u64, &[bytes[at] ^ 4]).unwrap();

@@ -7,6 +7,7 @@
 //! Each segment is synced when it is finished. The files count only once a manifest names them: until then, the end of
 //! the writer removes them.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,9 +19,9 @@ use namiki_segment::{SegmentError, SegmentId, Writer};
 
 use crate::catalogue::histogram::{Histogram, HistogramBuilder};
 use crate::catalogue::image::{
-    FileNumber, ImageIndex, ImageTable, SegmentFile, definition_contradiction, image_dir,
-    index_schema,
+    ImageIndex, ImageTable, SegmentFile, definition_contradiction, index_schema,
 };
+use crate::catalogue::image_files::{FileNumber, SegmentName, image_dir};
 use crate::image::external_sort::{ExternalSort, SortError};
 use crate::image::load_error::LoadError;
 
@@ -127,6 +128,30 @@ impl NewFiles {
     pub(crate) fn keep(mut self) {
         self.paths.clear();
     }
+
+    /// Gives them their lasting names, once the manifest that names them is durable (I2). One that keeps its first name
+    /// because the device failed is found under that, and renamed by the next opening.
+    ///
+    /// # Errors
+    /// The path of a file that is gone: another program has removed it. All have their first names again then.
+    pub(crate) fn rename(&self, dir: &Path) -> Result<(), PathBuf> {
+        let lasting = |new: &PathBuf| SegmentName::of(new).map(|name| name.number().path(dir));
+        for (at, new) in self.paths.iter().enumerate() {
+            let Some(to) = lasting(new) else { continue };
+            match self.disk.rename(new, &to) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    for new in &self.paths[..at] {
+                        let _ = lasting(new).map(|from| self.disk.rename(&from, new));
+                    }
+                    return Err(new.clone());
+                }
+                _ => {}
+            }
+        }
+        // Either name is fine after a crash, too.
+        let _ = self.disk.sync_dir(&image_dir(dir));
+        Ok(())
+    }
 }
 
 impl Drop for NewFiles {
@@ -216,7 +241,7 @@ impl<'a> TableWriter<'a> {
     }
 
     /// Writes what is left: the end of the rows, and the indexes. `on_entry` is called with the name of the index and the
-    /// number of its entries so far, and ends the load with its error. The files are durable under their names then.
+    /// number of its entries so far, and ends the load with its error. The files are durable under their first names then.
     pub(crate) fn finish(
         mut self,
         on_entry: &mut dyn FnMut(&str, u64) -> Result<(), LoadError>,
@@ -263,7 +288,7 @@ impl Target<'_> {
     }
 
     fn path(&self, number: u32) -> PathBuf {
-        self.file(number).path(self.dir)
+        self.file(number).new_path(self.dir)
     }
 }
 

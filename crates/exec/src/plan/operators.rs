@@ -52,6 +52,21 @@ impl Plan {
         }
     }
 
+    /// The same, to change them.
+    pub fn inputs_mut(&mut self) -> Vec<&mut Plan> {
+        match self {
+            Plan::Find(_) | Plan::Scan(_) | Plan::IndexScan(_) => Vec::new(),
+            Plan::Join(join) => vec![&mut join.left, &mut join.right],
+            Plan::NestedLoopJoin(join) => vec![&mut join.outer],
+            Plan::HashJoin(join) => vec![&mut join.build, &mut join.probe],
+            Plan::Filter(filter) => vec![&mut filter.input],
+            Plan::Project(project) => vec![&mut project.input],
+            Plan::Aggregate(aggregate) => vec![&mut aggregate.input],
+            Plan::Sort(sort) => vec![&mut sort.input],
+            Plan::Limit(limit) => vec![&mut limit.input],
+        }
+    }
+
     /// The table that this operator itself reads.
     pub fn table(&self) -> Option<&str> {
         match self {

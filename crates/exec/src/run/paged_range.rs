@@ -21,7 +21,7 @@ use crate::row::Row;
 const EXTENT_PAGES_MAX: usize = 64;
 
 /// Extents that a thread has on their way at a time, if its degree allows for it.
-const EXTENTS_IN_FLIGHT: usize = 4;
+const EXTENTS_IN_FLIGHT: usize = 8;
 
 /// A range that takes at most this part of the cache goes through it.
 const CACHE_SHARE: usize = 4;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use namiki_exec::data::{Column, Schema};
 use namiki_exec::plan::Plan;
 use namiki_exec::source::{Source, Table as QueryTable, Tables};
-use namiki_exec::{Degree, Mode, Options, Rows};
+use namiki_exec::{Degree, Explanation, Mode, Options, Rows};
 
 use self::table_source::{TableSource, Values, columns, key_columns, value_column};
 use crate::api::database::Database;
@@ -194,6 +194,21 @@ impl Query {
         let tables = self.tables(plan)?;
         let executor = shared.opened.executor(&shared.disk)?;
         Ok(executor.run(plan, &tables, &self.options)?)
+    }
+
+    /// How the plan would run, and what it is estimated to cost. Reads no row.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub fn explain(&self, plan: &Plan) -> Result<Explanation, QueryError> {
+        let shared = &*self.db.shared;
+        shared
+            .engine
+            .check_process()
+            .map_err(|_| QueryError::Forked)?;
+        let tables = self.tables(plan)?;
+        let executor = shared.opened.executor(&shared.disk)?;
+        Ok(executor.explain(plan, &tables, &self.options)?)
     }
 
     /// The tables that the plan names.

@@ -1,0 +1,147 @@
+//! What a plan asks, without how: the choices that it has made are open again, for the planner or for scans.
+//!
+//! An answer is checked by the plan that uses no index and makes no look-up, where the plain evaluator would take too much
+//! memory.
+
+use namiki_exec::data::Schema;
+use namiki_exec::plan::{Expr, Find, HashJoin, Join, KeyRange, Plan, Scan, column};
+use namiki_exec::source::{Source, Tables};
+
+/// The plan with its choices open, so that the planner makes them. Nothing if it names what there is not.
+pub(super) fn logical_plan(plan: &Plan, tables: &Tables) -> Option<Plan> {
+    let mut plan = plan.clone();
+    for input in plan.inputs_mut() {
+        *input = logical_plan(input, tables)?;
+    }
+    Some(match plan {
+        Plan::Scan(scan) => {
+            let schema = tables.get(&scan.table)?.source.schema();
+            find(scan.table, scan.alias, &scan.range, schema, scan.filter)?
+        }
+        Plan::IndexScan(scan) => {
+            let schema = index_schema(tables, &scan.table, Some(&scan.index))?;
+            find(scan.table, scan.alias, &scan.range, schema, scan.filter)?
+        }
+        Plan::NestedLoopJoin(join) => {
+            let schema = index_schema(tables, &join.table, join.index.as_deref())?;
+            let called = join.alias.as_ref().unwrap_or(&join.table);
+            let looked_up = join.lookup.into_iter().zip(schema.key());
+            let on = looked_up.map(|(of, at)| {
+                let name = format!("{called}.{}", schema.columns()[*at].name);
+                (of, column(&name))
+            });
+            let on = on.collect();
+            let inner = Plan::Find(Find {
+                table: join.table,
+                alias: join.alias,
+                filter: None,
+            });
+            join_of(*join.outer, inner, on, join.filter, join.table_first)
+        }
+        Plan::HashJoin(join) => join_of(
+            *join.build,
+            *join.probe,
+            join.on,
+            join.filter,
+            join.probe_first,
+        ),
+        other => other,
+    })
+}
+
+/// The plan that reads every table from end to end and joins by hash tables. Nothing if it names what there is not.
+pub(super) fn sequential_plan(plan: &Plan, tables: &Tables) -> Option<Plan> {
+    let mut plan = logical_plan(plan, tables)?;
+    without_choices(&mut plan);
+    Some(plan)
+}
+
+fn without_choices(plan: &mut Plan) {
+    plan.inputs_mut().into_iter().for_each(without_choices);
+    *plan = match plan.clone() {
+        Plan::Find(find) => Plan::Scan(Scan {
+            table: find.table,
+            alias: find.alias,
+            range: KeyRange::default(),
+            filter: find.filter,
+        }),
+        Plan::Join(join) => Plan::HashJoin(HashJoin {
+            build: join.left,
+            probe: join.right,
+            on: join.on,
+            filter: join.filter,
+            probe_first: false,
+        }),
+        other => other,
+    };
+}
+
+fn find(
+    table: String,
+    alias: Option<String>,
+    range: &KeyRange,
+    schema: &Schema,
+    filter: Option<Expr>,
+) -> Option<Plan> {
+    let in_range = in_range(range, schema, alias.as_ref().unwrap_or(&table))?;
+    Some(Plan::Find(Find {
+        filter: in_range.into_iter().chain(filter).reduce(Expr::and),
+        table,
+        alias,
+    }))
+}
+
+fn join_of(
+    first: Plan,
+    second: Plan,
+    on: Vec<(Expr, Expr)>,
+    filter: Option<Expr>,
+    second_first: bool,
+) -> Plan {
+    let (left, right, on) = if second_first {
+        let turned = on.into_iter().map(|(first, second)| (second, first));
+        (second, first, turned.collect())
+    } else {
+        (first, second, on)
+    };
+    Plan::Join(Join {
+        left: Box::new(left),
+        right: Box::new(right),
+        on,
+        filter,
+    })
+}
+
+fn index_schema<'t>(tables: &'t Tables, table: &str, index: Option<&str>) -> Option<&'t Schema> {
+    let table = tables.get(table)?;
+    let source: &dyn Source = match index {
+        Some(index) => &**table.indexes.get(index)?,
+        None => &*table.source,
+    };
+    Some(source.schema())
+}
+
+/// What is true of the rows in a range, one after the other.
+fn in_range(range: &KeyRange, schema: &Schema, called: &str) -> Option<Vec<Expr>> {
+    let key_column = |at: usize| {
+        let at = schema.key().get(at)?;
+        Some(column(&format!("{called}.{}", schema.columns()[*at].name)))
+    };
+    let mut all = Vec::new();
+    for (at, value) in range.equal.iter().enumerate() {
+        all.push(key_column(at)?.equal(Expr::Literal(value.clone())));
+    }
+    let bounds: [(_, fn(Expr, Expr) -> Expr); 4] = [
+        (&range.from, Expr::greater_or_equal),
+        (&range.above, Expr::greater),
+        (&range.to, Expr::less_or_equal),
+        (&range.below, Expr::less),
+    ];
+    for (bound, compare) in bounds {
+        if let Some(bound) = bound {
+            let next = key_column(range.equal.len())?;
+            all.push(compare(next, Expr::Literal(bound.clone())));
+        }
+    }
+    Some(all)
+}
