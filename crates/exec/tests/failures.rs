@@ -336,7 +336,7 @@ fn a_source_that_fails_or_panics_fails_its_query_alone() {
             "the source is gone"
         };
         assert!(text.contains(expected), "{text}");
-        assert_eq!(setting.executor.frames_in_flight(), 0);
+        setting.check_nothing_left(&rows.statistics());
     }
     setting.check_usable();
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
+use namiki_platform::ProcessToken;
 use namiki_platform::disk::{Disk, Frame, FramePool};
 use namiki_segment::{PageCache, Segment};
 use parking_lot::{Condvar, Mutex};
@@ -41,12 +42,19 @@ pub(super) enum Storage {
 }
 
 /// What a thread shows the others.
-#[derive(Default)]
 pub(super) struct Peer {
     /// Tasks that it has, about.
     pub(super) load: CachePadded<AtomicUsize>,
-    /// Set when it begins.
-    pub(super) sleep: OnceLock<SleepFlag>,
+    pub(super) sleep: SleepFlag,
+}
+
+impl Peer {
+    fn new() -> Self {
+        Self {
+            load: CachePadded::default(),
+            sleep: SleepFlag::new(),
+        }
+    }
 }
 
 /// See the module.
@@ -56,6 +64,8 @@ pub(super) struct Shared {
     /// What the program was made from.
     pub(super) planned: (Plan, Tables),
     pub(super) options: Options,
+    /// That of the query's threads.
+    pub(super) process: ProcessToken,
     pub(super) threads: usize,
     /// Of each of the program's sources.
     pub(super) storage: Vec<Storage>,
@@ -136,7 +146,7 @@ impl Shared {
                 options.output_bytes_max.saturating_mul(threads),
             ),
             counters: (0..threads).map(|_| CachePadded::default()).collect(),
-            peers: (0..threads).map(|_| Peer::default()).collect(),
+            peers: (0..threads).map(|_| Peer::new()).collect(),
             parts: Mutex::default(),
             busy: CachePadded::new(AtomicUsize::new(threads)),
             ended: AtomicBool::new(false),
@@ -148,6 +158,7 @@ impl Shared {
             pages_read: Mutex::new(vec![Vec::new(); segments.len()]),
             device: Mutex::default(),
             started: Instant::now(),
+            process: ProcessToken::current(),
             elapsed: OnceLock::new(),
             threads_left: Mutex::new(threads),
             all_left: Condvar::new(),
@@ -192,17 +203,20 @@ impl Shared {
         self.wake_all();
     }
 
+    /// Ends the query for its caller. A forked child has no query to end, and locks that may be held for ever.
+    pub(super) fn cancel(&self) {
+        if self.process.is_current() {
+            self.fail(ExecError::Cancelled);
+        }
+    }
+
     /// The error that ended the query.
     pub(super) fn failure(&self) -> Option<ExecError> {
         self.failure.lock().clone()
     }
 
     pub(super) fn wake_all(&self) {
-        for peer in &self.peers {
-            if let Some(sleep) = peer.sleep.get() {
-                sleep.wake();
-            }
-        }
+        self.peers.iter().for_each(|peer| peer.sleep.wake());
     }
 
     /// Lets one row pass a limit. Gives how many may pass after it; nothing if it may not.
@@ -254,6 +268,9 @@ impl Shared {
     /// How many rows each operator has given, from the root on, each before its inputs. Of pipelines that run, nothing
     /// is known yet.
     pub(super) fn operator_rows(&self) -> Vec<u64> {
+        if !self.process.is_current() {
+            return Vec::new();
+        }
         let rows = self.step_rows.lock();
         let places = self.program.places.iter();
         let of = places.map(|place| rows[place.pipeline].get(place.step).copied().unwrap_or(0));
@@ -295,16 +312,22 @@ impl Shared {
         }
     }
 
-    /// Waits until all threads have left.
+    /// Waits until all threads have left. In a forked child there are none.
     pub(super) fn wait_until_left(&self) {
+        if !self.process.is_current() {
+            return;
+        }
         let mut left = self.threads_left.lock();
         while *left > 0 {
             self.all_left.wait(&mut left);
         }
     }
 
-    /// What has been done so far.
+    /// What has been done so far; nothing in a forked child.
     pub(super) fn statistics(&self) -> Statistics {
+        if !self.process.is_current() {
+            return Statistics::default();
+        }
         let distinct = self.pages_read.lock();
         let bits = distinct
             .iter()

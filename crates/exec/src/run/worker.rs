@@ -2,6 +2,8 @@
 //!
 //! Paper: oode §1, §2
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use namiki_platform::disk::{Completion, Frame, ReadQueue};
 use namiki_segment::PageReader;
 
@@ -155,8 +157,6 @@ impl<'s> Worker<'s> {
             let part = self.run_pipeline(number);
             self.shared.end_of_pipeline(number, part, self.sink_bytes);
         }
-        self.drop_messages();
-        self.shared.add_pages_read(&self.pages_read);
     }
 
     fn run_pipeline(&mut self, number: usize) -> WorkerSink {
@@ -172,9 +172,19 @@ impl<'s> Worker<'s> {
         self.step_rows.clear();
         self.step_rows.resize(self.pipeline.steps.len() + 1, 0);
         if !shared.is_stopped() {
-            self.begin();
-            if let Err(error) = self.work().and_then(|()| self.finish_sink()) {
-                shared.fail(error);
+            let ran = catch_unwind(AssertUnwindSafe(|| {
+                self.begin();
+                self.work()?;
+                self.finish_sink()
+            }));
+            match ran {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => shared.fail(error),
+                Err(panic) => {
+                    shared.fail(ExecError::panicked(&*panic));
+                    // It waits for what is in flight. What tasks are left is counted and dropped below, as after an error.
+                    *self.queue = None;
+                }
             }
         }
         self.drain();
@@ -611,6 +621,15 @@ impl<'s> Worker<'s> {
         let now = namiki_platform::clock::thread_cpu_ns();
         self.counters.cpu_ns.add(now.saturating_sub(self.cpu_ns));
         self.cpu_ns = now;
+    }
+}
+
+impl Drop for Worker<'_> {
+    /// No other thread sends any more: all have ended the last pipeline, or wait at its end for this one, which has
+    /// panicked there.
+    fn drop(&mut self) {
+        self.drop_messages();
+        self.shared.add_pages_read(&self.pages_read);
     }
 }
 
