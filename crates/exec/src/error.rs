@@ -178,6 +178,10 @@ pub enum ExecError {
         /// What the system said.
         source: Arc<std::io::Error>,
     },
+    /// This is a forked child of the process that made the executor, and has none of its threads. Run queries in the
+    /// process that made their executor, or make one in the child.
+    #[error("a forked child cannot use the queries of its parent")]
+    Forked,
     /// A thread of the query panicked. That is a bug; the query's answer is lost and nothing else.
     #[error("a thread of the query panicked: {message}")]
     Panicked {
@@ -187,6 +191,15 @@ pub enum ExecError {
 }
 
 impl ExecError {
+    /// Of a thread that ended with this.
+    pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+        Self::Panicked {
+            message: said.unwrap_or("no message").to_owned(),
+        }
+    }
+
     pub(crate) fn source(
         table: &str,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -60,12 +60,36 @@ fn items_left_behind_are_dropped_once() {
     });
 }
 
+/// The thread that sleeps may not have begun when it is given work.
+#[test]
+fn work_given_to_a_thread_that_begins_wakes_it() {
+    explore(3, || {
+        let (mut sender, receiver) = ring::<u32>(2);
+        let flag = Arc::new(SleepFlag::new());
+        let sleeper = thread::spawn({
+            let flag = Arc::clone(&flag);
+            move || {
+                let receiver = RefCell::new(receiver);
+                loop {
+                    if let Some(item) = receiver.borrow_mut().pop() {
+                        break item;
+                    }
+                    flag.sleep_unless(Duration::MAX, || !receiver.borrow_mut().is_empty());
+                }
+            }
+        });
+        sender.push(7).unwrap();
+        flag.wake();
+        assert_eq!(sleeper.join().unwrap(), 7);
+    });
+}
+
 /// In a model a thread sleeps for ever if it is not woken, and loom reports that as a deadlock.
 #[test]
 fn work_given_to_a_sleeping_thread_wakes_it() {
     explore(3, || {
         let (mut sender, receiver) = ring::<u32>(2);
-        let flag = Arc::new(SleepFlag::of_this_thread());
+        let flag = Arc::new(SleepFlag::new());
         let giver = thread::spawn({
             let flag = Arc::clone(&flag);
             move || {

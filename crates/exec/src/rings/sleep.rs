@@ -3,36 +3,41 @@
 //! A thread that finds nothing to do says that it is about to sleep, *then* looks once more, and only then parks.
 //! A giver hands the work over first, and *then* asks whether the thread sleeps. One of the two sees the other.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
 use crate::sync::{AtomicBool, Ordering, Parker, fence};
 
-/// One thread's. Made by the thread itself.
+/// One thread's. There before the thread is, so that what is given to the thread meanwhile is not missed by its first
+/// sleep.
 #[derive(Debug)]
 pub(crate) struct SleepFlag {
     sleeps: CachePadded<AtomicBool>,
-    parker: Parker,
+    /// Set by the thread before it first sleeps.
+    parker: OnceLock<Parker>,
 }
 
 impl SleepFlag {
-    /// The flag of this thread.
-    pub(crate) fn of_this_thread() -> Self {
+    /// The flag of a thread that will be the only one to sleep by it.
+    pub(crate) fn new() -> Self {
         Self {
             sleeps: CachePadded::new(AtomicBool::new(false)),
-            parker: Parker::of_this_thread(),
+            parker: OnceLock::new(),
         }
     }
 
     /// Sleeps until [`SleepFlag::wake`], or for `longest`, unless `has_work` finds something. For the flag's own
     /// thread.
     pub(crate) fn sleep_unless(&self, longest: Duration, has_work: impl FnOnce() -> bool) {
-        self.sleeps.store(true, Ordering::Relaxed);
+        let parker = self.parker.get_or_init(Parker::of_this_thread);
+        // Release: the parker is there before the flag says that it is needed; pairs with the acquire in `wake`.
+        self.sleeps.store(true, Ordering::Release);
         // Pairs with the fence in `wake`: if `has_work` does not see what was given, `wake` sees the flag.
         fence(Ordering::SeqCst);
         if !has_work() {
-            self.parker.park(longest);
+            parker.park(longest);
         }
         self.sleeps.store(false, Ordering::Relaxed);
     }
@@ -41,8 +46,11 @@ impl SleepFlag {
     pub(crate) fn wake(&self) {
         // Pairs with the fence in `sleep_unless`.
         fence(Ordering::SeqCst);
-        if self.sleeps.load(Ordering::Relaxed) {
-            self.parker.unpark();
+        // Acquire: pairs with the release in `sleep_unless`.
+        if self.sleeps.load(Ordering::Acquire)
+            && let Some(parker) = self.parker.get()
+        {
+            parker.unpark();
         }
     }
 }

@@ -44,6 +44,16 @@ impl RowStore {
         self.words.capacity() * 8 + self.heap.capacity()
     }
 
+    /// What a row takes in memory, beside its text.
+    pub(crate) fn row_bytes(&self) -> usize {
+        self.width * size_of::<u64>()
+    }
+
+    /// Makes room for so many more rows, beside their text.
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        self.words.reserve_exact(rows * self.width);
+    }
+
     /// Adds the values of these slots of a row, as many as were given to `new` and of the same types.
     ///
     /// Nothing if there would be more than 4 GiB of text.
@@ -65,14 +75,6 @@ impl RowStore {
             words: &self.words[at * self.width..(at + 1) * self.width],
             heap: &self.heap,
         }
-    }
-
-    /// Adds all rows of another store of the same shape. Nothing if there would be more than 4 GiB of text.
-    pub(crate) fn append(&mut self, other: &Self) -> Option<()> {
-        for at in 0..other.rows {
-            self.push(other.row(at), &other.slots)?;
-        }
-        Some(())
     }
 }
 
@@ -104,7 +106,9 @@ mod tests {
             let store = if number < 5 { &mut one } else { &mut two };
             store.push(row.as_ref(), &slots).unwrap();
         }
-        one.append(&two).unwrap();
+        for at in 0..two.len() {
+            one.push(two.row(at), two.slots()).unwrap();
+        }
         assert_eq!(one.len(), 10);
         for at in 0..10 {
             let text = one.slots()[0].get(one.row(at)).to_string();

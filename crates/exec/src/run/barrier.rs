@@ -29,13 +29,15 @@ impl Barrier {
         }
     }
 
-    /// Waits until all threads are here. `as_last` is done before any of them goes on, by the one that came last.
+    /// Waits until all threads are here. `as_last` is done before any of them goes on, by the one that came last; it may
+    /// take long, and is done without the lock.
     pub(super) fn wait(&self, as_last: impl FnOnce()) {
         let mut state = self.state.lock();
         state.here += 1;
         if state.here >= state.threads {
+            drop(state);
             as_last();
-            self.dismiss(&mut state);
+            self.dismiss(&mut self.state.lock());
             return;
         }
         let round = state.round;

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use namiki_platform::ProcessToken;
 use namiki_platform::disk::{Disk, Frame, FramePool, PAGE_BYTES, ReadQueue};
 use namiki_segment::PageCache;
 
@@ -18,7 +19,6 @@ use crate::explain::{Explanation, explain};
 use crate::plan::Plan;
 use crate::planner::choose;
 use crate::program::compile;
-use crate::rings::SleepFlag;
 use crate::source::Tables;
 
 /// Frames beside those of the cache: for pages on their way.
@@ -33,6 +33,7 @@ const CACHE_PAGES_MIN: usize = 512;
 pub struct Executor {
     resources: Resources,
     threads: Arc<ThreadPool>,
+    process: ProcessToken,
 }
 
 impl Executor {
@@ -55,15 +56,19 @@ impl Executor {
                 cache: PageCache::new(pages * PAGE_BYTES),
             },
             threads: Arc::default(),
+            process: ProcessToken::current(),
         })
     }
 
     /// Starts a query. Its rows can be taken at once; it runs as far ahead of them as its options say.
     ///
     /// # Errors
-    /// [`ExecError::Plan`] if the plan is wrong, [`ExecError::System`] if no thread can be started. All other errors
-    /// come with the rows.
+    /// [`ExecError::Plan`] if the plan is wrong, [`ExecError::System`] if no thread can be started,
+    /// [`ExecError::Forked`] in a forked child of the process that made the executor. All other errors come with the rows.
     pub fn run(&self, plan: &Plan, tables: &Tables, options: &Options) -> Result<Rows, ExecError> {
+        if !self.process.is_current() {
+            return Err(ExecError::Forked);
+        }
         let plan = choose(plan, tables, &options.prices, options.is_ordered());
         let program = compile(&bind(&plan, tables)?);
         let planned = (plan, tables.clone());
@@ -137,7 +142,6 @@ impl std::fmt::Debug for Executor {
 
 /// What each thread of a query does.
 fn work(shared: &Shared, number: usize, links: Links, queue: &mut Option<Box<dyn ReadQueue>>) {
-    let _ = shared.peers[number].sleep.set(SleepFlag::of_this_thread());
     let ran = catch_unwind(AssertUnwindSafe(|| {
         Worker::new(shared, number, links, queue).run();
     }));
@@ -145,11 +149,7 @@ fn work(shared: &Shared, number: usize, links: Links, queue: &mut Option<Box<dyn
         shared.leave();
         return;
     };
-    let said = panic.downcast_ref::<String>().map(String::as_str);
-    let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
-    shared.fail(ExecError::Panicked {
-        message: said.unwrap_or("no message").to_owned(),
-    });
+    shared.fail(ExecError::panicked(&*panic));
     // It waits for what is in flight.
     *queue = None;
     shared.leave_early();

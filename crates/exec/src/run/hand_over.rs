@@ -245,9 +245,7 @@ impl Worker<'_> {
     }
 
     fn wake_peer(&self, to: usize) {
-        if let Some(sleep) = self.shared.peers[to].sleep.get() {
-            sleep.wake();
-        }
+        self.shared.peers[to].sleep.wake();
     }
 
     /// This thread has nothing to do: sleeps until it has. Tells whether the pipeline has ended instead.
@@ -280,9 +278,8 @@ impl Worker<'_> {
                 return false;
             }
             let links = &mut self.links;
-            if let Some(sleep) = shared.peers[self.number].sleep.get() {
-                sleep.sleep_unless(SLEEP_MAX, || links.has_messages() || shared.has_ended());
-            }
+            let sleep = &shared.peers[self.number].sleep;
+            sleep.sleep_unless(SLEEP_MAX, || links.has_messages() || shared.has_ended());
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::query_statistics::{LiveCounters, Statistics};
 use crate::row::{RowRef, RowStore, Slot};
 
 /// The rows of a query, which runs while they are taken. Dropped before the end, it cancels the query and waits until
-/// its tasks and page frames are free.
+/// its tasks and page frames are free. In a forked child, where the query does not run, it does nothing of that.
 pub struct Rows {
     shared: Arc<Shared>,
     batch: RowStore,
@@ -27,7 +27,7 @@ impl Canceller {
     /// Ends the query with [`ExecError::Cancelled`]. Returns at once; reads in flight are waited for by the query's
     /// threads.
     pub fn cancel(&self) {
-        self.0.fail(ExecError::Cancelled);
+        self.0.cancel();
     }
 
     /// What the query has done so far, for a thread that does not take its rows.
@@ -104,6 +104,10 @@ impl Rows {
             if self.is_over {
                 return Ok(None);
             }
+            if !self.shared.process.is_current() {
+                self.is_over = true;
+                return Err(ExecError::Forked);
+            }
             match self.shared.output.receive() {
                 Some(batch) => {
                     self.batch = batch;
@@ -168,7 +172,7 @@ impl Rows {
     /// Cancels the query, waits until its threads have left, and tells what it has done.
     #[must_use]
     pub fn cancel(self) -> Statistics {
-        self.canceller().cancel();
+        self.shared.cancel();
         self.shared.wait_until_left();
         self.shared.statistics()
     }
@@ -188,7 +192,7 @@ impl Iterator for Rows {
 impl Drop for Rows {
     fn drop(&mut self) {
         if !self.is_over {
-            self.shared.fail(ExecError::Cancelled);
+            self.shared.cancel();
             self.shared.wait_until_left();
         }
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
+use namiki_platform::ProcessToken;
 use namiki_platform::disk::{Disk, Frame, FramePool};
 use namiki_segment::{PageCache, Segment};
 use parking_lot::{Condvar, Mutex};
@@ -21,6 +22,7 @@ use crate::program::{Program, Step};
 use crate::query_statistics::Statistics;
 use crate::rings::SleepFlag;
 use crate::row::Slot;
+use crate::sinks::{MergeControl, QueryMemory};
 use crate::source::Tables;
 
 /// What queries of one executor run on.
@@ -40,12 +42,19 @@ pub(super) enum Storage {
 }
 
 /// What a thread shows the others.
-#[derive(Default)]
 pub(super) struct Peer {
     /// Tasks that it has, about.
     pub(super) load: CachePadded<AtomicUsize>,
-    /// Set when it begins.
-    pub(super) sleep: OnceLock<SleepFlag>,
+    pub(super) sleep: SleepFlag,
+}
+
+impl Peer {
+    fn new() -> Self {
+        Self {
+            load: CachePadded::default(),
+            sleep: SleepFlag::new(),
+        }
+    }
 }
 
 /// See the module.
@@ -55,6 +64,8 @@ pub(super) struct Shared {
     /// What the program was made from.
     pub(super) planned: (Plan, Tables),
     pub(super) options: Options,
+    /// That of the query's threads.
+    pub(super) process: ProcessToken,
     pub(super) threads: usize,
     /// Of each of the program's sources.
     pub(super) storage: Vec<Storage>,
@@ -69,7 +80,8 @@ pub(super) struct Shared {
     limits: Vec<Vec<AtomicU64>>,
     /// What each pipeline has kept.
     kept: Vec<OnceLock<Arc<Kept>>>,
-    parts: Mutex<Vec<WorkerSink>>,
+    /// What each thread has kept in the pipeline that ends, and what it has taken in memory.
+    parts: Mutex<Vec<(WorkerSink, usize)>>,
     /// Threads that have something to do, and tasks in rings (T5).
     pub(super) busy: CachePadded<AtomicUsize>,
     /// The pipeline needs nothing more.
@@ -78,7 +90,7 @@ pub(super) struct Shared {
     stopped: AtomicBool,
     failure: Mutex<Option<ExecError>>,
     barrier: Barrier,
-    memory_bytes: AtomicUsize,
+    pub(super) memory: QueryMemory,
     /// Of each pipeline the rows that began each step, and those that came to the sink.
     step_rows: Mutex<Vec<Vec<u64>>>,
     /// The pages that were read, a bit for each page of each segment.
@@ -134,18 +146,19 @@ impl Shared {
                 options.output_bytes_max.saturating_mul(threads),
             ),
             counters: (0..threads).map(|_| CachePadded::default()).collect(),
-            peers: (0..threads).map(|_| Peer::default()).collect(),
+            peers: (0..threads).map(|_| Peer::new()).collect(),
             parts: Mutex::default(),
             busy: CachePadded::new(AtomicUsize::new(threads)),
             ended: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             failure: Mutex::default(),
             barrier: Barrier::new(threads),
-            memory_bytes: AtomicUsize::new(0),
+            memory: QueryMemory::new(options.memory_bytes_max),
             step_rows: Mutex::new(vec![Vec::new(); program.pipelines.len()]),
             pages_read: Mutex::new(vec![Vec::new(); segments.len()]),
             device: Mutex::default(),
             started: Instant::now(),
+            process: ProcessToken::current(),
             elapsed: OnceLock::new(),
             threads_left: Mutex::new(threads),
             all_left: Condvar::new(),
@@ -190,17 +203,20 @@ impl Shared {
         self.wake_all();
     }
 
+    /// Ends the query for its caller. A forked child has no query to end, and locks that may be held for ever.
+    pub(super) fn cancel(&self) {
+        if self.process.is_current() {
+            self.fail(ExecError::Cancelled);
+        }
+    }
+
     /// The error that ended the query.
     pub(super) fn failure(&self) -> Option<ExecError> {
         self.failure.lock().clone()
     }
 
     pub(super) fn wake_all(&self) {
-        for peer in &self.peers {
-            if let Some(sleep) = peer.sleep.get() {
-                sleep.wake();
-            }
-        }
+        self.peers.iter().for_each(|peer| peer.sleep.wake());
     }
 
     /// Lets one row pass a limit. Gives how many may pass after it; nothing if it may not.
@@ -217,13 +233,18 @@ impl Shared {
         self.kept[pipeline].get()
     }
 
-    /// Waits for all threads to end a pipeline, and merges what they have kept.
-    pub(super) fn end_of_pipeline(&self, pipeline: usize, part: WorkerSink) {
-        self.parts.lock().push(part);
+    /// Waits for all threads to end a pipeline, and merges what they have kept. A thread's part has taken `held_bytes`.
+    pub(super) fn end_of_pipeline(&self, pipeline: usize, part: WorkerSink, held_bytes: usize) {
+        let (_, operator) = part.bytes();
+        self.parts.lock().push((part, held_bytes));
         self.barrier.wait(|| {
             let parts = std::mem::take(&mut *self.parts.lock());
+            let held_bytes = parts.iter().map(|(_, bytes)| bytes).sum();
+            let parts = parts.into_iter().map(|(part, _)| part).collect();
             if !self.is_stopped() {
-                match WorkerSink::merge(parts) {
+                let is_stopped = || self.is_stopped();
+                let control = MergeControl::new(&self.memory, &is_stopped, operator, held_bytes);
+                match WorkerSink::merge(parts, &control) {
                     Ok(Some(kept)) => _ = self.kept[pipeline].set(Arc::new(kept)),
                     Ok(None) => {}
                     Err(error) => self.fail(error),
@@ -232,20 +253,6 @@ impl Shared {
             self.busy.store(self.threads, Ordering::Relaxed);
             self.ended.store(false, Ordering::Relaxed);
         });
-    }
-
-    /// Says how much more memory a thread's sink takes.
-    pub(super) fn add_memory(&self, bytes: usize, operator: &'static str) -> Result<(), ExecError> {
-        // Relaxed: a sum that orders nothing.
-        let before = self.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let limit_bytes = self.options.memory_bytes_max;
-        if before.saturating_add(bytes) > limit_bytes {
-            return Err(ExecError::MemoryExceeded {
-                operator,
-                limit_bytes,
-            });
-        }
-        Ok(())
     }
 
     /// Adds the rows that began each step of a pipeline in a thread.
@@ -261,6 +268,9 @@ impl Shared {
     /// How many rows each operator has given, from the root on, each before its inputs. Of pipelines that run, nothing
     /// is known yet.
     pub(super) fn operator_rows(&self) -> Vec<u64> {
+        if !self.process.is_current() {
+            return Vec::new();
+        }
         let rows = self.step_rows.lock();
         let places = self.program.places.iter();
         let of = places.map(|place| rows[place.pipeline].get(place.step).copied().unwrap_or(0));
@@ -302,16 +312,22 @@ impl Shared {
         }
     }
 
-    /// Waits until all threads have left.
+    /// Waits until all threads have left. In a forked child there are none.
     pub(super) fn wait_until_left(&self) {
+        if !self.process.is_current() {
+            return;
+        }
         let mut left = self.threads_left.lock();
         while *left > 0 {
             self.all_left.wait(&mut left);
         }
     }
 
-    /// What has been done so far.
+    /// What has been done so far; nothing in a forked child.
     pub(super) fn statistics(&self) -> Statistics {
+        if !self.process.is_current() {
+            return Statistics::default();
+        }
         let distinct = self.pages_read.lock();
         let bits = distinct
             .iter()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::ExecError;
 use crate::program::{Pipeline, Sink};
 use crate::row::{RowRef, RowStore, Slot};
-use crate::sinks::{BuildRows, Groups, HashTable, KeptRows, SortRows, TOO_MUCH_TEXT};
+use crate::sinks::{BuildRows, Groups, HashTable, KeptRows, MergeControl, SortRows, TOO_MUCH_TEXT};
 
 /// Where a thread's rows end.
 pub(super) enum WorkerSink {
@@ -56,47 +56,44 @@ impl WorkerSink {
         }
     }
 
+    /// What a thread calculates over its own rows when all are there.
+    pub(super) fn finish(&mut self, control: &MergeControl<'_>) -> Result<(), ExecError> {
+        match self {
+            Self::Sort(rows) => rows.sort_runs(control),
+            Self::Output(_) | Self::Groups(_) | Self::Build(_) | Self::Keep(_) => Ok(()),
+        }
+    }
+
     /// What all threads have kept together; nothing of an output.
-    pub(super) fn merge(parts: Vec<Self>) -> Result<Option<Kept>, ExecError> {
-        let mut parts = parts.into_iter();
-        let Some(first) = parts.next() else {
-            return Ok(None);
+    pub(super) fn merge(
+        parts: Vec<Self>,
+        control: &MergeControl<'_>,
+    ) -> Result<Option<Kept>, ExecError> {
+        let (mut groups, mut sorts, mut builds, mut keeps) = (vec![], vec![], vec![], vec![]);
+        for part in parts {
+            match part {
+                Self::Output(_) => {}
+                Self::Groups(part) => groups.push(part),
+                Self::Sort(part) => sorts.push(part),
+                Self::Build(part) => builds.push(part),
+                Self::Keep(part) => keeps.push(part),
+            }
+        }
+        if let Some(table) = BuildRows::merge(builds, control)? {
+            return Ok(Some(Kept::Table(table)));
+        }
+        let rows = match Groups::merge(groups, control)? {
+            Some(rows) => Some(rows),
+            None => match SortRows::merge(&sorts, control)? {
+                Some(rows) => Some(rows),
+                None => KeptRows::merge(keeps, control)?,
+            },
         };
-        Ok(Some(match first {
-            Self::Output(_) => return Ok(None),
-            Self::Groups(mut all) => {
-                for part in parts {
-                    if let Self::Groups(part) = part {
-                        all.merge(&part)?;
-                    }
-                }
-                Kept::Rows(all.finish()?)
-            }
-            Self::Sort(mut all) => {
-                for part in parts {
-                    if let Self::Sort(part) = part {
-                        all.merge(&part)?;
-                    }
-                }
-                Kept::Rows(all.finish()?)
-            }
-            Self::Build(mut all) => {
-                for part in parts {
-                    if let Self::Build(part) = part {
-                        all.merge(&part)?;
-                    }
-                }
-                Kept::Table(all.finish()?)
-            }
-            Self::Keep(mut all) => {
-                for part in parts {
-                    if let Self::Keep(part) = part {
-                        all.merge(&part)?;
-                    }
-                }
-                Kept::Rows(all.finish())
-            }
-        }))
+        if let Some(rows) = &rows {
+            drop(sorts);
+            control.hold(rows.bytes())?;
+        }
+        Ok(rows.map(Kept::Rows))
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Paper: oode §1, §2
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use namiki_platform::disk::{Completion, Frame, ReadQueue};
 use namiki_segment::PageReader;
 
@@ -18,6 +20,7 @@ use super::window::Window;
 use crate::error::ExecError;
 use crate::program::{self, Driver, Pipeline, Reach};
 use crate::row::{Row, RowStore};
+use crate::sinks::MergeControl;
 use crate::source::RowBatch;
 
 /// Rows that go through steps, or are left out by one, before the thread looks at its completions and rings again.
@@ -152,10 +155,8 @@ impl<'s> Worker<'s> {
     pub(super) fn run(&mut self) {
         for number in 0..self.shared.program.pipelines.len() {
             let part = self.run_pipeline(number);
-            self.shared.end_of_pipeline(number, part);
+            self.shared.end_of_pipeline(number, part, self.sink_bytes);
         }
-        self.drop_messages();
-        self.shared.add_pages_read(&self.pages_read);
     }
 
     fn run_pipeline(&mut self, number: usize) -> WorkerSink {
@@ -171,9 +172,19 @@ impl<'s> Worker<'s> {
         self.step_rows.clear();
         self.step_rows.resize(self.pipeline.steps.len() + 1, 0);
         if !shared.is_stopped() {
-            self.begin();
-            if let Err(error) = self.work() {
-                shared.fail(error);
+            let ran = catch_unwind(AssertUnwindSafe(|| {
+                self.begin();
+                self.work()?;
+                self.finish_sink()
+            }));
+            match ran {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => shared.fail(error),
+                Err(panic) => {
+                    shared.fail(ExecError::panicked(&*panic));
+                    // It waits for what is in flight. What tasks are left is counted and dropped below, as after an error.
+                    *self.queue = None;
+                }
             }
         }
         self.drain();
@@ -567,10 +578,23 @@ impl<'s> Worker<'s> {
         }
         let (bytes, operator) = self.sink.bytes();
         if bytes > self.sink_bytes {
-            self.shared.add_memory(bytes - self.sink_bytes, operator)?;
+            self.shared
+                .memory
+                .charge(bytes - self.sink_bytes, operator)?;
             self.sink_bytes = bytes;
         }
         Ok(())
+    }
+
+    /// Does what can be done with the rows of this thread alone, when all are there.
+    fn finish_sink(&mut self) -> Result<(), ExecError> {
+        let shared = self.shared;
+        let is_stopped = || shared.is_stopped();
+        let (_, operator) = self.sink.bytes();
+        let control = MergeControl::new(&shared.memory, &is_stopped, operator, self.sink_bytes);
+        let finished = self.sink.finish(&control);
+        self.sink_bytes = control.held_bytes();
+        finished
     }
 
     /// Ends all tasks and waits for the reads in flight: nothing of the pipeline is left in this thread.
@@ -597,6 +621,15 @@ impl<'s> Worker<'s> {
         let now = namiki_platform::clock::thread_cpu_ns();
         self.counters.cpu_ns.add(now.saturating_sub(self.cpu_ns));
         self.cpu_ns = now;
+    }
+}
+
+impl Drop for Worker<'_> {
+    /// No other thread sends any more: all have ended the last pipeline, or wait at its end for this one, which has
+    /// panicked there.
+    fn drop(&mut self) {
+        self.drop_messages();
+        self.shared.add_pages_read(&self.pages_read);
     }
 }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use super::TOO_MUCH_TEXT;
 use super::group_table::GroupTable;
+use super::query_memory::MergeControl;
 use super::wide_sum::{self, SUM_WORDS};
 use crate::data::Value;
 use crate::error::ExecError;
@@ -159,10 +160,34 @@ impl Groups {
         }))
     }
 
-    /// Adds the groups of another thread.
-    pub(crate) fn merge(&mut self, other: &Self) -> Result<(), ExecError> {
+    /// The results over the groups of all threads: for each group its values, then what was calculated.
+    pub(crate) fn merge(
+        mut parts: Vec<Self>,
+        control: &MergeControl<'_>,
+    ) -> Result<Option<RowStore>, ExecError> {
+        // The others go into the one with the most groups.
+        parts.sort_by_key(|part| part.table.len());
+        let Some(mut all) = parts.pop() else {
+            return Ok(None);
+        };
+        let mut left_bytes: usize = parts.iter().map(Self::bytes).sum();
+        for part in parts {
+            all.add_groups(&part, left_bytes, control)?;
+            left_bytes -= part.bytes();
+        }
+        all.results(control).map(Some)
+    }
+
+    /// Adds the groups of another thread. `left_bytes` are held by those that were not added.
+    fn add_groups(
+        &mut self,
+        other: &Self,
+        left_bytes: usize,
+        control: &MergeControl<'_>,
+    ) -> Result<(), ExecError> {
         let sink = Arc::clone(&self.sink);
         for group in 0..other.table.len() {
+            control.hold_at(group, || self.bytes() + left_bytes)?;
             let keys = other.table.keys();
             let own = self.group_of(keys.row(group), keys.slots())?;
             for (number, call) in sink.calls.iter().enumerate() {
@@ -187,8 +212,7 @@ impl Groups {
         Ok(())
     }
 
-    /// The results: for each group its values, then what was calculated.
-    pub(crate) fn finish(mut self) -> Result<RowStore, ExecError> {
+    fn results(mut self, control: &MergeControl<'_>) -> Result<RowStore, ExecError> {
         let sink = Arc::clone(&self.sink);
         if sink.groups.is_empty() && self.table.len() == 0 {
             // One row over no rows.
@@ -206,7 +230,11 @@ impl Groups {
             row.words.resize(row.words.len() + slot.words(), 0);
         }
         let mut store = RowStore::new(&slots);
+        let own_bytes = self.bytes();
+        control.hold(own_bytes + store.row_bytes() * self.table.len())?;
+        store.reserve(self.table.len());
         for group in 0..self.table.len() {
+            control.hold_at(group, || own_bytes + store.bytes())?;
             row.heap.clear();
             let keys = self.table.keys();
             for (to, from) in slots.iter().zip(keys.slots()) {
@@ -222,6 +250,7 @@ impl Groups {
             }
             store.push(row.as_ref(), &slots).ok_or(TOO_MUCH_TEXT)?;
         }
+        control.hold(store.bytes())?;
         Ok(store)
     }
 

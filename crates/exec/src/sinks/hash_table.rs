@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::TOO_MUCH_TEXT;
 use super::group_table::hash_row;
+use super::kept_rows::append_all;
+use super::query_memory::MergeControl;
 use crate::error::ExecError;
 use crate::program::BuildSink;
 use crate::row::{RowRef, RowStore, Slot};
@@ -30,7 +32,8 @@ impl BuildRows {
 
     /// What it takes in memory, and the table of it will.
     pub(crate) fn bytes(&self) -> usize {
-        self.rows.bytes() + self.hashes.capacity() * 20
+        let hashes = self.hashes.capacity() * size_of::<u64>();
+        self.rows.bytes() + hashes + chain_bytes(self.hashes.len())
     }
 
     /// Adds a row. One without a value in its key joins with nothing.
@@ -42,35 +45,67 @@ impl BuildRows {
         self.rows.push(row, &self.from).ok_or(TOO_MUCH_TEXT)
     }
 
-    /// Adds the rows of another thread.
-    pub(crate) fn merge(&mut self, other: &Self) -> Result<(), ExecError> {
-        self.hashes.extend_from_slice(&other.hashes);
-        self.rows.append(&other.rows).ok_or(TOO_MUCH_TEXT)
-    }
-
-    /// The table.
-    pub(crate) fn finish(self) -> Result<HashTable, ExecError> {
+    /// The table of the rows of all threads.
+    pub(crate) fn merge(
+        mut parts: Vec<Self>,
+        control: &MergeControl<'_>,
+    ) -> Result<Option<HashTable>, ExecError> {
         let too_many = |_| ExecError::MemoryExceeded {
             operator: "hash table",
             limit_bytes: u32::MAX as usize,
         };
-        u32::try_from(self.hashes.len() + 1).map_err(too_many)?;
-        let length = (self.hashes.len() * 2).next_power_of_two().max(2);
-        let mut heads = vec![0; length];
-        let mut next = vec![0; self.hashes.len()];
-        for (row, hash) in self.hashes.iter().enumerate() {
-            let head = &mut heads[*hash as usize & (length - 1)];
+        let Some(first) = parts.first() else {
+            return Ok(None);
+        };
+        let key_columns = first.sink.key.len();
+        parts.sort_by_key(|part| part.rows.len());
+        let (stores, mut part_hashes): (Vec<_>, Vec<_>) = parts
+            .into_iter()
+            .map(|part| (part.rows, part.hashes))
+            .unzip();
+        // In the order of the rows.
+        let mut hashes = part_hashes.pop().unwrap_or_default();
+        let more: usize = part_hashes.iter().map(Vec::len).sum();
+        let count = hashes.len() + more;
+        u32::try_from(count + 1).map_err(too_many)?;
+        let hash_bytes = (hashes.capacity() + more * 2) * size_of::<u64>();
+        let beside_bytes = hash_bytes + chain_bytes(count);
+        let Some(rows) = append_all(stores, beside_bytes, control)? else {
+            return Ok(None);
+        };
+        hashes.reserve_exact(more);
+        part_hashes
+            .iter()
+            .for_each(|part| hashes.extend_from_slice(part));
+        drop(part_hashes);
+        let mut heads = vec![0; heads_of(count)];
+        let mut next = vec![0; count];
+        let mask = heads.len() - 1;
+        for (row, hash) in hashes.iter().enumerate() {
+            control.hold_at(row, || rows.bytes() + beside_bytes)?;
+            let head = &mut heads[*hash as usize & mask];
             next[row] = *head;
             *head = row as u32 + 1;
         }
-        Ok(HashTable {
-            key_columns: self.sink.key.len(),
-            rows: self.rows,
-            hashes: self.hashes,
+        control.hold(rows.bytes() + hashes.capacity() * size_of::<u64>() + chain_bytes(count))?;
+        Ok(Some(HashTable {
+            key_columns,
+            rows,
+            hashes,
             heads,
             next,
-        })
+        }))
     }
+}
+
+/// First places of chains in a table of so many rows.
+fn heads_of(rows: usize) -> usize {
+    (rows * 2).next_power_of_two().max(2)
+}
+
+/// What the chains of so many rows take in memory.
+fn chain_bytes(rows: usize) -> usize {
+    (heads_of(rows) + rows) * size_of::<u32>()
 }
 
 /// A complete hash table, shared by the threads that probe it.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::TOO_MUCH_TEXT;
+use super::query_memory::MergeControl;
 use crate::error::ExecError;
 use crate::row::{RowRef, RowStore, Slot};
 
-/// Rows of one thread, or of all.
+/// Rows of one thread.
 pub(crate) struct KeptRows {
     columns: Arc<[Slot]>,
     rows: RowStore,
@@ -30,13 +31,44 @@ impl KeptRows {
         self.rows.push(row, &self.columns).ok_or(TOO_MUCH_TEXT)
     }
 
-    /// Adds the rows of another thread.
-    pub(crate) fn merge(&mut self, other: &Self) -> Result<(), ExecError> {
-        self.rows.append(&other.rows).ok_or(TOO_MUCH_TEXT)
+    /// The rows of all threads.
+    pub(crate) fn merge(
+        parts: Vec<Self>,
+        control: &MergeControl<'_>,
+    ) -> Result<Option<RowStore>, ExecError> {
+        let stores = parts.into_iter().map(|part| part.rows);
+        append_all(stores.collect(), 0, control)
     }
+}
 
-    /// The rows.
-    pub(crate) fn finish(self) -> RowStore {
-        self.rows
+/// Appends stores of one shape, each of which goes when it was copied, to the longest, the last of these; nothing if
+/// there is none. `beside_bytes` are held meanwhile, too.
+pub(super) fn append_all(
+    mut stores: Vec<RowStore>,
+    beside_bytes: usize,
+    control: &MergeControl<'_>,
+) -> Result<Option<RowStore>, ExecError> {
+    // Stable, so that callers know the order.
+    stores.sort_by_key(RowStore::len);
+    let Some(mut all) = stores.pop() else {
+        return Ok(None);
+    };
+    let mut left_bytes: usize = stores.iter().map(RowStore::bytes).sum();
+    let more: usize = stores.iter().map(RowStore::len).sum();
+    if more > 0 {
+        // The old list is there until it was copied to the new one.
+        let new_bytes = all.bytes() + all.row_bytes() * more;
+        control.hold(all.bytes() + new_bytes + left_bytes + beside_bytes)?;
+        all.reserve(more);
     }
+    for store in stores {
+        for at in 0..store.len() {
+            control.hold_at(at, || all.bytes() + left_bytes + beside_bytes)?;
+            all.push(store.row(at), store.slots())
+                .ok_or(TOO_MUCH_TEXT)?;
+        }
+        left_bytes -= store.bytes();
+    }
+    control.hold(all.bytes() + beside_bytes)?;
+    Ok(Some(all))
 }
