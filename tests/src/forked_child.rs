@@ -19,15 +19,25 @@ const UNPRIVILEGED: u32 = 65534;
 /// # Panics
 /// If there can be no child, or it hangs: it is killed then.
 pub fn in_forked_child(work: impl FnOnce() -> bool) -> bool {
+    match fork_here() {
+        Some(done) => done,
+        None => end_child(catch_unwind(AssertUnwindSafe(work)).unwrap_or(false)),
+    }
+}
+
+/// Forks a child that goes on where its parent is: nothing in the child; in the parent, once the child has ended, whether
+/// it did so by [`end_child`] with true.
+///
+/// # Panics
+/// If there can be no child, or it hangs: it is killed then.
+pub fn fork_here() -> Option<bool> {
     // SAFETY: the child runs on with a copy of this thread alone. It uses the memory allocator, which
     // the C library keeps usable after a fork, and nothing that another thread of this process may
-    // have locked: that is what `work` promises, or is there to find out.
+    // have locked: that is what the caller promises, or is there to find out.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "cannot fork");
     if child == 0 {
-        let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or(false);
-        // SAFETY: ends this process, and touches none of its memory.
-        unsafe { libc::_exit(i32::from(!done)) };
+        return None;
     }
     let began = Instant::now();
     loop {
@@ -36,7 +46,7 @@ pub fn in_forked_child(work: impl FnOnce() -> bool) -> bool {
         let waited = unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) };
         assert!(waited >= 0, "cannot wait for the child");
         if waited == child {
-            return libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
+            return Some(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
         }
         if began.elapsed() > LONGEST {
             // SAFETY: the child was not waited for, so its id is still its own.
@@ -45,6 +55,12 @@ pub fn in_forked_child(work: impl FnOnce() -> bool) -> bool {
         }
         thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Ends a forked child, without running what its parent has registered for its own end.
+pub fn end_child(done: bool) -> ! {
+    // SAFETY: ends this process, and touches none of its memory.
+    unsafe { libc::_exit(i32::from(!done)) }
 }
 
 /// Drops in a forked child what other threads of this process borrow and go on with; then runs `look` there, and says

@@ -1,6 +1,7 @@
 //! A small table with two indexes that is loaded into segments, and what has to be found of it: for tests of loads.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,13 +47,20 @@ pub fn rows(count: u64) -> impl Iterator<Item = Vec<Datum>> + Clone {
     })
 }
 
+/// Rows of a source that cannot fail.
+pub fn sound(
+    rows: impl IntoIterator<Item = Vec<Datum>>,
+) -> impl Iterator<Item = Result<Vec<Datum>, Infallible>> {
+    rows.into_iter().map(Ok)
+}
+
 /// Loads so many rows, sorting through files.
 ///
 /// # Errors
 /// What the load said.
 pub fn load(db: &Database, count: u64) -> Result<ImageTable, LoadError> {
     let options = LoadOptions::default().sort_bytes(1);
-    db.load_sorted_with(&parts(), rows(count), &options)
+    db.load_sorted_with(&parts(), sound(rows(count)), &options)
 }
 
 /// The names of the files of the image; none if there is no directory of it.

@@ -2,17 +2,18 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use namiki::files::{FORMAT, Manifest};
-use namiki::query::Datum;
+use namiki::query::{Column, ColumnType, Datum, Schema};
 use namiki::{Database, Error, LoadError, LoadOptions, NewTable, OpenError};
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Fault, Loss, SimDisk, Step};
 use namiki_platform::seeded_random::Random;
-use namiki_tests::loaded_table::{DIR, TABLE, image_files, load, parts, rows, wrong_image};
+use namiki_tests::loaded_table::{DIR, TABLE, image_files, load, parts, rows, sound, wrong_image};
 use namiki_tests::small_database::{builder, keys, put};
 
 const SPEC: &str = "TT(EPOCH)+PWAL(1)";
@@ -51,7 +52,8 @@ fn every_crash_of_a_load_leaves_all_or_nothing() {
         }
     });
     let options = LoadOptions::default().sort_bytes(1);
-    db.load_sorted_with(&parts(), rows, &options).unwrap();
+    db.load_sorted_with(&parts(), sound(rows), &options)
+        .unwrap();
     disk.mark(1);
     put(&db, 3).unwrap();
     drop(db);
@@ -213,7 +215,7 @@ fn a_name_is_either_in_memory_or_in_the_image() {
     let db = open(&disk);
     db.table::<u64, u64>("taken").unwrap();
     let taken = NewTable::new("taken", parts().schema().clone());
-    let error = db.load_sorted(&taken, rows(3)).unwrap_err();
+    let error = db.load_sorted(&taken, sound(rows(3))).unwrap_err();
     assert!(
         matches!(&error, LoadError::InMemory { table } if table == "taken"),
         "{error:?}"
@@ -225,7 +227,7 @@ fn a_name_is_either_in_memory_or_in_the_image() {
         let error = load(&db, 3).unwrap_err();
         assert!(matches!(error, LoadError::BeingLoaded { .. }), "{error:?}");
     });
-    db.load_sorted(&parts(), during).unwrap();
+    db.load_sorted(&parts(), sound(during)).unwrap();
     let refused = |db: &Database| {
         let error = db.table::<u64, u64>(TABLE).unwrap_err();
         assert!(
@@ -280,26 +282,78 @@ fn wrong_rows_are_refused_with_their_number() {
     let twice = rows(50).chain(rows(50).skip(49));
     let mut wrong: Vec<_> = rows(100).collect();
     wrong[7][1] = Datum::I64(3);
-    let error = db.load_sorted(&parts(), swapped).unwrap_err();
+    let error = db.load_sorted(&parts(), sound(swapped)).unwrap_err();
     assert!(
         matches!(error, LoadError::OutOfOrder { row: 41, .. }),
         "{error:?}"
     );
-    let error = db.load_sorted(&parts(), twice).unwrap_err();
+    let error = db.load_sorted(&parts(), sound(twice)).unwrap_err();
     assert!(
         matches!(error, LoadError::OutOfOrder { row: 50, .. }),
         "{error:?}"
     );
-    let error = db.load_sorted(&parts(), wrong).unwrap_err();
+    let error = db.load_sorted(&parts(), sound(wrong)).unwrap_err();
     assert!(matches!(error, LoadError::Row { row: 7, .. }), "{error:?}");
     let error = db
-        .load_sorted(&parts().index("x", &["nothing"]), rows(1))
+        .load_sorted(&parts().index("x", &["nothing"]), sound(rows(1)))
         .unwrap_err();
     assert!(error.to_string().contains("`nothing`"), "{error}");
     assert!(image_files(&disk).is_empty());
     // A table without rows is one all the same.
     load(&db, 0).unwrap();
     assert_eq!(wrong_image(&disk, Some(0)), None);
+}
+
+/// When its row comes, not after all rows were sorted.
+#[test]
+fn a_key_too_long_for_a_segment_names_its_row() {
+    let disk = SimDisk::new();
+    let db = open(&disk);
+    let columns = vec![
+        Column::new("name", ColumnType::Text),
+        Column::new("note", ColumnType::Text),
+    ];
+    let notes = NewTable::new("notes", Schema::new(columns, &["name"]).unwrap());
+    let notes = notes.index("by_note", &["note"]);
+    let row =
+        |name: &str, note: usize| vec![Datum::Text(name.to_owned()), Datum::Text("n".repeat(note))];
+    let after_it = || -> Vec<Datum> { panic!("the load went on") };
+    let long = "x".repeat(1600);
+    for (third, expected) in [(row("c", 1600), Some("by_note")), (row(&long, 3), None)] {
+        let rows = [row("a", 1), row("b", 1400), third].into_iter();
+        let rows = rows.chain(std::iter::from_fn(|| Some(after_it())));
+        let error = db.load_sorted(&notes, sound(rows)).unwrap_err();
+        let LoadError::KeyTooLong { index, row: 2, .. } = &error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(index.as_deref(), expected);
+        assert!(error.to_string().contains("at most 1536"), "{error}");
+        assert!(image_files(&disk).is_empty());
+    }
+}
+
+#[test]
+fn rows_that_fail_or_panic_make_no_table() {
+    let disk = SimDisk::new();
+    let db = open(&disk);
+    let failing = rows(ROWS)
+        .map(Ok)
+        .chain([Err("the file ends in the middle of a line")]);
+    let error = db.load_sorted(&parts(), failing).unwrap_err();
+    assert!(
+        matches!(&error, LoadError::Source { row: ROWS, source, .. }
+            if source.to_string().contains("middle of a line")),
+        "{error:?}"
+    );
+    let panicking = rows(ROWS).inspect(|row| assert!(row[0] != Datum::I64(200), "no more rows"));
+    let loaded = catch_unwind(AssertUnwindSafe(|| {
+        db.load_sorted(&parts(), sound(panicking))
+    }));
+    assert!(loaded.is_err());
+    assert!(db.loaded_tables().is_empty());
+    assert!(image_files(&disk).is_empty());
+    load(&db, ROWS).unwrap();
+    assert_eq!(wrong_image(&disk, Some(ROWS)), None);
 }
 
 #[test]
@@ -316,7 +370,7 @@ fn an_interrupted_load_leaves_nothing_and_can_be_repeated() {
         None
     }));
     let error = db
-        .load_sorted_with(&parts(), endless, &options)
+        .load_sorted_with(&parts(), sound(endless), &options)
         .unwrap_err();
     assert!(matches!(error, LoadError::Interrupted), "{error:?}");
     assert!(image_files(&disk).is_empty());
@@ -335,7 +389,7 @@ fn a_database_stays_locked_until_its_load_ends() {
             assert!(matches!(again, Err(OpenError::InUse { .. })), "{again:?}");
         }
     });
-    let error = db.load_sorted(&parts(), closing).unwrap_err();
+    let error = db.load_sorted(&parts(), sound(closing)).unwrap_err();
     assert!(matches!(error, LoadError::Closed), "{error:?}");
     assert!(image_files(&disk).is_empty());
     load(&open(&disk), ROWS).unwrap();

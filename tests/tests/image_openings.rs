@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use namiki::files::{Manifest, image_dir};
-use namiki::{Builder, Database, LoadError, NewTable, OpenError};
+use namiki::{Builder, Database, Isolation, LoadError, NewTable, OpenError, ProtocolChoice};
 use namiki_platform::disk::sim::SimDisk;
 use namiki_platform::disk::{Disk, FileEntry};
 use namiki_tests::hooked_disk::{DiskCall, HookedDisk};
-use namiki_tests::loaded_table::{DIR, image_files, load, parts, rows, wrong_image};
+use namiki_tests::loaded_table::{DIR, image_files, load, parts, rows, sound, wrong_image};
 use namiki_tests::small_database::{builder, keys, put};
 
 const SPEC: &str = "TT(EPOCH)+PWAL(1)";
@@ -75,7 +75,7 @@ fn a_manifest_between_two_loads_is_refused() {
     load(&db, ROWS).unwrap();
     let between = disk.read(&manifest_path()).unwrap();
     let second = NewTable::new("second", parts().schema().clone());
-    db.load_sorted(&second, rows(ROWS)).unwrap();
+    db.load_sorted(&second, sound(rows(ROWS))).unwrap();
     db.close().unwrap();
     let new = disk.read(&manifest_path()).unwrap();
     disk.replace(&manifest_path(), &between).unwrap();
@@ -152,5 +152,32 @@ fn a_load_without_its_files_is_not_acknowledged() {
         drop(db);
         drop(open(&disk));
         assert_eq!(wrong_image(&disk, None), None);
+    }
+}
+
+/// Where the device is measured first, there is no room for that.
+#[test]
+fn what_a_load_has_left_fills_no_disk_for_ever() {
+    for isolation in [None, Some(Isolation::Serializable)] {
+        let disk = SimDisk::new();
+        put(&open(&disk), 1).unwrap();
+        let image = image_dir(Path::new(DIR));
+        disk.create_dir_all(&image).unwrap();
+        disk.set_capacity(Some(4 << 20));
+        let left = image.join("00000001.new");
+        let (mut bytes, step) = (0, 1 << 12);
+        while disk.create(&left, bytes + step).is_ok() {
+            disk.remove(&left).unwrap();
+            bytes += step;
+        }
+        disk.create(&left, bytes).unwrap();
+        let builder = builder(SPEC, &disk);
+        let builder = match isolation {
+            Some(isolation) => builder.protocol(ProtocolChoice::Auto(isolation)),
+            None => builder,
+        };
+        let db = builder.open(DIR).unwrap();
+        assert!(bytes > 1 << 20 && image_files(&disk).is_empty());
+        put(&db, 2).unwrap();
     }
 }

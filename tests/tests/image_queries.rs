@@ -1,6 +1,7 @@
 //! Queries over tables in segments, tables in memory, and both.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,12 +9,13 @@ use namiki::query::{
     AggregateCall, AggregateFunction, Column, ColumnType, Datum, KeyRange, Options, Plan,
     QueryError, Schema, column, encode_row, literal,
 };
-use namiki::{Database, IndexKind, LoadOptions, NewTable};
+use namiki::{Database, IndexKind, NewTable};
 use namiki_exec::naive;
 use namiki_exec::source::{MemoryTable, Table as PlainTable, Tables};
-use namiki_platform::disk::SimDisk;
-use namiki_tests::loaded_table::{DIR, TABLE, load, parts, rows};
-use namiki_tests::small_database::builder;
+use namiki_platform::disk::{Disk, SimDisk};
+use namiki_tests::forked_child::in_forked_child;
+use namiki_tests::loaded_table::{DIR, TABLE, load, parts, rows, sound};
+use namiki_tests::small_database::{builder, numbers, put};
 
 const SPEC: &str = "TT(EPOCH)+PWAL(1)";
 const ROWS: u64 = 2_000;
@@ -102,7 +104,7 @@ fn long_and_missing_values_come_back_from_segments() {
     let disk = SimDisk::new();
     let db = open(&disk);
     let table = NewTable::new("texts", schema).index("by_day", &["day"]);
-    db.load_sorted(&table, (0..40).map(row)).unwrap();
+    db.load_sorted(&table, sound((0..40).map(row))).unwrap();
     let expected: Vec<_> = (0..40).map(row).collect();
     assert_eq!(answer(&db, &Plan::scan("texts")), expected);
     let by_day = Plan::index_scan("texts", "by_day", KeyRange::default());
@@ -304,19 +306,55 @@ fn tables_that_a_query_cannot_read_are_refused_by_name() {
     assert!(matches!(error, QueryError::Closed), "{error:?}");
 }
 
+/// The threads of a query may drop it some time after its rows were dropped.
+#[test]
+fn rows_do_not_keep_a_database_open() {
+    let disk = SimDisk::new();
+    for _ in 0..20 {
+        let db = open(&disk);
+        put(&db, 1).unwrap();
+        let numbers = numbers(&db);
+        let query = db.query().table(&numbers, &["key"], "value").unwrap();
+        let rows = query.run(&Plan::scan("numbers")).unwrap();
+        drop(db);
+        let again = open(&disk);
+        drop((rows, numbers));
+        drop(again);
+    }
+}
+
+/// Its threads are not in the child, and the page cache is their affair.
+#[test]
+fn a_forked_child_leaves_the_executor_as_it_is() {
+    let disk = SimDisk::new();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let db = builder(SPEC, &disk)
+        .disk(Arc::clone(&shared))
+        .open(DIR)
+        .unwrap();
+    load(&db, 50).unwrap();
+    assert_eq!(answer(&db, &Plan::scan(TABLE)).len(), 50);
+    let db = Cell::new(Some(db));
+    assert!(in_forked_child(|| {
+        let users = Arc::strong_count(&shared);
+        drop(db.take());
+        Arc::strong_count(&shared) == users
+    }));
+    assert_eq!(answer(&db.take().unwrap(), &Plan::scan(TABLE)).len(), 50);
+}
+
 /// The manifest says one thing, and the files are those of another load.
 #[test]
 fn segments_of_another_load_are_not_read() {
     let (disk, other) = (SimDisk::new(), SimDisk::new());
     for (disk, count) in [(&disk, 50), (&other, 60)] {
         let db = open(disk);
-        db.load_sorted_with(&parts(), rows(count), &LoadOptions::default())
-            .unwrap();
+        db.load_sorted(&parts(), sound(rows(count))).unwrap();
         db.close().unwrap();
     }
     let file = namiki_tests::loaded_table::image_files(&disk).remove(0);
-    let bytes = namiki_platform::disk::Disk::read(&other, &file).unwrap();
-    namiki_platform::disk::Disk::replace(&disk, &file, &bytes).unwrap();
+    let bytes = other.read(&file).unwrap();
+    disk.replace(&file, &bytes).unwrap();
     let error = open(&disk).query().run(&Plan::scan(TABLE)).unwrap_err();
     let QueryError::Segment(error) = error else {
         panic!("{error:?}");

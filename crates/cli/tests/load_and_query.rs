@@ -89,7 +89,7 @@ fn tables_of_tpch_are_loaded_checked_and_queried() {
     assert_eq!(loaded(&database).len(), 8);
     let (_, errors) = said(2, &["load", "tpch", "--scale", "0.1", "--dir", name]);
     assert!(
-        errors.contains("supplier with 100 rows already"),
+        errors.contains("supplier already, with 100 rows, and at scale 0.1 it has 1,000"),
         "{errors}"
     );
 }

@@ -39,6 +39,12 @@ impl ProcessToken {
         }
     }
 
+    /// Of a process that is not this one.
+    #[cfg(test)]
+    pub(crate) fn of_another() -> Self {
+        Self(Self::current().0 + 1)
+    }
+
     /// Whether this process made it. False in a forked child of that process.
     #[must_use]
     pub fn is_current(self) -> bool {
@@ -104,6 +110,7 @@ mod tests {
     #[test]
     fn a_token_of_another_process_is_not_current() {
         let token = ProcessToken::current();
-        assert!(!ProcessToken(token.0 + 1).is_current());
+        assert!(!ProcessToken::of_another().is_current());
+        assert!(token.is_current());
     }
 }

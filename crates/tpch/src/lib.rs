@@ -6,4 +6,4 @@ mod rows;
 mod tables;
 
 pub use rows::Rows;
-pub use tables::{RowCount, TpchTable};
+pub use tables::TpchTable;

@@ -1,6 +1,7 @@
 //! Tables of TPC-H, loaded for one command into a folder of its own.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -25,7 +26,8 @@ pub(crate) fn make_tables(
         eprintln!("making {} at scale {scale}", table.name());
         let definition = table.definition();
         let definition = definition.map_err(|error| BenchError::Check(error.to_string()))?;
-        let loaded = db.load_sorted_with(&definition, table.rows(scale), &options);
+        let rows = table.rows(scale).map(Ok::<_, Infallible>);
+        let loaded = db.load_sorted_with(&definition, rows, &options);
         loaded.map_err(|error| match error {
             LoadError::Interrupted => BenchError::Interrupted,
             error => BenchError::Load(error),

@@ -6,11 +6,11 @@
 //! One thread makes the rows, another one encodes and writes them.
 
 mod load_progress;
+mod row_batches;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -34,11 +34,6 @@ Scale 1 takes about 1.2 GiB, scale 10 ten times as much. The paper's query needs
 Examples:
   namiki load tpch --scale 1 --dir /data/tpch
   namiki load tpch --scale 10 --dir /data/tpch10 --tables customer,orders";
-
-/// Rows that go from the thread that makes them to the one that writes them at a time.
-const BATCH_ROWS: usize = 1024;
-/// Batches that may wait in between.
-const BATCHES_WAITING: usize = 8;
 
 /// What `namiki load` is told.
 #[derive(Args)]
@@ -136,18 +131,30 @@ fn check_same(
     arguments: &TpchArguments,
 ) -> Result<(), Failure> {
     let expected = table.row_count(arguments.scale);
-    if expected.fits(found.rows) && found.schema == *definition.schema() {
+    let differs = if found.rows != expected {
+        format!(
+            "with {}, and at scale {} it has {}",
+            counted(found.rows, "row"),
+            arguments.scale,
+            grouped(expected)
+        )
+    } else if found.schema != *definition.schema() {
+        "with other columns".to_owned()
+    } else if !indexes_of(found).eq(definition.indexes()) {
+        "with other indexes".to_owned()
+    } else {
         return Ok(());
-    }
-    let about = if expected.exact { "" } else { "about " };
+    };
     Err(Failure::Usage(format!(
-        "{} has a table {} with {} already, and at scale {} it has {about}{}; load into another directory",
+        "{} has a table {} already, {differs}; load into another directory",
         arguments.dir.display(),
         found.name,
-        counted(found.rows, "row"),
-        arguments.scale,
-        grouped(expected.rows),
     )))
+}
+
+fn indexes_of(table: &ImageTable) -> impl Iterator<Item = (&str, &[String])> {
+    let indexes = table.indexes.iter();
+    indexes.map(|index| (&*index.name, &index.columns[..]))
 }
 
 fn load_one(
@@ -156,7 +163,8 @@ fn load_one(
     definition: &NewTable,
     arguments: &TpchArguments,
 ) -> Result<ImageTable, Failure> {
-    let line = Arc::new(LoadLine::new(table.row_count(arguments.scale).rows));
+    let scale = arguments.scale;
+    let line = Arc::new(LoadLine::new(table.row_estimate(scale)));
     let options = LoadOptions::default()
         .sort_bytes(arguments.sort_mb << 20)
         .interrupt(Arc::clone(interrupt::asked()))
@@ -164,61 +172,32 @@ fn load_one(
             let line = Arc::clone(&line);
             move |progress| line.say(progress)
         }));
-    let scale = arguments.scale;
-    let (sender, receiver) = sync_channel(BATCHES_WAITING);
-    let loaded = std::thread::scope(|threads| {
-        let maker = std::thread::Builder::new().name(format!("make {}", table.name()));
-        maker
-            .spawn_scoped(threads, move || make(table, scale, &sender))
-            .map_err(|source| Failure::Device {
-                doing: "start a thread for",
-                path: arguments.dir.clone(),
-                source,
-            })?;
-        let rows = Batches::new(receiver);
-        Ok::<_, Failure>(db.load_sorted_with(definition, rows, &options)?)
-    });
+    let loaded = load_made(db, definition, &options, || table.rows(scale));
     line.clear();
     loaded
 }
 
-/// Makes rows until all are made, or the writer has ended.
-fn make(table: TpchTable, scale: f64, into: &SyncSender<Vec<Vec<Datum>>>) {
-    let mut rows = table.rows(scale);
-    loop {
-        let batch: Vec<_> = rows.by_ref().take(BATCH_ROWS).collect();
-        if batch.is_empty() || into.send(batch).is_err() {
-            return;
-        }
-    }
-}
-
-/// Rows out of batches.
-struct Batches {
-    receiver: Receiver<Vec<Vec<Datum>>>,
-    batch: std::vec::IntoIter<Vec<Datum>>,
-}
-
-impl Batches {
-    fn new(receiver: Receiver<Vec<Vec<Datum>>>) -> Self {
-        Self {
-            receiver,
-            batch: Vec::new().into_iter(),
-        }
-    }
-}
-
-impl Iterator for Batches {
-    type Item = Vec<Datum>;
-
-    fn next(&mut self) -> Option<Vec<Datum>> {
-        loop {
-            if let Some(row) = self.batch.next() {
-                return Some(row);
-            }
-            self.batch = self.receiver.recv().ok()?.into_iter();
-        }
-    }
+/// Loads rows that another thread makes.
+fn load_made<R: Iterator<Item = Vec<Datum>>>(
+    db: &Database,
+    definition: &NewTable,
+    options: &LoadOptions,
+    made: impl FnOnce() -> R + Send,
+) -> Result<ImageTable, Failure> {
+    std::thread::scope(|threads| {
+        let (sender, rows) = row_batches::channel();
+        let maker = std::thread::Builder::new().name(format!("make {}", definition.name()));
+        let making = maker.spawn_scoped(threads, move || sender.send_all(made()));
+        let making = making.map_err(|source| Failure::Device {
+            doing: "start a thread for",
+            path: db.dir().to_owned(),
+            source,
+        })?;
+        let loaded = db.load_sorted_with(definition, rows, options);
+        // A panic has ended the rows early, which is why the load has failed.
+        let _ = making.join();
+        Ok(loaded?)
+    })
 }
 
 fn summary(table: &ImageTable, seconds: f64) -> String {
@@ -235,4 +214,65 @@ fn summary(table: &ImageTable, seconds: f64) -> String {
         indexes.collect::<String>(),
         grouped(rate as u64),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The message of the panic goes to standard error.
+    #[test]
+    fn a_maker_that_panics_makes_no_table() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let nation = TpchTable::Nation;
+        let definition = nation.definition().unwrap();
+        let options = LoadOptions::default();
+        let failing = || {
+            let rows = nation.rows(1.0).enumerate();
+            rows.map(|(number, row)| {
+                assert!(number < 20, "this row cannot be made");
+                row
+            })
+        };
+        let error = load_made(&db, &definition, &options, failing).unwrap_err();
+        assert!(
+            matches!(&error, Failure::Load(LoadError::Source { .. })),
+            "{error:?}"
+        );
+        assert!(db.loaded_tables().is_empty());
+        let loaded = load_made(&db, &definition, &options, || nation.rows(1.0)).unwrap();
+        assert_eq!(loaded.rows, 25);
+    }
+
+    #[test]
+    fn a_table_with_other_rows_columns_or_indexes_is_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let orders = TpchTable::Orders;
+        let definition = orders.definition().unwrap();
+        let options = LoadOptions::default();
+        let found = load_made(&db, &definition, &options, || orders.rows(0.01)).unwrap();
+        let at = |scale| TpchArguments {
+            scale,
+            dir: dir.path().to_owned(),
+            tables: Vec::new(),
+            sort_mb: 1,
+        };
+        let differs = |definition: &NewTable, found: &ImageTable, scale| {
+            let same = check_same(orders, definition, found, &at(scale));
+            same.err().map(|error| error.to_string())
+        };
+        assert_eq!(differs(&definition, &found, 0.01), None);
+        let bare = NewTable::new("orders", definition.schema().clone());
+        for (differs, what) in [
+            (differs(&definition, &found, 0.024), "15,000 rows"),
+            (differs(&bare, &found, 0.01), "other indexes"),
+        ] {
+            assert!(
+                differs.as_ref().is_some_and(|it| it.contains(what)),
+                "{differs:?}"
+            );
+        }
+    }
 }

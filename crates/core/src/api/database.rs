@@ -427,8 +427,7 @@ impl Database {
     /// # Errors
     /// [`Error::Closed`]; [`Error::TooManySessions`].
     pub fn session(&self) -> Result<Session, Error> {
-        let worker = self.shared.next_worker.fetch_add(1, Ordering::Relaxed);
-        self.session_on(WorkerId(worker))
+        self.session_on(self.shared.next_worker())
     }
 
     /// A session on a stream of the caller's choice, counted from 0 and modulo their number.
@@ -448,16 +447,11 @@ impl Database {
     /// # Errors
     /// As [`Database::session`].
     pub fn begin(&self) -> Result<Transaction, Error> {
-        self.transaction_on(WorkerId(
-            self.shared.next_worker.fetch_add(1, Ordering::Relaxed),
-        ))
+        self.transaction_on(self.shared.next_worker())
     }
 
     fn transaction_on(&self, worker: WorkerId) -> Result<Transaction, Error> {
-        let engine = &self.shared.engine;
-        engine.check_open()?;
-        let slot = engine.epochs.acquire().ok_or(Error::TooManySessions)?;
-        Ok(Transaction::new(Arc::clone(engine), worker, slot))
+        Transaction::begin(&self.shared.engine, worker)
     }
 
     /// Whether the transaction is durable, and everything it depends on. This flushes nothing; the flusher does, so
@@ -559,6 +553,11 @@ impl Database {
 }
 
 impl Shared {
+    /// The log's streams, round-robin.
+    pub(crate) fn next_worker(&self) -> WorkerId {
+        WorkerId(self.next_worker.fetch_add(1, Ordering::Relaxed))
+    }
+
     fn close(&self) -> Result<(), Error> {
         self.engine.check_process()?;
         let mut catalogue = self.catalogue.lock();
@@ -631,6 +630,8 @@ impl Shared {
         for pool in &mut self.pools {
             std::mem::forget(std::mem::take(pool.get_mut()));
         }
+        // Its threads are not here, and what they share with each other may be locked.
+        std::mem::forget(std::mem::replace(&mut self.opened, OpenedTables::new(0)));
         std::mem::forget(Arc::clone(&self.engine));
         std::mem::forget(Arc::clone(&self.disk));
     }

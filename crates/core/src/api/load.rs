@@ -8,6 +8,7 @@
 //! and one after it leaves the whole table. (What the lasting names are for, see image_files.rs.) The catalogue is locked
 //! at the beginning and at the end only, so transactions and other loads go on meanwhile.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -68,7 +69,7 @@ impl Default for LoadOptions {
 impl LoadOptions {
     /// The memory that sorting the entries of all indexes may take, in bytes. Entries beyond it are sorted in parts and
     /// merged, through files: an entry takes its key and 16 bytes, and two fifths of the memory is for either. Default: 1 GiB.
-    /// At least 64 KiB for each index are used, and at most 10 GiB.
+    /// At least 64 KiB for each index are used, and at most 10 GiB; merging takes up to 8 MiB beside.
     #[must_use]
     pub fn sort_bytes(mut self, bytes: usize) -> Self {
         self.sort_bytes = bytes;
@@ -103,6 +104,9 @@ impl Database {
     /// Loads a new table from rows that are sorted by its key, each a value for every column. When this returns, the
     /// table is durable; if it fails, or the process ends before, there is nothing of it.
     ///
+    /// A source of rows that can fail says so with an error, which ends the load: a table is as long as its rows, so one
+    /// that ends early must not look like one that is complete.
+    ///
     /// A loaded table lies on the disk, not in memory. It is read by [`Database::query`] and cannot be changed; in
     /// transactions it takes no part ([`Error::TableInImage`]).
     ///
@@ -118,8 +122,12 @@ impl Database {
     ///     Column::new("name", ColumnType::Text),
     /// ];
     /// let nations = NewTable::new("nations", Schema::new(columns, &["id"])?).index("by_name", &["name"]);
-    /// let names = ["Algeria", "Argentina", "Brazil"];
-    /// let rows = (0..).zip(names).map(|(id, name)| vec![Datum::I64(id), Datum::Text(name.to_owned())]);
+    /// let file = "0,Algeria\n1,Argentina\n2,Brazil\n";
+    /// let rows = file.lines().map(|line| -> Result<_, String> {
+    ///     let (id, name) = line.split_once(',').ok_or("a line without a comma")?;
+    ///     let id = id.parse().map_err(|_| format!("{id} is no number"))?;
+    ///     Ok(vec![Datum::I64(id), Datum::Text(name.to_owned())])
+    /// });
     /// let loaded = db.load_sorted(&nations, rows)?;
     /// assert_eq!(loaded.rows, 3);
     /// # Ok(())
@@ -128,10 +136,10 @@ impl Database {
     ///
     /// # Errors
     /// [`LoadError`].
-    pub fn load_sorted(
+    pub fn load_sorted<E: Into<Box<dyn StdError + Send + Sync>>>(
         &self,
         table: &NewTable,
-        rows: impl IntoIterator<Item = Vec<Datum>>,
+        rows: impl IntoIterator<Item = Result<Vec<Datum>, E>>,
     ) -> Result<ImageTable, LoadError> {
         self.load_sorted_with(table, rows, &LoadOptions::default())
     }
@@ -140,10 +148,10 @@ impl Database {
     ///
     /// # Errors
     /// [`LoadError`].
-    pub fn load_sorted_with(
+    pub fn load_sorted_with<E: Into<Box<dyn StdError + Send + Sync>>>(
         &self,
         table: &NewTable,
-        rows: impl IntoIterator<Item = Vec<Datum>>,
+        rows: impl IntoIterator<Item = Result<Vec<Datum>, E>>,
         options: &LoadOptions,
     ) -> Result<ImageTable, LoadError> {
         let shared = &*self.shared;
@@ -154,6 +162,12 @@ impl Database {
         let mut writer = TableWriter::new(table, load.target())?;
         let mut ticker = Ticker::new(&load);
         for row in rows {
+            load.check_process()?;
+            let row = row.map_err(|source| LoadError::Source {
+                table: table.name.clone(),
+                row: writer.row_count(),
+                source: Arc::from(source.into()),
+            })?;
             writer.push(&row)?;
             ticker.tick(None, writer.row_count(), None)?;
         }
@@ -194,10 +208,8 @@ impl<'a> Load<'a> {
         if let Some(why) = table.contradiction() {
             return Err(LoadError::Definition { why });
         }
-        shared
-            .engine
-            .check_process()
-            .map_err(|_| LoadError::Forked)?;
+        let is_own = shared.engine.check_process();
+        is_own.map_err(|_| LoadError::Forked)?;
         let mut catalogue = shared.catalogue.lock();
         let name = &table.name;
         if catalogue.closed.is_some() {
@@ -242,6 +254,12 @@ impl<'a> Load<'a> {
             salt: self.salt,
             sort_bytes: self.options.sort_bytes,
         }
+    }
+
+    /// Fails in a forked child: the row before, or a call of the program's own, may have forked.
+    fn check_process(&self) -> Result<(), LoadError> {
+        let is_own = self.shared.engine.check_process();
+        is_own.map_err(|_| LoadError::Forked)
     }
 
     /// Fails once the load is to end.
@@ -355,6 +373,7 @@ impl<'a> Ticker<'a> {
         written: u64,
         total: Option<u64>,
     ) -> Result<(), LoadError> {
+        self.load.check_process()?;
         if self.until_check > 0 {
             self.until_check -= 1;
             return Ok(());
@@ -371,6 +390,7 @@ impl<'a> Ticker<'a> {
                 written,
                 total,
             });
+            self.load.check_process()?;
         }
         Ok(())
     }

@@ -109,7 +109,7 @@ impl Builder {
             }
         };
         remove_left(&*disk, dir).map_err(device)?;
-        let resolved_config = self.resolved_config(&*disk, dir).map_err(device)?;
+        let resolved_config = self.resolved_config(&*disk, dir, &left).map_err(device)?;
         let spec = resolved_config.spec;
         let mut manifest = match present {
             Some(manifest) => manifest,
@@ -300,12 +300,25 @@ impl Builder {
     }
 
     /// What is not left open.
-    fn resolved_config(&self, disk: &dyn Disk, dir: &Path) -> io::Result<ResolvedConfig> {
+    fn resolved_config(
+        &self,
+        disk: &dyn Disk,
+        dir: &Path,
+        left: &ImageSurvey,
+    ) -> io::Result<ResolvedConfig> {
         let cores = TunedConfig::cores();
         let tuned_config = match self.tuning.protocol {
             ProtocolChoice::Fixed(_) => None,
             ProtocolChoice::Auto(isolation) => {
-                let device = DeviceProfile::measure(disk, dir, TunedConfig::writers(cores))?;
+                let measure = || DeviceProfile::measure(disk, dir, TunedConfig::writers(cores));
+                let device = match measure() {
+                    // What an interrupted load has left may be what fills the disk: it cannot wait for the recovery then.
+                    Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                        left.settle(disk, dir);
+                        measure()?
+                    }
+                    measured => measured?,
+                };
                 Some(TunedConfig::of(isolation, device, cores))
             }
         };

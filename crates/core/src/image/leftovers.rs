@@ -67,10 +67,13 @@ impl ImageSurvey {
             let _ = disk.rename(&number.new_path(dir), &number.path(dir));
         }
         for path in &self.left {
-            let removed = disk.remove(path);
-            let number = SegmentName::of(path).map(SegmentName::number);
-            if let (Err(_), Some(number)) = (removed, number.or_else(|| run_of(path))) {
-                free = free.max(FileNumber(number.0.saturating_add(1)));
+            match disk.remove(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    let number = SegmentName::of(path).map(SegmentName::number);
+                    let number = number.or_else(|| run_of(path)).unwrap_or(free);
+                    free = free.max(FileNumber(number.0.saturating_add(1)));
+                }
+                _ => {}
             }
         }
         if !self.new.is_empty() || !self.left.is_empty() {

@@ -1,5 +1,6 @@
 //! Why a table was not loaded. Whatever it was, nothing of the table is there.
 
+use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,6 +36,17 @@ pub enum LoadError {
         /// What is wrong, with the table's name in it.
         why: String,
     },
+    /// The source of the rows has failed, or has ended before it had given all of them. Mend it and load again.
+    #[error("the rows of table {table:?} cannot be had from row {row} on")]
+    Source {
+        /// The table's name.
+        table: String,
+        /// The row that was asked for, counted from 0.
+        row: u64,
+        /// What the source said.
+        #[source]
+        source: Arc<dyn Error + Send + Sync>,
+    },
     /// A row does not fit the columns. Rows before it were fine.
     #[error("row {row} of table {table:?} does not fit its columns")]
     Row {
@@ -45,6 +57,23 @@ pub enum LoadError {
         /// What is wrong with it.
         #[source]
         source: EncodeError,
+    },
+    /// A row's key, or its key in an index, is longer than a segment can hold. Leave the row out, or the index.
+    #[error(
+        "the key of row {row} of table {table:?}{} has {bytes} bytes, and a segment's keys have at most {bytes_max}",
+        in_index(index.as_deref())
+    )]
+    KeyTooLong {
+        /// The table's name.
+        table: String,
+        /// The index's name; nothing if it is the table's own key.
+        index: Option<String>,
+        /// The row, counted from 0.
+        row: u64,
+        /// The length of the key as it is encoded.
+        bytes: usize,
+        /// The longest that fits.
+        bytes_max: usize,
     },
     /// A row's key is not above that of the row before. Sort the rows by key, and leave each key in once.
     #[error(
@@ -107,6 +136,10 @@ pub enum LoadError {
         "the database was opened by the parent of this process; let the parent load, or fork before opening it"
     )]
     Forked,
+}
+
+fn in_index(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!(" in index {name:?}"))
 }
 
 impl LoadError {

@@ -14,15 +14,15 @@ use std::sync::Arc;
 use namiki_exec::data::key_codec::EncodeError;
 use namiki_exec::data::{Datum, Schema, key_codec, row_codec};
 use namiki_exec::statistics::StatisticsBuilder;
-use namiki_platform::Stamp;
 use namiki_platform::disk::Disk;
-use namiki_segment::{SegmentError, SegmentId, Writer};
+use namiki_platform::{ProcessToken, Stamp};
+use namiki_segment::{KEY_BYTES_MAX, SegmentError, SegmentId, Writer};
 
 use crate::catalogue::image::{
     ImageIndex, ImageTable, SegmentFile, definition_contradiction, index_schema,
 };
 use crate::catalogue::image_files::{FileNumber, SegmentName, image_dir};
-use crate::image::external_sort::{ExternalSort, SortError};
+use crate::image::external_sort::ExternalSort;
 use crate::image::load_error::LoadError;
 
 /// The creation stamp of loaded rows: before every transaction.
@@ -68,12 +68,15 @@ impl NewTable {
         &self.schema
     }
 
+    /// Its indexes: the name of each, and the names of the columns that it is over.
+    pub fn indexes(&self) -> impl Iterator<Item = (&str, &[String])> {
+        let indexes = self.indexes.iter();
+        indexes.map(|(name, columns)| (&**name, &columns[..]))
+    }
+
     /// Why there can be no such table; nothing if there can.
     pub(crate) fn contradiction(&self) -> Option<String> {
-        let indexes = self.indexes.iter();
-        let indexes: Vec<_> = indexes
-            .map(|(name, columns)| (&**name, &columns[..]))
-            .collect();
+        let indexes: Vec<_> = self.indexes().collect();
         definition_contradiction(&self.name, &self.schema, &indexes)
     }
 
@@ -118,13 +121,22 @@ struct Index {
     sort: ExternalSort,
 }
 
-/// Files that are removed unless they are kept.
+/// Files that are removed unless they are kept: by the process that made them, and not by a forked child.
 pub(crate) struct NewFiles {
     disk: Arc<dyn Disk>,
     paths: Vec<PathBuf>,
+    process: ProcessToken,
 }
 
 impl NewFiles {
+    fn on(disk: &Arc<dyn Disk>) -> Self {
+        Self {
+            disk: Arc::clone(disk),
+            paths: Vec::new(),
+            process: ProcessToken::current(),
+        }
+    }
+
     /// They are the database's now, or may be.
     pub(crate) fn keep(mut self) {
         self.paths.clear();
@@ -157,6 +169,9 @@ impl NewFiles {
 
 impl Drop for NewFiles {
     fn drop(&mut self) {
+        if !self.process.is_current() {
+            return;
+        }
         for path in &self.paths {
             // One that was not finished has no name. One that stays is removed at the next opening.
             let _ = self.disk.remove(path);
@@ -166,10 +181,7 @@ impl Drop for NewFiles {
 
 impl<'a> TableWriter<'a> {
     pub(crate) fn new(table: &'a NewTable, target: Target<'a>) -> Result<Self, LoadError> {
-        let mut files = NewFiles {
-            disk: Arc::clone(target.disk),
-            paths: Vec::new(),
-        };
+        let mut files = NewFiles::on(target.disk);
         let rows = SegmentWriter::new(&target, 0, &mut files)?;
         let sort_bytes = target.sort_bytes / table.indexes.len().max(1);
         let mut indexes = Vec::new();
@@ -207,6 +219,7 @@ impl<'a> TableWriter<'a> {
             row: self.row_count,
             source,
         })?;
+        self.check_key(None, &self.key)?;
         self.rows
             .push(&self.key, &self.value)
             .map_err(|error| match error {
@@ -216,7 +229,8 @@ impl<'a> TableWriter<'a> {
                 },
                 other => other.into(),
             })?;
-        for index in &mut self.indexes {
+        for (number, (name, _)) in self.table.indexes.iter().enumerate() {
+            let index = &self.indexes[number];
             self.values.clear();
             self.values
                 .extend(index.column_numbers.iter().map(|place| row[*place].clone()));
@@ -226,11 +240,27 @@ impl<'a> TableWriter<'a> {
                 row: self.row_count,
                 source,
             })?;
-            index.sort.push(&key).map_err(sort_failed)?;
+            self.check_key(Some(name), &key)?;
+            self.indexes[number].sort.push(&key)?;
         }
         self.statistics.add(row);
         self.row_count += 1;
         Ok(())
+    }
+
+    /// Whether a segment can hold this key of the row, or of its entry in an index. Asked before the key is sorted, which
+    /// would forget the row.
+    fn check_key(&self, index: Option<&str>, key: &[u8]) -> Result<(), LoadError> {
+        if key.len() <= KEY_BYTES_MAX {
+            return Ok(());
+        }
+        Err(LoadError::KeyTooLong {
+            table: self.table.name.clone(),
+            index: index.map(str::to_owned),
+            row: self.row_count,
+            bytes: key.len(),
+            bytes_max: KEY_BYTES_MAX,
+        })
     }
 
     fn encode(&mut self, row: &[Datum]) -> Result<(), EncodeError> {
@@ -253,10 +283,10 @@ impl<'a> TableWriter<'a> {
         let mut indexes = Vec::new();
         let sorts = std::mem::take(&mut self.indexes);
         for ((number, index), (name, columns)) in (1..).zip(sorts).zip(&self.table.indexes) {
-            let mut sorted = index.sort.finish().map_err(sort_failed)?;
+            let mut sorted = index.sort.finish(&mut || on_entry(name, 0))?;
             let mut writer = SegmentWriter::new(&self.target, number, &mut self.files)?;
             let mut entries = 0;
-            while let Some(key) = sorted.next().map_err(sort_failed)? {
+            while let Some(key) = sorted.next()? {
                 writer.push(key, &[])?;
                 entries += 1;
                 on_entry(name, entries)?;
@@ -325,8 +355,4 @@ impl SegmentWriter {
             pages: summary.pages,
         })
     }
-}
-
-fn sort_failed(error: SortError) -> LoadError {
-    LoadError::device(&error.path, error.source)
 }

@@ -83,7 +83,17 @@ pub struct Version {
 }
 
 impl Transaction {
-    pub(crate) fn new(engine: Arc<Engine>, worker: WorkerId, slot: SlotId) -> Self {
+    /// One on a stream of the log.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`], [`Error::LogFailed`], [`Error::TooManySessions`].
+    pub(crate) fn begin(engine: &Arc<Engine>, worker: WorkerId) -> Result<Self, Error> {
+        engine.check_open()?;
+        let slot = engine.epochs.acquire().ok_or(Error::TooManySessions)?;
+        Ok(Self::new(Arc::clone(engine), worker, slot))
+    }
+
+    fn new(engine: Arc<Engine>, worker: WorkerId, slot: SlotId) -> Self {
         Self {
             value_bytes_max: engine.value_bytes_max(worker),
             concurrency: engine.spec.concurrency,

@@ -16,7 +16,7 @@ use namiki_exec::plan::Plan;
 use namiki_exec::source::{Source, Table as QueryTable, Tables};
 use namiki_exec::{Degree, Explanation, Mode, Options, Rows};
 
-use self::table_source::{TableSource, Values, columns, key_columns, value_column};
+use self::table_source::{Reader, TableSource, Values, columns, key_columns, value_column};
 use crate::api::database::Database;
 use crate::api::query_error::QueryError;
 use crate::api::table::{Key, Table, Value};
@@ -137,13 +137,14 @@ impl Query {
         values: Values,
     ) -> Result<Self, QueryError> {
         let raw_table = table.raw_table();
-        if raw_table.owner != self.db.shared.engine.owner {
+        let shared = &self.db.shared;
+        if raw_table.owner != shared.engine.owner {
             return Err(QueryError::ForeignTable {
                 table: table.name().to_owned(),
             });
         }
         let source: Arc<dyn Source> = Arc::new(TableSource {
-            db: self.db.clone(),
+            reader: Reader::new(&shared.engine, shared.next_worker()),
             raw_table: Arc::clone(raw_table),
             schema,
             values,
@@ -181,7 +182,8 @@ impl Query {
     }
 
     /// Starts the plan. Its rows can be taken at once, and come in any order unless the plan sorts them. Dropped before
-    /// the end, they cancel the query.
+    /// the end, they cancel the query. They do not keep the database open: once the last handle is dropped, rows of
+    /// tables in memory end with [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Errors
     /// [`QueryError`]; what is met later, the rows say.

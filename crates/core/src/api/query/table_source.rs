@@ -5,6 +5,9 @@
 //!
 //! Rows are read in small transactions: each record is read atomically, and what a batch reads belongs together; two
 //! batches need not. (Read committed, until there are views.)
+//!
+//! A source keeps the contents of its table in memory, and not the database open: a query's threads may drop it some
+//! time after the rows were dropped, and the database is closed when its last handle is, by that call and not by them.
 
 use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow};
@@ -13,20 +16,62 @@ use std::sync::Arc;
 use namiki_exec::data::{Column, ColumnType, Schema};
 use namiki_exec::source::{RowBatch, Source, SourceError};
 use namiki_index::{Direction, ScanRange};
+use namiki_platform::WorkerId;
+use parking_lot::Mutex;
 
-use crate::api::database::Database;
+use crate::api::session::Session;
+use crate::commit::engine::Engine;
 use crate::error::Error;
 use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable};
+use crate::txn::Transaction;
 
 /// Rows that one transaction reads: few enough that it rarely conflicts, and enough that beginning it costs little.
 const ROWS_PER_TRANSACTION: usize = 256;
 
 /// A table in memory, with names for its columns.
 pub(super) struct TableSource {
-    pub(super) db: Database,
+    pub(super) reader: Reader,
     pub(super) raw_table: Arc<RawTable>,
     pub(super) schema: Schema,
     pub(super) values: Values,
+}
+
+/// Runs the transactions of a source, of which each thread that reads it has one at a time.
+pub(super) struct Reader {
+    engine: Arc<Engine>,
+    worker: WorkerId,
+    /// Those that no thread uses now.
+    sessions: Mutex<Vec<Session>>,
+}
+
+impl Reader {
+    /// Transactions of this engine, on this stream of its log.
+    pub(super) fn new(engine: &Arc<Engine>, worker: WorkerId) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            worker,
+            sessions: Mutex::default(),
+        }
+    }
+
+    fn transact(
+        &self,
+        body: impl FnMut(&mut Transaction) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        // Before the list is locked: in a forked child, a thread that is not there may have it locked.
+        self.engine.check_process()?;
+        let idle = self.sessions.lock().pop();
+        let mut session = match idle {
+            Some(session) => session,
+            None => {
+                let transaction = Transaction::begin(&self.engine, self.worker)?;
+                Session::new(transaction, u64::from(self.worker.0) + 1)
+            }
+        };
+        let done = session.transact(body);
+        self.sessions.lock().push(session);
+        done
+    }
 }
 
 /// What the values of a table are to a query.
@@ -107,7 +152,7 @@ impl TableSource {
         rows_max: usize,
         into: &mut RowBatch,
     ) -> Result<(), Error> {
-        self.db.transact(|tx| {
+        self.reader.transact(|tx| {
             into.clear();
             let range = ScanRange {
                 start: from,
@@ -168,7 +213,7 @@ impl Source for TableSource {
             if into.is_full() {
                 break;
             }
-            self.db.transact(|tx| {
+            self.reader.transact(|tx| {
                 found.clear();
                 tx.get_batch(&self.raw_table, keys, |value| {
                     found.push(value.map(|value| self.values.row(value).into_owned()));

@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::Appender;
+use crate::ProcessToken;
 use crate::disk::file_names::{already_exists, parent_of, rename_to_new, temporary_path};
 use crate::disk::moved_dir::or_here;
 use crate::disk::{AlignedBuf, BUFFER_ALIGN_BYTES};
@@ -46,6 +47,8 @@ pub(in crate::disk) struct FileAppender {
     written_bytes: u64,
     /// A write has failed.
     failed: bool,
+    /// The process that writes it. A forked child has the file open, too, and leaves it alone.
+    process: ProcessToken,
 }
 
 impl FileAppender {
@@ -67,6 +70,7 @@ impl FileAppender {
             buffer: AlignedBuf::with_capacity(BUFFER_BYTES),
             written_bytes: 0,
             failed: false,
+            process: ProcessToken::current(),
         })
     }
 
@@ -96,6 +100,12 @@ impl FileAppender {
     }
 
     fn require_sound(&self) -> io::Result<()> {
+        if !self.process.is_current() {
+            let path = self.path.display();
+            return Err(io::Error::other(format!(
+                "{path} is written by the parent of this process"
+            )));
+        }
         if self.failed {
             let path = self.path.display();
             return Err(io::Error::other(format!(
@@ -158,7 +168,9 @@ impl Appender for FileAppender {
 
 impl Drop for FileAppender {
     fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
+        if let Some(temporary) = &self.temporary
+            && self.process.is_current()
+        {
             // What is left is never listed, and overwritten next time.
             let _ = fs::remove_file(temporary);
         }
@@ -197,4 +209,39 @@ fn open_named(path: &Path, flags: OFlags) -> io::Result<(File, Option<PathBuf>)>
         let _ = fs::remove_file(&temporary);
     }
     Ok((opened?, Some(temporary)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file that has a name while it is written, as where the file system has none without.
+    fn named(path: &Path, process: ProcessToken) -> Box<FileAppender> {
+        let (file, temporary) = open_named(path, OFlags::empty()).unwrap();
+        Box::new(FileAppender {
+            file,
+            path: path.to_owned(),
+            temporary,
+            mode: AppendMode::Cached,
+            buffer: AlignedBuf::with_capacity(BUFFER_BYTES),
+            written_bytes: 0,
+            failed: false,
+            process,
+        })
+    }
+
+    #[test]
+    fn a_forked_child_neither_writes_nor_removes_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("1.run");
+        let mut inherited = named(&path, ProcessToken::of_another());
+        assert!(inherited.append(b"x").is_err());
+        drop(inherited);
+        let temporary = temporary_path(&path);
+        assert!(temporary.exists());
+        assert!(named(&path, ProcessToken::of_another()).finish().is_err());
+        assert!(temporary.exists() && !path.exists());
+        drop(named(&path, ProcessToken::current()));
+        assert!(!temporary.exists());
+    }
 }
