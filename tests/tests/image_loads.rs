@@ -454,7 +454,8 @@ fn hostile_images_in_a_manifest_are_damage() {
         ("\"number\"\n", "\"nothing\"\n"),
         ("\"rows\": 300", "\"rows\": 18446744073709551615"),
         ("\"identity\": \"", "\"identity\": \"é"),
-        ("\"rows_per_bucket\": ", "\"rows_per_bucket\": 9"),
+        ("\"distinct\": ", "\"distinct\": 9999"),
+        ("\"bounds\": \"[", "\"bounds\": \"[7,"),
     ] {
         assert!(body.contains(good), "{good} in {body}");
         let body = body.replacen(good, hostile, 1);

@@ -153,7 +153,7 @@ impl Builder {
             .retain(|generation| !holds_nothing(generation));
         let found_manifest = manifest.clone();
         check_writer(&found_manifest, &*disk, dir)?;
-        let free = left.settle(&*disk, dir);
+        let free = left.clean_up(&*disk, dir);
         manifest.image.next_file = manifest.image.next_file.max(free);
         let floor = Stamp(found.report.max_stamp.0 + 1).min(Stamp::MAX);
         let epochs = Arc::new(Epochs::new(floor, resolved_config.epoch_length));
@@ -314,7 +314,7 @@ impl Builder {
                 let device = match measure() {
                     // What an interrupted load has left may be what fills the disk: it cannot wait for the recovery then.
                     Err(error) if error.kind() == io::ErrorKind::StorageFull => {
-                        left.settle(disk, dir);
+                        left.clean_up(disk, dir);
                         measure()?
                     }
                     measured => measured?,

@@ -60,7 +60,7 @@ impl ImageSurvey {
     /// that does not use their names.
     ///
     /// To be called by an opening, with the survey of the manifest in place, while no load is under way.
-    pub(crate) fn settle(&self, disk: &dyn Disk, dir: &Path) -> FileNumber {
+    pub(crate) fn clean_up(&self, disk: &dyn Disk, dir: &Path) -> FileNumber {
         let mut free = FileNumber(0);
         for number in &self.new {
             // A segment is found under its first name, too.
@@ -136,14 +136,14 @@ mod tests {
         let disk = directory(&[&KEPT[..], &LEFT].concat());
         let found = survey(&disk);
         assert_eq!(found.not_in_manifest, [""; 0].map(PathBuf::from));
-        assert_eq!(found.settle(&disk, Path::new(DIR)), FileNumber(0));
+        assert_eq!(found.clean_up(&disk, Path::new(DIR)), FileNumber(0));
         assert_eq!(names(&disk), KEPT);
     }
 
     #[test]
     fn named_segments_get_their_lasting_names() {
         let disk = directory(&["00000001.new", "00000002.seg"]);
-        survey(&disk).settle(&disk, Path::new(DIR));
+        survey(&disk).clean_up(&disk, Path::new(DIR));
         assert_eq!(names(&disk), ["00000001.seg", "00000002.seg"]);
     }
 
@@ -152,7 +152,7 @@ mod tests {
         let disk = directory(&["00000001.seg", "00000007.seg"]);
         let found = survey(&disk);
         assert_eq!(found.not_in_manifest, [FileNumber(7).path(Path::new(DIR))]);
-        found.settle(&disk, Path::new(DIR));
+        found.clean_up(&disk, Path::new(DIR));
         assert_eq!(names(&disk), ["00000001.seg", "00000007.seg"]);
     }
 
@@ -161,11 +161,11 @@ mod tests {
         let disk = directory(&LEFT);
         let refused = Fault::once(Step::Remove, 0, ErrorKind::PermissionDenied);
         disk.inject(refused.and_ever_after());
-        let free = survey(&disk).settle(&disk, Path::new(DIR));
+        let free = survey(&disk).clean_up(&disk, Path::new(DIR));
         disk.heal();
         assert_eq!(free, FileNumber(10));
         assert_eq!(names(&disk), LEFT);
-        survey(&disk).settle(&disk, Path::new(DIR));
+        survey(&disk).clean_up(&disk, Path::new(DIR));
         assert_eq!(names(&disk), [""; 0]);
     }
 }
