@@ -15,8 +15,6 @@ const KEYS: &[&str] = &[
     "tasks",
     "seconds",
     "iops",
-    "iops_limit",
-    "iops_limit_depth1",
     "cpu_us_per_io",
     "reads",
     "distinct_pages",
@@ -28,6 +26,10 @@ const KEYS: &[&str] = &[
     "crc_us_per_page",
     "search_us_per_io",
 ];
+/// Of queries that read single pages.
+const LOOKUP_KEYS: &[&str] = &["iops_limit", "iops_limit_depth1"];
+/// Of those that scan.
+const SCAN_KEYS: &[&str] = &["mb_per_second", "mb_per_second_limit"];
 /// Tables at the smallest scale that there is: 1,500 customers.
 const SMALL: &str = "query --scale 0.01 --cache-mb 8 --warmup 0";
 
@@ -46,10 +48,10 @@ fn all_orders_of_execution_give_one_answer() {
     let rows = query(more);
     assert_eq!(rows.len(), 2 * 2 * (1 + 2 * 3) * 2);
     for row in &rows {
-        assert_keys(
-            row,
-            &[KEYS, &["selectivity", "cpu_us_per_io_bare"], MACHINE],
-        );
+        let is_scan = row["join"] == "hash";
+        let of_kind = if is_scan { SCAN_KEYS } else { LOOKUP_KEYS };
+        assert_keys(row, &[KEYS, of_kind, &["selectivity"], MACHINE]);
+        assert_eq!(row.get("cpu_us_per_io_bare").is_none(), is_scan);
         assert!(
             row["reads"].as_u64()
                 >= row["distinct_pages"]
@@ -86,8 +88,10 @@ fn joins_of_many_tables_have_the_answers_of_hash_joins() {
     let plan = rows.iter().find(|row| row["query"] == "q3").unwrap();
     assert_eq!(
         plan["plan"],
-        "limit 10(sort(aggregate(nested loops(nested loops(index scan customer.c_mktsegment_acctbal, \
-         orders.o_custkey), lineitem))))"
+        "limit 10 [sort by revenue descending, o_orderdate [aggregate by l_orderkey, o_orderdate, o_shippriority: \
+         revenue = sum((l_extendedprice * (1 - l_discount))), count = count [nested-loop join lineitem by its key = \
+         o_orderkey, where l_shipdate > '1995-03-15' [nested-loop join orders by o_custkey = c_custkey, where \
+         o_orderdate < '1995-03-15' [index scan customer by c_mktsegment_acctbal: 'BUILDING', above -1000.00]]]]]"
     );
 }
 
@@ -96,7 +100,7 @@ fn emulated_drives_are_named_and_have_no_bare_loop() {
     let rows = query("--selectivity x20 --device slow:16x1ms --tasks 16 --threads 2 --ops 50");
     assert_eq!(rows.len(), 2);
     for row in &rows {
-        assert_keys(row, &[KEYS]);
+        assert_keys(row, &[KEYS, LOOKUP_KEYS]);
         assert_eq!(row["device"], "slow:16x1ms");
         assert!(row["queue"].as_str().unwrap().contains("EMULATED"), "{row}");
         assert!(row.get("cpu_us_per_io_bare").is_none());
@@ -135,4 +139,23 @@ fn resident_pages_are_not_read() {
         2,
         "--cache-mb",
     );
+}
+
+#[test]
+fn planner_residency_and_windows_give_the_same_answer() {
+    let rows = query(
+        "--selectivity 0.2 --mode out-of-order --join nested-loop,planner --resident 0,100 --window 200 --limit off",
+    );
+    assert_eq!(rows.len(), 4);
+    assert_eq!(distinct(&rows, "checksum").len(), 1);
+    for row in &rows {
+        let is_resident = row["resident_percent"] == 100;
+        assert_eq!(row["reads"] == 0, is_resident, "{row}");
+        let is_planned = row["join"] == "planner";
+        let plan = row["plan"].as_str().unwrap();
+        assert_eq!(plan.contains("hash join"), is_planned, "{plan}");
+        // Checked against the same answer by the program itself.
+        let is_plain = row.get("plain_seconds").is_some();
+        assert_eq!(is_plain, is_resident && !is_planned, "{row}");
+    }
 }
