@@ -10,7 +10,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::links::{Give, Message, RING_ITEMS};
+use super::links::{Give, Message};
 use super::task::{PageRange, State, TaskId};
 use super::worker::{Flow, Worker};
 use crate::error::ExecError;
@@ -114,7 +114,7 @@ impl Worker<'_> {
             return Ok(false);
         };
         let id = self.stalled[position].remove(at);
-        let left = (self.degree / 2).clamp(1, RING_ITEMS / 2);
+        let left = (self.degree / 2).clamp(1, self.links.ring_items / 2);
         self.give = Some(Give { to, left });
         self.renew_budget();
         let before = self.counters.handed_over.get();

@@ -6,8 +6,10 @@ use super::task::State;
 use crate::rings::{Receiver, Sender, ring};
 use crate::row::Row;
 
-/// Items of a ring.
-pub(super) const RING_ITEMS: usize = 128;
+/// Items of the rings that a thread receives from, together; and of one of them.
+const RING_ITEMS_ALL: usize = 2048;
+const RING_ITEMS_MIN: usize = 8;
+const RING_ITEMS_MAX: usize = 128;
 
 /// What one thread says to another.
 pub(super) enum Message {
@@ -29,6 +31,8 @@ pub(super) struct Links {
     pub(super) receivers: Vec<Option<Receiver<Message>>>,
     /// Which threads have asked for work and got none yet.
     pub(super) wanting: Vec<bool>,
+    /// Items of each ring.
+    pub(super) ring_items: usize,
 }
 
 /// Rows that begin their next step are given to another thread.
@@ -40,7 +44,9 @@ pub(super) struct Give {
 
 /// The rings between so many threads.
 pub(super) fn links(threads: usize) -> Vec<Links> {
+    let ring_items = (RING_ITEMS_ALL / threads).clamp(RING_ITEMS_MIN, RING_ITEMS_MAX);
     let none = |_| Links {
+        ring_items,
         senders: (0..threads).map(|_| None).collect(),
         receivers: (0..threads).map(|_| None).collect(),
         wanting: vec![false; threads],
@@ -48,7 +54,7 @@ pub(super) fn links(threads: usize) -> Vec<Links> {
     let mut all: Vec<Links> = (0..threads).map(none).collect();
     for from in 0..threads {
         for to in (0..threads).filter(|to| *to != from) {
-            let (sender, receiver) = ring(RING_ITEMS);
+            let (sender, receiver) = ring(ring_items);
             all[from].senders[to] = Some(sender);
             all[to].receivers[from] = Some(receiver);
         }

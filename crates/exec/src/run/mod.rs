@@ -27,10 +27,12 @@
 //! Paper: oode §2, §3
 
 mod adaptive_degree;
+mod admission;
 mod barrier;
 mod batched_lookup;
 mod counters;
 mod executor;
+mod frame_share;
 mod gather;
 mod hand_over;
 mod kept_rows;

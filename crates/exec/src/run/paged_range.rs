@@ -8,6 +8,7 @@ use std::ops::{Bound, Range};
 
 use namiki_segment::{Leaf, LongReader, PageNo, PageRef, Pages, Segment, Value};
 
+use super::frame_share::EXTENTS_IN_FLIGHT;
 use super::loading::load;
 use super::shared::Storage;
 use super::task::{BatchWalk, Extent, LongRead, PageKey, PageRange, State, Step};
@@ -16,12 +17,6 @@ use crate::bind::KeyBounds;
 use crate::error::ExecError;
 use crate::program::{Driver, Reach, ReadStep};
 use crate::row::Row;
-
-/// The longest extent: 256 KiB.
-const EXTENT_PAGES_MAX: usize = 64;
-
-/// Extents that a thread has on their way at a time, if its degree allows for it.
-const EXTENTS_IN_FLIGHT: usize = 8;
 
 /// A range that takes at most this part of the cache goes through it.
 const CACHE_SHARE: usize = 4;
@@ -109,7 +104,7 @@ impl Worker<'_> {
     pub(super) fn plan_extents(&mut self) {
         let pages = self.driver_pages();
         let shares = self.shared.threads * 8;
-        self.extent_pages = (pages / shares).clamp(1, EXTENT_PAGES_MAX);
+        self.extent_pages = (pages / shares).clamp(1, self.frame_share.extent_pages_max());
         let capacity = self.shared.resources.cache.counters().capacity_pages;
         self.extents_cached = pages <= capacity / CACHE_SHARE;
     }

@@ -11,6 +11,7 @@ use namiki_platform::disk::{Disk, Frame, FramePool};
 use namiki_segment::{PageCache, Segment};
 use parking_lot::{Condvar, Mutex};
 
+use super::admission::QueryPermit;
 use super::barrier::Barrier;
 use super::counters::{WorkerCounters, sum};
 use super::options::Options;
@@ -67,6 +68,10 @@ pub(super) struct Shared {
     /// That of the query's threads.
     pub(super) process: ProcessToken,
     pub(super) threads: usize,
+    /// Page frames that each thread may have, beside those in the cache.
+    pub(super) frames_per_thread: usize,
+    /// Given back when the last thread has left.
+    permit: Mutex<Option<QueryPermit>>,
     /// Of each of the program's sources.
     pub(super) storage: Vec<Storage>,
     /// All segments, by their numbers in the query, and the table or index that each belongs to.
@@ -109,8 +114,9 @@ impl Shared {
         program: Program,
         planned: (Plan, Tables),
         options: Options,
+        permit: QueryPermit,
     ) -> Self {
-        let threads = options.thread_count();
+        let threads = permit.threads;
         let mut segments: Vec<(Arc<Segment>, String)> = Vec::new();
         let mut storage = Vec::with_capacity(program.sources.len());
         for entry in &program.sources {
@@ -162,6 +168,8 @@ impl Shared {
             elapsed: OnceLock::new(),
             threads_left: Mutex::new(threads),
             all_left: Condvar::new(),
+            frames_per_thread: permit.frames / threads,
+            permit: Mutex::new(Some(permit)),
             resources,
             program,
             planned,
@@ -307,6 +315,7 @@ impl Shared {
         *left -= 1;
         if *left == 0 {
             _ = self.elapsed.set(self.started.elapsed());
+            drop(self.permit.lock().take());
             self.output.close();
             self.all_left.notify_all();
         }

@@ -9,6 +9,7 @@ use namiki_segment::PageReader;
 
 use super::adaptive_degree::AdaptiveDegree;
 use super::counters::WorkerCounters;
+use super::frame_share::FrameShare;
 use super::gather::Gather;
 use super::links::{Give, Links};
 use super::output::{BATCH_BYTES, BATCH_ROWS};
@@ -68,6 +69,8 @@ pub(super) struct Worker<'s> {
     pub(super) window: Window,
     /// Pages that were read, for which the cache had no room.
     pub(super) unplaced: Vec<(ReadId, Frame)>,
+    /// Frames of pages on their way, and of extents that tasks go through.
+    pub(super) frame_share: FrameShare,
     pub(super) done: Vec<Completion>,
     pub(super) queue: &'s mut Option<Box<dyn ReadQueue>>,
     pub(super) reader: PageReader<Frame>,
@@ -129,6 +132,7 @@ impl<'s> Worker<'s> {
             to_read: Vec::new(),
             window: Window::default(),
             unplaced: Vec::new(),
+            frame_share: FrameShare::new(&shared.options, shared.frames_per_thread),
             done: Vec::new(),
             queue,
             reader: shared.resources.cache.reader(),
@@ -443,7 +447,12 @@ impl<'s> Worker<'s> {
         let task = self.tasks.get(id);
         task.row = row;
         match step? {
-            Step::Done => self.end_task(id),
+            Step::Done => {
+                if let State::Extent(extent) = &state {
+                    self.frame_share.return_extent(extent.frames.len());
+                }
+                self.end_task(id);
+            }
             Step::Stop => {
                 self.end_task(id);
                 return Ok(Flow::Stop);
@@ -612,6 +621,7 @@ impl<'s> Worker<'s> {
         self.pending.clear();
         self.to_read.clear();
         self.unplaced.clear();
+        self.frame_share.return_all();
         self.window.clear();
         self.gathers.iter_mut().for_each(Gather::clear);
         self.give = None;
