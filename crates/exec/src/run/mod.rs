@@ -16,7 +16,8 @@
 //!
 //! # Rules
 //! - T1. A thread runs what is ready newest first, then what had to stop for lack of room, deepest step first. So
-//!   the tasks that there are at a time are bounded by the degree times the number of steps, not by the query.
+//!   the tasks that there are at a time are bounded by the degree times the number of steps, and by what the rings to the
+//!   thread hold when it takes them out, not by the query.
 //! - T2. No more tasks wait than the degree says, or the window where there is one; a step that would make one more stops, and is a task that goes on
 //!   when there is room. With a degree of one that is the ordered execution of nested loops.
 //! - T3. A page that several tasks of a thread wait for is read once.

@@ -4,7 +4,7 @@
 //! out extents, several of which are on their way while the rows of others go through the plan. Long extents are what
 //! a device reads fastest; short ranges have short extents, so that every thread gets some.
 
-use std::ops::{Bound, Range};
+use std::ops::{Bound, Range, RangeBounds};
 
 use namiki_segment::{Leaf, LongReader, PageNo, PageRef, Pages, Segment, Value};
 
@@ -23,32 +23,8 @@ const CACHE_SHARE: usize = 4;
 
 /// The pages of a range of keys, without the reads of them.
 fn pages_of(segment: &Segment, bounds: &KeyBounds) -> Range<u32> {
-    segment.key_range_pages(as_slice(&bounds.lower), as_slice(&bounds.upper))
-}
-
-/// A bound, borrowed.
-pub(super) fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    match bound {
-        Bound::Included(key) => Bound::Included(key),
-        Bound::Excluded(key) => Bound::Excluded(key),
-        Bound::Unbounded => Bound::Unbounded,
-    }
-}
-
-fn is_above(key: &[u8], lower: &Bound<Vec<u8>>) -> bool {
-    match lower {
-        Bound::Included(lower) => key >= lower.as_slice(),
-        Bound::Excluded(lower) => key > lower.as_slice(),
-        Bound::Unbounded => true,
-    }
-}
-
-fn is_below(key: &[u8], upper: &Bound<Vec<u8>>) -> bool {
-    match upper {
-        Bound::Included(upper) => key <= upper.as_slice(),
-        Bound::Excluded(upper) => key < upper.as_slice(),
-        Bound::Unbounded => true,
-    }
+    let (lower, upper) = bounds.as_slices();
+    segment.key_range_pages(lower, upper)
 }
 
 impl Worker<'_> {
@@ -240,13 +216,8 @@ impl Worker<'_> {
                     key.clear();
                     found.key.append_to(&mut key);
                 }
-                if at_ends {
-                    if !is_above(&key, &bounds.lower) {
-                        continue;
-                    }
-                    if !is_below(&key, &bounds.upper) {
-                        break 'pages;
-                    }
+                if at_ends && !bounds.as_slices().contains(key.as_slice()) {
+                    continue;
                 }
                 let bytes = match found.value {
                     Value::Inline(bytes) => bytes,

@@ -3,7 +3,6 @@
 use std::ops::Bound;
 
 use super::loading::{encode_key, load};
-use super::paged_range::as_slice;
 use super::task::{BatchWalk, State, Step};
 use super::worker::{Flow, Worker};
 use crate::data::key_codec::after_prefix;
@@ -30,8 +29,7 @@ impl Worker<'_> {
         let result = match reach {
             Reach::Key(key) => self.resident_row(position, step, key, row, &mut prefix),
             Reach::Range(bounds) => {
-                let bounds = (as_slice(&bounds.lower), as_slice(&bounds.upper));
-                self.resident_range(position, step, bounds, state, row)
+                self.resident_range(position, step, bounds.as_slices(), state, row)
             }
             Reach::Prefix(slots) => {
                 let schema = self.shared.program.sources[step.source].source.schema();
@@ -39,7 +37,10 @@ impl Worker<'_> {
                     Ok(Step::Done)
                 } else {
                     let end = after_prefix(&prefix);
-                    let bounds = (Bound::Included(prefix.as_slice()), as_slice(&end));
+                    let bounds = (
+                        Bound::Included(prefix.as_slice()),
+                        end.as_ref().map(Vec::as_slice),
+                    );
                     self.resident_range(position, step, bounds, state, row)
                 }
             }

@@ -1,5 +1,5 @@
-//! What the threads of a query share. Threads touch none of it for each row or read: what changes often is each
-//! thread's own.
+//! What the threads of a query share. What changes often is each thread's own; of what is here threads write for each row
+//! only the count of a limit, and for each task that is handed over the count of what is busy.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

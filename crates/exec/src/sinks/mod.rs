@@ -16,7 +16,8 @@ pub(crate) use sort::SortRows;
 
 use crate::error::ExecError;
 
-/// Rows of text beyond 4 GiB, which no row store can keep.
+/// Rows of text beyond 4 GiB, which no row store can keep. (A slot also refuses a value of another type; what comes here has
+/// the type that the plan was compiled with.)
 pub(crate) const TOO_MUCH_TEXT: ExecError = ExecError::MemoryExceeded {
     operator: "table of rows with text",
     limit_bytes: u32::MAX as usize,
