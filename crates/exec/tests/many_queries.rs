@@ -1,4 +1,4 @@
-//! Queries that run at once: one whose consumer pauses keeps what it has, and leaves the others enough.
+//! Queries that run at once: one that waits for its consumer keeps what it has, and leaves the others enough.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

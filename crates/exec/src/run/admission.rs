@@ -1,6 +1,6 @@
 //! Admission control: how many queries run at once, and what each may take of threads and page frames.
 //!
-//! A query whose consumer pauses keeps its threads and the frames of the pages that it has read, and others are to go on
+//! While its consumer pauses, a query keeps its threads and the frames of the pages that it has read, and others are to go on
 //! meanwhile. So a query gets its share before it begins, and has no more at any time. The first ones get what they ask
 //! for, as far as the least share of each query that may still come is left.
 

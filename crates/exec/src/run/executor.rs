@@ -9,12 +9,12 @@ use namiki_segment::PageCache;
 
 use super::admission::Admission;
 use super::frame_share::FrameShare;
-use super::links::{Links, links};
 use super::options::Options;
 use super::rows::Rows;
 use super::shared::{Resources, Shared};
 use super::thread_pool::ThreadPool;
 use super::worker::Worker;
+use super::worker_channels::{Channels, channels};
 use crate::bind::bind;
 use crate::error::ExecError;
 use crate::explain::{Explanation, explain};
@@ -89,17 +89,17 @@ impl Executor {
         let shared = Shared::new(resources, program, planned, options.clone(), permit);
         let shared = Arc::new(shared);
         let mut started = 0;
-        for (number, links) in links(shared.threads).into_iter().enumerate() {
+        for (number, channels) in channels(shared.threads).into_iter().enumerate() {
             let own = Arc::clone(&shared);
             let work =
-                move |queue: &mut Option<Box<dyn ReadQueue>>| work(&own, number, links, queue);
+                move |queue: &mut Option<Box<dyn ReadQueue>>| work(&own, number, channels, queue);
             if let Err(source) = self.threads.run(Box::new(work)) {
                 shared.fail(ExecError::System {
                     doing: "start a thread",
                     source: source.into(),
                 });
                 // Those that were started wait for the others at the end of each pipeline.
-                (started..shared.threads).for_each(|_| shared.leave_early());
+                (started..shared.threads).for_each(|_| shared.abort_worker());
                 shared.wait_until_left();
                 break;
             }
@@ -155,9 +155,14 @@ impl std::fmt::Debug for Executor {
 }
 
 /// What each thread of a query does.
-fn work(shared: &Shared, number: usize, links: Links, queue: &mut Option<Box<dyn ReadQueue>>) {
+fn work(
+    shared: &Shared,
+    number: usize,
+    channels: Channels,
+    queue: &mut Option<Box<dyn ReadQueue>>,
+) {
     let ran = catch_unwind(AssertUnwindSafe(|| {
-        Worker::new(shared, number, links, queue).run();
+        Worker::new(shared, number, channels, queue).run();
     }));
     let Err(panic) = ran else {
         shared.leave();
@@ -166,5 +171,5 @@ fn work(shared: &Shared, number: usize, links: Links, queue: &mut Option<Box<dyn
     shared.fail(ExecError::panicked(&*panic));
     // It waits for what is in flight.
     *queue = None;
-    shared.leave_early();
+    shared.abort_worker();
 }

@@ -53,7 +53,7 @@ impl Worker<'_> {
             return self.push_window(all);
         }
         let mut left = 0;
-        // In their order; but pages do not stand behind extents, whose rows may need them.
+        // In their order; but pages do not stand behind extents: the rows of these may need them.
         let (mut pages_blocked, mut extents_blocked) = (false, false);
         for at in 0..self.to_read.len() {
             let id = self.to_read[at];
@@ -209,7 +209,7 @@ impl Worker<'_> {
         self.count_arrived(1);
         self.extents -= 1;
         // There is room for another one, behind all that has arrived.
-        self.stalled[0].splice(0..0, self.parked.drain(..));
+        self.blocked_on_degree[0].splice(0..0, self.blocked_on_extent.drain(..));
         Ok(())
     }
 

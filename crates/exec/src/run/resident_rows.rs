@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::loading::{encode_key, load};
+use super::column_decoding::{decode_columns, encode_key};
 use super::task::{BatchWalk, State, Step};
 use super::worker::{Flow, Worker};
 use crate::data::key_codec::after_prefix;
@@ -45,7 +45,7 @@ impl Worker<'_> {
                 }
             }
         };
-        self.give_back(prefix);
+        self.return_buffer(prefix);
         result
     }
 
@@ -72,7 +72,7 @@ impl Worker<'_> {
             return Ok(Step::Done);
         };
         let scratch = &mut self.scratch;
-        let kept = load(step, schema, &entry.name, own, bytes, row, scratch)?;
+        let kept = decode_columns(step, schema, &entry.name, own, bytes, row, scratch)?;
         let flow = if kept {
             self.flow(position, row)?
         } else {
@@ -131,7 +131,7 @@ impl Worker<'_> {
                 continue;
             };
             let scratch = &mut self.scratch;
-            let kept = load(step, schema, &entry.name, key, bytes, row, scratch)?;
+            let kept = decode_columns(step, schema, &entry.name, key, bytes, row, scratch)?;
             walk.at += 1;
             if !kept {
                 row.heap.truncate(heap_before);

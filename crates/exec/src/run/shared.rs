@@ -16,7 +16,7 @@ use super::barrier::Barrier;
 use super::counters::{WorkerCounters, sum};
 use super::options::Options;
 use super::output::Output;
-use super::sinks::{Kept, WorkerSink};
+use super::worker_sink::{Materialized, WorkerSink};
 use crate::error::ExecError;
 use crate::plan::Plan;
 use crate::program::{Program, Step};
@@ -84,7 +84,7 @@ pub(super) struct Shared {
     /// Of each step of each pipeline that is a limit, how many rows may still pass.
     limits: Vec<Vec<AtomicU64>>,
     /// What each pipeline has kept.
-    kept: Vec<OnceLock<Arc<Kept>>>,
+    materialized: Vec<OnceLock<Arc<Materialized>>>,
     /// What each thread has kept in the pipeline that ends, and what it has taken in memory.
     parts: Mutex<Vec<(WorkerSink, usize)>>,
     /// Threads that have something to do, and tasks in rings (T5).
@@ -145,7 +145,7 @@ impl Shared {
         });
         Self {
             limits: limits.collect(),
-            kept: program.pipelines.iter().map(|_| OnceLock::new()).collect(),
+            materialized: program.pipelines.iter().map(|_| OnceLock::new()).collect(),
             output_slots: program.output.iter().map(|(_, slot)| *slot).collect(),
             output: Output::new(
                 options.output_rows_max.saturating_mul(threads),
@@ -237,8 +237,8 @@ impl Shared {
     }
 
     /// What a pipeline has kept. It was set before the barrier after that pipeline.
-    pub(super) fn kept(&self, pipeline: usize) -> Option<&Arc<Kept>> {
-        self.kept[pipeline].get()
+    pub(super) fn materialized(&self, pipeline: usize) -> Option<&Arc<Materialized>> {
+        self.materialized[pipeline].get()
     }
 
     /// Waits for all threads to end a pipeline, and merges what they have kept. A thread's part has taken `held_bytes`.
@@ -253,7 +253,7 @@ impl Shared {
                 let is_stopped = || self.is_stopped();
                 let control = MergeControl::new(&self.memory, &is_stopped, operator, held_bytes);
                 match WorkerSink::merge(parts, &control) {
-                    Ok(Some(kept)) => _ = self.kept[pipeline].set(Arc::new(kept)),
+                    Ok(Some(kept)) => _ = self.materialized[pipeline].set(Arc::new(kept)),
                     Ok(None) => {}
                     Err(error) => self.fail(error),
                 }
@@ -304,8 +304,8 @@ impl Shared {
     }
 
     /// A thread leaves the query before its end, or never came. The query must have failed.
-    pub(super) fn leave_early(&self) {
-        self.barrier.leave();
+    pub(super) fn abort_worker(&self) {
+        self.barrier.withdraw();
         self.leave();
     }
 

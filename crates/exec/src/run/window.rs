@@ -82,8 +82,7 @@ impl Window {
         &self.runs[number as usize].reads
     }
 
-    /// Takes a request out that has come to its end: its first page, and its reads, whose memory
-    /// [`Window::reuse`] gets back.
+    /// Takes a request out that has come to its end: its first page, and its reads, in memory for [`Window::reuse`].
     pub(super) fn take_run(&mut self, number: u32) -> (PageKey, Vec<ReadId>) {
         let run = &mut self.runs[number as usize];
         self.free.push(number);

@@ -3,14 +3,14 @@
 mod aggregate;
 mod group_table;
 mod hash_table;
-mod kept_rows;
+mod materialized_rows;
 mod query_memory;
 mod sort;
 mod wide_sum;
 
 pub(crate) use aggregate::Groups;
 pub(crate) use hash_table::{BuildRows, HashTable};
-pub(crate) use kept_rows::KeptRows;
+pub(crate) use materialized_rows::MaterializedRows;
 pub(crate) use query_memory::{MergeControl, QueryMemory};
 pub(crate) use sort::SortRows;
 

@@ -8,8 +8,8 @@ use std::ops::{Bound, Range, RangeBounds};
 
 use namiki_segment::{Leaf, LongReader, PageNo, PageRef, Pages, Segment, Value};
 
+use super::column_decoding::decode_columns;
 use super::frame_share::EXTENTS_IN_FLIGHT;
-use super::loading::load;
 use super::shared::Storage;
 use super::task::{BatchWalk, Extent, LongRead, PageKey, PageRange, State, Step};
 use super::worker::{Flow, Worker};
@@ -107,7 +107,7 @@ impl Worker<'_> {
                 return Ok(Step::Done);
             }
             if self.extents == EXTENTS_IN_FLIGHT {
-                return Ok(Step::Park);
+                return Ok(Step::BlockOnExtent);
             }
             if self.is_full() {
                 return Ok(Step::Again);
@@ -136,10 +136,10 @@ impl Worker<'_> {
             }
             match self.rows_in_extent(position, step, parts, bounds, &mut extent, row)? {
                 Step::Done => {}
-                Step::Stop | Step::Park => return Ok(Step::Stop),
+                Step::Stop | Step::BlockOnExtent => return Ok(Step::Stop),
                 Step::Again => {
                     let id = self.new_task(position, extent, row, 0, 0);
-                    self.stalled[position].push(id);
+                    self.blocked_on_degree[position].push(id);
                     // Below the extent: that one goes on first.
                     return Ok(Step::Again);
                 }
@@ -230,7 +230,7 @@ impl Worker<'_> {
                 };
                 row.heap.clear();
                 let scratch = &mut self.scratch;
-                if !load(step, schema, &entry.name, &key, bytes, row, scratch)? {
+                if !decode_columns(step, schema, &entry.name, &key, bytes, row, scratch)? {
                     if self.reject_row() {
                         result = Step::Again;
                         break 'pages;
@@ -264,7 +264,7 @@ impl Worker<'_> {
             *state = State::Long(Box::new(read));
             result = Step::Again;
         }
-        self.give_back(key);
+        self.return_buffer(key);
         Ok(result)
     }
 }
