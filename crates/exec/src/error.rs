@@ -178,6 +178,12 @@ pub enum ExecError {
         /// What the system said.
         source: Arc<std::io::Error>,
     },
+    /// As many queries run as there may be. Take the rows of one to their end, or drop them, and try again.
+    #[error("{running} queries run already; let one end, and try again")]
+    TooManyQueries {
+        /// How many run.
+        running: usize,
+    },
     /// This is a forked child of the process that made the executor, and has none of its threads. Run queries in the
     /// process that made their executor, or make one in the child.
     #[error("a forked child cannot use the queries of its parent")]

@@ -5,14 +5,14 @@
 //! which columns are used at all.
 
 mod access;
+mod bound_plan;
 mod column;
-mod node;
 mod operators;
 mod scalar;
 
 pub(crate) use access::{Access, KeyBounds};
+pub(crate) use bound_plan::{AggregateNode, Node};
 pub(crate) use column::{ColumnId, ColumnInfo, Field};
-pub(crate) use node::{AggregateNode, Node};
 pub(crate) use scalar::Scalar;
 
 use crate::error::PlanError;

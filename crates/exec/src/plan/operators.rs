@@ -37,7 +37,7 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// The plans whose rows this operator takes.
+    /// The plans that this operator takes rows of.
     pub fn inputs(&self) -> Vec<&Plan> {
         match self {
             Plan::Find(_) | Plan::Scan(_) | Plan::IndexScan(_) => Vec::new(),

@@ -188,8 +188,8 @@ impl Compiler<'_> {
         let kept = |id: &ColumnId| needed.has(*id) && builder.has(*id);
         let ids: Vec<ColumnId> = (0..self.columns.len()).filter(kept).collect();
         let slots: Vec<Slot> = ids.iter().map(|id| builder.slot(*id)).collect();
-        self.finish(builder, Sink::Keep(slots.as_slice().into()));
-        self.kept(&ids, Some(&slots))
+        self.finish(builder, Sink::Materialize(slots.as_slice().into()));
+        self.driven_by_rows(&ids, Some(&slots))
     }
 
     fn source(&mut self, name: String, source: &Arc<dyn Source>) -> usize {
@@ -426,7 +426,7 @@ impl Compiler<'_> {
             calls: calls.collect(),
         };
         self.finish(builder, Sink::Aggregate(Arc::new(sink)));
-        self.kept(&ids, None)
+        self.driven_by_rows(&ids, None)
     }
 
     fn sort(&mut self, node: &Node, rows_max: Option<u64>, needed: &Needed) -> PipelineBuilder {
@@ -454,13 +454,13 @@ impl Compiler<'_> {
             rows_max,
         };
         self.finish(builder, Sink::Sort(Arc::new(sink)));
-        let mut builder = self.kept(all, Some(&columns));
+        let mut builder = self.driven_by_rows(all, Some(&columns));
         builder.in_order = true;
         builder
     }
 
     /// A pipeline that is driven by what the last one kept: these columns, in this order.
-    fn kept(&mut self, ids: &[ColumnId], slots: Option<&[Slot]>) -> PipelineBuilder {
+    fn driven_by_rows(&mut self, ids: &[ColumnId], slots: Option<&[Slot]>) -> PipelineBuilder {
         let mut words = 0;
         let mut own = Vec::with_capacity(ids.len());
         for (at, id) in ids.iter().enumerate() {
@@ -474,7 +474,7 @@ impl Compiler<'_> {
         }
         debug_assert!(RowStore::new(&own).slots() == own);
         let mut builder = self.new_builder();
-        builder.driver = Some(Driver::Kept {
+        builder.driver = Some(Driver::Materialized {
             pipeline: self.pipelines.len() - 1,
             slots: own.clone(),
         });

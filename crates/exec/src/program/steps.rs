@@ -50,7 +50,7 @@ pub(crate) enum Driver {
     /// A range of a table or an index.
     Read(ReadStep),
     /// What the sink of an earlier pipeline kept; its columns lie in these slots of a row.
-    Kept { pipeline: usize, slots: Vec<Slot> },
+    Materialized { pipeline: usize, slots: Vec<Slot> },
 }
 
 /// What happens to a row.
@@ -128,7 +128,7 @@ pub(crate) enum Sink {
     Sort(Arc<SortSink>),
     Build(Arc<BuildSink>),
     /// These columns of all rows, in the order in which they come.
-    Keep(Arc<[Slot]>),
+    Materialize(Arc<[Slot]>),
 }
 
 /// Groups.

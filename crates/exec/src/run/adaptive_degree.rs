@@ -55,6 +55,9 @@ impl AdaptiveDegree {
     /// The degree that a thread begins with.
     pub(super) const FIRST: usize = LADDER[FIRST_RUNG];
 
+    /// The greatest that it can come to.
+    pub(super) const MAX: usize = LADDER[LADDER.len() - 1];
+
     pub(super) fn new() -> Self {
         Self {
             rates: [0.0; LADDER.len()],

@@ -1,19 +1,19 @@
-//! Where the threads of a query wait for each other: a barrier that a thread can leave for good.
+//! Where the threads of a query wait for each other: a barrier that a thread can withdraw from for good.
 
 use parking_lot::{Condvar, Mutex};
 
 /// See the module.
 pub(super) struct Barrier {
     state: Mutex<State>,
-    all_here: Condvar,
+    all_arrived: Condvar,
 }
 
 struct State {
     /// Threads that take part.
     threads: usize,
-    /// Of these, how many wait.
-    here: usize,
-    /// How many times all were here.
+    /// Of these, how many have arrived.
+    arrived: usize,
+    /// How many times all had arrived.
     round: u64,
 }
 
@@ -22,44 +22,44 @@ impl Barrier {
         Self {
             state: Mutex::new(State {
                 threads,
-                here: 0,
+                arrived: 0,
                 round: 0,
             }),
-            all_here: Condvar::new(),
+            all_arrived: Condvar::new(),
         }
     }
 
-    /// Waits until all threads are here. `as_last` is done before any of them goes on, by the one that came last; it may
+    /// Waits until all threads have arrived. `as_last` is done before any of them goes on, by the one that came last; it may
     /// take long, and is done without the lock.
     pub(super) fn wait(&self, as_last: impl FnOnce()) {
         let mut state = self.state.lock();
-        state.here += 1;
-        if state.here >= state.threads {
+        state.arrived += 1;
+        if state.arrived >= state.threads {
             drop(state);
             as_last();
-            self.dismiss(&mut self.state.lock());
+            self.release(&mut self.state.lock());
             return;
         }
         let round = state.round;
         while state.round == round {
-            self.all_here.wait(&mut state);
+            self.all_arrived.wait(&mut state);
         }
     }
 
     /// A thread takes part no longer. If only it was missing, the others go on, without what the last does: a query
     /// that loses a thread has failed.
-    pub(super) fn leave(&self) {
+    pub(super) fn withdraw(&self) {
         let mut state = self.state.lock();
         state.threads -= 1;
-        if state.here > 0 && state.here >= state.threads {
-            self.dismiss(&mut state);
+        if state.arrived > 0 && state.arrived >= state.threads {
+            self.release(&mut state);
         }
     }
 
-    fn dismiss(&self, state: &mut State) {
-        state.here = 0;
+    fn release(&self, state: &mut State) {
+        state.arrived = 0;
         state.round += 1;
-        self.all_here.notify_all();
+        self.all_arrived.notify_all();
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_are_here_before_any_goes_on() {
+    fn all_arrive_before_any_goes_on() {
         let (barrier, came, lasts) = (Barrier::new(3), AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..3 {
@@ -90,11 +90,11 @@ mod tests {
     }
 
     #[test]
-    fn those_that_wait_go_on_without_one_that_left() {
+    fn those_that_wait_go_on_without_one_that_withdrew() {
         let barrier = Barrier::new(2);
         std::thread::scope(|scope| {
             scope.spawn(|| barrier.wait(|| ()));
-            barrier.leave();
+            barrier.withdraw();
         });
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Rows go on from the gathering in the order in which they came. With one task in flight nothing is gathered.
 
-use super::loading::{encode_key, load};
+use super::column_decoding::{decode_columns, encode_key};
 use super::worker::{Flow, Worker};
 use crate::error::ExecError;
 use crate::program::ReadStep;
@@ -56,7 +56,7 @@ impl Worker<'_> {
                 };
                 gather.copy_to(at, step.words_before, &mut row);
                 let scratch = &mut self.scratch;
-                if !load(step, schema, &entry.name, key, bytes, &mut row, scratch)? {
+                if !decode_columns(step, schema, &entry.name, key, bytes, &mut row, scratch)? {
                     continue;
                 }
                 flow = self.flow(position, &mut row)?;

@@ -7,12 +7,14 @@ use namiki_platform::ProcessToken;
 use namiki_platform::disk::{Disk, Frame, FramePool, PAGE_BYTES, ReadQueue};
 use namiki_segment::PageCache;
 
-use super::links::{Links, links};
+use super::admission::Admission;
+use super::frame_share::FrameShare;
 use super::options::Options;
 use super::rows::Rows;
 use super::shared::{Resources, Shared};
 use super::thread_pool::ThreadPool;
 use super::worker::Worker;
+use super::worker_channels::{Channels, channels};
 use crate::bind::bind;
 use crate::error::ExecError;
 use crate::explain::{Explanation, explain};
@@ -22,16 +24,21 @@ use crate::program::compile;
 use crate::source::Tables;
 
 /// Frames beside those of the cache: for pages on their way.
-const FRAMES_IN_FLIGHT: usize = 2048;
+const FRAMES_IN_FLIGHT: usize = 4096;
 
-/// A smaller cache could be pinned as a whole by tasks.
+/// Of the cache's frames, one in so many can be on the way instead, where many threads read deeply.
+const CACHE_SHARE_IN_FLIGHT: usize = 2;
+
+/// A smaller cache could be pinned as a whole by the pages that threads look at.
 const CACHE_PAGES_MIN: usize = 512;
 
 /// Runs queries. Made once, and shared by all callers.
 ///
-/// Each query has threads of its own while it runs; they are kept for later ones.
+/// Each query has threads of its own while it runs; they are kept for later ones. Up to 64 queries run at once, with up
+/// to 256 threads: one that begins while others run may get fewer than it asks for, and a part of the page frames.
 pub struct Executor {
     resources: Resources,
+    admission: Arc<Admission>,
     threads: Arc<ThreadPool>,
     process: ProcessToken,
 }
@@ -55,6 +62,7 @@ impl Executor {
                 pool,
                 cache: PageCache::new(pages * PAGE_BYTES),
             },
+            admission: Admission::new(FRAMES_IN_FLIGHT + pages / CACHE_SHARE_IN_FLIGHT),
             threads: Arc::default(),
             process: ProcessToken::current(),
         })
@@ -64,7 +72,8 @@ impl Executor {
     ///
     /// # Errors
     /// [`ExecError::Plan`] if the plan is wrong, [`ExecError::System`] if no thread can be started,
-    /// [`ExecError::Forked`] in a forked child of the process that made the executor. All other errors come with the rows.
+    /// [`ExecError::TooManyQueries`] if as many run as there may be, [`ExecError::Forked`] in a forked child of the process
+    /// that made the executor. All other errors come with the rows.
     pub fn run(&self, plan: &Plan, tables: &Tables, options: &Options) -> Result<Rows, ExecError> {
         if !self.process.is_current() {
             return Err(ExecError::Forked);
@@ -73,19 +82,24 @@ impl Executor {
         let program = compile(&bind(&plan, tables)?);
         let planned = (plan, tables.clone());
         let resources = self.resources.clone();
-        let shared = Arc::new(Shared::new(resources, program, planned, options.clone()));
+        let frames_wanted = FrameShare::wanted(options);
+        let permit = self
+            .admission
+            .admit(options.thread_count(), frames_wanted)?;
+        let shared = Shared::new(resources, program, planned, options.clone(), permit);
+        let shared = Arc::new(shared);
         let mut started = 0;
-        for (number, links) in links(shared.threads).into_iter().enumerate() {
+        for (number, channels) in channels(shared.threads).into_iter().enumerate() {
             let own = Arc::clone(&shared);
             let work =
-                move |queue: &mut Option<Box<dyn ReadQueue>>| work(&own, number, links, queue);
+                move |queue: &mut Option<Box<dyn ReadQueue>>| work(&own, number, channels, queue);
             if let Err(source) = self.threads.run(Box::new(work)) {
                 shared.fail(ExecError::System {
                     doing: "start a thread",
                     source: source.into(),
                 });
                 // Those that were started wait for the others at the end of each pipeline.
-                (started..shared.threads).for_each(|_| shared.leave_early());
+                (started..shared.threads).for_each(|_| shared.abort_worker());
                 shared.wait_until_left();
                 break;
             }
@@ -141,9 +155,14 @@ impl std::fmt::Debug for Executor {
 }
 
 /// What each thread of a query does.
-fn work(shared: &Shared, number: usize, links: Links, queue: &mut Option<Box<dyn ReadQueue>>) {
+fn work(
+    shared: &Shared,
+    number: usize,
+    channels: Channels,
+    queue: &mut Option<Box<dyn ReadQueue>>,
+) {
     let ran = catch_unwind(AssertUnwindSafe(|| {
-        Worker::new(shared, number, links, queue).run();
+        Worker::new(shared, number, channels, queue).run();
     }));
     let Err(panic) = ran else {
         shared.leave();
@@ -152,5 +171,5 @@ fn work(shared: &Shared, number: usize, links: Links, queue: &mut Option<Box<dyn
     shared.fail(ExecError::panicked(&*panic));
     // It waits for what is in flight.
     *queue = None;
-    shared.leave_early();
+    shared.abort_worker();
 }

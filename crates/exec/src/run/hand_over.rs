@@ -1,8 +1,8 @@
 //! Handing work from thread to thread (T4, T5).
 //!
 //! A thread that runs out of work says so to every other one, over their rings, and sleeps. A thread that has more than
-//! its degree lets it run gives some away: to those that asked, and to those that show half as many tasks as it may
-//! have. What it gives is whole subtrees: the later half of a range; or rows, before the step that comes next for
+//! its degree lets it run offloads some: to those that asked, and to those that are underloaded, with half as many tasks as
+//! it may have. What it hands over is whole subtrees: the later half of a range; or rows, before the step that comes next for
 //! them.
 //!
 //! Paper: oode §2
@@ -10,9 +10,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::links::{Give, Message, RING_ITEMS};
 use super::task::{PageRange, State, TaskId};
 use super::worker::{Flow, Worker};
+use super::worker_channels::{Handoff, Message};
 use crate::error::ExecError;
 use crate::program::Step;
 use crate::rings::Receiver;
@@ -31,29 +31,30 @@ impl Worker<'_> {
         self.shared.threads > 1 && !self.pipeline.in_order
     }
 
-    /// Takes what others have sent, and gives to those that lack work.
+    /// Takes what others have sent, and offloads to those that asked or are underloaded.
     pub(super) fn exchange(&mut self) -> Result<(), ExecError> {
         if !self.is_shared() {
             return Ok(());
         }
         let tasks = self.take_messages();
         // Relaxed: it is a hint.
-        let stalled: usize = self.stalled.iter().map(Vec::len).sum();
-        let load = self.waiting + self.ready.len() + stalled;
+        let blocked: usize = self.blocked_on_degree.iter().map(Vec::len).sum();
+        let load = self.waiting + self.ready.len() + blocked;
         self.shared.peers[self.number]
             .load
             .store(load, Ordering::Relaxed);
         // A task in a ring counts as busy, and this thread does already.
         self.shared.busy.fetch_sub(tasks, Ordering::AcqRel);
-        if !self.has_stalled() && self.parked.is_empty() {
+        if !self.has_blocked() && self.blocked_on_extent.is_empty() {
             return Ok(());
         }
         for to in 0..self.shared.threads {
             let is_limited = self.waiting >= self.task_limit();
             let load = self.shared.peers[to].load.load(Ordering::Relaxed);
-            let lacks = self.links.wanting[to] || is_limited && load * 2 < self.degree;
-            if to != self.number && lacks && self.give_work(to)? {
-                self.links.wanting[to] = false;
+            let is_underloaded = is_limited && load * 2 < self.degree;
+            let wants_work = self.channels.has_requested[to] || is_underloaded;
+            if to != self.number && wants_work && self.offload(to)? {
+                self.channels.has_requested[to] = false;
             }
         }
         Ok(())
@@ -63,9 +64,12 @@ impl Worker<'_> {
     fn take_messages(&mut self) -> usize {
         let mut tasks = 0;
         for from in 0..self.shared.threads {
-            while let Some(message) = self.links.receivers[from].as_mut().and_then(Receiver::pop) {
+            while let Some(message) = self.channels.receivers[from]
+                .as_mut()
+                .and_then(Receiver::pop)
+            {
                 match message {
-                    Message::Request => self.links.wanting[from] = true,
+                    Message::Request => self.channels.has_requested[from] = true,
                     Message::Task { pipeline, .. } if pipeline != self.pipeline_number => {
                         self.counters.tasks_ended.add(1);
                     }
@@ -79,7 +83,7 @@ impl Worker<'_> {
                         let task = self.tasks.get(id);
                         (task.state, task.row) = (state, row);
                         // It begins when there is room (T2).
-                        self.stalled[position].push(id);
+                        self.blocked_on_degree[position].push(id);
                         tasks += 1;
                     }
                 }
@@ -90,7 +94,7 @@ impl Worker<'_> {
 
     /// Drops what is left in the rings to this thread, when no thread sends any more.
     pub(super) fn drop_messages(&mut self) {
-        for receiver in self.links.receivers.iter_mut().flatten() {
+        for receiver in self.channels.receivers.iter_mut().flatten() {
             while let Some(message) = receiver.pop() {
                 if let Message::Task { .. } = message {
                     self.counters.tasks_ended.add(1);
@@ -99,8 +103,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Gives work to a thread, and tells whether there was some.
-    fn give_work(&mut self, to: usize) -> Result<bool, ExecError> {
+    /// Hands work over to a thread, and tells whether there was some.
+    fn offload(&mut self, to: usize) -> Result<bool, ExecError> {
         if let Some(state) = self.divide() {
             self.counters.tasks.add(1);
             let sent = self.send(to, 0, state, Row::default());
@@ -113,28 +117,28 @@ impl Worker<'_> {
         let Some((position, at)) = self.nearest_to_root() else {
             return Ok(false);
         };
-        let id = self.stalled[position].remove(at);
-        let left = (self.degree / 2).clamp(1, RING_ITEMS / 2);
-        self.give = Some(Give { to, left });
+        let id = self.blocked_on_degree[position].remove(at);
+        let left = (self.degree / 2).clamp(1, self.channels.ring_items / 2);
+        self.handoff = Some(Handoff { to, left });
         self.renew_budget();
         let before = self.counters.handed_over.get();
         let flow = self.run_task(id);
-        self.give = None;
+        self.handoff = None;
         let _: Flow = flow?;
         Ok(self.counters.handed_over.get() > before)
     }
 
     /// Of the tasks that wait for room the one nearest to the root, if its rows can begin a step elsewhere.
     fn nearest_to_root(&mut self) -> Option<(usize, usize)> {
-        for position in 0..self.stalled.len() {
+        for position in 0..self.blocked_on_degree.len() {
             if !self.pipeline.steps[position..]
                 .iter()
                 .any(Step::is_expansion)
             {
                 return None;
             }
-            for at in 0..self.stalled[position].len() {
-                let id = self.stalled[position][at];
+            for at in 0..self.blocked_on_degree[position].len() {
+                let id = self.blocked_on_degree[position][at];
                 // One that has to read first gives no rows now.
                 if !matches!(self.tasks.get(id).state, State::Range(_)) {
                     return Some((position, at));
@@ -146,7 +150,11 @@ impl Worker<'_> {
 
     /// The later half of what one of the drivers has still to go through.
     fn divide(&mut self) -> Option<State> {
-        let drivers: Vec<TaskId> = [self.stalled[0].as_slice(), &self.parked].concat();
+        let drivers: Vec<TaskId> = [
+            self.blocked_on_degree[0].as_slice(),
+            &self.blocked_on_extent,
+        ]
+        .concat();
         for id in drivers {
             match &mut self.tasks.get(id).state {
                 State::Range(range) if range.end - range.next >= DIVIDED_PAGES_MIN => {
@@ -158,9 +166,9 @@ impl Worker<'_> {
                     range.end = middle;
                     return Some(State::Range(later));
                 }
-                State::Kept { next, end } if *end - *next >= DIVIDED_ROWS_MIN => {
+                State::Materialized { next, end } if *end - *next >= DIVIDED_ROWS_MIN => {
                     let middle = *next + (*end - *next) / 2;
-                    let later = State::Kept {
+                    let later = State::Materialized {
                         next: middle,
                         end: *end,
                     };
@@ -175,13 +183,13 @@ impl Worker<'_> {
 
     /// Sends a row that is about to begin a step to the thread that gets such rows. Tells whether it did.
     pub(super) fn hand_over_row(&mut self, position: usize, row: &Row, words: usize) -> bool {
-        let Some(give) = &mut self.give else {
+        let Some(handoff) = &mut self.handoff else {
             return false;
         };
-        let to = give.to;
-        give.left -= 1;
-        if give.left == 0 {
-            self.give = None;
+        let to = handoff.to;
+        handoff.left -= 1;
+        if handoff.left == 0 {
+            self.handoff = None;
         }
         let mut own = Row::default();
         own.copy_from(row, words, row.heap.len());
@@ -192,7 +200,7 @@ impl Worker<'_> {
             }
             Err(_) => {
                 // The ring is full. The row goes on here.
-                self.give = None;
+                self.handoff = None;
                 false
             }
         }
@@ -209,7 +217,7 @@ impl Worker<'_> {
         state: State,
         row: Row,
     ) -> Result<(), (State, Row)> {
-        let Some(sender) = &mut self.links.senders[to] else {
+        let Some(sender) = &mut self.channels.senders[to] else {
             return Err((state, row));
         };
         // Before it can be taken out (T5).
@@ -241,7 +249,7 @@ impl Worker<'_> {
         let id = self.tasks.make(position);
         let task = self.tasks.get(id);
         (task.state, task.row) = (state, row);
-        self.stalled[position].push(id);
+        self.blocked_on_degree[position].push(id);
     }
 
     fn wake_peer(&self, to: usize) {
@@ -260,7 +268,7 @@ impl Worker<'_> {
         if self.is_shared() {
             for to in 0..shared.threads {
                 // A ring that is full holds enough to be asked by.
-                if let Some(sender) = &mut self.links.senders[to]
+                if let Some(sender) = &mut self.channels.senders[to]
                     && sender.push(Message::Request).is_ok()
                 {
                     self.wake_peer(to);
@@ -277,9 +285,9 @@ impl Worker<'_> {
                 shared.busy.fetch_sub(tasks - 1, Ordering::AcqRel);
                 return false;
             }
-            let links = &mut self.links;
+            let channels = &mut self.channels;
             let sleep = &shared.peers[self.number].sleep;
-            sleep.sleep_unless(SLEEP_MAX, || links.has_messages() || shared.has_ended());
+            sleep.sleep_unless(SLEEP_MAX, || channels.has_messages() || shared.has_ended());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use namiki_segment::Found;
 
-use super::loading::load;
+use super::column_decoding::decode_columns;
 use super::task::{PageKey, State, Step};
 use super::worker::{Flow, Worker};
 use crate::error::ExecError;
@@ -41,7 +41,7 @@ impl Worker<'_> {
         let heap_before = row.heap.len();
         let schema = entry.source.schema();
         let scratch = &mut self.scratch;
-        let kept = load(
+        let kept = decode_columns(
             step,
             schema,
             &entry.name,

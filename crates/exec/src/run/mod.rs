@@ -16,7 +16,8 @@
 //!
 //! # Rules
 //! - T1. A thread runs what is ready newest first, then what had to stop for lack of room, deepest step first. So
-//!   the tasks that there are at a time are bounded by the degree times the number of steps, not by the query.
+//!   the tasks that there are at a time are bounded by the degree times the number of steps, and by what the rings to the
+//!   thread hold when it takes them out, not by the query.
 //! - T2. No more tasks wait than the degree says, or the window where there is one; a step that would make one more stops, and is a task that goes on
 //!   when there is room. With a degree of one that is the ordered execution of nested loops.
 //! - T3. A page that several tasks of a thread wait for is read once.
@@ -27,31 +28,36 @@
 //! Paper: oode §2, §3
 
 mod adaptive_degree;
+mod admission;
 mod barrier;
 mod batched_lookup;
+mod column_decoding;
 mod counters;
 mod executor;
+mod frame_share;
 mod gather;
 mod hand_over;
-mod kept_rows;
-mod links;
-mod loading;
+mod hash_probe;
 mod long_values;
+mod materialized_scan;
 mod options;
 mod output;
 mod page_reads;
-mod paged_range;
-mod paged_rows;
 mod pending_reads;
 mod resident_rows;
+mod row_flow;
 mod rows;
+mod segment_lookup;
+mod segment_scan;
 mod shared;
-mod sinks;
 mod task;
+mod task_states;
 mod thread_pool;
 mod window;
 mod window_reads;
 mod worker;
+mod worker_channels;
+mod worker_sink;
 
 pub use executor::Executor;
 pub use options::{Degree, Mode, Options};

@@ -109,6 +109,15 @@ impl Options {
         }
     }
 
+    /// Tasks that a thread can come to have.
+    pub(super) fn degree_max(&self) -> usize {
+        if self.is_adaptive() {
+            AdaptiveDegree::MAX
+        } else {
+            self.first_degree()
+        }
+    }
+
     /// Whether the number of tasks follows the device.
     pub(super) fn is_adaptive(&self) -> bool {
         self.mode == Mode::OutOfOrder && self.degree == Degree::Adaptive

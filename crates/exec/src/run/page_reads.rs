@@ -5,13 +5,11 @@
 use namiki_platform::disk::{Completion, Frame, Frames, PAGE_BYTES};
 use namiki_segment::{Inserted, PageNo, Segment, SegmentError};
 
+use super::frame_share::QUEUE_DEPTH;
 use super::pending_reads::ReadId;
 use super::task::{NONE, PageKey, State};
 use super::worker::Worker;
 use crate::error::ExecError;
-
-/// Reads that a thread's queue can have in flight.
-const QUEUE_DEPTH: usize = 1024;
 
 impl Worker<'_> {
     /// Submits the reads that were asked for, and takes what has arrived. Waits for one if `wait`.
@@ -22,7 +20,8 @@ impl Worker<'_> {
             return Ok(());
         };
         if queue.in_flight() == 0 {
-            // No frame is free: other queries have them.
+            // Pages wait for frames, or for room in the cache, while this thread has nothing on its way: for other threads
+            // to unpin the pages that they look at. They do so before they wait for anything.
             std::thread::yield_now();
             return Ok(());
         }
@@ -54,9 +53,17 @@ impl Worker<'_> {
             return self.push_window(all);
         }
         let mut left = 0;
+        // In their order; but pages do not stand behind extents: the rows of these may need them.
+        let (mut pages_blocked, mut extents_blocked) = (false, false);
         for at in 0..self.to_read.len() {
             let id = self.to_read[at];
-            if left > 0 || !self.push_read(id) {
+            let is_blocked = if self.pending.get(id).is_extent {
+                &mut extents_blocked
+            } else {
+                &mut pages_blocked
+            };
+            if *is_blocked || !self.push_read(id) {
+                *is_blocked = true;
                 self.to_read[left] = id;
                 left += 1;
             }
@@ -65,9 +72,16 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Puts a read into the queue, unless there is no frame for it or the queue is full.
+    /// Puts a read into the queue, unless there is no frame for it, or this thread has its share of them, or the queue is
+    /// full.
     pub(super) fn push_read(&mut self, id: ReadId) -> bool {
         let read = self.pending.get(id);
+        if !self
+            .frame_share
+            .has_room(read.pages as usize, read.is_extent)
+        {
+            return false;
+        }
         let frames = match read.pages {
             1 => self.take_frame().map(Frames::from),
             pages => (0..pages).map(|_| self.take_frame()).collect(),
@@ -80,9 +94,15 @@ impl Worker<'_> {
         if queue.in_flight() == 0 {
             self.shared.set_device(queue.describe());
         }
-        queue
-            .push(segment.file(), at, frames, u64::from(id))
-            .is_ok()
+        let pushed = queue.push(segment.file(), at, frames, u64::from(id));
+        if pushed.is_ok() {
+            if read.is_extent {
+                self.frame_share.take_extent(read.pages as usize);
+            } else {
+                self.frame_share.take_pages(1);
+            }
+        }
+        pushed.is_ok()
     }
 
     pub(super) fn take_frame(&self) -> Option<Frame> {
@@ -146,7 +166,7 @@ impl Worker<'_> {
 
     /// Keeps a page for which no task waits, if there is room for it.
     pub(super) fn keep_in_cache(
-        &self,
+        &mut self,
         segment: u32,
         page: PageNo,
         frame: Frame,
@@ -155,6 +175,7 @@ impl Worker<'_> {
         // Not all that lies between leaves is a page that look-ups may want; all of it is checked.
         let inserted = self.reader.insert(segment, page, frame);
         inserted.map_err(|error| ExecError::source(table, error))?;
+        self.frame_share.return_pages(1);
         Ok(())
     }
 
@@ -178,6 +199,9 @@ impl Worker<'_> {
                 kept.push(frame);
             }
         }
+        if self.extents_cached {
+            self.frame_share.return_extent(read.pages as usize);
+        }
         if let State::Extent(extent) = &mut self.tasks.get(read.waiters).state {
             extent.frames = kept;
         }
@@ -185,7 +209,7 @@ impl Worker<'_> {
         self.count_arrived(1);
         self.extents -= 1;
         // There is room for another one, behind all that has arrived.
-        self.stalled[0].splice(0..0, self.parked.drain(..));
+        self.blocked_on_degree[0].splice(0..0, self.blocked_on_extent.drain(..));
         Ok(())
     }
 
@@ -194,7 +218,10 @@ impl Worker<'_> {
         let (segment, table) = &self.shared.segments[key.segment as usize];
         let inserted = self.reader.insert(segment, key.page, frame);
         match inserted.map_err(|error| ExecError::source(table, error))? {
-            Inserted::Resident | Inserted::Duplicate => self.wake(id),
+            Inserted::Resident | Inserted::Duplicate => {
+                self.frame_share.return_pages(1);
+                self.wake(id);
+            }
             Inserted::Full(frame) => self.unplaced.push((id, frame)),
         }
         Ok(())

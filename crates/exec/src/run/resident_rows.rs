@@ -2,8 +2,7 @@
 
 use std::ops::Bound;
 
-use super::loading::{encode_key, load};
-use super::paged_range::as_slice;
+use super::column_decoding::{decode_columns, encode_key};
 use super::task::{BatchWalk, State, Step};
 use super::worker::{Flow, Worker};
 use crate::data::key_codec::after_prefix;
@@ -30,8 +29,7 @@ impl Worker<'_> {
         let result = match reach {
             Reach::Key(key) => self.resident_row(position, step, key, row, &mut prefix),
             Reach::Range(bounds) => {
-                let bounds = (as_slice(&bounds.lower), as_slice(&bounds.upper));
-                self.resident_range(position, step, bounds, state, row)
+                self.resident_range(position, step, bounds.as_slices(), state, row)
             }
             Reach::Prefix(slots) => {
                 let schema = self.shared.program.sources[step.source].source.schema();
@@ -39,12 +37,15 @@ impl Worker<'_> {
                     Ok(Step::Done)
                 } else {
                     let end = after_prefix(&prefix);
-                    let bounds = (Bound::Included(prefix.as_slice()), as_slice(&end));
+                    let bounds = (
+                        Bound::Included(prefix.as_slice()),
+                        end.as_ref().map(Vec::as_slice),
+                    );
                     self.resident_range(position, step, bounds, state, row)
                 }
             }
         };
-        self.give_back(prefix);
+        self.return_buffer(prefix);
         result
     }
 
@@ -71,7 +72,7 @@ impl Worker<'_> {
             return Ok(Step::Done);
         };
         let scratch = &mut self.scratch;
-        let kept = load(step, schema, &entry.name, own, bytes, row, scratch)?;
+        let kept = decode_columns(step, schema, &entry.name, own, bytes, row, scratch)?;
         let flow = if kept {
             self.flow(position, row)?
         } else {
@@ -130,7 +131,7 @@ impl Worker<'_> {
                 continue;
             };
             let scratch = &mut self.scratch;
-            let kept = load(step, schema, &entry.name, key, bytes, row, scratch)?;
+            let kept = decode_columns(step, schema, &entry.name, key, bytes, row, scratch)?;
             walk.at += 1;
             if !kept {
                 row.heap.truncate(heap_before);

@@ -1,5 +1,5 @@
-//! What the threads of a query share. Threads touch none of it for each row or read: what changes often is each
-//! thread's own.
+//! What the threads of a query share. What changes often is each thread's own; of what is here threads write for each row
+//! only the count of a limit, and for each task that is handed over the count of what is busy.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,11 +11,12 @@ use namiki_platform::disk::{Disk, Frame, FramePool};
 use namiki_segment::{PageCache, Segment};
 use parking_lot::{Condvar, Mutex};
 
+use super::admission::QueryPermit;
 use super::barrier::Barrier;
 use super::counters::{WorkerCounters, sum};
 use super::options::Options;
 use super::output::Output;
-use super::sinks::{Kept, WorkerSink};
+use super::worker_sink::{Materialized, WorkerSink};
 use crate::error::ExecError;
 use crate::plan::Plan;
 use crate::program::{Program, Step};
@@ -67,6 +68,10 @@ pub(super) struct Shared {
     /// That of the query's threads.
     pub(super) process: ProcessToken,
     pub(super) threads: usize,
+    /// Page frames that each thread may have, beside those in the cache.
+    pub(super) frames_per_thread: usize,
+    /// Given back when the last thread has left.
+    permit: Mutex<Option<QueryPermit>>,
     /// Of each of the program's sources.
     pub(super) storage: Vec<Storage>,
     /// All segments, by their numbers in the query, and the table or index that each belongs to.
@@ -79,7 +84,7 @@ pub(super) struct Shared {
     /// Of each step of each pipeline that is a limit, how many rows may still pass.
     limits: Vec<Vec<AtomicU64>>,
     /// What each pipeline has kept.
-    kept: Vec<OnceLock<Arc<Kept>>>,
+    materialized: Vec<OnceLock<Arc<Materialized>>>,
     /// What each thread has kept in the pipeline that ends, and what it has taken in memory.
     parts: Mutex<Vec<(WorkerSink, usize)>>,
     /// Threads that have something to do, and tasks in rings (T5).
@@ -109,8 +114,9 @@ impl Shared {
         program: Program,
         planned: (Plan, Tables),
         options: Options,
+        permit: QueryPermit,
     ) -> Self {
-        let threads = options.thread_count();
+        let threads = permit.threads;
         let mut segments: Vec<(Arc<Segment>, String)> = Vec::new();
         let mut storage = Vec::with_capacity(program.sources.len());
         for entry in &program.sources {
@@ -139,7 +145,7 @@ impl Shared {
         });
         Self {
             limits: limits.collect(),
-            kept: program.pipelines.iter().map(|_| OnceLock::new()).collect(),
+            materialized: program.pipelines.iter().map(|_| OnceLock::new()).collect(),
             output_slots: program.output.iter().map(|(_, slot)| *slot).collect(),
             output: Output::new(
                 options.output_rows_max.saturating_mul(threads),
@@ -162,6 +168,8 @@ impl Shared {
             elapsed: OnceLock::new(),
             threads_left: Mutex::new(threads),
             all_left: Condvar::new(),
+            frames_per_thread: permit.frames / threads,
+            permit: Mutex::new(Some(permit)),
             resources,
             program,
             planned,
@@ -229,8 +237,8 @@ impl Shared {
     }
 
     /// What a pipeline has kept. It was set before the barrier after that pipeline.
-    pub(super) fn kept(&self, pipeline: usize) -> Option<&Arc<Kept>> {
-        self.kept[pipeline].get()
+    pub(super) fn materialized(&self, pipeline: usize) -> Option<&Arc<Materialized>> {
+        self.materialized[pipeline].get()
     }
 
     /// Waits for all threads to end a pipeline, and merges what they have kept. A thread's part has taken `held_bytes`.
@@ -245,7 +253,7 @@ impl Shared {
                 let is_stopped = || self.is_stopped();
                 let control = MergeControl::new(&self.memory, &is_stopped, operator, held_bytes);
                 match WorkerSink::merge(parts, &control) {
-                    Ok(Some(kept)) => _ = self.kept[pipeline].set(Arc::new(kept)),
+                    Ok(Some(kept)) => _ = self.materialized[pipeline].set(Arc::new(kept)),
                     Ok(None) => {}
                     Err(error) => self.fail(error),
                 }
@@ -296,8 +304,8 @@ impl Shared {
     }
 
     /// A thread leaves the query before its end, or never came. The query must have failed.
-    pub(super) fn leave_early(&self) {
-        self.barrier.leave();
+    pub(super) fn abort_worker(&self) {
+        self.barrier.withdraw();
         self.leave();
     }
 
@@ -307,6 +315,7 @@ impl Shared {
         *left -= 1;
         if *left == 0 {
             _ = self.elapsed.set(self.started.elapsed());
+            drop(self.permit.lock().take());
             self.output.close();
             self.all_left.notify_all();
         }

@@ -42,7 +42,7 @@ pub(super) enum State {
     /// It goes through a chain of a hash table.
     Chain { hash: u64, at: u32 },
     /// It goes through rows that an earlier pipeline kept.
-    Kept { next: usize, end: usize },
+    Materialized { next: usize, end: usize },
     /// It reads a long value, and then goes on.
     Long(Box<LongRead>),
 }
@@ -109,7 +109,7 @@ pub(super) enum Step {
     /// It can go on when there is room.
     Again,
     /// It can go on when an extent has arrived.
-    Park,
+    BlockOnExtent,
     /// The pipeline needs no more rows.
     Stop,
 }

@@ -14,7 +14,10 @@ pub(super) type Job = Box<dyn FnOnce(&mut Option<Box<dyn ReadQueue>>) + Send>;
 /// The sender of a thread that waits for work. It goes along with the work, and back to the pool when that is done.
 struct IdleThread(Sender<(Job, IdleThread)>);
 
-/// Threads, as many as were ever needed at a time.
+/// Threads that wait at a time, at most: others end with their work.
+const IDLE_MAX: usize = 128;
+
+/// Threads, as many as were needed at a time.
 #[derive(Default)]
 pub(super) struct ThreadPool {
     idle: Mutex<Vec<IdleThread>>,
@@ -46,7 +49,10 @@ impl ThreadPool {
             while let Ok((job, thread)) = receiver.recv() {
                 job(&mut queue);
                 if let Some(pool) = Weak::upgrade(&pool) {
-                    pool.idle.lock().push(thread);
+                    let mut idle = pool.idle.lock();
+                    if idle.len() < IDLE_MAX {
+                        idle.push(thread);
+                    }
                 }
             }
         })?;

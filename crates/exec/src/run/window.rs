@@ -18,9 +18,6 @@ use super::task::PageKey;
 /// Pages that are read because they lie between two that are wanted, at most side by side.
 const BETWEEN_MAX: u32 = 3;
 
-/// Pages of a request, at most.
-const RUN_PAGES_MAX: u32 = 32;
-
 /// Faults that wait for their turn.
 #[derive(Default)]
 pub(super) struct Window {
@@ -55,8 +52,8 @@ impl Window {
         self.free.clear();
     }
 
-    /// The next pages to read in one request: their number and the request's.
-    pub(super) fn next_run(&mut self) -> Option<(u32, u32)> {
+    /// The next pages to read in one request, no more than `pages_max`: their number and the request's.
+    pub(super) fn next_run(&mut self, pages_max: usize) -> Option<(u32, u32)> {
         let above = self.waiting.range((self.at, 0)..).next();
         let first = above.or_else(|| self.waiting.first()).copied()?;
         let number = self.free.pop().unwrap_or_else(|| {
@@ -69,9 +66,7 @@ impl Window {
         let mut last = first.0;
         while let Some(&(page, read)) = self.waiting.range((last, 0)..).next() {
             // Another segment's pages are far away in these numbers.
-            if page - last > u64::from(BETWEEN_MAX) + 1
-                || page - first.0 >= u64::from(RUN_PAGES_MAX)
-            {
+            if page - last > u64::from(BETWEEN_MAX) + 1 || page - first.0 >= pages_max as u64 {
                 break;
             }
             self.waiting.remove(&(page, read));
@@ -87,8 +82,7 @@ impl Window {
         &self.runs[number as usize].reads
     }
 
-    /// Takes a request out that has come to its end: its first page, and its reads, whose memory
-    /// [`Window::reuse`] gets back.
+    /// Takes a request out that has come to its end: its first page, and its reads, in memory for [`Window::reuse`].
     pub(super) fn take_run(&mut self, number: u32) -> (PageKey, Vec<ReadId>) {
         let run = &mut self.runs[number as usize];
         self.free.push(number);
@@ -118,6 +112,7 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
+    use super::super::frame_share::RUN_PAGES_MAX;
     use super::*;
 
     fn key(segment: u32, page: u32) -> PageKey {
@@ -145,7 +140,7 @@ mod tests {
         }
         window.at = number_of(key(0, 50));
         let mut runs = Vec::new();
-        while let Some((number, count)) = window.next_run() {
+        while let Some((number, count)) = window.next_run(RUN_PAGES_MAX) {
             runs.push((window.runs[number as usize].reads.clone(), count));
             window.free.push(number);
         }
@@ -167,10 +162,13 @@ mod tests {
         for page in 0..100 {
             window.add(key(0, page), page);
         }
-        let (number, pages) = window.next_run().unwrap();
-        assert_eq!(pages, RUN_PAGES_MAX);
+        let (number, pages) = window.next_run(RUN_PAGES_MAX).unwrap();
+        assert_eq!(pages, RUN_PAGES_MAX as u32);
         window.put_back(number, |read| key(0, read));
         assert_eq!((window.len(), window.at), (100, 0));
-        assert_eq!(window.next_run(), Some((0, RUN_PAGES_MAX)));
+        assert_eq!(
+            window.next_run(RUN_PAGES_MAX),
+            Some((0, RUN_PAGES_MAX as u32))
+        );
     }
 }

@@ -28,7 +28,7 @@ impl Worker<'_> {
             return Ok(());
         }
         while self.reads_in_flight() < self.degree
-            && let Some((number, pages)) = self.window.next_run()
+            && let Some((number, pages)) = self.window.next_run(self.frame_share.run_pages_max())
         {
             if !self.push_run(number, pages) {
                 let pending = &self.pending;
@@ -44,6 +44,9 @@ impl Worker<'_> {
             return true;
         };
         let key = self.pending.get(first).key;
+        if !self.frame_share.has_room(pages as usize, false) {
+            return false;
+        }
         let frames: Option<Frames> = (0..pages).map(|_| self.take_frame()).collect();
         let (Some(frames), Some(queue)) = (frames, self.queue.as_mut()) else {
             return false;
@@ -53,9 +56,11 @@ impl Worker<'_> {
         if queue.in_flight() == 0 {
             self.shared.set_device(queue.describe());
         }
-        queue
-            .push(segment.file(), at, frames, RUN_TAG | u64::from(number))
-            .is_ok()
+        let pushed = queue.push(segment.file(), at, frames, RUN_TAG | u64::from(number));
+        if pushed.is_ok() {
+            self.frame_share.take_pages(pages as usize);
+        }
+        pushed.is_ok()
     }
 
     /// Takes the pages of a request of the window; nothing if it is none.

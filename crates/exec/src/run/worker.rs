@@ -9,14 +9,15 @@ use namiki_segment::PageReader;
 
 use super::adaptive_degree::AdaptiveDegree;
 use super::counters::WorkerCounters;
+use super::frame_share::FrameShare;
 use super::gather::Gather;
-use super::links::{Give, Links};
 use super::output::{BATCH_BYTES, BATCH_ROWS};
 use super::pending_reads::{PendingReads, ReadId};
 use super::shared::{Shared, Storage};
-use super::sinks::WorkerSink;
-use super::task::{BatchWalk, PageKey, State, Step, TaskId, Tasks};
+use super::task::{BatchWalk, TaskId, Tasks};
 use super::window::Window;
+use super::worker_channels::{Channels, Handoff};
+use super::worker_sink::WorkerSink;
 use crate::error::ExecError;
 use crate::program::{self, Driver, Pipeline, Reach};
 use crate::row::{Row, RowStore};
@@ -25,9 +26,6 @@ use crate::source::RowBatch;
 
 /// Rows that go through steps, or are left out by one, before the thread looks at its completions and rings again.
 const BUDGET_ROWS: i32 = 1024;
-
-/// A row with more text than this counts as several (a power of two).
-const BUDGET_ROW_BYTES: usize = 1 << 10;
 
 /// What became of a row that was sent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,16 +49,16 @@ pub(super) struct Worker<'s> {
     /// Tasks that can go on: the newest last.
     pub(super) ready: Vec<TaskId>,
     /// Tasks that can go on when there is room, by the position of their step: the newest last.
-    pub(super) stalled: Vec<Vec<TaskId>>,
+    pub(super) blocked_on_degree: Vec<Vec<TaskId>>,
     /// Ranges that go on when an extent has arrived.
-    pub(super) parked: Vec<TaskId>,
+    pub(super) blocked_on_extent: Vec<TaskId>,
     /// Tasks that wait for pages.
     pub(super) waiting: usize,
     /// Of these, those that wait for extents.
     pub(super) extents: usize,
     pub(super) degree: usize,
     adaptive: Option<AdaptiveDegree>,
-    budget: i32,
+    pub(super) budget: i32,
     pub(super) pending: PendingReads,
     /// Reads that are not in the queue yet.
     pub(super) to_read: Vec<ReadId>,
@@ -68,17 +66,19 @@ pub(super) struct Worker<'s> {
     pub(super) window: Window,
     /// Pages that were read, for which the cache had no room.
     pub(super) unplaced: Vec<(ReadId, Frame)>,
+    /// Frames of pages on their way, and of extents that tasks go through.
+    pub(super) frame_share: FrameShare,
     pub(super) done: Vec<Completion>,
     pub(super) queue: &'s mut Option<Box<dyn ReadQueue>>,
     pub(super) reader: PageReader<Frame>,
     /// The rows of this pipeline that began each step, and those that came to the sink.
-    step_rows: Vec<u64>,
+    pub(super) step_rows: Vec<u64>,
     /// The pages that were read, a bit for each page of each segment.
     pub(super) pages_read: Vec<Vec<u64>>,
-    sink: WorkerSink,
+    pub(super) sink: WorkerSink,
     sink_bytes: usize,
-    pub(super) links: Links,
-    pub(super) give: Option<Give>,
+    pub(super) channels: Channels,
+    pub(super) handoff: Option<Handoff>,
     /// Buffers for keys.
     buffers: Vec<Vec<u8>>,
     /// For text that is put together.
@@ -88,7 +88,7 @@ pub(super) struct Worker<'s> {
     pub(super) gathers: Vec<Gather>,
     pub(super) gathered_row: Row,
     /// Whether rows are gathered there: a step looks keys up in memory.
-    is_gathered: Vec<bool>,
+    pub(super) is_gathered: Vec<bool>,
     /// Memory of walks that have ended.
     #[expect(clippy::vec_box, reason = "boxed in states, to keep those small")]
     pub(super) walks: Vec<Box<BatchWalk>>,
@@ -103,7 +103,7 @@ impl<'s> Worker<'s> {
     pub(super) fn new(
         shared: &'s Shared,
         number: usize,
-        links: Links,
+        channels: Channels,
         queue: &'s mut Option<Box<dyn ReadQueue>>,
     ) -> Self {
         let pipeline = &shared.program.pipelines[0];
@@ -118,8 +118,8 @@ impl<'s> Worker<'s> {
             pipeline_number: 0,
             tasks: Tasks::default(),
             ready: Vec::new(),
-            stalled: Vec::new(),
-            parked: Vec::new(),
+            blocked_on_degree: Vec::new(),
+            blocked_on_extent: Vec::new(),
             waiting: 0,
             extents: 0,
             degree,
@@ -129,6 +129,7 @@ impl<'s> Worker<'s> {
             to_read: Vec::new(),
             window: Window::default(),
             unplaced: Vec::new(),
+            frame_share: FrameShare::new(&shared.options, shared.frames_per_thread),
             done: Vec::new(),
             queue,
             reader: shared.resources.cache.reader(),
@@ -136,8 +137,8 @@ impl<'s> Worker<'s> {
             pages_read: vec![Vec::new(); shared.segments.len()],
             sink: WorkerSink::new(pipeline, &shared.output_slots),
             sink_bytes: 0,
-            links,
-            give: None,
+            channels,
+            handoff: None,
             buffers: Vec::new(),
             scratch: Vec::new(),
             batch: RowBatch::new(),
@@ -163,7 +164,7 @@ impl<'s> Worker<'s> {
         let shared = self.shared;
         self.pipeline = &shared.program.pipelines[number];
         self.pipeline_number = number;
-        self.stalled
+        self.blocked_on_degree
             .resize_with(self.pipeline.steps.len() + 1, Vec::new);
         self.gathers
             .resize_with(self.pipeline.steps.len() + 1, Gather::default);
@@ -208,15 +209,15 @@ impl<'s> Worker<'s> {
     fn begin(&mut self) {
         self.plan_extents();
         self.is_gathered = self.gathered_steps();
-        self.links.forget_requests();
+        self.channels.forget_requests();
         let states = match &self.pipeline.driver {
             Driver::Read(step) => self.first_ranges(step),
-            Driver::Kept { pipeline, .. } => self.first_kept_rows(*pipeline),
+            Driver::Materialized { pipeline, .. } => self.first_materialized_rows(*pipeline),
         };
         // The last one made is the first to run.
         for state in states.into_iter().rev() {
             let id = self.new_task(0, state, &Row::default(), 0, 0);
-            self.stalled[0].push(id);
+            self.blocked_on_degree[0].push(id);
         }
     }
 
@@ -246,7 +247,7 @@ impl<'s> Worker<'s> {
             while !self.is_full() {
                 // Whatever comes of it.
                 self.budget -= 1;
-                let flow = if let Some(id) = self.ready.pop().or_else(|| self.pop_stalled()) {
+                let flow = if let Some(id) = self.ready.pop().or_else(|| self.pop_blocked()) {
                     self.run_task(id)?
                 } else if self.has_gathered() {
                     self.look_up_all_gathered()?
@@ -264,7 +265,7 @@ impl<'s> Worker<'s> {
             }
             self.exchange()?;
             self.adapt();
-            let has_work = !self.ready.is_empty() || self.has_stalled() || self.has_gathered();
+            let has_work = !self.ready.is_empty() || self.has_blocked() || self.has_gathered();
             let can_run = has_work && self.waiting < self.task_limit();
             if self.pending.len() > 0 {
                 self.turn(!can_run)?;
@@ -293,7 +294,7 @@ impl<'s> Worker<'s> {
     /// Whether there is no room for more tasks now, or it is time to look at other things.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.waiting >= self.task_limit() && self.give.is_none() || self.budget <= 0
+        self.waiting >= self.task_limit() && self.handoff.is_none() || self.budget <= 0
     }
 
     /// How many tasks may wait.
@@ -312,244 +313,6 @@ impl<'s> Worker<'s> {
         self.budget = BUDGET_ROWS;
     }
 
-    /// Sends a row through the steps from `at` on.
-    #[inline]
-    pub(super) fn flow(&mut self, mut at: usize, row: &mut Row) -> Result<Flow, ExecError> {
-        let pipeline = self.pipeline;
-        loop {
-            self.step_rows[at] += 1;
-            match pipeline.steps.get(at) {
-                None => return self.arrive(row),
-                Some(program::Step::Filter(keep)) => {
-                    if keep.truth(row.as_ref())? != Some(true) {
-                        return Ok(self.after_row());
-                    }
-                }
-                Some(program::Step::Compute(columns)) => compute(columns, row)?,
-                Some(program::Step::Limit(_)) => {
-                    match self.shared.pass_limit(self.pipeline_number, at) {
-                        None => {
-                            self.shared.end_pipeline();
-                            return Ok(Flow::Stop);
-                        }
-                        // The last one that may pass.
-                        Some(0) => {
-                            self.flow(at + 1, row)?;
-                            self.shared.end_pipeline();
-                            return Ok(Flow::Stop);
-                        }
-                        Some(_) => {}
-                    }
-                }
-                Some(program::Step::Read(step)) => {
-                    return self.expand(at + 1, step.words_before, row);
-                }
-                Some(program::Step::Probe(step)) => {
-                    return self.expand(at + 1, step.words_before, row);
-                }
-            }
-            at += 1;
-        }
-    }
-
-    /// Counts a row that went as far as it goes.
-    #[inline]
-    pub(super) fn after_row(&mut self) -> Flow {
-        self.budget -= 1;
-        if self.is_full() { Flow::Full } else { Flow::Go }
-    }
-
-    /// Counts a row that a step's own filter has left out. Tells whether it is time to look at other things.
-    #[inline]
-    pub(super) fn reject_row(&mut self) -> bool {
-        self.budget -= 1;
-        self.budget <= 0
-    }
-
-    #[inline]
-    fn arrive(&mut self, row: &Row) -> Result<Flow, ExecError> {
-        self.sink.add(row.as_ref(), &self.shared.output_slots)?;
-        // So the sink is looked at before it has grown by much more than 1 MiB.
-        self.budget = self
-            .budget
-            .saturating_sub((row.heap.len() / BUDGET_ROW_BYTES) as i32);
-        Ok(self.after_row())
-    }
-
-    /// Lets a row begin a step that may need pages or give many rows, up to the first fault.
-    fn expand(
-        &mut self,
-        position: usize,
-        words_before: usize,
-        row: &mut Row,
-    ) -> Result<Flow, ExecError> {
-        let heap_before = row.heap.len();
-        if self.give.is_some() && self.hand_over_row(position, row, words_before) {
-            return Ok(if self.give.is_some() {
-                Flow::Go
-            } else {
-                Flow::Full
-            });
-        }
-        self.counters.rows_between.add(1);
-        if self.is_gathered[position]
-            && let Some(program::Step::Read(step)) = self.pipeline.steps.get(position - 1)
-            && let Reach::Key(key) = &step.reach
-        {
-            if self.is_gather_full(position) {
-                let flow = self.look_up_all_gathered()?;
-                if flow == Flow::Stop {
-                    return Ok(flow);
-                }
-            }
-            if !self.is_gather_full(position) {
-                return self.gather_row(position, step, key, row);
-            }
-            // No room for the rows that were looked up: this one waits, too.
-            let id = self.new_task(position, State::Start, row, words_before, heap_before);
-            self.stalled[position].push(id);
-            return Ok(Flow::Full);
-        }
-        let mut state = State::Start;
-        let step = self.advance(position, &mut state, row)?;
-        row.heap.truncate(heap_before);
-        match step {
-            // No step but a driver parks.
-            Step::Done | Step::Park => {}
-            Step::Stop => return Ok(Flow::Stop),
-            Step::Wait(key) => {
-                let id = self.new_task(position, state, row, words_before, heap_before);
-                self.wait_for(id, key);
-            }
-            Step::Again => {
-                let id = self.new_task(position, state, row, words_before, heap_before);
-                self.stalled[position].push(id);
-                return Ok(Flow::Full);
-            }
-        }
-        Ok(self.after_row())
-    }
-
-    /// Lets a task go on.
-    pub(super) fn run_task(&mut self, id: TaskId) -> Result<Flow, ExecError> {
-        let task = self.tasks.get(id);
-        let position = task.position;
-        let mut row = std::mem::take(&mut task.row);
-        let mut state = std::mem::take(&mut task.state);
-        let heap_before = row.heap.len();
-        row.words.resize(self.pipeline.words, 0);
-        let step = self.advance(position, &mut state, &mut row);
-        row.heap.truncate(heap_before);
-        let task = self.tasks.get(id);
-        task.row = row;
-        match step? {
-            Step::Done => self.end_task(id),
-            Step::Stop => {
-                self.end_task(id);
-                return Ok(Flow::Stop);
-            }
-            Step::Wait(key) => {
-                task.state = state;
-                self.wait_for(id, key);
-            }
-            Step::Again => {
-                task.state = state;
-                self.stalled[position].push(id);
-            }
-            Step::Park => {
-                task.state = state;
-                self.parked.push(id);
-            }
-        }
-        Ok(Flow::Go)
-    }
-
-    /// Goes on in a step.
-    fn advance(
-        &mut self,
-        position: usize,
-        state: &mut State,
-        row: &mut Row,
-    ) -> Result<Step, ExecError> {
-        let pipeline = self.pipeline;
-        let step = match position.checked_sub(1).map(|at| &pipeline.steps[at]) {
-            None => match &pipeline.driver {
-                Driver::Read(step) => step,
-                Driver::Kept { pipeline, slots } => {
-                    return self.kept_rows(*pipeline, slots, state, row);
-                }
-            },
-            Some(program::Step::Read(step)) => step,
-            Some(program::Step::Probe(step)) => return self.chain(position, step, state, row),
-            // No task begins in another step.
-            Some(_) => return Ok(Step::Done),
-        };
-        self.read(position, step, state, row)
-    }
-
-    /// A task in a step; its row begins as `row`.
-    pub(super) fn new_task(
-        &mut self,
-        position: usize,
-        state: State,
-        row: &Row,
-        words: usize,
-        heap: usize,
-    ) -> TaskId {
-        let id = self.tasks.make(position);
-        let task = self.tasks.get(id);
-        task.state = state;
-        task.row.copy_from(row, words, heap);
-        self.counters.tasks.add(1);
-        id
-    }
-
-    pub(super) fn end_task(&mut self, id: TaskId) {
-        self.tasks.end(id);
-        self.counters.tasks_ended.add(1);
-    }
-
-    /// Lets a task wait for a page (T3). Where there is no room (T2), because it ran to give rows away, it meets its
-    /// fault again later.
-    #[inline]
-    pub(super) fn wait_for(&mut self, id: TaskId, key: PageKey) {
-        if self.waiting >= self.task_limit() {
-            let position = self.tasks.get(id).position;
-            self.stalled[position].push(id);
-            return;
-        }
-        match self.pending.wait(&mut self.tasks, id, key) {
-            Some(read) => self.to_read.push(read),
-            None => _ = self.counters.merged_faults.add(1),
-        }
-        self.count_waiting();
-    }
-
-    /// Counts a task that begins to wait.
-    pub(super) fn count_waiting(&mut self) {
-        self.waiting += 1;
-        self.counters.waits_begun.add(1);
-        let max = self.counters.waiting_max.get();
-        self.counters
-            .waiting_max
-            .add((self.waiting as u64).saturating_sub(max));
-    }
-
-    /// Counts tasks that have waited.
-    pub(super) fn count_arrived(&mut self, tasks: usize) {
-        self.waiting -= tasks;
-        self.counters.waits_ended.add(tasks as u64);
-    }
-
-    pub(super) fn has_stalled(&self) -> bool {
-        self.stalled.iter().any(|tasks| !tasks.is_empty())
-    }
-
-    /// The deepest of those that stopped for lack of room, and of these the newest.
-    fn pop_stalled(&mut self) -> Option<TaskId> {
-        self.stalled.iter_mut().rev().find_map(Vec::pop)
-    }
-
     /// A buffer for a key.
     #[inline]
     pub(super) fn take_buffer(&mut self) -> Vec<u8> {
@@ -559,7 +322,7 @@ impl<'s> Worker<'s> {
     }
 
     #[inline]
-    pub(super) fn give_back(&mut self, buffer: Vec<u8>) {
+    pub(super) fn return_buffer(&mut self, buffer: Vec<u8>) {
         self.buffers.push(buffer);
     }
 
@@ -605,16 +368,17 @@ impl<'s> Worker<'s> {
         self.counters.waits_ended.add(self.waiting as u64);
         self.waiting = 0;
         self.extents = 0;
-        self.parked.clear();
+        self.blocked_on_extent.clear();
         self.tasks.clear();
         self.ready.clear();
-        self.stalled.iter_mut().for_each(Vec::clear);
+        self.blocked_on_degree.iter_mut().for_each(Vec::clear);
         self.pending.clear();
         self.to_read.clear();
         self.unplaced.clear();
+        self.frame_share.return_all();
         self.window.clear();
         self.gathers.iter_mut().for_each(Gather::clear);
-        self.give = None;
+        self.handoff = None;
     }
 
     fn count_cpu(&mut self) {
@@ -631,19 +395,4 @@ impl Drop for Worker<'_> {
         self.drop_messages();
         self.shared.add_pages_read(&self.pages_read);
     }
-}
-
-fn compute(columns: &[(program::Eval, crate::row::Slot)], row: &mut Row) -> Result<(), ExecError> {
-    for (eval, slot) in columns {
-        let value = eval.value(row.as_ref())?;
-        let value = match value.without_bytes() {
-            Some(value) => slot.put_in(value, row),
-            // The text may lie in the row that it goes to.
-            None => slot.put_in(value.to_datum().value(), row),
-        };
-        value.ok_or_else(|| ExecError::Overflow {
-            expression: "a calculated column".to_owned(),
-        })?;
-    }
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! A hash table from the values of some columns to a number: how manieth group they are.
+//! A hash table from the values of some columns to a number: the ordinal of their group.
 
 use namiki_platform::hash::hash_of;
 

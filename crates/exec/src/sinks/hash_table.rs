@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::TOO_MUCH_TEXT;
 use super::group_table::hash_row;
-use super::kept_rows::append_all;
+use super::materialized_rows::append_all;
 use super::query_memory::MergeControl;
 use crate::error::ExecError;
 use crate::program::BuildSink;

@@ -1,6 +1,6 @@
 //! A sorted table in memory that never changes.
 
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 
 use super::{RowBatch, Source, SourceError};
 use crate::data::key_codec::{self, EncodeError};
@@ -83,18 +83,14 @@ impl Source for MemoryTable {
         rows_max: usize,
         into: &mut RowBatch,
     ) -> Result<(), SourceError> {
-        let first = self.rows.partition_point(|(key, _)| match from {
-            Bound::Included(from) => key.as_slice() < from,
-            Bound::Excluded(from) => key.as_slice() <= from,
-            Bound::Unbounded => false,
-        });
-        let within = |key: &[u8]| match to {
-            Bound::Included(to) => key <= to,
-            Bound::Excluded(to) => key < to,
-            Bound::Unbounded => true,
-        };
+        let is_within = |bounds: (Bound<&[u8]>, Bound<&[u8]>), key: &[u8]| bounds.contains(key);
+        let is_before = |(key, _): &(Vec<u8>, Vec<u8>)| !is_within((from, Bound::Unbounded), key);
+        let first = self.rows.partition_point(is_before);
         let rows = self.rows[first..].iter();
-        for (key, row) in rows.take_while(|(key, _)| within(key)).take(rows_max) {
+        for (key, row) in rows
+            .take_while(|(key, _)| is_within((Bound::Unbounded, to), key))
+            .take(rows_max)
+        {
             into.push(key, row);
             if into.is_full() {
                 break;

@@ -4,11 +4,12 @@
 //! out extents, several of which are on their way while the rows of others go through the plan. Long extents are what
 //! a device reads fastest; short ranges have short extents, so that every thread gets some.
 
-use std::ops::{Bound, Range};
+use std::ops::{Bound, Range, RangeBounds};
 
 use namiki_segment::{Leaf, LongReader, PageNo, PageRef, Pages, Segment, Value};
 
-use super::loading::load;
+use super::column_decoding::decode_columns;
+use super::frame_share::EXTENTS_IN_FLIGHT;
 use super::shared::Storage;
 use super::task::{BatchWalk, Extent, LongRead, PageKey, PageRange, State, Step};
 use super::worker::{Flow, Worker};
@@ -17,43 +18,13 @@ use crate::error::ExecError;
 use crate::program::{Driver, Reach, ReadStep};
 use crate::row::Row;
 
-/// The longest extent: 256 KiB.
-const EXTENT_PAGES_MAX: usize = 64;
-
-/// Extents that a thread has on their way at a time, if its degree allows for it.
-const EXTENTS_IN_FLIGHT: usize = 8;
-
 /// A range that takes at most this part of the cache goes through it.
 const CACHE_SHARE: usize = 4;
 
 /// The pages of a range of keys, without the reads of them.
 fn pages_of(segment: &Segment, bounds: &KeyBounds) -> Range<u32> {
-    segment.key_range_pages(as_slice(&bounds.lower), as_slice(&bounds.upper))
-}
-
-/// A bound, borrowed.
-pub(super) fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    match bound {
-        Bound::Included(key) => Bound::Included(key),
-        Bound::Excluded(key) => Bound::Excluded(key),
-        Bound::Unbounded => Bound::Unbounded,
-    }
-}
-
-fn is_above(key: &[u8], lower: &Bound<Vec<u8>>) -> bool {
-    match lower {
-        Bound::Included(lower) => key >= lower.as_slice(),
-        Bound::Excluded(lower) => key > lower.as_slice(),
-        Bound::Unbounded => true,
-    }
-}
-
-fn is_below(key: &[u8], upper: &Bound<Vec<u8>>) -> bool {
-    match upper {
-        Bound::Included(upper) => key <= upper.as_slice(),
-        Bound::Excluded(upper) => key < upper.as_slice(),
-        Bound::Unbounded => true,
-    }
+    let (lower, upper) = bounds.as_slices();
+    segment.key_range_pages(lower, upper)
 }
 
 impl Worker<'_> {
@@ -109,7 +80,7 @@ impl Worker<'_> {
     pub(super) fn plan_extents(&mut self) {
         let pages = self.driver_pages();
         let shares = self.shared.threads * 8;
-        self.extent_pages = (pages / shares).clamp(1, EXTENT_PAGES_MAX);
+        self.extent_pages = (pages / shares).clamp(1, self.frame_share.extent_pages_max());
         let capacity = self.shared.resources.cache.counters().capacity_pages;
         self.extents_cached = pages <= capacity / CACHE_SHARE;
     }
@@ -136,7 +107,7 @@ impl Worker<'_> {
                 return Ok(Step::Done);
             }
             if self.extents == EXTENTS_IN_FLIGHT {
-                return Ok(Step::Park);
+                return Ok(Step::BlockOnExtent);
             }
             if self.is_full() {
                 return Ok(Step::Again);
@@ -165,10 +136,10 @@ impl Worker<'_> {
             }
             match self.rows_in_extent(position, step, parts, bounds, &mut extent, row)? {
                 Step::Done => {}
-                Step::Stop | Step::Park => return Ok(Step::Stop),
+                Step::Stop | Step::BlockOnExtent => return Ok(Step::Stop),
                 Step::Again => {
                     let id = self.new_task(position, extent, row, 0, 0);
-                    self.stalled[position].push(id);
+                    self.blocked_on_degree[position].push(id);
                     // Below the extent: that one goes on first.
                     return Ok(Step::Again);
                 }
@@ -245,13 +216,8 @@ impl Worker<'_> {
                     key.clear();
                     found.key.append_to(&mut key);
                 }
-                if at_ends {
-                    if !is_above(&key, &bounds.lower) {
-                        continue;
-                    }
-                    if !is_below(&key, &bounds.upper) {
-                        break 'pages;
-                    }
+                if at_ends && !bounds.as_slices().contains(key.as_slice()) {
+                    continue;
                 }
                 let bytes = match found.value {
                     Value::Inline(bytes) => bytes,
@@ -264,7 +230,7 @@ impl Worker<'_> {
                 };
                 row.heap.clear();
                 let scratch = &mut self.scratch;
-                if !load(step, schema, &entry.name, &key, bytes, row, scratch)? {
+                if !decode_columns(step, schema, &entry.name, &key, bytes, row, scratch)? {
                     if self.reject_row() {
                         result = Step::Again;
                         break 'pages;
@@ -298,7 +264,7 @@ impl Worker<'_> {
             *state = State::Long(Box::new(read));
             result = Step::Again;
         }
-        self.give_back(key);
+        self.return_buffer(key);
         Ok(result)
     }
 }

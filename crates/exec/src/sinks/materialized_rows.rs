@@ -8,12 +8,12 @@ use crate::error::ExecError;
 use crate::row::{RowRef, RowStore, Slot};
 
 /// Rows of one thread.
-pub(crate) struct KeptRows {
+pub(crate) struct MaterializedRows {
     columns: Arc<[Slot]>,
     rows: RowStore,
 }
 
-impl KeptRows {
+impl MaterializedRows {
     pub(crate) fn new(columns: &Arc<[Slot]>) -> Self {
         Self {
             rows: RowStore::new(columns),

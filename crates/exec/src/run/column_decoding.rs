@@ -8,7 +8,7 @@ use crate::row::{Row, Slot};
 
 /// Loads the columns that a step wants of a row, unless its filter leaves the row out. Tells whether it is to go on.
 #[inline]
-pub(super) fn load(
+pub(super) fn decode_columns(
     step: &ReadStep,
     schema: &Schema,
     table: &str,

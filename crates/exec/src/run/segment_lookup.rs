@@ -2,7 +2,7 @@
 
 use namiki_segment::{Cursor, Found, Leaf, LongReader, Pages, Value};
 
-use super::loading::{encode_key, load};
+use super::column_decoding::{decode_columns, encode_key};
 use super::shared::Storage;
 use super::task::{LongRead, PageKey, State, Step, Walk};
 use super::worker::{Flow, Worker};
@@ -33,7 +33,7 @@ impl Worker<'_> {
                 let mut bytes = self.take_buffer();
                 let result =
                     self.rows_behind(position, step, parts, prefix, state, row, &mut bytes);
-                self.give_back(bytes);
+                self.return_buffer(bytes);
                 result
             }
             (Storage::Paged(parts), Reach::Range(bounds)) => {
@@ -70,7 +70,7 @@ impl Worker<'_> {
         let schema = entry.source.schema();
         let mut key = self.take_buffer();
         if encode_key(schema, key_slots, row, &mut key).is_none() || parts.is_empty() {
-            self.give_back(key);
+            self.return_buffer(key);
             return Ok(Step::Done);
         }
         let number = parts[self.part_of(parts, &key)];
@@ -81,11 +81,11 @@ impl Worker<'_> {
             _ => segment.leaf_of(&key),
         };
         let Some(leaf) = leaf else {
-            self.give_back(key);
+            self.return_buffer(key);
             return Ok(Step::Done);
         };
         let Some(page) = self.reader.page(segment, leaf) else {
-            self.give_back(key);
+            self.return_buffer(key);
             let wanted = PageKey {
                 segment: number,
                 page: leaf,
@@ -101,7 +101,7 @@ impl Worker<'_> {
             match leaf.row(at).value {
                 Value::Inline(bytes) => {
                     let scratch = &mut self.scratch;
-                    kept = load(step, schema, &entry.name, &key, bytes, row, scratch)?;
+                    kept = decode_columns(step, schema, &entry.name, &key, bytes, row, scratch)?;
                 }
                 Value::Long(value) => long = Some(value),
             }
@@ -114,11 +114,11 @@ impl Worker<'_> {
                 bytes: Vec::new(),
                 then: None,
             }));
-            self.give_back(key);
+            self.return_buffer(key);
             let step = self.long_value(position, step, state, row)?;
             return Ok(step.unwrap_or(Step::Done));
         }
-        self.give_back(key);
+        self.return_buffer(key);
         if kept && self.flow(position, row)? == Flow::Stop {
             return Ok(Step::Stop);
         }
@@ -212,7 +212,7 @@ impl Worker<'_> {
                 }
             };
             let scratch = &mut self.scratch;
-            if !load(step, schema, &entry.name, &key, bytes, row, scratch)? {
+            if !decode_columns(step, schema, &entry.name, &key, bytes, row, scratch)? {
                 row.heap.truncate(heap_before);
                 if self.reject_row() {
                     *state = State::Walk(walk);
@@ -231,7 +231,7 @@ impl Worker<'_> {
                 }
             }
         };
-        self.give_back(key);
+        self.return_buffer(key);
         Ok(result)
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::error::ExecError;
 use crate::program::{Pipeline, Sink};
 use crate::row::{RowRef, RowStore, Slot};
-use crate::sinks::{BuildRows, Groups, HashTable, KeptRows, MergeControl, SortRows, TOO_MUCH_TEXT};
+use crate::sinks::{
+    BuildRows, Groups, HashTable, MaterializedRows, MergeControl, SortRows, TOO_MUCH_TEXT,
+};
 
 /// Where a thread's rows end.
 pub(super) enum WorkerSink {
@@ -13,11 +15,11 @@ pub(super) enum WorkerSink {
     Groups(Groups),
     Sort(SortRows),
     Build(BuildRows),
-    Keep(KeptRows),
+    Materialize(MaterializedRows),
 }
 
 /// What a pipeline has kept for later ones.
-pub(super) enum Kept {
+pub(super) enum Materialized {
     Rows(RowStore),
     Table(HashTable),
 }
@@ -29,7 +31,7 @@ impl WorkerSink {
             Sink::Aggregate(sink) => Self::Groups(Groups::new(sink)),
             Sink::Sort(sink) => Self::Sort(SortRows::new(sink)),
             Sink::Build(sink) => Self::Build(BuildRows::new(sink)),
-            Sink::Keep(columns) => Self::Keep(KeptRows::new(columns)),
+            Sink::Materialize(columns) => Self::Materialize(MaterializedRows::new(columns)),
         }
     }
 
@@ -41,7 +43,7 @@ impl WorkerSink {
             Self::Groups(groups) => groups.add(row),
             Self::Sort(rows) => rows.add(row),
             Self::Build(rows) => rows.add(row),
-            Self::Keep(rows) => rows.add(row),
+            Self::Materialize(rows) => rows.add(row),
         }
     }
 
@@ -52,7 +54,7 @@ impl WorkerSink {
             Self::Groups(groups) => (groups.bytes(), "table of groups"),
             Self::Sort(rows) => (rows.bytes(), "sort"),
             Self::Build(rows) => (rows.bytes(), "hash table"),
-            Self::Keep(rows) => (rows.bytes(), "limit"),
+            Self::Materialize(rows) => (rows.bytes(), "limit"),
         }
     }
 
@@ -60,7 +62,7 @@ impl WorkerSink {
     pub(super) fn finish(&mut self, control: &MergeControl<'_>) -> Result<(), ExecError> {
         match self {
             Self::Sort(rows) => rows.sort_runs(control),
-            Self::Output(_) | Self::Groups(_) | Self::Build(_) | Self::Keep(_) => Ok(()),
+            Self::Output(_) | Self::Groups(_) | Self::Build(_) | Self::Materialize(_) => Ok(()),
         }
     }
 
@@ -68,7 +70,7 @@ impl WorkerSink {
     pub(super) fn merge(
         parts: Vec<Self>,
         control: &MergeControl<'_>,
-    ) -> Result<Option<Kept>, ExecError> {
+    ) -> Result<Option<Materialized>, ExecError> {
         let (mut groups, mut sorts, mut builds, mut keeps) = (vec![], vec![], vec![], vec![]);
         for part in parts {
             match part {
@@ -76,28 +78,28 @@ impl WorkerSink {
                 Self::Groups(part) => groups.push(part),
                 Self::Sort(part) => sorts.push(part),
                 Self::Build(part) => builds.push(part),
-                Self::Keep(part) => keeps.push(part),
+                Self::Materialize(part) => keeps.push(part),
             }
         }
         if let Some(table) = BuildRows::merge(builds, control)? {
-            return Ok(Some(Kept::Table(table)));
+            return Ok(Some(Materialized::Table(table)));
         }
         let rows = match Groups::merge(groups, control)? {
             Some(rows) => Some(rows),
             None => match SortRows::merge(&sorts, control)? {
                 Some(rows) => Some(rows),
-                None => KeptRows::merge(keeps, control)?,
+                None => MaterializedRows::merge(keeps, control)?,
             },
         };
         if let Some(rows) = &rows {
             drop(sorts);
             control.hold(rows.bytes())?;
         }
-        Ok(rows.map(Kept::Rows))
+        Ok(rows.map(Materialized::Rows))
     }
 }
 
-impl Kept {
+impl Materialized {
     /// Rows that drive a pipeline.
     pub(super) fn rows(kept: Option<&Arc<Self>>) -> Option<&RowStore> {
         match kept.map(|kept| &**kept) {

@@ -1,0 +1,124 @@
+//! Admission control: how many queries run at once, and what each may take of threads and page frames.
+//!
+//! While its consumer pauses, a query keeps its threads and the frames of the pages that it has read, and others are to go on
+//! meanwhile. So a query gets its share before it begins, and has no more at any time. The first ones get what they ask
+//! for, as far as the least share of each query that may still come is left.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::error::ExecError;
+
+/// Queries that run at once.
+const QUERIES_MAX: usize = 64;
+
+/// Threads of all queries that run at once.
+const THREADS_MAX: usize = 256;
+
+/// With fewer frames a thread could not read at all: one for a page that a task waits for, one for a driver's extent.
+const FRAMES_PER_THREAD_MIN: usize = 2;
+
+/// What is left for queries. Shared by all callers of an executor.
+pub(super) struct Admission {
+    left: Mutex<Left>,
+    /// Frames that each query can have, whatever the others have.
+    frames_min: usize,
+}
+
+struct Left {
+    queries: usize,
+    threads: usize,
+    frames: usize,
+}
+
+/// What one query may take, from its start until its last thread has left.
+pub(super) struct QueryPermit {
+    admission: Arc<Admission>,
+    pub(super) threads: usize,
+    /// Frames of pages on their way or in the hands of tasks: those in the cache do not count.
+    pub(super) frames: usize,
+}
+
+impl Admission {
+    /// Admits queries that together have so many frames beside those that the cache cannot do without.
+    pub(super) fn new(frames: usize) -> Arc<Self> {
+        Arc::new(Self {
+            left: Mutex::new(Left {
+                queries: QUERIES_MAX,
+                threads: THREADS_MAX,
+                frames,
+            }),
+            frames_min: (frames / QUERIES_MAX / 4).max(FRAMES_PER_THREAD_MIN),
+        })
+    }
+
+    /// Admits a query that asks for so many threads, and frames for each.
+    ///
+    /// # Errors
+    /// [`ExecError::TooManyQueries`] if as many run as there may be.
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        threads: usize,
+        frames_per_thread: usize,
+    ) -> Result<QueryPermit, ExecError> {
+        let mut left = self.left.lock();
+        let Some(others) = left.queries.checked_sub(1) else {
+            return Err(ExecError::TooManyQueries {
+                running: QUERIES_MAX,
+            });
+        };
+        let frames_max = left.frames - others * self.frames_min;
+        let threads_max = (left.threads - others).min(frames_max / FRAMES_PER_THREAD_MIN);
+        let threads = threads.min(threads_max);
+        let frames = threads.saturating_mul(frames_per_thread).min(frames_max);
+        left.queries = others;
+        left.threads -= threads;
+        left.frames -= frames;
+        Ok(QueryPermit {
+            admission: Arc::clone(self),
+            threads,
+            frames,
+        })
+    }
+}
+
+impl Drop for QueryPermit {
+    fn drop(&mut self) {
+        let mut left = self.admission.left.lock();
+        left.queries += 1;
+        left.threads += self.threads;
+        left.frames += self.frames;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_admitted_query_has_its_least_share() {
+        for frames in [256, 2_304, 40_000] {
+            let admission = Admission::new(frames);
+            let all: Vec<QueryPermit> = (0..QUERIES_MAX)
+                .map(|_| admission.admit(128, 600).unwrap())
+                .collect();
+            let taken: usize = all.iter().map(|permit| permit.frames).sum();
+            assert!(taken <= frames);
+            for permit in &all {
+                assert!(permit.threads > 0);
+                assert!(permit.frames >= permit.threads * FRAMES_PER_THREAD_MIN);
+            }
+            // The first one has much more.
+            assert!(all[0].frames >= frames / 2);
+            let refused = admission.admit(1, 1);
+            assert!(matches!(
+                refused,
+                Err(ExecError::TooManyQueries { running: 64 })
+            ));
+            drop(all);
+            let threads = admission.admit(100, 2).unwrap().threads;
+            assert_eq!(threads, if frames < 1_000 { 65 } else { 100 });
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A thread's share of its query's page frames: what it may have on its way, or in the hands of its tasks, at a time.
+//!
+//! # Invariants
+//! - F1. Frames of extents and of single pages are counted apart: an extent's rows may lead to single pages, so that it
+//!   gives its frames back only after these have come.
+//! - F2. One read fits, whatever its kind: extents and runs are no longer than the share of their kind.
+
+use super::options::Options;
+
+/// Frames of a kind: how many there are, and how many there may be.
+#[derive(Debug)]
+struct Kind {
+    held: usize,
+    held_max: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct FrameShare {
+    pages: Kind,
+    extents: Kind,
+}
+
+/// The longest extent of a driver's range: 256 KiB.
+pub(super) const EXTENT_PAGES_MAX: usize = 64;
+
+/// Extents that a thread has on their way at a time, if its degree allows for it.
+pub(super) const EXTENTS_IN_FLIGHT: usize = 8;
+
+/// Pages of a request of a window, at most.
+pub(super) const RUN_PAGES_MAX: usize = 32;
+
+/// Reads that a thread's queue can have in flight.
+pub(super) const QUEUE_DEPTH: usize = 1024;
+
+/// Frames of a driver that never waits for one: those on their way, and those of an extent that is gone through.
+const EXTENT_FRAMES: usize = EXTENT_PAGES_MAX * (EXTENTS_IN_FLIGHT + 1);
+
+/// Frames of single pages, or of the runs of a window, with as many on their way as the options allow for.
+fn page_frames(options: &Options) -> usize {
+    let reads = options.degree_max().min(QUEUE_DEPTH);
+    if options.window_tasks > 0 {
+        reads * RUN_PAGES_MAX
+    } else {
+        reads
+    }
+}
+
+impl FrameShare {
+    /// What a thread could use.
+    pub(super) fn wanted(options: &Options) -> usize {
+        page_frames(options) + EXTENT_FRAMES
+    }
+
+    /// The share of a thread that has so many frames, at least two.
+    pub(super) fn new(options: &Options, frames: usize) -> Self {
+        let for_extents = (frames / 2).clamp(1, EXTENT_FRAMES);
+        let for_pages = page_frames(options)
+            .min(frames.saturating_sub(for_extents))
+            .max(1);
+        Self {
+            pages: Kind::new(for_pages),
+            extents: Kind::new(frames.saturating_sub(for_pages).max(1)),
+        }
+    }
+
+    /// The longest extent.
+    pub(super) fn extent_pages_max(&self) -> usize {
+        self.extents.held_max.min(EXTENT_PAGES_MAX)
+    }
+
+    /// The longest run of a window.
+    pub(super) fn run_pages_max(&self) -> usize {
+        self.pages.held_max.min(RUN_PAGES_MAX)
+    }
+
+    /// Whether there is room for so many frames more, of an extent or of single pages.
+    #[inline]
+    pub(super) fn has_room(&self, pages: usize, is_extent: bool) -> bool {
+        let kind = if is_extent {
+            &self.extents
+        } else {
+            &self.pages
+        };
+        kind.held + pages <= kind.held_max
+    }
+
+    /// Counts frames of single pages that were taken.
+    #[inline]
+    pub(super) fn take_pages(&mut self, pages: usize) {
+        self.pages.held += pages;
+    }
+
+    /// Counts frames of single pages that went into the cache, or back to their pool.
+    #[inline]
+    pub(super) fn return_pages(&mut self, pages: usize) {
+        self.pages.held -= pages;
+    }
+
+    /// Counts frames of an extent that were taken.
+    pub(super) fn take_extent(&mut self, pages: usize) {
+        self.extents.held += pages;
+    }
+
+    /// Counts frames of an extent that went into the cache, or back to their pool.
+    pub(super) fn return_extent(&mut self, pages: usize) {
+        self.extents.held -= pages;
+    }
+
+    /// All tasks and reads have ended.
+    pub(super) fn return_all(&mut self) {
+        (self.pages.held, self.extents.held) = (0, 0);
+    }
+}
+
+impl Kind {
+    fn new(held_max: usize) -> Self {
+        Self { held: 0, held_max }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::Degree;
+    use super::*;
+
+    #[test]
+    fn one_read_of_each_kind_fits_the_least_share() {
+        for degree in [Degree::Fixed(1), Degree::Fixed(64), Degree::Adaptive] {
+            for window_tasks in [0, 1_000] {
+                let options = Options {
+                    degree,
+                    window_tasks,
+                    ..Options::default()
+                };
+                for frames in [2, 3, 17, 100, 1_000, FrameShare::wanted(&options)] {
+                    let share = FrameShare::new(&options, frames);
+                    assert!(share.has_room(share.extent_pages_max(), true));
+                    assert!(share.has_room(share.run_pages_max(), false));
+                    let both = share.pages.held_max + share.extents.held_max;
+                    assert!(both <= frames.max(2), "{frames}: {share:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_share_keeps_the_whole_degree() {
+        let options = Options {
+            degree: Degree::Fixed(64),
+            ..Options::default()
+        };
+        let share = FrameShare::new(&options, FrameShare::wanted(&options));
+        assert_eq!(share.extent_pages_max(), EXTENT_PAGES_MAX);
+        assert!(share.has_room(64, false) && share.has_room(EXTENT_FRAMES, true));
+    }
+}

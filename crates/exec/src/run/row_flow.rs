@@ -1,0 +1,170 @@
+//! A row on its way through the steps of a pipeline, depth first, up to the first fault.
+
+use super::task::{State, Step};
+use super::worker::{Flow, Worker};
+use crate::error::ExecError;
+use crate::program::{self, Driver, Reach};
+use crate::row::Row;
+
+/// A row with more text than this counts as several against the budget.
+const BUDGET_ROW_BYTES: usize = 1 << 10;
+
+impl Worker<'_> {
+    /// Sends a row through the steps from `at` on.
+    #[inline]
+    pub(super) fn flow(&mut self, mut at: usize, row: &mut Row) -> Result<Flow, ExecError> {
+        let pipeline = self.pipeline;
+        loop {
+            self.step_rows[at] += 1;
+            match pipeline.steps.get(at) {
+                None => return self.arrive(row),
+                Some(program::Step::Filter(keep)) => {
+                    if keep.truth(row.as_ref())? != Some(true) {
+                        return Ok(self.after_row());
+                    }
+                }
+                Some(program::Step::Compute(columns)) => compute(columns, row)?,
+                Some(program::Step::Limit(_)) => {
+                    match self.shared.pass_limit(self.pipeline_number, at) {
+                        None => {
+                            self.shared.end_pipeline();
+                            return Ok(Flow::Stop);
+                        }
+                        // The last one that may pass.
+                        Some(0) => {
+                            self.flow(at + 1, row)?;
+                            self.shared.end_pipeline();
+                            return Ok(Flow::Stop);
+                        }
+                        Some(_) => {}
+                    }
+                }
+                Some(program::Step::Read(step)) => {
+                    return self.expand(at + 1, step.words_before, row);
+                }
+                Some(program::Step::Probe(step)) => {
+                    return self.expand(at + 1, step.words_before, row);
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// Counts a row that went as far as it goes.
+    #[inline]
+    pub(super) fn after_row(&mut self) -> Flow {
+        self.budget -= 1;
+        if self.is_full() { Flow::Full } else { Flow::Go }
+    }
+
+    /// Counts a row that a step's own filter has left out. Tells whether it is time to look at other things.
+    #[inline]
+    pub(super) fn reject_row(&mut self) -> bool {
+        self.budget -= 1;
+        self.budget <= 0
+    }
+
+    #[inline]
+    fn arrive(&mut self, row: &Row) -> Result<Flow, ExecError> {
+        self.sink.add(row.as_ref(), &self.shared.output_slots)?;
+        // So the sink is looked at before it has grown by much more than 1 MiB.
+        self.budget = self
+            .budget
+            .saturating_sub((row.heap.len() / BUDGET_ROW_BYTES) as i32);
+        Ok(self.after_row())
+    }
+
+    /// Lets a row begin a step that may need pages or give many rows, up to the first fault.
+    fn expand(
+        &mut self,
+        position: usize,
+        words_before: usize,
+        row: &mut Row,
+    ) -> Result<Flow, ExecError> {
+        let heap_before = row.heap.len();
+        if self.handoff.is_some() && self.hand_over_row(position, row, words_before) {
+            return Ok(if self.handoff.is_some() {
+                Flow::Go
+            } else {
+                Flow::Full
+            });
+        }
+        self.counters.rows_between.add(1);
+        if self.is_gathered[position]
+            && let Some(program::Step::Read(step)) = self.pipeline.steps.get(position - 1)
+            && let Reach::Key(key) = &step.reach
+        {
+            if self.is_gather_full(position) {
+                let flow = self.look_up_all_gathered()?;
+                if flow == Flow::Stop {
+                    return Ok(flow);
+                }
+            }
+            if !self.is_gather_full(position) {
+                return self.gather_row(position, step, key, row);
+            }
+            // No room for the rows that were looked up: this one waits, too.
+            let id = self.new_task(position, State::Start, row, words_before, heap_before);
+            self.blocked_on_degree[position].push(id);
+            return Ok(Flow::Full);
+        }
+        let mut state = State::Start;
+        let step = self.advance(position, &mut state, row)?;
+        row.heap.truncate(heap_before);
+        match step {
+            // No step but a driver parks.
+            Step::Done | Step::BlockOnExtent => {}
+            Step::Stop => return Ok(Flow::Stop),
+            Step::Wait(key) => {
+                let id = self.new_task(position, state, row, words_before, heap_before);
+                self.wait_for(id, key);
+            }
+            Step::Again => {
+                let id = self.new_task(position, state, row, words_before, heap_before);
+                self.blocked_on_degree[position].push(id);
+                return Ok(Flow::Full);
+            }
+        }
+        Ok(self.after_row())
+    }
+
+    /// Goes on in a step.
+    pub(super) fn advance(
+        &mut self,
+        position: usize,
+        state: &mut State,
+        row: &mut Row,
+    ) -> Result<Step, ExecError> {
+        let pipeline = self.pipeline;
+        let step = match position.checked_sub(1).map(|at| &pipeline.steps[at]) {
+            None => match &pipeline.driver {
+                Driver::Read(step) => step,
+                Driver::Materialized { pipeline, slots } => {
+                    return self.materialized_rows(*pipeline, slots, state, row);
+                }
+            },
+            Some(program::Step::Read(step)) => step,
+            Some(program::Step::Probe(step)) => {
+                return self.probe_chain(position, step, state, row);
+            }
+            // No task begins in another step.
+            Some(_) => return Ok(Step::Done),
+        };
+        self.read(position, step, state, row)
+    }
+}
+
+fn compute(columns: &[(program::Eval, crate::row::Slot)], row: &mut Row) -> Result<(), ExecError> {
+    for (eval, slot) in columns {
+        let value = eval.value(row.as_ref())?;
+        let value = match value.without_bytes() {
+            Some(value) => slot.put_in(value, row),
+            // The text may lie in the row that it goes to.
+            None => slot.put_in(value.to_datum().value(), row),
+        };
+        value.ok_or_else(|| ExecError::Overflow {
+            expression: "a calculated column".to_owned(),
+        })?;
+    }
+    Ok(())
+}
