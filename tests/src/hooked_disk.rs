@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_platform::disk::{Appender, DirLock, Disk, DiskFile, FileEntry};
@@ -109,6 +109,10 @@ impl Disk for HookedDisk {
     fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
         (self.before)(DiskCall::List, dir);
         self.disk.list(dir)
+    }
+
+    fn unfinished(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        self.disk.unfinished(dir)
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {

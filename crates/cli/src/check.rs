@@ -3,8 +3,9 @@
 //! What is verified: the checksums of the manifest and its table journal, and that both make sense; of each
 //! generation of the log and each stream in it, that all frames are there, that their checksums hold, and that every
 //! change can be decoded and is of a table that there is; and, where log sequence numbers are drawn,
-//! that none is missing that was durable; and of tables in segments, every page, and that there are as many rows as the
-//! manifest says. What follows the last frame of a log that was not closed
+//! that none is missing that was durable; and of tables in segments, every page, that there are as many rows as the
+//! manifest says, that indexes have the keys of the rows, and that no segment is there that was loaded and is not in the
+//! manifest. What follows the last frame of a log that was not closed
 //! is a torn tail, and no damage, exactly if no later frame follows it (`namiki_log`, reading).
 
 use std::collections::BTreeMap;

@@ -1,12 +1,14 @@
-//! The image's part of `namiki check`: every page of every segment, and what no manifest names.
+//! The image's part of `namiki check`: every page of every segment, whether indexes have the keys of their tables' rows, and
+//! what the manifest does not name.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki::OpenError;
-use namiki::files::{ImageTable, Manifest, SegmentFile, image_dir, survey_image};
+use namiki::files::{ImageTable, IndexDigests, Manifest, SegmentFile, image_dir, survey_image};
 use namiki_platform::disk::Disk;
+use namiki_segment::{CheckProgress, CheckVisitor};
 
 use crate::failure::Failure;
 use crate::interrupt;
@@ -30,39 +32,17 @@ pub(crate) fn check_image(
         let file = file.clone();
         return Err(OpenError::SegmentNotInManifest { file }.into());
     }
-    let total: u64 = manifest.image.segments().map(SegmentFile::len_bytes).sum();
-    let mut progress = Progress::new();
-    let mut checked = 0;
+    let mut image = Image {
+        disk,
+        dir,
+        manifest,
+        progress: Progress::new(),
+        checked: 0,
+        total: manifest.image.segments().map(SegmentFile::len_bytes).sum(),
+    };
     for table in &manifest.image.tables {
-        for segment in table.segments() {
-            interrupt::check()?;
-            let path = segment.file.path_of_named(&**disk, dir);
-            let id = segment.id(manifest.identity());
-            let found = namiki_segment::check(disk, &path, id, |now| {
-                progress.say(|| {
-                    let done = u64::from(now.pages_done) * namiki_segment::PAGE_BYTES as u64;
-                    format!(
-                        "checked {} of {} of the image",
-                        bytes(checked + done),
-                        bytes(total)
-                    )
-                });
-            })?;
-            let (rows, pages) = (found.summary.rows, found.summary.pages);
-            if rows != table.rows || pages != segment.pages {
-                return Err(Failure::ManifestNonsense {
-                    path: Manifest::path(dir),
-                    why: format!(
-                        "it says that {} has {} in {}, and there are {rows} in {pages}",
-                        path.display(),
-                        counted(table.rows, "row"),
-                        counted(segment.pages.into(), "page"),
-                    ),
-                });
-            }
-            checked += segment.len_bytes();
-        }
-        progress.clear();
+        image.table(table)?;
+        image.progress.clear();
         writeln!(out, "{}", describe(table)).map_err(Failure::output)?;
     }
     for left in survey.left {
@@ -73,7 +53,132 @@ pub(crate) fn check_image(
         )
         .map_err(Failure::output)?;
     }
-    Ok(checked)
+    Ok(image.checked)
+}
+
+/// The image while it is verified.
+struct Image<'a> {
+    disk: &'a Arc<dyn Disk>,
+    dir: &'a Path,
+    manifest: &'a Manifest,
+    progress: Progress,
+    /// Bytes of segments that were verified, and of all.
+    checked: u64,
+    total: u64,
+}
+
+impl Image<'_> {
+    /// Verifies the segments of a table, and that its indexes have the keys of its rows.
+    fn table(&mut self, table: &ImageTable) -> Result<(), Failure> {
+        let digests = IndexDigests::new(table).map_err(|error| Failure::ManifestNonsense {
+            path: Manifest::path(self.dir),
+            why: format!("table {:?}: {error}", table.name),
+        })?;
+        let mut digests = (!table.indexes.is_empty()).then_some(digests);
+        self.segment(table, &table.segment, digests.as_mut().map(Rows::OfTable))?;
+        for (number, index) in table.indexes.iter().enumerate() {
+            let rows = digests.as_mut().map(|it| Rows::OfIndex(it, number));
+            let path = self.segment(table, &index.segment, rows)?;
+            if digests.as_ref().is_some_and(|it| !it.agrees(number)) {
+                return Err(Failure::IndexDiffers {
+                    table: table.name.clone(),
+                    index: index.name.clone(),
+                    path,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Verifies a segment, and returns where it is.
+    fn segment(
+        &mut self,
+        table: &ImageTable,
+        segment: &SegmentFile,
+        rows: Option<Rows<'_>>,
+    ) -> Result<PathBuf, Failure> {
+        let path = segment.file.path_of_named(&**self.disk, self.dir);
+        let id = segment.id(self.manifest.identity());
+        let mut visitor = Visitor {
+            progress: &mut self.progress,
+            checked: self.checked,
+            total: self.total,
+            path: &path,
+            table: &table.name,
+            rows,
+        };
+        let found = namiki_segment::check_with(self.disk, &path, id, &mut visitor)?;
+        let (rows, pages) = (found.summary.rows, found.summary.pages);
+        if rows != table.rows || pages != segment.pages {
+            return Err(Failure::ManifestNonsense {
+                path: Manifest::path(self.dir),
+                why: format!(
+                    "it says that {} has {} in {}, and there are {rows} in {pages}",
+                    path.display(),
+                    counted(table.rows, "row"),
+                    counted(segment.pages.into(), "page"),
+                ),
+            });
+        }
+        self.checked += segment.len_bytes();
+        Ok(path)
+    }
+}
+
+/// What the rows of a segment are added to.
+enum Rows<'a> {
+    OfTable(&'a mut IndexDigests),
+    /// Of the index of this number.
+    OfIndex(&'a mut IndexDigests, usize),
+}
+
+/// What is done while a segment is verified.
+struct Visitor<'a> {
+    progress: &'a mut Progress,
+    checked: u64,
+    total: u64,
+    path: &'a Path,
+    table: &'a str,
+    rows: Option<Rows<'a>>,
+}
+
+impl CheckVisitor for Visitor<'_> {
+    type Error = Failure;
+
+    fn on_progress(&mut self, now: CheckProgress) -> Result<(), Failure> {
+        let (before, total) = (self.checked, self.total);
+        self.progress.say(|| {
+            let done = u64::from(now.pages_done) * namiki_segment::PAGE_BYTES as u64;
+            format!(
+                "checked {} of {} of the image",
+                bytes(before + done),
+                bytes(total)
+            )
+        });
+        interrupt::check()
+    }
+
+    fn wants_rows(&self) -> bool {
+        self.rows.is_some()
+    }
+
+    fn on_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        let is_one = match &mut self.rows {
+            Some(Rows::OfTable(digests)) => digests.add_row(key, value),
+            Some(Rows::OfIndex(digests, number)) => {
+                digests.add_entry(*number, key);
+                true
+            }
+            None => true,
+        };
+        if is_one {
+            return Ok(());
+        }
+        Err(Failure::RowNonsense {
+            table: self.table.to_owned(),
+            path: self.path.to_owned(),
+        })
+    }
 }
 
 /// One line on a table in the image.

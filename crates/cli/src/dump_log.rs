@@ -4,12 +4,13 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use namiki::files::{Change, Changes, Image, Manifest, Operation, unknown_table};
+use namiki::files::{Change, Changes, Image, ImageTable, Manifest, Operation, unknown_table};
 use namiki::{Epoch, Generation, Lsn, TableId, TableInfo, WorkerId};
 use namiki_log::{CutRule, Frame, FrameHeader, GenerationInfo, LogRecord, Records};
 use namiki_platform::arguments::whole;
 use serde::Serialize;
 
+use crate::check_image::describe;
 use crate::failure::Failure;
 use crate::number_format::{counted, grouped, hex};
 use crate::read_only_directory::Directory;
@@ -21,8 +22,10 @@ logged one by one (+ARIES), by those. Stream n is the log of worker n. Keys and 
 their table has in the manifest, and in hexadecimal where the type is a program's own. Nothing in the directory is
 changed. A database that is in use cannot be dumped.
 
+Tables that were loaded into segments are in no log. Without --generation and --stream, they are named first.
+
 With --format json, each line is an object with a \"kind\": \"frame\", \"commit\", \"operation\" or \"end\" (of a
-stream).
+stream), or \"loaded\" (a table in segments).
 
 Examples:
   namiki dump-log /data/shop | head
@@ -118,6 +121,11 @@ fn all(
     arguments: &DumpLogArguments,
     dump: &mut Dump<'_, impl Write>,
 ) -> Result<(), Failure> {
+    if arguments.generation.is_none() && arguments.stream.is_none() {
+        for table in &manifest.image.tables {
+            dump.loaded(table)?;
+        }
+    }
     let wanted = |info: &&GenerationInfo| match arguments.generation {
         Some(generation) => info.generation == Generation(generation),
         None => true,
@@ -222,6 +230,14 @@ enum Line<'a> {
         stream: u16,
         torn: bool,
     },
+    /// A table in segments.
+    Loaded {
+        table: &'a str,
+        rows: u64,
+        /// The numbers of its files: of its rows, and then of its indexes.
+        files: Vec<u32>,
+        indexes: Vec<&'a str>,
+    },
 }
 
 /// What an operation changed.
@@ -267,6 +283,16 @@ impl<'a, W: Write> Dump<'a, W> {
                 .and_then(|()| writeln!(self.out)),
         }
         .map_err(Failure::output)
+    }
+
+    fn loaded(&mut self, table: &ImageTable) -> Result<(), Failure> {
+        let json = Line::Loaded {
+            table: &table.name,
+            rows: table.rows,
+            files: table.segments().map(|segment| segment.file.0).collect(),
+            indexes: table.indexes.iter().map(|it| &*it.name).collect(),
+        };
+        self.line(|| describe(table), &json)
     }
 
     fn frame(&mut self, info: &GenerationInfo, frame: &Frame<'_>) -> Result<(), Failure> {

@@ -85,6 +85,27 @@ pub(crate) enum Failure {
     /// A segment of the image is not as it was written.
     #[error(transparent)]
     Segment(#[from] SegmentError),
+    /// A row's page is sound, and the row is none of its table.
+    #[error("a row of table {table:?} in {} does not fit the table's columns; load the table again", path.display())]
+    RowNonsense {
+        /// The table.
+        table: String,
+        /// The segment of its rows.
+        path: PathBuf,
+    },
+    /// The pages of an index are sound, and it is another table's.
+    #[error(
+        "index {index:?} of table {table:?}, in {}, does not have the keys of the table's rows; load the table again",
+        path.display()
+    )]
+    IndexDiffers {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+        /// The segment of its entries.
+        path: PathBuf,
+    },
     /// There are files of a database and nothing that says what they are.
     #[error("{} is missing, although {} is there; restore it from a backup", manifest.display(), left.display())]
     ManifestMissing {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_platform::disk::{
@@ -56,6 +56,10 @@ impl Disk for ReadOnlyDisk {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
         self.inner.list(dir)
+    }
+
+    fn unfinished(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        self.inner.unfinished(dir)
     }
 
     fn create_dir_all(&self, _: &Path) -> io::Result<()> {

@@ -54,7 +54,16 @@ fn tables_of_tpch_are_loaded_checked_and_queried() {
         "{out}"
     );
     assert!(out.contains("of image; every checksum holds"), "{out}");
-    said(0, &["dump-log", name]);
+    let (out, _) = said(0, &["dump-log", name]);
+    assert!(
+        out.starts_with("table \"customer\" in segments: 1,500 rows by c_custkey"),
+        "{out}"
+    );
+    let (out, _) = said(0, &["dump-log", name, "--format", "json", "--limit", "2"]);
+    assert!(
+        out.contains(r#"{"kind":"loaded","table":"orders","rows":15000,"files":["#),
+        "{out}"
+    );
 
     let plan = dir.path().join("plan.json");
     let text = r#"{ "aggregate": { "input": { "scan": { "table": "orders" } },
@@ -175,4 +184,39 @@ fn an_interrupted_load_is_gone_on_with() {
     );
     assert_eq!(loaded(&database), ["nation", "region"]);
     assert_eq!(fs::read_dir(image_dir(&database)).unwrap().count(), 2);
+}
+
+/// The rows' segment is whole then, and the sorted runs of the index are merged.
+#[test]
+fn a_load_killed_at_its_index_leaves_nothing_for_long() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = dir.path().join("tpch");
+    let name = database.to_str().unwrap();
+    let mut load = command(&["load", "tpch", "--scale", "1", "--dir", name]);
+    load.args(["--tables", "orders", "--sort-mb", "1"]);
+    let mut load = load
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let rows = image_dir(&database).join("00000001.new");
+    while !rows.exists() {
+        assert_eq!(load.try_wait().unwrap(), None, "it ended before");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    load.kill().unwrap();
+    load.wait().unwrap();
+    let (out, _) = said(0, &["check", name]);
+    assert!(
+        out.contains("00000001.new: left over") && out.contains(".run: left over"),
+        "{out}"
+    );
+    said(
+        0,
+        &[
+            "load", "tpch", "--scale", "1", "--dir", name, "--tables", "region",
+        ],
+    );
+    assert_eq!(loaded(&database), ["region"]);
+    assert_eq!(fs::read_dir(image_dir(&database)).unwrap().count(), 1);
 }

@@ -96,6 +96,7 @@ pub mod files {
     pub use crate::catalogue::image_files::{FileNumber, image_dir};
     pub use crate::catalogue::manifest::{FORMAT, Manifest};
     pub use crate::catalogue::table_journal::unknown_table;
+    pub use crate::image::index_digests::IndexDigests;
     pub use crate::image::leftovers::{ImageSurvey, survey_image};
     pub use crate::wal_format::aries_operation::{Image, Operation};
     pub use crate::wal_format::commit_changes::{Change, Changes};

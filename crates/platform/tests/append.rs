@@ -33,6 +33,33 @@ fn on_every_disk(claim: impl Fn(&dyn Disk, &Path, &str)) {
     }
 }
 
+/// As a process that is killed leaves it, where the file system has no files without a name.
+#[test]
+fn unfinished_files_are_told_apart_from_all_others() {
+    on_every_disk(|disk, dir, name| {
+        let path = dir.join("1.run");
+        disk.create(&dir.join("2.run"), 512).unwrap();
+        if name == "simulated" {
+            std::mem::forget(disk.append(&path).unwrap());
+        } else {
+            std::fs::write(dir.join("1.run.tmp"), "half").unwrap();
+            std::fs::create_dir(dir.join("3.tmp")).unwrap();
+        }
+        assert_eq!(
+            disk.unfinished(dir).unwrap(),
+            [dir.join("1.run.tmp")],
+            "{name}"
+        );
+        let listed = disk.list(dir).unwrap();
+        assert!(
+            listed.iter().all(|file| file.path == dir.join("2.run")),
+            "{name}"
+        );
+        disk.remove(&dir.join("1.run.tmp")).unwrap();
+        assert!(disk.unfinished(dir).unwrap().is_empty(), "{name}");
+    });
+}
+
 /// Files of the operating system that are there, whatever their names.
 fn entries(dir: &Path) -> usize {
     std::fs::read_dir(dir).unwrap().count()

@@ -11,8 +11,8 @@ use crate::format::leaf::Leaf;
 use crate::format::value_page;
 use crate::identity::{PageNo, SegmentId};
 use crate::leaf_directory::pages_of;
-use crate::long_value::VALUE_PAGE_BYTES;
-use crate::row::Value;
+use crate::long_value::{LongValue, VALUE_PAGE_BYTES};
+use crate::row::{Row, Value};
 use crate::segment::Segment;
 use crate::summary::Summary;
 
@@ -41,8 +41,44 @@ pub struct CheckProgress {
     pub pages: u32,
 }
 
+/// What a check is told to do on its way. Errors end it.
+pub trait CheckVisitor {
+    /// Why it ends; damage, too.
+    type Error: From<SegmentError>;
+
+    /// About every megabyte.
+    ///
+    /// # Errors
+    /// Whatever is to end the check.
+    fn on_progress(&mut self, progress: CheckProgress) -> Result<(), Self::Error> {
+        let _ = progress;
+        Ok(())
+    }
+
+    /// Whether [`CheckVisitor::on_row`] is to be called.
+    fn wants_rows(&self) -> bool {
+        false
+    }
+
+    /// Every row, in the order of keys, with its whole value.
+    ///
+    /// # Errors
+    /// Whatever is to end the check.
+    fn on_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Self::Error> {
+        let _ = (key, value);
+        Ok(())
+    }
+}
+
+/// Visits nothing.
+struct Quiet;
+
+impl CheckVisitor for Quiet {
+    type Error = SegmentError;
+}
+
 /// Verifies the segment `id` at `path`: reads every page once, in the order of the file, and compares counts, fences,
-/// stamps and long values with each other. Calls `progress` about every megabyte. Waits for the disk.
+/// stamps and long values with each other. Waits for the disk.
 ///
 /// # Errors
 /// As [`Segment::open`]; [`SegmentError::Damaged`] with the first page that is wrong.
@@ -50,40 +86,121 @@ pub fn check(
     disk: &Arc<dyn Disk>,
     path: &Path,
     id: SegmentId,
-    mut progress: impl FnMut(CheckProgress),
 ) -> Result<CheckReport, SegmentError> {
+    check_with(disk, path, id, &mut Quiet)
+}
+
+/// [`check`], with a visitor.
+///
+/// # Errors
+/// As [`check`]; what the visitor says.
+pub fn check_with<V: CheckVisitor>(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    id: SegmentId,
+    visitor: &mut V,
+) -> Result<CheckReport, V::Error> {
     let segment = Segment::open(disk, path, id)?;
     let mut totals = Totals::default();
     let pages = segment.pages();
     let mut done = 0;
+    let mut key = Vec::new();
     while done < segment.data_pages() {
         let end = segment.data_pages().min(done + PIECE_PAGES);
         let piece = segment.read_pages(PageNo(done), (end - done) as usize)?;
         for (page, no) in pages_of(&piece).iter().zip(done..) {
-            let added = totals.add(&segment, PageNo(no), page);
-            added.map_err(|damage| SegmentError::damaged(path, PageNo(no), damage))?;
+            if segment.directory().leaf_in(PageNo(no)).is_none() {
+                totals.add_value_page(PageNo(no), page);
+                continue;
+            }
+            let leaf = Leaf::of_bytes(page);
+            let values = totals.add_leaf(&leaf);
+            let values =
+                values.map_err(|damage| SegmentError::damaged(path, PageNo(no), damage))?;
+            if visitor.wants_rows() {
+                for number in 0..leaf.len() {
+                    let row = leaf.row(number);
+                    key.clear();
+                    row.key.append_to(&mut key);
+                    visitor.on_row(&key, values.value(&row))?;
+                }
+            }
         }
         done = end;
-        progress(CheckProgress {
+        visitor.on_progress(CheckProgress {
             pages_done: done,
             pages,
-        });
+        })?;
     }
     totals.compare(&segment).map_err(|damage| {
         let footer = PageNo(segment.pages() - 1);
         SegmentError::damaged(path, footer, damage)
     })?;
     // Index and footer were verified when it was opened.
-    progress(CheckProgress {
+    visitor.on_progress(CheckProgress {
         pages_done: pages,
         pages,
-    });
+    })?;
     Ok(CheckReport {
         summary: segment.summary(),
         leaves: segment.leaves(),
         value_pages: totals.value_pages,
         leaf_bytes_used: totals.leaf_bytes_used,
     })
+}
+
+/// The value pages in front of a leaf.
+#[derive(Default)]
+struct LongValues {
+    first: PageNo,
+    /// How many bytes each has in use.
+    used: Vec<usize>,
+    /// Those of all of them.
+    bytes: Vec<u8>,
+}
+
+impl LongValues {
+    /// Where a value begins among the bytes, if all pages before its own are full.
+    fn begin(&self, long: LongValue) -> u64 {
+        let page = u64::from(long.first_page().0.wrapping_sub(self.first.0));
+        page * VALUE_PAGE_BYTES as u64 + u64::from(long.offset())
+    }
+
+    /// The value of a row of their leaf, which was verified.
+    fn value<'v>(&'v self, row: &Row<'v>) -> &'v [u8] {
+        match row.value {
+            Value::Inline(bytes) => bytes,
+            Value::Long(long) => {
+                let begin = self.begin(long) as usize;
+                &self.bytes[begin..begin + long.len_bytes() as usize]
+            }
+        }
+    }
+
+    /// The long values of their leaf fill them, one after the other. Returns how many bytes those are.
+    fn verify(&self, leaf: &Leaf<'_>) -> Result<u64, Damage> {
+        let mut end: u64 = 0;
+        for number in 0..leaf.len() {
+            let Value::Long(long) = leaf.row(number).value else {
+                continue;
+            };
+            if self.begin(long) != end {
+                return Err(Damage::Contents("its long values do not follow each other"));
+            }
+            end = end.saturating_add(long.len_bytes());
+        }
+        let is_full = |(page, used): (usize, &usize)| {
+            let before = (page * VALUE_PAGE_BYTES) as u64;
+            *used as u64 == end.saturating_sub(before).min(VALUE_PAGE_BYTES as u64)
+        };
+        let room = (self.used.len() * VALUE_PAGE_BYTES) as u64;
+        if end > room || !self.used.iter().enumerate().all(is_full) {
+            return Err(Damage::Contents(
+                "its long values do not fill the pages in front of it",
+            ));
+        }
+        Ok(end)
+    }
 }
 
 /// What was met so far.
@@ -96,19 +213,24 @@ struct Totals {
     long_bytes: u64,
     first_key: Vec<u8>,
     last_key: Vec<u8>,
-    /// The value pages in front of the next leaf: the first, and how many bytes each has in use.
-    values: Option<(PageNo, Vec<usize>)>,
+    /// The value pages in front of the next leaf, if there were any.
+    values: Option<LongValues>,
 }
 
 impl Totals {
-    fn add(&mut self, segment: &Segment, no: PageNo, page: &Page) -> Result<(), Damage> {
-        if segment.directory().leaf_in(no).is_none() {
-            self.value_pages += 1;
-            let (_, used) = self.values.get_or_insert_with(|| (no, Vec::new()));
-            used.push(value_page::bytes(page).len());
-            return Ok(());
-        }
-        let leaf = Leaf::of_bytes(page);
+    fn add_value_page(&mut self, no: PageNo, page: &Page) {
+        self.value_pages += 1;
+        let values = self.values.get_or_insert_with(|| LongValues {
+            first: no,
+            ..LongValues::default()
+        });
+        let bytes = value_page::bytes(page);
+        values.used.push(bytes.len());
+        values.bytes.extend_from_slice(bytes);
+    }
+
+    /// Verifies a leaf, and returns the values in front of it.
+    fn add_leaf(&mut self, leaf: &Leaf<'_>) -> Result<LongValues, Damage> {
         let (first, last) = (leaf.row(0).key, leaf.row(leaf.len() - 1).key);
         // The fences are those of the index (verified), which rise; so leaf follows leaf.
         if self.rows == 0 {
@@ -125,36 +247,10 @@ impl Totals {
             self.stamps = Some((min.min(stamp), max.max(stamp)));
         }
         self.rows += leaf.len() as u64;
-        self.add_values(&leaf)
-    }
-
-    /// The long values of a leaf fill the value pages in front of it, one after the other.
-    fn add_values(&mut self, leaf: &Leaf<'_>) -> Result<(), Damage> {
-        let (first, used) = self.values.take().unwrap_or_default();
-        let mut end: u64 = 0;
-        for number in 0..leaf.len() {
-            let Value::Long(long) = leaf.row(number).value else {
-                continue;
-            };
-            let page = u64::from(long.first_page().0.wrapping_sub(first.0));
-            let begin = page * VALUE_PAGE_BYTES as u64 + u64::from(long.offset());
-            if begin != end {
-                return Err(Damage::Contents("its long values do not follow each other"));
-            }
-            end = end.saturating_add(long.len_bytes());
-            self.long_bytes = self.long_bytes.saturating_add(long.len_bytes());
-        }
-        let is_full = |(page, used): (usize, &usize)| {
-            let before = (page * VALUE_PAGE_BYTES) as u64;
-            *used as u64 == end.saturating_sub(before).min(VALUE_PAGE_BYTES as u64)
-        };
-        let room = (used.len() * VALUE_PAGE_BYTES) as u64;
-        if end > room || !used.iter().enumerate().all(is_full) {
-            return Err(Damage::Contents(
-                "its long values do not fill the pages in front of it",
-            ));
-        }
-        Ok(())
+        let values = self.values.take().unwrap_or_default();
+        let long_bytes = values.verify(leaf)?;
+        self.long_bytes = self.long_bytes.saturating_add(long_bytes);
+        Ok(values)
     }
 
     fn compare(&self, segment: &Segment) -> Result<(), Damage> {

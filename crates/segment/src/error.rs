@@ -105,6 +105,19 @@ pub enum SegmentError {
         /// The newest format that is known here.
         version_max: u32,
     },
+    /// An older release has written it, in a format that is no longer read.
+    #[error(
+        "{} has format {version}, and this release reads format {version_min} and later: load its table again",
+        path.display()
+    )]
+    Outdated {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        version: u32,
+        /// The oldest format that is known here.
+        version_min: u32,
+    },
     /// The file is sound, and another segment: files were swapped or renamed.
     #[error("{} is {found}, where {expected} belongs: put the right file back", path.display())]
     Foreign {
@@ -135,7 +148,8 @@ pub enum SegmentError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// The bytes are not those that were written there: they were changed, moved, or come from another segment.
+    /// The bytes are not those that were written there: they were changed, moved, or come from another segment. (Two
+    /// segments' checksums are the same with a chance of 2⁻³².)
     #[error("its checksum is {computed:08x}, and it says {stored:08x}")]
     Checksum {
         /// What the page says.

@@ -48,9 +48,9 @@
 //! # Ok::<(), namiki_segment::SegmentError>(())
 //! ```
 //!
-//! A page carries a checksum over its bytes, its number and the segment's identity: a page that was damaged, moved, or
-//! comes from another segment is found when it is loaded, and never looked into. The bytes are drawn in
-//! `docs/on-disk-format.md`.
+//! A page carries a checksum over its bytes, its number and the segment's identity: a page that was damaged or moved is
+//! found when it is loaded, and never looked into, and so is one of another segment, but for a chance of 2⁻³². The bytes
+//! are drawn in `docs/on-disk-format.md`.
 //!
 //! Paper: oode §1, §2
 
@@ -79,7 +79,7 @@ mod sync;
 mod writer;
 
 pub use cache::{CacheCounters, Inserted, PageCache, PageFrame, PageReader, ReaderCounters};
-pub use check::{CheckProgress, CheckReport, check};
+pub use check::{CheckProgress, CheckReport, CheckVisitor, check, check_with};
 pub use cursor::Cursor;
 pub use error::{Damage, KeyBytes, SegmentError};
 pub use format::{KEY_BYTES_MAX, PAGE_BYTES, VALUE_BYTES_INLINE_MAX, leaf::Leaf};

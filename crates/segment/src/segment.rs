@@ -35,7 +35,8 @@ impl Segment {
     ///
     /// # Errors
     /// [`SegmentError::Device`] if there is no such file, or it cannot be read; [`SegmentError::NotASegment`] if it is
-    /// not whole; [`SegmentError::FromTheFuture`], [`SegmentError::Foreign`], [`SegmentError::Damaged`].
+    /// not whole; [`SegmentError::FromTheFuture`], [`SegmentError::Outdated`], [`SegmentError::Foreign`],
+    /// [`SegmentError::Damaged`].
     pub fn open(disk: &Arc<dyn Disk>, path: &Path, id: SegmentId) -> Result<Self, SegmentError> {
         let opening = |source| SegmentError::device("opening", path, source);
         let file = disk.open(path).map_err(opening)?;
@@ -326,6 +327,13 @@ fn read_footer(
                 path: path.to_owned(),
                 version,
                 version_max: VERSION,
+            });
+        }
+        Peeked::Version(version) if version > 0 => {
+            return Err(SegmentError::Outdated {
+                path: path.to_owned(),
+                version,
+                version_min: VERSION,
             });
         }
         Peeked::Version(_) | Peeked::Nothing => {

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use common::*;
 use namiki_platform::disk::Disk;
 use namiki_platform::seeded_random::Random;
-use namiki_segment::{MemoryPages, PAGE_BYTES, PageNo, Segment, SegmentError, SegmentId, check};
+use namiki_segment::{
+    CheckProgress, CheckVisitor, MemoryPages, PAGE_BYTES, PageNo, Segment, SegmentError, SegmentId,
+    check, check_with,
+};
 
 /// A segment with all kinds of pages, and its bytes.
 fn written(seed: u64) -> (Arc<dyn Disk>, Vec<u8>) {
@@ -34,14 +37,83 @@ fn page_of(error: &SegmentError) -> Option<PageNo> {
     }
 }
 
+/// What a check has told: pages that were done, and rows.
+#[derive(Default)]
+struct Told {
+    pages_done: Vec<u32>,
+    rows: Vec<(Vec<u8>, Vec<u8>)>,
+    /// End it at the first progress.
+    stop: bool,
+}
+
+#[derive(Debug)]
+enum Stopped {
+    Asked,
+    Damaged(SegmentError),
+}
+
+impl From<SegmentError> for Stopped {
+    fn from(error: SegmentError) -> Self {
+        Self::Damaged(error)
+    }
+}
+
+impl CheckVisitor for Told {
+    type Error = Stopped;
+
+    fn on_progress(&mut self, progress: CheckProgress) -> Result<(), Stopped> {
+        self.pages_done.push(progress.pages_done);
+        if self.stop {
+            return Err(Stopped::Asked);
+        }
+        Ok(())
+    }
+
+    fn wants_rows(&self) -> bool {
+        true
+    }
+
+    fn on_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Stopped> {
+        self.rows.push((key.to_vec(), value.to_vec()));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_check_tells_all_rows_with_their_long_values() {
+    let disk = disk();
+    let model = rows(Shape::Sparse, &mut Random::seeded(4), 600, 12_000);
+    write(&disk, &model);
+    let mut told = Told::default();
+    check_with(&disk, &path(), ID, &mut told).unwrap();
+    let expected: Vec<_> = model
+        .iter()
+        .map(|(key, (value, _))| (key.clone(), value.clone()))
+        .collect();
+    assert!(expected.iter().any(|(_, value)| value.len() > PAGE_BYTES));
+    assert!(told.rows == expected);
+}
+
+#[test]
+fn a_check_can_be_ended_within_a_segment() {
+    let disk = disk();
+    let model = rows(Shape::Sparse, &mut Random::seeded(5), 1500, 12_000);
+    write(&disk, &model);
+    let mut told = Told {
+        stop: true,
+        ..Told::default()
+    };
+    let error = check_with(&disk, &path(), ID, &mut told).unwrap_err();
+    assert!(matches!(error, Stopped::Asked), "{error:?}");
+    assert!(told.rows.len() < model.len() && told.pages_done.len() == 1);
+}
+
 #[test]
 fn a_sound_segment_is_found_sound() {
     let (disk, bytes) = written(1);
-    let mut seen = Vec::new();
-    let report = check(&disk, &path(), ID, |progress| {
-        seen.push(progress.pages_done);
-    })
-    .unwrap();
+    let mut told = Told::default();
+    let report = check_with(&disk, &path(), ID, &mut told).unwrap();
+    let seen = told.pages_done;
     assert_eq!(report.summary.bytes, bytes.len() as u64);
     assert!(report.value_pages > 2 && report.leaves > 2);
     assert_eq!(report.summary, open(&disk).summary());
@@ -69,7 +141,7 @@ fn every_flipped_bit_is_found_and_its_page_named() {
         if page != footer {
             assert_eq!(page_of(&error), Some(PageNo(page as u32)), "{error}");
             assert_eq!(
-                page_of(&check(&shared, &path(), ID, |_| ()).unwrap_err()),
+                page_of(&check(&shared, &path(), ID).unwrap_err()),
                 page_of(&error)
             );
         }
@@ -77,6 +149,46 @@ fn every_flipped_bit_is_found_and_its_page_named() {
         disk.damage(&path(), at as u64, &bytes[at..=at]).unwrap();
     }
     use_all(&shared).unwrap();
+}
+
+#[test]
+fn another_format_is_said_by_its_number() {
+    let (disk, bytes) = written(6);
+    let at = (bytes.len() - PAGE_BYTES + 16) as u64;
+    let with_version = |version: u32| {
+        let mut bytes = bytes.clone();
+        bytes[at as usize..][..4].copy_from_slice(&version.to_le_bytes());
+        disk.replace(&path(), &bytes).unwrap();
+        Segment::open(&disk, &path(), ID).unwrap_err()
+    };
+    let error = with_version(1);
+    assert!(
+        matches!(
+            error,
+            SegmentError::Outdated {
+                version: 1,
+                version_min: 2,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("load its table again"),
+        "{error}"
+    );
+    let error = with_version(3);
+    assert!(
+        matches!(
+            error,
+            SegmentError::FromTheFuture {
+                version: 3,
+                version_max: 2,
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 #[test]

@@ -116,7 +116,8 @@ impl TableImage {
 
     /// What a checksum cannot tell: why this makes no sense; nothing if it does.
     pub(crate) fn contradiction(&self) -> Option<String> {
-        let (mut names, mut files) = (BTreeSet::new(), BTreeSet::new());
+        let (mut names, mut files, mut identities) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for table in &self.tables {
             let name = &table.name;
             if !names.insert(name) {
@@ -136,6 +137,13 @@ impl TableImage {
             }
             if !files.insert(file) {
                 return Some(format!("file {} of the image is named twice", file.0));
+            }
+            // Pages in memory are told apart by it. Its digits may be of either case.
+            if !identities.insert(u64::from_str_radix(&segment.identity, 16).ok()) {
+                return Some(format!(
+                    "file {} of the image has the identity of another, {}",
+                    file.0, segment.identity
+                ));
             }
         }
         None
@@ -338,6 +346,10 @@ pub(crate) mod tests {
             ("is to be next", &|it| it.next_file = FileNumber(2)),
             ("is named twice", &|it| {
                 it.tables[0].indexes[0].segment.file = FileNumber(1);
+            }),
+            ("has the identity of another", &|it| {
+                let identity = it.tables[0].segment.identity.to_uppercase();
+                it.tables[0].indexes[0].segment.identity = identity;
             }),
             ("a file, 0,", &|it| {
                 it.tables[0].segment.file = FileNumber(0);

@@ -1,7 +1,7 @@
 //! The manifest: what a directory is, which tables it has, and which logs hold their contents.
 //!
-//! One small file, replaced as a whole whenever the database is opened or closed. JSON under a line with its
-//! checksum, so that people can read it:
+//! One small file, replaced as a whole whenever the database is opened or closed, or a table was loaded. JSON under a line
+//! with its checksum, so that people can read it:
 //!
 //! ```text
 //! namiki-manifest 1 crc32c=1a2b3c4d

@@ -35,6 +35,12 @@ pub fn survey_image(disk: &dyn Disk, dir: &Path, image: &TableImage) -> io::Resu
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(survey),
         Err(error) => return Err(error),
     };
+    // Where the file system has no files without a name, what is being written has a temporary one.
+    let unfinished = disk.unfinished(&image_dir)?.into_iter();
+    survey.left.extend(unfinished.filter(|path| {
+        let whole = path.with_extension("");
+        matches!(SegmentName::of(&whole), Some(SegmentName::New(_))) || run_of(&whole).is_some()
+    }));
     let named: BTreeSet<FileNumber> = image.segments().map(|segment| segment.file).collect();
     for file in files {
         if file.kind != FileKind::Regular {
@@ -69,8 +75,7 @@ impl ImageSurvey {
         for path in &self.left {
             match disk.remove(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    let number = SegmentName::of(path).map(SegmentName::number);
-                    let number = number.or_else(|| run_of(path)).unwrap_or(free);
+                    let number = number_of(path).unwrap_or(free);
                     free = free.max(FileNumber(number.0.saturating_add(1)));
                 }
                 _ => {}
@@ -81,6 +86,15 @@ impl ImageSurvey {
         }
         free
     }
+}
+
+/// The number in the name of a load's file, whole or not.
+fn number_of(path: &Path) -> Option<FileNumber> {
+    let of = |path: &Path| {
+        let segment = SegmentName::of(path).map(SegmentName::number);
+        segment.or_else(|| run_of(path))
+    };
+    of(path).or_else(|| of(&path.with_extension("")))
 }
 
 #[cfg(test)]
@@ -137,6 +151,19 @@ mod tests {
         let found = survey(&disk);
         assert_eq!(found.not_in_manifest, [""; 0].map(PathBuf::from));
         assert_eq!(found.clean_up(&disk, Path::new(DIR)), FileNumber(0));
+        assert_eq!(names(&disk), KEPT);
+    }
+
+    #[test]
+    fn files_that_were_being_written_are_removed() {
+        let disk = directory(&KEPT);
+        let path = |name: &str| image_dir(Path::new(DIR)).join(name);
+        for name in ["00000003.new", "00000004.2.run", "letter"] {
+            std::mem::forget(disk.append(&path(name)).unwrap());
+        }
+        survey(&disk).settle(&disk, Path::new(DIR));
+        let unfinished = disk.unfinished(&image_dir(Path::new(DIR))).unwrap();
+        assert_eq!(unfinished, [path("letter.tmp")]);
         assert_eq!(names(&disk), KEPT);
     }
 

@@ -14,12 +14,14 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::append::{AppendMode, Appender, FileAppender};
 use super::file_kind::{self, FileKind};
-use super::file_names::{already_exists, is_own, parent_of, rename_to_new, temporary_path};
+use super::file_names::{
+    already_exists, is_own, is_unfinished, parent_of, rename_to_new, temporary_path,
+};
 use super::moved_dir::or_here;
 use super::{
     AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue,
@@ -120,6 +122,20 @@ impl<T: FileBacked> Disk for T {
         }
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(entries)
+    }
+
+    fn unfinished(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        let listed = fs::read_dir(dir);
+        let mut found = Vec::new();
+        for entry in listed.map_err(|error| file_kind::name_what_is_no_directory(dir, error))? {
+            let entry = entry?;
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            if is_file && is_unfinished(&entry.path()) {
+                found.push(entry.path());
+            }
+        }
+        found.sort();
+        Ok(found)
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {

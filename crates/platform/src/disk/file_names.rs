@@ -19,11 +19,16 @@ pub(super) fn temporary_path(path: &Path) -> PathBuf {
 
 /// Whether a file is the disk's own affair and not shown by [`Disk::list`].
 pub(super) fn is_own(path: &Path) -> bool {
+    path.file_name()
+        .is_some_and(|name| name == directory_lock::FILE_NAME)
+        || is_unfinished(path)
+}
+
+/// Whether a file is not whole yet.
+pub(super) fn is_unfinished(path: &Path) -> bool {
     path.file_name().is_some_and(|name| {
-        name == directory_lock::FILE_NAME
-            || name
-                .as_encoded_bytes()
-                .ends_with(TEMPORARY_SUFFIX.as_bytes())
+        name.as_encoded_bytes()
+            .ends_with(TEMPORARY_SUFFIX.as_bytes())
     })
 }
 

@@ -108,6 +108,16 @@ pub trait Disk: Send + Sync + Debug {
     /// says otherwise.
     fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>>;
 
+    /// What [`Disk::list`] leaves out because it is not finished: files that are being written, or were when a process
+    /// ended. Nothing on a disk that has none, or does not say.
+    ///
+    /// # Errors
+    /// As [`Disk::list`].
+    fn unfinished(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        let _ = dir;
+        Ok(Vec::new())
+    }
+
     /// Creates `dir` and the directories above it, durably. No error if it exists.
     ///
     /// # Errors

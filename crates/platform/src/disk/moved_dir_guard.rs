@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::moved_dir::DirIdentity;
@@ -69,6 +69,10 @@ impl Disk for HeldDirDisk {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
         self.disk.list(dir)
+    }
+
+    fn unfinished(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        self.disk.unfinished(dir)
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {

@@ -12,7 +12,7 @@
 //!
 //! # Invariants
 //! - D1. A page's checksum is over its place and its segment: of two pages of a segment, neither passes in the other's
-//!   place, because a CRC tells any two page numbers apart.
+//!   place, because a CRC tells any two page numbers apart. Two segments' pages pass for each other with a chance of 2⁻³².
 //! - D2. A page is looked into only after its checksum and its structure were checked: each kind's `check` says whether
 //!   every later access stays inside the page.
 
@@ -37,8 +37,8 @@ pub const KEY_BYTES_MAX: usize = 1536;
 /// short key fill a leaf.
 pub const VALUE_BYTES_INLINE_MAX: usize = 1000;
 
-/// The format that is written, and the newest that is read.
-pub(crate) const VERSION: u32 = 1;
+/// The format that is written, and the only one that is read. In format 1, a leaf's prefix lay behind its slots.
+pub(crate) const VERSION: u32 = 2;
 
 pub(crate) const KIND_AT: usize = 4;
 

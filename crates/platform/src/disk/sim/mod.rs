@@ -43,7 +43,7 @@ mod trace;
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -55,7 +55,7 @@ use self::fault::{Failure, Faults};
 use self::reads::{ReadPlan, SimReads};
 use self::trace::{Event, Frontier};
 use super::file_backed;
-use super::file_names::{already_exists, is_own, parent_of, temporary_path};
+use super::file_names::{already_exists, is_own, is_unfinished, parent_of, temporary_path};
 use super::{
     AlignedBuf, Appender, DirLock, Disk, DiskFile, FileEntry, FileKind, FramePool, PendingWrite,
     ReadQueue, directory_lock,
@@ -440,6 +440,14 @@ impl Disk for SimDisk {
                 })
             })
             .collect())
+    }
+
+    fn unfinished(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        let state = self.0.state.lock();
+        state.require_dir(dir)?;
+        let here = state.live.names.keys();
+        let here = here.filter(|path| parent_of(path) == dir && is_unfinished(path));
+        Ok(here.map(|path| path.to_path_buf()).collect())
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {

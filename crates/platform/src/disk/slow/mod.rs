@@ -17,7 +17,7 @@ mod file;
 mod queue;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::drives::Drives;
@@ -82,6 +82,10 @@ impl Disk for SlowDisk {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
         self.disk.list(dir)
+    }
+
+    fn unfinished(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        self.disk.unfinished(dir)
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {

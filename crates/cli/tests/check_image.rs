@@ -1,0 +1,135 @@
+//! What `namiki check` says of an image that is not as it was loaded, although every checksum holds.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use namiki::files::{ImageTable, Manifest};
+use namiki::query::{Column, ColumnType, Datum, Schema};
+use namiki::{Database, NewTable, Stamp};
+use namiki_platform::disk::{Disk, SyncedDisk};
+use namiki_segment::{CheckVisitor, SegmentError, SegmentId, Writer, check_with};
+
+/// What `namiki check` prints on either output, if it ends with this status.
+fn checked(dir: &Path, status: i32) -> String {
+    let check = Command::new(env!("CARGO_BIN_EXE_namiki"))
+        .arg("check")
+        .arg(dir)
+        .output()
+        .unwrap();
+    let text = [check.stdout, check.stderr].concat();
+    let text = String::from_utf8(text).unwrap();
+    assert_eq!(check.status.code(), Some(status), "{text}");
+    text
+}
+
+/// Loads a table of people with an index of their towns.
+fn load(dir: &Path, name: &str) -> ImageTable {
+    let columns = vec![
+        Column::new("id", ColumnType::U64),
+        Column::new("town", ColumnType::Text),
+        Column::new("letter", ColumnType::Text),
+    ];
+    let table = NewTable::new(name, Schema::new(columns, &["id"]).unwrap());
+    let table = table.index("by_town", &["town"]);
+    let rows = (0..500).map(|id: u64| {
+        let town = Datum::Text(format!("town {}", id % 17));
+        // Some are in pages of their own.
+        let letter = Datum::Text("x".repeat(if id % 100 == 7 { 9000 } else { 20 }));
+        Ok::<_, Infallible>(vec![Datum::U64(id), town, letter])
+    });
+    let db = Database::open(dir).unwrap();
+    let loaded = db.load_sorted(&table, rows).unwrap();
+    db.close().unwrap();
+    loaded
+}
+
+#[derive(Default)]
+struct Keys(Vec<Vec<u8>>);
+
+impl CheckVisitor for Keys {
+    type Error = SegmentError;
+
+    fn wants_rows(&self) -> bool {
+        true
+    }
+
+    fn on_row(&mut self, key: &[u8], _: &[u8]) -> Result<(), SegmentError> {
+        self.0.push(key.to_vec());
+        Ok(())
+    }
+}
+
+/// Writes a segment anew with the same number of other keys.
+fn rewrite(path: &Path, id: SegmentId, change: impl Fn(&mut Vec<Vec<u8>>)) {
+    let disk: Arc<dyn Disk> = Arc::new(SyncedDisk::new());
+    let mut keys = Keys::default();
+    check_with(&disk, path, id, &mut keys).unwrap();
+    change(&mut keys.0);
+    keys.0.sort();
+    std::fs::remove_file(path).unwrap();
+    let mut writer = Writer::create(&disk, path, id).unwrap();
+    for key in &keys.0 {
+        writer.push(key, b"", Stamp(0)).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+#[test]
+fn an_index_with_other_keys_than_its_rows_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = load(dir.path(), "people");
+    let sound = checked(dir.path(), 0);
+    assert!(
+        sound.contains("table \"people\" in segments: 500 rows by id"),
+        "{sound}"
+    );
+    let disk = SyncedDisk::new();
+    let manifest = Manifest::read(&disk, dir.path()).unwrap().unwrap();
+    let index = &table.indexes[0].segment;
+    let (path, id) = (index.file.path(dir.path()), index.id(manifest.identity()));
+    rewrite(&path, id, |_| ());
+    assert_eq!(checked(dir.path(), 0), sound);
+    // The last byte is of a number.
+    rewrite(&path, id, |keys| *keys[77].last_mut().unwrap() ^= 0x80);
+    let said = checked(dir.path(), 1);
+    assert!(
+        said.contains("index \"by_town\" of table \"people\", in ")
+            && said.contains("00000002.seg"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_manifest_older_than_a_segment_is_no_sound_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    load(dir.path(), "first");
+    let path = Manifest::path(dir.path());
+    let old = std::fs::read(&path).unwrap();
+    load(dir.path(), "second");
+    let new = std::fs::read(&path).unwrap();
+    std::fs::write(&path, old).unwrap();
+    let said = checked(dir.path(), 1);
+    assert!(
+        said.contains("00000003.seg was loaded and is not in the manifest"),
+        "{said}"
+    );
+    std::fs::write(&path, new).unwrap();
+    assert!(checked(dir.path(), 0).contains("second"));
+}
+
+#[test]
+fn what_a_load_has_left_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    load(dir.path(), "people");
+    let image = namiki::files::image_dir(dir.path());
+    for name in ["00000009.new", "00000009.new.tmp", "00000010.3.run"] {
+        std::fs::write(image.join(name), "half").unwrap();
+    }
+    let said = checked(dir.path(), 0);
+    assert_eq!(said.matches("left over from a load").count(), 3, "{said}");
+    Database::open(dir.path()).unwrap().close().unwrap();
+    assert_eq!(checked(dir.path(), 0).matches("left over").count(), 0);
+}
