@@ -49,7 +49,7 @@ struct Told {
 #[derive(Debug)]
 enum Stopped {
     Asked,
-    Damaged(SegmentError),
+    Damaged(#[expect(dead_code, reason = "shown when a test fails")] SegmentError),
 }
 
 impl From<SegmentError> for Stopped {
