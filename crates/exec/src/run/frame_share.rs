@@ -33,8 +33,8 @@ pub(super) const RUN_PAGES_MAX: usize = 32;
 /// Reads that a thread's queue can have in flight.
 pub(super) const QUEUE_DEPTH: usize = 1024;
 
-/// Frames of a driver that never waits for one: those on their way, and those of an extent that is gone through.
-const EXTENT_FRAMES: usize = EXTENT_PAGES_MAX * (EXTENTS_IN_FLIGHT + 1);
+/// Frames of a driver that never waits for one: those on their way, and as many that have arrived.
+const EXTENT_FRAMES: usize = EXTENT_PAGES_MAX * 2 * EXTENTS_IN_FLIGHT;
 
 /// Frames of single pages, or of the runs of a window, with as many on their way as the options allow for.
 fn page_frames(options: &Options) -> usize {

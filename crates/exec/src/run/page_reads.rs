@@ -5,7 +5,7 @@
 use namiki_platform::disk::{Completion, Frame, Frames, PAGE_BYTES};
 use namiki_segment::{Inserted, PageNo, Segment, SegmentError};
 
-use super::frame_share::QUEUE_DEPTH;
+use super::frame_share::{EXTENTS_IN_FLIGHT, QUEUE_DEPTH};
 use super::pending_reads::ReadId;
 use super::task::{NONE, PageKey, State};
 use super::worker::Worker;
@@ -36,6 +36,11 @@ impl Worker<'_> {
             .try_for_each(|completion| self.arrived(completion));
         done.clear();
         self.done = done;
+        if self.extents < EXTENTS_IN_FLIGHT {
+            // The next extents are asked for before the rows of those that have arrived are gone through: otherwise the
+            // device has nothing to do meanwhile.
+            self.ready.append(&mut self.blocked_on_extent);
+        }
         result
     }
 
@@ -193,9 +198,7 @@ impl Worker<'_> {
                     .insert(segment, PageNo(at), frame)
                     .map_err(failed)?;
             } else {
-                segment
-                    .verify_page(PageNo(at), &frame[..])
-                    .map_err(failed)?;
+                // Checked when its rows are gone through.
                 kept.push(frame);
             }
         }
@@ -208,8 +211,6 @@ impl Worker<'_> {
         self.ready.push(read.waiters);
         self.count_arrived(1);
         self.extents -= 1;
-        // There is room for another one, behind all that has arrived.
-        self.blocked_on_degree[0].splice(0..0, self.blocked_on_extent.drain(..));
         Ok(())
     }
 

@@ -118,6 +118,7 @@ impl Worker<'_> {
                 first: PageNo(range.next),
                 pages,
                 frames: Vec::new(),
+                frames_checked: 0,
                 at_page: 0,
                 at_row: 0,
             }));
@@ -187,6 +188,13 @@ impl Worker<'_> {
         let mut long = None;
         'pages: while extent.at_page < extent.pages {
             let no = PageNo(extent.first.0 + extent.at_page as u32);
+            if let Some(frame) = extent.frames.get(extent.at_page)
+                && extent.frames_checked == extent.at_page
+            {
+                let checked = segment.verify_page(no, &frame[..]);
+                checked.map_err(|error| ExecError::source(&entry.name, error))?;
+                extent.frames_checked += 1;
+            }
             if !segment.is_leaf(no) {
                 extent.at_page += 1;
                 continue;

@@ -72,6 +72,8 @@ pub(super) struct Extent {
     pub(super) pages: usize,
     /// The pages, once they have arrived; empty where they are in the cache.
     pub(super) frames: Vec<Frame>,
+    /// How many of these are checked.
+    pub(super) frames_checked: usize,
     /// The next row: of this page, from the first on, this one.
     pub(super) at_page: usize,
     pub(super) at_row: usize,
