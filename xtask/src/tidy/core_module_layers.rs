@@ -53,6 +53,7 @@ const ORDER: &[&str] = &[
     "recovery",
     "image/load_error",
     "image/external_sort",
+    "image/index_digests",
     "image/leftovers",
     "image/table_writer",
     "api/autotune",

@@ -161,7 +161,7 @@ mod tests {
         for name in ["00000003.new", "00000004.2.run", "letter"] {
             std::mem::forget(disk.append(&path(name)).unwrap());
         }
-        survey(&disk).settle(&disk, Path::new(DIR));
+        survey(&disk).clean_up(&disk, Path::new(DIR));
         let unfinished = disk.unfinished(&image_dir(Path::new(DIR))).unwrap();
         assert_eq!(unfinished, [path("letter.tmp")]);
         assert_eq!(names(&disk), KEPT);
