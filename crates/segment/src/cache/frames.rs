@@ -1,7 +1,7 @@
 //! The frames of a cache, by number.
 #![expect(
     unsafe_code,
-    reason = "a frame is read without a lock, by whoever has pinned its page"
+    reason = "a frame is read without a lock, by a reader that has pinned its page"
 )]
 
 use crate::sync::UnsafeCell;
