@@ -8,7 +8,7 @@
 //! The two low bits of the header say how wide the ends are (0: one byte, 1: two, 2: four); the others are
 //! zero. An end is counted from the first variable byte. A column without a value has its null bit set, and
 //! zeros or no bytes. So each column is found from the schema and at most two ends, without the others.
-//! Columns of the key are not repeated here: [`column`] reads them from the key.
+//! Columns of the key are not repeated here: [`column`](fn@column) reads them from the key.
 
 use super::key_codec::{EncodeError, checked, skip_column, take_column};
 use super::{ColumnPlace, ColumnType, Datum, Schema, Value};

@@ -71,7 +71,9 @@ impl Admission {
         let frames_max = left.frames - others * self.frames_min;
         let threads_max = (left.threads - others).min(frames_max / FRAMES_PER_THREAD_MIN);
         let threads = threads.min(threads_max);
-        let frames = threads.saturating_mul(frames_per_thread).min(frames_max);
+        // No permit is less than the least share: what comes back is then enough for all that may come.
+        let wanted = threads.saturating_mul(frames_per_thread);
+        let frames = wanted.max(self.frames_min).min(frames_max);
         left.queries = others;
         left.threads -= threads;
         left.frames -= frames;
@@ -119,6 +121,26 @@ mod tests {
             drop(all);
             let threads = admission.admit(100, 2).unwrap().threads;
             assert_eq!(threads, if frames < 1_000 { 65 } else { 100 });
+        }
+    }
+
+    /// A permit that comes back is enough for whatever is admitted in its place.
+    #[test]
+    fn small_queries_leave_room_for_those_that_follow() {
+        for frames in [256, 40_000, 1 << 20] {
+            let admission = Admission::new(frames);
+            let small: Vec<QueryPermit> = (0..QUERIES_MAX / 2)
+                .map(|_| admission.admit(1, 2).unwrap())
+                .collect();
+            let large = admission.admit(256, 1 << 20).unwrap();
+            drop(small);
+            let others: Vec<QueryPermit> = (1..QUERIES_MAX)
+                .map(|_| admission.admit(4, 1_000).unwrap())
+                .collect();
+            for permit in others.iter().chain([&large]) {
+                assert!(permit.threads > 0, "{frames} frames");
+                assert!(permit.frames >= permit.threads * FRAMES_PER_THREAD_MIN);
+            }
         }
     }
 }

@@ -69,6 +69,10 @@ impl Worker<'_> {
         if gather.is_through() {
             gather.clear();
         }
+        debug_assert!(
+            self.gathers[position].is_empty(),
+            "an earlier step's rows came here meanwhile"
+        );
         self.gathers[position] = gather;
         Ok(flow)
     }
@@ -80,7 +84,12 @@ impl Worker<'_> {
 
     /// Looks up what was gathered, the deepest step first, while there is room: nothing else can go on now.
     pub(super) fn look_up_all_gathered(&mut self) -> Result<Flow, ExecError> {
-        for position in (0..self.gathers.len()).rev() {
+        self.look_up_gathered_from(0)
+    }
+
+    /// The same from this position on. Rows of earlier ones would go to a step that is being emptied.
+    pub(super) fn look_up_gathered_from(&mut self, first: usize) -> Result<Flow, ExecError> {
+        for position in (first..self.gathers.len()).rev() {
             if !self.gathers[position].is_empty() {
                 let flow = self.look_up_gathered(position)?;
                 if flow != Flow::Go {

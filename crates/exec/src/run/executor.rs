@@ -78,6 +78,8 @@ impl Executor {
         if !self.process.is_current() {
             return Err(ExecError::Forked);
         }
+        // Whether a plan is right does not depend on what is chosen.
+        bind(plan, tables)?;
         let plan = choose(plan, tables, &options.prices, options.is_ordered());
         let program = compile(&bind(&plan, tables)?);
         let planned = (plan, tables.clone());
@@ -121,6 +123,8 @@ impl Executor {
         tables: &Tables,
         options: &Options,
     ) -> Result<Explanation, ExecError> {
+        // Whether a plan is right does not depend on what is chosen.
+        bind(plan, tables)?;
         let plan = choose(plan, tables, &options.prices, options.is_ordered());
         bind(&plan, tables)?;
         Ok(explain(

@@ -49,7 +49,7 @@ impl Worker<'_> {
             return Ok(());
         }
         for to in 0..self.shared.threads {
-            let is_limited = self.waiting >= self.task_limit();
+            let is_limited = self.is_at_degree();
             let load = self.shared.peers[to].load.load(Ordering::Relaxed);
             let is_underloaded = is_limited && load * 2 < self.degree;
             let wants_work = self.channels.has_requested[to] || is_underloaded;

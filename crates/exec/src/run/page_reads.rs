@@ -5,7 +5,7 @@
 use namiki_platform::disk::{Completion, Frame, Frames, PAGE_BYTES};
 use namiki_segment::{Inserted, PageNo, Segment, SegmentError};
 
-use super::frame_share::{EXTENTS_IN_FLIGHT, QUEUE_DEPTH};
+use super::frame_share::QUEUE_DEPTH;
 use super::pending_reads::ReadId;
 use super::task::{NONE, PageKey, State};
 use super::worker::Worker;
@@ -36,10 +36,15 @@ impl Worker<'_> {
             .try_for_each(|completion| self.arrived(completion));
         done.clear();
         self.done = done;
-        if self.extents < EXTENTS_IN_FLIGHT {
-            // The next extents are asked for before the rows of those that have arrived are gone through: otherwise the
-            // device has nothing to do meanwhile.
-            self.ready.append(&mut self.blocked_on_extent);
+        if self.extents < self.extents_max() {
+            if self.task_limit() == 1 {
+                // Behind all that has arrived: one read at a time.
+                self.blocked_on_degree[0].splice(0..0, self.blocked_on_extent.drain(..));
+            } else {
+                // The next extents are asked for before the rows of those that have arrived are gone through: otherwise
+                // the device has nothing to do meanwhile.
+                self.ready.append(&mut self.blocked_on_extent);
+            }
         }
         result
     }

@@ -95,7 +95,7 @@ impl Worker<'_> {
             && let Reach::Key(key) = &step.reach
         {
             if self.is_gather_full(position) {
-                let flow = self.look_up_all_gathered()?;
+                let flow = self.look_up_gathered_from(position)?;
                 if flow == Flow::Stop {
                     return Ok(flow);
                 }
@@ -112,7 +112,7 @@ impl Worker<'_> {
         let step = self.advance(position, &mut state, row)?;
         row.heap.truncate(heap_before);
         match step {
-            // No step but a driver parks.
+            // No step but a driver waits for extents.
             Step::Done | Step::BlockOnExtent => {}
             Step::Stop => return Ok(Flow::Stop),
             Step::Wait(key) => {

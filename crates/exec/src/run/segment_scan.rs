@@ -9,7 +9,6 @@ use std::ops::{Bound, Range, RangeBounds};
 use namiki_segment::{Leaf, LongReader, PageNo, PageRef, Pages, Segment, Value};
 
 use super::column_decoding::decode_columns;
-use super::frame_share::EXTENTS_IN_FLIGHT;
 use super::shared::Storage;
 use super::task::{BatchWalk, Extent, LongRead, PageKey, PageRange, State, Step};
 use super::worker::{Flow, Worker};
@@ -106,7 +105,7 @@ impl Worker<'_> {
             if range.next >= range.end {
                 return Ok(Step::Done);
             }
-            if self.extents == EXTENTS_IN_FLIGHT {
+            if self.extents >= self.extents_max() {
                 return Ok(Step::BlockOnExtent);
             }
             if self.is_full() {

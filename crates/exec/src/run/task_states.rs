@@ -71,7 +71,7 @@ impl Worker<'_> {
     /// fault again later.
     #[inline]
     pub(super) fn wait_for(&mut self, id: TaskId, key: PageKey) {
-        if self.waiting >= self.task_limit() {
+        if self.is_at_degree() {
             let position = self.tasks.get(id).position;
             self.blocked_on_degree[position].push(id);
             return;

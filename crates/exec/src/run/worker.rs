@@ -9,7 +9,7 @@ use namiki_segment::PageReader;
 
 use super::adaptive_degree::AdaptiveDegree;
 use super::counters::WorkerCounters;
-use super::frame_share::FrameShare;
+use super::frame_share::{EXTENTS_IN_FLIGHT, FrameShare};
 use super::gather::Gather;
 use super::output::{BATCH_BYTES, BATCH_ROWS};
 use super::pending_reads::{PendingReads, ReadId};
@@ -264,9 +264,11 @@ impl<'s> Worker<'s> {
                 return Ok(());
             }
             self.exchange()?;
+            // Tasks that ran to give rows away have pinned pages again.
+            self.reader.release();
             self.adapt();
             let has_work = !self.ready.is_empty() || self.has_blocked() || self.has_gathered();
-            let can_run = has_work && self.waiting < self.task_limit();
+            let can_run = has_work && !self.is_at_degree();
             if self.pending.len() > 0 {
                 self.turn(!can_run)?;
             } else if !can_run && self.is_over() {
@@ -277,7 +279,7 @@ impl<'s> Worker<'s> {
 
     /// Lets the degree follow the device.
     fn adapt(&mut self) {
-        let is_limited = self.waiting >= self.task_limit();
+        let is_limited = self.is_at_degree();
         if let Some(adaptive) = &mut self.adaptive {
             let reads = self.counters.reads.get();
             let degree = adaptive.look(namiki_platform::clock::now_ns, reads, is_limited);
@@ -294,7 +296,24 @@ impl<'s> Worker<'s> {
     /// Whether there is no room for more tasks now, or it is time to look at other things.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.waiting >= self.task_limit() && self.handoff.is_none() || self.budget <= 0
+        self.is_at_degree() && self.handoff.is_none() || self.budget <= 0
+    }
+
+    /// Whether as many tasks wait as may (T2). Of two and more, extents take at most half: pages of extents that have arrived
+    /// stay in memory until their rows are through, so they must not keep these from going on.
+    #[inline]
+    pub(super) fn is_at_degree(&self) -> bool {
+        let limit = self.task_limit();
+        if limit == 1 {
+            return self.waiting >= 1;
+        }
+        self.waiting - self.extents + self.extents.min(limit / 2) >= limit
+    }
+
+    /// How many extents may be on their way.
+    #[inline]
+    pub(super) fn extents_max(&self) -> usize {
+        EXTENTS_IN_FLIGHT.min((self.task_limit() / 2).max(1))
     }
 
     /// How many tasks may wait.

@@ -1,0 +1,136 @@
+//! Scans that are longer than what a thread may hold, and chains of look-ups in memory and in pages, with every small
+//! degree: no row is lost, and no thread waits for what nothing will bring.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use namiki_exec::data::{Column, ColumnType, Datum, Schema};
+use namiki_exec::plan::{AggregateCall, AggregateFunction, Plan, column};
+use namiki_exec::source::{MemoryTable, Table, Tables};
+use namiki_exec::{Degree, Executor, Mode, Options};
+use namiki_platform::disk::Disk;
+use support::{in_segments, memory_disk};
+
+/// A table of so many rows, each of which names a row of the next one; as long as `pad_bytes` makes them.
+fn table(number: usize, rows: i64, pad_bytes: usize) -> MemoryTable {
+    let columns = vec![
+        Column::new(&format!("k{number}"), ColumnType::I64),
+        Column::new(&format!("v{number}"), ColumnType::I64),
+        Column::new(&format!("pad{number}"), ColumnType::Text),
+    ];
+    let schema = Schema::new(columns, &[&format!("k{number}")]).unwrap();
+    let rows = (0..rows).map(|key| {
+        let next = (key * 7_919 + number as i64) % rows;
+        vec![key.into(), next.into(), "x".repeat(pad_bytes).into()]
+    });
+    MemoryTable::new(schema, rows.collect::<Vec<_>>()).unwrap()
+}
+
+/// Rows and the sum of a column.
+fn summed(plan: Plan, of: &str) -> Plan {
+    let sum = AggregateCall::new("sum", AggregateFunction::Sum, column(of));
+    plan.aggregate(&[], vec![AggregateCall::count("rows"), sum])
+}
+
+/// What [`summed`] gives of a column that has each number below `rows` once.
+fn count_and_sum(rows: i64) -> Vec<Datum> {
+    let unscaled = i128::from(rows * (rows - 1) / 2);
+    vec![rows.into(), Datum::Decimal { unscaled, scale: 0 }]
+}
+
+/// The answer, unless it takes so long that it never comes.
+fn answer(executor: &Arc<Executor>, plan: &Plan, tables: &Tables, how: &Options) -> Vec<Datum> {
+    let (sender, receiver) = channel();
+    let mut rows = executor.run(plan, tables, how).unwrap();
+    let canceller = rows.canceller();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let waited = receiver.recv_timeout(Duration::from_secs(60));
+            if let Err(RecvTimeoutError::Timeout) = waited {
+                canceller.cancel();
+            }
+        });
+        let all = rows.collect_all();
+        sender.send(()).unwrap();
+        let all = all.unwrap_or_else(|error| panic!("{error} with {how:?}"));
+        assert_eq!(rows.statistics().counters.tasks_live, 0);
+        all.concat()
+    })
+}
+
+fn options(threads: usize, degree: usize) -> Options {
+    Options {
+        threads: NonZeroUsize::new(threads).unwrap(),
+        degree: Degree::Fixed(degree),
+        ..Options::default()
+    }
+}
+
+#[test]
+fn long_scans_end_with_every_degree() {
+    const ROWS: i64 = 16_000;
+    let (sim, dir) = memory_disk();
+    let disk: Arc<dyn Disk> = sim;
+    let executor = Arc::new(Executor::new(&disk, 0).unwrap());
+    let mut tables = Tables::new();
+    // Four rows a page: far more pages than the cache and a thread's frames.
+    for (number, pad_bytes) in [(0, 900), (1, 100)] {
+        let paged = in_segments(&disk, &dir, &table(number, ROWS, pad_bytes), usize::MAX);
+        tables.insert(&format!("t{number}"), Table::new(Arc::new(paged)));
+    }
+    let scan = summed(Plan::scan("t0"), "v0");
+    let joined = summed(Plan::scan("t0").lookup("t1", &["v0"]), "v1");
+    let expected = count_and_sum(ROWS);
+    for degree in (1..=12).chain([16, 64]) {
+        for threads in [1, 2] {
+            for plan in [&scan, &joined] {
+                let how = options(threads, degree);
+                assert_eq!(answer(&executor, plan, &tables, &how), expected, "{how:?}");
+            }
+        }
+    }
+    let ordered = Options {
+        mode: Mode::Ordered,
+        ..options(1, 1)
+    };
+    assert_eq!(answer(&executor, &scan, &tables, &ordered), expected);
+    assert_eq!(executor.frames_in_flight(), 0);
+}
+
+#[test]
+fn chained_look_ups_lose_no_row() {
+    const ROWS: i64 = 6_000;
+    let (sim, dir) = memory_disk();
+    let disk: Arc<dyn Disk> = sim;
+    let executor = Arc::new(Executor::new(&disk, 0).unwrap());
+    let mut tables = Tables::new();
+    for number in 0..6 {
+        let own = table(number, ROWS, if number == 2 { 700 } else { 0 });
+        let own = if number == 0 || number == 2 || number == 5 {
+            Table::new(Arc::new(in_segments(&disk, &dir, &own, usize::MAX)))
+        } else {
+            Table::new(Arc::new(own))
+        };
+        tables.insert(&format!("t{number}"), own);
+    }
+    let expected = count_and_sum(ROWS);
+    // Pages, memory, pages, memory, memory, pages.
+    let chain = Plan::scan("t0")
+        .lookup("t1", &["v0"])
+        .lookup("t2", &["v1"])
+        .lookup("t3", &["v2"])
+        .lookup("t4", &["v3"])
+        .lookup("t5", &["v4"]);
+    let plan = summed(chain, "v5");
+    for degree in [1, 2, 3, 5, 8, 13, 40, 128, 700] {
+        for threads in [1, 2, 3] {
+            let how = options(threads, degree);
+            assert_eq!(answer(&executor, &plan, &tables, &how), expected, "{how:?}");
+        }
+    }
+}
