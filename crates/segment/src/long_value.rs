@@ -10,7 +10,7 @@ pub(crate) const VALUE_PAGE_BYTES: usize = PAGE_BYTES - 8;
 /// What stands in a row in the place of a long value: page (4), byte in that page's values (2), length (8).
 pub(crate) const LONG_BYTES: usize = 14;
 
-/// Where a long value is. Read it with a [`LongReader`].
+/// Where a long value is. Read it with a [`LongReader`](crate::LongReader).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongValue {
     first: PageNo,
