@@ -59,7 +59,7 @@ pub(crate) fn explain(
     let mut notes = Vec::new();
     if reads_memory(plan, tables) {
         notes.push(
-            "rows in memory are read one by one, each as it was last committed (read committed)"
+            "rows in memory are read in batches, each as it was last committed then (read committed)"
                 .to_owned(),
         );
     }

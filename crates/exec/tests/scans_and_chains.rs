@@ -104,33 +104,44 @@ fn long_scans_end_with_every_degree() {
 
 #[test]
 fn chained_look_ups_lose_no_row() {
-    const ROWS: i64 = 6_000;
+    const ROWS: i64 = 9_000;
     let (sim, dir) = memory_disk();
     let disk: Arc<dyn Disk> = sim;
     let executor = Arc::new(Executor::new(&disk, 0).unwrap());
-    let mut tables = Tables::new();
-    for number in 0..6 {
-        let own = table(number, ROWS, if number == 2 { 700 } else { 0 });
-        let own = if number == 0 || number == 2 || number == 5 {
-            Table::new(Arc::new(in_segments(&disk, &dir, &own, usize::MAX)))
+    // Which tables are in pages, and how long their rows are; the others are in memory.
+    let in_pages: [(&str, &[(usize, usize)]); 4] = [
+        ("ends in memory", &[(0, 0), (2, 700)]),
+        ("ends in pages", &[(0, 0), (2, 700), (5, 0)]),
+        ("begins in memory", &[(2, 700)]),
+        ("pages that no cache holds", &[(0, 0), (2, 700), (5, 700)]),
+    ];
+    for (what, in_pages) in in_pages {
+        let mut tables = Tables::new();
+        let length = if in_pages.iter().any(|(number, _)| *number == 5) {
+            6
         } else {
-            Table::new(Arc::new(own))
+            5
         };
-        tables.insert(&format!("t{number}"), own);
-    }
-    let expected = count_and_sum(ROWS);
-    // Pages, memory, pages, memory, memory, pages.
-    let chain = Plan::scan("t0")
-        .lookup("t1", &["v0"])
-        .lookup("t2", &["v1"])
-        .lookup("t3", &["v2"])
-        .lookup("t4", &["v3"])
-        .lookup("t5", &["v4"]);
-    let plan = summed(chain, "v5");
-    for degree in [1, 2, 3, 5, 8, 13, 40, 128, 700] {
-        for threads in [1, 2, 3] {
-            let how = options(threads, degree);
-            assert_eq!(answer(&executor, &plan, &tables, &how), expected, "{how:?}");
+        for number in 0..length {
+            let paged = in_pages.iter().find(|(paged, _)| *paged == number);
+            let own = table(number, ROWS, paged.map_or(0, |(_, pad_bytes)| *pad_bytes));
+            let own = match paged {
+                Some(_) => Table::new(Arc::new(in_segments(&disk, &dir, &own, usize::MAX))),
+                None => Table::new(Arc::new(own)),
+            };
+            tables.insert(&format!("t{number}"), own);
+        }
+        let chain = (1..length).fold(Plan::scan("t0"), |plan, number| {
+            plan.lookup(&format!("t{number}"), &[&format!("v{}", number - 1)])
+        });
+        let plan = summed(chain, &format!("v{}", length - 1));
+        let expected = count_and_sum(ROWS);
+        for degree in [1, 3, 8, 20, 70, 200] {
+            for threads in [1, 3] {
+                let how = options(threads, degree);
+                let answer = answer(&executor, &plan, &tables, &how);
+                assert_eq!(answer, expected, "{what}: {how:?}");
+            }
         }
     }
 }

@@ -133,6 +133,12 @@ impl QueryCase {
             }
             _ => None,
         };
+        if ran.statistics.threads != how.threads && how.mode == namiki_exec::Mode::OutOfOrder {
+            return Err(BenchError::Usage(format!(
+                "--threads {}: an executor gives a query no more than {}",
+                how.threads, ran.statistics.threads
+            )));
+        }
         let limit = if beside.limit {
             self.limit(session, how, beside, &ran)?
         } else {

@@ -50,7 +50,7 @@ pub(crate) struct QueryArguments {
     /// `paper`, `q3`, `q5`, `q10`, or a file with a plan
     plan: String,
     /// Threads; one for each processor unless set
-    #[arg(long, value_parser = whole::<usize>(1..=1024))]
+    #[arg(long, value_parser = whole::<usize>(1..=192))]
     threads: Option<usize>,
     /// Tasks of each thread that may wait for pages: a number, or `adaptive`
     #[arg(long, value_parser = degree)]

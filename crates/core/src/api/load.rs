@@ -68,7 +68,7 @@ impl Default for LoadOptions {
 
 impl LoadOptions {
     /// The memory that sorting the entries of all indexes may take, in bytes. Entries beyond it are sorted in parts and
-    /// merged, through files: an entry takes its key and 16 bytes, and two fifths of the memory is for either. Default: 1 GiB.
+    /// merged, through files: an entry takes its key and 16 bytes more. Two fifths of the memory are for keys, and as much for the rest of entries. Default: 1 GiB.
     /// At least 64 KiB for each index are used, and at most 10 GiB; merging takes up to 8 MiB beside.
     #[must_use]
     pub fn sort_bytes(mut self, bytes: usize) -> Self {

@@ -15,7 +15,9 @@
 //!   changed.
 //! - I2. A segment gets its lasting name, `.seg`, when the manifest that names it is durable, and before its load is
 //!   acknowledged. So a `.new` file that the manifest does not name belongs to no table, and is removed at the next
-//!   opening. One that it names, after a crash between the two, is renamed then.
+//!   opening. One that it names, after a crash between the two, is renamed then. (Where the renaming itself fails, the
+//!   load is acknowledged all the same, because the manifest names the file; until an opening has renamed it, an older
+//!   manifest in the place of the right one would not be told by it.)
 //! - I5. A `.seg` file that the manifest does not name shows that the manifest is older than the image: it is never
 //!   removed, and the database is not opened.
 

@@ -15,11 +15,14 @@
 //! row's siblings go on. So data that are resident cost no task, and a query unfolds as far as its faults lead.
 //!
 //! # Rules
-//! - T1. A thread runs what is ready newest first, then what had to stop for lack of room, deepest step first. So
+//! - T1. A thread runs what is ready newest first, then what had to stop for lack of room, deepest step first. (A range asks
+//!   for its next extents before those that have arrived, so that the device has work meanwhile.) So
 //!   the tasks that there are at a time are bounded by the degree times the number of steps, and by what the rings to the
 //!   thread hold when it takes them out, not by the query.
-//! - T2. No more tasks wait than the degree says, or the window where there is one; a step that would make one more stops, and is a task that goes on
-//!   when there is room. With a degree of one that is the ordered execution of nested loops.
+//! - T2. No more tasks wait than the degree says, or the window where there is one; a step that would make one more
+//!   stops, and is a task that goes on when there is room. With a degree of one that is the ordered execution of nested
+//!   loops. Extents take at most half of a degree of two and more: the pages of those that have arrived stay until their
+//!   rows are through, so extents on their way must never keep these from going on.
 //! - T3. A page that several tasks of a thread wait for is read once.
 //! - T4. What one thread gives to another are subtrees: a part of a range, or a row that has not yet begun its next
 //!   step. Each goes through a ring with one producer and one consumer.

@@ -21,7 +21,7 @@ impl Worker<'_> {
         };
         if queue.in_flight() == 0 {
             // Pages wait for frames, or for room in the cache, while this thread has nothing on its way: for other threads
-            // to unpin the pages that they look at. They do so before they wait for anything.
+            // to unpin the pages that they look at, which they do before they wait for the device or for work.
             std::thread::yield_now();
             return Ok(());
         }

@@ -245,7 +245,7 @@ impl<'s> Worker<'s> {
         loop {
             self.renew_budget();
             while !self.is_full() {
-                // Whatever comes of it.
+                // A task costs as much as a row, whatever comes of it.
                 self.budget -= 1;
                 let flow = if let Some(id) = self.ready.pop().or_else(|| self.pop_blocked()) {
                     self.run_task(id)?
