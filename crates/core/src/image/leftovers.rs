@@ -42,6 +42,7 @@ pub fn survey_image(disk: &dyn Disk, dir: &Path, image: &TableImage) -> io::Resu
         matches!(SegmentName::of(&whole), Some(SegmentName::New(_))) || run_of(&whole).is_some()
     }));
     let named: BTreeSet<FileNumber> = image.segments().map(|segment| segment.file).collect();
+    let mut lasting = BTreeSet::new();
     for file in files {
         if file.kind != FileKind::Regular {
             continue;
@@ -52,11 +53,15 @@ pub fn survey_image(disk: &dyn Disk, dir: &Path, image: &TableImage) -> io::Resu
             }
             Some(SegmentName::New(number)) if named.contains(&number) => survey.new.push(number),
             Some(SegmentName::New(_)) => survey.left.push(file.path),
-            Some(SegmentName::Lasting(_)) => {}
+            Some(SegmentName::Lasting(number)) => {
+                lasting.insert(number);
+            }
             None if run_of(&file.path).is_some() => survey.left.push(file.path),
             None => {}
         }
     }
+    // One that has its lasting name is not replaced, whatever else is there.
+    survey.new.retain(|number| !lasting.contains(number));
     Ok(survey)
 }
 
@@ -172,6 +177,10 @@ mod tests {
         let disk = directory(&["00000001.new", "00000002.seg"]);
         survey(&disk).clean_up(&disk, Path::new(DIR));
         assert_eq!(names(&disk), ["00000001.seg", "00000002.seg"]);
+        let both = ["00000001.new", "00000001.seg", "00000002.seg"];
+        let disk = directory(&both);
+        survey(&disk).clean_up(&disk, Path::new(DIR));
+        assert_eq!(names(&disk), both);
     }
 
     #[test]
