@@ -8,8 +8,8 @@ use crate::repository_files::{SourceFile, Tree};
 ///
 /// ```text
 ///  cli  bench  tests      xtask (stands alone)
-///   tpch                  (not of tests)
-///        core
+///   tpch  cluster         (tpch not of tests)
+///        core  client     (client knows none of ours)
 ///   trees      exec       (trees of core's, only where its feature `all-indexes` is on)
 ///    index log segment    (strangers to each other)
 ///      platform
@@ -34,10 +34,17 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("namiki-tpch", &["namiki"]),
+    ("namiki-client", &[]),
+    (
+        "namiki-cluster",
+        &["namiki", "namiki-client", "namiki-log", "namiki-platform"],
+    ),
     (
         "namiki-bench",
         &[
             "namiki",
+            "namiki-client",
+            "namiki-cluster",
             "namiki-tpch",
             "namiki-exec",
             "namiki-index",
@@ -50,6 +57,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         "namiki-cli",
         &[
             "namiki",
+            "namiki-client",
+            "namiki-cluster",
             "namiki-tpch",
             "namiki-exec",
             "namiki-index",
@@ -62,6 +71,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         "namiki-tests",
         &[
             "namiki",
+            "namiki-client",
+            "namiki-cluster",
             "namiki-exec",
             "namiki-index",
             "namiki-log",

@@ -1,0 +1,82 @@
+//! Commands: what a client wants done, and what came of it.
+
+use serde::{Deserialize, Serialize};
+
+/// One command. It is executed once, as a whole or not at all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// Moves an amount from one account to another.
+    ///
+    /// An account is a row of a table: its key is the account's number (eight bytes, big-endian), its value the balance (eight bytes,
+    /// little-endian). No balance goes below zero.
+    Transfer {
+        /// The table of accounts.
+        table: u32,
+        /// The account that is debited.
+        from: u64,
+        /// The account that is credited.
+        to: u64,
+        /// How much.
+        amount: u64,
+    },
+    /// Writes some rows if others are as expected.
+    Write(Box<Write>),
+}
+
+/// A conditional write of several rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Write {
+    /// All of these must hold; none: the rows are written in any case.
+    pub conditions: Vec<Condition>,
+    /// Table, key, and the new value; without a value the row is deleted.
+    pub rows: Vec<(u32, Vec<u8>, Option<Vec<u8>>)>,
+}
+
+/// A row has this value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    /// The table.
+    pub table: u32,
+    /// The row's key.
+    pub key: Vec<u8>,
+    /// Its value; nothing: there is no such row.
+    pub value: Option<Vec<u8>>,
+}
+
+/// What came of a command. One byte on disk and on the wire, so the numbers never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Outcome {
+    /// It is done.
+    Done = 0,
+    /// The balance is too small. Nothing changed.
+    InsufficientBalance = 1,
+    /// One of the accounts does not exist. Nothing changed.
+    NoSuchAccount = 2,
+    /// The balance would be larger than 2⁶⁴ − 1. Nothing changed.
+    BalanceTooLarge = 3,
+    /// A condition does not hold. Nothing changed.
+    ConditionFailed = 4,
+    /// There is no table of that number. Nothing changed.
+    NoSuchTable = 5,
+    /// The command is not valid: an amount to the same account, a key or a value that is too long, a balance that is not eight bytes.
+    /// Nothing changed.
+    Invalid = 6,
+}
+
+impl Outcome {
+    /// From the byte that stands for it.
+    #[must_use]
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        let all = [
+            Self::Done,
+            Self::InsufficientBalance,
+            Self::NoSuchAccount,
+            Self::BalanceTooLarge,
+            Self::ConditionFailed,
+            Self::NoSuchTable,
+            Self::Invalid,
+        ];
+        all.get(usize::from(byte)).copied()
+    }
+}

@@ -1,0 +1,194 @@
+//! The messages between a client and a node.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Command, Outcome};
+
+/// What a connection begins with.
+pub const MAGIC: u32 = 0x4e4d_4b31;
+/// Raised by every change that an older program would not understand.
+pub const PROTOCOL_VERSION: u16 = 1;
+/// The longest first message, in bytes.
+pub const HELLO_BYTES_MAX: usize = 1024;
+/// The longest message, in bytes.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// A session of the cluster: what makes commands that are sent again recognisable. It outlives connections and leaders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SessionId(pub u64);
+
+/// From a client to a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// The first message of a connection.
+    Hello {
+        /// [`MAGIC`].
+        magic: u32,
+        /// [`PROTOCOL_VERSION`].
+        version: u16,
+    },
+    /// Opens a session. Answered by [`Response::SessionOpened`].
+    OpenSession {
+        /// Chosen by the client at random: the same request again gives the same session.
+        nonce: u128,
+    },
+    /// Ends a session: its results are forgotten.
+    CloseSession {
+        /// The session.
+        session: SessionId,
+    },
+    /// Executes a group of commands (a TxGrp). Answered by [`Response::Results`], when all of them are committed.
+    Submit {
+        /// The session.
+        session: SessionId,
+        /// The group's number in the session: from 1, ascending.
+        group: u64,
+        /// The client has the results of every group up to this one, so they can be forgotten.
+        acknowledged_through: u64,
+        /// The commands.
+        commands: Vec<Command>,
+    },
+    /// Reads rows, all at one moment after the request was sent. Answered by [`Response::Rows`].
+    Read {
+        /// Comes back in the answer.
+        request: u64,
+        /// Table and key.
+        keys: Vec<(u32, Vec<u8>)>,
+    },
+    /// Creates a table unless there is one of that name. Answered by [`Response::Table`].
+    CreateTable {
+        /// Its name.
+        name: String,
+    },
+    /// Asks for [`Response::Status`]. Any node answers.
+    Status,
+}
+
+/// From a node to a client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Response {
+    /// The answer to [`Request::Hello`].
+    Welcome {
+        /// [`PROTOCOL_VERSION`] of the node.
+        version: u16,
+        /// The node's number.
+        node: u64,
+        /// The longest group of commands that is accepted.
+        group_commands_max: u32,
+    },
+    /// The answer to [`Request::OpenSession`].
+    SessionOpened {
+        /// What the client chose.
+        nonce: u128,
+        /// The session.
+        session: SessionId,
+    },
+    /// The session is ended.
+    SessionClosed {
+        /// The session.
+        session: SessionId,
+    },
+    /// The answer to [`Request::Submit`]: every command is committed, and has this outcome, in the order of the commands.
+    Results {
+        /// The session.
+        session: SessionId,
+        /// The group.
+        group: u64,
+        /// One for each command.
+        outcomes: Vec<Outcome>,
+    },
+    /// The answer to [`Request::Read`].
+    Rows {
+        /// Of the request.
+        request: u64,
+        /// One for each key, in their order.
+        values: Vec<Option<Vec<u8>>>,
+        /// The state that was read: that after this entry of the log.
+        lsn: u64,
+    },
+    /// The answer to [`Request::CreateTable`].
+    Table {
+        /// Its name.
+        name: String,
+        /// Its number.
+        table: u32,
+    },
+    /// This node does not lead. Nothing of the request was or will be executed.
+    NotLeader {
+        /// Which request: the group of a [`Request::Submit`], the number of a [`Request::Read`], otherwise 0.
+        request: u64,
+        /// The node that leads, as far as is known, and its address for clients.
+        leader: Option<(u64, String)>,
+    },
+    /// Leadership was lost while the group was in flight: some of its commands may be executed, others not. Ask the new leader with the
+    /// same session, group and commands.
+    OutcomeUnknown {
+        /// The session.
+        session: SessionId,
+        /// The group.
+        group: u64,
+    },
+    /// The session does not exist (any more).
+    NoSuchSession {
+        /// The session.
+        session: SessionId,
+    },
+    /// The request is refused: the sentence says why, and what to do.
+    Refused {
+        /// As in [`Response::NotLeader`].
+        request: u64,
+        /// The sentence.
+        reason: String,
+    },
+    /// The node has as much work as it accepts. Send the request again later.
+    Busy {
+        /// As in [`Response::NotLeader`].
+        request: u64,
+    },
+    /// The answer to [`Request::Status`].
+    Status(Box<NodeStatus>),
+}
+
+/// What a node is in the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// It replicates, and votes.
+    Follower,
+    /// It asks for votes.
+    Candidate,
+    /// It was elected, and has not applied the log of its predecessors yet.
+    TakingOffice,
+    /// It executes commands.
+    Leader,
+    /// It replicates, and does not vote.
+    Learner,
+}
+
+/// A node's state, for people and for tools.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// The node's number.
+    pub node: u64,
+    /// What it is.
+    pub role: Role,
+    /// Raft's term.
+    pub term: u64,
+    /// The leader it knows.
+    pub leader: Option<u64>,
+    /// The last entry of its log.
+    pub last_lsn: u64,
+    /// The last entry that is on its disk.
+    pub persisted_lsn: u64,
+    /// The last entry it knows to be committed.
+    pub committed_lsn: u64,
+    /// The last entry that is applied to its tables.
+    pub applied_lsn: u64,
+    /// Commands applied since it started.
+    pub commands_applied: u64,
+    /// Bytes of payloads and entries that its directory holds.
+    pub log_bytes: u64,
+    /// Of a leader: how far each node's log matches its own.
+    pub matched: Vec<(u64, u64)>,
+    /// A hash of all tables and sessions as of `applied_lsn`. Only where it was asked for, otherwise nothing.
+    pub state_hash: Option<u128>,
+}

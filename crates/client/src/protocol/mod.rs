@@ -1,0 +1,19 @@
+//! What a client and a node say to each other.
+//!
+//! A message is a length of four bytes (little-endian, of what follows) and a [`Request`] or a [`Response`] in postcard's
+//! encoding. The first message of a connection is [`Request::Hello`]; before it is answered, a node accepts no message longer than
+//! [`HELLO_BYTES_MAX`], and afterwards none longer than [`MESSAGE_BYTES_MAX`].
+//!
+//! Commands are sent in groups (the paper's TxGrp). A group has a number in its session. A group that is sent again under its number is
+//! not executed again: each of its commands has one result, for ever.
+//!
+//! Paper: raft-pwal §2.2
+
+mod command;
+mod message;
+
+pub use command::{Command, Condition, Outcome, Write};
+pub use message::{
+    HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, NodeStatus, PROTOCOL_VERSION, Request, Response,
+    Role, SessionId,
+};

@@ -1,0 +1,20 @@
+//! Replication under Raft with a log per worker.
+//!
+//! One Raft group orders the log. One group of commands (the paper's LogGrp) is one Raft entry, and its bytes live in the log of the worker
+//! that executed it: the *payload*. An entry is small; it says which payload it means.
+//!
+//! ```text
+//! client ── TxGrp ──> producer ──> queue w ──> worker w: lock, execute, buffer the changes
+//!                                              at the group's size or time: seal → log w on disk  ┐ in parallel
+//!                                                                           lane w to followers   ┘
+//! raft: index, term, acknowledgements by LSN ── committed ──> apply, unlock, reply (task store)
+//! follower: lane w → log w on disk;   raft: append, acknowledge;   apply committed groups
+//! ```
+//!
+//! Paper: raft-pwal
+
+mod entry;
+pub mod network;
+
+pub use entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
+pub use network::{ConnectionId, Network, NodeId, PeerMessage};

@@ -1,0 +1,52 @@
+//! What a node asks of the network, and what the network brings: the boundary between the node and the transport.
+//!
+//! The simulator implements [`Network`], too.
+
+use bytes::Bytes;
+use namiki_client::protocol::Response;
+use serde::{Deserialize, Serialize};
+
+use crate::entry::PayloadName;
+
+/// A node's number in the cluster, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeId(pub u64);
+
+/// A client's connection to a node, unique in the life of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u64);
+
+/// What nodes send to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeerMessage {
+    /// A Raft message, in the adapter's encoding. On the control lane.
+    Raft(Bytes),
+    /// A payload that was just sealed. On the lane of `name.worker`.
+    Payload {
+        /// Its name.
+        name: PayloadName,
+        /// Its bytes.
+        payload: Bytes,
+    },
+    /// Asks for payloads that are missing. On the catch-up lane.
+    FetchPayloads {
+        /// Their names; few enough for their answers to fit into a few megabytes is the caller's concern.
+        names: Vec<PayloadName>,
+    },
+    /// The answer to one name of [`PeerMessage::FetchPayloads`]: the bytes, or nothing if this node does not have them. On the catch-up lane.
+    FetchedPayload {
+        /// Its name.
+        name: PayloadName,
+        /// Its bytes.
+        payload: Option<Bytes>,
+    },
+}
+
+/// Sends. Nothing here blocks or fails: a message to a node may be lost, doubled or late, and messages of one lane may overtake those of
+/// another. A transport drops messages to a node that it cannot reach, and the oldest of a lane that holds more than its limit.
+pub trait Network: Send + Sync {
+    /// To another node.
+    fn send(&self, to: NodeId, message: PeerMessage);
+    /// To a client. Without effect if the connection is closed.
+    fn reply(&self, to: ConnectionId, response: Response);
+}
