@@ -17,4 +17,4 @@ mod entry;
 pub mod network;
 
 pub use entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
-pub use network::{ConnectionId, Network, NodeId, PeerMessage};
+pub use network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};

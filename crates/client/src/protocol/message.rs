@@ -62,6 +62,12 @@ pub enum Request {
     },
     /// Asks for [`Response::Status`]. Any node answers.
     Status,
+    /// For tests of failures: from now on the node sends nothing to these nodes and drops what comes from them. It replaces the earlier
+    /// set; an empty one heals all links. Answered by [`Response::LinksCut`], by nodes that are configured to allow it.
+    CutLinks {
+        /// The other ends.
+        nodes: Vec<u64>,
+    },
 }
 
 /// From a node to a client.
@@ -147,6 +153,11 @@ pub enum Response {
     },
     /// The answer to [`Request::Status`].
     Status(Box<NodeStatus>),
+    /// The answer to [`Request::CutLinks`].
+    LinksCut {
+        /// The nodes to which nothing is sent now.
+        nodes: Vec<u64>,
+    },
 }
 
 /// What a node is in the cluster.
