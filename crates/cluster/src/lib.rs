@@ -15,6 +15,7 @@
 
 mod entry;
 pub mod network;
+pub mod transport;
 
 pub use entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 pub use network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
