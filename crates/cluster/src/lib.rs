@@ -13,6 +13,7 @@
 //!
 //! Paper: raft-pwal
 
+pub mod config;
 mod entry;
 pub mod network;
 pub mod transport;
