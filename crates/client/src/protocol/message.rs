@@ -62,6 +62,8 @@ pub enum Request {
     },
     /// Asks for [`Response::Status`]. Any node answers.
     Status,
+    /// Asks for [`Response::Status`] with [`NodeStatus::state_hash`], which takes a look at every row. Any node answers.
+    StateHash,
 }
 
 /// From a node to a client.
