@@ -227,13 +227,16 @@ impl Applier {
                 self.shared.sessions.lock().close(*session);
                 Response::SessionClosed { session: *session }
             }
-            Control::CreateTable { name } => {
+            Control::CreateTable {
+                name,
+                eight_byte_keys,
+            } => {
                 let known = self.shared.replica.table_id(name);
                 let table = match known {
                     Some(table) => table,
                     None => {
                         let table = TableId(self.next_table);
-                        (self.shared.replica.create_table(table, name, false))
+                        (self.shared.replica.create_table(table, name, *eight_byte_keys))
                             .map_err(|error| NodeFailure::not_created(index, error))?;
                         self.next_table += 1;
                         table

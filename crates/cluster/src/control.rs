@@ -12,7 +12,7 @@ pub(crate) enum Control {
     /// Ends a session.
     CloseSession { session: SessionId },
     /// Creates a table, unless there is one of this name.
-    CreateTable { name: String },
+    CreateTable { name: String, eight_byte_keys: bool },
 }
 
 impl Control {

@@ -6,7 +6,7 @@
 //! Paper: raft-pwal §2.1, Algorithm 1; §3.2, Algorithm 2
 
 use namiki::TableId;
-use namiki::replica::{GroupTransaction, LockError, Slot};
+use namiki::replica::{GroupTransaction, LockError, Slot, WriteError};
 use namiki_client::protocol::{Command, Outcome, Write};
 
 /// A row is locked by another group: the command has changed nothing, and holds no lock of its own.
@@ -55,6 +55,12 @@ impl From<LockError> for Refusal {
     }
 }
 
+impl From<WriteError> for Refusal {
+    fn from(_: WriteError) -> Self {
+        Self::Outcome(Outcome::Invalid)
+    }
+}
+
 fn transfer(
     group: &mut GroupTransaction,
     table: TableId,
@@ -75,8 +81,8 @@ fn transfer(
             false => Outcome::BalanceTooLarge,
         }));
     };
-    group.write(debited, Some(&debit.to_le_bytes()));
-    group.write(credited, Some(&credit.to_le_bytes()));
+    group.write(debited, Some(&debit.to_le_bytes()))?;
+    group.write(credited, Some(&credit.to_le_bytes()))?;
     Ok(())
 }
 
@@ -96,7 +102,7 @@ fn conditional_write(group: &mut GroupTransaction, write: &Write) -> Result<(), 
     }
     for (table, key, value) in &write.rows {
         let slot = group.lock(TableId(*table), key)?;
-        group.write(slot, value.as_deref());
+        group.write(slot, value.as_deref())?;
     }
     Ok(())
 }

@@ -77,7 +77,17 @@ impl Producer {
             Request::CloseSession { session } => {
                 self.control(from, Control::CloseSession { session })
             }
-            Request::CreateTable { name } => self.control(from, Control::CreateTable { name }),
+            Request::CreateTable {
+                name,
+                eight_byte_keys,
+            } => {
+                let control = Control::CreateTable {
+                    name,
+                    eight_byte_keys,
+                };
+                self.control(from, control)
+            }
+            Request::CutLinks { .. } => refused(0, "links are cut by the transport"),
             Request::Status => Some(Response::Status(Box::new(self.status()))),
             Request::StateHash => {
                 self.shared.applier.put(ApplierEvent::StateHash(from));
@@ -228,7 +238,7 @@ impl Producer {
             return self.not_leader(0);
         }
         match &control {
-            Control::CreateTable { name } if name.is_empty() || name.len() > 255 => {
+            Control::CreateTable { name, .. } if name.is_empty() || name.len() > 255 => {
                 return refused(0, "a table's name has 1 to 255 bytes");
             }
             Control::OpenSession { .. }

@@ -27,6 +27,9 @@ pub enum NodeFailure {
     /// A thread could not be started.
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
+    /// A thread of the node has panicked; its message is in the log of the process.
+    #[error("a thread of the node has panicked: report its message, and start the node again")]
+    Panicked,
     /// An entry has a meaning that this program does not know.
     #[error("entry {index} has no meaning for this version of the program: update it")]
     UnknownEntry {

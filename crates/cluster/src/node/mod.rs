@@ -174,7 +174,12 @@ impl Node {
         run: impl FnOnce() + Send + 'static,
     ) -> Result<(), NodeFailure> {
         let name = format!("namiki-{name}");
-        let thread = threads::start(&name, run).map_err(NodeFailure::Thread)?;
+        let shared = Arc::clone(&self.shared);
+        let guarded = move || {
+            let _guard = PanicGuard(&shared);
+            run();
+        };
+        let thread = threads::start(&name, guarded).map_err(NodeFailure::Thread)?;
         self.threads.push(thread);
         Ok(())
     }
@@ -206,6 +211,17 @@ impl Node {
         for thread in self.threads.drain(..) {
             // One that panicked has said so.
             drop(thread.join());
+        }
+    }
+}
+
+/// A thread that panics takes the node with it: half a node would lead and never answer.
+struct PanicGuard<'a>(&'a Shared);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(NodeFailure::Panicked);
         }
     }
 }
