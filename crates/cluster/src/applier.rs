@@ -100,7 +100,11 @@ impl Applier {
     }
 
     fn apply(&mut self, entry: &LogEntry) -> Result<(), NodeFailure> {
-        assert_eq!(entry.index, self.applied + 1, "entries are committed one by one");
+        assert_eq!(
+            entry.index,
+            self.applied + 1,
+            "entries are committed one by one"
+        );
         match &entry.body {
             EntryBody::Empty => {}
             EntryBody::Group(payload) => self.apply_group(entry.index, payload)?,
@@ -117,7 +121,10 @@ impl Applier {
 
     /// Everything of earlier terms is applied.
     fn take_office(&mut self, term: u64) {
-        self.shared.task_stores.iter().for_each(|it| it.open(Some(term)));
+        self.shared
+            .task_stores
+            .iter()
+            .for_each(|it| it.open(Some(term)));
         for worker in &self.shared.workers {
             worker.put(WorkerEvent::Office(Some(term)));
         }
@@ -135,7 +142,13 @@ impl Applier {
         for (_, requests) in self.reads.drain(..) {
             answers.extend(requests.into_iter().map(|read| {
                 let request = read.request;
-                (read.connection, Response::NotLeader { request, leader: None })
+                (
+                    read.connection,
+                    Response::NotLeader {
+                        request,
+                        leader: None,
+                    },
+                )
             }));
         }
         for (connection, answer) in answers {
@@ -160,7 +173,9 @@ impl Applier {
         drop(sessions);
         (self.shared.replica.apply(Stamp(index), read.changes))
             .map_err(|error| NodeFailure::not_applied(index, error))?;
-        self.shared.commands_applied.fetch_add(commands, Ordering::Relaxed);
+        self.shared
+            .commands_applied
+            .fetch_add(commands, Ordering::Relaxed);
         let Some(sealed) = sealed else {
             return Ok(());
         };
@@ -236,8 +251,11 @@ impl Applier {
                     Some(table) => table,
                     None => {
                         let table = TableId(self.next_table);
-                        (self.shared.replica.create_table(table, name, *eight_byte_keys))
-                            .map_err(|error| NodeFailure::not_created(index, error))?;
+                        (self
+                            .shared
+                            .replica
+                            .create_table(table, name, *eight_byte_keys))
+                        .map_err(|error| NodeFailure::not_created(index, error))?;
                         self.next_table += 1;
                         table
                     }

@@ -49,7 +49,7 @@ impl From<LockError> for Refusal {
     fn from(error: LockError) -> Self {
         match error {
             LockError::Conflict => Self::Conflict,
-            LockError::NoSuchTable => Self::Outcome(Outcome::NoSuchTable),
+            LockError::NoSuchTable(_) => Self::Outcome(Outcome::NoSuchTable),
             _ => Self::Outcome(Outcome::Invalid),
         }
     }
@@ -75,7 +75,8 @@ fn transfer(
     let credited = group.lock(table, &to.to_be_bytes())?;
     let debit = balance(group, debited)?;
     let credit = balance(group, credited)?;
-    let (Some(debit), Some(credit)) = (debit.checked_sub(amount), credit.checked_add(amount)) else {
+    let (Some(debit), Some(credit)) = (debit.checked_sub(amount), credit.checked_add(amount))
+    else {
         return Err(Refusal::Outcome(match debit < amount {
             true => Outcome::InsufficientBalance,
             false => Outcome::BalanceTooLarge,

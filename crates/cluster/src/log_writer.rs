@@ -54,7 +54,10 @@ pub(crate) fn write_payloads(
     let failed = |error| NodeFailure::storage("writing payloads", error);
     let mut names = Vec::new();
     for (payload, bytes) in payloads {
-        shared.store.append_payload(&payload, &bytes).map_err(failed)?;
+        shared
+            .store
+            .append_payload(&payload, &bytes)
+            .map_err(failed)?;
         names.push(payload.name);
     }
     if names.is_empty() {

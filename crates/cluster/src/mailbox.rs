@@ -60,7 +60,9 @@ impl<T> Mailbox<T> {
                 Some(longest) => {
                     self.filled.wait_for(&mut state, longest);
                 }
-                None => self.filled.wait_while(&mut state, |it| it.items.is_empty() && !it.closed),
+                None => self
+                    .filled
+                    .wait_while(&mut state, |it| it.items.is_empty() && !it.closed),
             }
         }
         if state.closed {

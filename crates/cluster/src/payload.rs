@@ -24,20 +24,20 @@ const VERSION: u8 = 1;
 /// The bytes are not those of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the payload is not valid at byte {at}")]
-pub struct PayloadError {
+pub(crate) struct PayloadError {
     at: usize,
 }
 
 /// Builds a payload.
 #[derive(Debug, Default)]
-pub struct PayloadBuilder {
+pub(crate) struct PayloadBuilder {
     sections: Vec<u8>,
     count: u64,
 }
 
 impl PayloadBuilder {
     /// Appends a section: the outcomes of some commands of one group, by ascending index.
-    pub fn section(
+    pub(crate) fn section(
         &mut self,
         session: SessionId,
         group: u64,
@@ -61,7 +61,7 @@ impl PayloadBuilder {
     }
 
     /// The payload, to which the changes are appended.
-    pub fn finish(&mut self, into: &mut Vec<u8>) {
+    pub(crate) fn finish(&mut self, into: &mut Vec<u8>) {
         into.push(VERSION);
         put_varint(into, self.count);
         into.append(&mut self.sections);
@@ -71,23 +71,26 @@ impl PayloadBuilder {
 
 /// The outcomes of some commands of one group.
 #[derive(Clone, Copy, Debug)]
-pub struct Section<'a> {
+pub(crate) struct Section<'a> {
     /// The session.
-    pub session: SessionId,
+    pub(crate) session: SessionId,
     /// The client's number of the group.
-    pub group: u64,
+    pub(crate) group: u64,
     /// The client has all outcomes through this group.
-    pub acknowledged_through: u64,
+    pub(crate) acknowledged_through: u64,
     /// How many commands the group has in all.
-    pub commands: u32,
+    pub(crate) commands: u32,
     indexes: &'a [u8],
     outcomes: &'a [u8],
 }
 
 impl<'a> Section<'a> {
     /// Index and outcome of each command. The bytes were checked.
-    pub fn outcomes(&self) -> impl Iterator<Item = (u32, u8)> + use<'a> {
-        let mut indexes = Reader { bytes: self.indexes, at: 0 };
+    pub(crate) fn outcomes(&self) -> impl Iterator<Item = (u32, u8)> + use<'a> {
+        let mut indexes = Reader {
+            bytes: self.indexes,
+            at: 0,
+        };
         let mut index = 0;
         self.outcomes.iter().map(move |outcome| {
             index += indexes.varint().unwrap_or_default();
@@ -97,24 +100,24 @@ impl<'a> Section<'a> {
 
     /// How many there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.outcomes.len()
     }
 
     /// Whether there are none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.outcomes.is_empty()
     }
 }
 
 /// A payload that was read.
 #[derive(Debug)]
-pub struct Payload<'a> {
+pub(crate) struct Payload<'a> {
     /// Outcomes.
-    pub sections: Vec<Section<'a>>,
+    pub(crate) sections: Vec<Section<'a>>,
     /// After-images.
-    pub changes: &'a [u8],
+    pub(crate) changes: &'a [u8],
 }
 
 impl<'a> Payload<'a> {
@@ -122,7 +125,7 @@ impl<'a> Payload<'a> {
     ///
     /// # Errors
     /// [`PayloadError`] says where it is not valid.
-    pub fn read(bytes: &'a [u8]) -> Result<Self, PayloadError> {
+    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, PayloadError> {
         let mut reader = Reader { bytes, at: 0 };
         if reader.take(1)? != [VERSION] {
             return Err(PayloadError { at: 0 });
@@ -194,7 +197,10 @@ impl<'a> Reader<'a> {
         let indexes = &self.bytes[start..self.at];
         let start = self.at;
         let outcomes = self.take(count)?;
-        if let Some(at) = outcomes.iter().position(|it| Outcome::from_byte(*it).is_none()) {
+        if let Some(at) = outcomes
+            .iter()
+            .position(|it| Outcome::from_byte(*it).is_none())
+        {
             return Err(PayloadError { at: start + at });
         }
         Ok(Section {

@@ -70,7 +70,11 @@ mod tests {
         let payloads: Vec<_> = (1..=3)
             .map(|number| {
                 let bytes = vec![number as u8; 40];
-                let name = PayloadName { term: 1, worker: 0, number };
+                let name = PayloadName {
+                    term: 1,
+                    worker: 0,
+                    number,
+                };
                 (PayloadRef::of(name, &bytes), Bytes::from(bytes))
             })
             .collect();
@@ -80,7 +84,10 @@ mod tests {
         }
         assert_eq!(cache.get(&payloads[0].0), None);
         assert_eq!(cache.get(&payloads[2].0).as_ref(), Some(&payloads[2].1));
-        let other = PayloadRef { digest: 0, ..payloads[2].0 };
+        let other = PayloadRef {
+            digest: 0,
+            ..payloads[2].0
+        };
         assert_eq!(cache.get(&other), None);
         assert!(cache.named(payloads[1].0.name).is_some());
     }

@@ -117,7 +117,10 @@ impl Producer {
         if let Some(group) = office.groups.get(&(session, number)) {
             // It was sent again, and joins the one under way.
             if group.commands.len() != commands.len() {
-                return refused(number, "the group was sent before with another number of commands");
+                return refused(
+                    number,
+                    "the group was sent before with another number of commands",
+                );
             }
             group.join(from);
             return None;
@@ -126,12 +129,18 @@ impl Producer {
         let known = match self.shared.sessions.lock().group(session, number) {
             None => return Some(Response::NoSuchSession { session }),
             Some(KnownGroup::Forgotten) => {
-                return refused(number, "the client has said that it has the results of this group");
+                return refused(
+                    number,
+                    "the client has said that it has the results of this group",
+                );
             }
             Some(KnownGroup::Outcomes(known)) => known,
         };
         if !known.is_empty() && known.len() != commands.len() {
-            return refused(number, "the group was sent before with another number of commands");
+            return refused(
+                number,
+                "the group was sent before with another number of commands",
+            );
         }
         if office.commands + commands.len() > self.limits.commands {
             return Some(Response::Busy { request: number });
@@ -244,7 +253,10 @@ impl Producer {
             Control::OpenSession { .. }
                 if self.shared.sessions.lock().len() >= self.limits.sessions =>
             {
-                return refused(0, "the cluster has as many sessions as it accepts: close some");
+                return refused(
+                    0,
+                    "the cluster has as many sessions as it accepts: close some",
+                );
             }
             _ => {}
         }
@@ -296,7 +308,11 @@ pub(crate) fn status(shared: &Shared, office: &Office) -> NodeStatus {
         applied_lsn: shared.applied(),
         commands_applied: (shared.commands_applied).load(std::sync::atomic::Ordering::Relaxed),
         log_bytes: shared.store.log_bytes(),
-        matched: view.matched.iter().map(|(node, lsn)| (node.0, *lsn)).collect(),
+        matched: view
+            .matched
+            .iter()
+            .map(|(node, lsn)| (node.0, *lsn))
+            .collect(),
         state_hash: None,
     }
 }

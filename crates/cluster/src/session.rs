@@ -22,7 +22,7 @@ const NONE: u8 = u8::MAX;
 
 /// Why an entry cannot be applied: the log contradicts itself, so the node has to stop.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SessionError {
+pub(crate) enum SessionError {
     /// A command would have a second outcome.
     #[error("command {index} of group {group} of session {} is in the log twice", session.0)]
     Twice {
@@ -47,7 +47,7 @@ pub enum SessionError {
 
 /// What is known of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KnownGroup {
+pub(crate) enum KnownGroup {
     /// The client has said that it has the outcomes: they are forgotten.
     Forgotten,
     /// The outcomes that there are, one byte a command, [`None`] elsewhere. Empty if none is there yet.
@@ -63,14 +63,14 @@ struct Session {
 
 /// All sessions.
 #[derive(Debug, Default)]
-pub struct SessionTable {
+pub(crate) struct SessionTable {
     sessions: HashMap<SessionId, Session>,
     by_nonce: HashMap<u128, SessionId>,
 }
 
 impl SessionTable {
     /// Opens a session; its number is the index of the entry that opens it. The same nonce again gives the same session.
-    pub fn open(&mut self, index: u64, nonce: u128) -> SessionId {
+    pub(crate) fn open(&mut self, index: u64, nonce: u128) -> SessionId {
         let id = *self.by_nonce.entry(nonce).or_insert(SessionId(index));
         self.sessions.entry(id).or_insert_with(|| Session {
             nonce,
@@ -80,7 +80,7 @@ impl SessionTable {
     }
 
     /// Ends a session.
-    pub fn close(&mut self, id: SessionId) {
+    pub(crate) fn close(&mut self, id: SessionId) {
         if let Some(session) = self.sessions.remove(&id) {
             self.by_nonce.remove(&session.nonce);
         }
@@ -88,19 +88,19 @@ impl SessionTable {
 
     /// How many there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.sessions.len()
     }
 
     /// Whether there are none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.sessions.is_empty()
     }
 
     /// What is known of a group; nothing if there is no such session.
     #[must_use]
-    pub fn group(&self, id: SessionId, group: u64) -> Option<KnownGroup> {
+    pub(crate) fn group(&self, id: SessionId, group: u64) -> Option<KnownGroup> {
         let session = self.sessions.get(&id)?;
         if group <= session.acknowledged_through {
             return Some(KnownGroup::Forgotten);
@@ -116,7 +116,7 @@ impl SessionTable {
     ///
     /// # Errors
     /// [`SessionError`] (E1).
-    pub fn apply(&mut self, section: &Section<'_>) -> Result<(), SessionError> {
+    pub(crate) fn apply(&mut self, section: &Section<'_>) -> Result<(), SessionError> {
         let Some(session) = self.sessions.get_mut(&section.session) else {
             return Ok(());
         };
@@ -150,14 +150,16 @@ impl SessionTable {
         }
         if section.acknowledged_through > session.acknowledged_through {
             session.acknowledged_through = section.acknowledged_through;
-            session.groups = session.groups.split_off(&(section.acknowledged_through + 1));
+            session.groups = session
+                .groups
+                .split_off(&(section.acknowledged_through + 1));
         }
         Ok(())
     }
 
     /// A hash of all of it, the same on every node that has applied the same entries.
     #[must_use]
-    pub fn state_hash(&self) -> u128 {
+    pub(crate) fn state_hash(&self) -> u128 {
         let mut sum = 0_u128;
         for (id, session) in &self.sessions {
             let mut bytes = Vec::new();
@@ -200,11 +202,25 @@ mod tests {
         let mut table = SessionTable::default();
         let id = table.open(7, 1);
         assert_eq!(table.open(8, 1), id);
-        apply(&mut table, id, 1, 0, &[(0, Outcome::Done), (2, Outcome::Invalid)]).expect("once");
+        apply(
+            &mut table,
+            id,
+            1,
+            0,
+            &[(0, Outcome::Done), (2, Outcome::Invalid)],
+        )
+        .expect("once");
         let known = vec![Some(Outcome::Done), None, Some(Outcome::Invalid)];
         assert_eq!(table.group(id, 1), Some(KnownGroup::Outcomes(known)));
-        let twice = SessionError::Twice { session: id, group: 1, index: 2 };
-        assert_eq!(apply(&mut table, id, 1, 0, &[(2, Outcome::Done)]), Err(twice));
+        let twice = SessionError::Twice {
+            session: id,
+            group: 1,
+            index: 2,
+        };
+        assert_eq!(
+            apply(&mut table, id, 1, 0, &[(2, Outcome::Done)]),
+            Err(twice)
+        );
     }
 
     #[test]

@@ -108,7 +108,10 @@ impl Worker {
                 WorkerEvent::Released => released = true,
             }
         }
-        let is_late = self.open.as_ref().is_some_and(|open| self.is_due(open, now_ns));
+        let is_late = self
+            .open
+            .as_ref()
+            .is_some_and(|open| self.is_due(open, now_ns));
         if released || is_late {
             self.retry_parked(now_ns);
         }

@@ -45,7 +45,9 @@ pub enum NodeFailure {
         cause: String,
     },
     /// A payload is not what its entry says.
-    #[error("the payload {payload:?} of entry {index} is damaged on this node's disk; replace the node")]
+    #[error(
+        "the payload {payload:?} of entry {index} is damaged on this node's disk; replace the node"
+    )]
     Damaged {
         /// The entry.
         index: u64,

@@ -29,45 +29,45 @@ const FETCH_TICKS: u32 = 2;
 
 /// A request to read, chosen by its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReadId(pub u64);
+pub(crate) struct ReadId(pub(crate) u64);
 
 /// How a node takes part.
 #[derive(Clone, Debug)]
-pub struct RaftOptions {
+pub(crate) struct RaftOptions {
     /// This node.
-    pub node: NodeId,
+    pub(crate) node: NodeId,
     /// Ticks without a leader after which a node asks for votes, at least; at most twice as many.
-    pub election_ticks: usize,
+    pub(crate) election_ticks: usize,
     /// Ticks between two heartbeats.
-    pub heartbeat_ticks: usize,
+    pub(crate) heartbeat_ticks: usize,
     /// Appends on their way to a follower, at most.
-    pub inflight_max: usize,
+    pub(crate) inflight_max: usize,
     /// Bytes of entries (without payloads) in one message.
-    pub message_bytes: u64,
+    pub(crate) message_bytes: u64,
     /// Where election timeouts come from.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// What a node knows of the log when it starts.
 #[derive(Clone, Debug, Default)]
-pub struct RestoredRaft {
+pub(crate) struct RestoredRaft {
     /// Those that vote.
-    pub voters: Vec<NodeId>,
+    pub(crate) voters: Vec<NodeId>,
     /// Raft's term.
-    pub term: u64,
+    pub(crate) term: u64,
     /// Its vote of that term; 0: none.
-    pub vote: u64,
+    pub(crate) vote: u64,
     /// The last entry known to be committed.
-    pub commit: u64,
+    pub(crate) commit: u64,
     /// From index 1.
-    pub entries: Vec<LogEntry>,
+    pub(crate) entries: Vec<LogEntry>,
     /// Payloads that were persisted and are damaged or gone: until they are back, the node takes no part.
-    pub missing: Vec<PayloadRef>,
+    pub(crate) missing: Vec<PayloadRef>,
 }
 
 /// What has happened.
 #[derive(Clone, Debug)]
-pub enum RaftEvent {
+pub(crate) enum RaftEvent {
     /// Time has passed.
     Tick,
     /// A node has sent a message.
@@ -92,7 +92,7 @@ pub enum RaftEvent {
 
 /// What is to be done.
 #[derive(Clone, Debug)]
-pub enum RaftEffect {
+pub(crate) enum RaftEffect {
     /// Send this.
     Send(NodeId, PeerMessage),
     /// Append these to stream 0, then make them durable, and say so by [`RaftEvent::BatchDurable`]. In order.
@@ -119,32 +119,32 @@ pub enum RaftEffect {
 
 /// What others may know of the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RaftView {
+pub(crate) struct RaftView {
     /// The role: [`Role::TakingOffice`] is told apart from [`Role::Leader`] by the applier only.
-    pub role: Role,
+    pub(crate) role: Role,
     /// The term.
-    pub term: u64,
+    pub(crate) term: u64,
     /// The leader, if one is known.
-    pub leader: Option<NodeId>,
+    pub(crate) leader: Option<NodeId>,
     /// The last entry.
-    pub last: u64,
+    pub(crate) last: u64,
     /// The last that is persisted.
-    pub persisted: u64,
+    pub(crate) persisted: u64,
     /// The last that is committed.
-    pub committed: u64,
+    pub(crate) committed: u64,
     /// Of a leader: how far each node's log matches.
-    pub matched: Vec<(NodeId, u64)>,
+    pub(crate) matched: Vec<(NodeId, u64)>,
 }
 
 /// What the driver asks of the node's storage.
-pub trait DurablePayloads: Send + Sync {
+pub(crate) trait DurablePayloads: Send + Sync {
     /// The payload of this name that is durable here.
     fn durable(&self, name: PayloadName) -> Option<PayloadRef>;
 }
 
 /// Raft refuses to start.
 #[derive(Debug, thiserror::Error)]
-pub enum RaftError {
+pub(crate) enum RaftError {
     /// What was restored is not a log that Raft accepts.
     #[error("Raft does not start from what is in the directory; restore it, or replace the node")]
     Start(#[source] raft::Error),
@@ -172,7 +172,7 @@ impl Payloads for Here {
 }
 
 /// Raft of one node.
-pub struct RaftDriver {
+pub(crate) struct RaftDriver {
     raft: RawNode<EntryLog>,
     node: NodeId,
     peers: Vec<NodeId>,
@@ -218,7 +218,7 @@ impl RaftDriver {
     ///
     /// # Errors
     /// [`RaftError::Start`].
-    pub fn new(
+    pub(crate) fn new(
         options: &RaftOptions,
         restored: RestoredRaft,
         durable: Arc<dyn DurablePayloads>,
@@ -280,7 +280,7 @@ impl RaftDriver {
     }
 
     /// Takes events. What is to be done is in [`RaftDriver::take_effects`] then.
-    pub fn handle(&mut self, events: impl IntoIterator<Item = RaftEvent>) {
+    pub(crate) fn handle(&mut self, events: impl IntoIterator<Item = RaftEvent>) {
         for event in events {
             self.handle_one(event);
         }
@@ -330,19 +330,19 @@ impl RaftDriver {
     }
 
     /// What is to be done, in this order.
-    pub fn take_effects(&mut self) -> Vec<RaftEffect> {
+    pub(crate) fn take_effects(&mut self) -> Vec<RaftEffect> {
         std::mem::take(&mut self.effects)
     }
 
     /// The entry of this index.
     #[must_use]
-    pub fn entry(&self, index: u64) -> Option<LogEntry> {
+    pub(crate) fn entry(&self, index: u64) -> Option<LogEntry> {
         self.raft.store().get(index)
     }
 
     /// Messages that were refused.
     #[must_use]
-    pub fn refused(&self) -> u64 {
+    pub(crate) fn refused(&self) -> u64 {
         self.refused
     }
 
@@ -468,7 +468,9 @@ impl RaftDriver {
             let extra = self.random.below(self.election_ticks as u64) as usize;
             self.timeout_ticks = self.election_ticks + extra;
         }
-        self.raft.raft.set_randomized_election_timeout(self.timeout_ticks);
+        self.raft
+            .raft
+            .set_randomized_election_timeout(self.timeout_ticks);
     }
 
     fn run_ready(&mut self) {
@@ -531,7 +533,8 @@ impl RaftDriver {
         let mut waiting = ready.take_persisted_messages();
         // The answer to a heartbeat promises the term, and nothing of the log: it never waits for entries.
         if self.persistence.is_durable(self.vote_batch) {
-            let is_heartbeat = |it: &Message| it.get_msg_type() == MessageType::MsgHeartbeatResponse;
+            let is_heartbeat =
+                |it: &Message| it.get_msg_type() == MessageType::MsgHeartbeatResponse;
             let (now, later) = waiting.into_iter().partition(is_heartbeat);
             self.send(now);
             waiting = later;

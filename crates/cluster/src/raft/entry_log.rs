@@ -16,7 +16,11 @@ pub(super) struct EntryLog {
 }
 
 impl EntryLog {
-    pub(super) fn new(entries: Vec<LogEntry>, hard_state: HardState, membership: ConfState) -> Self {
+    pub(super) fn new(
+        entries: Vec<LogEntry>,
+        hard_state: HardState,
+        membership: ConfState,
+    ) -> Self {
         let entries = entries.into_iter().map(|it| (it.term, it.body)).collect();
         Self {
             entries,
@@ -31,7 +35,12 @@ impl EntryLog {
     /// If there is a gap before it.
     pub(super) fn put(&mut self, entry: &LogEntry) {
         let before = (entry.index - 1) as usize;
-        assert!(before <= self.entries.len(), "entry {} follows {}", entry.index, self.entries.len());
+        assert!(
+            before <= self.entries.len(),
+            "entry {} follows {}",
+            entry.index,
+            self.entries.len()
+        );
         self.entries.truncate(before);
         self.entries.push((entry.term, entry.body.clone()));
     }
@@ -52,7 +61,10 @@ impl EntryLog {
 
 impl Storage for EntryLog {
     fn initial_state(&self) -> raft::Result<RaftState> {
-        Ok(RaftState::new(self.hard_state.clone(), self.membership.clone()))
+        Ok(RaftState::new(
+            self.hard_state.clone(),
+            self.membership.clone(),
+        ))
     }
 
     fn entries(
@@ -98,6 +110,8 @@ impl Storage for EntryLog {
 
     fn snapshot(&self, _: u64, _: u64) -> raft::Result<Snapshot> {
         // Never asked for: the log begins at 1.
-        Err(raft::Error::Store(StorageError::SnapshotTemporarilyUnavailable))
+        Err(raft::Error::Store(
+            StorageError::SnapshotTemporarilyUnavailable,
+        ))
     }
 }

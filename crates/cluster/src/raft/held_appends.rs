@@ -133,11 +133,11 @@ fn split(mut append: Message, payloads: &impl Payloads) -> (Option<Message>, Opt
     let Some(at) = append.entries.iter().position(lacks) else {
         return (Some(append), None);
     };
-    let mut rest = append.clone();
-    rest.entries = append.entries[at..].to_vec().into();
     if at == 0 {
-        return (None, Some(rest));
+        return (None, Some(append));
     }
+    let mut rest = append.clone();
+    rest.entries = append.entries.iter().skip(at).cloned().collect();
     let before = &append.entries[at - 1];
     (rest.index, rest.log_term) = (before.index, before.term);
     append.entries.truncate(at);
@@ -163,7 +163,11 @@ mod tests {
     }
 
     fn name(number: u64) -> PayloadName {
-        PayloadName { term: 1, worker: 0, number }
+        PayloadName {
+            term: 1,
+            worker: 0,
+            number,
+        }
     }
 
     fn append(indexes: std::ops::RangeInclusive<u64>) -> Message {
@@ -183,7 +187,9 @@ mod tests {
         let (mut held, mut here) = (HeldAppends::default(), Here::default());
         here.0.insert(name(1));
         here.0.insert(name(3));
-        let ready = held.take(append(1..=4), &here).expect("entry 1 has its payload");
+        let ready = held
+            .take(append(1..=4), &here)
+            .expect("entry 1 has its payload");
         assert_eq!((ready.index, ready.entries.len()), (0, 1));
         assert!(held.awaits(name(2)));
         assert_eq!(held.missing(9, &here).len(), 2);
@@ -191,7 +197,10 @@ mod tests {
         here.0.insert(name(2));
         let ready = held.release(&here);
         assert_eq!(ready.len(), 1);
-        assert_eq!((ready[0].index, ready[0].log_term, ready[0].entries.len()), (1, 1, 2));
+        assert_eq!(
+            (ready[0].index, ready[0].log_term, ready[0].entries.len()),
+            (1, 1, 2)
+        );
         assert!(held.awaits(name(4)));
 
         here.0.insert(name(4));

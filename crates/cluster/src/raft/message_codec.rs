@@ -175,12 +175,30 @@ mod tests {
             change(&mut message);
             decode(NodeId(1), NodeId(2), &encode(&message)).expect_err("it is refused")
         };
-        assert_eq!(refused(|it| it.entries[0].term = 5), MessageError::Entries { after: 40 });
-        assert_eq!(refused(|it| it.entries[0].term = 8), MessageError::Entries { after: 40 });
-        assert_eq!(refused(|it| it.index = u64::MAX), MessageError::Entries { after: u64::MAX });
-        assert_eq!(refused(|it| it.from = 3), MessageError::Misdirected { from: 3, to: 2 });
-        assert_eq!(refused(|it| it.set_msg_type(MessageType::MsgHup)), MessageError::Kind(0));
-        assert_eq!(refused(|it| it.set_msg_type(MessageType::MsgSnapshot)), MessageError::Kind(7));
+        assert_eq!(
+            refused(|it| it.entries[0].term = 5),
+            MessageError::Entries { after: 40 }
+        );
+        assert_eq!(
+            refused(|it| it.entries[0].term = 8),
+            MessageError::Entries { after: 40 }
+        );
+        assert_eq!(
+            refused(|it| it.index = u64::MAX),
+            MessageError::Entries { after: u64::MAX }
+        );
+        assert_eq!(
+            refused(|it| it.from = 3),
+            MessageError::Misdirected { from: 3, to: 2 }
+        );
+        assert_eq!(
+            refused(|it| it.set_msg_type(MessageType::MsgHup)),
+            MessageError::Kind(0)
+        );
+        assert_eq!(
+            refused(|it| it.set_msg_type(MessageType::MsgSnapshot)),
+            MessageError::Kind(7)
+        );
     }
 
     #[test]

@@ -19,5 +19,7 @@ mod held_appends;
 mod message_codec;
 mod persistence;
 
-pub use driver::{RaftDriver, RaftEffect, RaftError, RaftEvent, RaftOptions, RaftView, ReadId, RestoredRaft};
-pub(crate) use message_codec::MessageError;
+pub(crate) use driver::{
+    DurablePayloads, RaftDriver, RaftEffect, RaftError, RaftEvent, RaftOptions, RaftView, ReadId,
+    RestoredRaft,
+};

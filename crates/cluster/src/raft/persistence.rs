@@ -70,7 +70,12 @@ impl Persistence {
             && first.payloads.is_empty()
         {
             persisted = Some(first.ready);
-            messages.extend(self.pending.pop_front().into_iter().flat_map(|it| it.messages));
+            messages.extend(
+                self.pending
+                    .pop_front()
+                    .into_iter()
+                    .flat_map(|it| it.messages),
+            );
         }
         persisted.map(|ready| (ready, messages))
     }
@@ -85,7 +90,11 @@ mod tests {
     use super::*;
 
     fn name(number: u64) -> PayloadName {
-        PayloadName { term: 1, worker: 0, number }
+        PayloadName {
+            term: 1,
+            worker: 0,
+            number,
+        }
     }
 
     #[test]
