@@ -197,6 +197,10 @@ impl Applier {
         Ok(())
     }
 
+    fn note_commands(&self, commands: u64) {
+        (self.shared.commands_applied).fetch_add(commands, Ordering::Relaxed);
+    }
+
     fn answer(
         &self,
         session: SessionId,

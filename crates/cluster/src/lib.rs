@@ -29,6 +29,8 @@ mod producer;
 mod raft;
 mod session;
 mod shared;
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulation;
 pub mod storage;
 mod task_store;
 pub mod transport;

@@ -9,7 +9,7 @@
 //! A thread waits for its queue and for nothing else; only writers and the applier touch the disk.
 
 mod failure;
-mod parts;
+pub(crate) mod parts;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
