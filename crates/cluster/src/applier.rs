@@ -171,16 +171,15 @@ impl Applier {
             (sessions.apply(section)).map_err(|error| NodeFailure::contradiction(index, error))?;
         }
         drop(sessions);
-        (self.shared.replica.apply(Stamp(index), read.changes))
-            .map_err(|error| NodeFailure::not_applied(index, error))?;
-        self.shared
-            .commands_applied
-            .fetch_add(commands, Ordering::Relaxed);
+        let not_applied = |error| NodeFailure::not_applied(index, error);
         let Some(sealed) = sealed else {
+            (self.shared.replica.apply(Stamp(index), read.changes)).map_err(not_applied)?;
+            self.note_commands(commands);
             return Ok(());
         };
-
-        sealed.locks.release();
+        // Its locks are released as its changes are installed.
+        (sealed.locks.install(Stamp(index), read.changes)).map_err(not_applied)?;
+        self.note_commands(commands);
         for (number, mailbox) in self.shared.workers.iter().enumerate() {
             // SeqCst: a worker notes that something is parked after it has looked at the lock.
             if number == worker || self.shared.has_parked[number].load(Ordering::SeqCst) {
