@@ -15,6 +15,7 @@
 
 mod entry;
 pub mod network;
+pub mod storage;
 
 pub use entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 pub use network::{ConnectionId, Network, NodeId, PeerMessage};
