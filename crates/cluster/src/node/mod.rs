@@ -212,6 +212,8 @@ impl Node {
             // One that panicked has said so.
             drop(thread.join());
         }
+        // What has failed is in doubt, as after a crash; the next opening finds what is durable.
+        drop(self.shared.store.close());
     }
 }
 

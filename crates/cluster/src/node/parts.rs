@@ -41,9 +41,9 @@ impl Parts {
     ) -> Result<Self, NodeFailure> {
         let node = recovered.identity.node;
         let workers = usize::from(recovered.identity.workers);
-        let voters = recovered.voters.clone();
+        let voters = recovered.membership.clone();
         let restored = RestoredRaft {
-            voters: recovered.voters,
+            voters: recovered.membership,
             term: recovered.term,
             vote: recovered.vote,
             commit: recovered.commit,

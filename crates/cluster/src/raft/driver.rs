@@ -18,7 +18,7 @@ use super::message_codec::{MessageError, decode, encode};
 use super::persistence::Persistence;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::network::{NodeId, PeerMessage};
-use crate::storage::RaftRecord;
+use crate::storage::{NodeStore, RaftRecord};
 
 /// Payloads that are asked for at once.
 const FETCH_MAX: usize = 1024;
@@ -142,9 +142,15 @@ pub(crate) trait DurablePayloads: Send + Sync {
     fn durable(&self, name: PayloadName) -> Option<PayloadRef>;
 }
 
+impl DurablePayloads for NodeStore {
+    fn durable(&self, name: PayloadName) -> Option<PayloadRef> {
+        self.durable_payload(name)
+    }
+}
+
 /// Raft refuses to start.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RaftError {
+pub enum RaftError {
     /// What was restored is not a log that Raft accepts.
     #[error("Raft does not start from what is in the directory; restore it, or replace the node")]
     Start(#[source] raft::Error),
