@@ -586,10 +586,24 @@ impl RaftDriver {
     }
 
     fn send(&mut self, messages: Vec<Message>) {
-        for message in messages {
+        for mut message in messages {
+            self.mend_batch(&mut message);
             let to = NodeId(message.to);
             let message = PeerMessage::Raft(encode(&message));
             self.effects.push(RaftEffect::Send(to, message));
+        }
+    }
+
+    /// Batching of appends in raft-rs 0.7 puts entries behind an empty append without a look at its index: after a rejected append the entries may
+    /// be earlier ones. raft-rs itself goes by the entries' own indexes then, and so does this.
+    fn mend_batch(&self, message: &mut Message) {
+        let Some(first) = message.entries.first() else {
+            return;
+        };
+        let before = first.index - 1;
+        if message.get_msg_type() == MessageType::MsgAppend && message.index != before {
+            message.index = before;
+            message.log_term = self.raft.raft.raft_log.term(before).unwrap_or_default();
         }
     }
 
