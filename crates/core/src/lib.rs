@@ -41,6 +41,7 @@ mod error;
 mod image;
 mod protocol_spec;
 mod recovery;
+pub mod replica;
 mod storage;
 mod sync;
 mod table;

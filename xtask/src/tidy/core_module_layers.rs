@@ -34,6 +34,7 @@ const ORDER: &[&str] = &[
     "wal_format/aries_operation",
     "wal_format/transaction_table",
     "wal_format/commit_changes",
+    "replica",
     "commit/epoch",
     "commit/undo",
     "commit/access_set",

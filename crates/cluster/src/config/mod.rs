@@ -186,6 +186,7 @@ impl NodeConfig {
             PeerSettings {
                 node: member.id,
                 address: member.peer.clone(),
+                client_address: member.client.clone(),
                 incarnation: member.incarnation,
                 delay,
             }

@@ -200,7 +200,7 @@ mod tests {
         from: NodeId(1),
         to: NodeId(2),
         incarnation: 3,
-        lane: Lane::Payloads(4),
+        lane: Lane::Payloads(3),
         workers: 4,
     };
 
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_member_is_welcome() {
-        assert_eq!(checked(HELLO), Ok((NodeId(1), Lane::Payloads(4))));
+        assert_eq!(checked(HELLO), Ok((NodeId(1), Lane::Payloads(3))));
         let answer = incoming(&OWN.answer(None));
         assert_eq!(check_answer(answer, NodeId(2), 5), Ok(()));
     }
@@ -252,7 +252,7 @@ mod tests {
             ),
             (
                 Hello {
-                    lane: Lane::Payloads(5),
+                    lane: Lane::Payloads(4),
                     ..HELLO
                 },
                 Refusal::Lane,

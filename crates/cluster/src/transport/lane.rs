@@ -10,7 +10,7 @@
 pub(super) enum Lane {
     /// Raft messages.
     Control,
-    /// The payloads of a worker.
+    /// The payloads of a worker, from 0.
     Payloads(u16),
     /// Payloads that are fetched: requests and answers.
     CatchUp,
@@ -19,7 +19,7 @@ pub(super) enum Lane {
 impl Lane {
     /// All lanes of a cluster with so many workers.
     pub(super) fn all(workers: u16) -> impl Iterator<Item = Self> {
-        let payloads = (1..=workers).map(Self::Payloads);
+        let payloads = (0..workers).map(Self::Payloads);
         [Self::Control, Self::CatchUp].into_iter().chain(payloads)
     }
 
@@ -36,7 +36,7 @@ impl Lane {
     pub(super) fn from_wire(kind: u8, worker: u16, workers: u16) -> Option<Self> {
         match (kind, worker) {
             (0, 0) => Some(Self::Control),
-            (1, worker) if (1..=workers).contains(&worker) => Some(Self::Payloads(worker)),
+            (1, worker) if worker < workers => Some(Self::Payloads(worker)),
             (2, 0) => Some(Self::CatchUp),
             _ => None,
         }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn there_is_no_lane_beyond_the_workers() {
-        for (kind, worker) in [(1, 0), (1, 4), (0, 1), (3, 0)] {
+        for (kind, worker) in [(1, 3), (0, 1), (2, 1), (3, 0)] {
             assert_eq!(Lane::from_wire(kind, worker, 3), None);
         }
     }

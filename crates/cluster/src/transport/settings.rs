@@ -11,6 +11,8 @@ pub struct PeerSettings {
     pub node: NodeId,
     /// Where it listens for nodes: a name or a number, and a port.
     pub address: String,
+    /// Where it listens for clients: where a client is sent if that node leads.
+    pub client_address: String,
     /// The incarnation that it must have.
     pub incarnation: u64,
     /// How much later everything that is sent to it leaves, for tests. Zero: no delay.
@@ -26,7 +28,7 @@ pub struct TransportSettings {
     pub node: NodeId,
     /// Raised when a node has lost its directory.
     pub incarnation: u64,
-    /// Of every node; their lanes are 1 to this.
+    /// Of every node.
     pub workers: u16,
     /// All other nodes.
     pub peers: Vec<PeerSettings>,

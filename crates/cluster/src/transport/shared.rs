@@ -37,7 +37,7 @@ pub(super) struct Peer {
     cut: AtomicBool,
     control: Arc<LaneQueue>,
     catch_up: Arc<LaneQueue>,
-    /// From worker 1.
+    /// From worker 0.
     payloads: Box<[Arc<LaneQueue>]>,
 }
 
@@ -102,7 +102,7 @@ impl Peer {
         match lane {
             Lane::Control => Some(&self.control),
             Lane::CatchUp => Some(&self.catch_up),
-            Lane::Payloads(worker) => self.payloads.get(usize::from(worker).checked_sub(1)?),
+            Lane::Payloads(worker) => self.payloads.get(usize::from(worker)),
         }
     }
 }
@@ -163,7 +163,17 @@ impl Network for Shared {
         queue.push(OutgoingFrame::of(message), &self.wakeups);
     }
 
-    fn reply(&self, to: ConnectionId, response: Response) {
+    fn reply(&self, to: ConnectionId, mut response: Response) {
+        // The node knows numbers; addresses are known here.
+        if let Response::NotLeader {
+            leader: Some((node, address)),
+            ..
+        } = &mut response
+            && address.is_empty()
+            && let Some(peer) = self.peer(NodeId(*node))
+        {
+            address.clone_from(&peer.settings.client_address);
+        }
         if let Some(client) = self.clients.find(to) {
             client.push(response, &self.wakeups);
         }

@@ -20,6 +20,9 @@
 //! - R2. `cap` is written once, before the record is shared, and is at least 1.
 //! - R3. `creation`, the rest of the header and `data` are stored only by the holder of the record's lock, between a
 //!   compare-and-swap that set the lock and a `Release` store that clears it.
+//!   A replica's records differ (`replica`): only its applier stores these fields, one thread at a time, whether they
+//!   are locked or not, and each version's stamp is larger than the one before. Its readers validate by `creation`
+//!   ([`RecordRef::install_newer`], [`RecordRef::copy_installed`]).
 //! - R4. When `boxed` is set, `data[0]` is the address of a live box of exactly `len` bytes. A replaced box is
 //!   retired through epoch reclamation, not freed.
 //!
@@ -48,6 +51,9 @@ const BOXED: u64 = 1 << 62;
 /// The record was moved; `creation` is its address now. Nothing of it is used any more.
 const MOVED: u64 = 1 << 61;
 const CAPACITY_SHIFT: u32 = 32;
+/// Of a creation: its version is being installed ([`RecordRef::install_newer`]). Stamps have 48 bits.
+const INSTALLING: u64 = 1 << 63;
+const _: () = assert!(Stamp::MAX.0 < INSTALLING);
 const LEN_MASK: u64 = u32::MAX as u64;
 
 /// The longest payload of a record, in bytes.
@@ -263,8 +269,8 @@ impl RecordRef {
             return None;
         }
         let start: *const u8 = std::ptr::with_exposed_provenance(address as usize);
-        // SAFETY: the word did not change while we loaded `meta` and `address`, so they belong together and to the
-        // current version (R3, the fences as in `copy_if`), and the box was live then (R4). We pinned before we
+        // SAFETY: the word (in a replica, the stamp) did not change while we loaded `meta` and `address`, so they belong
+        // together and to the current version (R3, the fences as in `copy_if`), and the box was live then (R4). We pinned before we
         // loaded its address, so it is not freed before `guard` goes. It is never written.
         out.extend_from_slice(unsafe {
             std::slice::from_raw_parts(start, (meta & LEN_MASK) as usize)
@@ -306,6 +312,38 @@ impl RecordRef {
             // one version (R3); and its box has just been unlinked by us, so it is retired once.
             unsafe { retire_box(old_data, old_meta) };
         }
+    }
+
+    /// Replaces the version unless there is one of this stamp or a newer one; returns whether it did. This is how a
+    /// replica installs: the caller is the only thread that installs, readers take [`copy_installed`](Self::copy_installed),
+    /// and the protocol word is not looked at.
+    #[inline]
+    pub(crate) fn install_newer(self, value: Option<&[u8]>, creation: Stamp) -> bool {
+        let header = self.header();
+        if header.creation.load(Ordering::Relaxed) >= creation.0 {
+            return false;
+        }
+        let installing = creation.0 | INSTALLING;
+        // The Release fence in `install` comes between this mark and the payload: a reader that sees some of the payload
+        // sees, after its Acquire fence, the mark or what replaced it.
+        header.creation.store(installing, Ordering::Relaxed);
+        self.install(value, Stamp(installing));
+        // Pairs with the Acquire in `copy_installed`: a reader that begins with this stamp sees the whole payload.
+        header.creation.store(creation.0, Ordering::Release);
+        true
+    }
+
+    /// Copies a replica's record into `out`; nothing if a version was installed meanwhile, in which case the caller tries
+    /// again. A stamp is installed once, so a version is whole if its stamp stands before and after the copy.
+    #[inline]
+    pub(crate) fn copy_installed(self, out: &mut Vec<u8>) -> Option<Snapshot> {
+        let creation = &self.header().creation;
+        let before = creation.load(Ordering::Acquire);
+        if before & INSTALLING != 0 {
+            return None;
+        }
+        // After the Acquire fence in `copy_if`.
+        self.copy_if(out, |_| creation.load(Ordering::Relaxed) == before)
     }
 
     /// Makes the payload that is there the version of a commit. The caller holds the record's lock (R3).

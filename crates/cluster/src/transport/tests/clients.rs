@@ -201,6 +201,28 @@ fn connections_beyond_the_limit_are_refused() {
 }
 
 #[test]
+fn a_client_is_told_the_leaders_address() {
+    let (one, _two) = two_nodes(|_| {});
+    let mut stream = dial(&one.client_address);
+    send(&mut stream, &HELLO);
+    receive(&mut stream);
+    send(&mut stream, &Request::Status);
+    let from = loop {
+        if let Event::Request(from, _) = one.next() {
+            break from;
+        }
+    };
+    for (address, filled_in) in [("", "client-of-2"), ("known", "known")] {
+        let not_leader = |address: &str| Response::NotLeader {
+            request: 1,
+            leader: Some((2, address.to_owned())),
+        };
+        one.network.reply(from, not_leader(address));
+        assert_eq!(receive(&mut stream), Some(not_leader(filled_in)));
+    }
+}
+
+#[test]
 fn links_are_cut_only_where_that_is_allowed() {
     let node = node(|settings| settings.allow_cuts = false);
     let mut stream = connect(&node);

@@ -21,7 +21,7 @@ fn messages_arrive_in_order_per_lane() {
     for number in 1..=rounds {
         // Short, middling, and longer than the buffers of a connection.
         let bytes = [10, 5000, 300_000][usize::try_from(number % 3).unwrap()];
-        for worker in 1..=WORKERS {
+        for worker in 0..WORKERS {
             one.network.send(NodeId(2), payload(worker, number, bytes));
         }
         one.network.send(NodeId(2), raft("heartbeat"));
@@ -47,7 +47,7 @@ fn messages_arrive_in_order_per_lane() {
 #[test]
 fn fetches_have_a_lane_in_each_direction() {
     let (one, two) = two_nodes(|_| {});
-    let PeerMessage::Payload { name, payload } = payload(2, 7, 100_000) else {
+    let PeerMessage::Payload { name, payload } = payload(0, 7, 100_000) else {
         unreachable!()
     };
     let fetch = PeerMessage::FetchPayloads { names: vec![name] };
@@ -153,7 +153,7 @@ fn a_cut_link_carries_nothing_until_it_heals() {
 fn messages_to_nowhere_are_counted() {
     let (one, _two) = two_nodes(|_| {});
     one.network.send(NodeId(9), raft("nobody is there"));
-    one.network.send(NodeId(2), payload(WORKERS + 1, 1, 1));
+    one.network.send(NodeId(2), payload(WORKERS, 1, 1));
     assert_eq!(one.running.misdirected(), 2);
 }
 

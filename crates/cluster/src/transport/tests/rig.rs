@@ -108,6 +108,7 @@ pub(super) fn peer(node: u64, address: &str) -> PeerSettings {
     PeerSettings {
         node: NodeId(node),
         address: address.to_owned(),
+        client_address: format!("client-of-{node}"),
         incarnation: 1,
         delay: Duration::ZERO,
     }

@@ -1,0 +1,6 @@
+//! A node's durable storage, on a simulated disk.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod basics;
+mod common;
+mod refusals;

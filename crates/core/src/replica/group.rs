@@ -1,0 +1,404 @@
+//! A group of commands that is one transaction of strict two-phase locking.
+//!
+//! The paper's worker locks what a command touches and puts the command into its log buffer. Here the group also executes it,
+//! into a buffer of its own: what is logged is after-images, one for each row that the group has changed, however often.
+//! All commands of the group share its locks, so that rows that many of them touch do not conflict among them.
+//!
+//! ```text
+//!   records:  r0 r1 r2 …                  what is locked, in the order of slots   (HeldLocks)
+//!   rows:     table, key, value, written by which command
+//!   bytes:    key value key value …       what `rows` point to
+//!   undo:     the row as it was, of rows of earlier commands that this command has written
+//! ```
+//!
+//! Paper: raft-pwal §3.2
+
+use std::fmt;
+use std::sync::Arc;
+
+use namiki_index::Lookup;
+
+use super::changes::{self, Shape};
+use super::error::{LockError, WriteError};
+use super::held_locks::HeldLocks;
+use super::row_lock::{self, Attempt};
+use super::{Replica, copy};
+use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
+use crate::table::lookup_cache::LookupCache;
+use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable, Resolved, TableId};
+
+/// The bytes of keys and values beyond which a group takes no more. With one more key and value, places in them still have 32
+/// bits.
+const GROUP_BYTES_MAX: usize = 1 << 30;
+const _: () = assert!(GROUP_BYTES_MAX + VALUE_BYTES_MAX + (1 << 20) < u32::MAX as usize);
+
+/// A row that a group has locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(u32);
+
+/// Where a value is in the group's bytes.
+#[derive(Clone, Copy)]
+struct ValueAt {
+    at: u32,
+    /// [`ABSENT`]: there is no value.
+    len: u32,
+    /// The command that wrote it; 0: it is the record's.
+    command: u32,
+}
+
+const ABSENT: u32 = u32::MAX;
+
+struct Row {
+    table: TableId,
+    key_at: u32,
+    key_len: u32,
+    value: ValueAt,
+}
+
+impl Row {
+    fn is_changed(&self) -> bool {
+        self.value.command != 0
+    }
+
+    fn shape(&self) -> Shape {
+        let len = self.value.len;
+        Shape {
+            table: self.table,
+            key_bytes: self.key_len as usize,
+            value_bytes: (len != ABSENT).then_some(len as usize),
+        }
+    }
+}
+
+/// What a group needs besides its list of records. Used again by later groups.
+#[derive(Default)]
+pub(super) struct GroupBuffers {
+    rows: Vec<Row>,
+    bytes: Vec<u8>,
+    undo: Vec<(Slot, ValueAt)>,
+    /// Those that groups have used.
+    tables: Vec<Arc<RawTable>>,
+    lookup_cache: LookupCache,
+    lookups: Vec<Lookup>,
+    /// The value of the record that was locked last.
+    copied: Vec<u8>,
+}
+
+impl GroupBuffers {
+    pub(super) fn bytes(&self) -> usize {
+        let Self {
+            rows,
+            bytes,
+            undo,
+            copied,
+            ..
+        } = self;
+        rows.capacity() * size_of::<Row>()
+            + bytes.capacity()
+            + undo.capacity() * size_of::<(Slot, ValueAt)>()
+            + copied.capacity()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.rows.clear();
+        self.bytes.clear();
+        self.undo.clear();
+    }
+
+    fn table(&mut self, replica: &Replica, id: TableId) -> Result<&RawTable, LockError> {
+        let known = self.tables.iter().position(|it| it.info.id == id);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let table = replica.raw_table(id).ok_or(LockError::NoSuchTable(id))?;
+                self.tables.push(table);
+                self.tables.len() - 1
+            }
+        };
+        Ok(&self.tables[at])
+    }
+}
+
+/// A group of commands that is one transaction. Dropped, it is as if it had never been.
+///
+/// Each command begins with [`begin_command`](Self::begin_command), locks the rows that it reads or writes, and ends with
+/// nothing, or with [`undo_command`](Self::undo_command).
+pub struct GroupTransaction {
+    locks: HeldLocks,
+    buffers: GroupBuffers,
+    /// The number of the command that runs, from 1.
+    command: u32,
+    /// The rows of the commands before.
+    rows_before: usize,
+    /// Their bytes.
+    bytes_before: usize,
+}
+
+impl GroupTransaction {
+    pub(super) fn begin(replica: &Arc<Replica>) -> Self {
+        let (group, records, buffers) = replica.pool.lock().take();
+        Self {
+            locks: HeldLocks {
+                replica: Arc::clone(replica),
+                group,
+                records,
+                changed: 0,
+                released: 0,
+            },
+            buffers,
+            command: 1,
+            rows_before: 0,
+            bytes_before: 0,
+        }
+    }
+
+    /// Begins the next command: what the group has done so far stays if the command is undone.
+    #[inline]
+    pub fn begin_command(&mut self) {
+        self.command += 1;
+        self.rows_before = self.buffers.rows.len();
+        self.bytes_before = self.buffers.bytes.len();
+        self.buffers.undo.clear();
+    }
+
+    /// Looks up to 16 keys up together, so that their cache misses overlap, for locks that follow in about the same order. It is
+    /// a hint: it locks nothing, and keys that are not there or cannot be are ignored.
+    pub fn look_up(&mut self, table: TableId, keys: &[&[u8]]) {
+        let keys = &keys[..keys.len().min(BATCH_KEYS_MAX)];
+        let mut lookups = std::mem::take(&mut self.buffers.lookups);
+        if let Ok(raw_table) = self.buffers.table(&self.locks.replica, table)
+            && raw_table.find_all(keys, &mut lookups).is_ok()
+        {
+            for (key, lookup) in keys.iter().zip(&lookups) {
+                if let Ok(record) = RawTable::found(*lookup) {
+                    record.prefetch_value(size_of::<u64>());
+                    self.buffers.lookup_cache.note(table, key, record);
+                }
+            }
+        }
+        self.buffers.lookups = lookups;
+    }
+
+    /// Locks a row, which need not exist, exclusively. Does not wait. The group may have it already.
+    ///
+    /// # Errors
+    /// [`LockError`]. The command has the locks that it had before; it is usually [undone](Self::undo_command).
+    #[inline]
+    pub fn lock(&mut self, table: TableId, key: &[u8]) -> Result<Slot, LockError> {
+        let next = self.buffers.rows.len() as u32;
+        let found = self.buffers.lookup_cache.find(table, key);
+        let (record, is_new) = match found {
+            Some(record) => (record, false),
+            None => self.find_or_create(table, key, next)?,
+        };
+        if !is_new {
+            match row_lock::try_lock(record, self.locks.group, next) {
+                Attempt::Acquired => {}
+                Attempt::Own(slot) => return Ok(Slot(slot)),
+                Attempt::Conflict => return Err(LockError::Conflict),
+            }
+        }
+        self.locks.records.push(record);
+        let buffers = &mut self.buffers;
+        if buffers.bytes.len() > GROUP_BYTES_MAX {
+            self.locks.truncate(next as usize);
+            return Err(LockError::GroupTooLarge);
+        }
+        let (_, absent) = copy(record, &mut buffers.copied);
+        let key_at = buffers.bytes.len() as u32;
+        put(key, &mut buffers.bytes);
+        let at = buffers.bytes.len() as u32;
+        put(&buffers.copied, &mut buffers.bytes);
+        let len = match absent {
+            true => ABSENT,
+            false => buffers.copied.len() as u32,
+        };
+        buffers.rows.push(Row {
+            table,
+            key_at,
+            key_len: key.len() as u32,
+            value: ValueAt {
+                at,
+                len,
+                command: 0,
+            },
+        });
+        Ok(Slot(next))
+    }
+
+    /// The key's record, and whether it was made just now: it is locked in this slot then.
+    #[inline(never)]
+    fn find_or_create(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        slot: u32,
+    ) -> Result<(RecordRef, bool), LockError> {
+        let word = row_lock::locked(self.locks.group, slot);
+        let raw_table = self.buffers.table(&self.locks.replica, table)?;
+        let resolved = raw_table.find_or_create_record(key, word);
+        match resolved.map_err(|error| LockError::from_index(&error, table))? {
+            Resolved::Found(record) => Ok((record, false)),
+            Resolved::New { record, .. } => Ok((record, true)),
+        }
+    }
+
+    /// The value of a row: what the group wrote last, otherwise what was applied last.
+    ///
+    /// # Panics
+    /// If the command that locked the row was undone.
+    #[inline]
+    #[must_use]
+    pub fn value(&self, slot: Slot) -> Option<&[u8]> {
+        let ValueAt { at, len, .. } = self.buffers.rows[slot.0 as usize].value;
+        (len != ABSENT).then(|| &self.buffers.bytes[at as usize..][..len as usize])
+    }
+
+    /// Writes a row; without a value the row is deleted.
+    ///
+    /// # Errors
+    /// [`WriteError`]. The row is as it was.
+    ///
+    /// # Panics
+    /// If the command that locked the row was undone.
+    #[inline]
+    pub fn write(&mut self, slot: Slot, value: Option<&[u8]>) -> Result<(), WriteError> {
+        let buffers = &mut self.buffers;
+        let row = &mut buffers.rows[slot.0 as usize].value;
+        let before = *row;
+        // Whether the place of the value before is the command's own.
+        let own = before.command == self.command || slot.0 as usize >= self.rows_before;
+        let written = match value {
+            None => ValueAt {
+                len: ABSENT,
+                ..before
+            },
+            Some(value) if own && before.len as usize == value.len() => {
+                buffers.bytes[before.at as usize..][..value.len()].copy_from_slice(value);
+                before
+            }
+            Some(value) => {
+                if value.len() > VALUE_BYTES_MAX {
+                    return Err(WriteError::ValueTooLong {
+                        len_bytes: value.len(),
+                        max_bytes: VALUE_BYTES_MAX,
+                    });
+                }
+                if buffers.bytes.len() > GROUP_BYTES_MAX {
+                    return Err(WriteError::GroupTooLarge);
+                }
+                let at = buffers.bytes.len() as u32;
+                put(value, &mut buffers.bytes);
+                ValueAt {
+                    at,
+                    len: value.len() as u32,
+                    ..before
+                }
+            }
+        };
+        *row = ValueAt {
+            command: self.command,
+            ..written
+        };
+        if !own {
+            buffers.undo.push((slot, before));
+        }
+        Ok(())
+    }
+
+    /// Forgets what the command wrote, and releases the locks that the group did not have before it.
+    pub fn undo_command(&mut self) {
+        let buffers = &mut self.buffers;
+        for (slot, before) in buffers.undo.drain(..) {
+            buffers.rows[slot.0 as usize].value = before;
+        }
+        self.locks.truncate(self.rows_before);
+        buffers.rows.truncate(self.rows_before);
+        buffers.bytes.truncate(self.bytes_before);
+    }
+
+    /// How many rows are locked.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.buffers.rows.len()
+    }
+
+    /// How many bytes the keys and the values take, about what the changes will.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.buffers.bytes.len()
+    }
+
+    /// Whether nothing is locked, and so nothing written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buffers.rows.is_empty()
+    }
+
+    /// Appends the after-images of the rows that were written, each once, for [`Replica::apply`].
+    pub fn encode_changes(&self, into: &mut Vec<u8>) {
+        let GroupBuffers { rows, bytes, .. } = &self.buffers;
+        into.reserve(bytes.len());
+        let mut changed = rows.iter().filter(|row| row.is_changed()).peekable();
+        let mut of_run = changed.clone();
+        while let Some(first) = changed.peek() {
+            let shape = first.shape();
+            let mut count = 0;
+            while changed.next_if(|row| row.shape() == shape).is_some() {
+                count += 1;
+            }
+            changes::begin_run(shape, count, into);
+            // Bytes that lie side by side are copied together: mostly all of a run.
+            let mut side_by_side = 0..0;
+            for row in of_run.by_ref().take(count) {
+                let key_at = row.key_at as usize;
+                let value_at = row.value.at as usize;
+                for (at, len) in [
+                    (key_at, shape.key_bytes),
+                    (value_at, shape.value_bytes.unwrap_or(0)),
+                ] {
+                    if at != side_by_side.end {
+                        into.extend_from_slice(&bytes[side_by_side]);
+                        side_by_side = at..at;
+                    }
+                    side_by_side.end += len;
+                }
+            }
+            into.extend_from_slice(&bytes[side_by_side]);
+        }
+    }
+
+    /// Ends the group: no more commands, and of what it holds only the locks stay.
+    pub fn seal(self) -> HeldLocks {
+        let Self {
+            mut locks, buffers, ..
+        } = self;
+        locks.changed = buffers.rows.iter().filter(|row| row.is_changed()).count();
+        if locks.changed < locks.records.len() {
+            // Those that are changed come first, in their order.
+            let mut rows = buffers.rows.iter();
+            let is_changed = |_: &RecordRef| rows.next().is_some_and(Row::is_changed);
+            let records = std::mem::take(&mut locks.records);
+            let (mut changed, others): (Vec<_>, Vec<_>) = records.into_iter().partition(is_changed);
+            changed.extend(others);
+            locks.records = changed;
+        }
+        locks.replica.pool.lock().give_back_buffers(buffers);
+        locks
+    }
+}
+
+impl fmt::Debug for GroupTransaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GroupTransaction({} rows)", self.rows())
+    }
+}
+
+/// Appends bytes; eight, the usual length, without a call.
+#[inline]
+fn put(bytes: &[u8], into: &mut Vec<u8>) {
+    match bytes.as_array::<8>() {
+        Some(word) => into.extend_from_slice(word),
+        None => into.extend_from_slice(bytes),
+    }
+}
