@@ -1,3 +1,25 @@
 //! The client library of a Namiki cluster, and the protocol that it speaks with a node.
+//!
+//! A [`Client`] finds the leader and follows it. Commands go in groups through a [`Session`], which makes them safe to repeat: whatever
+//! happens to connections and leaders, a group is executed once, and its results are the same however often they are asked for.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `protocol` | messages and frames |
+//! | `channel` | a channel to the leader: a state machine without I/O |
+//! | `blocking` | the client for threads |
+//!
+//! Paper: raft-pwal §2.2
 
+mod blocking;
+mod channel;
+mod error;
+mod message_buffer;
+mod options;
 pub mod protocol;
+mod requests;
+
+pub use blocking::{Client, Session, cut_links, state_hash, status};
+pub use error::ClientError;
+pub use options::ClientOptions;
+pub use requests::{Group, Rows};

@@ -8,11 +8,11 @@ use std::io;
 pub enum TransportError {
     /// An address cannot be listened at.
     #[error(
-        "cannot listen for {whom} at {address}: {source}; change `{key}` in the configuration, or stop what uses the address"
+        "cannot listen for {from} at {address}: {source}; change `{key}` in the configuration, or stop what uses the address"
     )]
     Listen {
         /// "nodes" or "clients".
-        whom: &'static str,
+        from: &'static str,
         /// The address.
         address: String,
         /// The key that names it.

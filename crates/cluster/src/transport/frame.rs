@@ -83,7 +83,7 @@ impl OutgoingFrame {
         }
     }
 
-    /// A frame whose body is written by hand.
+    /// A frame with a body that was written by hand.
     pub(super) fn of_body(kind: FrameKind, body: Bytes) -> Self {
         Self::new(kind, &[], body)
     }

@@ -58,7 +58,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Socket, Type};
 
 pub use delay::City;
 pub use error::TransportError;
@@ -90,9 +90,9 @@ impl Listeners {
     /// # Errors
     /// [`TransportError::Listen`].
     pub fn bind(peers: &str, clients: &str) -> Result<Self, TransportError> {
-        let listen = |address: &str, whom, key| {
+        let listen = |address: &str, from, key| {
             bind(address).map_err(|source| TransportError::Listen {
-                whom,
+                from,
                 address: address.to_owned(),
                 key,
                 source,
@@ -117,11 +117,7 @@ fn bind(address: &str) -> io::Result<TcpListener> {
 }
 
 fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     // A restarted node may listen at once, although connections of the old one linger.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;

@@ -1,0 +1,66 @@
+//! One TCP connection to one node.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::time::{Duration, Instant};
+
+use crate::error::ConnectionError;
+use crate::message_buffer::MessageBuffer;
+use crate::protocol::Response;
+
+/// How long a node may take none of the bytes that are sent to it.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TcpStream,
+    buffer: MessageBuffer,
+}
+
+impl Connection {
+    pub(super) fn open(address: &str, timeout: Duration) -> Result<Self, ConnectionError> {
+        let mut failure = ConnectionError::NoSuchName;
+        for address in address.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, timeout) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+                    return Ok(Self {
+                        stream,
+                        buffer: MessageBuffer::default(),
+                    });
+                }
+                Err(error) => failure = error.into(),
+            }
+        }
+        Err(failure)
+    }
+
+    pub(super) fn send(&mut self, frame: &[u8]) -> Result<(), ConnectionError> {
+        Ok(self.stream.write_all(frame)?)
+    }
+
+    /// The next message, if it arrives in time. If it is that late already, the next that has arrived.
+    pub(super) fn receive(&mut self, until: Instant) -> Result<Option<Response>, ConnectionError> {
+        loop {
+            if let Some(response) = self.buffer.next()? {
+                return Ok(Some(response));
+            }
+            let wait = until.saturating_duration_since(Instant::now());
+            // No time at all is not accepted by the system, which counts in microseconds.
+            let wait = wait.max(Duration::from_micros(1));
+            self.stream.set_read_timeout(Some(wait))?;
+            match self.stream.read(self.buffer.room()) {
+                Ok(0) => return Err(ConnectionError::Closed),
+                Ok(bytes) => self.buffer.filled(bytes),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
+                    return Ok(None);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Does what a channel wants done, with blocking I/O on the caller's thread.
+
+use std::thread;
+use std::time::Instant;
+
+use super::connection::Connection;
+use crate::channel::{Channel, Step};
+use crate::error::ConnectionError;
+
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) channel: Channel,
+    connection: Option<Connection>,
+}
+
+impl Link {
+    pub(super) fn new(channel: Channel) -> Self {
+        Self {
+            channel,
+            connection: None,
+        }
+    }
+
+    /// Goes on until that is the case, or the time is over. Returns whether it is the case.
+    pub(super) fn drive(&mut self, is_done: impl Fn(&Channel) -> bool, deadline: Instant) -> bool {
+        loop {
+            if is_done(&self.channel) {
+                return true;
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return false;
+            }
+            self.take_step(now, deadline);
+        }
+    }
+
+    /// Sends what can be sent at once, and takes what has arrived.
+    pub(super) fn pump(&mut self) {
+        while self.channel.is_ready() {
+            let now = Instant::now();
+            match self.channel.step(now) {
+                Step::Send(frame) => self.send(&frame),
+                step => return self.perform(step, now),
+            }
+        }
+    }
+
+    fn take_step(&mut self, now: Instant, deadline: Instant) {
+        let step = self.channel.step(now);
+        self.perform(step, deadline);
+    }
+
+    fn perform(&mut self, step: Step, deadline: Instant) {
+        match step {
+            Step::Connect(address) => self.connect(&address, deadline),
+            Step::Close => self.connection = None,
+            Step::Send(frame) => self.send(&frame),
+            Step::Receive(until) => self.receive(until.min(deadline)),
+            Step::Pause(until) => {
+                let until = until.min(deadline);
+                thread::sleep(until.saturating_duration_since(Instant::now()));
+            }
+        }
+    }
+
+    fn connect(&mut self, address: &str, deadline: Instant) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = self.channel.options().connect_timeout.min(left);
+        if timeout.is_zero() {
+            return;
+        }
+        match Connection::open(address, timeout) {
+            Ok(connection) => {
+                self.connection = Some(connection);
+                self.channel.connected(Instant::now());
+            }
+            Err(error) => self.broken(&error),
+        }
+    }
+
+    fn send(&mut self, frame: &[u8]) {
+        let sent = match &mut self.connection {
+            Some(connection) => connection.send(frame),
+            None => Err(ConnectionError::Closed),
+        };
+        if let Err(error) = sent {
+            self.broken(&error);
+        }
+    }
+
+    fn receive(&mut self, until: Instant) {
+        let received = match &mut self.connection {
+            Some(connection) => connection.receive(until),
+            None => Err(ConnectionError::Closed),
+        };
+        match received {
+            Ok(Some(response)) => self.channel.received(response, Instant::now()),
+            Ok(None) => {}
+            Err(error) => self.broken(&error),
+        }
+    }
+
+    fn broken(&mut self, error: &ConnectionError) {
+        self.connection = None;
+        self.channel.broken(Instant::now(), error);
+    }
+}

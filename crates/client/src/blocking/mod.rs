@@ -1,0 +1,13 @@
+//! The blocking client.
+
+mod client;
+mod connection;
+mod link;
+mod one_node;
+mod session;
+#[cfg(test)]
+mod tests;
+
+pub use client::Client;
+pub use one_node::{cut_links, state_hash, status};
+pub use session::Session;

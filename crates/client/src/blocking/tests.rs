@@ -1,0 +1,364 @@
+//! The client against nodes that follow a script.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::{Client, Session, status};
+use crate::protocol::{
+    Command, Outcome, PROTOCOL_VERSION, Request, Response, SessionId, decode, encoded,
+};
+use crate::{ClientError, ClientOptions};
+
+const WATCHDOG: Duration = Duration::from_secs(60);
+const SESSION: SessionId = SessionId(4);
+
+/// An address at which nodes of a script come and go.
+struct Address {
+    listener: TcpListener,
+    name: String,
+}
+
+impl Address {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let name = listener.local_addr().unwrap().to_string();
+        Self { listener, name }
+    }
+
+    /// A client connects, and is welcome.
+    fn accept(&self) -> Node {
+        let (stream, _) = self.listener.accept().unwrap();
+        stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+        let mut node = Node(stream);
+        assert!(matches!(node.request(), Some(Request::Hello { .. })));
+        node.say(&Response::Welcome {
+            version: PROTOCOL_VERSION,
+            node: 1,
+            group_commands_max: 10,
+        });
+        node
+    }
+}
+
+struct Node(TcpStream);
+
+impl Node {
+    /// Nothing if the client has closed the connection.
+    fn request(&mut self) -> Option<Request> {
+        let mut length = [0; 4];
+        self.0.read_exact(&mut length).ok()?;
+        let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
+        self.0.read_exact(&mut bytes).unwrap();
+        Some(decode(&bytes).unwrap())
+    }
+
+    fn say(&mut self, response: &Response) {
+        // A client that is gone does not hear it.
+        let _ = self.0.write_all(&encoded(response).unwrap());
+    }
+
+    fn opens_session(&mut self) {
+        let Some(Request::OpenSession { nonce }) = self.request() else {
+            panic!("a session is opened first")
+        };
+        self.say(&Response::SessionOpened {
+            nonce,
+            session: SESSION,
+        });
+    }
+
+    /// The number of the next group, and what the client has the results of.
+    fn group(&mut self) -> (u64, u64) {
+        match self.request() {
+            Some(Request::Submit {
+                session: SESSION,
+                group,
+                acknowledged_through,
+                ..
+            }) => (group, acknowledged_through),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn results(&mut self, group: u64) {
+        self.say(&Response::Results {
+            session: SESSION,
+            group,
+            outcomes: vec![outcome_of(group)],
+        });
+    }
+
+    fn not_leader(&mut self, leader: Option<&str>) {
+        self.say(&Response::NotLeader {
+            request: 0,
+            leader: leader.map(|address| (2, address.to_owned())),
+        });
+    }
+}
+
+/// So that results are told apart.
+fn outcome_of(group: u64) -> Outcome {
+    Outcome::from_byte(u8::try_from(group % 4).unwrap()).unwrap()
+}
+
+fn script(run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    std::thread::spawn(run)
+}
+
+fn options() -> ClientOptions {
+    ClientOptions {
+        timeout: WATCHDOG,
+        window: 3,
+        ..ClientOptions::default()
+    }
+}
+
+fn session_at(addresses: &[String], options: ClientOptions) -> Session {
+    let client = Client::connect(addresses.to_vec(), options).unwrap();
+    client.open_session().unwrap()
+}
+
+fn commands() -> Vec<Command> {
+    vec![Command::Transfer {
+        table: 1,
+        from: 1,
+        to: 2,
+        amount: 3,
+    }]
+}
+
+/// Takes the client's own connection, which is not used, and the session's.
+fn accept_session(address: &Address) -> (Node, Node) {
+    let client = address.accept();
+    let mut session = address.accept();
+    session.opens_session();
+    (client, session)
+}
+
+#[test]
+fn groups_are_pipelined_within_the_window() {
+    let address = Address::new();
+    let addresses = [address.name.clone()];
+    let node = script(move || {
+        let (_client, mut node) = accept_session(&address);
+        assert_eq!(node.group(), (1, 0));
+        assert_eq!(node.group(), (2, 0));
+        assert_eq!(node.group(), (3, 0));
+        node.results(1);
+        // It says what it has the results of.
+        assert_eq!(node.group(), (4, 1));
+        for group in [3, 2, 4] {
+            node.results(group);
+        }
+        assert_eq!(node.group(), (5, 4));
+        node.results(5);
+        assert!(matches!(
+            node.request(),
+            Some(Request::CloseSession { session: SESSION })
+        ));
+        node.say(&Response::SessionClosed { session: SESSION });
+    });
+    let mut session = session_at(&addresses, options());
+    assert_eq!(session.id(), SESSION);
+    let groups: Vec<_> = (0..4)
+        .map(|_| session.submit(commands()).unwrap())
+        .collect();
+    for &group in groups.iter().rev() {
+        let outcomes = session.wait(group).unwrap();
+        assert_eq!(outcomes, [outcome_of(group.number())]);
+    }
+    assert_eq!(session.in_flight(), 0);
+    let twice = session.wait(groups[0]);
+    assert!(matches!(twice, Err(ClientError::NoSuchGroup { group: 1 })));
+    let last = session.submit(commands()).unwrap();
+    let deadline = std::time::Instant::now() + WATCHDOG;
+    assert_eq!(session.next_answered(deadline), Some(last));
+    session.close().unwrap();
+    node.join().unwrap();
+}
+
+#[test]
+fn a_new_leader_gets_the_groups_of_the_old() {
+    let (old, new) = (Address::new(), Address::new());
+    let addresses = [old.name.clone()];
+    let nodes = script(move || {
+        let (_client, mut node) = accept_session(&old);
+        for group in 1..=3 {
+            assert_eq!(node.group().0, group);
+        }
+        node.results(2);
+        node.say(&Response::OutcomeUnknown {
+            session: SESSION,
+            group: 1,
+        });
+        assert_eq!(node.group().0, 1);
+        node.not_leader(Some(&new.name));
+        assert_eq!(node.request(), None);
+        let mut node = new.accept();
+        for group in [1, 3] {
+            assert_eq!(node.group().0, group);
+            node.results(group);
+        }
+    });
+    let mut session = session_at(&addresses, options());
+    let groups: Vec<_> = (0..3)
+        .map(|_| session.submit(commands()).unwrap())
+        .collect();
+    for group in groups {
+        let outcomes = session.wait(group).unwrap();
+        assert_eq!(outcomes, [outcome_of(group.number())]);
+    }
+    nodes.join().unwrap();
+}
+
+#[test]
+fn a_killed_leader_is_looked_for_elsewhere() {
+    let (old, new) = (Address::new(), Address::new());
+    let addresses = [old.name.clone(), new.name.clone()];
+    let nodes = script(move || {
+        let (client, mut node) = accept_session(&old);
+        assert_eq!(node.group().0, 1);
+        // Half of an answer.
+        node.0.write_all(&[9, 0, 0, 0, 1]).unwrap();
+        drop((old, client, node));
+        let mut node = new.accept();
+        assert_eq!(node.group().0, 1);
+        node.results(1);
+    });
+    let mut session = session_at(&addresses, options());
+    let group = session.submit(commands()).unwrap();
+    assert_eq!(session.wait(group).unwrap(), [outcome_of(1)]);
+    nodes.join().unwrap();
+}
+
+#[test]
+fn an_unknown_outcome_is_said_and_can_be_asked_again() {
+    let address = Address::new();
+    let addresses = [address.name.clone()];
+    let (go_on, goes_on) = std::sync::mpsc::channel();
+    let node = script(move || {
+        let (_client, mut node) = accept_session(&address);
+        assert_eq!(node.group().0, 1);
+        goes_on.recv_timeout(WATCHDOG).unwrap();
+        node.results(1);
+    });
+    let mut session = session_at(&addresses, options());
+    let group = session.submit(commands()).unwrap();
+    let unknown = session.wait_until(group, std::time::Instant::now());
+    let is_unknown = matches!(unknown, Err(ClientError::OutcomeUnknown { group: 1, .. }));
+    assert!(is_unknown, "{unknown:?}");
+    go_on.send(()).unwrap();
+    assert_eq!(session.wait(group).unwrap(), [outcome_of(1)]);
+    node.join().unwrap();
+}
+
+#[test]
+fn a_stopped_leader_is_left_for_another() {
+    let (stopped, other) = (Address::new(), Address::new());
+    let addresses = [stopped.name.clone(), other.name.clone()];
+    // It is not waited for: a client that loses patience once more connects again.
+    script(move || {
+        let (_client, mut node) = accept_session(&stopped);
+        assert_eq!(node.group().0, 1);
+        // It says nothing any more, and its connection stays.
+        loop {
+            let mut next = other.accept();
+            while let Some(Request::Submit { group, .. }) = next.request() {
+                next.results(group);
+            }
+        }
+    });
+    let silence = Duration::from_millis(20);
+    let mut session = session_at(
+        &addresses,
+        ClientOptions {
+            silence,
+            ..options()
+        },
+    );
+    let group = session.submit(commands()).unwrap();
+    assert_eq!(session.wait(group).unwrap(), [outcome_of(1)]);
+}
+
+#[test]
+fn rows_and_tables_are_asked_of_the_leader() {
+    let (follower, leader) = (Address::new(), Address::new());
+    let addresses = [follower.name.clone()];
+    let leader_name = leader.name.clone();
+    let keys = vec![(7, vec![1]), (7, vec![2])];
+    let asked = keys.clone();
+    let nodes = script(move || {
+        let mut node = follower.accept();
+        assert!(matches!(node.request(), Some(Request::CreateTable { .. })));
+        node.not_leader(Some(&leader.name));
+        let mut node = leader.accept();
+        let Some(Request::CreateTable { name, .. }) = node.request() else {
+            panic!()
+        };
+        node.say(&Response::Table { name, table: 7 });
+        let Some(Request::Read { request, keys }) = node.request() else {
+            panic!()
+        };
+        assert_eq!(keys, asked);
+        // Busy once.
+        node.say(&Response::Busy { request });
+        let Some(Request::Read { request, .. }) = node.request() else {
+            panic!()
+        };
+        node.say(&Response::Rows {
+            request,
+            values: vec![Some(vec![5]), None],
+            lsn: 99,
+        });
+    });
+    let mut client = Client::connect(addresses, options()).unwrap();
+    assert_eq!(client.create_table("accounts", true).unwrap(), 7);
+    assert_eq!(client.leader(), Some(&*leader_name));
+    let rows = client.read(keys).unwrap();
+    assert_eq!((rows.values, rows.lsn), (vec![Some(vec![5]), None], 99));
+    nodes.join().unwrap();
+}
+
+#[test]
+fn refusals_and_lost_sessions_are_errors() {
+    let address = Address::new();
+    let addresses = [address.name.clone()];
+    let node = script(move || {
+        let (_client, mut node) = accept_session(&address);
+        node.group();
+        node.say(&Response::Refused {
+            request: 1,
+            reason: "too long".to_owned(),
+        });
+        node.group();
+        node.say(&Response::NoSuchSession { session: SESSION });
+    });
+    let mut session = session_at(&addresses, options());
+    let first = session.submit(commands()).unwrap();
+    let refused = session.wait(first).unwrap_err();
+    assert!(refused.to_string().contains("too long"));
+    let second = session.submit(commands()).unwrap();
+    let lost = session.wait(second);
+    assert!(matches!(lost, Err(ClientError::NoSuchSession { .. })));
+    node.join().unwrap();
+}
+
+#[test]
+fn without_a_node_the_time_runs_out() {
+    let address = Address::new();
+    let name = address.name.clone();
+    drop(address);
+    let patience = ClientOptions {
+        timeout: Duration::from_millis(30),
+        ..options()
+    };
+    let refused = Client::connect([name.clone()], patience).unwrap_err();
+    assert!(matches!(refused, ClientError::Unavailable { .. }));
+    assert!(refused.to_string().contains(&name), "{refused}");
+    let nothing = Client::connect(Vec::<String>::new(), patience);
+    assert!(matches!(nothing, Err(ClientError::NoAddress)));
+    let asked = status(&name, patience.timeout);
+    assert!(matches!(asked, Err(ClientError::Node { .. })));
+}

@@ -1,0 +1,307 @@
+//! A channel to the leader, whichever node that is: a state machine without I/O.
+//!
+//! ```text
+//!              Connect                 hello                welcome
+//! Disconnected ───────> Greeting ────────────────> Greeting ───────> Ready ── requests, responses
+//!      ^                    │ refused, silent                           │ closed, silent, not the leader
+//!      └────────────────────┴───────────────────────────────────────────┘ everything unanswered is sent again
+//! ```
+//!
+//! A runtime (blocking or asynchronous) asks for the next [`Step`] and says what came of it.
+//!
+//! # Invariants
+//! - C1. A request that has no answer is sent on every new connection, with the same bytes, until it is answered or forgotten.
+//! - C2. An answer is never taken back.
+
+mod exchange;
+mod leader_finder;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub(crate) use exchange::{Answer, Exchange, Key};
+pub(crate) use leader_finder::LeaderFinder;
+
+use crate::error::ConnectionError;
+use crate::options::ClientOptions;
+use crate::protocol::{MAGIC, PROTOCOL_VERSION, Request, Response, Role, encoded};
+
+/// Before a request is sent again to a node that is busy, or was deposed.
+const BACKOFF: Duration = Duration::from_millis(10);
+
+/// What a runtime does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Connect to this address: [`Channel::connected`] or [`Channel::broken`].
+    Connect(String),
+    /// Close the connection.
+    Close,
+    /// Write these bytes; on failure [`Channel::broken`].
+    Send(Arc<[u8]>),
+    /// Wait for a message until then: [`Channel::received`], or [`Channel::broken`].
+    Receive(Instant),
+    /// Do nothing until then.
+    Pause(Instant),
+}
+
+#[derive(Debug)]
+enum State {
+    Disconnected {
+        retry_at: Instant,
+    },
+    Greeting {
+        since: Instant,
+        said_hello: bool,
+    },
+    Ready {
+        /// Nothing was heard since, although an answer is owed.
+        quiet_since: Instant,
+        /// It was asked whether it is alive.
+        asked_alive: bool,
+    },
+    /// The connection is to be closed, and the next be tried after this time.
+    Closing {
+        retry_at: Instant,
+    },
+}
+
+/// A channel to the leader.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    pub(crate) exchange: Exchange,
+    finder: LeaderFinder,
+    state: State,
+    options: ClientOptions,
+    /// Why the leader was not reached, at last.
+    last: String,
+}
+
+impl Channel {
+    pub(crate) fn new(addresses: Vec<String>, options: ClientOptions, now: Instant) -> Self {
+        Self {
+            exchange: Exchange::default(),
+            finder: LeaderFinder::new(addresses),
+            state: State::Disconnected { retry_at: now },
+            options,
+            last: "no node was asked yet".to_owned(),
+        }
+    }
+
+    pub(crate) fn options(&self) -> &ClientOptions {
+        &self.options
+    }
+
+    /// What was met last, for messages.
+    pub(crate) fn last(&self) -> String {
+        self.last.clone()
+    }
+
+    /// The address of the node that answers.
+    pub(crate) fn leader(&self) -> Option<&str> {
+        self.finder.current()
+    }
+
+    /// The addresses that are known, the leader's first.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        self.finder.addresses()
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.state, State::Ready { .. })
+    }
+
+    /// What to do now.
+    pub(crate) fn step(&mut self, now: Instant) -> Step {
+        match &mut self.state {
+            State::Disconnected { retry_at } if now < *retry_at => Step::Pause(*retry_at),
+            State::Disconnected { .. } => Step::Connect(self.finder.next()),
+            State::Closing { retry_at } => {
+                self.state = State::Disconnected {
+                    retry_at: *retry_at,
+                };
+                Step::Close
+            }
+            State::Greeting { since, said_hello } => {
+                let until = *since + self.options.connect_timeout;
+                if !std::mem::replace(said_hello, true) {
+                    return Step::Send(hello());
+                }
+                if now < until {
+                    return Step::Receive(until);
+                }
+                self.give_up(now, "it does not say welcome");
+                self.step(now)
+            }
+            State::Ready { .. } => self.step_ready(now),
+        }
+    }
+
+    fn step_ready(&mut self, now: Instant) -> Step {
+        let owed = self.exchange.awaits_answer();
+        let next = self.exchange.next_to_send(now);
+        let State::Ready {
+            quiet_since,
+            asked_alive,
+        } = &mut self.state
+        else {
+            return Step::Pause(now);
+        };
+        if !owed {
+            *quiet_since = now;
+            *asked_alive = false;
+        }
+        if let Some(frame) = next {
+            return Step::Send(frame);
+        }
+        let silence = self.options.silence;
+        if !owed {
+            let until = self.exchange.next_due().unwrap_or(now + silence);
+            return Step::Receive(until);
+        }
+        let until = *quiet_since + silence;
+        if now < until {
+            let due = self.exchange.next_due().unwrap_or(until);
+            return Step::Receive(due.min(until));
+        }
+        if !*asked_alive {
+            // A node that is busy answers this, one that is stopped does not.
+            *asked_alive = true;
+            *quiet_since = now;
+            return Step::Send(frame_of(&Request::Status));
+        }
+        self.give_up(now, "it is silent");
+        self.step(now)
+    }
+
+    /// The connection is of no use; another node is tried.
+    fn give_up(&mut self, now: Instant, why: &str) {
+        self.note(why);
+        let retry_at = now + self.finder.failed();
+        self.exchange.disconnected();
+        self.state = State::Closing { retry_at };
+    }
+
+    fn note(&mut self, why: &str) {
+        let address = self.finder.current().unwrap_or("no node");
+        self.last = format!("{address}: {why}");
+    }
+
+    pub(crate) fn connected(&mut self, now: Instant) {
+        self.state = State::Greeting {
+            since: now,
+            said_hello: false,
+        };
+    }
+
+    /// The connection could not be made, or is gone.
+    pub(crate) fn broken(&mut self, now: Instant, why: &ConnectionError) {
+        self.note(&why.to_string());
+        let retry_at = now + self.finder.failed();
+        self.exchange.disconnected();
+        self.state = State::Disconnected { retry_at };
+    }
+
+    /// A message has arrived.
+    pub(crate) fn received(&mut self, response: Response, now: Instant) {
+        match &mut self.state {
+            State::Ready {
+                quiet_since,
+                asked_alive,
+            } => {
+                *quiet_since = now;
+                *asked_alive = false;
+            }
+            State::Greeting { .. } => return self.received_greeting(response, now),
+            State::Disconnected { .. } | State::Closing { .. } => return,
+        }
+        let answer = |this: &mut Self, key, answer| {
+            this.finder.succeeded();
+            this.exchange.answer(key, answer);
+        };
+        match response {
+            Response::Results {
+                group, outcomes, ..
+            } => answer(self, Key::Group(group), Answer::Outcomes(outcomes)),
+            Response::Rows {
+                request,
+                values,
+                lsn,
+            } => answer(
+                self,
+                Key::from_number(request),
+                Answer::Rows { values, lsn },
+            ),
+            Response::SessionOpened { session, .. } => {
+                answer(self, Key::Control, Answer::SessionOpened(session));
+            }
+            Response::SessionClosed { .. } => answer(self, Key::Control, Answer::SessionClosed),
+            Response::Table { table, .. } => answer(self, Key::Control, Answer::Table(table)),
+            Response::Refused { request, reason } => {
+                self.note(&reason);
+                answer(self, Key::from_number(request), Answer::Refused(reason));
+            }
+            Response::NoSuchSession { session } => {
+                self.exchange
+                    .answer_groups(|| Answer::NoSuchSession(session));
+                answer(self, Key::Control, Answer::NoSuchSession(session));
+            }
+            Response::Busy { request } => {
+                self.exchange
+                    .postpone(Key::from_number(request), now + BACKOFF);
+            }
+            Response::OutcomeUnknown { group, .. } => {
+                self.note("it has lost the leadership");
+                self.exchange.postpone(Key::Group(group), now + BACKOFF);
+            }
+            Response::NotLeader { leader, .. } => {
+                self.redirect(leader.map(|(_, address)| address), now);
+            }
+            Response::Status(status) => {
+                if !matches!(status.role, Role::Leader | Role::TakingOffice) {
+                    self.redirect(None, now);
+                }
+            }
+            // Not asked for on a channel.
+            Response::Welcome { .. } | Response::LinksCut { .. } => {}
+        }
+    }
+
+    fn received_greeting(&mut self, response: Response, now: Instant) {
+        match response {
+            Response::Welcome { .. } => {
+                self.state = State::Ready {
+                    quiet_since: now,
+                    asked_alive: false,
+                };
+            }
+            Response::Refused { reason, .. } => self.give_up(now, &reason),
+            _ => self.give_up(now, "it does not say welcome"),
+        }
+    }
+
+    /// Another node leads, perhaps a known one.
+    fn redirect(&mut self, leader: Option<String>, now: Instant) {
+        self.note("it does not lead");
+        let leader = leader.filter(|address| !address.is_empty());
+        let retry_at = now + self.finder.redirect(leader);
+        self.exchange.disconnected();
+        self.state = State::Closing { retry_at };
+    }
+}
+
+/// A message with its length, of which the encoding cannot fail.
+pub(crate) fn frame_of(request: &Request) -> Arc<[u8]> {
+    encoded(request)
+        .expect("a short message can be encoded")
+        .into()
+}
+
+/// The first message of a connection.
+pub(crate) fn hello() -> Arc<[u8]> {
+    frame_of(&Request::Hello {
+        magic: MAGIC,
+        version: PROTOCOL_VERSION,
+    })
+}

@@ -1,0 +1,290 @@
+//! The channel in a time of our own.
+
+use super::*;
+use crate::protocol::{NodeStatus, Outcome, SessionId};
+
+const SILENCE: Duration = Duration::from_millis(100);
+
+struct Rig {
+    channel: Channel,
+    now: Instant,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let now = Instant::now();
+        let addresses = vec!["a".to_owned(), "b".to_owned()];
+        let options = ClientOptions {
+            silence: SILENCE,
+            ..ClientOptions::default()
+        };
+        Self {
+            channel: Channel::new(addresses, options, now),
+            now,
+        }
+    }
+
+    fn later(&mut self, wait: Duration) {
+        self.now += wait;
+    }
+
+    fn step(&mut self) -> Step {
+        self.channel.step(self.now)
+    }
+
+    /// Passes pauses and closes connections until one is to be made.
+    fn connect(&mut self) -> String {
+        loop {
+            match self.step() {
+                Step::Pause(until) => self.now = until,
+                Step::Connect(address) => return address,
+                Step::Close => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Gets a connection to the point at which requests are sent.
+    fn ready(&mut self) -> String {
+        let address = self.connect();
+        self.channel.connected(self.now);
+        assert_eq!(self.step(), Step::Send(hello()));
+        self.receive(Response::Welcome {
+            version: PROTOCOL_VERSION,
+            node: 1,
+            group_commands_max: 10,
+        });
+        assert!(self.channel.is_ready());
+        address
+    }
+
+    fn receive(&mut self, response: Response) {
+        self.channel.received(response, self.now);
+    }
+
+    fn ask(&mut self, group: u8) {
+        self.channel
+            .exchange
+            .ask(Key::Group(group.into()), vec![group]);
+    }
+
+    fn sent(&mut self) -> Vec<u8> {
+        let mut sent = Vec::new();
+        while let Step::Send(frame) = self.step() {
+            sent.push(frame[0]);
+        }
+        sent
+    }
+
+    fn results(&mut self, group: u64) {
+        self.receive(Response::Results {
+            session: SessionId(1),
+            group,
+            outcomes: vec![Outcome::Done],
+        });
+    }
+
+    fn not_leader(&mut self, leader: Option<&str>) {
+        self.receive(Response::NotLeader {
+            request: 1,
+            leader: leader.map(|address| (2, address.to_owned())),
+        });
+    }
+}
+
+#[test]
+fn several_groups_are_in_flight_and_answered_in_any_order() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.ready(), "a");
+    rig.ask(1);
+    rig.ask(2);
+    assert_eq!(rig.sent(), [1, 2]);
+    rig.results(2);
+    assert!(rig.channel.exchange.is_answered(Key::Group(2)));
+    assert!(!rig.channel.exchange.is_answered(Key::Group(1)));
+    rig.results(1);
+    assert_eq!(rig.channel.exchange.groups_in_flight(), 0);
+}
+
+#[test]
+fn the_named_leader_gets_everything_unanswered() {
+    let mut rig = Rig::new();
+    rig.ready();
+    for group in 1..=3 {
+        rig.ask(group);
+    }
+    rig.sent();
+    rig.results(2);
+    rig.not_leader(Some("c"));
+    assert_eq!(rig.step(), Step::Close);
+    assert_eq!(rig.ready(), "c");
+    assert_eq!(rig.sent(), [1, 3]);
+}
+
+#[test]
+fn without_a_named_leader_the_next_address_is_tried() {
+    let mut rig = Rig::new();
+    rig.ready();
+    rig.ask(1);
+    rig.sent();
+    rig.not_leader(None);
+    assert_eq!(rig.ready(), "b");
+    assert_eq!(rig.sent(), [1]);
+    rig.not_leader(Some(""));
+    assert_eq!(rig.ready(), "a");
+}
+
+#[test]
+fn a_lost_connection_is_replaced_and_requests_repeated() {
+    let mut rig = Rig::new();
+    rig.ready();
+    rig.ask(1);
+    rig.sent();
+    rig.channel.broken(rig.now, &ConnectionError::Closed);
+    assert!(rig.channel.last().contains("closed"));
+    assert_eq!(rig.connect(), "b");
+    rig.channel.broken(rig.now, &ConnectionError::Closed);
+    assert_eq!(rig.ready(), "a");
+    assert_eq!(rig.sent(), [1]);
+}
+
+#[test]
+fn an_unknown_outcome_is_asked_for_again() {
+    let mut rig = Rig::new();
+    rig.ready();
+    rig.ask(1);
+    rig.sent();
+    rig.receive(Response::OutcomeUnknown {
+        session: SessionId(1),
+        group: 1,
+    });
+    assert!(rig.sent().is_empty());
+    rig.later(BACKOFF);
+    assert_eq!(rig.sent(), [1]);
+    rig.not_leader(Some("b"));
+    assert_eq!(rig.ready(), "b");
+    assert_eq!(rig.sent(), [1]);
+    rig.results(1);
+    let outcomes = Answer::Outcomes(vec![Outcome::Done]);
+    assert_eq!(rig.channel.exchange.take(Key::Group(1)), Some(outcomes));
+}
+
+#[test]
+fn a_busy_node_is_asked_again_later() {
+    let mut rig = Rig::new();
+    rig.ready();
+    rig.ask(1);
+    rig.ask(2);
+    rig.sent();
+    rig.receive(Response::Busy { request: 2 });
+    assert!(rig.sent().is_empty());
+    rig.later(BACKOFF);
+    assert_eq!(rig.sent(), [2]);
+}
+
+#[test]
+fn a_silent_node_is_asked_once_and_then_left() {
+    let mut rig = Rig::new();
+    rig.ready();
+    rig.ask(1);
+    rig.sent();
+    rig.later(SILENCE);
+    assert_eq!(rig.step(), Step::Send(frame_of(&Request::Status)));
+    let Step::Receive(until) = rig.step() else {
+        panic!()
+    };
+    assert_eq!(until, rig.now + SILENCE);
+    rig.later(SILENCE);
+    assert_eq!(rig.step(), Step::Close);
+    assert_eq!(rig.ready(), "b");
+}
+
+#[test]
+fn a_slow_leader_that_is_alive_is_kept() {
+    let mut rig = Rig::new();
+    rig.ready();
+    rig.ask(1);
+    rig.sent();
+    let status = |role| {
+        let status = NodeStatus {
+            node: 1,
+            role,
+            term: 1,
+            leader: None,
+            last_lsn: 0,
+            persisted_lsn: 0,
+            committed_lsn: 0,
+            applied_lsn: 0,
+            commands_applied: 0,
+            log_bytes: 0,
+            matched: vec![],
+            state_hash: None,
+        };
+        Response::Status(Box::new(status))
+    };
+    for _ in 0..10 {
+        rig.later(SILENCE);
+        assert_eq!(rig.step(), Step::Send(frame_of(&Request::Status)));
+        rig.receive(status(Role::Leader));
+        assert!(matches!(rig.step(), Step::Receive(_)));
+    }
+    rig.later(SILENCE);
+    rig.step();
+    rig.receive(status(Role::Follower));
+    assert_eq!(rig.step(), Step::Close);
+}
+
+#[test]
+fn silence_counts_only_while_an_answer_is_owed() {
+    let mut rig = Rig::new();
+    rig.ready();
+    rig.later(SILENCE * 100);
+    assert!(matches!(rig.step(), Step::Receive(_)));
+    rig.ask(1);
+    assert_eq!(rig.sent(), [1]);
+    assert!(matches!(rig.step(), Step::Receive(_)));
+}
+
+#[test]
+fn a_refusal_answers_the_request_that_it_names() {
+    let mut rig = Rig::new();
+    rig.ready();
+    rig.ask(1);
+    rig.ask(2);
+    rig.sent();
+    let reason = "too long".to_owned();
+    rig.receive(Response::Refused { request: 2, reason });
+    let refused = Answer::Refused("too long".to_owned());
+    assert_eq!(rig.channel.exchange.take(Key::Group(2)), Some(refused));
+    assert!(!rig.channel.exchange.is_answered(Key::Group(1)));
+}
+
+#[test]
+fn a_session_that_is_gone_answers_all_its_groups() {
+    let mut rig = Rig::new();
+    rig.ready();
+    rig.ask(1);
+    rig.ask(2);
+    rig.sent();
+    let session = SessionId(9);
+    rig.receive(Response::NoSuchSession { session });
+    for group in [1, 2] {
+        let answer = rig.channel.exchange.take(Key::Group(group));
+        assert_eq!(answer, Some(Answer::NoSuchSession(session)));
+    }
+}
+
+#[test]
+fn a_node_of_another_version_is_left() {
+    let mut rig = Rig::new();
+    rig.connect();
+    rig.channel.connected(rig.now);
+    rig.step();
+    rig.receive(Response::Refused {
+        request: 0,
+        reason: "another version".to_owned(),
+    });
+    assert_eq!(rig.step(), Step::Close);
+    assert!(rig.channel.last().contains("another version"));
+    assert_eq!(rig.ready(), "b");
+}

@@ -1,0 +1,77 @@
+//! Why a client was not answered as it hoped.
+
+use std::io;
+
+use crate::protocol::{FrameError, SessionId};
+
+/// Why there is no answer, or another one than hoped for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// No addresses were passed.
+    #[error("no address of a node was passed; pass that of at least one")]
+    NoAddress,
+    /// No leader answered in time. What was asked for changes nothing if it is asked for again.
+    #[error(
+        "no leader answered in time: {last}; ask again, or look whether a majority of the nodes runs"
+    )]
+    Unavailable {
+        /// What was met last.
+        last: String,
+    },
+    /// It is not known whether the commands of this group were executed, and it will be: wait for the group again, or ask again later in
+    /// the same session.
+    #[error(
+        "the outcome of group {group} is not known: {last}; wait for the group again, it is not executed twice"
+    )]
+    OutcomeUnknown {
+        /// The group.
+        group: u64,
+        /// What was met last.
+        last: String,
+    },
+    /// The session was closed, or has expired. Groups that are not answered may have been executed.
+    #[error("there is no session {} any more; open another one", .session.0)]
+    NoSuchSession {
+        /// The session.
+        session: SessionId,
+    },
+    /// A node has refused what was asked for, and has not done it.
+    #[error("refused: {reason}")]
+    Refused {
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The group is none of this session that is waited for: its results were taken already.
+    #[error("the results of group {group} were taken already, or it is another session's")]
+    NoSuchGroup {
+        /// The group.
+        group: u64,
+    },
+    /// What is asked for cannot be sent.
+    #[error(transparent)]
+    Request(#[from] FrameError),
+    /// One node, which was asked by its address, does not answer.
+    #[error("{address} does not answer: {why}")]
+    Node {
+        /// Its address.
+        address: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// Why a connection is of no use any more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectionError {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("the connection was closed")]
+    Closed,
+    #[error("{0}")]
+    Nonsense(#[from] FrameError),
+    #[error("a message of {0} bytes is longer than any message")]
+    TooLong(usize),
+    #[error("the name has no address")]
+    NoSuchName,
+}

@@ -1,0 +1,28 @@
+//! How patient a client is.
+
+use std::time::Duration;
+
+/// Times and limits of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientOptions {
+    /// How long a call waits for its answer, whatever happens to connections and leaders meanwhile. Default 10 s.
+    pub timeout: Duration,
+    /// How long a connection may take. Default 1 s.
+    pub connect_timeout: Duration,
+    /// After this silence of a node that owes an answer it is asked whether it is alive, and after as much again another is tried.
+    /// Default 500 ms.
+    pub silence: Duration,
+    /// Groups of a session that are not answered at the same time, at most. Default 8.
+    pub window: usize,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(1),
+            silence: Duration::from_millis(500),
+            window: 8,
+        }
+    }
+}

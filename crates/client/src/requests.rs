@@ -1,0 +1,197 @@
+//! What the blocking and the asynchronous client have in common: numbers, requests, and what answers mean.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::time::Instant;
+
+use crate::channel::{Answer, Channel, Key};
+use crate::error::ClientError;
+use crate::options::ClientOptions;
+use crate::protocol::{Command, Outcome, Request, SessionId, encoded};
+
+/// Rows that were read at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// One for each key, in their order; nothing where there is no row.
+    pub values: Vec<Option<Vec<u8>>>,
+    /// The state that was read: that after this entry of the log.
+    pub lsn: u64,
+}
+
+/// A group that was submitted in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Group {
+    pub(crate) session: SessionId,
+    pub(crate) number: u64,
+}
+
+impl Group {
+    /// Its number in the session.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.number
+    }
+}
+
+/// A channel to the leader with the addresses of some nodes.
+pub(crate) fn channel(
+    addresses: Vec<String>,
+    options: ClientOptions,
+) -> Result<Channel, ClientError> {
+    if addresses.is_empty() {
+        return Err(ClientError::NoAddress);
+    }
+    Ok(Channel::new(addresses, options, Instant::now()))
+}
+
+/// Asks for a session.
+pub(crate) fn ask_session(channel: &mut Channel) -> Result<Key, ClientError> {
+    // Asked twice with one nonce, the cluster opens one session.
+    let half = || u128::from(RandomState::new().build_hasher().finish());
+    let nonce = half() << 64 | half();
+    ask_control(channel, &Request::OpenSession { nonce })
+}
+
+/// Asks for what is asked one at a time.
+pub(crate) fn ask_control(channel: &mut Channel, request: &Request) -> Result<Key, ClientError> {
+    channel.exchange.ask(Key::Control, encoded(request)?);
+    Ok(Key::Control)
+}
+
+/// Asks for rows.
+pub(crate) fn ask_rows(
+    channel: &mut Channel,
+    number: u64,
+    keys: Vec<(u32, Vec<u8>)>,
+) -> Result<Key, ClientError> {
+    let key = Key::read(number);
+    let Key::Read(request) = key else {
+        unreachable!("a read has the key of a read")
+    };
+    let request = Request::Read { request, keys };
+    channel.exchange.ask(key, encoded(&request)?);
+    Ok(key)
+}
+
+/// The numbers of a session's groups.
+#[derive(Debug)]
+pub(crate) struct GroupNumbers {
+    pub(crate) session: SessionId,
+    /// The last that was given.
+    last: u64,
+}
+
+impl GroupNumbers {
+    pub(crate) fn new(session: SessionId) -> Self {
+        Self { session, last: 0 }
+    }
+
+    /// Asks for a group under the next number.
+    pub(crate) fn ask(
+        &mut self,
+        channel: &mut Channel,
+        commands: Vec<Command>,
+    ) -> Result<Group, ClientError> {
+        let number = self.last + 1;
+        let unanswered = channel.exchange.first_unanswered_group();
+        let request = Request::Submit {
+            session: self.session,
+            group: number,
+            acknowledged_through: unanswered.unwrap_or(number) - 1,
+            commands,
+        };
+        channel.exchange.ask(Key::Group(number), encoded(&request)?);
+        self.last = number;
+        Ok(self.group(number))
+    }
+
+    pub(crate) fn group(&self, number: u64) -> Group {
+        Group {
+            session: self.session,
+            number,
+        }
+    }
+
+    /// The key of a group of this session whose results were not taken yet.
+    pub(crate) fn key(&self, channel: &Channel, group: Group) -> Result<Key, ClientError> {
+        let key = Key::Group(group.number);
+        if group.session != self.session || !channel.exchange.is_asked(key) {
+            return Err(ClientError::NoSuchGroup {
+                group: group.number,
+            });
+        }
+        Ok(key)
+    }
+}
+
+/// What the time being over means for a group. It stays asked.
+pub(crate) fn group_timed_out(channel: &Channel, group: u64) -> ClientError {
+    let last = channel.last();
+    if channel.exchange.was_sent(Key::Group(group)) {
+        ClientError::OutcomeUnknown { group, last }
+    } else {
+        ClientError::Unavailable { last }
+    }
+}
+
+/// What the time being over means for a request that changes nothing when it is made again. It is forgotten.
+pub(crate) fn timed_out(channel: &mut Channel, key: Key) -> ClientError {
+    channel.exchange.forget(key);
+    ClientError::Unavailable {
+        last: channel.last(),
+    }
+}
+
+fn unexpected() -> ClientError {
+    ClientError::Refused {
+        reason:
+            "the node has answered another question than was asked; run the same version everywhere"
+                .to_owned(),
+    }
+}
+
+fn answer_of(channel: &mut Channel, key: Key) -> Result<Answer, ClientError> {
+    match channel.exchange.take(key) {
+        Some(Answer::Refused(reason)) => Err(ClientError::Refused { reason }),
+        Some(Answer::NoSuchSession(session)) => Err(ClientError::NoSuchSession { session }),
+        Some(answer) => Ok(answer),
+        None => Err(unexpected()),
+    }
+}
+
+pub(crate) fn outcomes_of(channel: &mut Channel, key: Key) -> Result<Vec<Outcome>, ClientError> {
+    match answer_of(channel, key)? {
+        Answer::Outcomes(outcomes) => Ok(outcomes),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn rows_of(channel: &mut Channel, key: Key) -> Result<Rows, ClientError> {
+    match answer_of(channel, key)? {
+        Answer::Rows { values, lsn } => Ok(Rows { values, lsn }),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn session_of(channel: &mut Channel, key: Key) -> Result<SessionId, ClientError> {
+    match answer_of(channel, key)? {
+        Answer::SessionOpened(session) => Ok(session),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn table_of(channel: &mut Channel, key: Key) -> Result<u32, ClientError> {
+    match answer_of(channel, key)? {
+        Answer::Table(table) => Ok(table),
+        _ => Err(unexpected()),
+    }
+}
+
+/// A session that is gone already is closed, too.
+pub(crate) fn closed_of(channel: &mut Channel, key: Key) -> Result<(), ClientError> {
+    match answer_of(channel, key) {
+        Ok(Answer::SessionClosed) | Err(ClientError::NoSuchSession { .. }) => Ok(()),
+        Ok(_) => Err(unexpected()),
+        Err(error) => Err(error),
+    }
+}
