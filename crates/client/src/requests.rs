@@ -112,7 +112,7 @@ impl GroupNumbers {
         }
     }
 
-    /// The key of a group of this session whose results were not taken yet.
+    /// The key of a group of this session, unless its results were taken.
     pub(crate) fn key(&self, channel: &Channel, group: Group) -> Result<Key, ClientError> {
         let key = Key::Group(group.number);
         if group.session != self.session || !channel.exchange.is_asked(key) {

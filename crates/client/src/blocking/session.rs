@@ -86,7 +86,7 @@ impl Session {
         requests::outcomes_of(&mut self.link.channel, key)
     }
 
-    /// The first group whose results are there, if there is one by that time. [`wait`](Self::wait) takes them without waiting.
+    /// The first group with results that are there, if there is one by that time. [`wait`](Self::wait) takes them without waiting.
     pub fn next_answered(&mut self, deadline: Instant) -> Option<Group> {
         let first = |channel: &Channel| channel.exchange.first_answered_group();
         self.link

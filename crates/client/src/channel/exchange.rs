@@ -188,7 +188,7 @@ impl Exchange {
         })
     }
 
-    /// The lowest group whose results are there to be taken.
+    /// The lowest group with results to be taken.
     pub(crate) fn first_answered_group(&self) -> Option<u64> {
         let mut answered = self
             .asked
