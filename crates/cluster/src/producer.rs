@@ -15,6 +15,7 @@ use crate::entry::EntryBody;
 use crate::group_in_flight::GroupInFlight;
 use crate::network::ConnectionId;
 use crate::office::{Office, ReadRequest};
+use crate::planted::Fault;
 use crate::raft::RaftEvent;
 use crate::session::KnownGroup;
 use crate::shared::Shared;
@@ -134,6 +135,9 @@ impl Producer {
                     "the client has said that it has the results of this group",
                 );
             }
+            Some(KnownGroup::Outcomes(_)) if self.shared.planted.has(Fault::ForgetSessions) => {
+                Vec::new()
+            }
             Some(KnownGroup::Outcomes(known)) => known,
         };
         if !known.is_empty() && known.len() != commands.len() {
@@ -236,6 +240,10 @@ impl Producer {
             });
         }
         if let Some(id) = office.read(request) {
+            if self.shared.planted.has(Fault::ReadWithoutConfirmation) {
+                self.shared.applier.put(ApplierEvent::ReadReady(id, 0));
+                return None;
+            }
             self.shared.raft.put(RaftEvent::ReadIndex(id));
         }
         None

@@ -26,6 +26,8 @@ pub(crate) struct Members {
 /// A sealed group.
 #[derive(Debug)]
 pub(crate) struct SealedGroup {
+    /// The term of the leader.
+    pub(crate) term: u64,
     pub(crate) name: PayloadName,
     pub(crate) payload: Bytes,
     pub(crate) locks: HeldLocks,
@@ -59,7 +61,7 @@ impl TaskStore {
     /// Puts a group in. Gives it back if leadership of its term is over.
     pub(crate) fn put(&self, group: SealedGroup) -> Result<(), SealedGroup> {
         let mut state = self.state.lock();
-        if state.term != Some(group.name.term) {
+        if state.term != Some(group.term) {
             return Err(group);
         }
         state.groups.push_back(group);

@@ -20,6 +20,7 @@ use crate::entry::{PayloadName, PayloadRef};
 use crate::execute::{Conflict, execute};
 use crate::group_in_flight::GroupInFlight;
 use crate::payload::PayloadBuilder;
+use crate::planted::Fault;
 use crate::shared::Shared;
 use crate::task_store::{Members, SealedGroup};
 
@@ -98,7 +99,10 @@ impl Worker {
                     self.open = None;
                     self.parked.clear();
                     self.backlog.clear();
-                    (self.term, self.sealed) = (term, 0);
+                    self.term = term;
+                    if !self.shared.planted.has(Fault::NameByLocalNumber) {
+                        self.sealed = 0;
+                    }
                 }
                 WorkerEvent::Commands(group, commands) if Some(group.term) == self.term => {
                     self.backlog.push_back((group, commands.into_iter()));
@@ -247,13 +251,20 @@ impl Worker {
         open.transaction.encode_changes(&mut payload);
         let payload = Bytes::from(payload);
         self.sealed += 1;
+        let by_node = self.shared.planted.has(Fault::NameByLocalNumber);
         let name = PayloadName {
-            term,
+            term: if by_node { 1 } else { term },
             worker: self.number,
             number: self.sealed,
         };
         let reference = PayloadRef::of(name, &payload);
+        if self.shared.planted.has(Fault::AnswerBeforeQuorum) {
+            for members in open.members.drain(..) {
+                self.shared.complete(&members);
+            }
+        }
         let sealed = SealedGroup {
+            term,
             name,
             payload: payload.clone(),
             locks: open.transaction.seal(),

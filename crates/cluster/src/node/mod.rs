@@ -20,6 +20,7 @@ use namiki_platform::threads;
 pub use failure::NodeFailure;
 
 use crate::network::{Inbox, Network, NodeId};
+use crate::planted::Planted;
 use crate::producer::RequestLimits;
 use crate::raft::{RaftEvent, RaftOptions};
 use crate::shared::Shared;
@@ -42,6 +43,8 @@ pub struct NodeOptions {
     pub cache_bytes: usize,
     /// Where election timeouts come from.
     pub seed: u64,
+    /// A fault, in simulations.
+    pub planted: Planted,
 }
 
 impl Default for NodeOptions {
@@ -57,6 +60,7 @@ impl Default for NodeOptions {
             limits: RequestLimits::default(),
             cache_bytes: 256 << 20,
             seed: 1,
+            planted: Planted::default(),
         }
     }
 }
@@ -76,6 +80,7 @@ impl NodeOptions {
             inflight_max: 1024,
             message_bytes: 64 << 10,
             seed: self.seed,
+            planted: self.planted,
         }
     }
 }

@@ -23,6 +23,7 @@ use super::raft_record::RaftRecord;
 use super::recovery::{self, Replayed};
 use crate::entry::{LogEntry, PayloadName, PayloadRef};
 use crate::network::NodeId;
+use crate::planted::{Fault, Planted};
 
 /// The stream of Raft's own records. Payloads of worker w are in stream 1 + w.
 const RAFT_STREAM: WorkerId = WorkerId(0);
@@ -40,6 +41,8 @@ pub struct StoreOptions {
     pub prepare: Prepare,
     /// How long the log's files may be together. Nothing: as long as the disk has space.
     pub max_log_bytes: Option<u64>,
+    /// A fault, in simulations.
+    pub planted: Planted,
 }
 
 impl Default for StoreOptions {
@@ -50,6 +53,7 @@ impl Default for StoreOptions {
             buffer_bytes: 2 << 20,
             prepare: Prepare::Background,
             max_log_bytes: None,
+            planted: Planted::default(),
         }
     }
 }
@@ -177,8 +181,11 @@ impl NodeStore {
             mut raft,
             payloads,
             seal,
-        } = recovery::replay(&disk, dir, &log_dir, &manifest)?;
+        } = recovery::replay(&disk, dir, &log_dir, &manifest, options.planted)?;
         let cut = raft.cut(|payload| {
+            if options.planted.has(Fault::OpenWithoutCut) {
+                return true;
+            }
             let found = payloads.get(payload.name);
             found.is_some_and(|(found, _)| found == *payload)
         });
