@@ -14,6 +14,7 @@
 //! Paper: raft-pwal
 
 mod applier;
+pub mod config;
 mod control;
 mod entry;
 mod execute;
