@@ -173,7 +173,7 @@ impl Applier {
         let mut commands = 0;
         let mut sessions = self.shared.sessions.lock();
         for section in &read.sections {
-            commands += section.len() as u64;
+            commands += section.count() as u64;
             (sessions.apply(section)).map_err(|error| NodeFailure::contradiction(index, error))?;
         }
         drop(sessions);

@@ -29,6 +29,7 @@ mod payload_cache;
 mod planted;
 mod producer;
 mod raft;
+mod server;
 mod session;
 mod shared;
 #[cfg(any(test, feature = "simulation"))]
@@ -43,4 +44,5 @@ pub use network::{ConnectionId, Network, NodeId, PeerMessage};
 pub use node::{Node, NodeFailure, NodeOptions};
 pub use planted::{Fault, Planted};
 pub use producer::RequestLimits;
+pub use server::{Server, ServerError, create_directory};
 pub use worker::GroupOptions;

@@ -45,8 +45,22 @@ pub struct GroupOptions {
     pub commands: usize,
     /// The longest a command waits for its group to fill, in nanoseconds.
     pub wait_ns: u64,
-    /// Groups of a worker that are sealed and not committed, at most.
+    /// Groups of a worker that are sealed and not committed, at most. 1: the next group waits for the one before.
     pub in_flight_max: usize,
+    /// A group whose payload has so many bytes is sealed. Its last command may bring a mebibyte more.
+    pub payload_bytes: usize,
+}
+
+impl Default for GroupOptions {
+    /// 10,000 commands, a millisecond, 64 groups, 2 MiB.
+    fn default() -> Self {
+        Self {
+            commands: 10_000,
+            wait_ns: 1_000_000,
+            in_flight_max: 64,
+            payload_bytes: 2 << 20,
+        }
+    }
 }
 
 struct Open {
@@ -214,7 +228,9 @@ impl Worker {
             }),
         }
         open.commands += 1;
-        if open.commands >= self.options.commands {
+        // An outcome takes a few bytes.
+        let bytes = open.transaction.bytes() + 4 * open.commands;
+        if open.commands >= self.options.commands || bytes >= self.options.payload_bytes {
             self.seal();
         }
         Ok(())

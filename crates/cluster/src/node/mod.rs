@@ -52,11 +52,7 @@ impl Default for NodeOptions {
         Self {
             election_timeout: Duration::from_millis(300),
             heartbeat: Duration::from_millis(60),
-            groups: GroupOptions {
-                commands: 10_000,
-                wait_ns: 5_000_000,
-                in_flight_max: 64,
-            },
+            groups: GroupOptions::default(),
             limits: RequestLimits::default(),
             cache_bytes: 256 << 20,
             seed: 1,
@@ -199,6 +195,12 @@ impl Node {
     #[must_use]
     pub fn failure(&self) -> Option<Arc<NodeFailure>> {
         self.shared.failure.lock().clone()
+    }
+
+    /// Whether it leads, as far as it knows.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.shared.office.lock().term.is_some()
     }
 
     /// Asks another node to lead, if this one does: to be called some time before [`Node::stop`].

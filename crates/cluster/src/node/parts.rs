@@ -75,6 +75,7 @@ impl Parts {
                 last: 0,
                 persisted: 0,
                 committed: 0,
+                refused: 0,
                 matched: Vec::new(),
             }),
             applied: AtomicU64::new(0),

@@ -14,7 +14,7 @@ use slog::{Discard, Logger, o};
 use super::entry_codec::{encode_body, from_raft};
 use super::entry_log::EntryLog;
 use super::held_appends::{HeldAppends, Payloads};
-use super::message_codec::{MessageError, decode, encode};
+use super::message_codec::{decode, encode};
 use super::persistence::Persistence;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::network::{NodeId, PeerMessage};
@@ -135,6 +135,8 @@ pub(crate) struct RaftView {
     pub(crate) persisted: u64,
     /// The last that is committed.
     pub(crate) committed: u64,
+    /// Messages that were refused, because they make no sense.
+    pub(crate) refused: u64,
     /// Of a leader: how far each node's log matches.
     pub(crate) matched: Vec<(NodeId, u64)>,
 }
@@ -306,7 +308,8 @@ impl RaftDriver {
             RaftEvent::Tick => self.tick(),
             RaftEvent::Message(from, bytes) => match decode(from, self.node, &bytes) {
                 Ok(message) => self.receive(message),
-                Err(error) => self.refuse(&error),
+                // Another node's mistake, or worse: it says nothing to raft-rs.
+                Err(_) => self.refused += 1,
             },
             RaftEvent::PayloadReceived(payload) => self.payload_received(payload),
             RaftEvent::PayloadsDurable(names) => {
@@ -361,16 +364,6 @@ impl RaftDriver {
         (1..=log.last())
             .filter_map(|index| log.get(index))
             .collect()
-    }
-
-    /// Messages that were refused.
-    #[must_use]
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused
-    }
-
-    fn refuse(&mut self, _: &MessageError) {
-        self.refused += 1;
     }
 
     /// Whether the node takes part: nothing that it has acknowledged is missing.
@@ -663,6 +656,7 @@ impl RaftDriver {
             last: raft.raft_log.last_index(),
             persisted: raft.raft_log.persisted,
             committed: raft.raft_log.committed,
+            refused: self.refused,
             matched,
         };
         if self.view.as_ref() != Some(&view) {

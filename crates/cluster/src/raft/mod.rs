@@ -21,5 +21,5 @@ mod persistence;
 
 pub use driver::RaftError;
 pub(crate) use driver::{
-    DurablePayloads, RaftDriver, RaftEffect, RaftEvent, RaftOptions, RaftView, ReadId, RestoredRaft,
+    RaftDriver, RaftEffect, RaftEvent, RaftOptions, RaftView, ReadId, RestoredRaft,
 };

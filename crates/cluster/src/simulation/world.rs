@@ -161,6 +161,7 @@ impl World {
                     commands: 1 + random.index(12),
                     wait_ns: random.below(8) * MS,
                     in_flight_max: 1 + random.index(8),
+                    payload_bytes: 200 << random.below(8),
                 },
                 cache_bytes: 16 << random.below(11),
                 seed: options.seed,
@@ -408,7 +409,7 @@ impl World {
                         self.after(delay, Event::Deliver { from, to, message });
                     }
                 }
-                Sent::Client { to, response, .. } => {
+                Sent::Client { to, response } => {
                     if self.has_faults && self.random.chance(0.02) {
                         continue;
                     }
