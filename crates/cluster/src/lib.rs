@@ -13,8 +13,29 @@
 //!
 //! Paper: raft-pwal
 
+mod applier;
+mod control;
 mod entry;
+mod execute;
+mod group_in_flight;
+mod log_writer;
+mod mailbox;
 pub mod network;
+mod node;
+mod office;
+mod payload;
+mod payload_cache;
+mod producer;
+mod raft;
+mod session;
+mod shared;
+pub mod storage;
+mod task_store;
+pub mod transport;
+mod worker;
 
 pub use entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 pub use network::{ConnectionId, Network, NodeId, PeerMessage};
+pub use node::{Node, NodeFailure, NodeOptions};
+pub use producer::RequestLimits;
+pub use worker::GroupOptions;

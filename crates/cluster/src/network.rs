@@ -1,9 +1,9 @@
 //! What a node asks of the network, and what the network brings: the boundary between the node and the transport.
 //!
-//! The simulator implements [`Network`], too.
+//! The node calls [`Network`]; the transport, or the simulator in its place, calls the node's [`Inbox`].
 
 use bytes::Bytes;
-use namiki_client::protocol::Response;
+use namiki_client::protocol::{Request, Response};
 use serde::{Deserialize, Serialize};
 
 use crate::entry::PayloadName;
@@ -49,4 +49,21 @@ pub trait Network: Send + Sync {
     fn send(&self, to: NodeId, message: PeerMessage);
     /// To a client. Without effect if the connection is closed.
     fn reply(&self, to: ConnectionId, response: Response);
+}
+
+/// Receives. The transport calls it from its only thread, so nothing here may block for long: an implementation puts what it is given
+/// into a queue of the node.
+///
+/// Messages of one lane arrive in the order in which they were sent. A node may be reported as connected after its first message.
+pub trait Inbox: Send + Sync {
+    /// A message of another node.
+    fn receive(&self, from: NodeId, message: PeerMessage);
+    /// The control lane to a node is up: what is sent to it from now on is not dropped at once.
+    fn connected(&self, node: NodeId);
+    /// The control lane to a node is down.
+    fn disconnected(&self, node: NodeId);
+    /// A request of a client. [`Request::Hello`] and [`Request::CutLinks`] never arrive here, the transport answers them.
+    fn request(&self, from: ConnectionId, request: Request);
+    /// A client's connection is closed: replies to it have no effect any more.
+    fn client_gone(&self, connection: ConnectionId);
 }

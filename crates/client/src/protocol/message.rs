@@ -59,9 +59,19 @@ pub enum Request {
     CreateTable {
         /// Its name.
         name: String,
+        /// Whether every key has eight bytes, as those of accounts: it takes less memory and time. Fixed when the table is created.
+        eight_byte_keys: bool,
     },
     /// Asks for [`Response::Status`]. Any node answers.
     Status,
+    /// Asks for [`Response::Status`] with [`NodeStatus::state_hash`], which takes a look at every row. Any node answers.
+    StateHash,
+    /// For tests of failures: from now on the node sends nothing to these nodes and drops what comes from them. It replaces the earlier
+    /// set; an empty one heals all links. Answered by [`Response::LinksCut`], by nodes that are configured to allow it.
+    CutLinks {
+        /// The other ends.
+        nodes: Vec<u64>,
+    },
 }
 
 /// From a node to a client.
@@ -147,6 +157,11 @@ pub enum Response {
     },
     /// The answer to [`Request::Status`].
     Status(Box<NodeStatus>),
+    /// The answer to [`Request::CutLinks`].
+    LinksCut {
+        /// The nodes to which nothing is sent now.
+        nodes: Vec<u64>,
+    },
 }
 
 /// What a node is in the cluster.

@@ -10,9 +10,11 @@
 //! Paper: raft-pwal §2.2
 
 mod command;
+mod frame;
 mod message;
 
 pub use command::{Command, Condition, Outcome, Write};
+pub use frame::{FrameError, LENGTH_BYTES, commands_claimed, decode, encode, encoded};
 pub use message::{
     HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, NodeStatus, PROTOCOL_VERSION, Request, Response,
     Role, SessionId,

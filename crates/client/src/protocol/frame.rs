@@ -1,0 +1,182 @@
+//! Framing: a length of four bytes (little-endian, of what follows), then a message in postcard's encoding.
+//!
+//! A decoder trusts nothing: a limit on the length is checked before bytes are buffered, and the number of commands of a group before
+//! memory is allocated for them ([`commands_claimed`]): a command takes as little as three bytes on the wire and a hundred in memory.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The bytes of a length.
+pub const LENGTH_BYTES: usize = 4;
+/// The place of [`Request::Submit`](super::Request::Submit) among the requests, as postcard encodes it.
+const SUBMIT: u64 = 3;
+
+/// Why bytes are no message.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// They are not the encoding of one.
+    #[error(
+        "the bytes are no message of this protocol; does the other side speak another version?"
+    )]
+    Nonsense(#[source] postcard::Error),
+    /// Bytes are left over behind it.
+    #[error("a message is followed by {0} bytes that are not part of it")]
+    Trailing(usize),
+    /// It is longer than a length can say.
+    #[error("a message of {0} bytes is too long; send fewer commands or keys at once")]
+    TooLong(usize),
+}
+
+/// Appends a message, with its length in front.
+///
+/// # Errors
+/// [`FrameError::TooLong`], and nothing was appended.
+pub fn encode<T: Serialize>(message: &T, into: &mut Vec<u8>) -> Result<(), FrameError> {
+    let begin = into.len();
+    into.extend_from_slice(&[0; LENGTH_BYTES]);
+    let encoded = postcard::to_extend(message, std::mem::take(into));
+    *into = encoded.map_err(FrameError::Nonsense)?;
+    let length = into.len() - begin - LENGTH_BYTES;
+    let Some(prefix) = u32::try_from(length).ok().map(u32::to_le_bytes) else {
+        into.truncate(begin);
+        return Err(FrameError::TooLong(length));
+    };
+    into[begin..begin + LENGTH_BYTES].copy_from_slice(&prefix);
+    Ok(())
+}
+
+/// A message with its length in front.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encoded<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
+    let mut bytes = Vec::with_capacity(64);
+    encode(message, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The message that these bytes are, without the length in front of them.
+///
+/// # Errors
+/// [`FrameError::Nonsense`] or [`FrameError::Trailing`].
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FrameError> {
+    let (message, rest) = postcard::take_from_bytes(bytes).map_err(FrameError::Nonsense)?;
+    match rest.len() {
+        0 => Ok(message),
+        trailing => Err(FrameError::Trailing(trailing)),
+    }
+}
+
+/// How many commands these bytes say they hold, if they are a [`Request::Submit`](super::Request::Submit): found without decoding them.
+#[must_use]
+pub fn commands_claimed(bytes: &[u8]) -> Option<u64> {
+    let (kind, mut rest) = varint(bytes)?;
+    if kind != SUBMIT {
+        return None;
+    }
+    // The session, the group, and what is acknowledged.
+    for _ in 0..3 {
+        (_, rest) = varint(rest)?;
+    }
+    varint(rest).map(|(commands, _)| commands)
+}
+
+/// A number in seven bits a byte, the lowest first, and what follows it.
+fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0;
+    for (at, &byte) in bytes.iter().enumerate().take(10) {
+        value |= u64::from(byte & 0x7f) << (7 * at);
+        if byte & 0x80 == 0 {
+            return Some((value, &bytes[at + 1..]));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Command, Outcome, Request, Response, SessionId};
+    use super::*;
+
+    fn submit(commands: usize) -> Request {
+        let command = Command::Transfer {
+            table: 1,
+            from: 300,
+            to: 70_000,
+            amount: 5,
+        };
+        Request::Submit {
+            session: SessionId(u64::MAX),
+            group: 1 << 40,
+            acknowledged_through: 127,
+            commands: vec![command; commands],
+        }
+    }
+
+    #[test]
+    fn a_message_comes_back_as_it_was() {
+        let request = submit(3);
+        let bytes = encoded(&request).unwrap();
+        let length = u32::from_le_bytes(bytes[..4].try_into().unwrap());
+        assert_eq!(length as usize, bytes.len() - LENGTH_BYTES);
+        assert_eq!(decode::<Request>(&bytes[4..]).unwrap(), request);
+    }
+
+    #[test]
+    fn messages_are_appended_one_behind_the_other() {
+        let response = Response::Results {
+            session: SessionId(1),
+            group: 2,
+            outcomes: vec![Outcome::Done, Outcome::Invalid],
+        };
+        let mut bytes = Vec::new();
+        encode(&response, &mut bytes).unwrap();
+        let first = bytes.len();
+        encode(&Response::Busy { request: 1 }, &mut bytes).unwrap();
+        assert_eq!(decode::<Response>(&bytes[4..first]).unwrap(), response);
+        assert!(decode::<Response>(&bytes[first + 4..]).is_ok());
+    }
+
+    #[test]
+    fn commands_are_counted_without_being_decoded() {
+        for commands in [0, 1, 127, 128, 20_000] {
+            let bytes = encoded(&submit(commands)).unwrap();
+            assert_eq!(commands_claimed(&bytes[4..]), Some(commands as u64));
+        }
+        let status = encoded(&Request::Status).unwrap();
+        assert_eq!(commands_claimed(&status[4..]), None);
+    }
+
+    #[test]
+    fn no_bytes_make_a_decoder_panic() {
+        let seed: u64 = std::env::var("SEED").map_or(7, |it| it.parse().unwrap());
+        eprintln!("SEED={seed}");
+        let mut state = seed | 1;
+        let whole = encoded(&submit(4)).unwrap();
+        for round in 0..20_000 {
+            let mut bytes = whole[4..].to_vec();
+            for _ in 0..=round % 4 {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                let at = usize::try_from(state >> 8).unwrap_or(0) % bytes.len();
+                bytes[at] = state.to_le_bytes()[0];
+            }
+            bytes.truncate(bytes.len() - round % bytes.len());
+            let _ = commands_claimed(&bytes);
+            let _ = decode::<Request>(&bytes);
+            let _ = decode::<Response>(&bytes);
+        }
+    }
+
+    #[test]
+    fn bytes_behind_a_message_are_refused() {
+        let mut bytes = encoded(&Request::Status).unwrap();
+        bytes.push(0);
+        assert!(matches!(
+            decode::<Request>(&bytes[4..]),
+            Err(FrameError::Trailing(1))
+        ));
+    }
+}

@@ -1,0 +1,309 @@
+//! The applier: installs what is committed, in the order of the log, on the leader as on followers.
+//!
+//! It is the only thread that changes tables and sessions. On the leader it takes committed groups out of the task store, releases their
+//! locks after their changes are installed, and answers their clients. It reads for clients, too, between two entries: so a read sees
+//! whole groups.
+//!
+//! Paper: raft-pwal §3.3, Algorithm 3
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use namiki::TableId;
+use namiki_client::protocol::{Response, SessionId};
+use namiki_platform::Stamp;
+
+use crate::control::Control;
+use crate::entry::{EntryBody, LogEntry, PayloadRef};
+use crate::network::ConnectionId;
+use crate::node::NodeFailure;
+use crate::office::ReadRequest;
+use crate::payload::Payload;
+use crate::producer::status;
+use crate::raft::{RaftEvent, ReadId};
+use crate::shared::Shared;
+use crate::worker::WorkerEvent;
+
+/// What the applier is told.
+#[derive(Debug)]
+pub(crate) enum ApplierEvent {
+    /// These are committed.
+    Committed(Vec<LogEntry>),
+    /// This node was elected.
+    Elected(u64),
+    /// It leads no more.
+    Deposed,
+    /// A read may be answered once this entry is applied.
+    ReadReady(ReadId, u64),
+    /// A client asks for the state's hash.
+    StateHash(ConnectionId),
+}
+
+/// Applies entries.
+pub(crate) struct Applier {
+    shared: Arc<Shared>,
+    applied: u64,
+    /// The term in which this node was elected.
+    elected: Option<u64>,
+    /// Reads that wait for an entry.
+    reads: VecDeque<(u64, Vec<ReadRequest>)>,
+    next_table: u32,
+}
+
+impl Applier {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            applied: 0,
+            elected: None,
+            reads: VecDeque::new(),
+            next_table: 1,
+        }
+    }
+
+    /// Takes an event.
+    ///
+    /// # Errors
+    /// [`NodeFailure`]: the log contradicts itself or cannot be read, so the node has to stop.
+    pub(crate) fn handle(&mut self, event: ApplierEvent) -> Result<(), NodeFailure> {
+        match event {
+            ApplierEvent::Committed(entries) => {
+                for entry in &entries {
+                    self.apply(entry)?;
+                }
+                self.shared.raft.put(RaftEvent::Applied(self.applied));
+            }
+            ApplierEvent::Elected(term) => self.elected = Some(term),
+            ApplierEvent::Deposed => self.leave_office(),
+            ApplierEvent::ReadReady(id, index) => {
+                let (requests, next) = self.shared.office.lock().confirmed(id);
+                if let Some(next) = next {
+                    self.shared.raft.put(RaftEvent::ReadIndex(next));
+                }
+                self.reads.push_back((index, requests));
+            }
+            ApplierEvent::StateHash(connection) => {
+                let office = self.shared.office.lock();
+                let mut status = status(&self.shared, &office);
+                drop(office);
+                status.applied_lsn = self.applied;
+                let tables = self.shared.replica.state_hash();
+                let sessions = self.shared.sessions.lock().state_hash();
+                status.state_hash = Some(tables.wrapping_add(sessions));
+                let answer = Response::Status(Box::new(status));
+                self.shared.network.reply(connection, answer);
+            }
+        }
+        self.answer_reads()
+    }
+
+    fn apply(&mut self, entry: &LogEntry) -> Result<(), NodeFailure> {
+        assert_eq!(
+            entry.index,
+            self.applied + 1,
+            "entries are committed one by one"
+        );
+        match &entry.body {
+            EntryBody::Empty => {}
+            EntryBody::Group(payload) => self.apply_group(entry.index, payload)?,
+            EntryBody::Control(bytes) => self.apply_control(entry.index, bytes)?,
+            EntryBody::Membership(_) => return Err(NodeFailure::unknown_entry(entry.index)),
+        }
+        self.applied = entry.index;
+        self.shared.applied.store(entry.index, Ordering::Release);
+        if entry.body == EntryBody::Empty && self.elected == Some(entry.term) {
+            self.take_office(entry.term);
+        }
+        Ok(())
+    }
+
+    /// Everything of earlier terms is applied.
+    fn take_office(&mut self, term: u64) {
+        self.shared
+            .task_stores
+            .iter()
+            .for_each(|it| it.open(Some(term)));
+        for worker in &self.shared.workers {
+            worker.put(WorkerEvent::Office(Some(term)));
+        }
+        self.shared.office.lock().term = Some(term);
+    }
+
+    fn leave_office(&mut self) {
+        self.elected = None;
+        // No request comes in any more, then no group.
+        let mut answers = self.shared.office.lock().leave();
+        self.shared.task_stores.iter().for_each(|it| it.open(None));
+        for worker in &self.shared.workers {
+            worker.put(WorkerEvent::Office(None));
+        }
+        for (_, requests) in self.reads.drain(..) {
+            answers.extend(requests.into_iter().map(|read| {
+                let request = read.request;
+                (
+                    read.connection,
+                    Response::NotLeader {
+                        request,
+                        leader: None,
+                    },
+                )
+            }));
+        }
+        for (connection, answer) in answers {
+            self.shared.network.reply(connection, answer);
+        }
+    }
+
+    fn apply_group(&mut self, index: u64, payload: &PayloadRef) -> Result<(), NodeFailure> {
+        let worker = usize::from(payload.name.worker);
+        let sealed = (self.shared.task_stores.get(worker)).and_then(|it| it.take(payload.name));
+        let bytes = match &sealed {
+            Some(sealed) => sealed.payload.clone(),
+            None => self.payload(index, payload)?,
+        };
+        let read = Payload::read(&bytes).map_err(|error| NodeFailure::invalid(index, error))?;
+        let mut commands = 0;
+        let mut sessions = self.shared.sessions.lock();
+        for section in &read.sections {
+            commands += section.len() as u64;
+            (sessions.apply(section)).map_err(|error| NodeFailure::contradiction(index, error))?;
+        }
+        drop(sessions);
+        (self.shared.replica.apply(Stamp(index), read.changes))
+            .map_err(|error| NodeFailure::not_applied(index, error))?;
+        self.shared
+            .commands_applied
+            .fetch_add(commands, Ordering::Relaxed);
+        let Some(sealed) = sealed else {
+            return Ok(());
+        };
+
+        sealed.locks.release();
+        for (number, mailbox) in self.shared.workers.iter().enumerate() {
+            // SeqCst: a worker notes that something is parked after it has looked at the lock.
+            if number == worker || self.shared.has_parked[number].load(Ordering::SeqCst) {
+                mailbox.put(WorkerEvent::Released);
+            }
+        }
+        for members in sealed.members {
+            let group = &members.group;
+            if let Some((connections, outcomes)) = group.complete(&members.outcomes) {
+                self.shared.office.lock().finish(group);
+                self.answer(group.session, group.group, &connections, outcomes);
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(
+        &self,
+        session: SessionId,
+        group: u64,
+        connections: &[ConnectionId],
+        outcomes: Vec<namiki_client::protocol::Outcome>,
+    ) {
+        let answer = Response::Results {
+            session,
+            group,
+            outcomes,
+        };
+        if let Some((last, others)) = connections.split_last() {
+            for connection in others {
+                self.shared.network.reply(*connection, answer.clone());
+            }
+            self.shared.network.reply(*last, answer);
+        }
+    }
+
+    /// The bytes of a payload that another leader has sealed.
+    fn payload(&self, index: u64, payload: &PayloadRef) -> Result<Bytes, NodeFailure> {
+        if let Some(bytes) = self.shared.cache.get(payload) {
+            return Ok(bytes);
+        }
+        // It is committed and persisted here, or Raft would not have given it out.
+        let bytes = (self.shared.store.read_payload(payload.name))
+            .map_err(|error| NodeFailure::storage("reading a payload", error))?;
+        if !payload.matches(&bytes) {
+            return Err(NodeFailure::damaged(index, *payload));
+        }
+        Ok(bytes)
+    }
+
+    fn apply_control(&mut self, index: u64, bytes: &[u8]) -> Result<(), NodeFailure> {
+        let control = Control::decode(bytes).ok_or_else(|| NodeFailure::unknown_entry(index))?;
+        let answer = match &control {
+            Control::OpenSession { nonce } => Response::SessionOpened {
+                nonce: *nonce,
+                session: self.shared.sessions.lock().open(index, *nonce),
+            },
+            Control::CloseSession { session } => {
+                self.shared.sessions.lock().close(*session);
+                Response::SessionClosed { session: *session }
+            }
+            Control::CreateTable {
+                name,
+                eight_byte_keys,
+            } => {
+                let known = self.shared.replica.table_id(name);
+                let table = match known {
+                    Some(table) => table,
+                    None => {
+                        let table = TableId(self.next_table);
+                        (self
+                            .shared
+                            .replica
+                            .create_table(table, name, *eight_byte_keys))
+                        .map_err(|error| NodeFailure::not_created(index, error))?;
+                        self.next_table += 1;
+                        table
+                    }
+                };
+                Response::Table {
+                    name: name.clone(),
+                    table: table.0,
+                }
+            }
+        };
+        let waiting = self.shared.office.lock().control.remove(&control);
+        for connection in waiting.into_iter().flatten() {
+            self.shared.network.reply(connection, answer.clone());
+        }
+        Ok(())
+    }
+
+    fn answer_reads(&mut self) -> Result<(), NodeFailure> {
+        while let Some((index, _)) = self.reads.front()
+            && *index <= self.applied
+            && let Some((_, requests)) = self.reads.pop_front()
+        {
+            for read in requests {
+                let answer = self.read(&read);
+                self.shared.network.reply(read.connection, answer);
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, read: &ReadRequest) -> Response {
+        let mut values = Vec::with_capacity(read.keys.len());
+        let mut value = Vec::new();
+        for (table, key) in &read.keys {
+            match self.shared.replica.read(TableId(*table), key, &mut value) {
+                Ok(found) => values.push(found.then(|| value.clone())),
+                Err(error) => {
+                    return Response::Refused {
+                        request: read.request,
+                        reason: error.to_string(),
+                    };
+                }
+            }
+        }
+        Response::Rows {
+            request: read.request,
+            values,
+            lsn: self.applied,
+        }
+    }
+}

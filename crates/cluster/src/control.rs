@@ -1,0 +1,28 @@
+//! Entries that concern all workers: sessions and tables. They have no payload.
+
+use bytes::Bytes;
+use namiki_client::protocol::SessionId;
+use serde::{Deserialize, Serialize};
+
+/// A change that is not made by a group of commands. Making it twice changes nothing more.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Control {
+    /// Opens a session, unless there is one of this nonce.
+    OpenSession { nonce: u128 },
+    /// Ends a session.
+    CloseSession { session: SessionId },
+    /// Creates a table, unless there is one of this name.
+    CreateTable { name: String, eight_byte_keys: bool },
+}
+
+impl Control {
+    pub(crate) fn encode(&self) -> Bytes {
+        postcard::to_stdvec(self)
+            .expect("a control entry has no type that cannot be encoded")
+            .into()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        postcard::from_bytes(bytes).ok()
+    }
+}

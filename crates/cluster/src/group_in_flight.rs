@@ -1,0 +1,93 @@
+//! A client's group of commands (TxGrp) between its arrival and its answer.
+
+use namiki_client::protocol::{Command, Outcome, SessionId};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use crate::network::ConnectionId;
+
+/// Its commands, and the outcomes that there are so far. Its commands are spread over workers, and so over several log groups.
+#[derive(Debug)]
+pub(crate) struct GroupInFlight {
+    pub(crate) session: SessionId,
+    pub(crate) group: u64,
+    pub(crate) acknowledged_through: u64,
+    /// The term of the leader that accepted it: no other term executes it.
+    pub(crate) term: u64,
+    pub(crate) commands: Vec<Command>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    outcomes: Vec<Option<Outcome>>,
+    missing: usize,
+    /// The connections that wait for the answer.
+    connections: SmallVec<[ConnectionId; 1]>,
+}
+
+/// What completes a group.
+pub(crate) type Answer = (SmallVec<[ConnectionId; 1]>, Vec<Outcome>);
+
+impl GroupInFlight {
+    /// `known`: outcomes that an earlier leader has committed, or nothing.
+    pub(crate) fn new(
+        session: SessionId,
+        group: u64,
+        acknowledged_through: u64,
+        term: u64,
+        commands: Vec<Command>,
+        mut known: Vec<Option<Outcome>>,
+        connection: ConnectionId,
+    ) -> Self {
+        known.resize(commands.len(), None);
+        let missing = known.iter().filter(|it| it.is_none()).count();
+        Self {
+            session,
+            group,
+            acknowledged_through,
+            term,
+            commands,
+            state: Mutex::new(State {
+                outcomes: known,
+                missing,
+                connections: SmallVec::from_elem(connection, 1),
+            }),
+        }
+    }
+
+    /// The commands without an outcome.
+    pub(crate) fn missing(&self) -> Vec<u32> {
+        let state = self.state.lock();
+        let all = state.outcomes.iter().enumerate();
+        all.filter(|(_, it)| it.is_none())
+            .map(|(index, _)| index as u32)
+            .collect()
+    }
+
+    /// The answer goes to this connection, too.
+    pub(crate) fn join(&self, connection: ConnectionId) {
+        let mut state = self.state.lock();
+        if !state.connections.contains(&connection) {
+            state.connections.push(connection);
+        }
+    }
+
+    /// Commands are committed and applied. Returns the answer if they were the last ones.
+    pub(crate) fn complete(&self, outcomes: &[(u32, Outcome)]) -> Option<Answer> {
+        let mut state = self.state.lock();
+        for (index, outcome) in outcomes {
+            let before = state.outcomes[*index as usize].replace(*outcome);
+            state.missing -= usize::from(before.is_none());
+        }
+        (state.missing == 0).then(|| {
+            let outcomes = state.outcomes.iter().flatten().copied().collect();
+            (std::mem::take(&mut state.connections), outcomes)
+        })
+    }
+
+    /// The connections that wait, for an answer of another kind.
+    pub(crate) fn take_connections(&self) -> SmallVec<[ConnectionId; 1]> {
+        std::mem::take(&mut self.state.lock().connections)
+    }
+}

@@ -1,0 +1,69 @@
+//! Log writers: what brings records and payloads to disk, one for each stream.
+//!
+//! A writer appends everything that waits, flushes once, and says what has become durable. On a follower it is the paper's log receiver.
+//!
+//! Paper: raft-pwal §3.1, §3.3
+
+use bytes::Bytes;
+
+use crate::entry::PayloadRef;
+use crate::node::NodeFailure;
+use crate::raft::RaftEvent;
+use crate::shared::Shared;
+use crate::storage::RaftRecord;
+
+/// Records for stream 0.
+#[derive(Debug)]
+pub(crate) struct RaftWrite {
+    pub(crate) batch: u64,
+    pub(crate) records: Vec<RaftRecord>,
+}
+
+/// Writes records of Raft.
+///
+/// # Errors
+/// [`NodeFailure`]: what is on the disk is unknown then, and the node has to stop.
+pub(crate) fn write_records(
+    shared: &Shared,
+    writes: impl IntoIterator<Item = RaftWrite>,
+) -> Result<(), NodeFailure> {
+    let mut last = None;
+    for write in writes {
+        (shared.store.append_raft(&write.records))
+            .map_err(|error| NodeFailure::storage("writing records of Raft", error))?;
+        last = Some(write.batch);
+    }
+    let Some(last) = last else {
+        return Ok(());
+    };
+    (shared.store.flush_raft())
+        .map_err(|error| NodeFailure::storage("writing records of Raft", error))?;
+    shared.raft.put(RaftEvent::BatchDurable(last));
+    Ok(())
+}
+
+/// Writes payloads of one worker.
+///
+/// # Errors
+/// As [`write_records`].
+pub(crate) fn write_payloads(
+    shared: &Shared,
+    worker: u16,
+    payloads: impl IntoIterator<Item = (PayloadRef, Bytes)>,
+) -> Result<(), NodeFailure> {
+    let failed = |error| NodeFailure::storage("writing payloads", error);
+    let mut names = Vec::new();
+    for (payload, bytes) in payloads {
+        shared
+            .store
+            .append_payload(&payload, &bytes)
+            .map_err(failed)?;
+        names.push(payload.name);
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    shared.store.flush_payloads(worker).map_err(failed)?;
+    shared.raft.put(RaftEvent::PayloadsDurable(names));
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! Why a node stops.
+
+use std::fmt;
+
+use crate::entry::PayloadRef;
+use crate::payload::PayloadError;
+use crate::raft::RaftError;
+use crate::session::SessionError;
+use crate::storage::StoreError;
+
+/// A node cannot go on. What it has acknowledged is on its disk; the others go on without it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeFailure {
+    /// The disk. After a failed write it is unknown what is on it: start the node again once the cause is gone.
+    #[error("{doing} failed; start the node again when the cause is mended")]
+    Storage {
+        /// What the node was doing.
+        doing: &'static str,
+        /// The cause.
+        #[source]
+        source: StoreError,
+    },
+    /// Raft does not start.
+    #[error(transparent)]
+    Raft(#[from] RaftError),
+    /// A thread could not be started.
+    #[error("cannot start a thread")]
+    Thread(#[source] std::io::Error),
+    /// A thread of the node has panicked; its message is in the log of the process.
+    #[error("a thread of the node has panicked: report its message, and start the node again")]
+    Panicked,
+    /// An entry has a meaning that this program does not know.
+    #[error("entry {index} has no meaning for this version of the program: update it")]
+    UnknownEntry {
+        /// The entry.
+        index: u64,
+    },
+    /// What is committed cannot be applied.
+    #[error("entry {index} is committed and cannot be applied; replace the node: {cause}")]
+    NotApplied {
+        /// The entry.
+        index: u64,
+        /// Why.
+        cause: String,
+    },
+    /// A payload is not what its entry says.
+    #[error(
+        "the payload {payload:?} of entry {index} is damaged on this node's disk; replace the node"
+    )]
+    Damaged {
+        /// The entry.
+        index: u64,
+        /// The payload.
+        payload: PayloadRef,
+    },
+}
+
+impl NodeFailure {
+    pub(crate) fn storage(doing: &'static str, source: StoreError) -> Self {
+        Self::Storage { doing, source }
+    }
+
+    pub(crate) fn unknown_entry(index: u64) -> Self {
+        Self::UnknownEntry { index }
+    }
+
+    pub(crate) fn damaged(index: u64, payload: PayloadRef) -> Self {
+        Self::Damaged { index, payload }
+    }
+
+    pub(crate) fn invalid(index: u64, error: PayloadError) -> Self {
+        Self::not_applied(index, error)
+    }
+
+    pub(crate) fn contradiction(index: u64, error: SessionError) -> Self {
+        Self::not_applied(index, error)
+    }
+
+    pub(crate) fn not_created(index: u64, error: impl fmt::Display) -> Self {
+        Self::not_applied(index, error)
+    }
+
+    pub(crate) fn not_applied(index: u64, error: impl fmt::Display) -> Self {
+        let cause = error.to_string();
+        Self::NotApplied { index, cause }
+    }
+}

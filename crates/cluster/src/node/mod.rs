@@ -1,0 +1,242 @@
+//! A node: its parts, each in a thread.
+//!
+//! ```text
+//!   network ──> inbox ──┬─> raft ──┬─> raft writer (stream 0)
+//!                       │          └─> applier ──> replies, locks released
+//!                       ├─> worker w (through the producer)
+//!                       └─> payload writer w (stream w)
+//! ```
+//! A thread waits for its queue and for nothing else; only writers and the applier touch the disk.
+
+mod failure;
+mod parts;
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use namiki_platform::threads;
+
+pub use failure::NodeFailure;
+
+use crate::network::{Inbox, Network, NodeId};
+use crate::producer::RequestLimits;
+use crate::raft::{RaftEvent, RaftOptions};
+use crate::shared::Shared;
+use crate::storage::{NodeStore, Recovered};
+use crate::worker::GroupOptions;
+use parts::{NodeInbox, Parts};
+
+/// What a node is told when it starts.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// The shortest time without a leader after which a node asks for votes; at most twice as long.
+    pub election_timeout: Duration,
+    /// Time between heartbeats.
+    pub heartbeat: Duration,
+    /// When groups are sealed.
+    pub groups: GroupOptions,
+    /// How much a leader accepts.
+    pub limits: RequestLimits,
+    /// Bytes of payloads kept in memory.
+    pub cache_bytes: usize,
+    /// Where election timeouts come from.
+    pub seed: u64,
+}
+
+impl Default for NodeOptions {
+    fn default() -> Self {
+        Self {
+            election_timeout: Duration::from_millis(300),
+            heartbeat: Duration::from_millis(60),
+            groups: GroupOptions {
+                commands: 10_000,
+                wait_ns: 5_000_000,
+                in_flight_max: 64,
+            },
+            limits: RequestLimits::default(),
+            cache_bytes: 256 << 20,
+            seed: 1,
+        }
+    }
+}
+
+impl NodeOptions {
+    /// Half a heartbeat.
+    fn tick(&self) -> Duration {
+        (self.heartbeat / 2).max(Duration::from_millis(1))
+    }
+
+    fn raft(&self, node: NodeId) -> RaftOptions {
+        let ticks = self.election_timeout.as_nanos() / self.tick().as_nanos();
+        RaftOptions {
+            node,
+            election_ticks: (ticks as usize).max(4),
+            heartbeat_ticks: 2,
+            inflight_max: 1024,
+            message_bytes: 64 << 10,
+            seed: self.seed,
+        }
+    }
+}
+
+/// A running node. Dropping it stops it, as a crash does: what is acknowledged is on disk.
+pub struct Node {
+    shared: Arc<Shared>,
+    inbox: Arc<NodeInbox>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Node {
+    /// Starts a node on what its storage has recovered.
+    ///
+    /// # Errors
+    /// [`NodeFailure`].
+    pub fn start(
+        options: &NodeOptions,
+        store: NodeStore,
+        recovered: Recovered,
+        network: Arc<dyn Network>,
+    ) -> Result<Self, NodeFailure> {
+        let parts = Parts::new(options, Arc::new(store), recovered, network)?;
+        let shared = Arc::clone(&parts.shared);
+        let mut node = Self {
+            inbox: Arc::new(NodeInbox::new(&shared, options)),
+            shared,
+            threads: Vec::new(),
+        };
+        node.start_threads(parts, options.tick())?;
+        Ok(node)
+    }
+
+    fn start_threads(&mut self, parts: Parts, tick: Duration) -> Result<(), NodeFailure> {
+        let Parts {
+            mut raft,
+            workers,
+            mut applier,
+            ..
+        } = parts;
+        let shared = Arc::clone(&self.shared);
+        self.thread("raft", move || {
+            let mut next_tick = Instant::now() + tick;
+            loop {
+                let now = Instant::now();
+                let Some(mut events) = shared.raft.take_all(Some(next_tick - now)) else {
+                    return;
+                };
+                if Instant::now() >= next_tick {
+                    events.push_back(RaftEvent::Tick);
+                    next_tick = Instant::now() + tick;
+                }
+                parts::run_raft(&shared, &mut raft, events);
+            }
+        })?;
+        for (number, mut worker) in workers.into_iter().enumerate() {
+            let shared = Arc::clone(&self.shared);
+            self.thread("worker", move || {
+                let mut longest = None;
+                while let Some(events) = shared.workers[number].take_all(longest) {
+                    let now = namiki_platform::clock::now_ns();
+                    let next = worker.run(events, now);
+                    longest = next.map(|at| Duration::from_nanos(at.saturating_sub(now)));
+                }
+            })?;
+            let shared = Arc::clone(&self.shared);
+            self.thread("log-writer", move || {
+                while let Some(payloads) = shared.payload_writers[number].take_all(None) {
+                    parts::run_payload_writer(&shared, number as u16, payloads);
+                }
+            })?;
+        }
+        let shared = Arc::clone(&self.shared);
+        self.thread("raft-writer", move || {
+            while let Some(writes) = shared.raft_writer.take_all(None) {
+                parts::run_raft_writer(&shared, writes);
+            }
+        })?;
+        let shared = Arc::clone(&self.shared);
+        self.thread("applier", move || {
+            while let Some(events) = shared.applier.take_all(None) {
+                parts::run_applier(&shared, &mut applier, events);
+            }
+        })?;
+        let shared = Arc::clone(&self.shared);
+        self.thread("fetch", move || {
+            while let Some(fetches) = shared.fetches.take_all(None) {
+                parts::run_fetches(&shared, fetches);
+            }
+        })
+    }
+
+    fn thread(
+        &mut self,
+        name: &str,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<(), NodeFailure> {
+        let name = format!("namiki-{name}");
+        let shared = Arc::clone(&self.shared);
+        let guarded = move || {
+            let _guard = PanicGuard(&shared);
+            run();
+        };
+        let thread = threads::start(&name, guarded).map_err(NodeFailure::Thread)?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Where the network brings what it receives.
+    #[must_use]
+    pub fn inbox(&self) -> Arc<dyn Inbox> {
+        Arc::clone(&self.inbox) as Arc<dyn Inbox>
+    }
+
+    /// Why the node has stopped by itself, if it has.
+    #[must_use]
+    pub fn failure(&self) -> Option<Arc<NodeFailure>> {
+        self.shared.failure.lock().clone()
+    }
+
+    /// Asks another node to lead, if this one does: to be called some time before [`Node::stop`].
+    pub fn hand_over(&self) {
+        self.shared.raft.put(RaftEvent::HandOver);
+    }
+
+    /// Stops the node. On return nothing is written any more.
+    pub fn stop(mut self) {
+        self.stop_threads();
+    }
+
+    fn stop_threads(&mut self) {
+        self.shared.close();
+        for thread in self.threads.drain(..) {
+            // One that panicked has said so.
+            drop(thread.join());
+        }
+    }
+}
+
+/// A thread that panics takes the node with it: half a node would lead and never answer.
+struct PanicGuard<'a>(&'a Shared);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(NodeFailure::Panicked);
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.stop_threads();
+    }
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node")
+            .field("node", &self.shared.node)
+            .field("view", &*self.shared.view.lock())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,214 @@
+//! The parts of a node, without threads: what the simulator drives, one call after another.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use bytes::Bytes;
+use namiki::replica::Replica;
+use namiki_client::protocol::{Request, Role};
+use parking_lot::Mutex;
+
+use super::{NodeFailure, NodeOptions};
+use crate::applier::{Applier, ApplierEvent};
+use crate::entry::PayloadRef;
+use crate::log_writer::{RaftWrite, write_payloads, write_records};
+use crate::mailbox::Mailbox;
+use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
+use crate::office::Office;
+use crate::payload_cache::PayloadCache;
+use crate::producer::Producer;
+use crate::raft::{RaftDriver, RaftEffect, RaftEvent, RaftView, RestoredRaft};
+use crate::session::SessionTable;
+use crate::shared::Shared;
+use crate::storage::{NodeStore, Recovered};
+use crate::task_store::TaskStore;
+use crate::worker::Worker;
+
+/// All parts of one node.
+pub(crate) struct Parts {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) raft: RaftDriver,
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) applier: Applier,
+}
+
+impl Parts {
+    pub(crate) fn new(
+        options: &NodeOptions,
+        store: Arc<NodeStore>,
+        recovered: Recovered,
+        network: Arc<dyn Network>,
+    ) -> Result<Self, NodeFailure> {
+        let node = recovered.identity.node;
+        let workers = usize::from(recovered.identity.workers);
+        let voters = recovered.voters.clone();
+        let restored = RestoredRaft {
+            voters: recovered.voters,
+            term: recovered.term,
+            vote: recovered.vote,
+            commit: recovered.commit,
+            entries: recovered.entries,
+            missing: recovered.missing,
+        };
+        let shared = Arc::new(Shared {
+            node,
+            peers: voters.into_iter().filter(|it| *it != node).collect(),
+            replica: Arc::new(Replica::new()),
+            sessions: Mutex::new(SessionTable::default()),
+            office: Mutex::new(Office::default()),
+            task_stores: (0..workers).map(|_| TaskStore::default()).collect(),
+            has_parked: (0..workers).map(|_| AtomicBool::new(false)).collect(),
+            cache: PayloadCache::new(options.cache_bytes),
+            store: Arc::clone(&store),
+            network,
+            raft: Mailbox::default(),
+            workers: (0..workers).map(|_| Mailbox::default()).collect(),
+            applier: Mailbox::default(),
+            raft_writer: Mailbox::default(),
+            payload_writers: (0..workers).map(|_| Mailbox::default()).collect(),
+            fetches: Mailbox::default(),
+            view: Mutex::new(RaftView {
+                role: Role::Follower,
+                term: restored.term,
+                leader: None,
+                last: 0,
+                persisted: 0,
+                committed: 0,
+                matched: Vec::new(),
+            }),
+            applied: AtomicU64::new(0),
+            commands_applied: AtomicU64::new(0),
+            failure: Mutex::new(None),
+        });
+        let raft = RaftDriver::new(&options.raft(node), restored, store)?;
+        let worker = |number| Worker::new(number, Arc::clone(&shared), options.groups);
+        let mut parts = Self {
+            raft,
+            workers: (0..workers as u16).map(worker).collect(),
+            applier: Applier::new(Arc::clone(&shared)),
+            shared,
+        };
+        parts.run_raft([]);
+        Ok(parts)
+    }
+
+    pub(crate) fn run_raft(&mut self, events: impl IntoIterator<Item = RaftEvent>) {
+        run_raft(&self.shared, &mut self.raft, events);
+    }
+}
+
+/// Hands events to Raft, and its effects to the other parts.
+pub(crate) fn run_raft(
+    shared: &Shared,
+    raft: &mut RaftDriver,
+    events: impl IntoIterator<Item = RaftEvent>,
+) {
+    raft.handle(events);
+    for effect in raft.take_effects() {
+        match effect {
+            RaftEffect::Send(to, message) => shared.network.send(to, message),
+            RaftEffect::AppendRaft { batch, records } => {
+                shared.raft_writer.put(RaftWrite { batch, records });
+            }
+            RaftEffect::Committed(entries) => shared.applier.put(ApplierEvent::Committed(entries)),
+            RaftEffect::Elected { term } => shared.applier.put(ApplierEvent::Elected(term)),
+            RaftEffect::Deposed => shared.applier.put(ApplierEvent::Deposed),
+            RaftEffect::ReadReady(id, index) => {
+                shared.applier.put(ApplierEvent::ReadReady(id, index));
+            }
+            RaftEffect::View(view) => *shared.view.lock() = view,
+        }
+    }
+}
+
+/// Writes what waits for stream 0.
+pub(crate) fn run_raft_writer(shared: &Shared, writes: impl IntoIterator<Item = RaftWrite>) {
+    if let Err(failure) = write_records(shared, writes) {
+        shared.fail(failure);
+    }
+}
+
+/// Writes what waits for a worker's stream.
+pub(crate) fn run_payload_writer(
+    shared: &Shared,
+    worker: u16,
+    payloads: impl IntoIterator<Item = (PayloadRef, Bytes)>,
+) {
+    if let Err(failure) = write_payloads(shared, worker, payloads) {
+        shared.fail(failure);
+    }
+}
+
+/// Applies what waits.
+pub(crate) fn run_applier(
+    shared: &Shared,
+    applier: &mut Applier,
+    events: impl IntoIterator<Item = ApplierEvent>,
+) {
+    for event in events {
+        if let Err(failure) = applier.handle(event) {
+            return shared.fail(failure);
+        }
+    }
+}
+
+/// Answers nodes that ask for payloads: from memory, else from the disk.
+pub(crate) fn run_fetches(
+    shared: &Shared,
+    fetches: impl IntoIterator<Item = (NodeId, Vec<crate::entry::PayloadName>)>,
+) {
+    for (from, names) in fetches {
+        for name in names {
+            let cached = shared.cache.named(name);
+            // One that is not there, or cannot be read, another node may have.
+            let payload = cached.or_else(|| shared.store.read_payload(name).ok());
+            let message = PeerMessage::FetchedPayload { name, payload };
+            shared.network.send(from, message);
+        }
+    }
+}
+
+/// Where the network brings what it receives.
+pub(crate) struct NodeInbox {
+    shared: Arc<Shared>,
+    producer: Producer,
+}
+
+impl NodeInbox {
+    pub(crate) fn new(shared: &Arc<Shared>, options: &NodeOptions) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            producer: Producer::new(Arc::clone(shared), options.limits),
+        }
+    }
+}
+
+impl Inbox for NodeInbox {
+    fn receive(&self, from: NodeId, message: PeerMessage) {
+        let shared = &self.shared;
+        match message {
+            PeerMessage::Raft(bytes) => shared.raft.put(RaftEvent::Message(from, bytes)),
+            PeerMessage::Payload { name, payload }
+            | PeerMessage::FetchedPayload {
+                name,
+                payload: Some(payload),
+            } => shared.take_payload(PayloadRef::of(name, &payload), payload),
+            PeerMessage::FetchedPayload { payload: None, .. } => {}
+            PeerMessage::FetchPayloads { names } => shared.fetches.put((from, names)),
+        }
+    }
+
+    fn connected(&self, _: NodeId) {}
+
+    fn disconnected(&self, node: NodeId) {
+        self.shared.raft.put(RaftEvent::Unreachable(node));
+    }
+
+    fn request(&self, from: ConnectionId, request: Request) {
+        self.producer.take(from, request);
+    }
+
+    fn client_gone(&self, connection: ConnectionId) {
+        self.producer.client_gone(connection);
+    }
+}

@@ -1,0 +1,94 @@
+//! Payloads of late, in memory: for the applier, and for nodes that ask for what they miss.
+
+use std::collections::{HashMap, VecDeque};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::entry::{PayloadName, PayloadRef};
+
+/// The newest payloads, up to a number of bytes. What is not here any more is in the node's storage, once it is durable.
+#[derive(Debug)]
+pub(crate) struct PayloadCache {
+    bytes_max: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    payloads: HashMap<PayloadName, (PayloadRef, Bytes)>,
+    order: VecDeque<PayloadName>,
+    bytes: usize,
+}
+
+impl PayloadCache {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max,
+            state: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn insert(&self, payload: PayloadRef, bytes: Bytes) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        state.bytes += bytes.len();
+        match state.payloads.insert(payload.name, (payload, bytes)) {
+            None => state.order.push_back(payload.name),
+            Some((_, before)) => state.bytes -= before.len(),
+        }
+        while state.bytes > self.bytes_max
+            && let Some(oldest) = state.order.pop_front()
+        {
+            if let Some((_, bytes)) = state.payloads.remove(&oldest) {
+                state.bytes -= bytes.len();
+            }
+        }
+    }
+
+    /// The bytes of exactly this payload.
+    pub(crate) fn get(&self, payload: &PayloadRef) -> Option<Bytes> {
+        let state = self.state.lock();
+        let (known, bytes) = state.payloads.get(&payload.name)?;
+        (known == payload).then(|| bytes.clone())
+    }
+
+    /// The bytes of this name.
+    pub(crate) fn named(&self, name: PayloadName) -> Option<Bytes> {
+        let state = self.state.lock();
+        state.payloads.get(&name).map(|(_, bytes)| bytes.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_payloads_make_room() {
+        let cache = PayloadCache::new(100);
+        let payloads: Vec<_> = (1..=3)
+            .map(|number| {
+                let bytes = vec![number as u8; 40];
+                let name = PayloadName {
+                    term: 1,
+                    worker: 0,
+                    number,
+                };
+                (PayloadRef::of(name, &bytes), Bytes::from(bytes))
+            })
+            .collect();
+        for (payload, bytes) in &payloads {
+            cache.insert(*payload, bytes.clone());
+            cache.insert(*payload, bytes.clone());
+        }
+        assert_eq!(cache.get(&payloads[0].0), None);
+        assert_eq!(cache.get(&payloads[2].0).as_ref(), Some(&payloads[2].1));
+        let other = PayloadRef {
+            digest: 0,
+            ..payloads[2].0
+        };
+        assert_eq!(cache.get(&other), None);
+        assert!(cache.named(payloads[1].0.name).is_some());
+    }
+}

@@ -1,0 +1,325 @@
+//! The producer: takes clients' requests and gives commands to workers.
+//!
+//! A command goes to the worker that its first key belongs to, so commands of one account meet in one group, where they do not conflict.
+//!
+//! Paper: raft-pwal §3.1
+
+use std::sync::Arc;
+
+use namiki_client::protocol::{Command, NodeStatus, Request, Response, Role, SessionId};
+use namiki_platform::hash::hash_of;
+
+use crate::applier::ApplierEvent;
+use crate::control::Control;
+use crate::entry::EntryBody;
+use crate::group_in_flight::GroupInFlight;
+use crate::network::ConnectionId;
+use crate::office::{Office, ReadRequest};
+use crate::raft::RaftEvent;
+use crate::session::KnownGroup;
+use crate::shared::Shared;
+use crate::worker::WorkerEvent;
+
+/// How much a leader accepts.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestLimits {
+    /// Commands of one client's group.
+    pub group_commands: usize,
+    /// Commands under way.
+    pub commands: usize,
+    /// Requests to read that wait.
+    pub reads: usize,
+    /// Sessions.
+    pub sessions: usize,
+    /// Bytes of a key, and of a value.
+    pub field_bytes: usize,
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self {
+            group_commands: 100_000,
+            commands: 2_000_000,
+            reads: 10_000,
+            sessions: 100_000,
+            field_bytes: 64 << 10,
+        }
+    }
+}
+
+/// Takes requests.
+pub(crate) struct Producer {
+    shared: Arc<Shared>,
+    limits: RequestLimits,
+}
+
+impl Producer {
+    pub(crate) fn new(shared: Arc<Shared>, limits: RequestLimits) -> Self {
+        Self { shared, limits }
+    }
+
+    /// Takes a request. It is answered now, or later by the applier.
+    pub(crate) fn take(&self, from: ConnectionId, request: Request) {
+        let answer = match request {
+            Request::Hello { .. } => refused(0, "the connection has been opened already"),
+            Request::Submit {
+                session,
+                group,
+                acknowledged_through,
+                commands,
+            } => self.submit(from, session, group, acknowledged_through, commands),
+            Request::Read { request, keys } => self.read(ReadRequest {
+                connection: from,
+                request,
+                keys,
+            }),
+            Request::OpenSession { nonce } => self.control(from, Control::OpenSession { nonce }),
+            Request::CloseSession { session } => {
+                self.control(from, Control::CloseSession { session })
+            }
+            Request::CreateTable {
+                name,
+                eight_byte_keys,
+            } => {
+                let control = Control::CreateTable {
+                    name,
+                    eight_byte_keys,
+                };
+                self.control(from, control)
+            }
+            Request::CutLinks { .. } => refused(0, "links are cut by the transport"),
+            Request::Status => Some(Response::Status(Box::new(self.status()))),
+            Request::StateHash => {
+                self.shared.applier.put(ApplierEvent::StateHash(from));
+                None
+            }
+        };
+        if let Some(answer) = answer {
+            self.shared.network.reply(from, answer);
+        }
+    }
+
+    fn submit(
+        &self,
+        from: ConnectionId,
+        session: SessionId,
+        number: u64,
+        acknowledged_through: u64,
+        commands: Vec<Command>,
+    ) -> Option<Response> {
+        let mut office = self.shared.office.lock();
+        let Some(term) = office.term else {
+            return self.not_leader(number);
+        };
+        if let Some(reason) = self.why_not(number, acknowledged_through, &commands) {
+            return refused(number, reason);
+        }
+        if let Some(group) = office.groups.get(&(session, number)) {
+            // It was sent again, and joins the one under way.
+            if group.commands.len() != commands.len() {
+                return refused(
+                    number,
+                    "the group was sent before with another number of commands",
+                );
+            }
+            group.join(from);
+            return None;
+        }
+        // The applier notes outcomes before it takes a group out of those under way, so none is overlooked here.
+        let known = match self.shared.sessions.lock().group(session, number) {
+            None => return Some(Response::NoSuchSession { session }),
+            Some(KnownGroup::Forgotten) => {
+                return refused(
+                    number,
+                    "the client has said that it has the results of this group",
+                );
+            }
+            Some(KnownGroup::Outcomes(known)) => known,
+        };
+        if !known.is_empty() && known.len() != commands.len() {
+            return refused(
+                number,
+                "the group was sent before with another number of commands",
+            );
+        }
+        if office.commands + commands.len() > self.limits.commands {
+            return Some(Response::Busy { request: number });
+        }
+        let count = commands.len();
+        let group = GroupInFlight::new(
+            session,
+            number,
+            acknowledged_through,
+            term,
+            commands,
+            known,
+            from,
+        );
+        let missing = group.missing();
+        if missing.is_empty() {
+            let (_, outcomes) = group.complete(&[])?;
+            return Some(Response::Results {
+                session,
+                group: number,
+                outcomes,
+            });
+        }
+        let group = Arc::new(group);
+        office.groups.insert((session, number), Arc::clone(&group));
+        office.commands += count;
+        drop(office);
+        self.spread(&group, missing);
+        None
+    }
+
+    /// Gives each command to its worker.
+    fn spread(&self, group: &Arc<GroupInFlight>, commands: Vec<u32>) {
+        let workers = &self.shared.workers;
+        if let [only] = &workers[..] {
+            return only.put(WorkerEvent::Commands(Arc::clone(group), commands));
+        }
+        let mut parts = vec![Vec::new(); workers.len()];
+        for index in commands {
+            let hash = match &group.commands[index as usize] {
+                Command::Transfer { from, .. } => hash_of(0, &from.to_be_bytes()),
+                Command::Write(write) => {
+                    let row = write.rows.first().map(|(_, key, _)| key);
+                    hash_of(0, row.map_or(&[], Vec::as_slice))
+                }
+            };
+            // The high bits spread best.
+            parts[((hash >> 32) as usize) % workers.len()].push(index);
+        }
+        for (worker, part) in workers.iter().zip(parts) {
+            if !part.is_empty() {
+                worker.put(WorkerEvent::Commands(Arc::clone(group), part));
+            }
+        }
+    }
+
+    fn why_not(
+        &self,
+        number: u64,
+        acknowledged_through: u64,
+        commands: &[Command],
+    ) -> Option<&'static str> {
+        if commands.is_empty() {
+            return Some("the group has no commands");
+        }
+        if commands.len() > self.limits.group_commands {
+            return Some("the group has too many commands: send fewer in each");
+        }
+        if acknowledged_through >= number {
+            return Some("a group cannot acknowledge itself or a later one");
+        }
+        let is_long = |field: &Vec<u8>| field.len() > self.limits.field_bytes;
+        let has_long = |command: &Command| match command {
+            Command::Transfer { .. } => false,
+            Command::Write(write) => {
+                let conditions = write.conditions.iter().map(|it| (&it.key, &it.value));
+                let rows = write.rows.iter().map(|(_, key, value)| (key, value));
+                let mut fields = conditions.chain(rows);
+                fields.any(|(key, value)| is_long(key) || value.as_ref().is_some_and(is_long))
+            }
+        };
+        (commands.iter().any(has_long)).then_some("a key or a value is too long: 64 KiB at most")
+    }
+
+    fn read(&self, request: ReadRequest) -> Option<Response> {
+        let mut office = self.shared.office.lock();
+        if office.term.is_none() {
+            return self.not_leader(request.request);
+        }
+        if office.reads() >= self.limits.reads {
+            return Some(Response::Busy {
+                request: request.request,
+            });
+        }
+        if let Some(id) = office.read(request) {
+            self.shared.raft.put(RaftEvent::ReadIndex(id));
+        }
+        None
+    }
+
+    fn control(&self, from: ConnectionId, control: Control) -> Option<Response> {
+        let mut office = self.shared.office.lock();
+        if office.term.is_none() {
+            return self.not_leader(0);
+        }
+        match &control {
+            Control::CreateTable { name, .. } if name.is_empty() || name.len() > 255 => {
+                return refused(0, "a table's name has 1 to 255 bytes");
+            }
+            Control::OpenSession { .. }
+                if self.shared.sessions.lock().len() >= self.limits.sessions =>
+            {
+                return refused(
+                    0,
+                    "the cluster has as many sessions as it accepts: close some",
+                );
+            }
+            _ => {}
+        }
+        if office.control.len() >= self.limits.reads {
+            return Some(Response::Busy { request: 0 });
+        }
+        let body = EntryBody::Control(control.encode());
+        let waiting = office.control.entry(control).or_default();
+        waiting.push(from);
+        if waiting.len() == 1 {
+            self.shared.raft.put(RaftEvent::Propose(body));
+        }
+        None
+    }
+
+    fn not_leader(&self, request: u64) -> Option<Response> {
+        let view = self.shared.view.lock();
+        // Its address is the transport's to add.
+        let leader = view.leader.filter(|it| *it != self.shared.node);
+        let leader = leader.map(|it| (it.0, String::new()));
+        Some(Response::NotLeader { request, leader })
+    }
+
+    /// A client is gone: nothing is sent to it any more.
+    pub(crate) fn client_gone(&self, _: ConnectionId) {
+        // Answers to it are dropped by the network. Its commands go on: they may be asked for by the next connection.
+    }
+
+    fn status(&self) -> NodeStatus {
+        status(&self.shared, &self.shared.office.lock())
+    }
+}
+
+/// The state of a node.
+pub(crate) fn status(shared: &Shared, office: &Office) -> NodeStatus {
+    let view = shared.view.lock();
+    let in_office = office.term == Some(view.term);
+    NodeStatus {
+        node: shared.node.0,
+        role: match view.role {
+            Role::TakingOffice if in_office => Role::Leader,
+            role => role,
+        },
+        term: view.term,
+        leader: view.leader.map(|it| it.0),
+        last_lsn: view.last,
+        persisted_lsn: view.persisted,
+        committed_lsn: view.committed,
+        applied_lsn: shared.applied(),
+        commands_applied: (shared.commands_applied).load(std::sync::atomic::Ordering::Relaxed),
+        log_bytes: shared.store.log_bytes(),
+        matched: view
+            .matched
+            .iter()
+            .map(|(node, lsn)| (node.0, *lsn))
+            .collect(),
+        state_hash: None,
+    }
+}
+
+fn refused(request: u64, reason: &str) -> Option<Response> {
+    Some(Response::Refused {
+        request,
+        reason: reason.to_owned(),
+    })
+}

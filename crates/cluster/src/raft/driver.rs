@@ -1,0 +1,618 @@
+//! The state machine around raft-rs: events in, effects out.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use namiki_client::protocol::Role;
+use namiki_platform::seeded_random::Random;
+use raft::eraftpb::{ConfState, HardState, Message, MessageType};
+use raft::{Config, RawNode, StateRole};
+use slog::{Discard, Logger, o};
+
+use super::entry_codec::{encode_body, from_raft};
+use super::entry_log::EntryLog;
+use super::held_appends::{HeldAppends, Payloads};
+use super::message_codec::{MessageError, decode, encode};
+use super::persistence::Persistence;
+use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
+use crate::network::{NodeId, PeerMessage};
+use crate::storage::RaftRecord;
+
+/// Payloads that are asked for at once.
+const FETCH_MAX: usize = 1024;
+/// Their bytes, unless one alone has more.
+const FETCH_BYTES: usize = 4 << 20;
+/// Ticks between two requests for the same payloads.
+const FETCH_TICKS: u32 = 2;
+
+/// A request to read, chosen by its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ReadId(pub(crate) u64);
+
+/// How a node takes part.
+#[derive(Clone, Debug)]
+pub(crate) struct RaftOptions {
+    /// This node.
+    pub(crate) node: NodeId,
+    /// Ticks without a leader after which a node asks for votes, at least; at most twice as many.
+    pub(crate) election_ticks: usize,
+    /// Ticks between two heartbeats.
+    pub(crate) heartbeat_ticks: usize,
+    /// Appends on their way to a follower, at most.
+    pub(crate) inflight_max: usize,
+    /// Bytes of entries (without payloads) in one message.
+    pub(crate) message_bytes: u64,
+    /// Where election timeouts come from.
+    pub(crate) seed: u64,
+}
+
+/// What a node knows of the log when it starts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RestoredRaft {
+    /// Those that vote.
+    pub(crate) voters: Vec<NodeId>,
+    /// Raft's term.
+    pub(crate) term: u64,
+    /// Its vote of that term; 0: none.
+    pub(crate) vote: u64,
+    /// The last entry known to be committed.
+    pub(crate) commit: u64,
+    /// From index 1.
+    pub(crate) entries: Vec<LogEntry>,
+    /// Payloads that were persisted and are damaged or gone: until they are back, the node takes no part.
+    pub(crate) missing: Vec<PayloadRef>,
+}
+
+/// What has happened.
+#[derive(Clone, Debug)]
+pub(crate) enum RaftEvent {
+    /// Time has passed.
+    Tick,
+    /// A node has sent a message.
+    Message(NodeId, Bytes),
+    /// A payload has arrived, or was sealed here. It is not durable yet.
+    PayloadReceived(PayloadRef),
+    /// These payloads are durable.
+    PayloadsDurable(Vec<PayloadName>),
+    /// Every batch of records through this one is durable.
+    BatchDurable(u64),
+    /// This is to become an entry.
+    Propose(EntryBody),
+    /// A caller wants to read.
+    ReadIndex(ReadId),
+    /// Everything through this entry is applied.
+    Applied(u64),
+    /// A node cannot be reached.
+    Unreachable(NodeId),
+    /// Leadership should go to another node.
+    HandOver,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(crate) enum RaftEffect {
+    /// Send this.
+    Send(NodeId, PeerMessage),
+    /// Append these to stream 0, then make them durable, and say so by [`RaftEvent::BatchDurable`]. In order.
+    AppendRaft {
+        /// Which batch.
+        batch: u64,
+        /// Its records.
+        records: Vec<RaftRecord>,
+    },
+    /// These are committed, in the order of their indexes. Each comes once in the life of the process.
+    Committed(Vec<LogEntry>),
+    /// This node was elected. It may execute commands when it has applied its own first entry, which is empty and of this term.
+    Elected {
+        /// The term.
+        term: u64,
+    },
+    /// This node does not lead any more.
+    Deposed,
+    /// A read after this entry is applied sees everything that was acknowledged before it was asked for.
+    ReadReady(ReadId, u64),
+    /// The state that others may look at.
+    View(RaftView),
+}
+
+/// What others may know of the state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RaftView {
+    /// The role: [`Role::TakingOffice`] is told apart from [`Role::Leader`] by the applier only.
+    pub(crate) role: Role,
+    /// The term.
+    pub(crate) term: u64,
+    /// The leader, if one is known.
+    pub(crate) leader: Option<NodeId>,
+    /// The last entry.
+    pub(crate) last: u64,
+    /// The last that is persisted.
+    pub(crate) persisted: u64,
+    /// The last that is committed.
+    pub(crate) committed: u64,
+    /// Of a leader: how far each node's log matches.
+    pub(crate) matched: Vec<(NodeId, u64)>,
+}
+
+/// What the driver asks of the node's storage.
+pub(crate) trait DurablePayloads: Send + Sync {
+    /// The payload of this name that is durable here.
+    fn durable(&self, name: PayloadName) -> Option<PayloadRef>;
+}
+
+/// Raft refuses to start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RaftError {
+    /// What was restored is not a log that Raft accepts.
+    #[error("Raft does not start from what is in the directory; restore it, or replace the node")]
+    Start(#[source] raft::Error),
+}
+
+/// The payloads that are here.
+struct Here {
+    durable: Arc<dyn DurablePayloads>,
+    /// Those that are not durable.
+    in_flight: HashMap<PayloadName, PayloadRef>,
+}
+
+impl Here {
+    fn is_durable(&self, payload: &PayloadRef) -> bool {
+        !self.in_flight.contains_key(&payload.name)
+            && self.durable.durable(payload.name).as_ref() == Some(payload)
+    }
+}
+
+impl Payloads for Here {
+    fn has(&self, payload: &PayloadRef) -> bool {
+        self.in_flight.get(&payload.name) == Some(payload)
+            || self.durable.durable(payload.name).as_ref() == Some(payload)
+    }
+}
+
+/// Raft of one node.
+pub(crate) struct RaftDriver {
+    raft: RawNode<EntryLog>,
+    node: NodeId,
+    peers: Vec<NodeId>,
+    here: Here,
+    held: HeldAppends,
+    persistence: Persistence,
+    missing: Vec<PayloadRef>,
+    last_batch: u64,
+    /// What the records of stream 0 say.
+    recorded_vote: (u64, u64),
+    /// The batch that says so.
+    vote_batch: u64,
+    recorded_commit: u64,
+    recorded_persisted: u64,
+    /// The term that it leads in, as its effects have said.
+    leads: Option<u64>,
+    election_ticks: usize,
+    drawn_for: (u64, StateRole),
+    timeout_ticks: usize,
+    random: Random,
+    ticks_since_fetch: u32,
+    fetches: usize,
+    /// Payloads that were asked for and have not come.
+    fetching: HashSet<PayloadName>,
+    /// Proposals that Raft did not take, although this node leads: tried again at each tick.
+    postponed: Vec<EntryBody>,
+    view: Option<RaftView>,
+    effects: Vec<RaftEffect>,
+    refused: u64,
+}
+
+impl fmt::Debug for RaftDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RaftDriver")
+            .field("node", &self.node)
+            .field("view", &self.view)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RaftDriver {
+    /// Starts from what was restored.
+    ///
+    /// # Errors
+    /// [`RaftError::Start`].
+    pub(crate) fn new(
+        options: &RaftOptions,
+        restored: RestoredRaft,
+        durable: Arc<dyn DurablePayloads>,
+    ) -> Result<Self, RaftError> {
+        let mut hard_state = HardState::default();
+        (hard_state.term, hard_state.vote) = (restored.term, restored.vote);
+        hard_state.commit = restored.commit;
+        let mut membership = ConfState::default();
+        membership.voters = restored.voters.iter().map(|it| it.0).collect();
+        let recorded_persisted = restored.entries.len() as u64;
+        let log = EntryLog::new(restored.entries, hard_state, membership);
+        let config = Config {
+            id: options.node.0,
+            election_tick: options.election_ticks,
+            heartbeat_tick: options.heartbeat_ticks,
+            max_size_per_msg: options.message_bytes,
+            max_inflight_msgs: options.inflight_max,
+            check_quorum: true,
+            pre_vote: true,
+            batch_append: true,
+            max_committed_size_per_ready: 1 << 20,
+            ..Config::default()
+        };
+        let logger = Logger::root(Discard, o!());
+        let raft = RawNode::new(&config, log, &logger).map_err(RaftError::Start)?;
+        let peers = restored.voters.into_iter().filter(|it| *it != options.node);
+        let mut driver = Self {
+            drawn_for: (raft.raft.term, raft.raft.state),
+            raft,
+            node: options.node,
+            peers: peers.collect(),
+            here: Here {
+                durable,
+                in_flight: HashMap::new(),
+            },
+            held: HeldAppends::default(),
+            persistence: Persistence::default(),
+            missing: restored.missing,
+            last_batch: 0,
+            recorded_vote: (restored.term, restored.vote),
+            vote_batch: 0,
+            recorded_commit: restored.commit,
+            recorded_persisted,
+            leads: None,
+            election_ticks: options.election_ticks,
+            timeout_ticks: options.election_ticks,
+            random: Random::stream(options.seed, options.node.0),
+            ticks_since_fetch: FETCH_TICKS,
+            fetches: 0,
+            fetching: HashSet::new(),
+            postponed: Vec::new(),
+            view: None,
+            effects: Vec::new(),
+            refused: 0,
+        };
+        driver.draw_timeout();
+        driver.run_ready();
+        Ok(driver)
+    }
+
+    /// Takes events. What is to be done is in [`RaftDriver::take_effects`] then.
+    pub(crate) fn handle(&mut self, events: impl IntoIterator<Item = RaftEvent>) {
+        for event in events {
+            self.handle_one(event);
+        }
+        self.run_ready();
+    }
+
+    fn handle_one(&mut self, event: RaftEvent) {
+        match event {
+            RaftEvent::Tick => self.tick(),
+            RaftEvent::Message(from, bytes) => match decode(from, self.node, &bytes) {
+                Ok(message) => self.receive(message),
+                Err(error) => self.refuse(&error),
+            },
+            RaftEvent::PayloadReceived(payload) => self.payload_received(payload),
+            RaftEvent::PayloadsDurable(names) => {
+                for name in names {
+                    self.here.in_flight.remove(&name);
+                    self.persistence.payload_is_durable(name);
+                }
+                let here = &self.here;
+                self.missing.retain(|payload| !here.is_durable(payload));
+            }
+            RaftEvent::BatchDurable(batch) => self.persistence.batch_is_durable(batch),
+            RaftEvent::Propose(body) => self.propose(body),
+            RaftEvent::ReadIndex(id) => {
+                if self.leads == Some(self.raft.raft.term) {
+                    self.raft.read_index(id.0.to_le_bytes().to_vec());
+                }
+            }
+            RaftEvent::Applied(index) => self.raft.advance_apply_to(index),
+            RaftEvent::Unreachable(node) => self.raft.report_unreachable(node.0),
+            RaftEvent::HandOver => self.hand_over(),
+        }
+    }
+
+    fn payload_received(&mut self, payload: PayloadRef) {
+        self.here.in_flight.insert(payload.name, payload);
+        if self.held.awaits(payload.name) {
+            for append in self.held.release(&self.here) {
+                self.step(append);
+            }
+        }
+        if self.fetching.remove(&payload.name) && self.fetching.is_empty() {
+            // The next ones, without waiting for a tick.
+            self.fetch_missing();
+        }
+    }
+
+    /// What is to be done, in this order.
+    pub(crate) fn take_effects(&mut self) -> Vec<RaftEffect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// The entry of this index.
+    #[must_use]
+    pub(crate) fn entry(&self, index: u64) -> Option<LogEntry> {
+        self.raft.store().get(index)
+    }
+
+    /// Messages that were refused.
+    #[must_use]
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    fn refuse(&mut self, _: &MessageError) {
+        self.refused += 1;
+    }
+
+    /// Whether the node takes part: nothing that it has acknowledged is missing.
+    fn is_whole(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    fn tick(&mut self) {
+        for body in std::mem::take(&mut self.postponed) {
+            self.propose(body);
+        }
+        if self.is_whole() {
+            self.draw_timeout();
+            self.raft.tick();
+        }
+        self.ticks_since_fetch += 1;
+        if self.ticks_since_fetch >= FETCH_TICKS {
+            self.fetch_missing();
+        }
+    }
+
+    /// Asks for payloads that are missing: the leader at first, then the others in turns.
+    fn fetch_missing(&mut self) {
+        let missing: Vec<PayloadRef> = match self.is_whole() {
+            true if self.held.is_empty() => return,
+            true => self.held.missing(FETCH_MAX, &self.here),
+            false => self.missing.iter().take(FETCH_MAX).copied().collect(),
+        };
+        if missing.is_empty() || self.peers.is_empty() {
+            return;
+        }
+        self.ticks_since_fetch = 0;
+        let leader = NodeId(self.raft.raft.leader_id);
+        let at = match self.peers.iter().position(|it| *it == leader) {
+            Some(at) if self.fetches.is_multiple_of(2) => at,
+            _ => self.fetches / 2 % self.peers.len(),
+        };
+        // Answered in full, the same node is asked again.
+        self.fetches += usize::from(!self.fetching.is_empty());
+        let mut bytes = 0;
+        let names = missing.iter().take_while(|payload| {
+            let is_first = bytes == 0;
+            bytes += payload.length as usize;
+            is_first || bytes <= FETCH_BYTES
+        });
+        let names: Vec<_> = names.map(|payload| payload.name).collect();
+        self.fetching = names.iter().copied().collect();
+        let message = PeerMessage::FetchPayloads { names };
+        self.effects.push(RaftEffect::Send(self.peers[at], message));
+    }
+
+    fn receive(&mut self, mut message: Message) {
+        if !self.is_whole() {
+            return;
+        }
+        match message.get_msg_type() {
+            MessageType::MsgAppend => {
+                if message.term >= self.raft.raft.term {
+                    self.held.forget_before(message.term);
+                }
+                let was_empty = self.held.is_empty();
+                if let Some(ready) = self.held.take(message, &self.here) {
+                    self.step(ready);
+                }
+                if was_empty && !self.held.is_empty() {
+                    // They are usually on their way.
+                    self.ticks_since_fetch = 0;
+                }
+            }
+            MessageType::MsgHeartbeat => {
+                // What is held does not count; raft-rs panics if it is told of a commit beyond its log.
+                message.commit = message.commit.min(self.raft.store().last());
+                self.step(message);
+            }
+            _ => self.step(message),
+        }
+    }
+
+    fn step(&mut self, message: Message) {
+        // An error means that the message has no effect: a node that is no member, a proposal without a leader.
+        let _ = self.raft.step(message);
+    }
+
+    /// Proposes, if this node leads in the term that the body was made in. Otherwise nothing is to be said: with the term, all that was
+    /// under way in it has ended. Where Raft refuses, because leadership is being handed over, the body must not be lost: its commands
+    /// would be executed a second time while others of their group are still under way.
+    fn propose(&mut self, body: EntryBody) {
+        let is_of_term = match &body {
+            EntryBody::Group(payload) => payload.name.term == self.raft.raft.term,
+            _ => true,
+        };
+        if self.raft.raft.state != StateRole::Leader || !is_of_term {
+            return;
+        }
+        let data = encode_body(&body).to_vec();
+        if self.raft.propose(Vec::new(), data).is_err() {
+            self.postponed.push(body);
+        }
+    }
+
+    fn hand_over(&mut self) {
+        if self.raft.raft.state != StateRole::Leader {
+            return;
+        }
+        let progress = self.raft.raft.prs().iter();
+        let others = progress.filter(|(id, it)| **id != self.node.0 && it.recent_active);
+        if let Some((id, _)) = others.max_by_key(|(_, it)| it.matched) {
+            let id = *id;
+            self.raft.transfer_leader(id);
+        }
+    }
+
+    /// Election timeouts come from our seed. raft-rs draws one of its own at every change; ours is set before time passes.
+    fn draw_timeout(&mut self) {
+        let now = (self.raft.raft.term, self.raft.raft.state);
+        if now != self.drawn_for || self.timeout_ticks == 0 {
+            self.drawn_for = now;
+            let extra = self.random.below(self.election_ticks as u64) as usize;
+            self.timeout_ticks = self.election_ticks + extra;
+        }
+        self.raft
+            .raft
+            .set_randomized_election_timeout(self.timeout_ticks);
+    }
+
+    fn run_ready(&mut self) {
+        self.draw_timeout();
+        loop {
+            while self.raft.has_ready() {
+                self.take_ready();
+            }
+            let Some((ready, messages)) = self.persistence.take_persisted() else {
+                break;
+            };
+            self.raft.on_persist_ready(ready);
+            self.send(messages);
+        }
+        self.draw_timeout();
+        self.show();
+    }
+
+    fn take_ready(&mut self) {
+        let mut ready = self.raft.ready();
+        let messages = ready.take_messages();
+        self.send(messages);
+        self.note_leadership();
+        for read in ready.take_read_states() {
+            if let Ok(id) = read.request_ctx[..].try_into() {
+                let id = ReadId(u64::from_le_bytes(id));
+                self.effects.push(RaftEffect::ReadReady(id, read.index));
+            }
+        }
+
+        let mut records = Vec::new();
+        let mut payloads = HashSet::new();
+        for entry in ready.take_entries() {
+            let entry = from_raft(&entry).expect("entries are decoded before raft-rs gets them");
+            if let EntryBody::Group(payload) = &entry.body
+                && !self.here.is_durable(payload)
+            {
+                payloads.insert(payload.name);
+            }
+            self.raft.mut_store().put(&entry);
+            records.push(RaftRecord::Entry(entry));
+        }
+        if let Some(state) = ready.hs() {
+            let vote = (state.term, state.vote);
+            if vote != self.recorded_vote {
+                self.recorded_vote = vote;
+                let (term, vote) = vote;
+                records.insert(0, RaftRecord::Vote { term, vote });
+                self.vote_batch = self.last_batch + 1;
+            }
+        }
+        if !records.is_empty() {
+            self.record_progress(&mut records);
+            self.last_batch += 1;
+            self.effects.push(RaftEffect::AppendRaft {
+                batch: self.last_batch,
+                records,
+            });
+        }
+        let mut waiting = ready.take_persisted_messages();
+        // The answer to a heartbeat promises the term, and nothing of the log: it never waits for entries.
+        if self.persistence.is_durable(self.vote_batch) {
+            let is_heartbeat =
+                |it: &Message| it.get_msg_type() == MessageType::MsgHeartbeatResponse;
+            let (now, later) = waiting.into_iter().partition(is_heartbeat);
+            self.send(now);
+            waiting = later;
+        }
+        self.persistence
+            .push(ready.number(), self.last_batch, payloads, waiting);
+
+        let committed = ready.take_committed_entries();
+        let committed: Vec<_> = committed.iter().filter_map(from_raft).collect();
+        self.raft.advance_append_async(ready);
+        if !committed.is_empty() {
+            self.effects.push(RaftEffect::Committed(committed));
+        }
+    }
+
+    /// What need not be durable at any moment goes with what must be; before it, so that entries that come later lower it.
+    fn record_progress(&mut self, records: &mut Vec<RaftRecord>) {
+        let log = &self.raft.raft.raft_log;
+        let (persisted, commit) = (log.persisted, log.committed.min(log.persisted));
+        if persisted > self.recorded_persisted {
+            records.insert(0, RaftRecord::Persisted { index: persisted });
+        }
+        self.recorded_persisted = persisted;
+        if commit > self.recorded_commit {
+            self.recorded_commit = commit;
+            records.insert(0, RaftRecord::Commit { index: commit });
+        }
+    }
+
+    fn note_leadership(&mut self) {
+        let raft = &self.raft.raft;
+        let leads = (raft.state == StateRole::Leader).then_some(raft.term);
+        if leads == self.leads {
+            return;
+        }
+        if self.leads.is_some() {
+            self.effects.push(RaftEffect::Deposed);
+        }
+        self.leads = leads;
+        if let Some(term) = leads {
+            self.effects.push(RaftEffect::Elected { term });
+        }
+    }
+
+    fn send(&mut self, messages: Vec<Message>) {
+        for message in messages {
+            let to = NodeId(message.to);
+            let message = PeerMessage::Raft(encode(&message));
+            self.effects.push(RaftEffect::Send(to, message));
+        }
+    }
+
+    fn show(&mut self) {
+        let raft = &self.raft.raft;
+        let role = match raft.state {
+            StateRole::Leader => Role::TakingOffice,
+            StateRole::Follower if raft.promotable() => Role::Follower,
+            StateRole::Follower => Role::Learner,
+            StateRole::Candidate | StateRole::PreCandidate => Role::Candidate,
+        };
+        let mut matched = Vec::new();
+        if raft.state == StateRole::Leader {
+            let all = raft.prs().iter();
+            matched.extend(all.map(|(id, progress)| (NodeId(*id), progress.matched)));
+            matched.sort_unstable();
+        }
+        let view = RaftView {
+            role,
+            term: raft.term,
+            leader: (raft.leader_id != 0).then_some(NodeId(raft.leader_id)),
+            last: raft.raft_log.last_index(),
+            persisted: raft.raft_log.persisted,
+            committed: raft.raft_log.committed,
+            matched,
+        };
+        if self.view.as_ref() != Some(&view) {
+            self.view = Some(view.clone());
+            self.effects.push(RaftEffect::View(view));
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Appends that wait for payloads: payload before entry.
+//!
+//! A node hands raft-rs the longest prefix of an append for which it has the payloads, and holds the rest. "Has" means: received, and
+//! matching the entry's digest; not: durable. What is held is an append of its own, which follows the entry before it. It is handed over as its
+//! payloads arrive. So a log never contains an entry that this node could not make durable by itself.
+//!
+//! What is held is bounded. An append that finds no room is dropped: its leader sends it again, after the next heartbeat.
+
+use std::collections::{HashMap, VecDeque};
+
+use raft::eraftpb::Message;
+
+use super::entry_codec::from_raft;
+use crate::entry::{EntryBody, PayloadName, PayloadRef};
+
+/// So many entries are held at most.
+const HELD_ENTRIES_MAX: usize = 100_000;
+
+/// Appends, in the order in which they arrived.
+#[derive(Default)]
+pub(super) struct HeldAppends {
+    appends: VecDeque<Message>,
+    entries: usize,
+    /// The payload that each first entry waits for.
+    awaited: HashMap<PayloadName, usize>,
+}
+
+/// What the payloads of a node are asked for.
+pub(super) trait Payloads {
+    /// Whether the payload is here and is what is meant.
+    fn has(&self, payload: &PayloadRef) -> bool;
+}
+
+impl HeldAppends {
+    /// Takes an append. Returns what may be handed to Raft now.
+    pub(super) fn take(&mut self, append: Message, payloads: &impl Payloads) -> Option<Message> {
+        // Behind others of the same leader: in their order.
+        let (ready, rest) = split(append, payloads);
+        if let Some(rest) = rest
+            && self.entries + rest.entries.len() <= HELD_ENTRIES_MAX
+        {
+            self.hold(rest);
+        }
+        ready
+    }
+
+    fn hold(&mut self, rest: Message) {
+        // The same again, perhaps longer: one of them is enough.
+        let key = |it: &Message| (it.term, it.from, it.index, it.entries.len());
+        if self.appends.iter().any(|it| key(it) == key(&rest)) {
+            return;
+        }
+        self.entries += rest.entries.len();
+        if let Some(payload) = first_payload(&rest) {
+            *self.awaited.entry(payload.name).or_default() += 1;
+        }
+        self.appends.push_back(rest);
+    }
+
+    /// Whether an append waits for this payload.
+    pub(super) fn awaits(&self, name: PayloadName) -> bool {
+        self.awaited.contains_key(&name)
+    }
+
+    /// What may be handed to Raft, now that payloads have arrived, in the order in which it came.
+    pub(super) fn release(&mut self, payloads: &impl Payloads) -> Vec<Message> {
+        let mut ready = Vec::new();
+        self.awaited.clear();
+        self.entries = 0;
+        for append in std::mem::take(&mut self.appends) {
+            let (first, rest) = split(append, payloads);
+            ready.extend(first);
+            if let Some(rest) = rest {
+                self.hold(rest);
+            }
+        }
+        ready
+    }
+
+    /// Forgets what leaders of terms before this one have sent.
+    pub(super) fn forget_before(&mut self, term: u64) {
+        if self.appends.iter().all(|it| it.term >= term) {
+            return;
+        }
+        self.awaited.clear();
+        self.entries = 0;
+        for append in std::mem::take(&mut self.appends) {
+            if append.term >= term {
+                self.hold(append);
+            }
+        }
+    }
+
+    /// The payloads that what is held needs and this node does not have, at most `max` of them.
+    pub(super) fn missing(&self, max: usize, payloads: &impl Payloads) -> Vec<PayloadRef> {
+        let entries = self.appends.iter().flat_map(|it| it.entries.iter());
+        let mut missing: Vec<PayloadRef> = Vec::new();
+        for entry in entries {
+            if missing.len() == max {
+                break;
+            }
+            if let Some(payload) = payload_of(entry)
+                && !payloads.has(&payload)
+                && !missing.iter().any(|it| it.name == payload.name)
+            {
+                missing.push(payload);
+            }
+        }
+        missing
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.appends.is_empty()
+    }
+}
+
+fn payload_of(entry: &raft::eraftpb::Entry) -> Option<PayloadRef> {
+    match from_raft(entry)?.body {
+        EntryBody::Group(payload) => Some(payload),
+        _ => None,
+    }
+}
+
+fn first_payload(append: &Message) -> Option<PayloadRef> {
+    payload_of(append.entries.first()?)
+}
+
+/// The part of an append that has its payloads, and the rest.
+fn split(mut append: Message, payloads: &impl Payloads) -> (Option<Message>, Option<Message>) {
+    let lacks = |entry: &raft::eraftpb::Entry| {
+        payload_of(entry).is_some_and(|payload| !payloads.has(&payload))
+    };
+    let Some(at) = append.entries.iter().position(lacks) else {
+        return (Some(append), None);
+    };
+    if at == 0 {
+        return (None, Some(append));
+    }
+    let mut rest = append.clone();
+    rest.entries = append.entries.iter().skip(at).cloned().collect();
+    let before = &append.entries[at - 1];
+    (rest.index, rest.log_term) = (before.index, before.term);
+    append.entries.truncate(at);
+    (Some(append), Some(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use raft::eraftpb::MessageType;
+
+    use super::super::entry_codec::to_raft;
+    use super::*;
+
+    #[derive(Default)]
+    struct Here(HashSet<PayloadName>);
+
+    impl Payloads for Here {
+        fn has(&self, payload: &PayloadRef) -> bool {
+            self.0.contains(&payload.name)
+        }
+    }
+
+    fn name(number: u64) -> PayloadName {
+        PayloadName {
+            term: 1,
+            worker: 0,
+            number,
+        }
+    }
+
+    fn append(indexes: std::ops::RangeInclusive<u64>) -> Message {
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgAppend);
+        (message.index, message.log_term, message.term) = (indexes.start() - 1, 1, 1);
+        let group = |index| {
+            let body = EntryBody::Group(PayloadRef::of(name(index), b"changes"));
+            to_raft(index, 1, &body)
+        };
+        message.entries = indexes.map(group).collect::<Vec<_>>().into();
+        message
+    }
+
+    #[test]
+    fn the_prefix_with_payloads_goes_on_and_the_rest_follows() {
+        let (mut held, mut here) = (HeldAppends::default(), Here::default());
+        here.0.insert(name(1));
+        here.0.insert(name(3));
+        let ready = held
+            .take(append(1..=4), &here)
+            .expect("entry 1 has its payload");
+        assert_eq!((ready.index, ready.entries.len()), (0, 1));
+        assert!(held.awaits(name(2)));
+        assert_eq!(held.missing(9, &here).len(), 2);
+
+        here.0.insert(name(2));
+        let ready = held.release(&here);
+        assert_eq!(ready.len(), 1);
+        assert_eq!(
+            (ready[0].index, ready[0].log_term, ready[0].entries.len()),
+            (1, 1, 2)
+        );
+        assert!(held.awaits(name(4)));
+
+        here.0.insert(name(4));
+        assert_eq!(held.release(&here).len(), 1);
+        assert!(held.is_empty());
+    }
+
+    #[test]
+    fn an_append_that_comes_twice_is_held_once() {
+        let (mut held, here) = (HeldAppends::default(), Here::default());
+        assert_eq!(held.take(append(1..=2), &here), None);
+        assert_eq!(held.take(append(1..=2), &here), None);
+        assert_eq!(held.entries, 2);
+    }
+
+    #[test]
+    fn what_older_leaders_sent_is_forgotten() {
+        let (mut held, here) = (HeldAppends::default(), Here::default());
+        assert_eq!(held.take(append(1..=2), &here), None);
+        held.forget_before(1);
+        assert!(!held.is_empty());
+        held.forget_before(2);
+        assert!(held.is_empty() && held.entries == 0 && !held.awaits(name(1)));
+    }
+}

@@ -1,0 +1,214 @@
+//! Raft's messages as bytes.
+//!
+//! Written and read here, with every length checked before it is believed: what arrives over the network never reaches the protobuf parser
+//! that raft-rs brings. A message is also checked for what raft-rs takes for granted and would panic without: entries without gaps, terms that
+//! do not fall, kinds that a peer may send.
+
+use bytes::Bytes;
+use raft::eraftpb::{Entry, EntryType, Message, MessageType};
+use serde::{Deserialize, Serialize};
+
+use super::entry_codec::decode_body;
+use crate::network::NodeId;
+
+/// Why a message was dropped.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub(crate) enum MessageError {
+    /// It cannot be decoded.
+    #[error("the bytes are no Raft message")]
+    Undecodable,
+    /// It is not a kind that nodes send to each other.
+    #[error("message kind {0} is not sent between nodes")]
+    Kind(u8),
+    /// It comes from another node than its connection, or is meant for another.
+    #[error("the message is from node {from} to node {to}")]
+    Misdirected { from: u64, to: u64 },
+    /// Its entries do not follow each other.
+    #[error("entries after {after} have gaps, terms that fall, or no meaning")]
+    Entries { after: u64 },
+}
+
+/// The fields of raft-rs's `Message` that nodes use.
+#[derive(Serialize, Deserialize)]
+struct Wire<'a> {
+    kind: u8,
+    to: u64,
+    from: u64,
+    term: u64,
+    log_term: u64,
+    index: u64,
+    commit: u64,
+    commit_term: u64,
+    reject: bool,
+    reject_hint: u64,
+    priority: i64,
+    #[serde(borrow)]
+    context: &'a [u8],
+    #[serde(borrow)]
+    entries: Vec<WireEntry<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireEntry<'a> {
+    term: u64,
+    is_membership: bool,
+    #[serde(borrow)]
+    data: &'a [u8],
+}
+
+pub(super) fn encode(message: &Message) -> Bytes {
+    let entries = message.entries.iter().map(|entry| WireEntry {
+        term: entry.term,
+        is_membership: entry.get_entry_type() == EntryType::EntryConfChangeV2,
+        data: &entry.data,
+    });
+    let wire = Wire {
+        kind: message.get_msg_type() as u8,
+        to: message.to,
+        from: message.from,
+        term: message.term,
+        log_term: message.log_term,
+        index: message.index,
+        commit: message.commit,
+        commit_term: message.commit_term,
+        reject: message.reject,
+        reject_hint: message.reject_hint,
+        priority: message.priority,
+        context: &message.context,
+        entries: entries.collect(),
+    };
+    postcard::to_stdvec(&wire)
+        .expect("a message has no type that cannot be encoded")
+        .into()
+}
+
+/// The kinds that nodes send to each other. A snapshot is none of them yet; proposals, reads and transfers begin on the leader.
+const KINDS: &[MessageType] = &[
+    MessageType::MsgAppend,
+    MessageType::MsgAppendResponse,
+    MessageType::MsgRequestVote,
+    MessageType::MsgRequestVoteResponse,
+    MessageType::MsgHeartbeat,
+    MessageType::MsgHeartbeatResponse,
+    MessageType::MsgTimeoutNow,
+    MessageType::MsgRequestPreVote,
+    MessageType::MsgRequestPreVoteResponse,
+];
+
+pub(super) fn decode(from: NodeId, to: NodeId, bytes: &[u8]) -> Result<Message, MessageError> {
+    let wire: Wire<'_> = postcard::from_bytes(bytes).map_err(|_| MessageError::Undecodable)?;
+    let kind = (KINDS.iter().find(|kind| **kind as u8 == wire.kind))
+        .ok_or(MessageError::Kind(wire.kind))?;
+    if (wire.from, wire.to) != (from.0, to.0) {
+        return Err(MessageError::Misdirected {
+            from: wire.from,
+            to: wire.to,
+        });
+    }
+    let is_append = *kind == MessageType::MsgAppend;
+    let after = wire.index;
+    let no_entries = MessageError::Entries { after };
+    let overflows = after.checked_add(wire.entries.len() as u64).is_none();
+    let is_misplaced = !is_append && !wire.entries.is_empty();
+    if overflows || is_misplaced || is_append && wire.log_term > wire.term {
+        return Err(no_entries);
+    }
+    let mut message = Message::default();
+    message.set_msg_type(*kind);
+    let mut term = wire.log_term;
+    let mut entries = Vec::with_capacity(wire.entries.len());
+    for (at, wired) in wire.entries.iter().enumerate() {
+        let falls = wired.term < term || wired.term > wire.term;
+        if falls || decode_body(wired.is_membership, wired.data).is_none() {
+            return Err(no_entries);
+        }
+        term = wired.term;
+        let mut entry = Entry::default();
+        if wired.is_membership {
+            entry.set_entry_type(EntryType::EntryConfChangeV2);
+        }
+        entry.term = wired.term;
+        entry.index = after + 1 + at as u64;
+        entry.data = Bytes::copy_from_slice(wired.data);
+        entries.push(entry);
+    }
+    message.to = wire.to;
+    message.from = wire.from;
+    message.term = wire.term;
+    message.log_term = wire.log_term;
+    message.index = wire.index;
+    message.commit = wire.commit;
+    message.commit_term = wire.commit_term;
+    message.reject = wire.reject;
+    message.reject_hint = wire.reject_hint;
+    message.priority = wire.priority;
+    message.context = Bytes::copy_from_slice(wire.context);
+    message.entries = entries.into();
+    Ok(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn append() -> Message {
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgAppend);
+        (message.from, message.to, message.term) = (1, 2, 7);
+        (message.index, message.log_term, message.commit) = (40, 6, 39);
+        let mut entry = Entry::default();
+        (entry.index, entry.term) = (41, 7);
+        message.entries = vec![entry].into();
+        message
+    }
+
+    #[test]
+    fn a_message_comes_back_as_it_was() {
+        let message = append();
+        assert_eq!(decode(NodeId(1), NodeId(2), &encode(&message)), Ok(message));
+    }
+
+    #[test]
+    fn messages_that_would_break_raft_are_refused() {
+        let refused = |change: fn(&mut Message)| {
+            let mut message = append();
+            change(&mut message);
+            decode(NodeId(1), NodeId(2), &encode(&message)).expect_err("it is refused")
+        };
+        assert_eq!(
+            refused(|it| it.entries[0].term = 5),
+            MessageError::Entries { after: 40 }
+        );
+        assert_eq!(
+            refused(|it| it.entries[0].term = 8),
+            MessageError::Entries { after: 40 }
+        );
+        assert_eq!(
+            refused(|it| it.index = u64::MAX),
+            MessageError::Entries { after: u64::MAX }
+        );
+        assert_eq!(
+            refused(|it| it.from = 3),
+            MessageError::Misdirected { from: 3, to: 2 }
+        );
+        assert_eq!(
+            refused(|it| it.set_msg_type(MessageType::MsgHup)),
+            MessageError::Kind(0)
+        );
+        assert_eq!(
+            refused(|it| it.set_msg_type(MessageType::MsgSnapshot)),
+            MessageError::Kind(7)
+        );
+    }
+
+    #[test]
+    fn no_prefix_of_a_message_is_one() {
+        let whole = encode(&append());
+        for length in 0..whole.len() {
+            assert_eq!(
+                decode(NodeId(1), NodeId(2), &whole[..length]),
+                Err(MessageError::Undecodable)
+            );
+        }
+    }
+}

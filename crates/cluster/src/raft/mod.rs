@@ -1,0 +1,25 @@
+//! Consensus: raft-rs behind a state machine of events and effects.
+//!
+//! [`RaftDriver`] does no I/O. It is told of ticks, messages, payloads that have arrived and what has become durable; it says what to send,
+//! what to write to stream 0, and what is committed. What it adds to raft-rs:
+//!
+//! - **Payload before entry** (`held_appends.rs`): an entry is handed to Raft only when its payload is here and matches its digest. A dead
+//!   leader's missing bytes would otherwise keep this node from persisting, and so from voting, for ever.
+//! - **Persisted means both** (`persistence.rs`): an entry counts as persisted when its record of stream 0 and its payload are durable; votes
+//!   and acknowledgements that depend on it wait for that.
+//! - **A codec of its own** (`message_codec.rs`): no byte from the network reaches raft-rs's parser.
+//! - **Randomness from a seed**: election timeouts are drawn here.
+//!
+//! Paper: raft-pwal §2.1, §3.2
+
+mod driver;
+mod entry_codec;
+mod entry_log;
+mod held_appends;
+mod message_codec;
+mod persistence;
+
+pub(crate) use driver::{
+    DurablePayloads, RaftDriver, RaftEffect, RaftError, RaftEvent, RaftOptions, RaftView, ReadId,
+    RestoredRaft,
+};

@@ -1,0 +1,103 @@
+//! What the parts of a node share: tables, queues between them, and what others may look at.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use namiki::replica::Replica;
+use parking_lot::Mutex;
+
+use crate::applier::ApplierEvent;
+use crate::entry::{EntryBody, PayloadName, PayloadRef};
+use crate::log_writer::RaftWrite;
+use crate::mailbox::Mailbox;
+use crate::network::{Network, NodeId, PeerMessage};
+use crate::node::NodeFailure;
+use crate::office::Office;
+use crate::payload_cache::PayloadCache;
+use crate::raft::{RaftEvent, RaftView};
+use crate::session::SessionTable;
+use crate::storage::NodeStore;
+use crate::task_store::TaskStore;
+use crate::worker::WorkerEvent;
+
+/// One for each node of this process.
+pub(crate) struct Shared {
+    pub(crate) node: NodeId,
+    /// The other nodes.
+    pub(crate) peers: Vec<NodeId>,
+    pub(crate) replica: Arc<Replica>,
+    pub(crate) sessions: Mutex<SessionTable>,
+    pub(crate) office: Mutex<Office>,
+    /// One for each worker.
+    pub(crate) task_stores: Vec<TaskStore>,
+    /// Which workers wait for locks.
+    pub(crate) has_parked: Vec<AtomicBool>,
+    pub(crate) cache: PayloadCache,
+    pub(crate) store: Arc<NodeStore>,
+    pub(crate) network: Arc<dyn Network>,
+
+    pub(crate) raft: Mailbox<RaftEvent>,
+    pub(crate) workers: Vec<Mailbox<WorkerEvent>>,
+    pub(crate) applier: Mailbox<ApplierEvent>,
+    pub(crate) raft_writer: Mailbox<RaftWrite>,
+    /// One for each worker's stream.
+    pub(crate) payload_writers: Vec<Mailbox<(PayloadRef, Bytes)>>,
+    /// Payloads that other nodes ask for.
+    pub(crate) fetches: Mailbox<(NodeId, Vec<PayloadName>)>,
+
+    pub(crate) view: Mutex<RaftView>,
+    pub(crate) applied: AtomicU64,
+    pub(crate) commands_applied: AtomicU64,
+    pub(crate) failure: Mutex<Option<Arc<NodeFailure>>>,
+}
+
+impl Shared {
+    /// A group was sealed here: to the own disk and to the followers at the same time.
+    pub(crate) fn replicate(&self, payload: PayloadRef, bytes: Bytes) {
+        self.take_payload(payload, bytes.clone());
+        self.raft.put(RaftEvent::Propose(EntryBody::Group(payload)));
+        for peer in &self.peers {
+            let message = PeerMessage::Payload {
+                name: payload.name,
+                payload: bytes.clone(),
+            };
+            self.network.send(*peer, message);
+        }
+    }
+
+    /// A payload is here: it is written to its stream.
+    pub(crate) fn take_payload(&self, payload: PayloadRef, bytes: Bytes) {
+        let Some(writer) = self.payload_writers.get(usize::from(payload.name.worker)) else {
+            return;
+        };
+        self.cache.insert(payload, bytes.clone());
+        // First: what the writer says about it comes later.
+        self.raft.put(RaftEvent::PayloadReceived(payload));
+        writer.put((payload, bytes));
+    }
+
+    /// The node cannot go on. The first failure counts; it stops to take part.
+    pub(crate) fn fail(&self, failure: NodeFailure) {
+        let mut first = self.failure.lock();
+        if first.is_none() {
+            *first = Some(Arc::new(failure));
+        }
+        drop(first);
+        self.close();
+    }
+
+    /// All queues end, and with them the threads.
+    pub(crate) fn close(&self) {
+        self.raft.close();
+        self.applier.close();
+        self.raft_writer.close();
+        self.fetches.close();
+        self.workers.iter().for_each(Mailbox::close);
+        self.payload_writers.iter().for_each(Mailbox::close);
+    }
+
+    pub(crate) fn applied(&self) -> u64 {
+        self.applied.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,268 @@
+//! A worker: executes commands and fills groups (LogGrps).
+//!
+//! A group is one transaction under strict two-phase locking. It takes locks without waiting. A command that meets another group's lock is parked
+//! and tried again when a group is released; the worker goes on with others, so it never waits while it holds locks, and there is no deadlock.
+//! Commands that are parked come before new ones, in their order, so none starves.
+//!
+//! A group is sealed when it has its size, when its time is over, or when the worker has nothing else to do and none of its groups is on
+//! its way.
+//!
+//! Paper: raft-pwal §3.2, Algorithm 2
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use namiki::replica::GroupTransaction;
+
+use crate::entry::{PayloadName, PayloadRef};
+use crate::execute::{Conflict, execute};
+use crate::group_in_flight::GroupInFlight;
+use crate::payload::PayloadBuilder;
+use crate::shared::Shared;
+use crate::task_store::{Members, SealedGroup};
+
+/// So many parked commands in a row are tried in vain before the rest is left for later.
+const PARKED_TRIES: usize = 32;
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(crate) enum WorkerEvent {
+    /// The node leads in this term from now on, or does not lead.
+    Office(Option<u64>),
+    /// Commands of a client's group are this worker's.
+    Commands(Arc<GroupInFlight>, Vec<u32>),
+    /// Locks were released.
+    Released,
+}
+
+/// When groups are sealed.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupOptions {
+    /// Commands in a group (LogGrpSize).
+    pub commands: usize,
+    /// The longest a command waits for its group to fill, in nanoseconds.
+    pub wait_ns: u64,
+    /// Groups of a worker that are sealed and not committed, at most.
+    pub in_flight_max: usize,
+}
+
+struct Open {
+    transaction: GroupTransaction,
+    members: Vec<Members>,
+    commands: usize,
+    since_ns: u64,
+}
+
+/// One worker of a leader. It has nothing to do on a follower.
+pub(crate) struct Worker {
+    number: u16,
+    shared: Arc<Shared>,
+    options: GroupOptions,
+    term: Option<u64>,
+    /// Groups sealed in this term.
+    sealed: u64,
+    open: Option<Open>,
+    parked: VecDeque<(Arc<GroupInFlight>, u32)>,
+    backlog: VecDeque<(Arc<GroupInFlight>, std::vec::IntoIter<u32>)>,
+    builder: PayloadBuilder,
+}
+
+impl Worker {
+    pub(crate) fn new(number: u16, shared: Arc<Shared>, options: GroupOptions) -> Self {
+        Self {
+            number,
+            shared,
+            options,
+            term: None,
+            sealed: 0,
+            open: None,
+            parked: VecDeque::new(),
+            backlog: VecDeque::new(),
+            builder: PayloadBuilder::default(),
+        }
+    }
+
+    /// Takes events, and does what there is to do. Returns when it has to be called again at the latest, if at all.
+    pub(crate) fn run(
+        &mut self,
+        events: impl IntoIterator<Item = WorkerEvent>,
+        now_ns: u64,
+    ) -> Option<u64> {
+        let mut released = false;
+        for event in events {
+            match event {
+                WorkerEvent::Office(term) => {
+                    // What is open holds locks, and is given up: its clients are told by the applier.
+                    self.open = None;
+                    self.parked.clear();
+                    self.backlog.clear();
+                    (self.term, self.sealed) = (term, 0);
+                }
+                WorkerEvent::Commands(group, commands) if Some(group.term) == self.term => {
+                    self.backlog.push_back((group, commands.into_iter()));
+                }
+                // Of another term: answered when that ended.
+                WorkerEvent::Commands(..) => {}
+                WorkerEvent::Released => released = true,
+            }
+        }
+        let is_late = self
+            .open
+            .as_ref()
+            .is_some_and(|open| self.is_due(open, now_ns));
+        if released || is_late {
+            self.retry_parked(now_ns);
+        }
+        self.run_backlog(now_ns);
+        self.seal_if_due(now_ns);
+        self.next_call(now_ns)
+    }
+
+    fn next_call(&self, now_ns: u64) -> Option<u64> {
+        let open = self.open.as_ref();
+        let sealing = open.map(|open| open.since_ns.saturating_add(self.options.wait_ns));
+        // The applier says when locks are released; this is for the moment between a look at the lock and the note that something is parked.
+        let retry = (!self.parked.is_empty()).then(|| now_ns + self.options.wait_ns.max(1_000_000));
+        sealing.into_iter().chain(retry).min()
+    }
+
+    fn is_due(&self, open: &Open, now_ns: u64) -> bool {
+        now_ns >= open.since_ns.saturating_add(self.options.wait_ns)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.shared.task_stores[usize::from(self.number)].len()
+    }
+
+    fn has_room(&self) -> bool {
+        self.open.is_some() || self.in_flight() < self.options.in_flight_max
+    }
+
+    fn retry_parked(&mut self, now_ns: u64) {
+        // Those before `at` were tried in vain.
+        let mut at = 0;
+        while at < PARKED_TRIES
+            && self.has_room()
+            && let Some((group, index)) = self.parked.get(at).cloned()
+        {
+            match self.execute(&group, index, now_ns) {
+                Ok(()) => drop(self.parked.remove(at)),
+                Err(Conflict) => at += 1,
+            }
+        }
+        self.note_parked();
+    }
+
+    fn run_backlog(&mut self, now_ns: u64) {
+        while self.has_room()
+            && let Some((group, mut commands)) = self.backlog.pop_front()
+        {
+            while self.has_room()
+                && let Some(index) = commands.next()
+            {
+                if let Err(Conflict) = self.execute(&group, index, now_ns) {
+                    self.parked.push_back((Arc::clone(&group), index));
+                }
+            }
+            if commands.len() > 0 {
+                self.backlog.push_front((group, commands));
+            }
+        }
+        self.note_parked();
+    }
+
+    fn note_parked(&self) {
+        let flag = &self.shared.has_parked[usize::from(self.number)];
+        // SeqCst: the applier releases locks and then looks.
+        flag.store(!self.parked.is_empty(), Ordering::SeqCst);
+    }
+
+    /// Executes a command in the group that is open, and seals the group if that fills it.
+    fn execute(
+        &mut self,
+        group: &Arc<GroupInFlight>,
+        index: u32,
+        now_ns: u64,
+    ) -> Result<(), Conflict> {
+        let open = self.open.get_or_insert_with(|| Open {
+            transaction: self.shared.replica.begin_group(),
+            members: Vec::new(),
+            commands: 0,
+            since_ns: now_ns,
+        });
+        let executed = execute(&mut open.transaction, &group.commands[index as usize]);
+        let outcome = match executed {
+            Ok(outcome) => outcome,
+            Err(conflict) => {
+                if open.commands == 0 {
+                    self.open = None;
+                }
+                return Err(conflict);
+            }
+        };
+        match open.members.last_mut() {
+            Some(last) if Arc::ptr_eq(&last.group, group) => last.outcomes.push((index, outcome)),
+            _ => open.members.push(Members {
+                group: Arc::clone(group),
+                outcomes: vec![(index, outcome)],
+            }),
+        }
+        open.commands += 1;
+        if open.commands >= self.options.commands {
+            self.seal();
+        }
+        Ok(())
+    }
+
+    fn seal_if_due(&mut self, now_ns: u64) {
+        let Some(open) = &self.open else {
+            return;
+        };
+        // Nothing is left to do, or there is no room to do it.
+        if self.is_due(open, now_ns) || self.in_flight() == 0 {
+            self.seal();
+        }
+    }
+
+    /// Seals the open group: its payload goes to the disk and to the followers at the same time, its entry to Raft.
+    fn seal(&mut self) {
+        let (Some(mut open), Some(term)) = (self.open.take(), self.term) else {
+            return;
+        };
+        for members in &mut open.members {
+            members.outcomes.sort_unstable_by_key(|(index, _)| *index);
+            let group = &members.group;
+            self.builder.section(
+                group.session,
+                group.group,
+                group.acknowledged_through,
+                group.commands.len() as u32,
+                &members.outcomes,
+            );
+        }
+        let mut payload = Vec::with_capacity(open.commands * 40 + 64);
+        self.builder.finish(&mut payload);
+        open.transaction.encode_changes(&mut payload);
+        let payload = Bytes::from(payload);
+        self.sealed += 1;
+        let name = PayloadName {
+            term,
+            worker: self.number,
+            number: self.sealed,
+        };
+        let reference = PayloadRef::of(name, &payload);
+        let sealed = SealedGroup {
+            name,
+            payload: payload.clone(),
+            locks: open.transaction.seal(),
+            members: open.members,
+        };
+        // Before its entry can be committed.
+        let store = &self.shared.task_stores[usize::from(self.number)];
+        if store.put(sealed).is_ok() {
+            self.shared.replicate(reference, payload);
+        }
+    }
+}
