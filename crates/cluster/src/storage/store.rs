@@ -15,8 +15,9 @@ use namiki_platform::{Epoch, Stamp, WorkerId};
 use parking_lot::Mutex;
 
 use super::error::StoreError;
+use super::identity::NodeIdentity;
 use super::log_budget::LogBudget;
-use super::manifest::{Manifest, NodeIdentity};
+use super::manifest::Manifest;
 use super::open_files::OpenFiles;
 use super::payload_index::{BufferedPayloads, PAYLOAD_HEADER_BYTES, PayloadIndex};
 use super::raft_record::RaftRecord;
@@ -167,9 +168,6 @@ impl NodeStore {
         let lock = lock(&*disk, dir)?;
         let disk = guarded(disk, &lock);
         let mut manifest = read_manifest(&*disk, dir)?;
-        // Its name may have been lost in a power cut, with which the rest would not agree.
-        disk.sync_dir(dir)
-            .map_err(|source| StoreError::device("syncing", dir, source))?;
         let log_dir = log_dir(dir);
         let identity = manifest.identity();
         let config = log_config(&options, &manifest)?;

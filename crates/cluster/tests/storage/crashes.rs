@@ -222,7 +222,7 @@ fn nothing_durable_is_lost_by_a_crash_anywhere() {
     node.raft(&[RaftRecord::Persisted { index: 9 }]);
     node.raft(&[RaftRecord::Commit { index: 6 }]);
     node.flush_raft();
-    // The new leader overwrites three entries that were persisted with one, whose payload does not come in time.
+    // The new leader overwrites three entries that were persisted with one, and its payload does not come in time.
     let fourth = payload(2, 1, 1);
     node.entries(&[group(7, 2, fourth)]);
     node.flush_raft();

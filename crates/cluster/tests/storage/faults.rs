@@ -1,7 +1,7 @@
 //! Failures that are no power cut: of the disk, of its space, and damage.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_cluster::storage::{NodeStore, RaftRecord, StoreError, StoreOptions};
@@ -230,7 +230,7 @@ fn segments(sim: &SimDisk, stream: u16) -> Vec<PathBuf> {
 }
 
 /// Where in a file these bytes are.
-fn find(sim: &SimDisk, path: &PathBuf, bytes: &[u8]) -> u64 {
+fn find(sim: &SimDisk, path: &Path, bytes: &[u8]) -> u64 {
     let file = sim.read(path).unwrap();
     let found = file.windows(bytes.len()).position(|window| window == bytes);
     found.unwrap() as u64

@@ -2,7 +2,7 @@
 //!
 //! The model knows each call that appended Raft's records, each payload, and when flushes returned, all in numbers of
 //! events of the simulated disk. After a crash there must be a number of calls, not fewer than were flushed and not
-//! more than were made, whose records explain what the opening found.
+//! more than were made, that explains with its records what the opening found.
 
 use std::collections::BTreeMap;
 
