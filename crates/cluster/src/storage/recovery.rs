@@ -8,8 +8,8 @@
 //! ```
 //! - An entry at index i voids every entry at and above i, and lowers the persisted index to i − 1. A truncation does
 //!   the same without an entry.
-//! - *Cut.* The log ends before the first entry above the persisted index whose payload is missing, or does not match
-//!   its digest: entry and payload were not acknowledged. At or below the persisted index the payload was there once.
+//! - *Cut.* The log ends before the first entry above the persisted index that lacks its payload: it is missing, or does
+//!   not match its digest. Entry and payload were not acknowledged. At or below the persisted index the payload was there once.
 //!   That it is missing is damage: the entry stays, and the payload is listed as missing.
 //! - The commit index is lowered to the last entry: a node may learn of a commit before it has the entry.
 //!
@@ -107,7 +107,7 @@ impl RaftState {
         Ok(())
     }
 
-    /// Cuts the log at the first entry whose payload was not persisted, and lowers what lies beyond.
+    /// Cuts the log at the first entry that lacks its payload and was not persisted, and lowers what lies beyond.
     pub(super) fn cut(&mut self, has: impl Fn(&PayloadRef) -> bool) -> Cut {
         let mut cut = Cut::default();
         for entry in &self.entries {
