@@ -288,7 +288,7 @@ impl Worker {
         };
         // Before its entry can be committed.
         let store = &self.shared.task_stores[usize::from(self.number)];
-        if store.put(sealed).is_ok() {
+        if store.put(sealed) {
             self.shared.replicate(reference, payload);
         }
     }

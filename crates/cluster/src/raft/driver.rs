@@ -240,8 +240,11 @@ impl RaftDriver {
         let mut hard_state = HardState::default();
         (hard_state.term, hard_state.vote) = (restored.term, restored.vote);
         hard_state.commit = restored.commit;
-        let mut membership = ConfState::default();
-        membership.voters = restored.voters.iter().map(|it| it.0).collect();
+        let voters = restored.voters.iter().map(|it| it.0);
+        let membership = ConfState {
+            voters: voters.collect(),
+            ..ConfState::default()
+        };
         let recorded_persisted = restored.entries.len() as u64;
         let log = EntryLog::new(restored.entries, hard_state, membership);
         let config = Config {

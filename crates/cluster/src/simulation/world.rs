@@ -630,13 +630,11 @@ impl World {
                     self.after(10 * MS, Event::Restart(node));
                 }
             }
-            8 => {
-                // All at once.
-                if self.random.chance(0.5) {
-                    for node in 0..self.nodes.len() {
-                        if self.nodes[node].running.is_some() {
-                            self.crash(node);
-                        }
+            // All at once.
+            8 if self.random.chance(0.5) => {
+                for node in 0..self.nodes.len() {
+                    if self.nodes[node].running.is_some() {
+                        self.crash(node);
                     }
                 }
             }
