@@ -103,9 +103,7 @@ impl Office {
             request,
             leader: None,
         };
-        let control = std::mem::take(&mut self.control)
-            .into_iter()
-            .flat_map(|(_, waiting)| waiting);
+        let control = std::mem::take(&mut self.control).into_values().flatten();
         answers.extend(control.map(|connection| (connection, not_leader(0))));
         let confirming = self.reads.confirming.take().into_iter();
         let reads = confirming.flat_map(|(_, requests)| requests);

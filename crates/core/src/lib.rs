@@ -27,7 +27,7 @@
 //! # The parts
 //!
 //! Each folder uses only those before it: `storage` (records) → `concurrency` (locks, protocols, contention) →
-//! `table` (keys to records) → `wal_format` → `commit` → `txn` → `catalogue` (manifest
+//! `table` (keys to records) → `wal_format` → [`replica`] (a cluster node's tables) → `commit` → `txn` → `catalogue` (manifest
 //! and table journal) → `recovery` → `image` (tables in segments) → `api` ([`Database`], [`Session`], [`Table`],
 //! [`Builder`]). `error`, `protocol_spec`, `sync` and `thread_number` are free to all.
 //!

@@ -19,6 +19,8 @@ pub(super) struct File {
     pub(super) workers: u16,
     #[serde(default = "defaults::group_size")]
     pub(super) group_size: u32,
+    #[serde(default = "defaults::groups_in_flight")]
+    pub(super) groups_in_flight: u32,
     #[serde(default = "defaults::group_wait_us")]
     pub(super) group_wait_us: u64,
     #[serde(default = "defaults::election_timeout_ms")]
@@ -53,6 +55,9 @@ pub(super) mod defaults {
     }
     pub(in crate::config) const fn group_size() -> u32 {
         10_000
+    }
+    pub(in crate::config) const fn groups_in_flight() -> u32 {
+        64
     }
     pub(in crate::config) const fn group_wait_us() -> u64 {
         1000

@@ -52,6 +52,9 @@ pub struct NodeConfig {
     pub workers: u16,
     /// Commands per group: the paper's LogGrpSize. Default 10,000.
     pub group_size: u32,
+    /// Groups of a worker that are on their way to a majority at the same time, at most. With 1, the next group waits for the one
+    /// before. Default 64.
+    pub groups_in_flight: u32,
     /// The longest time that a command waits for its group to fill. Default 1 ms.
     pub group_wait: Duration,
     /// A follower that hears nothing from a leader for this long, or up to twice as long, asks for votes. Default 300 ms.
@@ -98,6 +101,7 @@ impl NodeConfig {
             members,
             workers: defaults::workers(),
             group_size: defaults::group_size(),
+            groups_in_flight: defaults::groups_in_flight(),
             group_wait: Duration::from_micros(defaults::group_wait_us()),
             election_timeout: Duration::from_millis(defaults::election_timeout_ms()),
             heartbeat: Duration::from_millis(defaults::heartbeat_ms()),
@@ -150,6 +154,7 @@ impl NodeConfig {
             client_listen: own.and_then(|own| unlike(&self.client_listen, &own.client)),
             workers: self.workers,
             group_size: self.group_size,
+            groups_in_flight: self.groups_in_flight,
             group_wait_us: micros(self.group_wait),
             election_timeout_ms: millis(self.election_timeout),
             heartbeat_ms: millis(self.heartbeat),

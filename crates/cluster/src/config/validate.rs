@@ -37,6 +37,7 @@ impl NodeConfig {
             members,
             workers: file.workers,
             group_size: file.group_size,
+            groups_in_flight: file.groups_in_flight,
             group_wait: Duration::from_micros(file.group_wait_us),
             election_timeout: Duration::from_millis(file.election_timeout_ms),
             heartbeat: Duration::from_millis(file.heartbeat_ms),
@@ -66,6 +67,11 @@ impl NodeConfig {
             let why = format!("a group cannot have {} commands", self.group_size);
             let remedy = format!("a number from 1 to {GROUP_SIZE_MAX}");
             return Err(wrong("group_size", why, remedy));
+        }
+        if self.groups_in_flight == 0 {
+            let why = "without groups in flight nothing is committed".to_owned();
+            let remedy = "write 1 or more".to_owned();
+            return Err(wrong("groups_in_flight", why, remedy));
         }
         if self.group_wait > Duration::from_secs(1) {
             let why = "commands would wait for more than a second";

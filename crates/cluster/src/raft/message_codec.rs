@@ -60,11 +60,8 @@ struct WireEntry<'a> {
 /// If its entries do not follow each other: their indexes are not in the bytes.
 pub(super) fn encode(message: &Message) -> Bytes {
     for (at, entry) in message.entries.iter().enumerate() {
-        assert_eq!(
-            entry.index,
-            message.index + 1 + at as u64,
-            "an append without gaps"
-        );
+        let distance = entry.index.wrapping_sub(message.index);
+        assert_eq!(distance, 1 + at as u64, "an append without gaps");
     }
     let entries = message.entries.iter().map(|entry| WireEntry {
         term: entry.term,

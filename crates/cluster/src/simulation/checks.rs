@@ -208,6 +208,12 @@ impl Checks {
         Ok(())
     }
 
+    /// How many accounts there are.
+    pub(super) fn accounts(&self) -> u64 {
+        let last = self.balances.last_key_value();
+        last.map_or(0, |(_, balances)| balances.len() as u64)
+    }
+
     /// The balances after the last entry.
     pub(super) fn sum(&self) -> Option<u64> {
         let (_, balances) = self.balances.last_key_value()?;

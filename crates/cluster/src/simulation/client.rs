@@ -72,7 +72,7 @@ impl SimClient {
             table: None,
             session: None,
             next_group: 1,
-            next_read: 1,
+            next_read: 1 << 40,
             answered_through: 0,
             answered: Vec::new(),
             pending: BTreeMap::new(),
@@ -137,7 +137,7 @@ impl SimClient {
             });
             let open = open.collect();
             self.submit(session, open, now_ns, floor, &mut sent);
-        } else if self.random.chance(0.2) {
+        } else if self.random.chance(0.4) {
             let request = self.next_read;
             self.next_read += 1;
             let keys = (0..self.accounts).map(|it| (table, it.to_be_bytes().to_vec()));
@@ -264,6 +264,10 @@ impl SimClient {
                     values,
                     floor: pending.floor,
                 }),
+            Response::NotLeader { request, .. } if self.pending.contains_key(&(READ, request)) => {
+                self.pending.remove(&(READ, request));
+                None
+            }
             Response::NotLeader { leader, .. } => {
                 // The world sends again later.
                 if let Some((leader, _)) = leader {

@@ -27,6 +27,33 @@ mod tests {
         assert_eq!(report(1), report(2));
     }
 
+    /// Every fault is found by one of so many seeds.
+    #[test]
+    fn planted_faults_are_found() {
+        let only = std::env::var("NAMIKI_SIM_FAULT").ok();
+        let mut not_found = Vec::new();
+        for fault in crate::planted::Fault::ALL {
+            if only.as_ref().is_some_and(|it| *it != format!("{fault:?}")) {
+                continue;
+            }
+            let found = (1..=200).find_map(|seed| {
+                let mut options = SimOptions::of(seed);
+                options.planted = Some(*fault);
+                let result = std::panic::catch_unwind(|| run(&options));
+                match result {
+                    Ok(Ok(_)) => None,
+                    Ok(Err(error)) => Some((seed, error)),
+                    Err(_) => Some((seed, "a panic".to_owned())),
+                }
+            });
+            match found {
+                Some((seed, error)) => eprintln!("{fault:?}: seed {seed}: {error}"),
+                None => not_found.push(fault),
+            }
+        }
+        assert!(not_found.is_empty(), "not found: {not_found:?}");
+    }
+
     #[test]
     fn seeded_clusters_lose_and_double_nothing() {
         let first = std::env::var("NAMIKI_SIM_SEED").ok();

@@ -18,7 +18,6 @@ pub(super) enum Sent {
         message: PeerMessage,
     },
     Client {
-        from: NodeId,
         to: ConnectionId,
         response: Response,
     },
@@ -40,9 +39,7 @@ impl Network for SimNetwork {
     }
 
     fn reply(&self, to: ConnectionId, response: Response) {
-        let from = self.node;
-        let sent = Sent::Client { from, to, response };
-        self.outbox.lock().push(sent);
+        self.outbox.lock().push(Sent::Client { to, response });
     }
 }
 

@@ -44,6 +44,7 @@ pub(super) struct SimNode {
     pub(super) is_wiped: bool,
     /// Its disk takes long.
     pub(super) is_slow: bool,
+    workers: u16,
     options: NodeOptions,
 }
 
@@ -73,8 +74,18 @@ impl SimNode {
             life: 0,
             is_wiped: false,
             is_slow: false,
+            workers,
             options,
         })
+    }
+
+    /// The disk is replaced by an empty one, and the node made anew, under its old identity: which must not be done.
+    pub(super) fn wipe(&mut self, members: &[NodeId]) -> Result<(), StoreError> {
+        let workers = self.workers;
+        let new = Self::create(self.id, members, workers, self.options.clone())?;
+        let life = self.life;
+        *self = Self { life, ..new };
+        Ok(())
     }
 
     /// Starts the node.
@@ -85,9 +96,14 @@ impl SimNode {
             buffer_bytes: 64 << 10,
             prepare: Prepare::Inline,
             max_log_bytes: None,
+            planted: self.options.planted,
         };
         let (store, recovered) =
             NodeStore::open(disk, dir(), options).map_err(|error| format!("{error:?}"))?;
+        if !recovered.missing.is_empty() {
+            let missing = &recovered.missing;
+            return Err(format!("no disk was damaged, and {missing:?} are missing"));
+        }
         let network = SimNetwork {
             node: self.id,
             outbox: Arc::clone(outbox),

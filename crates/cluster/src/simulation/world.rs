@@ -1,7 +1,7 @@
 //! Virtual time, and everything that happens in it.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::{BTreeMap, BinaryHeap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use super::network::{Links, Outbox, Sent};
 use super::node::{Part, SimNode};
 use crate::network::{ConnectionId, Inbox, NodeId, PeerMessage};
 use crate::node::{NodeFailure, NodeOptions};
+use crate::planted::{Fault, Planted};
 use crate::raft::RaftEvent;
 use crate::worker::GroupOptions;
 
@@ -35,6 +36,8 @@ pub struct SimOptions {
     pub accounts: u64,
     /// Length of the phase with faults.
     pub faults_ms: u64,
+    /// A rule that is broken, to see that it is found.
+    pub planted: Option<Fault>,
 }
 
 impl SimOptions {
@@ -49,6 +52,7 @@ impl SimOptions {
             clients: 2 + random.index(4),
             accounts: 3 + random.below(12),
             faults_ms: 15_000,
+            planted: None,
         }
     }
 }
@@ -106,6 +110,8 @@ enum Event {
     },
     Client(usize),
     Fault,
+    /// All links are whole again, and the node that was alone crashes soon: when others overwrite what it has.
+    Rejoin(usize),
     Restart(usize),
 }
 
@@ -125,8 +131,8 @@ struct World {
     checks: Checks,
     /// How many entries each node is known to have applied in its life.
     seen: Vec<(u64, u64)>,
-    /// Which node crashes in its next write.
-    crash_in_write: HashSet<usize>,
+    /// Which nodes crash in a write, after how many others.
+    crash_in_write: BTreeMap<usize, u64>,
     has_faults: bool,
     report: SimReport,
 }
@@ -155,9 +161,11 @@ impl World {
                     commands: 1 + random.index(12),
                     wait_ns: random.below(8) * MS,
                     in_flight_max: 1 + random.index(8),
+                    payload_bytes: 200 << random.below(8),
                 },
                 cache_bytes: 16 << random.below(11),
                 seed: options.seed,
+                planted: Planted::of(options.planted),
                 ..NodeOptions::default()
             };
             let node = SimNode::create(*id, &members, options.workers, node_options);
@@ -184,7 +192,7 @@ impl World {
             scheduled: HashSet::new(),
             outbox: Outbox::default(),
             checks: Checks::default(),
-            crash_in_write: HashSet::new(),
+            crash_in_write: BTreeMap::new(),
             has_faults: false,
             report: SimReport::default(),
         };
@@ -280,7 +288,7 @@ impl World {
             }
         }
         if let Some(sum) = self.checks.sum() {
-            let expected = self.options.accounts * OPENING_BALANCE;
+            let expected = self.checks.accounts() * OPENING_BALANCE;
             if sum != expected {
                 return Err(format!("all accounts together have {sum}, not {expected}"));
             }
@@ -309,6 +317,7 @@ impl World {
             Event::Respond { client, .. } => 300 + *client as u64,
             Event::Client(client) => 400 + *client as u64,
             Event::Fault => 500,
+            Event::Rejoin(node) => 510 + *node as u64,
             Event::Restart(node) => 600 + *node as u64,
         };
         let bytes = [self.now.to_le_bytes(), kind.to_le_bytes()].concat();
@@ -346,6 +355,13 @@ impl World {
                 self.after(pause * MS, Event::Client(client));
             }
             Event::Fault => self.fault(),
+            Event::Rejoin(node) => {
+                self.links.cut.clear();
+                let writes = self.random.below(4);
+                if self.has_faults {
+                    self.crash_in_write.insert(node, writes);
+                }
+            }
             Event::Restart(node) => self.start(node)?,
         }
         self.deliver();
@@ -365,7 +381,11 @@ impl World {
                 let sent = self.checks.sent.entry((*session, *group));
                 sent.or_insert_with(|| commands.clone());
             }
-            let node = self.clients[client].node;
+            let mut node = self.clients[client].node;
+            if matches!(request, Request::Read { .. }) && self.random.chance(0.5) {
+                // A leader that was deposed must not answer.
+                node = self.random.index(self.nodes.len());
+            }
             let delay = 50_000 + self.random.below(2 * MS);
             self.after(
                 delay,
@@ -389,7 +409,7 @@ impl World {
                         self.after(delay, Event::Deliver { from, to, message });
                     }
                 }
-                Sent::Client { to, response, .. } => {
+                Sent::Client { to, response } => {
                     if self.has_faults && self.random.chance(0.02) {
                         continue;
                     }
@@ -427,8 +447,8 @@ impl World {
         }
         if let Some(shared) = self.nodes[node].shared() {
             shared.raft.put(RaftEvent::Tick);
-            // Clocks differ by a tenth.
-            let delay = 27 * MS + (node as u64 * 1_500_000) % (6 * MS);
+            // Clocks run at different speeds.
+            let delay = 24 * MS + (node as u64 * 3_500_000) % (12 * MS);
             self.after(delay, Event::Tick { node, life });
         }
     }
@@ -439,9 +459,39 @@ impl World {
             return Ok(());
         }
         (place.start(&self.outbox)).map_err(|error| format!("node {}: {error}", node + 1))?;
+        self.check_logs(node)?;
+        let place = &self.nodes[node];
         let life = place.life;
         self.seen[node] = (life, 0);
         self.after(MS, Event::Tick { node, life });
+        Ok(())
+    }
+
+    /// Log matching: where two logs have an entry of the same index and term, they agree up to it. Checked when a node has restarted.
+    fn check_logs(&self, node: usize) -> Result<(), String> {
+        let raft = |it: &SimNode| it.running.as_ref().map(|it| it.parts.raft.entries());
+        let Some(entries) = raft(&self.nodes[node]) else {
+            return Ok(());
+        };
+        if !entries.is_sorted_by_key(|entry| entry.term) {
+            return Err(format!(
+                "node {} has restarted with terms that fall",
+                node + 1
+            ));
+        }
+        for other in &self.nodes {
+            let others = raft(other).unwrap_or_default();
+            let both = entries.iter().zip(&others);
+            let agree = both.clone().rposition(|(one, two)| one.term == two.term);
+            let until = agree.map_or(0, |last| last + 1);
+            if let Some((one, two)) = both.take(until).find(|(one, two)| one != two) {
+                return Err(format!(
+                    "node {} has restarted with {one:?}, node {} has {two:?}, and later ones of both agree",
+                    node + 1,
+                    other.id.0
+                ));
+            }
+        }
         Ok(())
     }
 
@@ -457,9 +507,13 @@ impl World {
             self.after(delay, Event::Run { node, life, part });
         }
         let is_write = matches!(part, Part::RaftWriter | Part::PayloadWriter(_));
-        if is_write && self.crash_in_write.remove(&node) {
-            self.crash(node);
-            return Ok(());
+        if is_write && let Some(writes) = self.crash_in_write.get_mut(&node) {
+            if *writes == 0 {
+                self.crash_in_write.remove(&node);
+                self.crash(node);
+                return Ok(());
+            }
+            *writes -= 1;
         }
         self.check(node)
     }
@@ -531,8 +585,11 @@ impl World {
             Some(leader) if self.random.chance(0.4) => leader,
             _ => node,
         };
-        match self.random.below(9) {
-            0 | 1 => drop(self.crash_in_write.insert(node)),
+        match self.random.below(11) {
+            0 | 1 => {
+                let writes = self.random.below(4);
+                self.crash_in_write.insert(node, writes);
+            }
             2 if self.nodes[node].running.is_some() => self.crash(node),
             3 => {
                 // One-way or both ways, one link or all of a node.
@@ -549,20 +606,35 @@ impl World {
                     }
                 }
             }
-            4 | 5 => self.links.cut.clear(),
+            4 => self.links.cut.clear(),
+            9 | 10 if let Some(leader) = leader => {
+                // Alone with its clients, it collects entries that will be overwritten.
+                let id = NodeId(leader as u64 + 1);
+                for it in self.nodes.iter().map(|it| it.id) {
+                    self.links.cut.insert((id, it));
+                    self.links.cut.insert((it, id));
+                }
+                let pause = 400 + self.random.below(800);
+                self.after(pause * MS, Event::Rejoin(leader));
+            }
             6 => {
                 self.links.loss = self.random.unit() * 0.1;
                 self.links.doubling = self.random.unit() * 0.1;
                 self.links.delay_ns_max = MS << self.random.below(6);
             }
             7 => self.nodes[node].is_slow = !self.nodes[node].is_slow,
-            8 => {
-                // All at once.
-                if self.random.chance(0.3) {
-                    for node in 0..self.nodes.len() {
-                        if self.nodes[node].running.is_some() {
-                            self.crash(node);
-                        }
+            8 if self.options.planted == Some(Fault::WipedNodeReturns) => {
+                let members: Vec<_> = self.nodes.iter().map(|it| it.id).collect();
+                let wiped = self.nodes[node].wipe(&members);
+                if wiped.is_ok() {
+                    self.after(10 * MS, Event::Restart(node));
+                }
+            }
+            // All at once.
+            8 if self.random.chance(0.5) => {
+                for node in 0..self.nodes.len() {
+                    if self.nodes[node].running.is_some() {
+                        self.crash(node);
                     }
                 }
             }

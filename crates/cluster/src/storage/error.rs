@@ -7,8 +7,8 @@ use std::sync::Arc;
 use namiki_log::{LogError, ReadError};
 use namiki_platform::Generation;
 
+use super::identity::NodeIdentity;
 use super::log_budget::BudgetExhausted;
-use super::manifest::NodeIdentity;
 use crate::entry::PayloadName;
 use crate::network::NodeId;
 

@@ -14,16 +14,13 @@ use namiki_platform::disk::{Appender, DirLock, Disk, DiskFile, FileEntry, FrameP
 #[derive(Debug)]
 pub(super) struct LogBudget {
     disk: Arc<dyn Disk>,
-    /// Where Raft's own records go. A vote should be possible although payloads have used up everything: so there is
-    /// room for a few segments more.
+    /// Where Raft's own records go: they are counted and not refused. A vote has to be possible although payloads have used
+    /// up everything, and without payloads there is little else to write.
     raft_dir: PathBuf,
     segment_bytes: u64,
     bytes: AtomicU64,
     bytes_max: AtomicU64,
 }
-
-/// How many segments Raft's own records have beyond the limit.
-const RAFT_SEGMENTS_BEYOND: u64 = 2;
 
 /// The log's files are as long as they may be. The source of an [`io::Error`].
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -68,15 +65,14 @@ impl LogBudget {
 
     /// Takes a new file's bytes out of the budget.
     fn take(&self, path: &Path, len_bytes: u64) -> Result<(), BudgetExhausted> {
-        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
-        let beyond = if path.starts_with(&self.raft_dir) {
-            RAFT_SEGMENTS_BEYOND * self.segment_bytes
+        let bytes_max = if path.starts_with(&self.raft_dir) {
+            u64::MAX
         } else {
-            0
+            self.bytes_max.load(Ordering::Relaxed)
         };
         let with_file = |bytes: u64| {
             let all = bytes.checked_add(len_bytes)?;
-            (all <= bytes_max.saturating_add(beyond)).then_some(all)
+            (all <= bytes_max).then_some(all)
         };
         let taken = self
             .bytes
@@ -174,9 +170,10 @@ mod tests {
         let exhausted = BudgetExhausted::in_error(&refused).unwrap();
         assert_eq!((exhausted.bytes, exhausted.bytes_max), (1536, 2048));
         create("/0000/a").unwrap();
-        create("/0000/b").unwrap();
-        assert!(create("/0000/c").is_err());
+        assert_eq!(budget.bytes(), 2560);
         budget.remove(Path::new("/0001/a")).unwrap();
-        create("/0000/c").unwrap();
+        assert!(create("/0001/b").is_err());
+        budget.remove(Path::new("/0000/a")).unwrap();
+        create("/0001/b").unwrap();
     }
 }

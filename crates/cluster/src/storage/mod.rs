@@ -24,6 +24,7 @@
 //! Paper: raft-pwal §3.2 (a log file for each worker, put in order by the LSN)
 
 mod error;
+mod identity;
 mod log_budget;
 mod manifest;
 mod open_files;
@@ -33,6 +34,6 @@ mod recovery;
 mod store;
 
 pub use error::StoreError;
-pub use manifest::NodeIdentity;
+pub use identity::NodeIdentity;
 pub use raft_record::RaftRecord;
 pub use store::{NodeStore, Recovered, StoreOptions};

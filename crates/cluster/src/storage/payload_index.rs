@@ -25,7 +25,7 @@ pub(super) const PAYLOAD_HEADER_BYTES: usize = 16;
 const CHUNK: u64 = 64;
 /// The file of a slot that holds nothing.
 const NOTHING: u32 = 0;
-/// The file of a slot whose payload is in a buffer.
+/// The file of a slot while its payload is in a buffer.
 const BUFFERED: u32 = u32::MAX;
 
 /// A payload, with its file by its number in the list, from 1.

@@ -8,8 +8,8 @@
 //! ```
 //! - An entry at index i voids every entry at and above i, and lowers the persisted index to i − 1. A truncation does
 //!   the same without an entry.
-//! - *Cut.* The log ends before the first entry above the persisted index whose payload is missing, or does not match
-//!   its digest: entry and payload were not acknowledged. At or below the persisted index the payload was there once.
+//! - *Cut.* The log ends before the first entry above the persisted index that lacks its payload: it is missing, or does
+//!   not match its digest. Entry and payload were not acknowledged. At or below the persisted index the payload was there once.
 //!   That it is missing is damage: the entry stays, and the payload is listed as missing.
 //! - The commit index is lowered to the last entry: a node may learn of a commit before it has the entry.
 //!
@@ -33,6 +33,7 @@ use super::manifest::Manifest;
 use super::payload_index::{PAYLOAD_HEADER_BYTES, PayloadIndex};
 use super::raft_record::RaftRecord;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
+use crate::planted::{Fault, Planted};
 
 /// What the log holds.
 pub(super) struct Replayed {
@@ -51,6 +52,7 @@ pub(super) struct RaftState {
     pub(super) persisted: u64,
     /// From index 1, without gaps.
     pub(super) entries: Vec<LogEntry>,
+    planted: Planted,
 }
 
 /// What [`RaftState::cut`] found.
@@ -78,7 +80,12 @@ impl RaftState {
             }
             RaftRecord::Entry(entry) => {
                 self.void(entry.index)?;
-                self.entries.push(entry);
+                let at = (entry.index - 1) as usize;
+                match self.entries.get_mut(at) {
+                    // Only with a fault planted.
+                    Some(voided) => *voided = entry,
+                    None => self.entries.push(entry),
+                }
             }
         }
         Ok(())
@@ -90,12 +97,17 @@ impl RaftState {
         if from == 0 || from > last + 1 {
             return Err(format!("index {from} comes after {last}"));
         }
+        if self.planted.has(Fault::IgnoreTruncations) && from <= last {
+            return Ok(());
+        }
         self.entries.truncate((from - 1) as usize);
-        self.persisted = self.persisted.min(from - 1);
+        if !self.planted.has(Fault::KeepPersisted) {
+            self.persisted = self.persisted.min(from - 1);
+        }
         Ok(())
     }
 
-    /// Cuts the log at the first entry whose payload was not persisted, and lowers what lies beyond.
+    /// Cuts the log at the first entry that lacks its payload and was not persisted, and lowers what lies beyond.
     pub(super) fn cut(&mut self, has: impl Fn(&PayloadRef) -> bool) -> Cut {
         let mut cut = Cut::default();
         for entry in &self.entries {
@@ -113,7 +125,9 @@ impl RaftState {
             self.entries.truncate((from - 1) as usize);
         }
         self.persisted = self.persisted.min(self.last_index());
-        self.commit = self.commit.min(self.last_index());
+        if !self.planted.has(Fault::KeepCommitBeyondCut) {
+            self.commit = self.commit.min(self.last_index());
+        }
         cut
     }
 }
@@ -124,6 +138,7 @@ pub(super) fn replay(
     dir: &Path,
     log_dir: &Path,
     manifest: &Manifest,
+    planted: Planted,
 ) -> Result<Replayed, StoreError> {
     let identity = manifest.identity();
     let unreadable = |source| StoreError::UnreadableLog {
@@ -138,7 +153,10 @@ pub(super) fn replay(
         manifest.next_generation,
     )
     .map_err(unreadable)?;
-    let mut raft = RaftState::default();
+    let mut raft = RaftState {
+        planted,
+        ..RaftState::default()
+    };
     let payloads = PayloadIndex::new(identity.workers);
     let mut seal = None;
     for info in &manifest.generations {

@@ -15,14 +15,16 @@ use namiki_platform::{Epoch, Stamp, WorkerId};
 use parking_lot::Mutex;
 
 use super::error::StoreError;
+use super::identity::NodeIdentity;
 use super::log_budget::LogBudget;
-use super::manifest::{Manifest, NodeIdentity};
+use super::manifest::Manifest;
 use super::open_files::OpenFiles;
 use super::payload_index::{BufferedPayloads, PAYLOAD_HEADER_BYTES, PayloadIndex};
 use super::raft_record::RaftRecord;
 use super::recovery::{self, Replayed};
 use crate::entry::{LogEntry, PayloadName, PayloadRef};
 use crate::network::NodeId;
+use crate::planted::{Fault, Planted};
 
 /// The stream of Raft's own records. Payloads of worker w are in stream 1 + w.
 const RAFT_STREAM: WorkerId = WorkerId(0);
@@ -38,8 +40,11 @@ pub struct StoreOptions {
     pub buffer_bytes: usize,
     /// On which thread files are made ready.
     pub prepare: Prepare,
-    /// How long the log's files may be together. Nothing: as long as the disk has space.
+    /// How long the log's files may be together for another payload to be accepted; Raft's own records always are.
+    /// Nothing: as long as the disk has space.
     pub max_log_bytes: Option<u64>,
+    /// A fault, in simulations.
+    pub planted: Planted,
 }
 
 impl Default for StoreOptions {
@@ -50,6 +55,7 @@ impl Default for StoreOptions {
             buffer_bytes: 2 << 20,
             prepare: Prepare::Background,
             max_log_bytes: None,
+            planted: Planted::default(),
         }
     }
 }
@@ -166,9 +172,6 @@ impl NodeStore {
         let lock = lock(&*disk, dir)?;
         let disk = guarded(disk, &lock);
         let mut manifest = read_manifest(&*disk, dir)?;
-        // Its name may have been lost in a power cut, with which the rest would not agree.
-        disk.sync_dir(dir)
-            .map_err(|source| StoreError::device("syncing", dir, source))?;
         let log_dir = log_dir(dir);
         let identity = manifest.identity();
         let config = log_config(&options, &manifest)?;
@@ -177,8 +180,11 @@ impl NodeStore {
             mut raft,
             payloads,
             seal,
-        } = recovery::replay(&disk, dir, &log_dir, &manifest)?;
+        } = recovery::replay(&disk, dir, &log_dir, &manifest, options.planted)?;
         let cut = raft.cut(|payload| {
+            if options.planted.has(Fault::OpenWithoutCut) {
+                return true;
+            }
             let found = payloads.get(payload.name);
             found.is_some_and(|(found, _)| found == *payload)
         });
@@ -252,9 +258,9 @@ impl NodeStore {
     /// Appends Raft's records, in this order, to a buffer. They are not durable yet.
     ///
     /// # Errors
-    /// [`StoreError::DiskFull`] and [`StoreError::LogFull`], after which nothing has changed; of records that do not fit
-    /// into one buffer together, some may have been appended, from the first on. [`StoreError::TooLong`] for a record
-    /// that does not fit alone, [`StoreError::FailedLog`], [`StoreError::Closed`].
+    /// [`StoreError::DiskFull`], after which nothing has changed; of records that do not fit into one buffer together, some
+    /// may have been appended, from the first on. [`StoreError::TooLong`] for a record that does not fit alone,
+    /// [`StoreError::FailedLog`], [`StoreError::Closed`].
     ///
     /// # Panics
     /// If an entry does not follow the last one, or voids an index that never was.
@@ -542,14 +548,15 @@ fn check_empty(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
     let files = disk
         .list(dir)
         .map_err(|source| StoreError::device("listing", dir, source))?;
-    let is_something = |name: &str, kind| {
-        // What a killed process leaves that tried out the disk, and what a file system keeps at its root.
-        let is_probe = name.starts_with(PROBE_FILES) || name.starts_with(PROFILE_FILES);
-        !is_probe && !(kind == FileKind::Directory && name == "lost+found")
+    // What a killed process leaves that tried out the disk, and what a file system keeps at its root.
+    let counts_as_nothing = |name: &str, kind| {
+        name.starts_with(PROBE_FILES)
+            || name.starts_with(PROFILE_FILES)
+            || (kind == FileKind::Directory && name == "lost+found")
     };
     let holds_something = files.iter().any(|file| {
         let name = file.path.file_name().unwrap_or_default();
-        is_something(&name.to_string_lossy(), file.kind)
+        !counts_as_nothing(&name.to_string_lossy(), file.kind)
     });
     if holds_something || has_log(disk, dir) {
         return Err(StoreError::NotEmpty {

@@ -208,3 +208,17 @@ fn payloads_and_records_longer_than_a_buffer_are_refused() {
     assert_eq!(found.entries, entries);
     assert_eq!(store.read_payload(name).unwrap(), bytes);
 }
+
+#[test]
+fn the_records_of_a_call_are_durable_together_or_not() {
+    let (sim, store) = new_node();
+    // The buffer becomes full again and again in the middle of a call.
+    for call in 0..50 {
+        let entries: Vec<_> = (1..=21).map(|nth| empty(call * 21 + nth, 1)).collect();
+        append(&store, &entries);
+    }
+    drop(store);
+    let found = open(&sim).1.entries.len();
+    assert!(found > 200 && found < 1050, "{found}");
+    assert_eq!(found % 21, 0);
+}

@@ -30,6 +30,7 @@ pub(crate) fn options() -> StoreOptions {
         buffer_bytes: 4096,
         prepare: Prepare::Inline,
         max_log_bytes: None,
+        ..StoreOptions::default()
     }
 }
 

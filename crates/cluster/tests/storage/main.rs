@@ -3,4 +3,8 @@
 
 mod basics;
 mod common;
+mod crashes;
+mod faults;
+mod model;
 mod refusals;
+mod threads;
