@@ -4,6 +4,8 @@
 //!
 //! Paper: raft-pwal §3.1, §3.3
 
+use std::sync::atomic::Ordering;
+
 use bytes::Bytes;
 
 use crate::entry::PayloadRef;
@@ -58,6 +60,8 @@ pub(crate) fn write_payloads(
             .store
             .append_payload(&payload, &bytes)
             .map_err(failed)?;
+        let written = bytes.len() as u64;
+        shared.unwritten_bytes.fetch_sub(written, Ordering::Relaxed);
         names.push(payload.name);
     }
     if names.is_empty() {

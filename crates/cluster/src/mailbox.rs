@@ -72,6 +72,7 @@ impl<T> Mailbox<T> {
     }
 
     /// How many items are in it.
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn len(&self) -> usize {
         self.state.lock().items.len()
     }

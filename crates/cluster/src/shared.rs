@@ -23,6 +23,9 @@ use crate::storage::NodeStore;
 use crate::task_store::{Members, TaskStore};
 use crate::worker::WorkerEvent;
 
+/// Payloads of other nodes that wait to be written take so many bytes at most.
+const UNWRITTEN_BYTES_MAX: u64 = 256 << 20;
+
 /// One for each node of this process.
 pub(crate) struct Shared {
     pub(crate) node: NodeId,
@@ -50,6 +53,8 @@ pub(crate) struct Shared {
 
     pub(crate) view: Mutex<RaftView>,
     pub(crate) applied: AtomicU64,
+    /// Bytes of payloads that wait to be written.
+    pub(crate) unwritten_bytes: AtomicU64,
     pub(crate) commands_applied: AtomicU64,
     pub(crate) planted: Planted,
     pub(crate) failure: Mutex<Option<Arc<NodeFailure>>>,
@@ -69,11 +74,20 @@ impl Shared {
         }
     }
 
+    /// A payload was received. Where the disk does not keep up it is dropped: it is fetched when its entry comes.
+    pub(crate) fn receive_payload(&self, payload: PayloadRef, bytes: Bytes) {
+        if self.unwritten_bytes.load(Ordering::Relaxed) <= UNWRITTEN_BYTES_MAX {
+            self.take_payload(payload, bytes);
+        }
+    }
+
     /// A payload is here: it is written to its stream.
-    pub(crate) fn take_payload(&self, payload: PayloadRef, bytes: Bytes) {
+    fn take_payload(&self, payload: PayloadRef, bytes: Bytes) {
         let Some(writer) = self.payload_writers.get(usize::from(payload.name.worker)) else {
             return;
         };
+        self.unwritten_bytes
+            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.cache.insert(payload, bytes.clone());
         // First: what the writer says about it comes later.
         self.raft.put(RaftEvent::PayloadReceived(payload));

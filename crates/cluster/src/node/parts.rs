@@ -79,6 +79,7 @@ impl Parts {
                 matched: Vec::new(),
             }),
             applied: AtomicU64::new(0),
+            unwritten_bytes: AtomicU64::new(0),
             commands_applied: AtomicU64::new(0),
             planted: options.planted,
             failure: Mutex::new(None),
@@ -206,7 +207,7 @@ impl Inbox for NodeInbox {
                     }
                     *last = name.number;
                 }
-                shared.take_payload(PayloadRef::of(name, &payload), payload);
+                shared.receive_payload(PayloadRef::of(name, &payload), payload);
             }
             PeerMessage::FetchedPayload { payload: None, .. } => {}
             PeerMessage::FetchPayloads { names } => shared.fetches.put((from, names)),

@@ -355,7 +355,7 @@ impl RaftDriver {
     }
 
     /// The entry of this index.
-    #[must_use]
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn entry(&self, index: u64) -> Option<LogEntry> {
         self.raft.store().get(index)
     }

@@ -27,6 +27,7 @@ mod error;
 mod identity;
 mod log_budget;
 mod manifest;
+mod open;
 mod open_files;
 mod payload_index;
 mod raft_record;
@@ -35,5 +36,6 @@ mod store;
 
 pub use error::StoreError;
 pub use identity::NodeIdentity;
+pub use open::{Recovered, StoreOptions};
 pub use raft_record::RaftRecord;
-pub use store::{NodeStore, Recovered, StoreOptions};
+pub use store::NodeStore;

@@ -1,16 +1,11 @@
-//! The storage of a node: opening, appending, reading back.
+//! The storage of a node: appending, and reading back. How it is opened is in `open.rs`.
 
-use std::io;
-use std::num::{NonZeroU16, NonZeroU32};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use namiki_log::{CutRule, Entry, Group, Log, LogConfig, Placement, Prepare, Stream, segment_path};
-use namiki_platform::disk::{
-    DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, guarded, read_unaligned,
-};
+use namiki_log::{Entry, Log, Stream, segment_path};
+use namiki_platform::disk::{DirLock, Disk, read_unaligned};
 use namiki_platform::{Epoch, Stamp, WorkerId};
 use parking_lot::Mutex;
 
@@ -21,228 +16,32 @@ use super::manifest::Manifest;
 use super::open_files::OpenFiles;
 use super::payload_index::{BufferedPayloads, PAYLOAD_HEADER_BYTES, PayloadIndex};
 use super::raft_record::RaftRecord;
-use super::recovery::{self, Replayed};
 use crate::entry::{LogEntry, PayloadName, PayloadRef};
-use crate::network::NodeId;
-use crate::planted::{Fault, Planted};
 
 /// The stream of Raft's own records. Payloads of worker w are in stream 1 + w.
-const RAFT_STREAM: WorkerId = WorkerId(0);
+pub(super) const RAFT_STREAM: WorkerId = WorkerId(0);
 /// Payloads from this length on are given out in the pages that they were read into.
 const COPY_BYTES_MAX: usize = 4096;
-
-/// How a node's storage is opened. All of it may differ at every opening.
-#[derive(Clone, Debug)]
-pub struct StoreOptions {
-    /// Length of the log's files. An opening begins a new one for each stream that is written.
-    pub segment_bytes: u64,
-    /// Length of a log buffer, of which each stream has two: at least the longest payload and a hundred bytes of headers.
-    pub buffer_bytes: usize,
-    /// On which thread files are made ready.
-    pub prepare: Prepare,
-    /// How long the log's files may be together for another payload to be accepted; Raft's own records always are.
-    /// Nothing: as long as the disk has space.
-    pub max_log_bytes: Option<u64>,
-    /// A fault, in simulations.
-    pub planted: Planted,
-}
-
-impl Default for StoreOptions {
-    /// Files of 16 MiB, buffers of 2 MiB, no limit.
-    fn default() -> Self {
-        Self {
-            segment_bytes: 16 << 20,
-            buffer_bytes: 2 << 20,
-            prepare: Prepare::Background,
-            max_log_bytes: None,
-            planted: Planted::default(),
-        }
-    }
-}
-
-/// What an opening found. All of it is durable.
-#[derive(Clone, Debug)]
-pub struct Recovered {
-    /// The node.
-    pub identity: NodeIdentity,
-    /// The voters that the directory was created with.
-    pub membership: Vec<NodeId>,
-    /// The current term.
-    pub term: u64,
-    /// The node that has this one's vote in the term; 0 if none has.
-    pub vote: u64,
-    /// All entries through this index are committed. Never beyond the last entry.
-    pub commit: u64,
-    /// Through this index, what is missing is damage. Never beyond the last entry.
-    pub persisted: u64,
-    /// The entries, from index 1, without gaps.
-    pub entries: Vec<LogEntry>,
-    /// Payloads of entries that were persisted and are not there, or not as they should be: damage. Until they have
-    /// been fetched and appended, the node must neither vote nor acknowledge.
-    pub missing: Vec<PayloadRef>,
-}
 
 /// A node's durable storage. One thread appends to a stream and flushes it: one for Raft's records, one for the payloads
 /// of each worker. Any thread reads.
 pub struct NodeStore {
-    dir: PathBuf,
-    log_dir: PathBuf,
-    identity: NodeIdentity,
-    disk: Arc<dyn Disk>,
-    budget: Arc<LogBudget>,
+    pub(super) dir: PathBuf,
+    pub(super) log_dir: PathBuf,
+    pub(super) identity: NodeIdentity,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) budget: Arc<LogBudget>,
     // Before the lock, so that it is dropped first.
-    log: Arc<Log<BufferedPayloads>>,
-    payloads: Arc<PayloadIndex>,
-    files: OpenFiles,
+    pub(super) log: Arc<Log<BufferedPayloads>>,
+    pub(super) payloads: Arc<PayloadIndex>,
+    pub(super) files: OpenFiles,
     /// Index of the last entry that was appended.
-    last_index: Mutex<u64>,
+    pub(super) last_index: Mutex<u64>,
     /// Until the storage is closed.
-    held: Mutex<Option<(Manifest, DirLock)>>,
+    pub(super) held: Mutex<Option<(Manifest, DirLock)>>,
 }
 
 impl NodeStore {
-    /// Creates the directory of a new node, durably.
-    ///
-    /// # Errors
-    /// [`StoreError::NotEmpty`], [`StoreError::InUse`], [`StoreError::InvalidOptions`], or the disk's own. Where a crash
-    /// or an error came in between, it can be created again.
-    pub fn create(
-        disk: Arc<dyn Disk>,
-        dir: &Path,
-        identity: &NodeIdentity,
-        voters: &[NodeId],
-    ) -> Result<(), StoreError> {
-        if identity.workers == 0 || identity.workers == u16::MAX {
-            let why = format!("a node cannot have {} workers", identity.workers);
-            return Err(StoreError::InvalidOptions { why });
-        }
-        disk.create_dir_all(dir)
-            .map_err(|source| StoreError::device("creating", dir, source))?;
-        // Before it is locked, which would leave a file in it.
-        check_empty(&*disk, dir)?;
-        let lock = lock(&*disk, dir)?;
-        let disk = guarded(disk, &lock);
-        check_empty(&*disk, dir)?;
-        Manifest::new(identity, voters).write(&*disk, dir)
-    }
-
-    /// Which node a directory belongs to. Changes nothing, and needs no lock.
-    ///
-    /// # Errors
-    /// [`StoreError::Empty`], [`StoreError::DamagedManifest`], [`StoreError::NewerManifest`], or the disk's own.
-    pub fn identity_of(disk: &dyn Disk, dir: &Path) -> Result<NodeIdentity, StoreError> {
-        Ok(read_manifest(disk, dir)?.identity())
-    }
-
-    /// Fails unless a directory belongs to that node of that cluster. Changes nothing, and needs no lock.
-    ///
-    /// # Errors
-    /// [`StoreError::WrongNode`], and as [`NodeStore::identity_of`].
-    pub fn check_identity(
-        disk: &dyn Disk,
-        dir: &Path,
-        cluster: u128,
-        node: NodeId,
-    ) -> Result<NodeIdentity, StoreError> {
-        let found = Self::identity_of(disk, dir)?;
-        if (found.cluster, found.node) != (cluster, node) {
-            return Err(StoreError::WrongNode {
-                dir: dir.to_owned(),
-                found,
-                cluster,
-                node,
-            });
-        }
-        Ok(found)
-    }
-
-    /// Opens the directory of a node, and reads its log.
-    ///
-    /// # Errors
-    /// [`StoreError::Empty`], [`StoreError::InUse`], [`StoreError::DamagedManifest`], [`StoreError::NewerManifest`],
-    /// [`StoreError::UnreadableLog`], [`StoreError::SenselessLog`], [`StoreError::InvalidOptions`],
-    /// [`StoreError::DiskFull`], or the disk's own. Nothing that the node has is lost by a failed opening.
-    pub fn open(
-        disk: Arc<dyn Disk>,
-        dir: &Path,
-        options: StoreOptions,
-    ) -> Result<(Self, Recovered), StoreError> {
-        // Before it is locked, which would leave a file in it.
-        read_manifest(&*disk, dir)?;
-        let lock = lock(&*disk, dir)?;
-        let disk = guarded(disk, &lock);
-        let mut manifest = read_manifest(&*disk, dir)?;
-        let log_dir = log_dir(dir);
-        let identity = manifest.identity();
-        let config = log_config(&options, &manifest)?;
-
-        let Replayed {
-            mut raft,
-            payloads,
-            seal,
-        } = recovery::replay(&disk, dir, &log_dir, &manifest, options.planted)?;
-        let cut = raft.cut(|payload| {
-            if options.planted.has(Fault::OpenWithoutCut) {
-                return true;
-            }
-            let found = payloads.get(payload.name);
-            found.is_some_and(|(found, _)| found == *payload)
-        });
-
-        if let Some(last) = manifest.generations.last_mut()
-            && last.seal.is_none()
-        {
-            last.seal = seal;
-        }
-        manifest
-            .generations
-            .retain(|info| !recovery::holds_nothing(info));
-        let budget = Arc::new(LogBudget::new(
-            Arc::clone(&disk),
-            stream_dir(&log_dir, RAFT_STREAM.0),
-            options.segment_bytes,
-            log_bytes(&*disk, &log_dir, identity.workers)?,
-        ));
-        manifest.next_generation = config.generation.next();
-        let announced = config.generation_info(CutRule::Stamp);
-        let log = Log::create(Arc::clone(&budget) as Arc<dyn Disk>, &log_dir, config)
-            .map_err(|source| StoreError::of_log(dir, source))?;
-        manifest.generations.push(announced);
-        manifest.write(&*disk, dir)?;
-
-        let recovered = Recovered {
-            identity,
-            membership: manifest.voters.clone(),
-            term: raft.term,
-            vote: raft.vote,
-            commit: raft.commit,
-            persisted: raft.persisted,
-            entries: raft.entries,
-            missing: cut.missing,
-        };
-        let store = Self {
-            dir: dir.to_owned(),
-            log_dir,
-            identity,
-            disk,
-            budget,
-            log,
-            payloads: Arc::new(payloads),
-            files: OpenFiles::new(),
-            last_index: Mutex::new(recovered.entries.len() as u64),
-            held: Mutex::new(Some((manifest, lock))),
-        };
-        if let Some(from) = cut.from {
-            // A payload that comes later must not bring back what was cut off.
-            store.append_raft(&[RaftRecord::Truncate { from }])?;
-            store.flush_raft()?;
-        }
-        store
-            .budget
-            .limit(options.max_log_bytes.unwrap_or(u64::MAX));
-        Ok((store, recovered))
-    }
-
     /// The node.
     #[must_use]
     pub fn identity(&self) -> NodeIdentity {
@@ -458,14 +257,6 @@ impl std::fmt::Debug for NodeStore {
     }
 }
 
-fn log_dir(dir: &Path) -> PathBuf {
-    dir.join("log")
-}
-
-fn stream_dir(log_dir: &Path, stream: u16) -> PathBuf {
-    log_dir.join(format!("{stream:04}"))
-}
-
 /// A record's stamp: the largest term in it.
 fn stamp(term: u64) -> Stamp {
     Stamp(term).min(Stamp::MAX)
@@ -493,98 +284,4 @@ fn check_order(last: u64, records: &[RaftRecord]) {
         }
         last_index_after(last, std::slice::from_ref(record))
     });
-}
-
-fn log_config(options: &StoreOptions, manifest: &Manifest) -> Result<LogConfig, StoreError> {
-    let invalid = |why: String| StoreError::InvalidOptions { why };
-    if options.segment_bytes > u32::MAX.into() {
-        let why = format!(
-            "segment_bytes is {}, and 4 GiB is too long",
-            options.segment_bytes
-        );
-        return Err(invalid(why));
-    }
-    let identity = manifest.identity();
-    let config = LogConfig {
-        streams: NonZeroU16::MIN.saturating_add(identity.workers),
-        // The caller flushes.
-        group: Group::Count(NonZeroU32::MIN),
-        group_wait_max: Duration::MAX,
-        buffer_bytes: options.buffer_bytes,
-        placement: Placement::Segments {
-            segment_bytes: options.segment_bytes,
-        },
-        prepare: options.prepare,
-        ..LogConfig::new(identity.log_identity(), manifest.next_generation)
-    };
-    config.check().map_err(|error| invalid(error.to_string()))?;
-    Ok(config)
-}
-
-fn read_manifest(disk: &dyn Disk, dir: &Path) -> Result<Manifest, StoreError> {
-    if let Some(manifest) = Manifest::read(disk, dir)? {
-        return Ok(manifest);
-    }
-    if has_log(disk, dir) {
-        return Err(StoreError::DamagedManifest {
-            path: Manifest::path(dir),
-            why: "it is missing, although there is a log".to_owned(),
-        });
-    }
-    Err(StoreError::Empty {
-        dir: dir.to_owned(),
-    })
-}
-
-/// Whether there is a log without a manifest.
-fn has_log(disk: &dyn Disk, dir: &Path) -> bool {
-    let log_dir = log_dir(dir);
-    let mut streams =
-        (0..u16::MAX).map_while(|stream| disk.list(&stream_dir(&log_dir, stream)).ok());
-    streams.any(|files| !files.is_empty())
-}
-
-fn check_empty(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
-    let files = disk
-        .list(dir)
-        .map_err(|source| StoreError::device("listing", dir, source))?;
-    // What a killed process leaves that tried out the disk, and what a file system keeps at its root.
-    let counts_as_nothing = |name: &str, kind| {
-        name.starts_with(PROBE_FILES)
-            || name.starts_with(PROFILE_FILES)
-            || (kind == FileKind::Directory && name == "lost+found")
-    };
-    let holds_something = files.iter().any(|file| {
-        let name = file.path.file_name().unwrap_or_default();
-        !counts_as_nothing(&name.to_string_lossy(), file.kind)
-    });
-    if holds_something || has_log(disk, dir) {
-        return Err(StoreError::NotEmpty {
-            dir: dir.to_owned(),
-        });
-    }
-    Ok(())
-}
-
-fn lock(disk: &dyn Disk, dir: &Path) -> Result<DirLock, StoreError> {
-    disk.lock_dir(dir).map_err(|source| match source.kind() {
-        io::ErrorKind::ResourceBusy => StoreError::InUse {
-            dir: dir.to_owned(),
-        },
-        _ => StoreError::device("locking", dir, source),
-    })
-}
-
-/// How long the files of all generations are together.
-fn log_bytes(disk: &dyn Disk, log_dir: &Path, workers: u16) -> Result<u64, StoreError> {
-    let mut bytes = 0;
-    for stream in 0..=workers {
-        let dir = stream_dir(log_dir, stream);
-        match disk.list(&dir) {
-            Ok(files) => bytes += files.iter().map(|file| file.len_bytes).sum::<u64>(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(StoreError::device("listing", &dir, error)),
-        }
-    }
-    Ok(bytes)
 }
