@@ -180,7 +180,10 @@ fn start(dir: &Path, arguments: &StartArguments) -> Result<(), Failure> {
         }
     }
     wait_for_leader(&cluster)?;
-    cluster.set_cuts(&cluster.cuts()?)?;
+    let cuts = cluster.cuts()?;
+    if !cuts.is_empty() {
+        cluster.set_cuts(&cuts)?;
+    }
     status::print_once(&cluster)
 }
 
