@@ -9,6 +9,10 @@ use std::process::ExitStatus;
 
 use namiki::query::QueryError;
 use namiki::{Generation, LoadError, Lsn, OpenError, ReadError, Stamp, WorkerId};
+use namiki_client::ClientError;
+use namiki_cluster::ServerError;
+use namiki_cluster::config::ConfigError;
+use namiki_cluster::storage::StoreError;
 use namiki_segment::SegmentError;
 
 /// Why a command failed. The message is one sentence; [`Failure::sentence`] adds the causes.
@@ -170,6 +174,81 @@ pub(crate) enum Failure {
         /// The folders of the environment.
         on_path: OsString,
     },
+    /// A node's configuration cannot be used.
+    #[error("{}: {source}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<ConfigError>,
+    },
+    /// A node does not start.
+    #[error("the node does not start")]
+    Server(#[source] Box<ServerError>),
+    /// A node's directory cannot be made.
+    #[error("the node's directory is not made")]
+    NodeDirectory(#[source] Box<StoreError>),
+    /// A node stopped by itself.
+    #[error("the node has stopped: {0}")]
+    NodeStopped(String),
+    /// There is no local cluster.
+    #[error("{} holds no cluster; namiki cluster start makes one, or --dir names another place", .0.display())]
+    NoCluster(PathBuf),
+    /// There is a local cluster of another kind.
+    #[error("{} holds a cluster with {key} {found}, not {asked}; start it without --{flag}, or name another place with --dir", dir.display())]
+    OtherCluster {
+        /// Where.
+        dir: PathBuf,
+        /// What differs, for people.
+        key: &'static str,
+        /// The flag that was passed.
+        flag: &'static str,
+        /// What the cluster has.
+        found: String,
+        /// What was asked for.
+        asked: String,
+    },
+    /// The cluster has no such node.
+    #[error("the cluster has no node {0:?}; name a number of namiki cluster status, or leader")]
+    NoNode(String),
+    /// A node's process is not there.
+    #[error("node {0} does not run; namiki cluster restart {0} starts it")]
+    NotRunning(u64),
+    /// A node's process is already there.
+    #[error("node {node} runs already, as process {pid}")]
+    Running {
+        /// The node.
+        node: u64,
+        /// Its process.
+        pid: u32,
+    },
+    /// A node's process ended as soon as it was started.
+    #[error("node {node} ended by itself: {said}; its log is {}", log.display())]
+    NodeEnded {
+        /// The node.
+        node: u64,
+        /// The last that it said.
+        said: String,
+        /// Where it says more.
+        log: PathBuf,
+    },
+    /// No leader is elected.
+    #[error(
+        "no leader was elected within {seconds} s; namiki cluster status shows the nodes, and DIR/node-N/log.txt what each says"
+    )]
+    NoLeader {
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// A node does not end.
+    #[error("node {0} does not end; namiki cluster kill {0} ends it at once")]
+    DoesNotEnd(u64),
+    /// No ports are free.
+    #[error("no {0} ports are free on 127.0.0.1 from {1} on; --port names other ones")]
+    NoPorts(usize, u16),
+    /// A node does not answer.
+    #[error(transparent)]
+    Client(#[from] ClientError),
     /// The demo found something missing. What, it has said.
     #[error("the database is not as it was acknowledged; please report this as a bug")]
     Broken,

@@ -10,6 +10,8 @@
 //! | `query/` | runs a plan over tables in segments |
 //! | `read_only_directory.rs`, `read_only_disk.rs` | what both of these look through |
 //! | `bench.rs` | starts `namiki-bench` |
+//! | `node/` | a node of a cluster |
+//! | `cluster/` | a cluster on this machine: start, look, break, stop |
 //!
 //! Exit status: 0 if all is well, 1 if something failed or was found wrong, 2 if the command line
 //! makes no sense, 130 after Ctrl-C.
@@ -17,6 +19,7 @@
 mod bench;
 mod check;
 mod check_image;
+mod cluster;
 mod demo;
 mod dump_log;
 mod failure;
@@ -24,6 +27,7 @@ mod interrupt;
 mod key_value_text;
 mod load;
 mod lsn_set;
+mod node;
 mod number_format;
 mod progress;
 mod query;
@@ -48,6 +52,8 @@ Examples:
   namiki load tpch --dir /data/tpch        fill a database with the tables of TPC-H
   namiki query /data/tpch paper            run the paper's query over them
   namiki bench txn --workload u10          how fast is it here?
+  namiki cluster start --nodes 5           a replicated database: five nodes on this machine
+  namiki node --config node.toml           a node of a real cluster
 
 Every command explains itself: namiki demo --help";
 
@@ -74,6 +80,10 @@ enum Command {
     Query(query::QueryArguments),
     /// Measure: starts the program namiki-bench, which is beside this one or on PATH
     Bench(bench::BenchArguments),
+    /// Run a node of a cluster, until it is told to stop
+    Node(node::NodeArguments),
+    /// Start, watch, break and stop a cluster on this machine
+    Cluster(cluster::ClusterArguments),
     /// The part of `demo` that is killed.
     #[command(name = demo::VICTIM_COMMAND, hide = true)]
     DemoVictim(demo::VictimArguments),
@@ -105,6 +115,8 @@ fn main() -> ExitCode {
         Command::Load(arguments) => load::run(&arguments),
         Command::Query(arguments) => query::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Node(arguments) => node::run(&arguments),
+        Command::Cluster(arguments) => cluster::run(&arguments),
         Command::DemoVictim(arguments) => demo::run_victim(&arguments),
     };
     match done {

@@ -74,4 +74,7 @@ pub(crate) enum ConnectionError {
     TooLong(usize),
     #[error("the name has no address")]
     NoSuchName,
+    #[cfg(feature = "async")]
+    #[error("it takes too long")]
+    Late,
 }

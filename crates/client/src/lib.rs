@@ -8,9 +8,12 @@
 //! | `protocol` | messages and frames |
 //! | `channel` | a channel to the leader: a state machine without I/O |
 //! | `blocking` | the client for threads |
+//! | `asynchronous` | the client for tasks of tokio, with the feature `async` |
 //!
 //! Paper: raft-pwal §2.2
 
+#[cfg(feature = "async")]
+mod asynchronous;
 mod blocking;
 mod channel;
 mod error;
@@ -19,6 +22,8 @@ mod options;
 pub mod protocol;
 mod requests;
 
+#[cfg(feature = "async")]
+pub use asynchronous::{AsyncClient, AsyncSession};
 pub use blocking::{Client, Session, cut_links, state_hash, status};
 pub use error::ClientError;
 pub use options::ClientOptions;

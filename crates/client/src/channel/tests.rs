@@ -217,6 +217,7 @@ fn a_slow_leader_that_is_alive_is_kept() {
             applied_lsn: 0,
             commands_applied: 0,
             log_bytes: 0,
+            refused_messages: 0,
             matched: vec![],
             state_hash: None,
         };

@@ -115,10 +115,13 @@ impl Shared {
     /// Cuts the links to these nodes, and heals all others.
     pub(super) fn cut(&self, nodes: &[u64]) {
         for peer in &self.peers {
-            let cut = nodes.contains(&peer.settings.node.0);
-            peer.cut.store(cut, Ordering::Relaxed);
+            let node = peer.settings.node.0;
+            let cut = nodes.contains(&node);
+            if peer.cut.swap(cut, Ordering::Relaxed) != cut {
+                let what = if cut { "cut" } else { "healed" };
+                slog::warn!(self.logger, "a link is {} on request", what; "node" => node);
+            }
         }
-        slog::warn!(self.logger, "links are cut on request"; "nodes" => format!("{nodes:?}"));
     }
 
     /// How many lanes to a node are up.

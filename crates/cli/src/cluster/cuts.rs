@@ -1,0 +1,53 @@
+//! Links that are cut. A node knows only in its memory which of its links are cut, so they are noted in a file, and a node that is started
+//! again is told.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use namiki_client::cut_links;
+
+use super::layout::{LocalCluster, read, write};
+use super::processes::ProcessState;
+use crate::failure::Failure;
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Links, the lower number first.
+pub(super) type Cuts = BTreeSet<(u64, u64)>;
+
+/// A link between two nodes.
+pub(super) fn link(one: u64, other: u64) -> (u64, u64) {
+    (one.min(other), one.max(other))
+}
+
+impl LocalCluster {
+    pub(super) fn cuts(&self) -> Result<Cuts, Failure> {
+        let text = read(&self.cuts_path())?;
+        let links = text.lines().filter_map(|line| {
+            let (one, other) = line.split_once('-')?;
+            Some(link(one.parse().ok()?, other.parse().ok()?))
+        });
+        Ok(links.collect())
+    }
+
+    /// Notes which links are cut, and tells the nodes that run.
+    pub(super) fn set_cuts(&self, cuts: &Cuts) -> Result<(), Failure> {
+        let lines = cuts.iter().map(|(one, other)| format!("{one}-{other}\n"));
+        write(&self.cuts_path(), &lines.collect::<String>())?;
+        let mut failure = None;
+        for node in &self.nodes {
+            // One that is paused, or down, is told later.
+            if !matches!(node.process()?, ProcessState::Running(_)) {
+                continue;
+            }
+            let others = cuts.iter().filter_map(|&(one, other)| match node.id {
+                id if id == one => Some(other),
+                id if id == other => Some(one),
+                _ => None,
+            });
+            let told = cut_links(node.address(), others.collect(), TIMEOUT);
+            failure = failure.or(told.err());
+        }
+        failure.map_or(Ok(()), |failure| Err(failure.into()))
+    }
+}

@@ -1,0 +1,113 @@
+//! A node's log: lines on standard error.
+//!
+//! ```text
+//! 2026-03-01T09:30:00.123Z WARN refused a node address=10.0.0.9:4711 reason="it belongs to another cluster"
+//! ```
+
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use slog::{Drain, KV, Key, Level, Logger, Never, OwnedKVList, Record, Serializer, o};
+
+/// A logger of everything but details.
+pub(super) fn logger() -> Logger {
+    Logger::root(Lines, o!())
+}
+
+struct Lines;
+
+impl Drain for Lines {
+    type Ok = ();
+    type Err = Never;
+
+    fn log(&self, record: &Record<'_>, values: &OwnedKVList) -> Result<(), Never> {
+        if !record.level().is_at_least(Level::Info) {
+            return Ok(());
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let mut line = Line(String::with_capacity(128));
+        let level = record.level().as_short_str();
+        let _ = write!(
+            line.0,
+            "{} {level} {}",
+            time_of(now.unwrap_or_default()),
+            record.msg()
+        );
+        let _ = record.kv().serialize(record, &mut line);
+        let _ = values.serialize(record, &mut line);
+        line.0.push('\n');
+        // One write, so that lines of threads are not mixed. A log that cannot be written is no reason to stop.
+        let _ = std::io::stderr().write_all(line.0.as_bytes());
+        Ok(())
+    }
+}
+
+struct Line(String);
+
+impl Serializer for Line {
+    fn emit_arguments(&mut self, key: Key, value: &fmt::Arguments<'_>) -> slog::Result {
+        let value = value.to_string();
+        let plain = |it: char| it.is_ascii_alphanumeric() || "-_.:/[]".contains(it);
+        if !value.is_empty() && value.chars().all(plain) {
+            write!(self.0, " {key}={value}")?;
+        } else {
+            write!(self.0, " {key}={value:?}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A time since 1970 as ISO 8601 has it.
+fn time_of(since: Duration) -> String {
+    let (seconds, millis) = (since.as_secs(), since.subsec_millis());
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Years of the calendar that begins in March, in eras of 400 years: the leap day is the last of its year.
+    let from_era = days + 719_468;
+    let (era, day) = (from_era / 146_097, from_era % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
+    let year = era * 400 + year + u64::from(month <= 2);
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    format!(
+        "{year:04}-{month:02}-{day_of_month:02}T{hour:02}:{minute:02}:{:02}.{millis:03}Z",
+        second % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        let times = [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_399, "2000-02-28T23:59:59.000Z"),
+            (951_782_400, "2000-02-29T00:00:00.000Z"),
+            (951_868_800, "2000-03-01T00:00:00.000Z"),
+            (1_772_357_400, "2026-03-01T09:30:00.000Z"),
+            (4_102_444_799, "2099-12-31T23:59:59.000Z"),
+        ];
+        for (seconds, expected) in times {
+            assert_eq!(time_of(Duration::from_secs(seconds)), expected);
+        }
+    }
+
+    #[test]
+    fn values_with_spaces_are_quoted() {
+        let mut line = Line(String::new());
+        line.emit_arguments("a", &format_args!("10.0.0.1:7"))
+            .unwrap();
+        line.emit_arguments("b", &format_args!("two words"))
+            .unwrap();
+        assert_eq!(line.0, " a=10.0.0.1:7 b=\"two words\"");
+    }
+}

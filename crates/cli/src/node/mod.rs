@@ -1,0 +1,148 @@
+//! `namiki node`: one node of a cluster, in the foreground until it is told to stop.
+
+mod log_lines;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use namiki_cluster::config::NodeConfig;
+use namiki_cluster::{Server, create_directory};
+use namiki_platform::disk::{Disk, open_best};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
+
+use crate::failure::Failure;
+use crate::interrupt;
+
+/// How often the node is looked at.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+const HELP: &str = "\
+A cluster is three or five machines, each with one node. Every node has a configuration of its own; they differ in
+`node`, and in `directory` if you like. A short one:
+
+  cluster = \"5f0c1d7a8b9e4c3d2f1a0b9c8d7e6f50\"   # 32 hexadecimal digits of your choice, the same everywhere
+  node = 1                                       # this node's id
+  directory = \"/var/lib/namiki\"
+
+  [[member]]                                     # every node, this one included
+  id = 1
+  peer = \"10.0.0.1:7400\"                         # for the other nodes
+  client = \"10.0.0.1:7500\"                       # for clients
+
+Then, on each machine:
+  namiki node init --config node.toml            once: makes the directory
+  namiki node --config node.toml                 runs the node; Ctrl-C or SIGTERM ends it in good order
+
+To try a cluster on one machine, namiki cluster start writes the configurations itself.";
+
+/// What `namiki node` is told.
+#[derive(Args, Debug)]
+#[command(after_help = HELP)]
+pub(crate) struct NodeArguments {
+    #[command(subcommand)]
+    command: Option<NodeCommand>,
+    /// The node's configuration, a file in TOML
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Leave the terminal that the node was started from
+    #[arg(long, hide = true)]
+    detach: bool,
+}
+
+#[derive(Subcommand, Debug)]
+enum NodeCommand {
+    /// Make the directory of a new node. Once in a node's life: a node that has lost its directory must not come back
+    /// as the one that it was
+    Init,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &NodeArguments) -> Result<(), Failure> {
+    let Some(path) = &arguments.config else {
+        return Err(Failure::Usage(
+            "--config is missing: it names the node's configuration; namiki node --help shows one"
+                .to_owned(),
+        ));
+    };
+    let config = read_config(path)?;
+    match arguments.command {
+        Some(NodeCommand::Init) => init(&config),
+        None => serve(&config, arguments.detach),
+    }
+}
+
+/// Reads a node's configuration.
+pub(crate) fn read_config(path: &Path) -> Result<NodeConfig, Failure> {
+    NodeConfig::read(path).map_err(|source| Failure::Config {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })
+}
+
+/// The fastest durable disk of a directory.
+fn disk_of(directory: &Path) -> Result<Arc<dyn Disk>, Failure> {
+    let (disk, _) = open_best(directory).map_err(|source| Failure::Device {
+        doing: "write to",
+        path: directory.to_owned(),
+        source,
+    })?;
+    Ok(disk)
+}
+
+/// Makes a node's directory.
+pub(crate) fn init(config: &NodeConfig) -> Result<(), Failure> {
+    let parent = config.directory.parent();
+    let parent = parent.filter(|it| !it.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    fs::create_dir_all(parent).map_err(|source| Failure::Device {
+        doing: "make",
+        path: parent.to_owned(),
+        source,
+    })?;
+    let disk = disk_of(parent)?;
+    create_directory(config, disk).map_err(|error| Failure::NodeDirectory(Box::new(error)))
+}
+
+fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
+    interrupt::listen();
+    if detach {
+        // It fails only for a process that leads a session already, and so needs no other.
+        let _ = setsid();
+    }
+    allow_many_files();
+    let logger = log_lines::logger();
+    if !config.directory.exists() {
+        return Err(Failure::Usage(format!(
+            "{} does not exist; namiki node init makes it for a new node. A node that has lost its directory is no new one",
+            config.directory.display()
+        )));
+    }
+    let disk = disk_of(&config.directory)?;
+    let server = Server::start(config, disk, logger.clone());
+    let server = server.map_err(|error| Failure::Server(Box::new(error)))?;
+    slog::info!(logger, "the node runs"; "node" => config.node.0,
+        "for_nodes" => &config.peer_listen, "for_clients" => &config.client_listen);
+    while !interrupt::asked().load(Ordering::Relaxed) {
+        if let Some(why) = server.failure() {
+            return Err(Failure::NodeStopped(why));
+        }
+        std::thread::sleep(INTERVAL);
+    }
+    slog::info!(logger, "the node stops");
+    server.stop();
+    Ok(())
+}
+
+/// Every client is an open file. Where more are not allowed, fewer clients are served.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    let _ = setrlimit(Resource::Nofile, raised);
+}

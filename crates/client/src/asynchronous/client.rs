@@ -1,0 +1,94 @@
+//! The client of a cluster for tasks of tokio.
+
+use std::time::Instant;
+
+use super::link::Link;
+use super::session::AsyncSession;
+use crate::channel::Key;
+use crate::error::ClientError;
+use crate::options::ClientOptions;
+use crate::protocol::Request;
+use crate::requests::{self, Rows};
+
+/// As [`Client`](crate::Client), for tasks of tokio. A call that is dropped before it is done may cost the connection, and nothing else.
+#[derive(Debug)]
+pub struct AsyncClient {
+    link: Link,
+    reads: u64,
+}
+
+impl AsyncClient {
+    /// Finds the leader. The addresses are those of some nodes for clients; the others are learnt.
+    ///
+    /// # Errors
+    /// [`ClientError::NoAddress`]. [`ClientError::Unavailable`] if no node is there.
+    pub async fn connect<A: Into<String>>(
+        addresses: impl IntoIterator<Item = A>,
+        options: ClientOptions,
+    ) -> Result<Self, ClientError> {
+        let addresses = addresses.into_iter().map(Into::into).collect();
+        let mut link = Link::new(requests::channel(addresses, options)?);
+        let deadline = Instant::now() + options.timeout;
+        if !link.drive(|channel| channel.is_ready(), deadline).await {
+            return Err(ClientError::Unavailable {
+                last: link.channel.last(),
+            });
+        }
+        Ok(Self { link, reads: 0 })
+    }
+
+    /// Opens a session, with a connection of its own.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`] or [`ClientError::Refused`].
+    pub async fn open_session(&self) -> Result<AsyncSession, ClientError> {
+        let channel = &self.link.channel;
+        let addresses = channel.addresses();
+        AsyncSession::open(requests::channel(addresses, *channel.options())?).await
+    }
+
+    /// Reads rows, named by table and key, all at one moment after this call began.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`] or [`ClientError::Refused`].
+    pub async fn read(&mut self, keys: Vec<(u32, Vec<u8>)>) -> Result<Rows, ClientError> {
+        self.reads += 1;
+        let key = requests::ask_rows(&mut self.link.channel, self.reads, keys)?;
+        self.wait(key).await?;
+        requests::rows_of(&mut self.link.channel, key)
+    }
+
+    /// Creates a table unless there is one of that name. Returns its number. Keys of eight bytes, as those of accounts, take less memory and
+    /// time; whether a table has them is fixed when it is created.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`] or [`ClientError::Refused`].
+    pub async fn create_table(
+        &mut self,
+        name: &str,
+        eight_byte_keys: bool,
+    ) -> Result<u32, ClientError> {
+        let request = Request::CreateTable {
+            name: name.to_owned(),
+            eight_byte_keys,
+        };
+        let key = requests::ask_control(&mut self.link.channel, &request)?;
+        self.wait(key).await?;
+        requests::table_of(&mut self.link.channel, key)
+    }
+
+    /// The address of the node that was asked last: the leader's, once something was answered.
+    #[must_use]
+    pub fn leader(&self) -> Option<&str> {
+        self.link.channel.leader()
+    }
+
+    async fn wait(&mut self, key: Key) -> Result<(), ClientError> {
+        let deadline = Instant::now() + self.link.channel.options().timeout;
+        let is_answered = |channel: &crate::channel::Channel| channel.exchange.is_answered(key);
+        if self.link.drive(is_answered, deadline).await {
+            return Ok(());
+        }
+        Err(requests::timed_out(&mut self.link.channel, key))
+    }
+}

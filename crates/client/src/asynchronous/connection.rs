@@ -1,0 +1,58 @@
+//! One TCP connection to one node.
+
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{timeout, timeout_at};
+
+use crate::error::ConnectionError;
+use crate::message_buffer::MessageBuffer;
+use crate::protocol::Response;
+
+/// How long a node may take until it has taken a message.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TcpStream,
+    buffer: MessageBuffer,
+}
+
+impl Connection {
+    pub(super) async fn open(address: &str, within: Duration) -> Result<Self, ConnectionError> {
+        let connected = timeout(within, TcpStream::connect(address)).await;
+        let stream = connected.map_err(|_| ConnectionError::Late)??;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            buffer: MessageBuffer::default(),
+        })
+    }
+
+    pub(super) async fn send(&mut self, frame: &[u8]) -> Result<(), ConnectionError> {
+        let written = timeout(WRITE_TIMEOUT, self.stream.write_all(frame)).await;
+        Ok(written.map_err(|_| ConnectionError::Late)??)
+    }
+
+    /// The next message, if it arrives in time. If it is that late already, the next that has arrived.
+    pub(super) async fn receive(
+        &mut self,
+        until: Instant,
+    ) -> Result<Option<Response>, ConnectionError> {
+        loop {
+            if let Some(response) = self.buffer.next()? {
+                return Ok(Some(response));
+            }
+            // What has arrived is read even if the time is over.
+            let room = self.buffer.room();
+            let Ok(read) = timeout_at(until.into(), self.stream.read(room)).await else {
+                return Ok(None);
+            };
+            match read? {
+                0 => return Err(ConnectionError::Closed),
+                bytes => self.buffer.filled(bytes),
+            }
+        }
+    }
+}

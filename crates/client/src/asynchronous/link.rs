@@ -1,0 +1,114 @@
+//! Does what a channel wants done, in the caller's task.
+
+use std::time::Instant;
+
+use tokio::time::sleep_until;
+
+use super::connection::Connection;
+use crate::channel::{Channel, Step};
+use crate::error::ConnectionError;
+
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) channel: Channel,
+    connection: Option<Connection>,
+}
+
+impl Link {
+    pub(super) fn new(channel: Channel) -> Self {
+        Self {
+            channel,
+            connection: None,
+        }
+    }
+
+    /// Goes on until that is the case, or the time is over. Returns whether it is the case.
+    pub(super) async fn drive(
+        &mut self,
+        is_done: impl Fn(&Channel) -> bool,
+        deadline: Instant,
+    ) -> bool {
+        loop {
+            if is_done(&self.channel) {
+                return true;
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return false;
+            }
+            self.take_step(now, deadline).await;
+        }
+    }
+
+    /// Sends what can be sent at once, and takes what has arrived.
+    pub(super) async fn pump(&mut self) {
+        while self.channel.is_ready() {
+            let now = Instant::now();
+            match self.channel.step(now) {
+                Step::Send(frame) => self.send(&frame).await,
+                step => return self.perform(step, now).await,
+            }
+        }
+    }
+
+    async fn take_step(&mut self, now: Instant, deadline: Instant) {
+        let step = self.channel.step(now);
+        self.perform(step, deadline).await;
+    }
+
+    async fn perform(&mut self, step: Step, deadline: Instant) {
+        match step {
+            Step::Connect(address) => self.connect(&address, deadline).await,
+            Step::Close => self.connection = None,
+            Step::Send(frame) => self.send(&frame).await,
+            Step::Receive(until) => self.receive(until.min(deadline)).await,
+            Step::Pause(until) => {
+                sleep_until(until.min(deadline).into()).await;
+            }
+        }
+    }
+
+    async fn connect(&mut self, address: &str, deadline: Instant) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = self.channel.options().connect_timeout.min(left);
+        if timeout.is_zero() {
+            return;
+        }
+        match Connection::open(address, timeout).await {
+            Ok(connection) => {
+                self.connection = Some(connection);
+                self.channel.connected(Instant::now());
+            }
+            Err(error) => self.broken(&error),
+        }
+    }
+
+    async fn send(&mut self, frame: &[u8]) {
+        // Half a frame must not be followed by another: if this is dropped meanwhile, the connection is gone.
+        let sent = match self.connection.take() {
+            Some(mut connection) => connection.send(frame).await.map(|()| connection),
+            None => Err(ConnectionError::Closed),
+        };
+        match sent {
+            Ok(connection) => self.connection = Some(connection),
+            Err(error) => self.broken(&error),
+        }
+    }
+
+    async fn receive(&mut self, until: Instant) {
+        let received = match &mut self.connection {
+            Some(connection) => connection.receive(until).await,
+            None => Err(ConnectionError::Closed),
+        };
+        match received {
+            Ok(Some(response)) => self.channel.received(response, Instant::now()),
+            Ok(None) => {}
+            Err(error) => self.broken(&error),
+        }
+    }
+
+    fn broken(&mut self, error: &ConnectionError) {
+        self.connection = None;
+        self.channel.broken(Instant::now(), error);
+    }
+}

@@ -1,0 +1,11 @@
+//! The client for tasks of tokio.
+
+mod client;
+mod connection;
+mod link;
+mod session;
+#[cfg(test)]
+mod tests;
+
+pub use client::AsyncClient;
+pub use session::AsyncSession;

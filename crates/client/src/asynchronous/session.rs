@@ -1,0 +1,128 @@
+//! A session for tasks of tokio.
+
+use std::time::Instant;
+
+use super::link::Link;
+use crate::channel::{Channel, Key};
+use crate::error::ClientError;
+use crate::protocol::{Command, Outcome, Request, SessionId};
+use crate::requests::{self, Group, GroupNumbers};
+
+/// As [`Session`](crate::Session), for tasks of tokio. A call that is dropped before it is done may cost the connection, and nothing else:
+/// groups stay in flight.
+#[derive(Debug)]
+pub struct AsyncSession {
+    link: Link,
+    numbers: GroupNumbers,
+}
+
+impl AsyncSession {
+    pub(super) async fn open(channel: Channel) -> Result<Self, ClientError> {
+        let mut link = Link::new(channel);
+        let key = requests::ask_session(&mut link.channel)?;
+        let deadline = Instant::now() + link.channel.options().timeout;
+        if !link
+            .drive(|channel| channel.exchange.is_answered(key), deadline)
+            .await
+        {
+            return Err(requests::timed_out(&mut link.channel, key));
+        }
+        let session = requests::session_of(&mut link.channel, key)?;
+        Ok(Self {
+            link,
+            numbers: GroupNumbers::new(session),
+        })
+    }
+
+    /// The session's number.
+    #[must_use]
+    pub fn id(&self) -> SessionId {
+        self.numbers.session
+    }
+
+    /// Sends a group of commands and returns without waiting for its results, unless
+    /// [`window`](crate::ClientOptions::window) groups are in flight already: then once there are fewer.
+    ///
+    /// # Errors
+    /// [`ClientError::OutcomeUnknown`] of the oldest group in flight if none is answered in time: these commands were not sent.
+    pub async fn submit(&mut self, commands: Vec<Command>) -> Result<Group, ClientError> {
+        let options = *self.link.channel.options();
+        let window = options.window.max(1);
+        let deadline = Instant::now() + options.timeout;
+        let has_room = |channel: &Channel| channel.exchange.groups_in_flight() < window;
+        if !self.link.drive(has_room, deadline).await {
+            let oldest = self.link.channel.exchange.first_unanswered_group();
+            let oldest = oldest.unwrap_or_default();
+            return Err(requests::group_timed_out(&self.link.channel, oldest));
+        }
+        let group = self.numbers.ask(&mut self.link.channel, commands)?;
+        self.link.pump().await;
+        Ok(group)
+    }
+
+    /// The outcomes of a group's commands, in the order of the commands. They can be taken once.
+    ///
+    /// # Errors
+    /// [`ClientError::OutcomeUnknown`] if the time is over. The group stays in flight: it can be waited for again.
+    /// [`ClientError::Refused`], [`ClientError::NoSuchSession`], [`ClientError::NoSuchGroup`].
+    pub async fn wait(&mut self, group: Group) -> Result<Vec<Outcome>, ClientError> {
+        let deadline = Instant::now() + self.link.channel.options().timeout;
+        self.wait_until(group, deadline).await
+    }
+
+    /// As [`wait`](Self::wait), with a time of its own.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub async fn wait_until(
+        &mut self,
+        group: Group,
+        deadline: Instant,
+    ) -> Result<Vec<Outcome>, ClientError> {
+        let key = self.numbers.key(&self.link.channel, group)?;
+        let is_answered = |channel: &Channel| channel.exchange.is_answered(key);
+        if !self.link.drive(is_answered, deadline).await {
+            return Err(requests::group_timed_out(&self.link.channel, group.number));
+        }
+        requests::outcomes_of(&mut self.link.channel, key)
+    }
+
+    /// The first group with results that are there, if there is one by that time. [`wait`](Self::wait) takes them without waiting.
+    pub async fn next_answered(&mut self, deadline: Instant) -> Option<Group> {
+        let first = |channel: &Channel| channel.exchange.first_answered_group();
+        self.link
+            .drive(|channel| first(channel).is_some(), deadline)
+            .await;
+        let number = first(&self.link.channel)?;
+        Some(self.numbers.group(number))
+    }
+
+    /// Groups that are not answered.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.link.channel.exchange.groups_in_flight()
+    }
+
+    /// The address of the node that was asked last.
+    #[must_use]
+    pub fn leader(&self) -> Option<&str> {
+        self.link.channel.leader()
+    }
+
+    /// Ends the session: the cluster forgets it, and its results.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`]. A session that is left open stays until the cluster forgets it by itself.
+    pub async fn close(mut self) -> Result<(), ClientError> {
+        let session = self.numbers.session;
+        let channel = &mut self.link.channel;
+        let key = requests::ask_control(channel, &Request::CloseSession { session })?;
+        debug_assert_eq!(key, Key::Control);
+        let deadline = Instant::now() + channel.options().timeout;
+        let is_answered = |channel: &Channel| channel.exchange.is_answered(key);
+        if !self.link.drive(is_answered, deadline).await {
+            return Err(requests::timed_out(&mut self.link.channel, key));
+        }
+        requests::closed_of(&mut self.link.channel, key)
+    }
+}

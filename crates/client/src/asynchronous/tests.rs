@@ -1,0 +1,176 @@
+//! The client for tasks against nodes that follow a script.
+
+use std::time::Instant;
+
+use tokio::net::TcpListener;
+
+use super::AsyncClient;
+use crate::protocol::{Command, Outcome, PROTOCOL_VERSION, Request, Response, SessionId, encoded};
+use crate::{ClientError, ClientOptions};
+
+const SESSION: SessionId = SessionId(4);
+
+/// A node of a script, in a thread of its own.
+mod node {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::protocol::decode;
+
+    pub(super) struct Node(TcpStream);
+
+    impl Node {
+        pub(super) fn accept(listener: &TcpListener) -> Self {
+            let mut node = Self(listener.accept().unwrap().0);
+            assert!(matches!(node.request(), Some(Request::Hello { .. })));
+            node.say(&Response::Welcome {
+                version: PROTOCOL_VERSION,
+                node: 1,
+                group_commands_max: 10,
+            });
+            node
+        }
+
+        pub(super) fn request(&mut self) -> Option<Request> {
+            let mut length = [0; 4];
+            self.0.read_exact(&mut length).ok()?;
+            let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
+            self.0.read_exact(&mut bytes).unwrap();
+            Some(decode(&bytes).unwrap())
+        }
+
+        pub(super) fn say(&mut self, response: &Response) {
+            self.0.write_all(&encoded(response).unwrap()).unwrap();
+        }
+
+        pub(super) fn group(&mut self) -> u64 {
+            match self.request() {
+                Some(Request::Submit { group, .. }) => group,
+                other => panic!("{other:?}"),
+            }
+        }
+
+        pub(super) fn results(&mut self, group: u64) {
+            self.say(&Response::Results {
+                session: SESSION,
+                group,
+                outcomes: vec![Outcome::Done],
+            });
+        }
+    }
+}
+
+fn commands() -> Vec<Command> {
+    vec![Command::Transfer {
+        table: 1,
+        from: 1,
+        to: 2,
+        amount: 3,
+    }]
+}
+
+fn run<F: Future>(future: F) -> F::Output {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().unwrap().block_on(future)
+}
+
+#[test]
+fn tasks_submit_read_and_follow_the_leader() {
+    let [old, new] = [0; 2].map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let address = old.local_addr().unwrap().to_string();
+    let new_address = new.local_addr().unwrap().to_string();
+    let nodes = std::thread::spawn(move || {
+        let mut client = node::Node::accept(&old);
+        let Some(Request::Read { request, .. }) = client.request() else {
+            panic!()
+        };
+        client.say(&Response::Rows {
+            request,
+            values: vec![None],
+            lsn: 1,
+        });
+        let mut session = node::Node::accept(&old);
+        let Some(Request::OpenSession { nonce }) = session.request() else {
+            panic!()
+        };
+        session.say(&Response::SessionOpened {
+            nonce,
+            session: SESSION,
+        });
+        assert_eq!((session.group(), session.group()), (1, 2));
+        session.results(2);
+        session.say(&Response::NotLeader {
+            request: 1,
+            leader: Some((2, new_address)),
+        });
+        assert_eq!(session.request(), None);
+        let mut session = node::Node::accept(&new);
+        assert_eq!(session.group(), 1);
+        session.results(1);
+        drop(client);
+    });
+    run(async {
+        let options = ClientOptions::default();
+        let mut client = AsyncClient::connect([address], options).await.unwrap();
+        let rows = client.read(vec![(1, vec![1])]).await.unwrap();
+        assert_eq!((rows.values, rows.lsn), (vec![None], 1));
+        let mut session = client.open_session().await.unwrap();
+        let first = session.submit(commands()).await.unwrap();
+        let second = session.submit(commands()).await.unwrap();
+        // Nothing is said in time, and it can be waited for again.
+        let unknown = session.wait_until(first, Instant::now()).await;
+        let known = matches!(
+            unknown,
+            Ok(_) | Err(ClientError::OutcomeUnknown { group: 1, .. })
+        );
+        assert!(known, "{unknown:?}");
+        if unknown.is_err() {
+            assert_eq!(session.wait(first).await.unwrap(), [Outcome::Done]);
+        }
+        assert_eq!(session.wait(second).await.unwrap(), [Outcome::Done]);
+    });
+    nodes.join().unwrap();
+}
+
+#[test]
+fn many_sessions_share_a_thread() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let listener = listener.into_std().unwrap();
+        listener.set_nonblocking(false).unwrap();
+        std::thread::spawn(move || {
+            loop {
+                let mut node = node::Node::accept(&listener);
+                std::thread::spawn(move || {
+                    while let Some(request) = node.request() {
+                        match request {
+                            Request::OpenSession { nonce } => node.say(&Response::SessionOpened {
+                                nonce,
+                                session: SESSION,
+                            }),
+                            Request::Submit { group, .. } => node.results(group),
+                            other => panic!("{other:?}"),
+                        }
+                    }
+                });
+            }
+        });
+        let sessions = (0..20).map(|_| {
+            let address = address.clone();
+            tokio::spawn(async move {
+                let options = ClientOptions::default();
+                let client = AsyncClient::connect([address], options).await.unwrap();
+                let mut session = client.open_session().await.unwrap();
+                for _ in 0..10 {
+                    let group = session.submit(commands()).await.unwrap();
+                    assert_eq!(session.wait(group).await.unwrap(), [Outcome::Done]);
+                }
+            })
+        });
+        for session in sessions.collect::<Vec<_>>() {
+            session.await.unwrap();
+        }
+    });
+}
