@@ -135,6 +135,11 @@ pub(crate) fn kill(root: &Path, args: &[String]) -> Result<(), String> {
     run(harness(root, "namiki-kill", args))
 }
 
+/// Simulates clusters, with these arguments.
+pub(crate) fn sim(root: &Path, args: &[String]) -> Result<(), String> {
+    run(harness(root, "namiki-sim", args))
+}
+
 /// Runs the crash harness once, with these arguments.
 pub(crate) fn crash(root: &Path, args: &[String]) -> Result<(), String> {
     run(harness(root, "namiki-crash", args))

@@ -40,6 +40,8 @@ takes minutes more.
                                 log and all kinds of runs: what CI does with 8 transactions a run, with
                                 60, and more of what may be lost. ARGS go to `namiki-crash`; try
                                 `cargo xtask crash --help`. An hour or more; with CI's arguments, minutes.
+    cargo xtask sim [ARGS]      simulate clusters from seeds: --minutes N, or --seeds N --seed FIRST; with
+                                --fault all, see that every planted fault is found
     cargo xtask soak [ARGS]     the same with fresh seeds until it fails or the time is over, on all
                                 processors. The first round is an eighth as deep, so that every
                                 combination is crashed within minutes; the next ones a quarter, a half,
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         "power-cut" if args.is_empty() => long_runs::power_cut(root),
         "power-cut" => Err("`power-cut` takes no arguments".to_owned()),
         "kill" => long_runs::kill(root, &args),
+        "sim" => long_runs::sim(root, &args),
         "crash" => long_runs::crash(root, &args),
         "soak" => long_runs::soak(root, &args),
         other => Err(format!(

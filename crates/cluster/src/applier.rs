@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use namiki::TableId;
-use namiki_client::protocol::{Response, SessionId};
+use namiki_client::protocol::Response;
 use namiki_platform::Stamp;
 
 use crate::control::Control;
@@ -21,6 +21,7 @@ use crate::network::ConnectionId;
 use crate::node::NodeFailure;
 use crate::office::ReadRequest;
 use crate::payload::Payload;
+use crate::planted::Fault;
 use crate::producer::status;
 use crate::raft::{RaftEvent, ReadId};
 use crate::shared::Shared;
@@ -75,7 +76,12 @@ impl Applier {
                 }
                 self.shared.raft.put(RaftEvent::Applied(self.applied));
             }
-            ApplierEvent::Elected(term) => self.elected = Some(term),
+            ApplierEvent::Elected(term) => {
+                self.elected = Some(term);
+                if self.shared.planted.has(Fault::EarlyOffice) {
+                    self.take_office(term);
+                }
+            }
             ApplierEvent::Deposed => self.leave_office(),
             ApplierEvent::ReadReady(id, index) => {
                 let (requests, next) = self.shared.office.lock().confirmed(id);
@@ -167,54 +173,33 @@ impl Applier {
         let mut commands = 0;
         let mut sessions = self.shared.sessions.lock();
         for section in &read.sections {
-            commands += section.len() as u64;
+            commands += section.count() as u64;
             (sessions.apply(section)).map_err(|error| NodeFailure::contradiction(index, error))?;
         }
         drop(sessions);
-        (self.shared.replica.apply(Stamp(index), read.changes))
-            .map_err(|error| NodeFailure::not_applied(index, error))?;
-        self.shared
-            .commands_applied
-            .fetch_add(commands, Ordering::Relaxed);
+        let not_applied = |error| NodeFailure::not_applied(index, error);
         let Some(sealed) = sealed else {
+            (self.shared.replica.apply(Stamp(index), read.changes)).map_err(not_applied)?;
+            self.note_commands(commands);
             return Ok(());
         };
-
-        sealed.locks.release();
+        // Its locks are released as its changes are installed.
+        (sealed.locks.install(Stamp(index), read.changes)).map_err(not_applied)?;
+        self.note_commands(commands);
         for (number, mailbox) in self.shared.workers.iter().enumerate() {
             // SeqCst: a worker notes that something is parked after it has looked at the lock.
             if number == worker || self.shared.has_parked[number].load(Ordering::SeqCst) {
                 mailbox.put(WorkerEvent::Released);
             }
         }
-        for members in sealed.members {
-            let group = &members.group;
-            if let Some((connections, outcomes)) = group.complete(&members.outcomes) {
-                self.shared.office.lock().finish(group);
-                self.answer(group.session, group.group, &connections, outcomes);
-            }
+        for members in &sealed.members {
+            self.shared.complete(members);
         }
         Ok(())
     }
 
-    fn answer(
-        &self,
-        session: SessionId,
-        group: u64,
-        connections: &[ConnectionId],
-        outcomes: Vec<namiki_client::protocol::Outcome>,
-    ) {
-        let answer = Response::Results {
-            session,
-            group,
-            outcomes,
-        };
-        if let Some((last, others)) = connections.split_last() {
-            for connection in others {
-                self.shared.network.reply(*connection, answer.clone());
-            }
-            self.shared.network.reply(*last, answer);
-        }
+    fn note_commands(&self, commands: u64) {
+        (self.shared.commands_applied).fetch_add(commands, Ordering::Relaxed);
     }
 
     /// The bytes of a payload that another leader has sealed.

@@ -5,7 +5,7 @@ use namiki_client::protocol::SessionId;
 use serde::{Deserialize, Serialize};
 
 /// A change that is not made by a group of commands. Making it twice changes nothing more.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Control {
     /// Opens a session, unless there is one of this nonce.
     OpenSession { nonce: u128 },

@@ -14,6 +14,7 @@
 //! Paper: raft-pwal
 
 mod applier;
+pub mod config;
 mod control;
 mod entry;
 mod execute;
@@ -25,10 +26,14 @@ mod node;
 mod office;
 mod payload;
 mod payload_cache;
+mod planted;
 mod producer;
 mod raft;
+mod server;
 mod session;
 mod shared;
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulation;
 pub mod storage;
 mod task_store;
 pub mod transport;
@@ -37,5 +42,7 @@ mod worker;
 pub use entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 pub use network::{ConnectionId, Network, NodeId, PeerMessage};
 pub use node::{Node, NodeFailure, NodeOptions};
+pub use planted::{Fault, Planted};
 pub use producer::RequestLimits;
+pub use server::{Server, ServerError, create_directory};
 pub use worker::GroupOptions;

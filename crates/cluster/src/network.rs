@@ -47,7 +47,7 @@ pub enum PeerMessage {
 pub trait Network: Send + Sync {
     /// To another node.
     fn send(&self, to: NodeId, message: PeerMessage);
-    /// To a client. Without effect if the connection is closed.
+    /// To a client. Without effect if the connection is closed. An empty address in [`Response::NotLeader`] is filled in.
     fn reply(&self, to: ConnectionId, response: Response);
 }
 

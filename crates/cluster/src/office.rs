@@ -5,7 +5,7 @@
 //!
 //! What was in flight when leadership ends is answered "outcome unknown": it may be in the log of the next leader, or not.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use namiki_client::protocol::{Response, SessionId};
@@ -28,10 +28,10 @@ pub(crate) struct ReadRequest {
 pub(crate) struct Office {
     /// The term, while the node is in office.
     pub(crate) term: Option<u64>,
-    pub(crate) groups: HashMap<(SessionId, u64), Arc<GroupInFlight>>,
+    pub(crate) groups: BTreeMap<(SessionId, u64), Arc<GroupInFlight>>,
     /// Commands of those groups.
     pub(crate) commands: usize,
-    pub(crate) control: HashMap<Control, Vec<ConnectionId>>,
+    pub(crate) control: BTreeMap<Control, Vec<ConnectionId>>,
     reads: Reads,
 }
 
@@ -92,7 +92,7 @@ impl Office {
         self.term = None;
         self.commands = 0;
         let mut answers = Vec::new();
-        for ((session, number), group) in self.groups.drain() {
+        for ((session, number), group) in std::mem::take(&mut self.groups) {
             for connection in group.take_connections() {
                 let group = number;
                 answers.push((connection, Response::OutcomeUnknown { session, group }));
@@ -103,7 +103,7 @@ impl Office {
             request,
             leader: None,
         };
-        let control = self.control.drain().flat_map(|(_, waiting)| waiting);
+        let control = std::mem::take(&mut self.control).into_values().flatten();
         answers.extend(control.map(|connection| (connection, not_leader(0))));
         let confirming = self.reads.confirming.take().into_iter();
         let reads = confirming.flat_map(|(_, requests)| requests);

@@ -100,14 +100,8 @@ impl<'a> Section<'a> {
 
     /// How many there are.
     #[must_use]
-    pub(crate) fn len(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.outcomes.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.outcomes.is_empty()
     }
 }
 

@@ -15,10 +15,14 @@ use crate::entry::EntryBody;
 use crate::group_in_flight::GroupInFlight;
 use crate::network::ConnectionId;
 use crate::office::{Office, ReadRequest};
+use crate::planted::Fault;
 use crate::raft::RaftEvent;
 use crate::session::KnownGroup;
 use crate::shared::Shared;
 use crate::worker::WorkerEvent;
+
+/// What a row takes in a payload besides its key and its value, at most.
+const ROW_BYTES: usize = 16;
 
 /// How much a leader accepts.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +35,8 @@ pub struct RequestLimits {
     pub reads: usize,
     /// Sessions.
     pub sessions: usize,
-    /// Bytes of a key, and of a value.
-    pub field_bytes: usize,
+    /// Bytes of the keys and values of one command.
+    pub command_bytes: usize,
 }
 
 impl Default for RequestLimits {
@@ -42,7 +46,7 @@ impl Default for RequestLimits {
             commands: 2_000_000,
             reads: 10_000,
             sessions: 100_000,
-            field_bytes: 64 << 10,
+            command_bytes: 1 << 20,
         }
     }
 }
@@ -134,6 +138,9 @@ impl Producer {
                     "the client has said that it has the results of this group",
                 );
             }
+            Some(KnownGroup::Outcomes(_)) if self.shared.planted.has(Fault::ForgetSessions) => {
+                Vec::new()
+            }
             Some(KnownGroup::Outcomes(known)) => known,
         };
         if !known.is_empty() && known.len() != commands.len() {
@@ -212,17 +219,19 @@ impl Producer {
         if acknowledged_through >= number {
             return Some("a group cannot acknowledge itself or a later one");
         }
-        let is_long = |field: &Vec<u8>| field.len() > self.limits.field_bytes;
-        let has_long = |command: &Command| match command {
+        let is_long = |command: &Command| match command {
             Command::Transfer { .. } => false,
             Command::Write(write) => {
                 let conditions = write.conditions.iter().map(|it| (&it.key, &it.value));
                 let rows = write.rows.iter().map(|(_, key, value)| (key, value));
-                let mut fields = conditions.chain(rows);
-                fields.any(|(key, value)| is_long(key) || value.as_ref().is_some_and(is_long))
+                let fields = conditions.chain(rows);
+                let bytes =
+                    fields.map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len));
+                bytes.map(|it| it + ROW_BYTES).sum::<usize>() > self.limits.command_bytes
             }
         };
-        (commands.iter().any(has_long)).then_some("a key or a value is too long: 64 KiB at most")
+        (commands.iter().any(is_long))
+            .then_some("a command is too long: 1 MiB with all its rows at most")
     }
 
     fn read(&self, request: ReadRequest) -> Option<Response> {
@@ -236,6 +245,10 @@ impl Producer {
             });
         }
         if let Some(id) = office.read(request) {
+            if self.shared.planted.has(Fault::ReadWithoutConfirmation) {
+                self.shared.applier.put(ApplierEvent::ReadReady(id, 0));
+                return None;
+            }
             self.shared.raft.put(RaftEvent::ReadIndex(id));
         }
         None
@@ -251,7 +264,7 @@ impl Producer {
                 return refused(0, "a table's name has 1 to 255 bytes");
             }
             Control::OpenSession { .. }
-                if self.shared.sessions.lock().len() >= self.limits.sessions =>
+                if self.shared.sessions.lock().count() >= self.limits.sessions =>
             {
                 return refused(
                     0,
@@ -308,6 +321,7 @@ pub(crate) fn status(shared: &Shared, office: &Office) -> NodeStatus {
         applied_lsn: shared.applied(),
         commands_applied: (shared.commands_applied).load(std::sync::atomic::Ordering::Relaxed),
         log_bytes: shared.store.log_bytes(),
+        refused_messages: view.refused,
         matched: view
             .matched
             .iter()

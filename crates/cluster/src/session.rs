@@ -88,14 +88,8 @@ impl SessionTable {
 
     /// How many there are.
     #[must_use]
-    pub(crate) fn len(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.sessions.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
     }
 
     /// What is known of a group; nothing if there is no such session.
@@ -233,7 +227,7 @@ mod tests {
         assert_eq!(table.group(id, 1), Some(KnownGroup::Forgotten));
         assert_ne!(table.state_hash(), before);
         table.close(id);
-        assert!(table.is_empty() && table.group(id, 2).is_none());
+        assert!(table.count() == 0 && table.group(id, 2).is_none());
         assert_eq!(apply(&mut table, id, 3, 0, &[(0, Outcome::Done)]), Ok(()));
     }
 }

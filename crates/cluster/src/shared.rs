@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use namiki::replica::Replica;
+use namiki_client::protocol::Response;
 use parking_lot::Mutex;
 
 use crate::applier::ApplierEvent;
@@ -15,10 +16,11 @@ use crate::network::{Network, NodeId, PeerMessage};
 use crate::node::NodeFailure;
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
+use crate::planted::Planted;
 use crate::raft::{RaftEvent, RaftView};
 use crate::session::SessionTable;
 use crate::storage::NodeStore;
-use crate::task_store::TaskStore;
+use crate::task_store::{Members, TaskStore};
 use crate::worker::WorkerEvent;
 
 /// One for each node of this process.
@@ -49,6 +51,7 @@ pub(crate) struct Shared {
     pub(crate) view: Mutex<RaftView>,
     pub(crate) applied: AtomicU64,
     pub(crate) commands_applied: AtomicU64,
+    pub(crate) planted: Planted,
     pub(crate) failure: Mutex<Option<Arc<NodeFailure>>>,
 }
 
@@ -75,6 +78,26 @@ impl Shared {
         // First: what the writer says about it comes later.
         self.raft.put(RaftEvent::PayloadReceived(payload));
         writer.put((payload, bytes));
+    }
+
+    /// Commands are committed and applied: their clients are answered, if these were the last ones of a group.
+    pub(crate) fn complete(&self, members: &Members) {
+        let group = &members.group;
+        let Some((connections, outcomes)) = group.complete(&members.outcomes) else {
+            return;
+        };
+        self.office.lock().finish(group);
+        let answer = Response::Results {
+            session: group.session,
+            group: group.group,
+            outcomes,
+        };
+        if let Some((last, others)) = connections.split_last() {
+            for connection in others {
+                self.network.reply(*connection, answer.clone());
+            }
+            self.network.reply(*last, answer);
+        }
     }
 
     /// The node cannot go on. The first failure counts; it stops to take part.

@@ -26,6 +26,8 @@ pub(crate) struct Members {
 /// A sealed group.
 #[derive(Debug)]
 pub(crate) struct SealedGroup {
+    /// The term of the leader.
+    pub(crate) term: u64,
     pub(crate) name: PayloadName,
     pub(crate) payload: Bytes,
     pub(crate) locks: HeldLocks,
@@ -56,14 +58,14 @@ impl TaskStore {
         drop(abandoned);
     }
 
-    /// Puts a group in. Gives it back if leadership of its term is over.
-    pub(crate) fn put(&self, group: SealedGroup) -> Result<(), SealedGroup> {
+    /// Puts a group in, and returns whether it is there: not if leadership of its term is over. Its locks are released then.
+    pub(crate) fn put(&self, group: SealedGroup) -> bool {
         let mut state = self.state.lock();
-        if state.term != Some(group.name.term) {
-            return Err(group);
+        let is_of_term = state.term == Some(group.term);
+        if is_of_term {
+            state.groups.push_back(group);
         }
-        state.groups.push_back(group);
-        Ok(())
+        is_of_term
     }
 
     /// Takes the group of this name out, if it is here.

@@ -20,6 +20,7 @@ use crate::entry::{PayloadName, PayloadRef};
 use crate::execute::{Conflict, execute};
 use crate::group_in_flight::GroupInFlight;
 use crate::payload::PayloadBuilder;
+use crate::planted::Fault;
 use crate::shared::Shared;
 use crate::task_store::{Members, SealedGroup};
 
@@ -44,8 +45,22 @@ pub struct GroupOptions {
     pub commands: usize,
     /// The longest a command waits for its group to fill, in nanoseconds.
     pub wait_ns: u64,
-    /// Groups of a worker that are sealed and not committed, at most.
+    /// Groups of a worker that are sealed and not committed, at most. 1: the next group waits for the one before.
     pub in_flight_max: usize,
+    /// A group whose payload has so many bytes is sealed. Its last command may bring a mebibyte more.
+    pub payload_bytes: usize,
+}
+
+impl Default for GroupOptions {
+    /// 10,000 commands, a millisecond, 64 groups, 2 MiB.
+    fn default() -> Self {
+        Self {
+            commands: 10_000,
+            wait_ns: 1_000_000,
+            in_flight_max: 64,
+            payload_bytes: 2 << 20,
+        }
+    }
 }
 
 struct Open {
@@ -98,7 +113,10 @@ impl Worker {
                     self.open = None;
                     self.parked.clear();
                     self.backlog.clear();
-                    (self.term, self.sealed) = (term, 0);
+                    self.term = term;
+                    if !self.shared.planted.has(Fault::NameByLocalNumber) {
+                        self.sealed = 0;
+                    }
                 }
                 WorkerEvent::Commands(group, commands) if Some(group.term) == self.term => {
                     self.backlog.push_back((group, commands.into_iter()));
@@ -210,7 +228,9 @@ impl Worker {
             }),
         }
         open.commands += 1;
-        if open.commands >= self.options.commands {
+        // An outcome takes a few bytes.
+        let bytes = open.transaction.bytes() + 4 * open.commands;
+        if open.commands >= self.options.commands || bytes >= self.options.payload_bytes {
             self.seal();
         }
         Ok(())
@@ -247,13 +267,20 @@ impl Worker {
         open.transaction.encode_changes(&mut payload);
         let payload = Bytes::from(payload);
         self.sealed += 1;
+        let by_node = self.shared.planted.has(Fault::NameByLocalNumber);
         let name = PayloadName {
-            term,
+            term: if by_node { 1 } else { term },
             worker: self.number,
             number: self.sealed,
         };
         let reference = PayloadRef::of(name, &payload);
+        if self.shared.planted.has(Fault::AnswerBeforeQuorum) {
+            for members in open.members.drain(..) {
+                self.shared.complete(&members);
+            }
+        }
         let sealed = SealedGroup {
+            term,
             name,
             payload: payload.clone(),
             locks: open.transaction.seal(),
@@ -261,7 +288,7 @@ impl Worker {
         };
         // Before its entry can be committed.
         let store = &self.shared.task_stores[usize::from(self.number)];
-        if store.put(sealed).is_ok() {
+        if store.put(sealed) {
             self.shared.replicate(reference, payload);
         }
     }

@@ -11,12 +11,17 @@ use crate::epoch_source::EpochSource;
 use crate::error::LogError;
 use crate::format;
 use crate::format::frame::FRAME_BYTES_MAX;
+use crate::frame_position::FramePosition;
 use crate::generation_info::{CutRule, GenerationInfo, Records};
 use crate::layout_config::{Layout, Placement, Retain};
 use crate::sequencer::SequencerKind;
 
 /// What a group of commits holds until it is hardened: under normal lock release, record locks.
 pub trait GroupResource: Default + Send + 'static {
+    /// Is told where the group's frame is. Called as [`GroupResource::release`] is, and before it.
+    fn written(&mut self, position: FramePosition) {
+        let _ = position;
+    }
     /// Releases everything. Called by the flush leader, after the frame is durable and before any waiter is
     /// woken; it must neither append to the log nor wait for it.
     fn release(&mut self);

@@ -81,3 +81,72 @@ impl GenerationEnd {
         self.last_sequences.get(stream).copied().unwrap_or(0)
     }
 }
+
+/// Segments and regions are made of whole blocks of any device.
+const BLOCK_BYTES: u64 = 4096;
+/// Sequence numbers and epochs never get so far, and can be counted on from here.
+const NUMBER_MAX: u64 = u64::MAX >> 2;
+
+/// Why a manifest with these generations, and `next` as the one that is to come, makes no sense; nothing if it does.
+#[must_use]
+pub fn generations_contradiction(
+    generations: &[GenerationInfo],
+    next: Generation,
+) -> Option<String> {
+    let mut before = Generation(0);
+    for info in generations {
+        if info.generation <= before {
+            return Some(format!("{} comes after {before}", info.generation));
+        }
+        before = info.generation;
+    }
+    for (number, info) in generations.iter().enumerate() {
+        let generation = info.generation;
+        if generation >= next {
+            return Some(format!("{next} is to be next, and {generation} is there"));
+        }
+        if info.seal.is_none() && number + 1 < generations.len() {
+            return Some(format!("{generation} has a follower and no seal"));
+        }
+        if info.streams == 0 || (info.layout == Layout::Single && info.streams != 1) {
+            return Some(format!("{generation} has {} streams", info.streams));
+        }
+        if info.first_lsn.0 == 0 || info.first_lsn.0 > NUMBER_MAX {
+            return Some(format!("{generation} begins with {}", info.first_lsn));
+        }
+        let (Placement::Segments {
+            segment_bytes: bytes,
+        }
+        | Placement::Shared {
+            region_bytes: bytes,
+            ..
+        }) = info.placement;
+        if bytes == 0 {
+            return Some(format!("{generation} has files of no length"));
+        }
+        if !bytes.is_multiple_of(BLOCK_BYTES) {
+            return Some(format!(
+                "{generation} has files of {bytes} bytes, which are no whole blocks"
+            ));
+        }
+        if let Some(seal) = &info.seal
+            && let Some(why) = seal_contradiction(info, seal)
+        {
+            return Some(format!("the seal of {generation} {why}"));
+        }
+    }
+    (next.0 == 0 || next.0 == u32::MAX).then(|| format!("{next} cannot be next"))
+}
+
+fn seal_contradiction(info: &GenerationInfo, seal: &GenerationEnd) -> Option<String> {
+    let streams = seal.last_sequences.len();
+    if streams != usize::from(info.streams) {
+        return Some(format!("is of {streams} streams, not of {}", info.streams));
+    }
+    let largest = [seal.last_lsn.0, seal.durable_epoch.0];
+    let largest = largest.iter().chain(&seal.last_sequences).max();
+    if largest.is_some_and(|largest| *largest > NUMBER_MAX) || seal.max_stamp > Stamp::MAX {
+        return Some("says more than there can be".to_owned());
+    }
+    None
+}

@@ -30,6 +30,7 @@ mod flush_for_tasks;
 #[cfg(loom)]
 mod flush_for_tasks_loom_model;
 mod format;
+mod frame_position;
 mod generation_info;
 mod layout_config;
 mod log;
@@ -50,7 +51,10 @@ pub use config::{Group, GroupResource, LogConfig, Prepare};
 pub use epoch_source::EpochSource;
 pub use error::LogError;
 pub use format::frame::{FrameHeader, LogRecord, RECORD_HEADER_BYTES};
-pub use generation_info::{CutRule, GenerationEnd, GenerationInfo, Records};
+pub use frame_position::{FramePosition, segment_path};
+pub use generation_info::{
+    CutRule, GenerationEnd, GenerationInfo, Records, generations_contradiction,
+};
 pub use layout_config::{Layout, Placement, Retain};
 pub use log::{Log, LogCounters};
 pub use read::{

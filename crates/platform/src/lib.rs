@@ -3,6 +3,7 @@
 
 pub mod arguments;
 pub mod bytes;
+pub mod checked_text;
 pub mod clock;
 pub mod counting_allocator;
 pub mod cpu_affinity;

@@ -1,7 +1,7 @@
 //! Framing: a length of four bytes (little-endian, of what follows), then a message in postcard's encoding.
 //!
 //! A decoder trusts nothing: a limit on the length is checked before bytes are buffered, and the number of commands of a group before
-//! memory is allocated for them ([`commands_claimed`]): a command takes as little as three bytes on the wire and a hundred in memory.
+//! memory is allocated for them ([`claimed_group`]): a command takes as little as three bytes on the wire and a hundred in memory.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -68,18 +68,27 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FrameError> {
     }
 }
 
-/// How many commands these bytes say they hold, if they are a [`Request::Submit`](super::Request::Submit): found without decoding them.
+/// What bytes say of the group of commands that they hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimedGroup {
+    /// Its number.
+    pub group: u64,
+    /// How many commands follow.
+    pub commands: u64,
+}
+
+/// What these bytes say of a group, if they are a [`Request::Submit`](super::Request::Submit): found without decoding the commands.
 #[must_use]
-pub fn commands_claimed(bytes: &[u8]) -> Option<u64> {
+pub fn claimed_group(bytes: &[u8]) -> Option<ClaimedGroup> {
     let (kind, mut rest) = varint(bytes)?;
     if kind != SUBMIT {
         return None;
     }
-    // The session, the group, and what is acknowledged.
-    for _ in 0..3 {
-        (_, rest) = varint(rest)?;
-    }
-    varint(rest).map(|(commands, _)| commands)
+    (_, rest) = varint(rest)?; // The session.
+    let (group, rest) = varint(rest)?;
+    let (_acknowledged, rest) = varint(rest)?;
+    let (commands, _) = varint(rest)?;
+    Some(ClaimedGroup { group, commands })
 }
 
 /// A number in seven bits a byte, the lowest first, and what follows it.
@@ -142,10 +151,14 @@ mod tests {
     fn commands_are_counted_without_being_decoded() {
         for commands in [0, 1, 127, 128, 20_000] {
             let bytes = encoded(&submit(commands)).unwrap();
-            assert_eq!(commands_claimed(&bytes[4..]), Some(commands as u64));
+            let claimed = ClaimedGroup {
+                group: 1 << 40,
+                commands: commands as u64,
+            };
+            assert_eq!(claimed_group(&bytes[4..]), Some(claimed));
         }
         let status = encoded(&Request::Status).unwrap();
-        assert_eq!(commands_claimed(&status[4..]), None);
+        assert_eq!(claimed_group(&status[4..]), None);
     }
 
     #[test]
@@ -164,7 +177,7 @@ mod tests {
                 bytes[at] = state.to_le_bytes()[0];
             }
             bytes.truncate(bytes.len() - round % bytes.len());
-            let _ = commands_claimed(&bytes);
+            let _ = claimed_group(&bytes);
             let _ = decode::<Request>(&bytes);
             let _ = decode::<Response>(&bytes);
         }

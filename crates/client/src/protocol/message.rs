@@ -202,6 +202,8 @@ pub struct NodeStatus {
     pub commands_applied: u64,
     /// Bytes of payloads and entries that its directory holds.
     pub log_bytes: u64,
+    /// Messages of other nodes that made no sense, and were dropped.
+    pub refused_messages: u64,
     /// Of a leader: how far each node's log matches its own.
     pub matched: Vec<(u64, u64)>,
     /// A hash of all tables and sessions as of `applied_lsn`. Only where it was asked for, otherwise nothing.

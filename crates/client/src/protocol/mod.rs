@@ -14,7 +14,7 @@ mod frame;
 mod message;
 
 pub use command::{Command, Condition, Outcome, Write};
-pub use frame::{FrameError, LENGTH_BYTES, commands_claimed, decode, encode, encoded};
+pub use frame::{ClaimedGroup, FrameError, LENGTH_BYTES, claimed_group, decode, encode, encoded};
 pub use message::{
     HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, NodeStatus, PROTOCOL_VERSION, Request, Response,
     Role, SessionId,

@@ -19,7 +19,7 @@ pub enum NodeFailure {
         doing: &'static str,
         /// The cause.
         #[source]
-        source: StoreError,
+        source: Box<StoreError>,
     },
     /// Raft does not start.
     #[error(transparent)]
@@ -58,6 +58,7 @@ pub enum NodeFailure {
 
 impl NodeFailure {
     pub(crate) fn storage(doing: &'static str, source: StoreError) -> Self {
+        let source = Box::new(source);
         Self::Storage { doing, source }
     }
 

@@ -9,7 +9,7 @@
 //! A thread waits for its queue and for nothing else; only writers and the applier touch the disk.
 
 mod failure;
-mod parts;
+pub(crate) mod parts;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -20,6 +20,7 @@ use namiki_platform::threads;
 pub use failure::NodeFailure;
 
 use crate::network::{Inbox, Network, NodeId};
+use crate::planted::Planted;
 use crate::producer::RequestLimits;
 use crate::raft::{RaftEvent, RaftOptions};
 use crate::shared::Shared;
@@ -42,6 +43,8 @@ pub struct NodeOptions {
     pub cache_bytes: usize,
     /// Where election timeouts come from.
     pub seed: u64,
+    /// A fault, in simulations.
+    pub planted: Planted,
 }
 
 impl Default for NodeOptions {
@@ -49,14 +52,11 @@ impl Default for NodeOptions {
         Self {
             election_timeout: Duration::from_millis(300),
             heartbeat: Duration::from_millis(60),
-            groups: GroupOptions {
-                commands: 10_000,
-                wait_ns: 5_000_000,
-                in_flight_max: 64,
-            },
+            groups: GroupOptions::default(),
             limits: RequestLimits::default(),
             cache_bytes: 256 << 20,
             seed: 1,
+            planted: Planted::default(),
         }
     }
 }
@@ -76,6 +76,7 @@ impl NodeOptions {
             inflight_max: 1024,
             message_bytes: 64 << 10,
             seed: self.seed,
+            planted: self.planted,
         }
     }
 }
@@ -196,6 +197,12 @@ impl Node {
         self.shared.failure.lock().clone()
     }
 
+    /// Whether it leads, as far as it knows.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.shared.office.lock().term.is_some()
+    }
+
     /// Asks another node to lead, if this one does: to be called some time before [`Node::stop`].
     pub fn hand_over(&self) {
         self.shared.raft.put(RaftEvent::HandOver);
@@ -212,6 +219,8 @@ impl Node {
             // One that panicked has said so.
             drop(thread.join());
         }
+        // What has failed is in doubt, as after a crash; the next opening finds what is durable.
+        drop(self.shared.store.close());
     }
 }
 

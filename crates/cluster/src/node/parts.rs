@@ -16,6 +16,7 @@ use crate::mailbox::Mailbox;
 use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
+use crate::planted::Fault;
 use crate::producer::Producer;
 use crate::raft::{RaftDriver, RaftEffect, RaftEvent, RaftView, RestoredRaft};
 use crate::session::SessionTable;
@@ -41,9 +42,9 @@ impl Parts {
     ) -> Result<Self, NodeFailure> {
         let node = recovered.identity.node;
         let workers = usize::from(recovered.identity.workers);
-        let voters = recovered.voters.clone();
+        let voters = recovered.membership.clone();
         let restored = RestoredRaft {
-            voters: recovered.voters,
+            voters: recovered.membership,
             term: recovered.term,
             vote: recovered.vote,
             commit: recovered.commit,
@@ -74,10 +75,12 @@ impl Parts {
                 last: 0,
                 persisted: 0,
                 committed: 0,
+                refused: 0,
                 matched: Vec::new(),
             }),
             applied: AtomicU64::new(0),
             commands_applied: AtomicU64::new(0),
+            planted: options.planted,
             failure: Mutex::new(None),
         });
         let raft = RaftDriver::new(&options.raft(node), restored, store)?;
@@ -172,6 +175,8 @@ pub(crate) fn run_fetches(
 pub(crate) struct NodeInbox {
     shared: Arc<Shared>,
     producer: Producer,
+    /// With a fault planted: the last number of each worker.
+    numbers: Mutex<Vec<u64>>,
 }
 
 impl NodeInbox {
@@ -179,6 +184,7 @@ impl NodeInbox {
         Self {
             shared: Arc::clone(shared),
             producer: Producer::new(Arc::clone(shared), options.limits),
+            numbers: Mutex::new(vec![0; shared.workers.len()]),
         }
     }
 }
@@ -192,7 +198,16 @@ impl Inbox for NodeInbox {
             | PeerMessage::FetchedPayload {
                 name,
                 payload: Some(payload),
-            } => shared.take_payload(PayloadRef::of(name, &payload), payload),
+            } => {
+                if shared.planted.has(Fault::DeduplicateByCounter) {
+                    let last = &mut self.numbers.lock()[usize::from(name.worker)];
+                    if name.number <= *last {
+                        return;
+                    }
+                    *last = name.number;
+                }
+                shared.take_payload(PayloadRef::of(name, &payload), payload);
+            }
             PeerMessage::FetchedPayload { payload: None, .. } => {}
             PeerMessage::FetchPayloads { names } => shared.fetches.put((from, names)),
         }

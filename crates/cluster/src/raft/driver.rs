@@ -14,11 +14,12 @@ use slog::{Discard, Logger, o};
 use super::entry_codec::{encode_body, from_raft};
 use super::entry_log::EntryLog;
 use super::held_appends::{HeldAppends, Payloads};
-use super::message_codec::{MessageError, decode, encode};
+use super::message_codec::{decode, encode};
 use super::persistence::Persistence;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::network::{NodeId, PeerMessage};
-use crate::storage::RaftRecord;
+use crate::planted::{Fault, Planted};
+use crate::storage::{NodeStore, RaftRecord};
 
 /// Payloads that are asked for at once.
 const FETCH_MAX: usize = 1024;
@@ -46,6 +47,8 @@ pub(crate) struct RaftOptions {
     pub(crate) message_bytes: u64,
     /// Where election timeouts come from.
     pub(crate) seed: u64,
+    /// A fault, in simulations.
+    pub(crate) planted: Planted,
 }
 
 /// What a node knows of the log when it starts.
@@ -132,6 +135,8 @@ pub(crate) struct RaftView {
     pub(crate) persisted: u64,
     /// The last that is committed.
     pub(crate) committed: u64,
+    /// Messages that were refused, because they make no sense.
+    pub(crate) refused: u64,
     /// Of a leader: how far each node's log matches.
     pub(crate) matched: Vec<(NodeId, u64)>,
 }
@@ -142,9 +147,15 @@ pub(crate) trait DurablePayloads: Send + Sync {
     fn durable(&self, name: PayloadName) -> Option<PayloadRef>;
 }
 
+impl DurablePayloads for NodeStore {
+    fn durable(&self, name: PayloadName) -> Option<PayloadRef> {
+        self.durable_payload(name)
+    }
+}
+
 /// Raft refuses to start.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RaftError {
+pub enum RaftError {
     /// What was restored is not a log that Raft accepts.
     #[error("Raft does not start from what is in the directory; restore it, or replace the node")]
     Start(#[source] raft::Error),
@@ -202,6 +213,9 @@ pub(crate) struct RaftDriver {
     view: Option<RaftView>,
     effects: Vec<RaftEffect>,
     refused: u64,
+    planted: Planted,
+    /// With a fault planted: the last entry that was given out.
+    given_out: u64,
 }
 
 impl fmt::Debug for RaftDriver {
@@ -226,8 +240,11 @@ impl RaftDriver {
         let mut hard_state = HardState::default();
         (hard_state.term, hard_state.vote) = (restored.term, restored.vote);
         hard_state.commit = restored.commit;
-        let mut membership = ConfState::default();
-        membership.voters = restored.voters.iter().map(|it| it.0).collect();
+        let voters = restored.voters.iter().map(|it| it.0);
+        let membership = ConfState {
+            voters: voters.collect(),
+            ..ConfState::default()
+        };
         let recorded_persisted = restored.entries.len() as u64;
         let log = EntryLog::new(restored.entries, hard_state, membership);
         let config = Config {
@@ -273,6 +290,8 @@ impl RaftDriver {
             view: None,
             effects: Vec::new(),
             refused: 0,
+            planted: options.planted,
+            given_out: 0,
         };
         driver.draw_timeout();
         driver.run_ready();
@@ -292,7 +311,8 @@ impl RaftDriver {
             RaftEvent::Tick => self.tick(),
             RaftEvent::Message(from, bytes) => match decode(from, self.node, &bytes) {
                 Ok(message) => self.receive(message),
-                Err(error) => self.refuse(&error),
+                // Another node's mistake, or worse: it says nothing to raft-rs.
+                Err(_) => self.refused += 1,
             },
             RaftEvent::PayloadReceived(payload) => self.payload_received(payload),
             RaftEvent::PayloadsDurable(names) => {
@@ -340,14 +360,13 @@ impl RaftDriver {
         self.raft.store().get(index)
     }
 
-    /// Messages that were refused.
-    #[must_use]
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused
-    }
-
-    fn refuse(&mut self, _: &MessageError) {
-        self.refused += 1;
+    /// All entries.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn entries(&self) -> Vec<LogEntry> {
+        let log = self.raft.store();
+        (1..=log.last())
+            .filter_map(|index| log.get(index))
+            .collect()
     }
 
     /// Whether the node takes part: nothing that it has acknowledged is missing.
@@ -409,6 +428,9 @@ impl RaftDriver {
                     self.held.forget_before(message.term);
                 }
                 let was_empty = self.held.is_empty();
+                if self.planted.has(Fault::EntryBeforePayload) {
+                    return self.step(message);
+                }
                 if let Some(ready) = self.held.take(message, &self.here) {
                     self.step(ready);
                 }
@@ -439,6 +461,7 @@ impl RaftDriver {
             EntryBody::Group(payload) => payload.name.term == self.raft.raft.term,
             _ => true,
         };
+        let is_of_term = is_of_term || self.planted.has(Fault::NameByLocalNumber);
         if self.raft.raft.state != StateRole::Leader || !is_of_term {
             return;
         }
@@ -507,6 +530,7 @@ impl RaftDriver {
             let entry = from_raft(&entry).expect("entries are decoded before raft-rs gets them");
             if let EntryBody::Group(payload) = &entry.body
                 && !self.here.is_durable(payload)
+                && !self.planted.has(Fault::PersistedWithoutPayload)
             {
                 payloads.insert(payload.name);
             }
@@ -531,6 +555,9 @@ impl RaftDriver {
             });
         }
         let mut waiting = ready.take_persisted_messages();
+        if self.planted.has(Fault::PromiseBeforeDurable) {
+            self.send(std::mem::take(&mut waiting));
+        }
         // The answer to a heartbeat promises the term, and nothing of the log: it never waits for entries.
         if self.persistence.is_durable(self.vote_batch) {
             let is_heartbeat =
@@ -543,7 +570,13 @@ impl RaftDriver {
             .push(ready.number(), self.last_batch, payloads, waiting);
 
         let committed = ready.take_committed_entries();
-        let committed: Vec<_> = committed.iter().filter_map(from_raft).collect();
+        let mut committed: Vec<_> = committed.iter().filter_map(from_raft).collect();
+        if self.planted.has(Fault::ApplyUncommitted) {
+            committed = (self.given_out + 1..=self.raft.store().last())
+                .filter_map(|index| self.raft.store().get(index))
+                .collect();
+            self.given_out = self.raft.store().last().max(self.given_out);
+        }
         self.raft.advance_append_async(ready);
         if !committed.is_empty() {
             self.effects.push(RaftEffect::Committed(committed));
@@ -553,7 +586,11 @@ impl RaftDriver {
     /// What need not be durable at any moment goes with what must be; before it, so that entries that come later lower it.
     fn record_progress(&mut self, records: &mut Vec<RaftRecord>) {
         let log = &self.raft.raft.raft_log;
-        let (persisted, commit) = (log.persisted, log.committed.min(log.persisted));
+        let persisted = log.persisted;
+        let mut commit = log.committed.min(persisted);
+        if self.planted.has(Fault::KeepCommitBeyondCut) {
+            commit = log.committed;
+        }
         if persisted > self.recorded_persisted {
             records.insert(0, RaftRecord::Persisted { index: persisted });
         }
@@ -580,10 +617,24 @@ impl RaftDriver {
     }
 
     fn send(&mut self, messages: Vec<Message>) {
-        for message in messages {
+        for mut message in messages {
+            self.mend_batch(&mut message);
             let to = NodeId(message.to);
             let message = PeerMessage::Raft(encode(&message));
             self.effects.push(RaftEffect::Send(to, message));
+        }
+    }
+
+    /// Batching of appends in raft-rs 0.7 puts entries behind an empty append without a look at its index: after a rejected append the entries may
+    /// be earlier ones. raft-rs itself goes by the entries' own indexes then, and so does this.
+    fn mend_batch(&self, message: &mut Message) {
+        let Some(first) = message.entries.first() else {
+            return;
+        };
+        let before = first.index - 1;
+        if message.get_msg_type() == MessageType::MsgAppend && message.index != before {
+            message.index = before;
+            message.log_term = self.raft.raft.raft_log.term(before).unwrap_or_default();
         }
     }
 
@@ -608,6 +659,7 @@ impl RaftDriver {
             last: raft.raft_log.last_index(),
             persisted: raft.raft_log.persisted,
             committed: raft.raft_log.committed,
+            refused: self.refused,
             matched,
         };
         if self.view.as_ref() != Some(&view) {

@@ -56,7 +56,13 @@ struct WireEntry<'a> {
     data: &'a [u8],
 }
 
+/// # Panics
+/// If its entries do not follow each other: their indexes are not in the bytes.
 pub(super) fn encode(message: &Message) -> Bytes {
+    for (at, entry) in message.entries.iter().enumerate() {
+        let distance = entry.index.wrapping_sub(message.index);
+        assert_eq!(distance, 1 + at as u64, "an append without gaps");
+    }
     let entries = message.entries.iter().map(|entry| WireEntry {
         term: entry.term,
         is_membership: entry.get_entry_type() == EntryType::EntryConfChangeV2,
@@ -183,8 +189,12 @@ mod tests {
             refused(|it| it.entries[0].term = 8),
             MessageError::Entries { after: 40 }
         );
+        let overflowing = |it: &mut Message| {
+            it.index = u64::MAX;
+            it.entries[0].index = 0;
+        };
         assert_eq!(
-            refused(|it| it.index = u64::MAX),
+            refused(overflowing),
             MessageError::Entries { after: u64::MAX }
         );
         assert_eq!(

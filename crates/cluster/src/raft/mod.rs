@@ -19,7 +19,7 @@ mod held_appends;
 mod message_codec;
 mod persistence;
 
+pub(crate) use driver::RaftError;
 pub(crate) use driver::{
-    DurablePayloads, RaftDriver, RaftEffect, RaftError, RaftEvent, RaftOptions, RaftView, ReadId,
-    RestoredRaft,
+    RaftDriver, RaftEffect, RaftEvent, RaftOptions, RaftView, ReadId, RestoredRaft,
 };

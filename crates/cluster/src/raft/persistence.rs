@@ -79,10 +79,6 @@ impl Persistence {
         }
         persisted.map(|ready| (ready, messages))
     }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.pending.is_empty()
-    }
 }
 
 #[cfg(test)]
@@ -107,6 +103,6 @@ mod tests {
         it.payload_is_durable(name(1));
         let (ready, messages) = it.take_persisted().expect("both are persisted");
         assert_eq!((ready, messages.len()), (2, 1));
-        assert!(it.is_empty());
+        assert!(it.pending.is_empty());
     }
 }

@@ -21,9 +21,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use namiki_log::{GenerationEnd, GenerationInfo, Layout, Placement};
+use namiki_log::{GenerationInfo, generations_contradiction};
+use namiki_platform::Generation;
+use namiki_platform::checked_text::{self, HeadError};
 use namiki_platform::disk::Disk;
-use namiki_platform::{Generation, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::image::TableImage;
@@ -40,10 +41,6 @@ pub const FORMAT: u32 = 3;
 const FORMAT_OPEN: u32 = 2;
 /// The format of a database that was closed: all tables are in its manifest.
 const FORMAT_CLOSED: u32 = 1;
-/// Segments and regions are made of whole blocks of any device.
-const BLOCK_BYTES: u64 = 4096;
-/// Sequence numbers and epochs never get so far, and can be counted on from here.
-const NUMBER_MAX: u64 = u64::MAX >> 2;
 
 /// What a database directory holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -219,10 +216,7 @@ impl Manifest {
             FORMAT_OPEN
         };
         let body = serde_json::to_string_pretty(self).expect("a manifest has only string keys");
-        format!(
-            "{MAGIC} {format} crc32c={:08x}\n{body}\n",
-            crc32c::crc32c(body.as_bytes())
-        )
+        checked_text::encode(MAGIC, format, &body)
     }
 
     fn decode(bytes: &[u8], path: &Path) -> Result<Self, OpenError> {
@@ -230,32 +224,17 @@ impl Manifest {
             path: path.to_owned(),
             why: why.to_owned(),
         };
-        let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is not text"))?;
-        let (head, body) = text
-            .split_once('\n')
-            .ok_or_else(|| damaged("it has one line only"))?;
-        let mut words = head.split(' ');
-        if words.next() != Some(MAGIC) {
-            return Err(damaged("it does not begin like a manifest"));
-        }
-        let format = words.next().and_then(|word| word.parse::<u32>().ok());
-        let found = format.ok_or_else(|| damaged("its format is not a number"))?;
-        if found > FORMAT {
-            return Err(OpenError::FromTheFuture {
-                path: path.to_owned(),
-                found,
-                known: FORMAT,
-            });
-        }
-        let body = body.strip_suffix('\n').unwrap_or(body);
-        let checksum = words
-            .next()
-            .and_then(|word| word.strip_prefix("crc32c="))
-            .and_then(|hex| u32::from_str_radix(hex, 16).ok())
-            .ok_or_else(|| damaged("its checksum is missing"))?;
-        if checksum != crc32c::crc32c(body.as_bytes()) {
-            return Err(damaged("its checksum is wrong"));
-        }
+        let body = match checked_text::decode(bytes, MAGIC, FORMAT) {
+            Ok(body) => body,
+            Err(HeadError::Damaged { why }) => return Err(damaged(why)),
+            Err(HeadError::Newer { found }) => {
+                return Err(OpenError::FromTheFuture {
+                    path: path.to_owned(),
+                    found,
+                    known: FORMAT,
+                });
+            }
+        };
         let manifest: Self =
             serde_json::from_str(body).map_err(|error| damaged(&error.to_string()))?;
         match manifest.contradiction() {
@@ -271,7 +250,7 @@ impl Manifest {
         }
         self.table_contradiction()
             .map(|(_, why)| why)
-            .or_else(|| self.generation_contradiction())
+            .or_else(|| generations_contradiction(&self.generations, self.next_generation))
             .or_else(|| self.image.contradiction())
     }
 
@@ -313,53 +292,6 @@ impl Manifest {
         }
         None
     }
-
-    fn generation_contradiction(&self) -> Option<String> {
-        let next = self.next_generation;
-        let mut before = Generation(0);
-        for info in &self.generations {
-            if info.generation <= before {
-                return Some(format!("{} comes after {before}", info.generation));
-            }
-            before = info.generation;
-        }
-        for (number, info) in self.generations.iter().enumerate() {
-            let generation = info.generation;
-            if generation >= next {
-                return Some(format!("{next} is to be next, and {generation} is there"));
-            }
-            if info.seal.is_none() && number + 1 < self.generations.len() {
-                return Some(format!("{generation} has a follower and no seal"));
-            }
-            if info.streams == 0 || (info.layout == Layout::Single && info.streams != 1) {
-                return Some(format!("{generation} has {} streams", info.streams));
-            }
-            if info.first_lsn.0 == 0 || info.first_lsn.0 > NUMBER_MAX {
-                return Some(format!("{generation} begins with {}", info.first_lsn));
-            }
-            let (Placement::Segments {
-                segment_bytes: bytes,
-            }
-            | Placement::Shared {
-                region_bytes: bytes,
-                ..
-            }) = info.placement;
-            if bytes == 0 {
-                return Some(format!("{generation} has files of no length"));
-            }
-            if !bytes.is_multiple_of(BLOCK_BYTES) {
-                return Some(format!(
-                    "{generation} has files of {bytes} bytes, which are no whole blocks"
-                ));
-            }
-            if let Some(seal) = &info.seal
-                && let Some(why) = seal_contradiction(info, seal)
-            {
-                return Some(format!("the seal of {generation} {why}"));
-            }
-        }
-        (next.0 == 0 || next.0 == u32::MAX).then(|| format!("{next} cannot be next"))
-    }
 }
 
 /// The standard library's hash keys come from the operating system's random numbers. A forked child goes on with
@@ -368,24 +300,11 @@ pub(crate) fn random_number() -> u64 {
     RandomState::new().hash_one((std::process::id(), SystemTime::now()))
 }
 
-fn seal_contradiction(info: &GenerationInfo, seal: &GenerationEnd) -> Option<String> {
-    let streams = seal.last_sequences.len();
-    if streams != usize::from(info.streams) {
-        return Some(format!("is of {streams} streams, not of {}", info.streams));
-    }
-    let largest = [seal.last_lsn.0, seal.durable_epoch.0];
-    let largest = largest.iter().chain(&seal.last_sequences).max();
-    if largest.is_some_and(|largest| *largest > NUMBER_MAX) || seal.max_stamp > Stamp::MAX {
-        return Some("says more than there can be".to_owned());
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
-    use namiki_log::{CutRule, LogConfig};
+    use namiki_log::{CutRule, GenerationEnd, Layout, LogConfig, Placement};
     use namiki_platform::disk::SimDisk;
-    use namiki_platform::{Epoch, Lsn};
+    use namiki_platform::{Epoch, Lsn, Stamp};
 
     use super::*;
     use crate::catalogue::image::tests::image;

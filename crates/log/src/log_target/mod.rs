@@ -22,6 +22,8 @@ pub(crate) use segments::{SegmentMaker, SegmentTarget};
 pub(crate) struct WritePosition {
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) path: Arc<Path>,
+    /// The segment's number; 0 in a shared device.
+    pub(crate) segment: u64,
     pub(crate) offset: u64,
     pub(crate) salt: Salt,
     /// The head to write once the frame is durable, and where.

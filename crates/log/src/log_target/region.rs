@@ -180,6 +180,7 @@ impl RegionTarget {
         WritePosition {
             file: Arc::clone(&self.file),
             path: Arc::clone(&self.path),
+            segment: 0,
             offset,
             salt: self.salt.at(0, offset),
             head: Some((slot, self.head)),

@@ -149,6 +149,7 @@ impl SegmentTarget {
         WritePosition {
             file: Arc::clone(&segment.file),
             path: Arc::clone(&segment.path),
+            segment: segment.number,
             offset,
             salt: self.salt.at(segment.number, offset),
             head: None,

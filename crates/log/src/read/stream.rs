@@ -16,6 +16,7 @@ use crate::format::frame::{
     FRAME_HEADER_BYTES, FrameHeader, LogRecord, Salt, is_sound, peek, record,
 };
 use crate::format::segment::{file_name, stream_dir};
+use crate::frame_position::FramePosition;
 use crate::generation_info::{CutRule, GenerationInfo};
 use crate::layout_config::Placement;
 
@@ -81,6 +82,8 @@ pub fn durable_epoch<'a>(ends: impl IntoIterator<Item = &'a StreamEnd>) -> Epoch
 pub struct Frame<'a> {
     /// What the frame says about itself.
     pub header: FrameHeader,
+    /// Where it is.
+    pub position: FramePosition,
     bytes: &'a [u8],
 }
 
@@ -220,6 +223,13 @@ impl StreamReader {
         let bytes = self.window.held(at, header.length as usize);
         Frame {
             header,
+            position: FramePosition {
+                generation: header.generation,
+                worker: header.worker,
+                segment: self.end.tail.segment,
+                offset: at,
+                length: header.length,
+            },
             bytes: bytes.get(FRAME_HEADER_BYTES..).unwrap_or_default(),
         }
     }

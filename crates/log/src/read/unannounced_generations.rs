@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use namiki_platform::disk::{AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile};
+use namiki_platform::disk::{AlignedBuf, Disk, DiskFile, read_unaligned};
 use namiki_platform::{Generation, WorkerId};
 
 use super::ReadError;
@@ -193,11 +193,8 @@ fn is_whole(file: &dyn DiskFile, at: u64, length: usize, salt: Salt) -> io::Resu
     if length < FRAME_HEADER_BYTES || at + length as u64 > file.len_bytes() {
         return Ok(false);
     }
-    let before = (at % BUFFER_ALIGN_BYTES as u64) as usize;
-    let mut bytes = AlignedBuf::zeroed((before + length).next_multiple_of(BUFFER_ALIGN_BYTES));
-    let got = file.read_at(at - before as u64, &mut bytes)?;
-    let frame = bytes[..got].get(before..before + length);
-    Ok(frame.is_some_and(|frame| is_sound(frame, salt)))
+    let read = read_unaligned(file, at, length)?;
+    Ok(read.bytes().len() == length && is_sound(read.bytes(), salt))
 }
 
 #[cfg(all(test, not(loom)))]

@@ -18,6 +18,7 @@ use super::{Stream, Ticket};
 use crate::config::{GroupResource, Prepare};
 use crate::error::LogError;
 use crate::format::frame::{self, FrameHeader};
+use crate::frame_position::FramePosition;
 use crate::layout_config::Layout;
 use crate::log_target::{LogTarget, WritePosition};
 use crate::sync::{MutexGuard, Ordering};
@@ -260,10 +261,19 @@ impl<H: GroupResource> Stream<H> {
             }
             _ => false,
         };
+        let frame_position = FramePosition {
+            generation: self.shared.generation,
+            worker: self.worker,
+            segment: position.segment,
+            offset: position.offset,
+            // A buffer is at most 1 GiB.
+            length: frame.used as u32,
+        };
         let batch = FlushBatch {
             frame,
             padded,
             sequence: state.sequence,
+            position: frame_position,
             closed: self.close_epoch(),
             horizon: Lsn(0),
             wants_spare,
@@ -329,6 +339,7 @@ impl<H: GroupResource> Stream<H> {
         let FlushBatch {
             mut frame,
             padded,
+            position,
             closed,
             horizon,
             sealed_at,
@@ -336,6 +347,7 @@ impl<H: GroupResource> Stream<H> {
         } = batch;
         let written = written.and_then(|()| self.shared.poison.check());
         if written.is_ok() {
+            frame.held.written(position);
             frame.held.release();
         }
         let mut guard = kept.unwrap_or_else(|| self.state.lock());

@@ -8,12 +8,15 @@ use namiki_platform::disk::PendingWrite;
 use namiki_platform::{Epoch, Lsn};
 
 use super::log_buffer::Filling;
+use crate::frame_position::FramePosition;
 
 /// A frame on its way to the device.
 pub(super) struct FlushBatch<H> {
     pub(super) frame: Filling<H>,
     pub(super) padded: usize,
     pub(super) sequence: u64,
+    /// Where it goes.
+    pub(super) position: FramePosition,
     /// What it closes, where commits are released by epochs.
     pub(super) closed: Epoch,
     /// What was hardened before it is written: LSNs below this, or epochs through it.

@@ -20,6 +20,7 @@ mod profile;
 pub mod sim;
 mod slow;
 mod synced;
+mod unaligned_read;
 mod unnamed_file;
 mod uring;
 
@@ -48,6 +49,7 @@ pub use profile::{DeviceProfile, PROFILE_FILES};
 pub use sim::SimDisk;
 pub use slow::{SlowDisk, SlowDrives};
 pub use synced::SyncedDisk;
+pub use unaligned_read::{UnalignedRead, read_unaligned};
 pub use unnamed_file::PROBE_FILES;
 
 /// Addresses, offsets and lengths that a direct write needs are multiples of a file's block; this

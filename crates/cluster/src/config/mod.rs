@@ -1,0 +1,223 @@
+//! The configuration of a node: a file in TOML.
+//!
+//! ```toml
+//! cluster = "5f0c1d…"                # 32 hexadecimal digits, the same on all nodes
+//! node = 1                           # which of the members this is
+//! directory = "/var/lib/namiki"      # its logs; created by `namiki node init`
+//! workers = 4                        # the same on all nodes; fixed when the directory is created
+//!
+//! [[member]]                         # every node, this one included
+//! id = 1
+//! peer = "10.0.0.1:7400"             # where it listens for nodes
+//! client = "10.0.0.1:7500"           # where it listens for clients
+//! ```
+//!
+//! Everything else has a default. What is wrong is said with its key and with what to write instead.
+
+mod error;
+mod file;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use error::ConfigError;
+use file::{File, FileMember, defaults};
+
+use crate::network::NodeId;
+use crate::transport::{City, Limits, PeerSettings, Timing, TransportSettings};
+
+/// The most commands of a group.
+const GROUP_SIZE_MAX: u32 = 100_000;
+
+/// A node's configuration. [`NodeConfig::parse`] gives none that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeConfig {
+    /// The cluster: nodes of others are refused.
+    pub cluster: u128,
+    /// This node.
+    pub node: NodeId,
+    /// Where its logs are.
+    pub directory: PathBuf,
+    /// Where it listens for nodes. Default: its `peer` address.
+    pub peer_listen: String,
+    /// Where it listens for clients. Default: its `client` address.
+    pub client_listen: String,
+    /// All nodes, this one included, in ascending order.
+    pub members: Vec<Member>,
+    /// Logs and lanes, the same on all nodes. Default 2.
+    pub workers: u16,
+    /// Commands per group: the paper's LogGrpSize. Default 10,000.
+    pub group_size: u32,
+    /// Groups of a worker that are on their way to a majority at the same time, at most. With 1, the next group waits for the one
+    /// before. Default 64.
+    pub groups_in_flight: u32,
+    /// The longest time that a command waits for its group to fill. Default 1 ms.
+    pub group_wait: Duration,
+    /// A follower that hears nothing from a leader for this long, or up to twice as long, asks for votes. Default 300 ms.
+    pub election_timeout: Duration,
+    /// Between two signs of life of a leader. Default 50 ms.
+    pub heartbeat: Duration,
+    /// The directory takes no more commands beyond this size, since nothing is truncated yet. Default 64 GiB.
+    pub log_bytes_max: u64,
+    /// Whether delays between the members' cities are emulated. Default no.
+    pub emulate_cities: bool,
+    /// Whether clients may cut links. For tests. Default no.
+    pub allow_cuts: bool,
+}
+
+/// A node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its number.
+    pub id: NodeId,
+    /// Where other nodes find it: a name or a number, and a port.
+    pub peer: String,
+    /// Where clients find it.
+    pub client: String,
+    /// Raised when it has lost its directory and was replaced. Default 1.
+    pub incarnation: u64,
+    /// Where it is, if that matters.
+    pub city: Option<City>,
+}
+
+impl NodeConfig {
+    /// A configuration with defaults for everything that is not passed.
+    #[must_use]
+    pub fn new(cluster: u128, node: NodeId, directory: PathBuf, members: Vec<Member>) -> Self {
+        let own = members.iter().find(|member| member.id == node);
+        let (peer_listen, client_listen) = own
+            .map(|own| (own.peer.clone(), own.client.clone()))
+            .unwrap_or_default();
+        Self {
+            cluster,
+            node,
+            directory,
+            peer_listen,
+            client_listen,
+            members,
+            workers: defaults::workers(),
+            group_size: defaults::group_size(),
+            groups_in_flight: defaults::groups_in_flight(),
+            group_wait: Duration::from_micros(defaults::group_wait_us()),
+            election_timeout: Duration::from_millis(defaults::election_timeout_ms()),
+            heartbeat: Duration::from_millis(defaults::heartbeat_ms()),
+            log_bytes_max: defaults::log_bytes_max(),
+            emulate_cities: false,
+            allow_cuts: false,
+        }
+    }
+
+    /// Reads a file. A relative `directory` is relative to the file's.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let mut config = Self::parse(&text)?;
+        if let Some(folder) = path.parent() {
+            config.directory = folder.join(&config.directory);
+        }
+        Ok(config)
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// [`ConfigError::Syntax`] or [`ConfigError::Value`].
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let file: File = toml::from_str(text)
+            .map_err(|error| ConfigError::Syntax(error.to_string().trim_end().to_owned()))?;
+        Self::check(file)
+    }
+
+    /// The text of a file with this content.
+    ///
+    /// # Errors
+    /// [`ConfigError::Syntax`] if a path is not Unicode.
+    pub fn to_text(&self) -> Result<String, ConfigError> {
+        let micros = |it: Duration| u64::try_from(it.as_micros()).unwrap_or(u64::MAX);
+        let millis = |it: Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
+        let own = self.own_member();
+        let unlike = |listen: &str, address: &str| (listen != address).then(|| listen.to_owned());
+        let file = File {
+            cluster: format!("{:032x}", self.cluster),
+            node: self.node.0,
+            directory: self.directory.clone(),
+            peer_listen: own.and_then(|own| unlike(&self.peer_listen, &own.peer)),
+            client_listen: own.and_then(|own| unlike(&self.client_listen, &own.client)),
+            workers: self.workers,
+            group_size: self.group_size,
+            groups_in_flight: self.groups_in_flight,
+            group_wait_us: micros(self.group_wait),
+            election_timeout_ms: millis(self.election_timeout),
+            heartbeat_ms: millis(self.heartbeat),
+            log_bytes_max: self.log_bytes_max,
+            emulate_cities: self.emulate_cities,
+            allow_cuts: self.allow_cuts,
+            member: self.members.iter().map(Member::to_file).collect(),
+        };
+        toml::to_string(&file).map_err(|error| ConfigError::Syntax(error.to_string()))
+    }
+
+    /// What the configuration says of this node.
+    #[must_use]
+    pub fn own_member(&self) -> Option<&Member> {
+        self.members.iter().find(|member| member.id == self.node)
+    }
+
+    /// This node's incarnation.
+    #[must_use]
+    pub fn incarnation(&self) -> u64 {
+        self.own_member().map_or(1, |member| member.incarnation)
+    }
+
+    /// What the transport needs to know.
+    #[must_use]
+    pub fn transport(&self) -> TransportSettings {
+        let own_city = self.own_member().and_then(|member| member.city);
+        let others = self.members.iter().filter(|it| it.id != self.node);
+        let peers = others.map(|member| {
+            let delay = match (own_city, member.city) {
+                (Some(own), Some(other)) if self.emulate_cities => own.delay_to(other),
+                _ => Duration::ZERO,
+            };
+            PeerSettings {
+                node: member.id,
+                address: member.peer.clone(),
+                client_address: member.client.clone(),
+                incarnation: member.incarnation,
+                delay,
+            }
+        });
+        TransportSettings {
+            cluster: self.cluster,
+            node: self.node,
+            incarnation: self.incarnation(),
+            workers: self.workers,
+            peers: peers.collect(),
+            group_commands_max: GROUP_SIZE_MAX,
+            allow_cuts: self.allow_cuts,
+            limits: Limits::default(),
+            timing: Timing::default(),
+        }
+    }
+}
+
+impl Member {
+    fn to_file(&self) -> FileMember {
+        FileMember {
+            id: self.id.0,
+            peer: self.peer.clone(),
+            client: self.client.clone(),
+            incarnation: self.incarnation,
+            city: self.city.map(|city| city.name().to_owned()),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Which values make sense.
+
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use super::error::wrong;
+use super::file::{File, FileMember};
+use super::{ConfigError, GROUP_SIZE_MAX, Member, NodeConfig};
+use crate::network::NodeId;
+use crate::transport::City;
+
+/// The most workers of a node.
+const WORKERS_MAX: u16 = 64;
+
+impl NodeConfig {
+    pub(super) fn check(file: File) -> Result<Self, ConfigError> {
+        let mut members = file
+            .member
+            .into_iter()
+            .map(Member::check)
+            .collect::<Result<Vec<_>, _>>()?;
+        members.sort_by_key(|member| member.id);
+        check_members(&members)?;
+        let node = NodeId(file.node);
+        let Some(own) = members.iter().find(|member| member.id == node) else {
+            let ids: Vec<String> = members.iter().map(|it| it.id.0.to_string()).collect();
+            let why = format!("{} is the id of no [[member]]", file.node);
+            return Err(wrong("node", why, format!("one of {}", ids.join(", "))));
+        };
+        let (peer, client) = (own.peer.clone(), own.client.clone());
+        let config = Self {
+            cluster: cluster_from_text(&file.cluster)?,
+            node,
+            directory: file.directory,
+            peer_listen: file.peer_listen.unwrap_or(peer),
+            client_listen: file.client_listen.unwrap_or(client),
+            members,
+            workers: file.workers,
+            group_size: file.group_size,
+            groups_in_flight: file.groups_in_flight,
+            group_wait: Duration::from_micros(file.group_wait_us),
+            election_timeout: Duration::from_millis(file.election_timeout_ms),
+            heartbeat: Duration::from_millis(file.heartbeat_ms),
+            log_bytes_max: file.log_bytes_max,
+            emulate_cities: file.emulate_cities,
+            allow_cuts: file.allow_cuts,
+        };
+        config.check_values()?;
+        Ok(config)
+    }
+
+    fn check_values(&self) -> Result<(), ConfigError> {
+        if self.directory.as_os_str().is_empty() {
+            return Err(wrong("directory", "it is empty", "the path of a folder"));
+        }
+        check_address("peer_listen", &self.peer_listen)?;
+        check_address("client_listen", &self.client_listen)?;
+        if !(1..=WORKERS_MAX).contains(&self.workers) {
+            let why = format!("a node cannot have {} workers", self.workers);
+            return Err(wrong(
+                "workers",
+                why,
+                format!("a number from 1 to {WORKERS_MAX}"),
+            ));
+        }
+        if !(1..=GROUP_SIZE_MAX).contains(&self.group_size) {
+            let why = format!("a group cannot have {} commands", self.group_size);
+            let remedy = format!("a number from 1 to {GROUP_SIZE_MAX}");
+            return Err(wrong("group_size", why, remedy));
+        }
+        if self.groups_in_flight == 0 {
+            let why = "without groups in flight nothing is committed".to_owned();
+            let remedy = "write 1 or more".to_owned();
+            return Err(wrong("groups_in_flight", why, remedy));
+        }
+        if self.group_wait > Duration::from_secs(1) {
+            let why = "commands would wait for more than a second";
+            return Err(wrong(
+                "group_wait_us",
+                why,
+                "microseconds, from 0 to 1000000",
+            ));
+        }
+        if self.heartbeat.is_zero() {
+            let why = "a leader cannot send heartbeats all the time";
+            return Err(wrong("heartbeat_ms", why, "milliseconds, such as 50"));
+        }
+        if self.election_timeout < 3 * self.heartbeat {
+            let why = format!(
+                "{} ms are fewer than three heartbeats of {} ms, so a late one would depose the leader",
+                self.election_timeout.as_millis(),
+                self.heartbeat.as_millis()
+            );
+            let remedy = format!("at least {}", 3 * self.heartbeat.as_millis());
+            return Err(wrong("election_timeout_ms", why, remedy));
+        }
+        if self.log_bytes_max < 1 << 20 {
+            let why = "a log needs more than a megabyte";
+            return Err(wrong("log_bytes_max", why, "bytes, such as 68719476736"));
+        }
+        if self.emulate_cities
+            && let Some(member) = self.members.iter().find(|member| member.city.is_none())
+        {
+            let why = format!("member {} is in no city", member.id.0);
+            let remedy = "a `city` into every [[member]], or `emulate_cities = false`";
+            return Err(wrong("emulate_cities", why, remedy));
+        }
+        Ok(())
+    }
+}
+
+impl Member {
+    fn check(file: FileMember) -> Result<Self, ConfigError> {
+        let city = file.city.as_deref().map(City::from_str).transpose();
+        let city =
+            city.map_err(|why| wrong("member.city", why, "the name, or leave the key out"))?;
+        check_address("member.peer", &file.peer)?;
+        check_address("member.client", &file.client)?;
+        if file.id == 0 {
+            return Err(wrong(
+                "member.id",
+                "no node has the number 0",
+                "1 for the first node",
+            ));
+        }
+        if file.incarnation == 0 {
+            let why = "incarnations count from 1";
+            return Err(wrong("member.incarnation", why, "1, or leave the key out"));
+        }
+        Ok(Self {
+            id: NodeId(file.id),
+            peer: file.peer,
+            client: file.client,
+            incarnation: file.incarnation,
+            city,
+        })
+    }
+}
+
+fn check_members(members: &[Member]) -> Result<(), ConfigError> {
+    for pair in members.windows(2) {
+        if pair[0].id == pair[1].id {
+            let why = format!("two members have the number {}", pair[0].id.0);
+            return Err(wrong("member.id", why, "another number for one of them"));
+        }
+    }
+    let mut addresses: Vec<&str> = members
+        .iter()
+        .flat_map(|member| [&*member.peer, &*member.client])
+        .collect();
+    addresses.sort_unstable();
+    if let Some(twice) = addresses.windows(2).find(|pair| pair[0] == pair[1]) {
+        let why = format!("the address {} occurs twice", twice[0]);
+        let remedy = "an own address for nodes and an own one for clients into every [[member]]";
+        return Err(wrong("member", why, remedy));
+    }
+    Ok(())
+}
+
+fn check_address(key: &str, address: &str) -> Result<(), ConfigError> {
+    let remedy = "a name or a number and a port, such as 10.0.0.1:7400";
+    match address.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(()),
+        _ => Err(wrong(key, format!("{address:?} is no address"), remedy)),
+    }
+}
+
+fn cluster_from_text(text: &str) -> Result<u128, ConfigError> {
+    let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = digits
+        .then(|| u128::from_str_radix(text, 16).ok())
+        .flatten();
+    number.ok_or_else(|| {
+        wrong(
+            "cluster",
+            format!("{text:?} is no number of a cluster"),
+            "32 hexadecimal digits chosen at random, the same on all nodes",
+        )
+    })
+}

@@ -1,0 +1,87 @@
+//! Faults that the simulation plants, to see that its checks find them.
+//!
+//! Where the simulator is not built, there are none: [`Planted::has`] is a constant.
+
+/// A rule that is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A client is answered when its commands are sealed, before the quorum has them.
+    AnswerBeforeQuorum,
+    /// Messages that promise what is durable are sent before it is.
+    PromiseBeforeDurable,
+    /// A leader reads without asking whether it still leads.
+    ReadWithoutConfirmation,
+    /// A leader does not look up sessions.
+    ForgetSessions,
+    /// Commands are accepted before the log of earlier leaders is applied.
+    EarlyOffice,
+    /// Entries are applied when they are appended.
+    ApplyUncommitted,
+    /// Payloads are named by a count of the node.
+    NameByLocalNumber,
+    /// A receiver drops payloads whose number is not above the last one.
+    DeduplicateByCounter,
+    /// Entries are stepped without their payloads.
+    EntryBeforePayload,
+    /// An entry counts as persisted when its record is durable, its payload is not asked.
+    PersistedWithoutPayload,
+    /// A restart ignores that entries void later ones.
+    IgnoreTruncations,
+    /// A commit index is recorded before its entries are persisted, and a restart keeps it beyond the log.
+    KeepCommitBeyondCut,
+    /// A restart keeps a persisted index that a later entry should have lowered.
+    KeepPersisted,
+    /// A restart does not cut the log at a missing payload.
+    OpenWithoutCut,
+    /// A node whose directory is gone starts again as if it were new, under its old identity.
+    WipedNodeReturns,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::AnswerBeforeQuorum,
+        Self::PromiseBeforeDurable,
+        Self::ReadWithoutConfirmation,
+        Self::ForgetSessions,
+        Self::EarlyOffice,
+        Self::ApplyUncommitted,
+        Self::NameByLocalNumber,
+        Self::DeduplicateByCounter,
+        Self::EntryBeforePayload,
+        Self::PersistedWithoutPayload,
+        Self::IgnoreTruncations,
+        Self::KeepCommitBeyondCut,
+        Self::KeepPersisted,
+        Self::OpenWithoutCut,
+        Self::WipedNodeReturns,
+    ];
+}
+
+/// The fault of a simulation, if it has one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Planted {
+    #[cfg(any(test, feature = "simulation"))]
+    fault: Option<Fault>,
+}
+
+impl Planted {
+    /// This fault.
+    #[cfg(any(test, feature = "simulation"))]
+    #[must_use]
+    pub const fn of(fault: Option<Fault>) -> Self {
+        Self { fault }
+    }
+
+    /// Whether this rule is broken.
+    #[inline(always)]
+    pub(crate) fn has(self, fault: Fault) -> bool {
+        #[cfg(any(test, feature = "simulation"))]
+        return self.fault == Some(fault);
+        #[cfg(not(any(test, feature = "simulation")))]
+        {
+            let _ = fault;
+            false
+        }
+    }
+}

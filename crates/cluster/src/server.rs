@@ -1,0 +1,196 @@
+//! A node with its storage and its transport: what a program runs.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use namiki_log::Prepare;
+use namiki_platform::disk::Disk;
+
+use crate::config::NodeConfig;
+use crate::network::NodeId;
+use crate::node::{Node, NodeFailure, NodeOptions};
+use crate::producer::RequestLimits;
+use crate::storage::{NodeIdentity, NodeStore, StoreError, StoreOptions};
+use crate::transport::{Listeners, RunningTransport, Transport, TransportError};
+use crate::worker::GroupOptions;
+
+/// Room in a log buffer for the last command of a group and for headers.
+const BUFFER_SLACK_BYTES: usize = (1 << 20) + (64 << 10);
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// Its directory.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Its sockets.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// Its parts.
+    #[error(transparent)]
+    Node(#[from] NodeFailure),
+    /// The directory was made for another number of workers, or another incarnation.
+    #[error(
+        "the directory {directory} was made with {key} = {found}, and the configuration says {configured}: it cannot change"
+    )]
+    Differs {
+        /// The directory.
+        directory: String,
+        /// The key of the configuration.
+        key: &'static str,
+        /// What the directory has.
+        found: u64,
+        /// What the configuration says.
+        configured: u64,
+    },
+}
+
+/// A running node. Dropping it stops it as a crash would.
+pub struct Server {
+    // First, so that nothing arrives for a node that is gone.
+    transport: Option<RunningTransport>,
+    node: Option<Node>,
+    election_timeout: Duration,
+}
+
+/// Creates a new node's directory.
+///
+/// # Errors
+/// [`StoreError::NotEmpty`]; the disk's own.
+pub fn create_directory(config: &NodeConfig, disk: Arc<dyn Disk>) -> Result<(), StoreError> {
+    let identity = NodeIdentity {
+        cluster: config.cluster,
+        node: config.node,
+        incarnation: config.incarnation(),
+        workers: config.workers,
+    };
+    let voters: Vec<NodeId> = config.members.iter().map(|member| member.id).collect();
+    NodeStore::create(disk, &config.directory, &identity, &voters)
+}
+
+impl Server {
+    /// Starts a node whose directory exists: reads its log, then takes part.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub fn start(
+        config: &NodeConfig,
+        disk: Arc<dyn Disk>,
+        logger: slog::Logger,
+    ) -> Result<Self, ServerError> {
+        // First: what is wrong with an address is known at once.
+        let listeners = Listeners::bind(&config.peer_listen, &config.client_listen)?;
+        check_directory(config, &*disk, &config.directory)?;
+        let groups = GroupOptions {
+            commands: config.group_size as usize,
+            wait_ns: u64::try_from(config.group_wait.as_nanos()).unwrap_or(u64::MAX),
+            in_flight_max: config.groups_in_flight as usize,
+            ..GroupOptions::default()
+        };
+        let options = StoreOptions {
+            segment_bytes: 64 << 20,
+            buffer_bytes: groups.payload_bytes + BUFFER_SLACK_BYTES,
+            prepare: Prepare::Background,
+            max_log_bytes: Some(config.log_bytes_max),
+            ..StoreOptions::default()
+        };
+        let (store, recovered) = NodeStore::open(disk, &config.directory, options)?;
+        let transport = Transport::new(listeners, config.transport(), logger);
+        let options = NodeOptions {
+            election_timeout: config.election_timeout,
+            heartbeat: config.heartbeat,
+            groups,
+            limits: RequestLimits::default(),
+            // Two nodes that draw the same timeouts would split the votes.
+            seed: config.cluster as u64 ^ u64::from(std::process::id()),
+            ..NodeOptions::default()
+        };
+        let node = Node::start(&options, store, recovered, transport.network())?;
+        let transport = transport.start(node.inbox())?;
+        Ok(Self {
+            transport: Some(transport),
+            node: Some(node),
+            election_timeout: config.election_timeout,
+        })
+    }
+
+    /// Why the node has stopped by itself, if it has.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let failure = self.node.as_ref().and_then(Node::failure);
+        let failure = failure.map(|it| full_text(&*it));
+        let is_running = self
+            .transport
+            .as_ref()
+            .is_some_and(RunningTransport::is_running);
+        failure.or_else(|| (!is_running).then(|| TransportError::Panicked.to_string()))
+    }
+
+    /// Stops the node in good order: another one leads, if this one did, and everything is on disk.
+    pub fn stop(mut self) {
+        if let Some(node) = &self.node {
+            node.hand_over();
+            let until = Instant::now() + self.election_timeout;
+            while node.leads() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        if let Some(node) = self.node.take() {
+            node.stop();
+        }
+        if let Some(transport) = self.transport.take() {
+            // One that has panicked is stopped.
+            drop(transport.stop());
+        }
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An error with all its causes.
+fn full_text(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+fn check_directory(
+    config: &NodeConfig,
+    disk: &dyn Disk,
+    directory: &Path,
+) -> Result<(), ServerError> {
+    let found = NodeStore::check_identity(disk, directory, config.cluster, config.node)?;
+    let compared = [
+        (
+            "workers",
+            u64::from(found.workers),
+            u64::from(config.workers),
+        ),
+        ("incarnation", found.incarnation, config.incarnation()),
+    ];
+    for (key, found, configured) in compared {
+        if found != configured {
+            let directory = directory.display().to_string();
+            return Err(ServerError::Differs {
+                directory,
+                key,
+                found,
+                configured,
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! A seeded simulation of a whole cluster: the real parts of each node on simulated disks, one thread, virtual time.
+//!
+//! Everything that may differ between two runs comes from the seed: which part of which node runs next, how long a message or a disk write
+//! takes, what is lost, doubled or reordered, which links are cut in which direction, which node crashes at which write and what its
+//! disk keeps of what was not durable. A run has two phases: first faults, then none, in which everything has to be answered.
+//!
+//! What is checked (`checks.rs`), at every step: one leader in a term; logs agree on what is applied; a command is applied once; what a client was
+//! told is in the log, with the outcome that it was told; the order of the log agrees with the order in time; reads return the state of a
+//! prefix of the log that contains everything acknowledged before them; nodes that have applied the same have the same state; balances are
+//! conserved. And at the end: every command is answered, every node has everything.
+
+mod checks;
+mod client;
+mod network;
+mod node;
+mod world;
+
+pub use world::{SimOptions, SimReport, run};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_run() {
+        let report = |_| run(&SimOptions::of(3)).expect("everything holds");
+        assert_eq!(report(1), report(2));
+    }
+
+    /// Every fault is found by one of so many seeds.
+    #[test]
+    fn planted_faults_are_found() {
+        let only = std::env::var("NAMIKI_SIM_FAULT").ok();
+        let mut not_found = Vec::new();
+        for fault in crate::planted::Fault::ALL {
+            if only.as_ref().is_some_and(|it| *it != format!("{fault:?}")) {
+                continue;
+            }
+            let found = (1..=200).find_map(|seed| {
+                let mut options = SimOptions::of(seed);
+                options.planted = Some(*fault);
+                let result = std::panic::catch_unwind(|| run(&options));
+                match result {
+                    Ok(Ok(_)) => None,
+                    Ok(Err(error)) => Some((seed, error)),
+                    Err(_) => Some((seed, "a panic".to_owned())),
+                }
+            });
+            match found {
+                Some((seed, error)) => eprintln!("{fault:?}: seed {seed}: {error}"),
+                None => not_found.push(fault),
+            }
+        }
+        assert!(not_found.is_empty(), "not found: {not_found:?}");
+    }
+
+    #[test]
+    fn seeded_clusters_lose_and_double_nothing() {
+        let first = std::env::var("NAMIKI_SIM_SEED").ok();
+        let first = first.map_or(1, |it| it.parse().expect("a seed is a number"));
+        let count = std::env::var("NAMIKI_SIM_SEEDS").ok();
+        let count: u64 = count.map_or(40, |it| it.parse().expect("a number of seeds"));
+        let mut counted = 0;
+        for seed in first..first + count {
+            let report = run(&SimOptions::of(seed));
+            let report = report.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            counted += u64::from(report.counts());
+        }
+        assert!(
+            counted * 2 >= count,
+            "{counted} of {count} seeds had enough to do"
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! The network of the simulation: what nodes send is collected, and delivered by the world.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use namiki_client::protocol::Response;
+use namiki_platform::seeded_random::Random;
+use parking_lot::Mutex;
+
+use crate::network::{ConnectionId, Network, NodeId, PeerMessage};
+
+/// Something that was sent.
+#[derive(Clone, Debug)]
+pub(super) enum Sent {
+    Peer {
+        from: NodeId,
+        to: NodeId,
+        message: PeerMessage,
+    },
+    Client {
+        to: ConnectionId,
+        response: Response,
+    },
+}
+
+/// What was sent and has not been scheduled.
+pub(super) type Outbox = Arc<Mutex<Vec<Sent>>>;
+
+/// The network as one node sees it.
+pub(super) struct SimNetwork {
+    pub(super) node: NodeId,
+    pub(super) outbox: Outbox,
+}
+
+impl Network for SimNetwork {
+    fn send(&self, to: NodeId, message: PeerMessage) {
+        let from = self.node;
+        self.outbox.lock().push(Sent::Peer { from, to, message });
+    }
+
+    fn reply(&self, to: ConnectionId, response: Response) {
+        self.outbox.lock().push(Sent::Client { to, response });
+    }
+}
+
+/// What happens to messages.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    /// Nothing gets through in this direction.
+    pub(super) cut: HashSet<(NodeId, NodeId)>,
+    pub(super) loss: f64,
+    pub(super) doubling: f64,
+    pub(super) delay_ns_max: u64,
+}
+
+impl Links {
+    /// When the copies of a message arrive, from now on.
+    pub(super) fn delays(&self, from: NodeId, to: NodeId, random: &mut Random) -> Vec<u64> {
+        if self.cut.contains(&(from, to)) || random.chance(self.loss) {
+            return Vec::new();
+        }
+        let copies = 1 + usize::from(random.chance(self.doubling));
+        let mut delays = Vec::with_capacity(copies);
+        for _ in 0..copies {
+            // Now and then one is very late.
+            let max = if random.chance(0.01) {
+                self.delay_ns_max * 50
+            } else {
+                self.delay_ns_max
+            };
+            delays.push(10_000 + random.below(max));
+        }
+        delays
+    }
+}

@@ -1,0 +1,195 @@
+//! A node of the simulation: a disk that outlives it, and its parts while it runs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use namiki_log::Prepare;
+use namiki_platform::disk::Disk;
+use namiki_platform::disk::sim::{Loss, SimDisk};
+
+use super::network::{Outbox, SimNetwork};
+use crate::network::NodeId;
+use crate::node::NodeOptions;
+use crate::node::parts::{self, NodeInbox, Parts};
+use crate::shared::Shared;
+use crate::storage::{NodeIdentity, NodeStore, StoreError, StoreOptions};
+
+/// A part that can be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Part {
+    Raft,
+    RaftWriter,
+    Worker(u16),
+    PayloadWriter(u16),
+    Applier,
+    Fetches,
+}
+
+/// A node that runs.
+pub(super) struct Running {
+    pub(super) parts: Parts,
+    pub(super) inbox: NodeInbox,
+    /// Events of the disk before which a crash would contradict what the node has said since.
+    crash_from: usize,
+}
+
+/// A node and its disk.
+pub(super) struct SimNode {
+    pub(super) id: NodeId,
+    pub(super) disk: SimDisk,
+    pub(super) running: Option<Running>,
+    /// Counts starts: what was scheduled for an earlier life is dropped.
+    pub(super) life: u64,
+    /// Its directory is gone: it never starts again.
+    pub(super) is_wiped: bool,
+    /// Its disk takes long.
+    pub(super) is_slow: bool,
+    workers: u16,
+    options: NodeOptions,
+}
+
+fn dir() -> &'static Path {
+    Path::new("/node")
+}
+
+impl SimNode {
+    pub(super) fn create(
+        id: NodeId,
+        members: &[NodeId],
+        workers: u16,
+        options: NodeOptions,
+    ) -> Result<Self, StoreError> {
+        let disk = SimDisk::new();
+        let identity = NodeIdentity {
+            cluster: 7,
+            node: id,
+            incarnation: 1,
+            workers,
+        };
+        NodeStore::create(Arc::new(disk.clone()), dir(), &identity, members)?;
+        Ok(Self {
+            id,
+            disk,
+            running: None,
+            life: 0,
+            is_wiped: false,
+            is_slow: false,
+            workers,
+            options,
+        })
+    }
+
+    /// The disk is replaced by an empty one, and the node made anew, under its old identity: which must not be done.
+    pub(super) fn wipe(&mut self, members: &[NodeId]) -> Result<(), StoreError> {
+        let workers = self.workers;
+        let new = Self::create(self.id, members, workers, self.options.clone())?;
+        let life = self.life;
+        *self = Self { life, ..new };
+        Ok(())
+    }
+
+    /// Starts the node.
+    pub(super) fn start(&mut self, outbox: &Outbox) -> Result<(), String> {
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let options = StoreOptions {
+            segment_bytes: 256 << 10,
+            buffer_bytes: 64 << 10,
+            prepare: Prepare::Inline,
+            max_log_bytes: None,
+            planted: self.options.planted,
+        };
+        let (store, recovered) =
+            NodeStore::open(disk, dir(), options).map_err(|error| format!("{error:?}"))?;
+        if !recovered.missing.is_empty() {
+            let missing = &recovered.missing;
+            return Err(format!("no disk was damaged, and {missing:?} are missing"));
+        }
+        let network = SimNetwork {
+            node: self.id,
+            outbox: Arc::clone(outbox),
+        };
+        let parts = Parts::new(&self.options, Arc::new(store), recovered, Arc::new(network));
+        let parts = parts.map_err(|error| format!("{error:?}"))?;
+        self.life += 1;
+        self.running = Some(Running {
+            inbox: NodeInbox::new(&parts.shared, &self.options),
+            parts,
+            crash_from: self.disk.events(),
+        });
+        Ok(())
+    }
+
+    /// The power fails: at some point of the last write, unless the node has acted on it since.
+    pub(super) fn crash(&mut self, random: &mut namiki_platform::seeded_random::Random) {
+        let until = self.disk.events();
+        let from = self.running.as_ref().map_or(until, |it| it.crash_from);
+        self.running = None;
+        let at = from + random.index(until - from + 1);
+        let loss = match random.below(4) {
+            0 => Loss::None,
+            1 => Loss::All,
+            _ => Loss::Seeded(random.next_u64()),
+        };
+        self.disk = self.disk.crash_image(at, loss);
+    }
+
+    pub(super) fn shared(&self) -> Option<&Arc<Shared>> {
+        self.running.as_ref().map(|it| &it.parts.shared)
+    }
+
+    /// The parts that have something to do.
+    pub(super) fn ready(&self) -> Vec<Part> {
+        let Some(shared) = self.shared() else {
+            return Vec::new();
+        };
+        let mut ready = Vec::new();
+        let mut note = |part, waiting| {
+            if waiting > 0 {
+                ready.push(part);
+            }
+        };
+        note(Part::Raft, shared.raft.len());
+        note(Part::RaftWriter, shared.raft_writer.len());
+        note(Part::Applier, shared.applier.len());
+        note(Part::Fetches, shared.fetches.len());
+        for (number, mailbox) in shared.workers.iter().enumerate() {
+            note(Part::Worker(number as u16), mailbox.len());
+        }
+        for (number, mailbox) in shared.payload_writers.iter().enumerate() {
+            note(Part::PayloadWriter(number as u16), mailbox.len());
+        }
+        ready
+    }
+
+    /// Runs a part with all that waits for it. Returns when a worker wants to be called again.
+    pub(super) fn run(&mut self, part: Part, now_ns: u64) -> Option<u64> {
+        let running = self.running.as_mut()?;
+        let before = self.disk.events();
+        let parts = &mut running.parts;
+        let shared = Arc::clone(&parts.shared);
+        let now = Some(std::time::Duration::ZERO);
+        match part {
+            Part::Raft => parts.run_raft(shared.raft.take_all(now)?),
+            Part::RaftWriter => parts::run_raft_writer(&shared, shared.raft_writer.take_all(now)?),
+            Part::Applier => {
+                let events = shared.applier.take_all(now)?;
+                parts::run_applier(&shared, &mut parts.applier, events);
+            }
+            Part::Fetches => parts::run_fetches(&shared, shared.fetches.take_all(now)?),
+            Part::Worker(number) => {
+                let events = shared.workers[usize::from(number)].take_all(now)?;
+                return parts.workers[usize::from(number)].run(events, now_ns);
+            }
+            Part::PayloadWriter(number) => {
+                let payloads = shared.payload_writers[usize::from(number)].take_all(now)?;
+                parts::run_payload_writer(&shared, number, payloads);
+            }
+        }
+        running.crash_from = match part {
+            Part::RaftWriter | Part::PayloadWriter(_) => running.crash_from.min(before),
+            // It may have acted on what is durable.
+            _ => self.disk.events(),
+        };
+        None
+    }
+}

@@ -1,0 +1,649 @@
+//! Virtual time, and everything that happens in it.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use namiki_client::protocol::{Request, Response};
+use namiki_platform::hash::hash_of;
+use namiki_platform::seeded_random::Random;
+
+use super::checks::Checks;
+use super::client::{OPENING_BALANCE, SimClient};
+use super::network::{Links, Outbox, Sent};
+use super::node::{Part, SimNode};
+use crate::network::{ConnectionId, Inbox, NodeId, PeerMessage};
+use crate::node::{NodeFailure, NodeOptions};
+use crate::planted::{Fault, Planted};
+use crate::raft::RaftEvent;
+use crate::worker::GroupOptions;
+
+const MS: u64 = 1_000_000;
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct SimOptions {
+    /// Where everything comes from.
+    pub seed: u64,
+    /// Nodes.
+    pub nodes: usize,
+    /// Workers of each.
+    pub workers: u16,
+    /// Clients.
+    pub clients: usize,
+    /// Accounts: the fewer, the more conflicts.
+    pub accounts: u64,
+    /// Length of the phase with faults.
+    pub faults_ms: u64,
+    /// A rule that is broken, to see that it is found.
+    pub planted: Option<Fault>,
+}
+
+impl SimOptions {
+    /// What a seed stands for: 3 or 5 nodes, 1, 2 or 4 workers.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let mut random = Random::stream(seed, 1);
+        Self {
+            seed,
+            nodes: 3 + 2 * random.index(2),
+            workers: 1 << random.below(3),
+            clients: 2 + random.index(4),
+            accounts: 3 + random.below(12),
+            faults_ms: 15_000,
+            planted: None,
+        }
+    }
+}
+
+/// What happened in a simulation in which everything held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SimReport {
+    /// Leaders that were elected.
+    pub leaders: usize,
+    /// Commands whose clients were told their outcomes.
+    pub acknowledged: usize,
+    /// Reads that were answered.
+    pub reads: usize,
+    /// Crashes and starts of nodes.
+    pub crashes: usize,
+    /// Entries of the log.
+    pub entries: u64,
+    /// Virtual time, in milliseconds.
+    pub simulated_ms: u64,
+    /// A hash of what happened when: the same seed gives the same.
+    pub trace: u64,
+}
+
+impl SimReport {
+    /// Whether there was enough to find a fault in: a change of leader, and a hundred commands.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.leaders >= 2 && self.acknowledged >= 100
+    }
+}
+
+enum Event {
+    Tick {
+        node: usize,
+        life: u64,
+    },
+    Run {
+        node: usize,
+        life: u64,
+        part: Part,
+    },
+    Deliver {
+        from: NodeId,
+        to: NodeId,
+        message: PeerMessage,
+    },
+    Request {
+        client: usize,
+        node: usize,
+        request: Request,
+    },
+    Respond {
+        client: usize,
+        response: Response,
+    },
+    Client(usize),
+    Fault,
+    /// All links are whole again, and the node that was alone crashes soon: when others overwrite what it has.
+    Rejoin(usize),
+    Restart(usize),
+}
+
+struct World {
+    options: SimOptions,
+    random: Random,
+    now: u64,
+    queue: BinaryHeap<Reverse<(u64, u64)>>,
+    events: std::collections::HashMap<u64, Event>,
+    next_event: u64,
+    nodes: Vec<SimNode>,
+    /// Parts that will run, by node and life.
+    scheduled: HashSet<(usize, u64, Part)>,
+    outbox: Outbox,
+    links: Links,
+    clients: Vec<SimClient>,
+    checks: Checks,
+    /// How many entries each node is known to have applied in its life.
+    seen: Vec<(u64, u64)>,
+    /// Which nodes crash in a write, after how many others.
+    crash_in_write: BTreeMap<usize, u64>,
+    has_faults: bool,
+    report: SimReport,
+}
+
+/// Simulates a cluster.
+///
+/// # Errors
+/// A sentence that says what did not hold.
+pub fn run(options: &SimOptions) -> Result<SimReport, String> {
+    let mut world = World::new(options)?;
+    world.run_faults()?;
+    world.run_healed()?;
+    world.finish()
+}
+
+impl World {
+    fn new(options: &SimOptions) -> Result<Self, String> {
+        let mut random = Random::stream(options.seed, 2);
+        let members: Vec<_> = (1..=options.nodes as u64).map(NodeId).collect();
+        let mut nodes = Vec::new();
+        for id in &members {
+            let node_options = NodeOptions {
+                election_timeout: Duration::from_millis(300),
+                heartbeat: Duration::from_millis(60),
+                groups: GroupOptions {
+                    commands: 1 + random.index(12),
+                    wait_ns: random.below(8) * MS,
+                    in_flight_max: 1 + random.index(8),
+                    payload_bytes: 200 << random.below(8),
+                },
+                cache_bytes: 16 << random.below(11),
+                seed: options.seed,
+                planted: Planted::of(options.planted),
+                ..NodeOptions::default()
+            };
+            let node = SimNode::create(*id, &members, options.workers, node_options);
+            nodes.push(node.map_err(|error| error.to_string())?);
+        }
+        let clients = (0..options.clients).map(|number| {
+            let random = Random::stream(options.seed, 100 + number as u64);
+            SimClient::new(number as u64, options.accounts, options.nodes, random)
+        });
+        let mut world = Self {
+            links: Links {
+                delay_ns_max: MS << random.below(5),
+                ..Links::default()
+            },
+            seen: vec![(0, 0); options.nodes],
+            clients: clients.collect(),
+            options: options.clone(),
+            random,
+            now: 0,
+            queue: BinaryHeap::new(),
+            events: std::collections::HashMap::new(),
+            next_event: 0,
+            nodes,
+            scheduled: HashSet::new(),
+            outbox: Outbox::default(),
+            checks: Checks::default(),
+            crash_in_write: BTreeMap::new(),
+            has_faults: false,
+            report: SimReport::default(),
+        };
+        for node in 0..options.nodes {
+            world.start(node)?;
+        }
+        for client in 0..options.clients {
+            world.after(MS, Event::Client(client));
+        }
+        Ok(world)
+    }
+
+    fn after(&mut self, delay_ns: u64, event: Event) {
+        let number = self.next_event;
+        self.next_event += 1;
+        self.events.insert(number, event);
+        self.queue.push(Reverse((self.now + delay_ns, number)));
+    }
+
+    fn run_faults(&mut self) -> Result<(), String> {
+        self.has_faults = true;
+        let until = self.options.faults_ms * MS;
+        self.after(500 * MS, Event::Fault);
+        while self.now < until {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// No more faults: everything must be answered in the end, and every node must have everything.
+    fn run_healed(&mut self) -> Result<(), String> {
+        self.has_faults = false;
+        self.links.cut.clear();
+        (self.links.loss, self.links.doubling) = (0.0, 0.0);
+        self.crash_in_write.clear();
+        for node in 0..self.nodes.len() {
+            self.nodes[node].is_slow = false;
+            self.nodes[node].disk.set_capacity(None);
+            if self.nodes[node].running.is_none() && !self.nodes[node].is_wiped {
+                self.after(MS, Event::Restart(node));
+            }
+        }
+        for client in &mut self.clients {
+            client.is_finishing = true;
+        }
+        let until = self.now + 60_000 * MS;
+        while !self.is_quiet() {
+            if self.now > until {
+                return Err(self.describe());
+            }
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    fn is_quiet(&self) -> bool {
+        let clients = self.clients.iter().all(SimClient::is_idle);
+        let has_all = |node: &SimNode| {
+            node.is_wiped
+                || node.shared().is_some_and(|it| {
+                    let view = it.view.lock();
+                    let all = view.last == view.committed && view.leader.is_some();
+                    all && it.applied() == view.last && it.applied() == self.checks.applied()
+                })
+        };
+        clients && self.nodes.iter().all(has_all)
+    }
+
+    /// For a cluster that does not get on.
+    fn describe(&self) -> String {
+        let mut text = String::from("without faults for a minute, and not everything is answered:");
+        for node in &self.nodes {
+            let view = node
+                .shared()
+                .map(|it| (it.view.lock().clone(), it.applied()));
+            text.push_str(&format!("\n  node {}: {view:?}", node.id.0));
+        }
+        for client in self.clients.iter().filter(|it| !it.is_idle()) {
+            let pending: Vec<_> = client.pending.keys().collect();
+            text.push_str(&format!(
+                "\n  client {} waits for {pending:?}",
+                client.number
+            ));
+        }
+        text
+    }
+
+    fn finish(mut self) -> Result<SimReport, String> {
+        for node in &self.nodes {
+            if let Some(shared) = node.shared() {
+                let hash = state_hash(shared);
+                self.checks.state(node.id, shared.applied(), hash)?;
+            }
+        }
+        if let Some(sum) = self.checks.sum() {
+            let expected = self.checks.accounts() * OPENING_BALANCE;
+            if sum != expected {
+                return Err(format!("all accounts together have {sum}, not {expected}"));
+            }
+        }
+        self.report.leaders = self.checks.leader_changes;
+        self.report.acknowledged = self.checks.acknowledged;
+        self.report.reads = self.checks.reads;
+        self.report.entries = self.checks.applied();
+        self.report.simulated_ms = self.now / MS;
+        Ok(self.report)
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        let Some(Reverse((at, number))) = self.queue.pop() else {
+            return Err("nothing is left to happen".to_owned());
+        };
+        self.now = at;
+        let Some(event) = self.events.remove(&number) else {
+            return Ok(());
+        };
+        let kind = match &event {
+            Event::Tick { node, .. } => *node as u64,
+            Event::Run { node, .. } => 100 + *node as u64,
+            Event::Deliver { from, to, .. } => 1000 * from.0 + to.0,
+            Event::Request { client, .. } => 200 + *client as u64,
+            Event::Respond { client, .. } => 300 + *client as u64,
+            Event::Client(client) => 400 + *client as u64,
+            Event::Fault => 500,
+            Event::Rejoin(node) => 510 + *node as u64,
+            Event::Restart(node) => 600 + *node as u64,
+        };
+        let bytes = [self.now.to_le_bytes(), kind.to_le_bytes()].concat();
+        self.report.trace = hash_of(self.report.trace, &bytes);
+        match event {
+            Event::Tick { node, life } => self.tick(node, life),
+            Event::Run { node, life, part } => self.run_part(node, life, part)?,
+            Event::Deliver { from, to, message } => {
+                let node = to.0 as usize - 1;
+                if let Some(running) = &self.nodes[node].running {
+                    running.inbox.receive(from, message);
+                }
+            }
+            Event::Request {
+                client,
+                node,
+                request,
+            } => {
+                if let Some(running) = &self.nodes[node].running {
+                    running.inbox.request(ConnectionId(client as u64), request);
+                }
+            }
+            Event::Respond { client, response } => {
+                let (answered, sent) = self.clients[client].take(response, self.now)?;
+                if let Some(answered) = answered {
+                    self.checks.answered(answered)?;
+                }
+                self.send_requests(client, sent);
+            }
+            Event::Client(client) => {
+                let floor = self.checks.acknowledged_lsn;
+                let sent = self.clients[client].act(self.now, floor);
+                self.send_requests(client, sent);
+                let pause = 1 + self.random.below(40);
+                self.after(pause * MS, Event::Client(client));
+            }
+            Event::Fault => self.fault(),
+            Event::Rejoin(node) => {
+                self.links.cut.clear();
+                let writes = self.random.below(4);
+                if self.has_faults {
+                    self.crash_in_write.insert(node, writes);
+                }
+            }
+            Event::Restart(node) => self.start(node)?,
+        }
+        self.deliver();
+        self.schedule();
+        Ok(())
+    }
+
+    fn send_requests(&mut self, client: usize, requests: Vec<Request>) {
+        for request in requests {
+            if let Request::Submit {
+                session,
+                group,
+                commands,
+                ..
+            } = &request
+            {
+                let sent = self.checks.sent.entry((*session, *group));
+                sent.or_insert_with(|| commands.clone());
+            }
+            let mut node = self.clients[client].node;
+            if matches!(request, Request::Read { .. }) && self.random.chance(0.5) {
+                // A leader that was deposed must not answer.
+                node = self.random.index(self.nodes.len());
+            }
+            let delay = 50_000 + self.random.below(2 * MS);
+            self.after(
+                delay,
+                Event::Request {
+                    client,
+                    node,
+                    request,
+                },
+            );
+        }
+    }
+
+    /// Schedules what was sent.
+    fn deliver(&mut self) {
+        let all = std::mem::take(&mut *self.outbox.lock());
+        for sent in all {
+            match sent {
+                Sent::Peer { from, to, message } => {
+                    for delay in self.links.delays(from, to, &mut self.random) {
+                        let message = message.clone();
+                        self.after(delay, Event::Deliver { from, to, message });
+                    }
+                }
+                Sent::Client { to, response } => {
+                    if self.has_faults && self.random.chance(0.02) {
+                        continue;
+                    }
+                    let delay = 50_000 + self.random.below(2 * MS);
+                    let client = to.0 as usize;
+                    self.after(delay, Event::Respond { client, response });
+                }
+            }
+        }
+    }
+
+    /// Schedules the parts that have something to do.
+    fn schedule(&mut self) {
+        for node in 0..self.nodes.len() {
+            let life = self.nodes[node].life;
+            for part in self.nodes[node].ready() {
+                if !self.scheduled.insert((node, life, part)) {
+                    continue;
+                }
+                let delay = match part {
+                    Part::RaftWriter | Part::PayloadWriter(_) if self.nodes[node].is_slow => {
+                        self.random.below(400 * MS)
+                    }
+                    Part::RaftWriter | Part::PayloadWriter(_) => 50_000 + self.random.below(MS),
+                    _ => self.random.below(100_000),
+                };
+                self.after(delay, Event::Run { node, life, part });
+            }
+        }
+    }
+
+    fn tick(&mut self, node: usize, life: u64) {
+        if self.nodes[node].life != life {
+            return;
+        }
+        if let Some(shared) = self.nodes[node].shared() {
+            shared.raft.put(RaftEvent::Tick);
+            // Clocks run at different speeds.
+            let delay = 24 * MS + (node as u64 * 3_500_000) % (12 * MS);
+            self.after(delay, Event::Tick { node, life });
+        }
+    }
+
+    fn start(&mut self, node: usize) -> Result<(), String> {
+        let place = &mut self.nodes[node];
+        if place.is_wiped || place.running.is_some() {
+            return Ok(());
+        }
+        (place.start(&self.outbox)).map_err(|error| format!("node {}: {error}", node + 1))?;
+        self.check_logs(node)?;
+        let place = &self.nodes[node];
+        let life = place.life;
+        self.seen[node] = (life, 0);
+        self.after(MS, Event::Tick { node, life });
+        Ok(())
+    }
+
+    /// Log matching: where two logs have an entry of the same index and term, they agree up to it. Checked when a node has restarted.
+    fn check_logs(&self, node: usize) -> Result<(), String> {
+        let raft = |it: &SimNode| it.running.as_ref().map(|it| it.parts.raft.entries());
+        let Some(entries) = raft(&self.nodes[node]) else {
+            return Ok(());
+        };
+        if !entries.is_sorted_by_key(|entry| entry.term) {
+            return Err(format!(
+                "node {} has restarted with terms that fall",
+                node + 1
+            ));
+        }
+        for other in &self.nodes {
+            let others = raft(other).unwrap_or_default();
+            let both = entries.iter().zip(&others);
+            let agree = both.clone().rposition(|(one, two)| one.term == two.term);
+            let until = agree.map_or(0, |last| last + 1);
+            if let Some((one, two)) = both.take(until).find(|(one, two)| one != two) {
+                return Err(format!(
+                    "node {} has restarted with {one:?}, node {} has {two:?}, and later ones of both agree",
+                    node + 1,
+                    other.id.0
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn run_part(&mut self, node: usize, life: u64, part: Part) -> Result<(), String> {
+        self.scheduled.remove(&(node, life, part));
+        if self.nodes[node].life != life || self.nodes[node].running.is_none() {
+            return Ok(());
+        }
+        let next = self.nodes[node].run(part, self.now);
+        if let Some(at) = next {
+            // A worker wants to be called again, whether or not it gets anything to do.
+            let delay = at.saturating_sub(self.now) + 1;
+            self.after(delay, Event::Run { node, life, part });
+        }
+        let is_write = matches!(part, Part::RaftWriter | Part::PayloadWriter(_));
+        if is_write && let Some(writes) = self.crash_in_write.get_mut(&node) {
+            if *writes == 0 {
+                self.crash_in_write.remove(&node);
+                self.crash(node);
+                return Ok(());
+            }
+            *writes -= 1;
+        }
+        self.check(node)
+    }
+
+    fn check(&mut self, node: usize) -> Result<(), String> {
+        let Some(running) = &self.nodes[node].running else {
+            return Ok(());
+        };
+        let shared = Arc::clone(&running.parts.shared);
+        let id = NodeId(node as u64 + 1);
+        if let Some(failure) = shared.failure.lock().clone() {
+            return match &*failure {
+                // A full disk: the node is down until there is room.
+                NodeFailure::Storage { .. } => {
+                    self.crash(node);
+                    Ok(())
+                }
+                other => Err(format!("node {} stopped: {other}", id.0)),
+            };
+        }
+        let view = shared.view.lock().clone();
+        self.checks.view(id, &view)?;
+        let applied = shared.applied();
+        let (_, seen) = self.seen[node];
+        for index in seen + 1..=applied {
+            let entry = running.parts.raft.entry(index);
+            let entry = entry.ok_or_else(|| format!("node {} has no entry {index}", id.0))?;
+            let body = entry.body.clone();
+            let payload = || match body {
+                crate::entry::EntryBody::Group(payload) => {
+                    let cached = shared.cache.get(&payload);
+                    let bytes = cached.or_else(|| shared.store.read_payload(payload.name).ok());
+                    bytes.map(|it| it.to_vec())
+                }
+                _ => None,
+            };
+            self.checks.apply(id, entry, payload)?;
+        }
+        if applied > seen {
+            self.seen[node].1 = applied;
+            if applied.is_multiple_of(8) {
+                self.checks.state(id, applied, state_hash(&shared))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn crash(&mut self, node: usize) {
+        self.report.crashes += 1;
+        self.nodes[node].crash(&mut self.random);
+        // Now and then it crashes again while it starts: at each start of the same image it would find the same.
+        let pause = 10 + self.random.below(3_000);
+        self.after(pause * MS, Event::Restart(node));
+    }
+
+    fn fault(&mut self) {
+        if !self.has_faults {
+            return;
+        }
+        let pause = 100 + self.random.below(1_500);
+        self.after(pause * MS, Event::Fault);
+        let node = self.random.index(self.nodes.len());
+        // The leader more often than others.
+        let leader = self.nodes.iter().position(|it| {
+            it.shared()
+                .is_some_and(|it| it.office.lock().term.is_some())
+        });
+        let node = match leader {
+            Some(leader) if self.random.chance(0.4) => leader,
+            _ => node,
+        };
+        match self.random.below(11) {
+            0 | 1 => {
+                let writes = self.random.below(4);
+                self.crash_in_write.insert(node, writes);
+            }
+            2 if self.nodes[node].running.is_some() => self.crash(node),
+            3 => {
+                // One-way or both ways, one link or all of a node.
+                let id = NodeId(node as u64 + 1);
+                let other = NodeId(self.random.below(self.nodes.len() as u64) + 1);
+                let all = self.random.chance(0.5);
+                let both = self.random.chance(0.5);
+                for it in (1..=self.nodes.len() as u64).map(NodeId) {
+                    if all || it == other {
+                        self.links.cut.insert((id, it));
+                        if both {
+                            self.links.cut.insert((it, id));
+                        }
+                    }
+                }
+            }
+            4 => self.links.cut.clear(),
+            9 | 10 if let Some(leader) = leader => {
+                // Alone with its clients, it collects entries that will be overwritten.
+                let id = NodeId(leader as u64 + 1);
+                for it in self.nodes.iter().map(|it| it.id) {
+                    self.links.cut.insert((id, it));
+                    self.links.cut.insert((it, id));
+                }
+                let pause = 400 + self.random.below(800);
+                self.after(pause * MS, Event::Rejoin(leader));
+            }
+            6 => {
+                self.links.loss = self.random.unit() * 0.1;
+                self.links.doubling = self.random.unit() * 0.1;
+                self.links.delay_ns_max = MS << self.random.below(6);
+            }
+            7 => self.nodes[node].is_slow = !self.nodes[node].is_slow,
+            8 if self.options.planted == Some(Fault::WipedNodeReturns) => {
+                let members: Vec<_> = self.nodes.iter().map(|it| it.id).collect();
+                let wiped = self.nodes[node].wipe(&members);
+                if wiped.is_ok() {
+                    self.after(10 * MS, Event::Restart(node));
+                }
+            }
+            // All at once.
+            8 if self.random.chance(0.5) => {
+                for node in 0..self.nodes.len() {
+                    if self.nodes[node].running.is_some() {
+                        self.crash(node);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn state_hash(shared: &crate::shared::Shared) -> u128 {
+    let tables = shared.replica.state_hash();
+    tables.wrapping_add(shared.sessions.lock().state_hash())
+}

@@ -1,0 +1,240 @@
+//! Why a node's storage refuses something.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use namiki_log::{LogError, ReadError};
+use namiki_platform::Generation;
+
+use super::identity::NodeIdentity;
+use super::log_budget::BudgetExhausted;
+use crate::entry::PayloadName;
+use crate::network::NodeId;
+
+/// Why a node's storage refuses something.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The directory of a new node holds something.
+    #[error(
+        "{} is not empty, and a new node's directory has to be: choose another, or start the node that is there",
+        dir.display()
+    )]
+    NotEmpty {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// There is no node in the directory.
+    #[error(
+        "there is no node in {}, and an empty directory never starts as a voter: check the path; create the node if it \
+         is new, and replace it if it has lost its disk",
+        dir.display()
+    )]
+    Empty {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Another process has the directory open.
+    #[error("{} is in use by another process: stop that one first", dir.display())]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The directory is another node's, or another cluster's.
+    #[error(
+        "{} is of node {} of cluster {:032x}, not of node {} of cluster {cluster:032x}: check the path and the \
+         configuration",
+        dir.display(), found.node.0, found.cluster, node.0
+    )]
+    WrongNode {
+        /// The directory.
+        dir: PathBuf,
+        /// What its manifest says.
+        found: NodeIdentity,
+        /// The cluster that was expected.
+        cluster: u128,
+        /// The node that was expected.
+        node: NodeId,
+    },
+    /// The directory's manifest cannot be read.
+    #[error("{} is damaged: {why}; replace the node", path.display())]
+    DamagedManifest {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A newer Namiki wrote the directory.
+    #[error("{} has format {found}, and this program knows {known}: use the newer program", path.display())]
+    NewerManifest {
+        /// The manifest.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The latest format that this program reads.
+        known: u32,
+    },
+    /// The log cannot be read: something that was durable is gone, or the disk refuses. The source names the file.
+    #[error("the log of the node in {} cannot be read: mend the disk, or replace the node", dir.display())]
+    UnreadableLog {
+        /// The node's directory.
+        dir: PathBuf,
+        /// What is wrong with which file.
+        #[source]
+        source: ReadError,
+    },
+    /// A record of the log has a good checksum and makes no sense.
+    #[error(
+        "the log of the node in {} makes no sense: stream {stream} of {generation}, frame {sequence}: {why}; replace \
+         the node",
+        dir.display()
+    )]
+    SenselessLog {
+        /// The node's directory.
+        dir: PathBuf,
+        /// The stream.
+        stream: u16,
+        /// The generation.
+        generation: Generation,
+        /// The frame.
+        sequence: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// The disk is full. Nothing was appended; free some space and append again.
+    #[error("no space is left on the disk for {}: free some", path.display())]
+    DiskFull {
+        /// The file that could not be created.
+        path: PathBuf,
+        /// What the disk said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// The log is as long as it may be. Nothing was appended.
+    #[error(
+        "the log in {} has {bytes} bytes, and may have {bytes_max}: raise the limit, or replace the node",
+        dir.display()
+    )]
+    LogFull {
+        /// The node's directory.
+        dir: PathBuf,
+        /// How long it is.
+        bytes: u64,
+        /// How long it may be.
+        bytes_max: u64,
+    },
+    /// Something is longer than a log buffer. Nothing was appended.
+    #[error(
+        "{bytes} bytes are more than the {bytes_max} that fit into a log buffer: raise `buffer_bytes`"
+    )]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The longest that fits.
+        bytes_max: usize,
+    },
+    /// The log has failed, and accepts nothing any more; what was not durable is in doubt. The source names the file.
+    #[error("the log in {} has failed: mend the disk, and start the node again", dir.display())]
+    FailedLog {
+        /// The node's directory.
+        dir: PathBuf,
+        /// The first failure.
+        #[source]
+        source: LogError,
+    },
+    /// The storage was closed.
+    #[error("the storage in {} is closed", dir.display())]
+    Closed {
+        /// The node's directory.
+        dir: PathBuf,
+    },
+    /// Options or an identity that contradict themselves.
+    #[error("invalid options for the storage of a node: {why}")]
+    InvalidOptions {
+        /// Which, and why.
+        why: String,
+    },
+    /// There is no such worker.
+    #[error("worker {worker} is none of the node's {workers}: all nodes of a cluster have as many")]
+    NoSuchWorker {
+        /// Which was meant.
+        worker: u16,
+        /// How many there are.
+        workers: u16,
+    },
+    /// The payload was never appended here: fetch it from another node.
+    #[error("there is no payload {name:?} in {}: fetch it from another node", dir.display())]
+    NoSuchPayload {
+        /// The node's directory.
+        dir: PathBuf,
+        /// Its name.
+        name: PayloadName,
+    },
+    /// The payload is in a buffer, and not on the disk yet: flush, or read it after the flush.
+    #[error("payload {name:?} is not on the disk yet")]
+    NotDurable {
+        /// Its name.
+        name: PayloadName,
+    },
+    /// What the disk holds in the payload's place is not what was written: fetch it from another node.
+    #[error(
+        "{} is damaged: payload {name:?} at byte {offset_bytes} does not match its digest; fetch it from another node",
+        path.display()
+    )]
+    DamagedPayload {
+        /// Its name.
+        name: PayloadName,
+        /// The file.
+        path: PathBuf,
+        /// Where in the file.
+        offset_bytes: u64,
+    },
+    /// The disk refused.
+    #[error("{doing} {} failed: mend the disk", path.display())]
+    Device {
+        /// What was being done, as in "reading".
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// What the disk said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl StoreError {
+    pub(super) fn device(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                let source = Arc::new(source);
+                Self::DiskFull { path, source }
+            }
+            _ => Self::Device {
+                doing,
+                path,
+                source,
+            },
+        }
+    }
+
+    /// What the log in `dir` said when it was written.
+    pub(super) fn of_log(dir: &Path, error: LogError) -> Self {
+        let dir = dir.to_owned();
+        match error {
+            LogError::CommitTooLarge { bytes, bytes_max } => Self::TooLong { bytes, bytes_max },
+            LogError::DiskFull { path, source } => match BudgetExhausted::in_error(&source) {
+                Some(exhausted) => Self::LogFull {
+                    dir,
+                    bytes: exhausted.bytes,
+                    bytes_max: exhausted.bytes_max,
+                },
+                None => Self::DiskFull { path, source },
+            },
+            LogError::Closed => Self::Closed { dir },
+            LogError::InvalidConfig { reason } => Self::InvalidOptions { why: reason },
+            source => Self::FailedLog { dir, source },
+        }
+    }
+}

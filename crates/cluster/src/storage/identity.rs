@@ -1,0 +1,63 @@
+//! Which node a directory belongs to.
+
+use namiki_platform::hash::hash_of;
+
+use crate::network::NodeId;
+
+/// Which node a directory belongs to. It never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeIdentity {
+    /// The cluster's number, drawn when it was created.
+    pub cluster: u128,
+    /// The node's number in it.
+    pub node: NodeId,
+    /// Which of the node's directories it is: a replaced node has the next one.
+    pub incarnation: u64,
+    /// How many workers each node of the cluster has.
+    pub workers: u16,
+}
+
+impl NodeIdentity {
+    /// The identity of the node's log, in every segment's header and every frame's checksum: a file of another
+    /// node, or of an earlier directory of this one, is not taken for one of this log.
+    pub(super) fn log_identity(&self) -> u128 {
+        let mut bytes = [0; 32];
+        bytes[..16].copy_from_slice(&self.cluster.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.node.0.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.incarnation.to_le_bytes());
+        u128::from(hash_of(1, &bytes)) << 64 | u128::from(hash_of(2, &bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDENTITY: NodeIdentity = NodeIdentity {
+        cluster: 0xabc,
+        node: NodeId(2),
+        incarnation: 1,
+        workers: 2,
+    };
+
+    #[test]
+    fn logs_of_other_nodes_and_incarnations_have_other_identities() {
+        let other = [
+            NodeIdentity {
+                cluster: 1,
+                ..IDENTITY
+            },
+            NodeIdentity {
+                node: NodeId(1),
+                ..IDENTITY
+            },
+            NodeIdentity {
+                incarnation: 2,
+                ..IDENTITY
+            },
+        ];
+        for other in other {
+            assert_ne!(other.log_identity(), IDENTITY.log_identity());
+        }
+    }
+}

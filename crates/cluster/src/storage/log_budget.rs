@@ -1,0 +1,179 @@
+//! A limit for the files of a log, and how long they are now.
+//!
+//! The log asks the disk for each segment before it accepts what needs one, and refuses that if there is no space. So a
+//! disk that counts, and says at the limit that it is full, leaves the log usable.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use namiki_platform::disk::{Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue};
+
+/// The disk of a log, which creates no file beyond a limit.
+#[derive(Debug)]
+pub(super) struct LogBudget {
+    disk: Arc<dyn Disk>,
+    /// Where Raft's own records go: they are counted and not refused. A vote has to be possible although payloads have used
+    /// up everything, and without payloads there is little else to write.
+    raft_dir: PathBuf,
+    segment_bytes: u64,
+    bytes: AtomicU64,
+    bytes_max: AtomicU64,
+}
+
+/// The log's files are as long as they may be. The source of an [`io::Error`].
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the log has {bytes} bytes, and may have {bytes_max}")]
+pub(super) struct BudgetExhausted {
+    pub(super) bytes: u64,
+    pub(super) bytes_max: u64,
+}
+
+impl BudgetExhausted {
+    pub(super) fn in_error(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+impl LogBudget {
+    /// Without a limit, for files of `segment_bytes` beside those that have `bytes` together.
+    pub(super) fn new(
+        disk: Arc<dyn Disk>,
+        raft_dir: PathBuf,
+        segment_bytes: u64,
+        bytes: u64,
+    ) -> Self {
+        Self {
+            disk,
+            raft_dir,
+            segment_bytes,
+            bytes: AtomicU64::new(bytes),
+            bytes_max: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    pub(super) fn limit(&self, bytes_max: u64) {
+        // Relaxed, as everywhere here: a number that stands for itself.
+        self.bytes_max.store(bytes_max, Ordering::Relaxed);
+    }
+
+    /// How long the log's files are together.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes a new file's bytes out of the budget.
+    fn take(&self, path: &Path, len_bytes: u64) -> Result<(), BudgetExhausted> {
+        let bytes_max = if path.starts_with(&self.raft_dir) {
+            u64::MAX
+        } else {
+            self.bytes_max.load(Ordering::Relaxed)
+        };
+        let with_file = |bytes: u64| {
+            let all = bytes.checked_add(len_bytes)?;
+            (all <= bytes_max).then_some(all)
+        };
+        let taken = self
+            .bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_file);
+        taken
+            .map(drop)
+            .map_err(|bytes| BudgetExhausted { bytes, bytes_max })
+    }
+
+    fn give_back(&self, len_bytes: u64) {
+        self.bytes.fetch_sub(len_bytes, Ordering::Relaxed);
+    }
+}
+
+impl Disk for LogBudget {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.open(path)
+    }
+
+    fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+        self.take(path, len_bytes)
+            .map_err(|exhausted| io::Error::new(io::ErrorKind::StorageFull, exhausted))?;
+        self.disk
+            .create(path, len_bytes)
+            .inspect_err(|_| self.give_back(len_bytes))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.disk.read(path)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.disk.replace(path, bytes)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
+        self.disk.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.disk.create_dir_all(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    /// Of a segment that was created and could not be made ready.
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk
+            .remove(path)
+            .inspect(|()| self.give_back(self.segment_bytes))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
+    }
+
+    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
+        self.disk.lock_dir(dir)
+    }
+
+    fn reads(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
+        self.disk.reads(depth, pool)
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
+        self.disk.append(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use namiki_platform::disk::SimDisk;
+
+    use super::*;
+
+    #[test]
+    fn files_beyond_the_limit_are_refused_and_failures_cost_nothing() {
+        let sim = SimDisk::new();
+        for dir in ["/0000", "/0001"] {
+            sim.create_dir_all(Path::new(dir)).unwrap();
+        }
+        let budget = LogBudget::new(Arc::new(sim.clone()), "/0000".into(), 1024, 512);
+        let create = |path: &str| budget.create(Path::new(path), 1024);
+        create("/0001/a").unwrap();
+        assert_eq!(
+            create("/0001/a").unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
+        assert_eq!(budget.bytes(), 1536);
+        budget.limit(2048);
+        let refused = create("/0001/b").unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
+        let exhausted = BudgetExhausted::in_error(&refused).unwrap();
+        assert_eq!((exhausted.bytes, exhausted.bytes_max), (1536, 2048));
+        create("/0000/a").unwrap();
+        assert_eq!(budget.bytes(), 2560);
+        budget.remove(Path::new("/0001/a")).unwrap();
+        assert!(create("/0001/b").is_err());
+        budget.remove(Path::new("/0000/a")).unwrap();
+        create("/0001/b").unwrap();
+    }
+}

@@ -1,0 +1,267 @@
+//! Records of stream 0: what Raft has to remember on a node.
+//!
+//! ```text
+//!  1 vote       | term 8 | vote 8
+//!  2 commit     | index 8
+//!  3 persisted  | index 8
+//!  4 truncate   | from 8
+//!  5 entry      | index 8 | term 8                                     nothing
+//!  6 entry      | index 8 | term 8 | payload's term 8 | worker 2 | number 8 | length 4 | digest 4
+//!  7 entry      | index 8 | term 8 | length 4 | change of membership
+//!  8 entry      | index 8 | term 8 | length 4 | what concerns all workers
+//! ```
+//! The first byte says which. Several of them, back to back, are one record of the log: a call's records are on disk
+//! together or not at all.
+
+use bytes::Bytes;
+use namiki_platform::bytes::{u16_at, u32_at, u64_at};
+
+use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
+
+const VOTE: u8 = 1;
+const COMMIT: u8 = 2;
+const PERSISTED: u8 = 3;
+const TRUNCATE: u8 = 4;
+const ENTRY_EMPTY: u8 = 5;
+const ENTRY_GROUP: u8 = 6;
+const ENTRY_MEMBERSHIP: u8 = 7;
+const ENTRY_CONTROL: u8 = 8;
+
+/// Kind, index and term of an entry.
+const ENTRY_BYTES: usize = 17;
+const REF_BYTES: usize = 26;
+
+/// What Raft has to remember.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RaftRecord {
+    /// The current term, and the node that has this one's vote in it; 0 if none has.
+    Vote {
+        /// The term.
+        term: u64,
+        /// The node.
+        vote: u64,
+    },
+    /// All entries through this index are committed. It may be ahead of the entries that are here.
+    Commit {
+        /// The index.
+        index: u64,
+    },
+    /// An entry. It voids every entry at and above its index.
+    Entry(LogEntry),
+    /// All entries through this index are durable here, and so are their payloads: what is missing of them later is
+    /// damage. An entry or a truncation at or below the index lowers it.
+    Persisted {
+        /// The index.
+        index: u64,
+    },
+    /// Voids every entry at and above an index.
+    Truncate {
+        /// The index, from 1.
+        from: u64,
+    },
+}
+
+impl RaftRecord {
+    /// How many bytes it takes.
+    pub(super) fn encoded_bytes(&self) -> usize {
+        match self {
+            Self::Vote { .. } => 17,
+            Self::Commit { .. } | Self::Persisted { .. } | Self::Truncate { .. } => 9,
+            Self::Entry(entry) => {
+                ENTRY_BYTES
+                    + match &entry.body {
+                        EntryBody::Empty => 0,
+                        EntryBody::Group(_) => REF_BYTES,
+                        EntryBody::Membership(bytes) | EntryBody::Control(bytes) => 4 + bytes.len(),
+                    }
+            }
+        }
+    }
+
+    /// Its term, if it has one.
+    pub(super) fn term(&self) -> u64 {
+        match self {
+            Self::Vote { term, .. } => *term,
+            Self::Entry(entry) => entry.term,
+            Self::Commit { .. } | Self::Persisted { .. } | Self::Truncate { .. } => 0,
+        }
+    }
+
+    /// Writes it into the first bytes of `out`, and returns the rest.
+    pub(super) fn encode<'a>(&self, out: &'a mut [u8]) -> &'a mut [u8] {
+        let (own, rest) = out.split_at_mut(self.encoded_bytes());
+        match self {
+            Self::Vote { term, vote } => put_two(own, VOTE, *term, *vote),
+            Self::Commit { index } => put_one(own, COMMIT, *index),
+            Self::Persisted { index } => put_one(own, PERSISTED, *index),
+            Self::Truncate { from } => put_one(own, TRUNCATE, *from),
+            Self::Entry(entry) => {
+                let (head, body) = own.split_at_mut(ENTRY_BYTES);
+                let kind = match &entry.body {
+                    EntryBody::Empty => ENTRY_EMPTY,
+                    EntryBody::Group(payload) => {
+                        put_ref(body, payload);
+                        ENTRY_GROUP
+                    }
+                    EntryBody::Membership(bytes) => {
+                        put_bytes(body, bytes);
+                        ENTRY_MEMBERSHIP
+                    }
+                    EntryBody::Control(bytes) => {
+                        put_bytes(body, bytes);
+                        ENTRY_CONTROL
+                    }
+                };
+                put_two(head, kind, entry.index, entry.term);
+            }
+        }
+        rest
+    }
+
+    /// The record at the start of `bytes`, which are not empty, and the rest.
+    ///
+    /// # Errors
+    /// What is wrong, for a log that was written by another program: its checksums are good.
+    pub(super) fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), &'static str> {
+        let kind = bytes.first().copied().unwrap_or_default();
+        let (own, rest) = match kind {
+            VOTE => take(bytes, 17)?,
+            COMMIT | PERSISTED | TRUNCATE => take(bytes, 9)?,
+            ENTRY_EMPTY | ENTRY_MEMBERSHIP | ENTRY_CONTROL => take(bytes, ENTRY_BYTES)?,
+            ENTRY_GROUP => take(bytes, ENTRY_BYTES + REF_BYTES)?,
+            _ => return Err("it is of an unknown kind"),
+        };
+        let first = u64_at(own, 1);
+        let (body, rest) = match kind {
+            VOTE => {
+                let vote = u64_at(own, 9);
+                return Ok((Self::Vote { term: first, vote }, rest));
+            }
+            COMMIT => return Ok((Self::Commit { index: first }, rest)),
+            PERSISTED => return Ok((Self::Persisted { index: first }, rest)),
+            TRUNCATE => return Ok((Self::Truncate { from: first }, rest)),
+            ENTRY_GROUP => (EntryBody::Group(ref_at(&own[ENTRY_BYTES..])), rest),
+            ENTRY_EMPTY => (EntryBody::Empty, rest),
+            _ => {
+                let (length, rest) = take(rest, 4)?;
+                let (bytes, rest) = take(rest, u32_at(length, 0) as usize)?;
+                let bytes = Bytes::copy_from_slice(bytes);
+                let body = if kind == ENTRY_MEMBERSHIP {
+                    EntryBody::Membership(bytes)
+                } else {
+                    EntryBody::Control(bytes)
+                };
+                (body, rest)
+            }
+        };
+        let entry = LogEntry {
+            index: first,
+            term: u64_at(own, 9),
+            body,
+        };
+        Ok((Self::Entry(entry), rest))
+    }
+}
+
+fn take(bytes: &[u8], count: usize) -> Result<(&[u8], &[u8]), &'static str> {
+    bytes.split_at_checked(count).ok_or("its end is missing")
+}
+
+fn put_one(out: &mut [u8], kind: u8, number: u64) {
+    out[0] = kind;
+    out[1..9].copy_from_slice(&number.to_le_bytes());
+}
+
+fn put_two(out: &mut [u8], kind: u8, first: u64, second: u64) {
+    put_one(out, kind, first);
+    out[9..17].copy_from_slice(&second.to_le_bytes());
+}
+
+fn put_ref(out: &mut [u8], payload: &PayloadRef) {
+    let PayloadRef {
+        name,
+        length,
+        digest,
+    } = payload;
+    out[0..8].copy_from_slice(&name.term.to_le_bytes());
+    out[8..10].copy_from_slice(&name.worker.to_le_bytes());
+    out[10..18].copy_from_slice(&name.number.to_le_bytes());
+    out[18..22].copy_from_slice(&length.to_le_bytes());
+    out[22..26].copy_from_slice(&digest.to_le_bytes());
+}
+
+fn ref_at(bytes: &[u8]) -> PayloadRef {
+    PayloadRef {
+        name: PayloadName {
+            term: u64_at(bytes, 0),
+            worker: u16_at(bytes, 8),
+            number: u64_at(bytes, 10),
+        },
+        length: u32_at(bytes, 18),
+        digest: u32_at(bytes, 22),
+    }
+}
+
+fn put_bytes(out: &mut [u8], bytes: &[u8]) {
+    // It fits into a log buffer, which is at most 1 GiB.
+    out[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out[4..].copy_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records() -> Vec<RaftRecord> {
+        let name = PayloadName {
+            term: 7,
+            worker: 300,
+            number: 1 << 40,
+        };
+        let bodies = [
+            EntryBody::Empty,
+            EntryBody::Group(PayloadRef::of(name, b"payload")),
+            EntryBody::Membership(Bytes::from_static(b"two of three")),
+            EntryBody::Control(Bytes::new()),
+        ];
+        let entries = (1..).zip(bodies).map(|(index, body)| {
+            RaftRecord::Entry(LogEntry {
+                index,
+                term: 9,
+                body,
+            })
+        });
+        let others = [
+            RaftRecord::Vote { term: 9, vote: 3 },
+            RaftRecord::Commit { index: 2 },
+            RaftRecord::Persisted { index: u64::MAX },
+            RaftRecord::Truncate { from: 1 },
+        ];
+        others.into_iter().chain(entries).collect()
+    }
+
+    #[test]
+    fn records_come_back_and_their_beginnings_do_not() {
+        let records = records();
+        let total = records.iter().map(RaftRecord::encoded_bytes).sum();
+        let mut bytes = vec![0; total];
+        let left = records
+            .iter()
+            .fold(&mut bytes[..], |out, record| record.encode(out));
+        assert!(left.is_empty());
+        let mut rest = &bytes[..];
+        for expected in &records {
+            let own = expected.encoded_bytes();
+            for end in 0..own {
+                assert!(
+                    RaftRecord::decode(&rest[..end]).is_err(),
+                    "{expected:?} {end}"
+                );
+            }
+            let (found, behind) = RaftRecord::decode(rest).unwrap();
+            assert_eq!((&found, rest.len() - behind.len()), (expected, own));
+            rest = behind;
+        }
+        assert!(RaftRecord::decode(&[9; 64]).is_err());
+    }
+}

@@ -1,0 +1,309 @@
+//! The task of a client's connection: hello, then requests to the node and responses from it.
+//!
+//! What a client may cost is limited before it is known to be one: connections, bytes of a message that has not arrived, the time that it
+//! takes to arrive, the commands of a group, and responses that are not read.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use namiki_client::protocol::{
+    HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, PROTOCOL_VERSION, Request, Response, claimed_group,
+    decode, encode,
+};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+
+use crate::network::ConnectionId;
+use crate::transport::clients::ResponseQueue;
+use crate::transport::frame_reader::{Budget, Buffered, FrameReadError, FrameReader};
+use crate::transport::shared::{Context, Shared};
+
+/// How much is read at once from a client.
+const CHUNK_BYTES: usize = 16 << 10;
+/// Responses are written together up to about this many bytes.
+const BATCH_BYTES: usize = 256 << 10;
+/// After a failure to accept: descriptors may be exhausted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// After this silence the system asks whether the other machine is still there.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// Why a connection ends.
+#[derive(Debug, thiserror::Error)]
+enum EndReason {
+    #[error("{0}")]
+    Read(#[from] FrameReadError),
+    #[error("a message did not arrive in time")]
+    Slow,
+    #[error("{0}")]
+    Refused(String),
+    #[error("the client does not read its responses")]
+    NotReading,
+}
+
+/// Accepts connections of clients, for ever.
+pub(super) async fn accept(context: Context, listener: TcpListener) {
+    let limits = context.shared.settings.limits;
+    let strangers = Arc::new(Semaphore::new(limits.strangers_max));
+    let budget = Budget::of_bytes(limits.client_buffer_bytes_max);
+    loop {
+        match listener.accept().await {
+            Ok((stream, address)) => {
+                // Beyond the limit it is closed at once.
+                let Ok(stranger) = Arc::clone(&strangers).try_acquire_owned() else {
+                    continue;
+                };
+                let serving = serve(context.clone(), stream, address, stranger, budget.clone());
+                context.spawn(serving);
+            }
+            Err(error) => {
+                slog::warn!(context.shared.logger, "cannot accept a client"; "error" => %error);
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn serve(
+    context: Context,
+    stream: TcpStream,
+    address: SocketAddr,
+    stranger: OwnedSemaphorePermit,
+    budget: Budget,
+) {
+    let shared = &context.shared;
+    // Without these responses are slower, and a machine that is gone is noticed later.
+    let _ = stream.set_nodelay(true);
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+    let (from, mut to) = stream.into_split();
+    let mut reader = FrameReader::with_budget(from, CHUNK_BYTES, budget);
+    let result = say_hello(shared, &mut reader).await;
+    drop(stranger);
+    let ended = match result {
+        Ok(()) => serve_client(&context, reader, &mut to).await,
+        Err(reason) => {
+            refuse(shared, &mut to, &reason).await;
+            reason
+        }
+    };
+    if matches!(
+        ended,
+        EndReason::Read(FrameReadError::Closed | FrameReadError::Io(_))
+    ) {
+        return;
+    }
+    if let Some(suppressed) = shared.refusals_logged.admit(Instant::now()) {
+        slog::warn!(shared.logger, "disconnected a client"; "address" => %address,
+            "reason" => %ended, "suppressed" => suppressed);
+    }
+}
+
+async fn say_hello(
+    shared: &Shared,
+    reader: &mut FrameReader<OwnedReadHalf>,
+) -> Result<(), EndReason> {
+    let within = shared.settings.timing.hello_timeout;
+    let frame = timeout(within, reader.next(HELLO_BYTES_MAX)).await;
+    let frame = frame.map_err(|_| EndReason::Slow)??;
+    match decode(&frame) {
+        Ok(Request::Hello {
+            magic: MAGIC,
+            version: PROTOCOL_VERSION,
+        }) => Ok(()),
+        Ok(Request::Hello {
+            magic: MAGIC,
+            version,
+        }) => Err(EndReason::Refused(format!(
+            "this node speaks version {PROTOCOL_VERSION} of the protocol, not {version}; use a client of the same version"
+        ))),
+        _ => Err(EndReason::Refused(
+            "the first message must be a hello of Namiki's protocol for clients".to_owned(),
+        )),
+    }
+}
+
+/// Tells a client why its connection ends, as far as it listens.
+async fn refuse(shared: &Shared, to: &mut OwnedWriteHalf, reason: &EndReason) {
+    if let EndReason::Refused(reason) = reason {
+        let refused = Response::Refused {
+            request: 0,
+            reason: reason.clone(),
+        };
+        let mut bytes = Vec::new();
+        if encode(&refused, &mut bytes).is_ok() {
+            let within = shared.settings.timing.hello_timeout;
+            let _ = timeout(within, to.write_all(&bytes)).await;
+        }
+    }
+}
+
+/// A client that is connected. Its end is announced even if the task is dropped.
+struct Registered<'a> {
+    context: &'a Context,
+    id: ConnectionId,
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        self.context.shared.clients.remove(self.id);
+        // While a panic unwinds, the inbox may be what panicked.
+        if !std::thread::panicking() {
+            self.context.inbox.client_gone(self.id);
+        }
+    }
+}
+
+async fn serve_client(
+    context: &Context,
+    mut reader: FrameReader<OwnedReadHalf>,
+    to: &mut OwnedWriteHalf,
+) -> EndReason {
+    let shared = &context.shared;
+    let limits = shared.settings.limits;
+    let registered = shared.clients.register(
+        limits.client_connections_max,
+        limits.client_response_bytes_max,
+    );
+    let Some((id, queue)) = registered else {
+        let reason = EndReason::Refused(format!(
+            "this node has {} connections of clients, as many as it accepts; close some",
+            shared.clients.count()
+        ));
+        refuse(shared, to, &reason).await;
+        return reason;
+    };
+    let _registered = Registered { context, id };
+    let welcome = Response::Welcome {
+        version: PROTOCOL_VERSION,
+        node: shared.identity.node.0,
+        group_commands_max: shared.settings.group_commands_max,
+    };
+    queue.push(welcome, &shared.wakeups);
+    let reason = tokio::select! {
+        reason = read_requests(context, id, &queue, &mut reader) => reason,
+        reason = write_responses(shared, &queue, to) => return reason,
+    };
+    refuse(shared, to, &reason).await;
+    reason
+}
+
+async fn read_requests(
+    context: &Context,
+    id: ConnectionId,
+    queue: &ResponseQueue,
+    reader: &mut FrameReader<OwnedReadHalf>,
+) -> EndReason {
+    loop {
+        if let Err(reason) = read_request(context, id, queue, reader).await {
+            return reason;
+        }
+    }
+}
+
+async fn read_request(
+    context: &Context,
+    id: ConnectionId,
+    queue: &ResponseQueue,
+    reader: &mut FrameReader<OwnedReadHalf>,
+) -> Result<(), EndReason> {
+    let shared = &context.shared;
+    let settings = &shared.settings;
+    let limit = settings
+        .limits
+        .client_message_bytes_max
+        .min(MESSAGE_BYTES_MAX);
+    let frame = match reader.buffered(limit)? {
+        Buffered::Frame(frame) => frame,
+        Buffered::Part(_) => {
+            // Between two messages a client may be silent.
+            reader.begin().await?;
+            let arrived = timeout(settings.timing.message_timeout, reader.next(limit)).await;
+            arrived.map_err(|_| EndReason::Slow)??
+        }
+    };
+    // Before memory is allocated for them.
+    if let Some(claimed) = claimed_group(&frame)
+        && claimed.commands > u64::from(settings.group_commands_max)
+    {
+        let refused = Response::Refused {
+            request: claimed.group,
+            reason: format!(
+                "a group of {} commands is longer than the {} that are accepted; send several groups",
+                claimed.commands, settings.group_commands_max
+            ),
+        };
+        queue.push(refused, &shared.wakeups);
+        return Ok(());
+    }
+    let request = decode(&frame).map_err(|error| EndReason::Refused(error.to_string()))?;
+    drop(frame);
+    match request {
+        Request::Hello { .. } => Err(EndReason::Refused(
+            "a hello is the first message of a connection and no other".to_owned(),
+        )),
+        Request::CutLinks { nodes } => {
+            queue.push(cut_links(shared, nodes), &shared.wakeups);
+            Ok(())
+        }
+        request => {
+            context.inbox.request(id, request);
+            Ok(())
+        }
+    }
+}
+
+fn cut_links(shared: &Shared, nodes: Vec<u64>) -> Response {
+    if shared.settings.allow_cuts {
+        shared.cut(&nodes);
+        return Response::LinksCut { nodes };
+    }
+    Response::Refused {
+        request: 0,
+        reason: "this node does not cut links; set `allow_cuts = true` in its configuration, in a test cluster"
+            .to_owned(),
+    }
+}
+
+async fn write_responses(
+    shared: &Shared,
+    queue: &ResponseQueue,
+    to: &mut OwnedWriteHalf,
+) -> EndReason {
+    let dead_after = shared.settings.timing.dead_after;
+    let mut responses = VecDeque::new();
+    let mut bytes = Vec::new();
+    loop {
+        if queue.take(&mut responses).is_err() {
+            return EndReason::NotReading;
+        }
+        if responses.is_empty() {
+            queue.wake.notified().await;
+            continue;
+        }
+        bytes.clear();
+        while bytes.len() < BATCH_BYTES
+            && let Some(response) = responses.pop_front()
+        {
+            if let Err(error) = encode(&response, &mut bytes) {
+                return EndReason::Refused(error.to_string());
+            }
+        }
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            match timeout(dead_after, to.write(rest)).await {
+                Ok(Ok(0)) | Err(_) => return EndReason::NotReading,
+                Ok(Ok(written)) => rest = &rest[written..],
+                Ok(Err(error)) => return FrameReadError::Io(error).into(),
+            }
+        }
+        if bytes.capacity() > 4 * BATCH_BYTES {
+            bytes = Vec::new();
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Frames between nodes: how a [`PeerMessage`] looks on the wire.
+//!
+//! ```text
+//! | length u32 | kind u8 | body |        little-endian; the length counts kind and body
+//!
+//! kind 16 Raft            opaque bytes
+//! kind 17 Payload         name, bytes
+//! kind 18 FetchPayloads   count u32, names
+//! kind 19 FetchedPayload  name, found u8, bytes
+//!         name            term u64, worker u16, number u64
+//! ```
+//!
+//! A payload is neither copied when it is sent (the head of its frame is apart) nor when it is received (it is a slice of the buffer that it
+//! was read into).
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use crate::entry::PayloadName;
+use crate::network::PeerMessage;
+use crate::transport::lane::Lane;
+
+/// The bytes of a length.
+pub(super) const LENGTH_BYTES: usize = 4;
+/// The bytes of a name.
+const NAME_BYTES: usize = 18;
+/// The most bytes in front of a body: length, kind, name, and whether it was found.
+const HEAD_BYTES_MAX: usize = LENGTH_BYTES + 1 + NAME_BYTES + 1;
+/// The most bytes that a frame adds to a payload, after its length.
+pub(super) const OVERHEAD_BYTES_MAX: usize = HEAD_BYTES_MAX - LENGTH_BYTES;
+
+/// What a frame is. The numbers never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum FrameKind {
+    Hello = 1,
+    Answer = 2,
+    Ping = 3,
+    Pong = 4,
+    Raft = 16,
+    Payload = 17,
+    FetchPayloads = 18,
+    FetchedPayload = 19,
+}
+
+impl FrameKind {
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+        let all = [
+            Self::Hello,
+            Self::Answer,
+            Self::Ping,
+            Self::Pong,
+            Self::Raft,
+            Self::Payload,
+            Self::FetchPayloads,
+            Self::FetchedPayload,
+        ];
+        all.into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// A frame to be written: a head of its own, and a body that may be shared with other lanes.
+#[derive(Clone, Debug)]
+pub(super) struct OutgoingFrame {
+    head: [u8; HEAD_BYTES_MAX],
+    head_bytes: u8,
+    body: Bytes,
+}
+
+impl OutgoingFrame {
+    fn new(kind: FrameKind, fields: &[u8], body: Bytes) -> Self {
+        let length = u32::try_from(1 + fields.len() + body.len());
+        let length = length.expect("messages are shorter than 4 GiB");
+        let mut head = [0; HEAD_BYTES_MAX];
+        head[..LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
+        head[LENGTH_BYTES] = kind as u8;
+        let head_bytes = LENGTH_BYTES + 1 + fields.len();
+        head[LENGTH_BYTES + 1..head_bytes].copy_from_slice(fields);
+        Self {
+            head,
+            // At most `HEAD_BYTES_MAX`.
+            head_bytes: head_bytes as u8,
+            body,
+        }
+    }
+
+    /// A frame whose body is written by hand.
+    pub(super) fn of_body(kind: FrameKind, body: Bytes) -> Self {
+        Self::new(kind, &[], body)
+    }
+
+    /// The frame of a message.
+    pub(super) fn of(message: PeerMessage) -> Self {
+        match message {
+            PeerMessage::Raft(bytes) => Self::new(FrameKind::Raft, &[], bytes),
+            PeerMessage::Payload { name, payload } => {
+                Self::new(FrameKind::Payload, &name_bytes(name), payload)
+            }
+            PeerMessage::FetchPayloads { names } => {
+                let mut body = BytesMut::with_capacity(4 + names.len() * NAME_BYTES);
+                let count = u32::try_from(names.len()).expect("few names");
+                body.extend_from_slice(&count.to_le_bytes());
+                for name in names {
+                    body.extend_from_slice(&name_bytes(name));
+                }
+                Self::new(FrameKind::FetchPayloads, &[], body.freeze())
+            }
+            PeerMessage::FetchedPayload { name, payload } => {
+                let mut fields = [0; NAME_BYTES + 1];
+                fields[..NAME_BYTES].copy_from_slice(&name_bytes(name));
+                fields[NAME_BYTES] = u8::from(payload.is_some());
+                let body = payload.unwrap_or_default();
+                Self::new(FrameKind::FetchedPayload, &fields, body)
+            }
+        }
+    }
+
+    pub(super) fn head(&self) -> &[u8] {
+        &self.head[..usize::from(self.head_bytes)]
+    }
+
+    pub(super) fn into_body(self) -> Bytes {
+        self.body
+    }
+
+    pub(super) fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// On the wire.
+    pub(super) fn bytes(&self) -> usize {
+        usize::from(self.head_bytes) + self.body.len()
+    }
+}
+
+fn name_bytes(name: PayloadName) -> [u8; NAME_BYTES] {
+    let mut bytes = [0; NAME_BYTES];
+    bytes[..8].copy_from_slice(&name.term.to_le_bytes());
+    bytes[8..10].copy_from_slice(&name.worker.to_le_bytes());
+    bytes[10..].copy_from_slice(&name.number.to_le_bytes());
+    bytes
+}
+
+fn take_name(body: &mut Bytes) -> Result<PayloadName, FrameNonsense> {
+    if body.len() < NAME_BYTES {
+        return Err(FrameNonsense::Short);
+    }
+    Ok(PayloadName {
+        term: body.get_u64_le(),
+        worker: body.get_u16_le(),
+        number: body.get_u64_le(),
+    })
+}
+
+/// Why a frame is no message of its lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum FrameNonsense {
+    #[error("a frame of kind {0} does not belong on this lane")]
+    WrongKind(u8),
+    #[error("a frame is too short for its fields, or too long")]
+    Short,
+    #[error("a payload of worker {0} is on another worker's lane")]
+    WrongWorker(u16),
+}
+
+/// A frame that was read: its kind, and what follows it.
+pub(super) struct IncomingFrame {
+    pub(super) kind: u8,
+    pub(super) body: Bytes,
+}
+
+impl IncomingFrame {
+    /// From what follows the length. It is not empty.
+    pub(super) fn of(mut bytes: Bytes) -> Self {
+        let kind = if bytes.is_empty() { 0 } else { bytes.get_u8() };
+        Self { kind, body: bytes }
+    }
+
+    /// The message, if it is one of this lane.
+    pub(super) fn into_message(self, lane: Lane) -> Result<PeerMessage, FrameNonsense> {
+        let Self { kind, mut body } = self;
+        match (lane, FrameKind::from_byte(kind)) {
+            (Lane::Control, Some(FrameKind::Raft)) => Ok(PeerMessage::Raft(body)),
+            (Lane::Payloads(worker), Some(FrameKind::Payload)) => {
+                let name = take_name(&mut body)?;
+                if name.worker != worker {
+                    return Err(FrameNonsense::WrongWorker(name.worker));
+                }
+                Ok(PeerMessage::Payload {
+                    name,
+                    payload: body,
+                })
+            }
+            (Lane::CatchUp, Some(FrameKind::FetchPayloads)) => take_names(body),
+            (Lane::CatchUp, Some(FrameKind::FetchedPayload)) => {
+                let name = take_name(&mut body)?;
+                if body.is_empty() {
+                    return Err(FrameNonsense::Short);
+                }
+                let payload = match (body.get_u8(), body.len()) {
+                    (1, _) => Some(body),
+                    (0, 0) => None,
+                    _ => return Err(FrameNonsense::Short),
+                };
+                Ok(PeerMessage::FetchedPayload { name, payload })
+            }
+            _ => Err(FrameNonsense::WrongKind(kind)),
+        }
+    }
+}
+
+fn take_names(mut body: Bytes) -> Result<PeerMessage, FrameNonsense> {
+    if body.len() < 4 {
+        return Err(FrameNonsense::Short);
+    }
+    let count = body.get_u32_le() as usize;
+    // Before memory is allocated for so many.
+    if body.len() != count.saturating_mul(NAME_BYTES) {
+        return Err(FrameNonsense::Short);
+    }
+    let names = (0..count).map(|_| take_name(&mut body));
+    let names = names.collect::<Result<Vec<_>, _>>()?;
+    Ok(PeerMessage::FetchPayloads { names })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: PayloadName = PayloadName {
+        term: 3,
+        worker: 2,
+        number: u64::MAX - 1,
+    };
+
+    fn over_the_wire(message: PeerMessage, lane: Lane) -> Result<PeerMessage, FrameNonsense> {
+        let frame = OutgoingFrame::of(message);
+        let mut bytes = BytesMut::from(frame.head());
+        bytes.extend_from_slice(frame.body());
+        let length = bytes.get_u32_le() as usize;
+        assert_eq!(length, bytes.len());
+        IncomingFrame::of(bytes.freeze()).into_message(lane)
+    }
+
+    #[test]
+    fn every_message_comes_back_as_it_was() {
+        let payload = Bytes::from_static(b"changes");
+        let (control, catch_up) = (Lane::Control, Lane::CatchUp);
+        let messages = [
+            (PeerMessage::Raft(payload.clone()), control),
+            (
+                PeerMessage::Payload {
+                    name: NAME,
+                    payload: payload.clone(),
+                },
+                Lane::Payloads(2),
+            ),
+            (PeerMessage::FetchPayloads { names: vec![] }, catch_up),
+            (
+                PeerMessage::FetchPayloads {
+                    names: vec![NAME; 3],
+                },
+                catch_up,
+            ),
+            (
+                PeerMessage::FetchedPayload {
+                    name: NAME,
+                    payload: None,
+                },
+                catch_up,
+            ),
+            (
+                PeerMessage::FetchedPayload {
+                    name: NAME,
+                    payload: Some(Bytes::new()),
+                },
+                catch_up,
+            ),
+        ];
+        for (message, lane) in messages {
+            assert_eq!(over_the_wire(message.clone(), lane), Ok(message));
+        }
+    }
+
+    #[test]
+    fn a_payload_is_not_copied_on_its_way_out() {
+        let payload = Bytes::from(vec![1; 100]);
+        let frame = OutgoingFrame::of(PeerMessage::Payload {
+            name: NAME,
+            payload: payload.clone(),
+        });
+        assert_eq!(frame.body().as_ptr(), payload.as_ptr());
+        assert_eq!(frame.bytes(), 100 + 23);
+    }
+
+    #[test]
+    fn a_message_on_the_wrong_lane_is_refused() {
+        let raft = PeerMessage::Raft(Bytes::new());
+        let refused = over_the_wire(raft, Lane::CatchUp);
+        assert_eq!(refused, Err(FrameNonsense::WrongKind(16)));
+        let payload = PeerMessage::Payload {
+            name: NAME,
+            payload: Bytes::new(),
+        };
+        let refused = over_the_wire(payload, Lane::Payloads(1));
+        assert_eq!(refused, Err(FrameNonsense::WrongWorker(2)));
+    }
+
+    #[test]
+    fn a_count_of_names_is_checked_before_memory_is_taken() {
+        let body = Bytes::from_static(&[18, 0xff, 0xff, 0xff, 0xff, 1]);
+        let refused = IncomingFrame::of(body).into_message(Lane::CatchUp);
+        assert_eq!(refused, Err(FrameNonsense::Short));
+    }
+}

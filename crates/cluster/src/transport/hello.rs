@@ -1,0 +1,296 @@
+//! What a connection between nodes begins with: the hello of the node that dials, the answer of the other.
+//!
+//! ```text
+//! Hello   magic u32, version u16, cluster u128, from u64, to u64, incarnation u64, lane (u8, u16), workers u16
+//! Answer  magic u32, version u16, code u8, node u64, incarnation u64            code 0: welcome
+//! ```
+//!
+//! Both are frames of a fixed size, so nothing a stranger sends makes a node allocate. A node that is refused keeps dialling: the refusal
+//! may be the other's mistake, and it may be repaired.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use crate::network::NodeId;
+use crate::transport::frame::{FrameKind, IncomingFrame, OutgoingFrame};
+use crate::transport::lane::Lane;
+
+/// What hello and answer begin with.
+const MAGIC: u32 = 0x4e4d_4b50;
+/// Raised by every change that an older program would not understand.
+const VERSION: u16 = 1;
+const HELLO_BYTES: usize = 4 + 2 + 16 + 8 + 8 + 8 + 3 + 2;
+const ANSWER_BYTES: usize = 4 + 2 + 1 + 8 + 8;
+/// The longest frame that is accepted instead of a hello or an answer, after its length.
+pub(super) const HELLO_FRAME_BYTES_MAX: usize = 128;
+
+/// What a node says of itself, and of the one that it dials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hello {
+    pub(super) cluster: u128,
+    pub(super) from: NodeId,
+    pub(super) to: NodeId,
+    /// Of the node that dials: it is raised when a node has lost its directory.
+    pub(super) incarnation: u64,
+    pub(super) lane: Lane,
+    pub(super) workers: u16,
+}
+
+/// Why a node is refused. The numbers never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[repr(u8)]
+pub(super) enum Refusal {
+    /// The bytes are no hello.
+    #[error("it does not speak the protocol of nodes; is this the address for clients?")]
+    NoHello = 1,
+    /// Another version of the protocol.
+    #[error("it speaks another version of the protocol; run the same version on all nodes")]
+    Version = 2,
+    /// Another cluster.
+    #[error("it belongs to another cluster; compare the key `cluster` of both configurations")]
+    Cluster = 3,
+    /// Another node was meant.
+    #[error("another node was expected at this address; compare the addresses of [[member]]")]
+    NotMe = 4,
+    /// The node that dials is no member.
+    #[error("the node that dialled is no member of the configuration")]
+    UnknownNode = 5,
+    /// The number of workers differs.
+    #[error("the number of workers differs; it is the same on all nodes of a cluster")]
+    Workers = 6,
+    /// The node that dials has another incarnation than the configuration says.
+    #[error("the incarnation of the node that dialled is not the configured one")]
+    Incarnation = 7,
+    /// There is no such lane.
+    #[error("there is no such lane")]
+    Lane = 8,
+    /// The link is cut, for a test.
+    #[error("the link is cut")]
+    Cut = 9,
+}
+
+impl Refusal {
+    fn from_code(code: u8) -> Self {
+        let all = [
+            Self::Version,
+            Self::Cluster,
+            Self::NotMe,
+            Self::UnknownNode,
+            Self::Workers,
+            Self::Incarnation,
+            Self::Lane,
+            Self::Cut,
+        ];
+        let known = all.into_iter().find(|refusal| *refusal as u8 == code);
+        known.unwrap_or(Self::NoHello)
+    }
+}
+
+impl Hello {
+    pub(super) fn to_frame(self) -> OutgoingFrame {
+        let mut body = BytesMut::with_capacity(HELLO_BYTES);
+        body.put_u32_le(MAGIC);
+        body.put_u16_le(VERSION);
+        body.put_u128_le(self.cluster);
+        body.put_u64_le(self.from.0);
+        body.put_u64_le(self.to.0);
+        body.put_u64_le(self.incarnation);
+        let (kind, worker) = self.lane.to_wire();
+        body.put_u8(kind);
+        body.put_u16_le(worker);
+        body.put_u16_le(self.workers);
+        OutgoingFrame::of_body(FrameKind::Hello, body.freeze())
+    }
+
+    /// Reads a hello as far as it says which cluster and node are meant, and compares it with what is expected.
+    ///
+    /// `expected_incarnation` is what is known of a member, nothing of other nodes.
+    pub(super) fn check(
+        frame: IncomingFrame,
+        own: &Identity,
+        expected_incarnation: impl Fn(NodeId) -> Option<u64>,
+    ) -> Result<(NodeId, Lane), Refusal> {
+        let mut body = frame.body;
+        let is_hello = frame.kind == FrameKind::Hello as u8 && body.len() >= 6;
+        if !is_hello || body.get_u32_le() != MAGIC {
+            return Err(Refusal::NoHello);
+        }
+        if body.get_u16_le() != VERSION {
+            return Err(Refusal::Version);
+        }
+        if body.len() != HELLO_BYTES - 6 {
+            return Err(Refusal::NoHello);
+        }
+        if body.get_u128_le() != own.cluster {
+            return Err(Refusal::Cluster);
+        }
+        let from = NodeId(body.get_u64_le());
+        if NodeId(body.get_u64_le()) != own.node {
+            return Err(Refusal::NotMe);
+        }
+        let incarnation = body.get_u64_le();
+        let (kind, worker) = (body.get_u8(), body.get_u16_le());
+        if body.get_u16_le() != own.workers {
+            return Err(Refusal::Workers);
+        }
+        match expected_incarnation(from) {
+            None => return Err(Refusal::UnknownNode),
+            Some(expected) if expected != incarnation => return Err(Refusal::Incarnation),
+            Some(_) => {}
+        }
+        let lane = Lane::from_wire(kind, worker, own.workers);
+        Ok((from, lane.ok_or(Refusal::Lane)?))
+    }
+}
+
+/// What a node is, to others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identity {
+    pub(super) cluster: u128,
+    pub(super) node: NodeId,
+    pub(super) incarnation: u64,
+    pub(super) workers: u16,
+}
+
+impl Identity {
+    /// The answer to a hello.
+    pub(super) fn answer(&self, refusal: Option<Refusal>) -> OutgoingFrame {
+        let mut body = BytesMut::with_capacity(ANSWER_BYTES);
+        body.put_u32_le(MAGIC);
+        body.put_u16_le(VERSION);
+        body.put_u8(refusal.map_or(0, |refusal| refusal as u8));
+        body.put_u64_le(self.node.0);
+        body.put_u64_le(self.incarnation);
+        OutgoingFrame::of_body(FrameKind::Answer, body.freeze())
+    }
+}
+
+/// Whether the node `to` welcomes. `incarnation` is what is known of it.
+pub(super) fn check_answer(
+    frame: IncomingFrame,
+    to: NodeId,
+    incarnation: u64,
+) -> Result<(), Refusal> {
+    let mut body: Bytes = frame.body;
+    let is_answer = frame.kind == FrameKind::Answer as u8 && body.len() == ANSWER_BYTES;
+    if !is_answer || body.get_u32_le() != MAGIC {
+        return Err(Refusal::NoHello);
+    }
+    let version = body.get_u16_le();
+    match body.get_u8() {
+        0 if version != VERSION => Err(Refusal::Version),
+        0 if body.get_u64_le() != to.0 => Err(Refusal::NotMe),
+        0 if body.get_u64_le() != incarnation => Err(Refusal::Incarnation),
+        0 => Ok(()),
+        code => Err(Refusal::from_code(code)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: Identity = Identity {
+        cluster: 7,
+        node: NodeId(2),
+        incarnation: 5,
+        workers: 4,
+    };
+    const HELLO: Hello = Hello {
+        cluster: 7,
+        from: NodeId(1),
+        to: NodeId(2),
+        incarnation: 3,
+        lane: Lane::Payloads(3),
+        workers: 4,
+    };
+
+    fn incoming(frame: &OutgoingFrame) -> IncomingFrame {
+        let mut bytes = BytesMut::from(&frame.head()[4..]);
+        bytes.extend_from_slice(frame.body());
+        assert!(bytes.len() <= HELLO_FRAME_BYTES_MAX);
+        IncomingFrame::of(bytes.freeze())
+    }
+
+    fn checked(hello: Hello) -> Result<(NodeId, Lane), Refusal> {
+        let known = |node| (node == NodeId(1)).then_some(3);
+        Hello::check(incoming(&hello.to_frame()), &OWN, known)
+    }
+
+    #[test]
+    fn a_member_is_welcome() {
+        assert_eq!(checked(HELLO), Ok((NodeId(1), Lane::Payloads(3))));
+        let answer = incoming(&OWN.answer(None));
+        assert_eq!(check_answer(answer, NodeId(2), 5), Ok(()));
+    }
+
+    #[test]
+    fn every_difference_has_its_refusal() {
+        let (from, to) = (NodeId(9), NodeId(3));
+        let refused = [
+            (
+                Hello {
+                    cluster: 8,
+                    ..HELLO
+                },
+                Refusal::Cluster,
+            ),
+            (Hello { to, ..HELLO }, Refusal::NotMe),
+            (Hello { from, ..HELLO }, Refusal::UnknownNode),
+            (
+                Hello {
+                    workers: 5,
+                    ..HELLO
+                },
+                Refusal::Workers,
+            ),
+            (
+                Hello {
+                    incarnation: 2,
+                    ..HELLO
+                },
+                Refusal::Incarnation,
+            ),
+            (
+                Hello {
+                    lane: Lane::Payloads(4),
+                    ..HELLO
+                },
+                Refusal::Lane,
+            ),
+        ];
+        for (hello, refusal) in refused {
+            assert_eq!(checked(hello), Err(refusal));
+            let answer = incoming(&OWN.answer(Some(refusal)));
+            assert_eq!(check_answer(answer, NodeId(2), 5), Err(refusal));
+        }
+    }
+
+    #[test]
+    fn another_node_than_the_dialled_one_is_refused() {
+        let answer = || incoming(&OWN.answer(None));
+        assert_eq!(check_answer(answer(), NodeId(1), 5), Err(Refusal::NotMe));
+        let refused = check_answer(answer(), NodeId(2), 4);
+        assert_eq!(refused, Err(Refusal::Incarnation));
+    }
+
+    #[test]
+    fn other_bytes_are_no_hello() {
+        let whole = HELLO.to_frame();
+        for length in 0..whole.body().len() {
+            let frame = IncomingFrame {
+                kind: FrameKind::Hello as u8,
+                body: whole.body().slice(..length),
+            };
+            let refused = Hello::check(frame, &OWN, |_| Some(3));
+            assert_eq!(refused, Err(Refusal::NoHello));
+        }
+        let mut bytes = BytesMut::from(&whole.body()[..]);
+        bytes[4] = 9;
+        let frame = IncomingFrame {
+            kind: FrameKind::Hello as u8,
+            body: bytes.freeze(),
+        };
+        let refused = Hello::check(frame, &OWN, |_| Some(3));
+        assert_eq!(refused, Err(Refusal::Version));
+    }
+}

@@ -1,0 +1,209 @@
+//! Connections that other nodes have dialled: hello, then frames until the connection ends.
+//!
+//! There is one connection for each node and lane; a new one takes the place of the old, which may belong to a process that is gone.
+//! Whatever is not expected ends the connection: another kind of frame, a length beyond the limit, silence.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::network::NodeId;
+use crate::transport::frame::{
+    FrameKind, FrameNonsense, IncomingFrame, OVERHEAD_BYTES_MAX, OutgoingFrame,
+};
+use crate::transport::frame_reader::{Buffered, FrameReadError, FrameReader};
+use crate::transport::hello::{HELLO_FRAME_BYTES_MAX, Hello, Refusal};
+use crate::transport::lane::Lane;
+use crate::transport::settings::Limits;
+use crate::transport::shared::{Context, Peer};
+use crate::transport::write_batch::WriteBatch;
+
+/// How much is read at once from a node.
+const CHUNK_BYTES: usize = 64 << 10;
+/// After a failure to accept: descriptors may be exhausted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Why a connection ends.
+#[derive(Debug, thiserror::Error)]
+enum EndReason {
+    #[error("{0}")]
+    Read(#[from] FrameReadError),
+    #[error("{0}")]
+    Nonsense(#[from] FrameNonsense),
+    #[error("the other node is silent")]
+    Silent,
+    #[error("a frame did not arrive in time")]
+    Slow,
+    #[error("the other node does not read answers")]
+    NotReading,
+}
+
+/// The connections of nodes that are up.
+#[derive(Default)]
+struct Registered {
+    connections: Mutex<HashMap<(NodeId, Lane), AbortHandle>>,
+}
+
+/// Accepts connections of nodes, for ever.
+pub(super) async fn accept(context: Context, listener: TcpListener) {
+    let registered = Arc::new(Registered::default());
+    let strangers = Arc::new(Semaphore::new(context.shared.settings.limits.strangers_max));
+    loop {
+        match listener.accept().await {
+            Ok((stream, address)) => {
+                // Beyond the limit it is closed at once.
+                let Ok(stranger) = Arc::clone(&strangers).try_acquire_owned() else {
+                    continue;
+                };
+                let hello = say_hello(
+                    context.clone(),
+                    stream,
+                    address,
+                    stranger,
+                    Arc::clone(&registered),
+                );
+                context.spawn(hello);
+            }
+            Err(error) => {
+                slog::warn!(context.shared.logger, "cannot accept a node"; "error" => %error);
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn say_hello(
+    context: Context,
+    stream: TcpStream,
+    address: SocketAddr,
+    stranger: OwnedSemaphorePermit,
+    registered: Arc<Registered>,
+) {
+    let shared = &context.shared;
+    let within = shared.settings.timing.hello_timeout;
+    // Without it answers are only slower.
+    let _ = stream.set_nodelay(true);
+    let (from, mut to) = stream.into_split();
+    let mut reader = FrameReader::new(from, CHUNK_BYTES);
+    let Ok(frame) = timeout(within, reader.next(HELLO_FRAME_BYTES_MAX)).await else {
+        return;
+    };
+    let checked = frame.map_err(|_| Refusal::NoHello).and_then(|frame| {
+        let known = |node| Some(shared.peer(node)?.settings.incarnation);
+        Hello::check(IncomingFrame::of(frame), &shared.identity, known)
+    });
+    let checked = checked.and_then(|(node, lane)| {
+        let peer = shared.peer(node).ok_or(Refusal::UnknownNode)?;
+        if peer.is_cut() {
+            return Err(Refusal::Cut);
+        }
+        Ok((Arc::clone(peer), lane))
+    });
+    if let Err(refusal) = checked
+        && let Some(suppressed) = shared.refusals_logged.admit(Instant::now())
+    {
+        slog::warn!(shared.logger, "refused a node"; "address" => %address, "reason" => %refusal,
+            "suppressed" => suppressed);
+    }
+    let answer = shared.identity.answer(checked.as_ref().err().copied());
+    let answered = timeout(within, write_frame(&mut to, answer)).await;
+    drop(stranger);
+    if let (Ok((peer, lane)), Ok(Ok(()))) = (checked, answered) {
+        let key = (peer.settings.node, lane);
+        let serving = serve(context.clone(), peer, lane, reader, to);
+        let connection = context.spawn(serving);
+        // The old one is polled no more: its messages do not come behind those of the new one.
+        if let Some(old) = registered.connections.lock().insert(key, connection) {
+            old.abort();
+        }
+    }
+}
+
+async fn write_frame(
+    to: &mut (impl AsyncWrite + Unpin),
+    frame: OutgoingFrame,
+) -> std::io::Result<()> {
+    let mut batch = WriteBatch::default();
+    batch.push(frame);
+    batch.seal();
+    to.write_all_buf(&mut batch).await
+}
+
+fn frame_bytes_max(lane: Lane, limits: &Limits) -> usize {
+    match lane {
+        Lane::Control => 1 + limits.raft_bytes_max,
+        Lane::Payloads(_) | Lane::CatchUp => OVERHEAD_BYTES_MAX + limits.payload_bytes_max,
+    }
+}
+
+async fn serve(
+    context: Context,
+    peer: Arc<Peer>,
+    lane: Lane,
+    mut reader: FrameReader<OwnedReadHalf>,
+    mut to: OwnedWriteHalf,
+) {
+    let reason = loop {
+        if let Err(reason) = receive(&context, &peer, lane, &mut reader, &mut to).await {
+            break reason;
+        }
+    };
+    let logger = &context.shared.logger;
+    let node = peer.settings.node.0;
+    match reason {
+        // The other side will tell: it dials again, or it was stopped.
+        EndReason::Read(FrameReadError::Closed | FrameReadError::Io(_)) => {
+            slog::debug!(logger, "a node hung up"; "node" => node, "lane" => %lane);
+        }
+        reason => {
+            slog::warn!(logger, "disconnected a node"; "node" => node, "lane" => %lane,
+                "reason" => %reason);
+        }
+    }
+}
+
+/// Receives what has arrived, or waits for more.
+async fn receive(
+    context: &Context,
+    peer: &Peer,
+    lane: Lane,
+    reader: &mut FrameReader<OwnedReadHalf>,
+    to: &mut OwnedWriteHalf,
+) -> Result<(), EndReason> {
+    let settings = &context.shared.settings;
+    let (timing, limit) = (settings.timing, frame_bytes_max(lane, &settings.limits));
+    let frame = match reader.buffered(limit)? {
+        Buffered::Frame(frame) => frame,
+        Buffered::Part(_) => {
+            let begun = timeout(timing.dead_after, reader.begin()).await;
+            begun.map_err(|_| EndReason::Silent)??;
+            let arrived = timeout(timing.message_timeout, reader.next(limit)).await;
+            arrived.map_err(|_| EndReason::Slow)??
+        }
+    };
+    if peer.is_cut() {
+        return Ok(());
+    }
+    let frame = IncomingFrame::of(frame);
+    if frame.kind == FrameKind::Ping as u8 {
+        let pong = OutgoingFrame::of_body(FrameKind::Pong, Bytes::new());
+        return match timeout(timing.dead_after, write_frame(to, pong)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(FrameReadError::Io(error).into()),
+            Err(_) => Err(EndReason::NotReading),
+        };
+    }
+    let message = frame.into_message(lane)?;
+    context.inbox.receive(peer.settings.node, message);
+    Ok(())
+}

@@ -1,0 +1,300 @@
+//! The transport: TCP between nodes, and between clients and a node.
+//!
+//! ```text
+//!  raft ── send ──> control lane queue ─┐                                  ┌─> Inbox::receive ──> raft
+//!  worker w ──────> lane w queue ───────┤ one task a lane:                 │
+//!  repair ────────> catch-up queue ─────┘ frames, batched ── connection ───┘ one task a connection
+//!
+//!  applier ── reply ──> a client's queue ── its task ── connection ──> client ── requests ──> Inbox::request
+//! ```
+//!
+//! All of it is one thread with one runtime. Other threads of the node only push into queues. A node dials every other node once for
+//! each lane and writes only on what it dialled, so each lane has an order, a limit and a fate of its own.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `settings.rs`, `error.rs` | what it is told, why it does not start |
+//! | `shared.rs` | what all threads see: [`Network`] |
+//! | `lane.rs`, `lane_queue.rs` | lanes, and what waits on them |
+//! | `outgoing.rs`, `backoff.rs`, `write_batch.rs` | a lane's task |
+//! | `incoming.rs`, `hello.rs` | connections of other nodes |
+//! | `client_connection.rs`, `clients.rs` | connections of clients |
+//! | `frame.rs`, `frame_reader.rs` | bytes |
+//! | `delay.rs`, `precise_timer.rs` | distant cities on one machine |
+//! | `wakeups.rs`, `log_limiter.rs` | |
+//!
+//! # Invariants
+//! - T1. Memory is bounded, whatever arrives: a length is checked before it is believed, and every queue has a limit.
+//! - T2. Messages of one lane arrive in their order. Some may be missing: repair and Raft send them again.
+//! - T3. Nothing here blocks a thread of the node longer than a short critical section.
+//!
+//! Paper: raft-pwal §3.1, §3.3
+
+mod backoff;
+mod client_connection;
+mod clients;
+mod delay;
+mod error;
+mod frame;
+mod frame_reader;
+mod hello;
+mod incoming;
+mod lane;
+mod lane_queue;
+mod log_limiter;
+mod outgoing;
+mod precise_timer;
+mod settings;
+mod shared;
+#[cfg(test)]
+mod tests;
+mod wakeups;
+mod write_batch;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+pub use delay::City;
+pub use error::TransportError;
+pub use settings::{Limits, PeerSettings, Timing, TransportSettings};
+
+use crate::network::{Inbox, Network, NodeId};
+use crate::transport::hello::Identity;
+use crate::transport::lane::Lane;
+use crate::transport::log_limiter::LogLimiter;
+use crate::transport::shared::{Context, Peer, Shared};
+
+/// Connections that the system keeps for us until they are accepted.
+const BACKLOG: i32 = 1024;
+/// How long the end of the runtime waits for name look-ups.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// The two sockets that a node listens at.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For nodes.
+    pub peers: TcpListener,
+    /// For clients.
+    pub clients: TcpListener,
+}
+
+impl Listeners {
+    /// Binds both addresses, each a name or a number, and a port.
+    ///
+    /// # Errors
+    /// [`TransportError::Listen`].
+    pub fn bind(peers: &str, clients: &str) -> Result<Self, TransportError> {
+        let listen = |address: &str, whom, key| {
+            bind(address).map_err(|source| TransportError::Listen {
+                whom,
+                address: address.to_owned(),
+                key,
+                source,
+            })
+        };
+        Ok(Self {
+            peers: listen(peers, "nodes", "peer_listen")?,
+            clients: listen(clients, "clients", "client_listen")?,
+        })
+    }
+}
+
+fn bind(address: &str) -> io::Result<TcpListener> {
+    let mut failure = None;
+    for address in address.to_socket_addrs()? {
+        match bind_one(address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => failure = Some(error),
+        }
+    }
+    Err(failure.unwrap_or_else(|| io::Error::other("the name has no address")))
+}
+
+fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    // A restarted node may listen at once, although connections of the old one linger.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// A transport that is bound, and does nothing yet. What is sent is dropped.
+pub struct Transport {
+    listeners: Listeners,
+    shared: Arc<Shared>,
+}
+
+impl Transport {
+    /// Takes sockets that listen. Nothing is accepted before [`start`](Self::start).
+    #[must_use]
+    pub fn new(listeners: Listeners, settings: TransportSettings, logger: slog::Logger) -> Self {
+        let identity = Identity {
+            cluster: settings.cluster,
+            node: settings.node,
+            incarnation: settings.incarnation,
+            workers: settings.workers,
+        };
+        let peers = settings.peers.iter().map(|peer| {
+            let bytes_max = settings.limits.lane_bytes_max;
+            Arc::new(Peer::new(peer.clone(), settings.workers, bytes_max))
+        });
+        let shared = Shared {
+            identity,
+            peers: peers.collect(),
+            settings,
+            clients: clients::ClientRegistry::default(),
+            wakeups: wakeups::Wakeups::default(),
+            logger,
+            refusals_logged: LogLimiter::new(Instant::now()),
+            stop: shared::Stop::default(),
+            misdirected: 0.into(),
+        };
+        Self {
+            listeners,
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// What the node sends with.
+    #[must_use]
+    pub fn network(&self) -> Arc<dyn Network> {
+        Arc::clone(&self.shared) as _
+    }
+
+    /// Starts the network thread: dials the other nodes, and accepts them and clients.
+    ///
+    /// # Errors
+    /// [`TransportError::Start`].
+    pub fn start(self, inbox: Arc<dyn Inbox>) -> Result<RunningTransport, TransportError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(TransportError::Start)?;
+        let Listeners { peers, clients } = self.listeners;
+        let listeners = runtime.block_on(async {
+            let register = |listener: TcpListener| {
+                listener.set_nonblocking(true)?;
+                tokio::net::TcpListener::from_std(listener)
+            };
+            Ok((register(peers)?, register(clients)?))
+        });
+        let (peers, clients) = listeners.map_err(TransportError::Start)?;
+        let shared = Arc::clone(&self.shared);
+        let context = Context {
+            shared: Arc::clone(&shared),
+            inbox,
+        };
+        let thread = std::thread::Builder::new()
+            .name("network".to_owned())
+            .spawn(move || {
+                runtime.block_on(run(context, peers, clients));
+                runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+            })
+            .map_err(TransportError::Start)?;
+        Ok(RunningTransport {
+            shared,
+            thread: Some(thread),
+        })
+    }
+}
+
+async fn run(context: Context, peers: tokio::net::TcpListener, clients: tokio::net::TcpListener) {
+    context.spawn(incoming::accept(context.clone(), peers));
+    context.spawn(client_connection::accept(context.clone(), clients));
+    for peer in &context.shared.peers {
+        for lane in Lane::all(context.shared.identity.workers) {
+            context.spawn(outgoing::run(context.clone(), Arc::clone(peer), lane));
+        }
+    }
+    tokio::select! {
+        () = context.shared.wakeups.dispatch() => {}
+        () = context.shared.stop.asked.notified() => {}
+    }
+}
+
+/// A transport that works. It stops when it is dropped.
+pub struct RunningTransport {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl RunningTransport {
+    /// What the node sends with.
+    #[must_use]
+    pub fn network(&self) -> Arc<dyn Network> {
+        Arc::clone(&self.shared) as _
+    }
+
+    /// Whether the network thread works.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        let thread = self.thread.as_ref();
+        thread.is_some_and(|thread| !thread.is_finished())
+            && !self.shared.stop.failed.load(Ordering::Relaxed)
+    }
+
+    /// How many lanes to a node are up: at most two more than there are workers.
+    #[must_use]
+    pub fn lanes_up(&self, node: NodeId) -> usize {
+        self.shared.lanes_up(node)
+    }
+
+    /// Messages to a node that were dropped, for want of room or of a connection.
+    #[must_use]
+    pub fn dropped(&self, node: NodeId) -> u64 {
+        self.shared.dropped(node)
+    }
+
+    /// Messages that were sent to a node or a lane that does not exist: a mistake of the caller.
+    #[must_use]
+    pub fn misdirected(&self) -> u64 {
+        self.shared.misdirected.load(Ordering::Relaxed)
+    }
+
+    /// Clients that are connected.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.shared.clients.count()
+    }
+
+    /// Closes all connections and ends the network thread.
+    ///
+    /// # Errors
+    /// [`TransportError::Panicked`] if it had ended by itself.
+    pub fn stop(mut self) -> Result<(), TransportError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), TransportError> {
+        let Some(thread) = self.thread.take() else {
+            return Ok(());
+        };
+        self.shared.stop.asked.notify_one();
+        if thread.thread().id() == std::thread::current().id() {
+            return Ok(());
+        }
+        let ended = thread.join();
+        if ended.is_err() || self.shared.stop.failed.load(Ordering::Relaxed) {
+            return Err(TransportError::Panicked);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for RunningTransport {
+    fn drop(&mut self) {
+        // It is reported by `stop`; a transport that is dropped has no caller to tell.
+        let _ = self.end();
+    }
+}

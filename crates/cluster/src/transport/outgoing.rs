@@ -1,0 +1,246 @@
+//! The task of a lane to another node: dials, says hello, writes frames, and dials again.
+//!
+//! Data goes one way on a connection, from the node that dialled. The other answers pings, so that a node which is gone without a word (a
+//! stopped process, a cable) is noticed.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf as _, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+use crate::transport::backoff::Backoff;
+use crate::transport::frame::{FrameKind, IncomingFrame, OutgoingFrame};
+use crate::transport::frame_reader::{FrameReadError, FrameReader};
+use crate::transport::hello::{HELLO_FRAME_BYTES_MAX, Hello, Refusal, check_answer};
+use crate::transport::lane::Lane;
+use crate::transport::lane_queue::{LaneQueue, Left};
+use crate::transport::precise_timer::PreciseTimer;
+use crate::transport::shared::{Context, Peer};
+use crate::transport::write_batch::WriteBatch;
+
+/// Frames are written together up to about this many bytes.
+const BATCH_BYTES: usize = 1 << 20;
+/// How often a cut link is looked at.
+const CUT_INTERVAL: Duration = Duration::from_millis(100);
+/// Answers to pings are short.
+const ANSWER_CHUNK_BYTES: usize = 64;
+
+/// Why a lane is down.
+#[derive(Debug, thiserror::Error)]
+enum LaneError {
+    #[error("cannot connect: {0}")]
+    Connect(#[source] io::Error),
+    #[error("the other node does not answer")]
+    Silent,
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    #[error("{0}")]
+    Read(#[from] FrameReadError),
+    #[error("the connection is broken: {0}")]
+    Write(#[source] io::Error),
+    #[error("the timer failed: {0}")]
+    Timer(#[source] io::Error),
+    #[error("the other node sent a frame of kind {0} that does not belong here")]
+    Unexpected(u8),
+}
+
+/// Keeps a lane up, for ever.
+pub(super) async fn run(context: Context, peer: Arc<Peer>, lane: Lane) {
+    let Some(queue) = peer.lane(lane) else {
+        return;
+    };
+    let timing = context.shared.settings.timing;
+    let mut backoff = Backoff::new(timing.reconnect_first, timing.reconnect_longest);
+    let mut reported = String::new();
+    loop {
+        if peer.is_cut() {
+            sleep(CUT_INTERVAL).await;
+            continue;
+        }
+        let error = match connect(&context, &peer, lane).await {
+            Ok(stream) => {
+                backoff.reset();
+                reported.clear();
+                serve(&context, &peer, lane, queue, stream).await
+            }
+            Err(error) => error,
+        };
+        // A reason is logged once, not for every attempt.
+        let reason = error.to_string();
+        if reported != reason {
+            let logger = &context.shared.logger;
+            let node = peer.settings.node.0;
+            slog::info!(logger, "a lane is down"; "lane" => %lane, "node" => node, "reason" => &reason);
+            reported = reason;
+        }
+        sleep(backoff.wait()).await;
+    }
+}
+
+async fn connect(context: &Context, peer: &Peer, lane: Lane) -> Result<TcpStream, LaneError> {
+    let own = &context.shared.identity;
+    let hello = Hello {
+        cluster: own.cluster,
+        from: own.node,
+        to: peer.settings.node,
+        incarnation: own.incarnation,
+        lane,
+        workers: own.workers,
+    };
+    let connected = async {
+        let connected = TcpStream::connect(&peer.settings.address).await;
+        let mut stream = connected.map_err(LaneError::Connect)?;
+        stream.set_nodelay(true).map_err(LaneError::Connect)?;
+        let mut batch = WriteBatch::default();
+        batch.push(hello.to_frame());
+        batch.seal();
+        let written = stream.write_all_buf(&mut batch).await;
+        written.map_err(LaneError::Write)?;
+        // It is answered by one frame, and nothing follows before a ping.
+        let mut reader = FrameReader::new(&mut stream, ANSWER_CHUNK_BYTES);
+        let answer = IncomingFrame::of(reader.next(HELLO_FRAME_BYTES_MAX).await?);
+        check_answer(answer, peer.settings.node, peer.settings.incarnation)?;
+        Ok(stream)
+    };
+    let within = context.shared.settings.timing.hello_timeout;
+    timeout(within, connected)
+        .await
+        .unwrap_or(Err(LaneError::Silent))
+}
+
+/// Writes what is queued, until the connection ends.
+async fn serve(
+    context: &Context,
+    peer: &Peer,
+    lane: Lane,
+    queue: &LaneQueue,
+    mut stream: TcpStream,
+) -> LaneError {
+    let open = Open::new(context, peer, lane, queue);
+    let (from, to) = stream.split();
+    let unanswered = AtomicU32::new(0);
+    let error = tokio::select! {
+        error = write_frames(context, peer, queue, to, &unanswered) => error,
+        error = read_answers(peer, from, &unanswered) => error,
+    };
+    drop(open);
+    error
+}
+
+/// A lane that is up. Its end is announced even if the task is dropped.
+struct Open<'a> {
+    context: &'a Context,
+    peer: &'a Peer,
+    lane: Lane,
+    queue: &'a LaneQueue,
+}
+
+impl<'a> Open<'a> {
+    fn new(context: &'a Context, peer: &'a Peer, lane: Lane, queue: &'a LaneQueue) -> Self {
+        queue.open();
+        if lane == Lane::Control {
+            let node = peer.settings.node;
+            slog::info!(context.shared.logger, "a node is connected"; "node" => node.0);
+            context.inbox.connected(node);
+        }
+        Self {
+            context,
+            peer,
+            lane,
+            queue,
+        }
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.queue.close();
+        // While a panic unwinds, the inbox may be what panicked.
+        if self.lane == Lane::Control && !std::thread::panicking() {
+            self.context.inbox.disconnected(self.peer.settings.node);
+        }
+    }
+}
+
+async fn write_frames(
+    context: &Context,
+    peer: &Peer,
+    queue: &LaneQueue,
+    mut to: impl AsyncWrite + Unpin,
+    unanswered: &AtomicU32,
+) -> LaneError {
+    let timing = context.shared.settings.timing;
+    let pings_max = timing.dead_after.as_nanos() / timing.keepalive.as_nanos().max(1);
+    let timer = match PreciseTimer::new() {
+        Ok(timer) => timer,
+        Err(error) => return LaneError::Timer(error),
+    };
+    let mut pings = interval(timing.keepalive);
+    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut batch = WriteBatch::default();
+    loop {
+        let left = queue.take(&mut batch, Instant::now(), BATCH_BYTES);
+        if batch.is_empty() {
+            let due = match left {
+                Left::Later(due) => Some(due),
+                Left::Nothing | Left::More => None,
+            };
+            let wait_for_due = async {
+                match due {
+                    Some(due) => timer.until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = queue.wake.notified() => continue,
+                waited = wait_for_due => match waited {
+                    Ok(()) => continue,
+                    Err(error) => return LaneError::Timer(error),
+                },
+                _ = pings.tick() => {
+                    if u128::from(unanswered.fetch_add(1, Ordering::Relaxed)) >= pings_max {
+                        return LaneError::Silent;
+                    }
+                    batch.push(OutgoingFrame::of_body(FrameKind::Ping, Bytes::new()));
+                }
+            }
+        }
+        if peer.is_cut() {
+            batch.clear();
+            continue;
+        }
+        batch.seal();
+        while batch.has_remaining() {
+            match timeout(timing.dead_after, to.write_buf(&mut batch)).await {
+                Ok(Ok(0)) | Err(_) => return LaneError::Silent,
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return LaneError::Write(error),
+            }
+        }
+    }
+}
+
+async fn read_answers(
+    peer: &Peer,
+    from: impl AsyncRead + Unpin,
+    unanswered: &AtomicU32,
+) -> LaneError {
+    let mut reader = FrameReader::new(from, ANSWER_CHUNK_BYTES);
+    loop {
+        let frame = match reader.next(HELLO_FRAME_BYTES_MAX).await {
+            Ok(frame) => IncomingFrame::of(frame),
+            Err(error) => return error.into(),
+        };
+        if frame.kind != FrameKind::Pong as u8 {
+            return LaneError::Unexpected(frame.kind);
+        }
+        if !peer.is_cut() {
+            unanswered.store(0, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Transports on loopback, with each other and with raw connections.
+
+mod clients;
+mod hostile;
+mod peers;
+mod rig;

@@ -1,0 +1,195 @@
+//! Nodes that are what they say.
+
+use std::collections::HashMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use namiki_client::protocol::{MAGIC, PROTOCOL_VERSION, Request, encoded};
+
+use super::rig::*;
+use crate::network::{ConnectionId, Inbox, NodeId, PeerMessage};
+use crate::transport::hello::Identity;
+use crate::transport::{Listeners, TransportError};
+
+#[test]
+fn messages_arrive_in_order_per_lane() {
+    let (one, two) = two_nodes(|_| {});
+    let rounds = 300;
+    for number in 1..=rounds {
+        // Short, middling, and longer than the buffers of a connection.
+        let bytes = [10, 5000, 300_000][usize::try_from(number % 3).unwrap()];
+        for worker in 0..WORKERS {
+            one.network.send(NodeId(2), payload(worker, number, bytes));
+        }
+        one.network.send(NodeId(2), raft("heartbeat"));
+    }
+    let mut last = HashMap::new();
+    let mut raft_messages = 0;
+    for _ in 0..rounds * (1 + u64::from(WORKERS)) {
+        match two.next_message() {
+            (NodeId(1), PeerMessage::Raft(_)) => raft_messages += 1,
+            (NodeId(1), PeerMessage::Payload { name, payload }) => {
+                let before = last.insert(name.worker, name.number).unwrap_or(0);
+                assert_eq!(name.number, before + 1, "worker {}", name.worker);
+                let fill = name.number.to_le_bytes()[0];
+                assert!(payload.iter().all(|byte| *byte == fill));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(raft_messages, rounds);
+    assert_eq!(one.running.dropped(NodeId(2)), 0);
+}
+
+#[test]
+fn fetches_have_a_lane_in_each_direction() {
+    let (one, two) = two_nodes(|_| {});
+    let PeerMessage::Payload { name, payload } = payload(0, 7, 100_000) else {
+        unreachable!()
+    };
+    let fetch = PeerMessage::FetchPayloads { names: vec![name] };
+    one.network.send(NodeId(2), fetch.clone());
+    assert_eq!(two.next_message(), (NodeId(1), fetch));
+    let fetched = PeerMessage::FetchedPayload {
+        name,
+        payload: Some(payload),
+    };
+    two.network.send(NodeId(1), fetched.clone());
+    assert_eq!(one.next_message(), (NodeId(2), fetched));
+}
+
+#[test]
+fn a_restarted_node_is_dialled_again() {
+    let (one, two) = two_nodes(|_| {});
+    one.wait_for(&Event::Connected(NodeId(2)));
+    let (peers, clients) = (two.peer_address.clone(), two.client_address.clone());
+    two.running.stop().unwrap();
+    one.wait_for(&Event::Disconnected(NodeId(2)));
+    one.network.send(NodeId(2), raft("lost"));
+
+    let listeners = Listeners::bind(&peers, &clients).unwrap();
+    let two = Node::start(listeners, settings(2, vec![peer(1, &one.peer_address)]));
+    one.wait_for(&Event::Connected(NodeId(2)));
+    one.network.send(NodeId(2), raft("found"));
+    assert_eq!(two.next_message(), (NodeId(1), raft("found")));
+    assert_eq!(one.running.dropped(NodeId(2)), 1);
+}
+
+#[test]
+fn a_delayed_lane_keeps_its_order() {
+    let (one, two) = two_nodes(|settings| {
+        settings.peers[0].delay = Duration::from_millis(3);
+    });
+    for number in 1..=500 {
+        one.network.send(NodeId(2), payload(1, number, 2000));
+    }
+    for number in 1..=500 {
+        assert_eq!(two.next_message().1, payload(1, number, 2000));
+    }
+}
+
+#[test]
+fn a_silent_node_is_disconnected() {
+    // It says hello, and nothing more.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let mut own = settings(1, vec![peer(2, &address)]);
+    own.timing.dead_after = Duration::from_millis(40);
+    let node = Node::start(listeners(), own);
+    let serving = std::thread::spawn(move || {
+        let mut connections = Vec::new();
+        let identity = Identity {
+            cluster: CLUSTER,
+            node: NodeId(2),
+            incarnation: 1,
+            workers: WORKERS,
+        };
+        for _ in 0..2 + WORKERS {
+            let (mut stream, _) = silent.accept().unwrap();
+            let mut hello = [0; 56];
+            stream.read_exact(&mut hello).unwrap();
+            let answer = identity.answer(None);
+            stream.write_all(answer.head()).unwrap();
+            stream.write_all(answer.body()).unwrap();
+            connections.push(stream);
+        }
+        connections
+    });
+    node.wait_for(&Event::Connected(NodeId(2)));
+    node.wait_for(&Event::Disconnected(NodeId(2)));
+    drop(node);
+    serving.join().unwrap();
+}
+
+#[test]
+fn a_cut_link_carries_nothing_until_it_heals() {
+    let (one, two) = two_nodes(impatient);
+    one.wait_for(&Event::Connected(NodeId(2)));
+    two.wait_for(&Event::Connected(NodeId(1)));
+    let mut client = dial(&one.client_address);
+    let hello = Request::Hello {
+        magic: MAGIC,
+        version: PROTOCOL_VERSION,
+    };
+    client.write_all(&encoded(&hello).unwrap()).unwrap();
+    let cut = |nodes| encoded(&Request::CutLinks { nodes }).unwrap();
+    client.write_all(&cut(vec![2])).unwrap();
+    // Node 1 sends nothing, so node 2 sees nothing of it either.
+    one.wait_for(&Event::Disconnected(NodeId(2)));
+    two.wait_for(&Event::Disconnected(NodeId(1)));
+    one.network.send(NodeId(2), raft("cut"));
+    two.network.send(NodeId(1), raft("cut"));
+
+    client.write_all(&cut(vec![])).unwrap();
+    let healed = raft("healed");
+    assert_eq!(one.send_until_received(&two, &healed), healed);
+    assert_eq!(two.send_until_received(&one, &healed), healed);
+}
+
+#[test]
+fn messages_to_nowhere_are_counted() {
+    let (one, _two) = two_nodes(|_| {});
+    one.network.send(NodeId(9), raft("nobody is there"));
+    one.network.send(NodeId(2), payload(WORKERS, 1, 1));
+    assert_eq!(one.running.misdirected(), 2);
+}
+
+#[test]
+fn an_address_in_use_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let refused = Listeners::bind(&address, "127.0.0.1:0").unwrap_err();
+    let sentence = refused.to_string();
+    assert!(matches!(refused, TransportError::Listen { .. }));
+    assert!(sentence.contains(&address) && sentence.contains("peer_listen"));
+}
+
+struct Panicking;
+
+impl Inbox for Panicking {
+    fn receive(&self, _: NodeId, _: PeerMessage) {
+        panic!("this panic is part of the test");
+    }
+    fn connected(&self, _: NodeId) {}
+    fn disconnected(&self, _: NodeId) {}
+    fn request(&self, _: ConnectionId, _: Request) {}
+    fn client_gone(&self, _: ConnectionId) {}
+}
+
+#[test]
+fn a_panicking_inbox_stops_the_transport() {
+    let (first, second) = (listeners(), listeners());
+    let address = |it: &Listeners| it.peers.local_addr().unwrap().to_string();
+    let of_one = settings(1, vec![peer(2, &address(&second))]);
+    let of_two = settings(2, vec![peer(1, &address(&first))]);
+    let one = Node::start(first, of_one);
+    let (_, events) = channel();
+    let two = Node::start_with(second, of_two, Arc::new(Panicking), events);
+    one.wait_for(&Event::Connected(NodeId(2)));
+    one.network.send(NodeId(2), raft("panic"));
+    wait_until(|| !two.running.is_running());
+    assert!(matches!(two.running.stop(), Err(TransportError::Panicked)));
+}

@@ -1,0 +1,10 @@
+//! A node's durable storage, on a simulated disk.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod basics;
+mod common;
+mod crashes;
+mod faults;
+mod model;
+mod refusals;
+mod threads;

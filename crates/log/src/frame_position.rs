@@ -1,0 +1,51 @@
+//! Where a frame is: for callers that read single records back, by a position that they remember.
+
+use std::path::{Path, PathBuf};
+
+use namiki_platform::{Generation, WorkerId};
+
+use crate::format::frame::{FRAME_HEADER_BYTES, RECORD_HEADER_BYTES};
+use crate::format::segment::{file_name, stream_dir};
+
+/// Where a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FramePosition {
+    /// The generation that wrote it.
+    pub generation: Generation,
+    /// The stream that it is in.
+    pub worker: WorkerId,
+    /// The segment that it is in; 0 in a shared device.
+    pub segment: u64,
+    /// Where it starts, in the segment's file or in the device.
+    pub offset: u64,
+    /// Its length, without the padding.
+    pub length: u32,
+}
+
+impl FramePosition {
+    /// The file of the frame's segment. `dir` is the log's directory.
+    #[must_use]
+    pub fn segment_path(&self, dir: &Path) -> PathBuf {
+        segment_path(dir, self.generation, self.worker, self.segment)
+    }
+
+    /// Where in the file the payloads of the frame's records are, if these are the payloads' lengths, in the order in
+    /// which they were appended.
+    pub fn payload_offsets(
+        &self,
+        payload_bytes: impl IntoIterator<Item = usize>,
+    ) -> impl Iterator<Item = u64> {
+        let mut at = self.offset + FRAME_HEADER_BYTES as u64;
+        payload_bytes.into_iter().map(move |bytes| {
+            let payload = at + RECORD_HEADER_BYTES as u64;
+            at = payload + bytes as u64;
+            payload
+        })
+    }
+}
+
+/// The file of a segment. `dir` is the log's directory.
+#[must_use]
+pub fn segment_path(dir: &Path, generation: Generation, worker: WorkerId, segment: u64) -> PathBuf {
+    stream_dir(dir, worker).join(file_name(generation, segment))
+}
