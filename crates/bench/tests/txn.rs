@@ -104,3 +104,52 @@ fn tasks_that_await_their_commits_are_checked_too() {
         "--await",
     );
 }
+
+/// Batches that do not divide the run, in groups that do not divide the batches; some groups are larger than all of them.
+#[test]
+fn batches_are_checked_and_answered_as_a_whole() {
+    let args = ["txn", "--workload", "payment,u1", "--threads", "1,2"];
+    let specs = [
+        "TT(NLR)+PWAL(7)",
+        "S2PL(ELR)+PWAL(16)",
+        "TT(EPOCH)+PWAL(auto)",
+        "NOLOG",
+    ];
+    let specs = specs.map(|spec| ["--spec", spec]).concat();
+    let batches = ["--batch", "50"];
+    let closed = rows(&[&args[..], &specs, &batches, SMALL].concat());
+    let rate = [
+        "--rate",
+        "20000",
+        "--spec",
+        "TT(ELR)+PWAL(1000)",
+        "--verify-recovery",
+    ];
+    let open = rows(&[&args[..], &rate, &batches, SMALL].concat());
+    assert_eq!((closed.len(), open.len()), (2 * 2 * 4, 2 * 2));
+    for row in closed.iter().chain(&open) {
+        assert_keys(row, &[MACHINE]);
+        assert_eq!(
+            (&row["committed"], &row["batch"]),
+            (&600.into(), &50.into())
+        );
+        assert!(row["latency_us"]["max"].is_number(), "{row}");
+    }
+    assert!(
+        closed
+            .iter()
+            .all(|row| row["in_flight"] == 4 && row["rate"].is_null())
+    );
+    assert!(
+        open.iter()
+            .all(|row| row["rate"] == 20_000 && row["in_flight"].is_null())
+    );
+    for bad in [
+        &["--in-flight", "2"][..],
+        &["--batch", "8", "--await", "2"],
+        &["--batch", "8", "--outstanding", "2"],
+        &["--batch", "8", "--rate", "9", "--in-flight", "2"],
+    ] {
+        refused(&[&["txn", "--workload", "u1"], bad].concat(), 2, bad[0]);
+    }
+}

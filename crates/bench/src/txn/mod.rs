@@ -6,6 +6,7 @@
 //! Paper: tictoc-pwal §4
 
 mod async_worker;
+mod batches;
 mod body;
 pub(crate) mod expected_sums;
 mod figure_point;
@@ -36,6 +37,7 @@ use namiki_platform::arguments::whole;
 use namiki_platform::clock::process_cpu_ns;
 use namiki_platform::machine::{Machine, resident_bytes};
 
+use self::batches::{BatchArgs, Batches};
 use self::body::{Body, Payments, ReadUpdates, Reads, ReadsThenUpdates, Updates, YcsbOperation};
 pub(crate) use self::figure_point::{Point, Setup};
 use self::load::Load;
@@ -69,6 +71,8 @@ const SAMPLE_EVERY_IN_MEMORY: u32 = 61;
 /// So it does where many share the wait for a device. Prime to the usual sizes of groups, so that
 /// commits from all over a group are timed.
 const SAMPLE_EVERY_IN_GROUPS: u32 = 7;
+/// A thread that has received a whole batch looks this many transactions ahead.
+const PIPELINE_IN_BATCHES: u16 = 16;
 /// Bytes of log files to start with, of all streams together.
 const SEGMENTS_BYTES: u64 = 256 << 20;
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
@@ -104,7 +108,13 @@ theirs, like the executor of an asynchronous runtime: each commits, awaits the a
 what awaiting costs beside waiting, run one thread with one task, and one with 16 beside 16 threads:
   --outstanding 1 --streams 1 --threads 1,16 --await 0,1,16 --repeat 15
 
-Latencies are those of all transactions where each waits for a device of its own; where groups wait,
+With --batch, transactions arrive in batches, as from the clients of a server, and a batch is answered when all of it is
+durable; latencies are those of batches, from arrival to answer. A thread has --in-flight of them, and receives the next
+when it has answered one; or batches arrive at --rate, and what waits for the thread is part of the latency:
+  --workload payment --batch 8000 --spec 'S2PL(ELR)+PWAL(4000)' --threads 1,2
+  --workload payment --batch 8000 --spec 'S2PL(ELR)+PWAL(4000)' --threads 2 --rate 400000
+
+Otherwise latencies are those of all transactions where each waits for a device of its own; where groups wait,
 of one in 7; in memory and on emulated devices, of one in 61.
 
 In JSON, await is the number of tasks of each thread (0: none, it waits itself), and streams that of the log.
@@ -199,9 +209,11 @@ pub(crate) struct TxnArgs {
     #[arg(long, value_name = "N", value_parser = args::threads)]
     streams: Option<NonZeroU16>,
     /// Transactions that a thread has received before it runs the first of them, as a server may: it asks
-    /// for the records of all of them at once. With 1, it knows only the one that it runs
-    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u16>(1..=1024))]
-    pipeline: u16,
+    /// for the records of all of them at once. With 1, it knows only the one that it runs [default: 1; with --batch, 16]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=1024))]
+    pipeline: Option<u16>,
+    #[command(flatten)]
+    batches: BatchArgs,
     /// Open the database again after each run and check what was recovered
     #[arg(long)]
     verify_recovery: bool,
@@ -420,6 +432,7 @@ impl TxnArgs {
         let failed_locks = after.failed_locks - before.failed_locks;
         let logs = spec.logging != Logging::None;
         let counts = logs && self.sequencer == Sequencer::Cas;
+        let batches = self.batches.batches();
         Ok(TxnRow {
             workload: workload.to_string(),
             spec: spec.to_string(),
@@ -432,7 +445,10 @@ impl TxnArgs {
             value_bytes: self.value_bytes,
             skew: self.skew,
             hot_keys: self.hot_keys.name(),
-            pipeline: self.pipeline,
+            pipeline: self.pipeline(),
+            batch: batches.map(|batches| batches.size),
+            in_flight: batches.and_then(Batches::in_flight),
+            rate: batches.and_then(Batches::rate),
             key_bytes: keys.bytes,
             key_space: keys.space.name(),
             key_layout: keys.layout.name(),
@@ -502,6 +518,14 @@ impl TxnArgs {
         Ok(db.table_with_room(&name, usize::from(self.value_bytes))?)
     }
 
+    fn pipeline(&self) -> u16 {
+        let default = match self.batches.batches() {
+            Some(_) => PIPELINE_IN_BATCHES,
+            None => 1,
+        };
+        self.pipeline.unwrap_or(default)
+    }
+
     fn outstanding_max(&self, spec: ProtocolSpec) -> usize {
         let default = match spec.logging {
             Logging::None => return 0,
@@ -561,9 +585,10 @@ impl TxnArgs {
             &self.timed,
             &format!("{} {}", combination.workload, combination.spec),
             |thread| self.worker(&loaded, thread),
-            |worker, length, stages| match combination.tasks {
-                0 => worker.stage(body, length, stages),
-                tasks => worker.stage_awaiting(body, tasks, length, stages),
+            |worker, length, stages| match (self.batches.batches(), combination.tasks) {
+                (Some(batches), _) => worker.stage_in_batches(body, batches, length, stages),
+                (None, 0) => worker.stage(body, length, stages),
+                (None, tasks) => worker.stage_awaiting(body, tasks, length, stages),
             },
             || {
                 disk.disk.started();
@@ -614,7 +639,7 @@ impl TxnArgs {
             drawn: D::new(&ring, &combination.keys),
             done: Done::new(workload, thread, ring, loaded.next_number),
             outstanding_max: self.outstanding_max(combination.spec),
-            pipeline: self.pipeline.into(),
+            pipeline: self.pipeline().into(),
             sample_every: self.sample_every(combination.spec),
         })
     }

@@ -25,6 +25,13 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) skew: f64,
     pub(crate) hot_keys: &'static str,
     pub(crate) pipeline: u16,
+    /// Transactions that arrive together. Latencies are those of batches then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) batch: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) in_flight: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rate: Option<u32>,
     pub(crate) key_bytes: usize,
     pub(crate) key_space: &'static str,
     pub(crate) key_layout: &'static str,
@@ -93,6 +100,7 @@ impl Row for TxnRow<'_> {
         "abort rate",
         "p50 us",
         "p99 us",
+        "max us",
         "flushes",
         "WAL MB",
         "CPU us/tx",
@@ -115,6 +123,7 @@ impl Row for TxnRow<'_> {
             Cell::measure(self.abort_rate),
             latency(|us| us.p50),
             latency(|us| us.p99),
+            latency(|us| us.max),
             Cell::measure(self.flushes.map(|flushes| flushes as f64)),
             Cell::measure(self.wal_bytes.map(|bytes| bytes as f64 / 1e6)),
             Cell::measure(self.cpu_us_per_transaction),

@@ -40,7 +40,8 @@ pub(crate) struct Worker<'a, D: Drawn> {
 }
 
 /// Commits in order, each with the time of its start or 0 if it is not timed.
-struct Queue(VecDeque<(Ticket, u64)>);
+#[derive(Default)]
+pub(super) struct Queue(VecDeque<(Ticket, u64)>);
 
 impl<D: Drawn> Worker<'_, D> {
     /// Asks for the records of the transactions that were received together with this one.
@@ -100,7 +101,7 @@ impl<D: Drawn> Worker<'_, D> {
         let before = self.done.committed();
         let attempts = self.session.attempts();
         let mut latencies = Latencies::new();
-        let mut queue = Queue(VecDeque::new());
+        let mut queue = Queue::default();
         let mut values = Vec::new();
         let mut until_sample = 1;
         let began = Instant::now();
@@ -121,18 +122,13 @@ impl<D: Drawn> Worker<'_, D> {
                 }
                 continue;
             }
-            queue.0.push_back((ticket, start));
+            queue.push(ticket, start);
             queue.acknowledge(&self.session, &mut latencies);
             if queue.0.len() >= self.outstanding_max {
                 queue.wait_for_first(&self.session, &mut latencies)?;
             }
         }
-        if !queue.0.is_empty() {
-            self.session.flush()?;
-        }
-        while !queue.0.is_empty() {
-            queue.wait_for_first(&self.session, &mut latencies)?;
-        }
+        queue.drain(&self.session, &mut latencies)?;
         let committed = self.done.committed() - before;
         Ok(StageResult {
             began,
@@ -153,28 +149,55 @@ pub(crate) fn stage_end(length: Length, thread: usize, threads: usize) -> u64 {
 }
 
 impl Queue {
-    /// Takes from the front what is durable by now.
     #[inline]
-    fn acknowledge(&mut self, session: &Session, latencies: &mut Latencies) {
+    pub(super) fn push(&mut self, ticket: Ticket, start: u64) {
+        self.0.push_back((ticket, start));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes from the front what is durable by now. Returns how many of these are timed.
+    #[inline]
+    pub(super) fn acknowledge(&mut self, session: &Session, latencies: &mut Latencies) -> usize {
+        let mut timed = 0;
         while let Some((ticket, start)) = self.0.front()
             && session.is_acknowledged(ticket)
         {
             if *start != 0 {
                 latencies.add_ns(now_ns() - start);
+                timed += 1;
             }
             self.0.pop_front();
         }
+        timed
     }
 
-    fn wait_for_first(
+    /// Waits for the first, and takes it and what is durable by then. Returns how many of these are timed.
+    pub(super) fn wait_for_first(
+        &mut self,
+        session: &Session,
+        latencies: &mut Latencies,
+    ) -> Result<usize, BenchError> {
+        if let Some((ticket, _)) = self.0.front() {
+            session.wait(ticket)?;
+        }
+        Ok(self.acknowledge(session, latencies))
+    }
+
+    /// Waits for all.
+    pub(super) fn drain(
         &mut self,
         session: &Session,
         latencies: &mut Latencies,
     ) -> Result<(), BenchError> {
-        if let Some((ticket, _)) = self.0.front() {
-            session.wait(ticket)?;
+        if !self.is_empty() {
+            session.flush()?;
         }
-        self.acknowledge(session, latencies);
+        while !self.is_empty() {
+            self.wait_for_first(session, latencies)?;
+        }
         Ok(())
     }
 }

@@ -1,0 +1,237 @@
+//! One thread of a run that receives its transactions in batches, as a server does from its clients.
+//!
+//! A batch is answered when all of its transactions are durable. Until then the thread runs the batches that came after it.
+//! In the closed loop, the clients of a thread have so many batches in flight: the next arrives when one is answered. In the
+//! open loop, batches arrive at a rate, whether those before them are answered or not; what waits for the thread adds up.
+//!
+//! Paper: raft-pwal §2.2 (TxGrp)
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use namiki_platform::arguments::whole;
+use namiki_platform::clock::now_ns;
+
+use super::body::{Body, Values};
+use super::precomputed_keys::Drawn;
+use super::worker::{Queue, Worker, stage_end};
+use crate::args::Length;
+use crate::error::BenchError;
+use crate::latency::Latencies;
+use crate::run_stages::{StageResult, Stages};
+
+/// Batches of a thread that are in flight, unless said otherwise.
+const IN_FLIGHT: u32 = 4;
+/// A thread that waits for the next batch looks this often whether the run is over.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Flags for batches.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct BatchArgs {
+    /// Transactions that arrive together, and are answered together when all of them are durable
+    #[arg(long, value_name = "N", conflicts_with_all = ["outstanding", "tasks"], value_parser = whole::<u32>(1..=1 << 24))]
+    batch: Option<u32>,
+    /// Batches of each thread that are in flight: the next arrives when one is answered [default: 4]
+    #[arg(long, value_name = "N", requires = "batch", conflicts_with = "rate", value_parser = whole::<u32>(1..=1024))]
+    in_flight: Option<u32>,
+    /// Transactions a second that arrive, in batches, for all threads together, whether those before are answered or not
+    #[arg(long, value_name = "TPS", requires = "batch", value_parser = whole::<u32>(1..=u32::MAX.into()))]
+    rate: Option<u32>,
+}
+
+/// The batches that the threads of a run receive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batches {
+    /// Transactions of each.
+    pub(crate) size: u32,
+    pub(crate) arrival: Arrival,
+}
+
+/// When a thread receives a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Arrival {
+    /// When one of so many is answered.
+    InFlight(u32),
+    /// So many transactions arrive in a second, for all threads together.
+    Rate(u32),
+}
+
+impl BatchArgs {
+    /// What they say, if transactions come in batches.
+    pub(crate) fn batches(self) -> Option<Batches> {
+        let arrival = match self.rate {
+            Some(rate) => Arrival::Rate(rate),
+            None => Arrival::InFlight(self.in_flight.unwrap_or(IN_FLIGHT)),
+        };
+        let size = self.batch?;
+        Some(Batches { size, arrival })
+    }
+}
+
+impl Batches {
+    pub(crate) fn in_flight(self) -> Option<u32> {
+        match self.arrival {
+            Arrival::InFlight(batches) => Some(batches),
+            Arrival::Rate(_) => None,
+        }
+    }
+
+    pub(crate) fn rate(self) -> Option<u32> {
+        match self.arrival {
+            Arrival::InFlight(_) => None,
+            Arrival::Rate(rate) => Some(rate),
+        }
+    }
+
+    /// Those of one of the threads from `now` on, in nanoseconds. The threads receive theirs by turns.
+    fn arrivals(self, thread: usize, threads: usize, now: u64) -> Arrivals {
+        match self.arrival {
+            Arrival::InFlight(batches) => Arrivals::AtAnswers((0..batches).map(|_| now).collect()),
+            Arrival::Rate(rate) => {
+                let interval =
+                    u64::from(self.size) * threads as u64 * 1_000_000_000 / u64::from(rate);
+                Arrivals::AtTimes {
+                    next: now + interval * thread as u64 / threads as u64,
+                    interval,
+                }
+            }
+        }
+    }
+}
+
+/// When the next batches of a thread arrive, in nanoseconds.
+#[derive(Debug, PartialEq, Eq)]
+enum Arrivals {
+    /// These have arrived.
+    AtAnswers(VecDeque<u64>),
+    AtTimes {
+        next: u64,
+        interval: u64,
+    },
+}
+
+impl Arrivals {
+    /// Takes the next batch if it has arrived, and says when it did.
+    fn take(&mut self, now: u64) -> Option<u64> {
+        match self {
+            Self::AtAnswers(arrived) => arrived.pop_front(),
+            Self::AtTimes { next, interval } => (*next <= now).then(|| {
+                let arrived = *next;
+                *next += *interval;
+                arrived
+            }),
+        }
+    }
+
+    /// So many batches were answered.
+    fn answered(&mut self, batches: usize) {
+        if let Self::AtAnswers(arrived) = self
+            && batches > 0
+        {
+            let now = now_ns();
+            arrived.extend((0..batches).map(|_| now));
+        }
+    }
+
+    /// Sleeps until the next batch, or until it is time to look around.
+    fn sleep(&self, now: u64) {
+        if let Self::AtTimes { next, .. } = self {
+            let until = Duration::from_nanos(next.saturating_sub(now));
+            std::thread::sleep(until.min(LOOK_EVERY));
+        }
+    }
+}
+
+impl<D: Drawn> Worker<'_, D> {
+    /// As [`Worker::stage`], with transactions that come in batches. Latencies are those of batches, from the arrival to
+    /// the answer.
+    pub(crate) fn stage_in_batches<B: Body>(
+        &mut self,
+        body: B,
+        batches: Batches,
+        length: Length,
+        stages: &Stages,
+    ) -> Result<StageResult, BenchError> {
+        let end = stage_end(length, self.done.thread, self.threads);
+        let before = self.done.committed();
+        let attempts = self.session.attempts();
+        let mut latencies = Latencies::new();
+        let mut queue = Queue::default();
+        let mut values = Values::new();
+        let began = Instant::now();
+        let mut arrivals = batches.arrivals(self.done.thread, self.threads, now_ns());
+        let is_over = |this: &Self| this.done.committed() - before >= end || stages.must_stop();
+        while !is_over(self) {
+            let Some(arrived) = arrivals.take(now_ns()) else {
+                // Nothing comes that would fill the group.
+                self.session.flush()?;
+                match queue.is_empty() {
+                    false => {
+                        arrivals.answered(queue.wait_for_first(&self.session, &mut latencies)?);
+                    }
+                    true => arrivals.sleep(now_ns()),
+                }
+                continue;
+            };
+            let mut left = batches.size;
+            while left > 0 && !is_over(self) {
+                let Some(ticket) = self.run_next(body, &mut values)? else {
+                    continue;
+                };
+                left -= 1;
+                // The last one answers for all.
+                queue.push(ticket, if left == 0 { arrived.max(1) } else { 0 });
+                arrivals.answered(queue.acknowledge(&self.session, &mut latencies));
+            }
+        }
+        queue.drain(&self.session, &mut latencies)?;
+        let committed = self.done.committed() - before;
+        Ok(StageResult {
+            began,
+            ended: Instant::now(),
+            done: committed,
+            aborted: self.session.attempts() - attempts - committed,
+            latencies,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_the_open_loop_threads_receive_batches_by_turns() {
+        let batches = Batches {
+            size: 100,
+            arrival: Arrival::Rate(1000),
+        };
+        let ms = 1_000_000;
+        for (thread, first) in [(0, 5 * ms), (1, 105 * ms)] {
+            let mut arrivals = batches.arrivals(thread, 2, 5 * ms);
+            assert_eq!(arrivals.take(first - 1), None);
+            assert_eq!(arrivals.take(first), Some(first));
+            assert_eq!(arrivals.take(first), None);
+            // What was late is not forgotten.
+            for batch in 1..4 {
+                assert_eq!(arrivals.take(1000 * ms), Some(first + batch * 200 * ms));
+            }
+        }
+    }
+
+    #[test]
+    fn in_the_closed_loop_each_answer_brings_a_batch() {
+        let batches = Batches {
+            size: 100,
+            arrival: Arrival::InFlight(2),
+        };
+        let mut arrivals = batches.arrivals(1, 2, 7);
+        assert_eq!([arrivals.take(7), arrivals.take(7)], [Some(7), Some(7)]);
+        assert_eq!(arrivals.take(8), None);
+        arrivals.answered(0);
+        assert_eq!(arrivals.take(8), None);
+        arrivals.answered(1);
+        assert!(arrivals.take(8).is_some());
+    }
+}
