@@ -17,30 +17,14 @@ use namiki_platform::Stamp;
 
 use crate::control::Control;
 use crate::entry::{EntryBody, LogEntry, PayloadRef};
-use crate::network::ConnectionId;
-use crate::node::NodeFailure;
+use crate::events::{ApplierEvent, WorkerEvent};
+use crate::failure::NodeFailure;
+use crate::fault_injection::Fault;
 use crate::office::ReadRequest;
 use crate::payload::Payload;
-use crate::planted::Fault;
-use crate::producer::status;
-use crate::raft::{RaftEvent, ReadId};
+use crate::raft::RaftEvent;
 use crate::shared::Shared;
-use crate::worker::WorkerEvent;
-
-/// What the applier is told.
-#[derive(Debug)]
-pub(crate) enum ApplierEvent {
-    /// These are committed.
-    Committed(Vec<LogEntry>),
-    /// This node was elected.
-    Elected(u64),
-    /// It leads no more.
-    Deposed,
-    /// A read may be answered once this entry is applied.
-    ReadReady(ReadId, u64),
-    /// A client asks for the state's hash.
-    StateHash(ConnectionId),
-}
+use crate::status::status;
 
 /// Applies entries.
 pub(crate) struct Applier {

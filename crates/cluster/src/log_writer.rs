@@ -9,17 +9,10 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 
 use crate::entry::PayloadRef;
-use crate::node::NodeFailure;
+use crate::events::RaftWrite;
+use crate::failure::NodeFailure;
 use crate::raft::RaftEvent;
 use crate::shared::Shared;
-use crate::storage::RaftRecord;
-
-/// Records for stream 0.
-#[derive(Debug)]
-pub(crate) struct RaftWrite {
-    pub(crate) batch: u64,
-    pub(crate) records: Vec<RaftRecord>,
-}
 
 /// Writes records of Raft.
 ///

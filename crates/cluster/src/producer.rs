@@ -6,20 +6,20 @@
 
 use std::sync::Arc;
 
-use namiki_client::protocol::{Command, NodeStatus, Request, Response, Role, SessionId};
+use namiki_client::protocol::{Command, NodeStatus, Request, Response, SessionId};
 use namiki_platform::hash::hash_of;
 
-use crate::applier::ApplierEvent;
 use crate::control::Control;
 use crate::entry::EntryBody;
+use crate::events::{ApplierEvent, WorkerEvent};
+use crate::fault_injection::Fault;
 use crate::group_in_flight::GroupInFlight;
 use crate::network::ConnectionId;
-use crate::office::{Office, ReadRequest};
-use crate::planted::Fault;
+use crate::office::ReadRequest;
 use crate::raft::RaftEvent;
 use crate::session::KnownGroup;
 use crate::shared::Shared;
-use crate::worker::WorkerEvent;
+use crate::status::status;
 
 /// What a row takes in a payload besides its key and its value, at most.
 const ROW_BYTES: usize = 16;
@@ -300,34 +300,6 @@ impl Producer {
 
     fn status(&self) -> NodeStatus {
         status(&self.shared, &self.shared.office.lock())
-    }
-}
-
-/// The state of a node.
-pub(crate) fn status(shared: &Shared, office: &Office) -> NodeStatus {
-    let view = shared.view.lock();
-    let in_office = office.term == Some(view.term);
-    NodeStatus {
-        node: shared.node.0,
-        role: match view.role {
-            Role::TakingOffice if in_office => Role::Leader,
-            role => role,
-        },
-        term: view.term,
-        leader: view.leader.map(|it| it.0),
-        last_lsn: view.last,
-        persisted_lsn: view.persisted,
-        committed_lsn: view.committed,
-        applied_lsn: shared.applied(),
-        commands_applied: (shared.commands_applied).load(std::sync::atomic::Ordering::Relaxed),
-        log_bytes: shared.store.log_bytes(),
-        refused_messages: view.refused,
-        matched: view
-            .matched
-            .iter()
-            .map(|(node, lsn)| (node.0, *lsn))
-            .collect(),
-        state_hash: None,
     }
 }
 

@@ -8,8 +8,9 @@ use namiki_log::Prepare;
 use namiki_platform::disk::Disk;
 
 use crate::config::NodeConfig;
+use crate::failure::NodeFailure;
 use crate::network::NodeId;
-use crate::node::{Node, NodeFailure, NodeOptions};
+use crate::node::{Node, NodeOptions};
 use crate::producer::RequestLimits;
 use crate::storage::{NodeIdentity, NodeStore, StoreError, StoreOptions};
 use crate::transport::{Listeners, RunningTransport, Transport, TransportError};

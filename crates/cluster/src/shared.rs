@@ -8,20 +8,18 @@ use namiki::replica::Replica;
 use namiki_client::protocol::Response;
 use parking_lot::Mutex;
 
-use crate::applier::ApplierEvent;
 use crate::entry::{EntryBody, PayloadName, PayloadRef};
-use crate::log_writer::RaftWrite;
+use crate::events::{ApplierEvent, RaftWrite, WorkerEvent};
+use crate::failure::NodeFailure;
+use crate::fault_injection::FaultInjection;
 use crate::mailbox::Mailbox;
 use crate::network::{Network, NodeId, PeerMessage};
-use crate::node::NodeFailure;
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
-use crate::planted::Planted;
 use crate::raft::{RaftEvent, RaftView};
 use crate::session::SessionTable;
 use crate::storage::NodeStore;
 use crate::task_store::{Members, TaskStore};
-use crate::worker::WorkerEvent;
 
 /// Payloads of other nodes that wait to be written take so many bytes at most.
 const UNWRITTEN_BYTES_MAX: u64 = 256 << 20;
@@ -56,7 +54,7 @@ pub(crate) struct Shared {
     /// Bytes of payloads that wait to be written.
     pub(crate) unwritten_bytes: AtomicU64,
     pub(crate) commands_applied: AtomicU64,
-    pub(crate) planted: Planted,
+    pub(crate) planted: FaultInjection,
     pub(crate) failure: Mutex<Option<Arc<NodeFailure>>>,
 }
 

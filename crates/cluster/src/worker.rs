@@ -17,26 +17,16 @@ use bytes::Bytes;
 use namiki::replica::GroupTransaction;
 
 use crate::entry::{PayloadName, PayloadRef};
+use crate::events::WorkerEvent;
 use crate::execute::{Conflict, execute};
+use crate::fault_injection::Fault;
 use crate::group_in_flight::GroupInFlight;
 use crate::payload::PayloadBuilder;
-use crate::planted::Fault;
 use crate::shared::Shared;
 use crate::task_store::{Members, SealedGroup};
 
 /// So many parked commands in a row are tried in vain before the rest is left for later.
 const PARKED_TRIES: usize = 32;
-
-/// What a worker is told.
-#[derive(Debug)]
-pub(crate) enum WorkerEvent {
-    /// The node leads in this term from now on, or does not lead.
-    Office(Option<u64>),
-    /// Commands of a client's group are this worker's.
-    Commands(Arc<GroupInFlight>, Vec<u32>),
-    /// Locks were released.
-    Released,
-}
 
 /// When groups are sealed.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use crate::repository_files::{SourceFile, Tree};
 /// ```text
 ///  cli  bench  tests      xtask (stands alone)
 ///   tpch  cluster         (tpch not of tests)
-///        core  client     (client knows none of ours)
+///        core              client (knows none of ours)
 ///   trees      exec       (trees of core's, only where its feature `all-indexes` is on)
 ///    index log segment    (strangers to each other)
 ///      platform

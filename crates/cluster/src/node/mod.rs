@@ -8,7 +8,6 @@
 //! ```
 //! A thread waits for its queue and for nothing else; only writers and the applier touch the disk.
 
-mod failure;
 pub(crate) mod parts;
 
 use std::sync::Arc;
@@ -17,10 +16,9 @@ use std::time::{Duration, Instant};
 
 use namiki_platform::threads;
 
-pub use failure::NodeFailure;
-
+use crate::failure::NodeFailure;
+use crate::fault_injection::FaultInjection;
 use crate::network::{Inbox, Network, NodeId};
-use crate::planted::Planted;
 use crate::producer::RequestLimits;
 use crate::raft::{RaftEvent, RaftOptions};
 use crate::shared::Shared;
@@ -44,7 +42,7 @@ pub struct NodeOptions {
     /// Where election timeouts come from.
     pub seed: u64,
     /// A fault, in simulations.
-    pub planted: Planted,
+    pub planted: FaultInjection,
 }
 
 impl Default for NodeOptions {
@@ -56,7 +54,7 @@ impl Default for NodeOptions {
             limits: RequestLimits::default(),
             cache_bytes: 256 << 20,
             seed: 1,
-            planted: Planted::default(),
+            planted: FaultInjection::default(),
         }
     }
 }

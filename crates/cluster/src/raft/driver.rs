@@ -17,8 +17,8 @@ use super::held_appends::{HeldAppends, Payloads};
 use super::message_codec::{decode, encode};
 use super::persistence::Persistence;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
+use crate::fault_injection::{Fault, FaultInjection};
 use crate::network::{NodeId, PeerMessage};
-use crate::planted::{Fault, Planted};
 use crate::storage::{NodeStore, RaftRecord};
 
 /// Payloads that are asked for at once.
@@ -48,7 +48,7 @@ pub(crate) struct RaftOptions {
     /// Where election timeouts come from.
     pub(crate) seed: u64,
     /// A fault, in simulations.
-    pub(crate) planted: Planted,
+    pub(crate) planted: FaultInjection,
 }
 
 /// What a node knows of the log when it starts.
@@ -213,7 +213,7 @@ pub(crate) struct RaftDriver {
     view: Option<RaftView>,
     effects: Vec<RaftEffect>,
     refused: u64,
-    planted: Planted,
+    planted: FaultInjection,
     /// With a fault planted: the last entry that was given out.
     given_out: u64,
 }

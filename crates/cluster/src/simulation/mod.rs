@@ -32,7 +32,7 @@ mod tests {
     fn planted_faults_are_found() {
         let only = std::env::var("NAMIKI_SIM_FAULT").ok();
         let mut not_found = Vec::new();
-        for fault in crate::planted::Fault::ALL {
+        for fault in crate::fault_injection::Fault::ALL {
             if only.as_ref().is_some_and(|it| *it != format!("{fault:?}")) {
                 continue;
             }

@@ -13,9 +13,10 @@ use super::checks::Checks;
 use super::client::{OPENING_BALANCE, SimClient};
 use super::network::{Links, Outbox, Sent};
 use super::node::{Part, SimNode};
+use crate::failure::NodeFailure;
+use crate::fault_injection::{Fault, FaultInjection};
 use crate::network::{ConnectionId, Inbox, NodeId, PeerMessage};
-use crate::node::{NodeFailure, NodeOptions};
-use crate::planted::{Fault, Planted};
+use crate::node::NodeOptions;
 use crate::raft::RaftEvent;
 use crate::worker::GroupOptions;
 
@@ -165,7 +166,7 @@ impl World {
                 },
                 cache_bytes: 16 << random.below(11),
                 seed: options.seed,
-                planted: Planted::of(options.planted),
+                planted: FaultInjection::of(options.planted),
                 ..NodeOptions::default()
             };
             let node = SimNode::create(*id, &members, options.workers, node_options);

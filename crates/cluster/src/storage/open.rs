@@ -27,8 +27,8 @@ use super::raft_record::RaftRecord;
 use super::recovery::{self, Replayed};
 use super::store::{NodeStore, RAFT_STREAM};
 use crate::entry::{LogEntry, PayloadRef};
+use crate::fault_injection::{Fault, FaultInjection};
 use crate::network::NodeId;
-use crate::planted::{Fault, Planted};
 
 /// How a node's storage is opened. All of it may differ at every opening.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub struct StoreOptions {
     /// Nothing: as long as the disk has space.
     pub max_log_bytes: Option<u64>,
     /// A fault, in simulations.
-    pub planted: Planted,
+    pub planted: FaultInjection,
 }
 
 impl Default for StoreOptions {
@@ -54,7 +54,7 @@ impl Default for StoreOptions {
             buffer_bytes: 2 << 20,
             prepare: Prepare::Background,
             max_log_bytes: None,
-            planted: Planted::default(),
+            planted: FaultInjection::default(),
         }
     }
 }

@@ -33,7 +33,7 @@ use super::manifest::Manifest;
 use super::payload_index::{PAYLOAD_HEADER_BYTES, PayloadIndex};
 use super::raft_record::RaftRecord;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
-use crate::planted::{Fault, Planted};
+use crate::fault_injection::{Fault, FaultInjection};
 
 /// What the log holds.
 pub(super) struct Replayed {
@@ -52,7 +52,7 @@ pub(super) struct RaftState {
     pub(super) persisted: u64,
     /// From index 1, without gaps.
     pub(super) entries: Vec<LogEntry>,
-    planted: Planted,
+    planted: FaultInjection,
 }
 
 /// What [`RaftState::cut`] found.
@@ -138,7 +138,7 @@ pub(super) fn replay(
     dir: &Path,
     log_dir: &Path,
     manifest: &Manifest,
-    planted: Planted,
+    planted: FaultInjection,
 ) -> Result<Replayed, StoreError> {
     let identity = manifest.identity();
     let unreadable = |source| StoreError::UnreadableLog {

@@ -1,6 +1,6 @@
 //! Faults that the simulation plants, to see that its checks find them.
 //!
-//! Where the simulator is not built, there are none: [`Planted::has`] is a constant.
+//! Where the simulator is not built, there are none: [`FaultInjection::has`] is a constant.
 
 /// A rule that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,12 +60,12 @@ impl Fault {
 
 /// The fault of a simulation, if it has one.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Planted {
+pub struct FaultInjection {
     #[cfg(any(test, feature = "simulation"))]
     fault: Option<Fault>,
 }
 
-impl Planted {
+impl FaultInjection {
     /// This fault.
     #[cfg(any(test, feature = "simulation"))]
     #[must_use]

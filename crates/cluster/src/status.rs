@@ -1,0 +1,36 @@
+//! What a node says of itself.
+
+use std::sync::atomic::Ordering;
+
+use namiki_client::protocol::{NodeStatus, Role};
+
+use crate::office::Office;
+use crate::shared::Shared;
+
+/// The state of a node.
+pub(crate) fn status(shared: &Shared, office: &Office) -> NodeStatus {
+    let view = shared.view.lock();
+    let in_office = office.term == Some(view.term);
+    NodeStatus {
+        node: shared.node.0,
+        role: match view.role {
+            Role::TakingOffice if in_office => Role::Leader,
+            role => role,
+        },
+        term: view.term,
+        leader: view.leader.map(|it| it.0),
+        last_lsn: view.last,
+        persisted_lsn: view.persisted,
+        committed_lsn: view.committed,
+        applied_lsn: shared.applied(),
+        commands_applied: (shared.commands_applied).load(Ordering::Relaxed),
+        log_bytes: shared.store.log_bytes(),
+        refused_messages: view.refused,
+        matched: view
+            .matched
+            .iter()
+            .map(|(node, lsn)| (node.0, *lsn))
+            .collect(),
+        state_hash: None,
+    }
+}
