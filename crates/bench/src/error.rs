@@ -43,6 +43,12 @@ pub(crate) enum BenchError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
+    /// A cluster does not start, or a command of it fails.
+    #[error("{0}")]
+    Cluster(String),
+    /// A client of a cluster failed.
+    #[error("a client failed")]
+    Client(#[from] namiki_client::ClientError),
     /// A query failed.
     #[error("the query failed")]
     Query(#[source] namiki_exec::ExecError),

@@ -9,6 +9,7 @@
 //! `query`.
 
 mod args;
+mod cluster;
 mod compare_command;
 mod device;
 mod device_choice;
@@ -57,6 +58,7 @@ Examples:
   namiki-bench log --streams 1,4,16 --layout parallel --group 16
   namiki-bench recover --log-mb 256 --threads 1,2
   namiki-bench query --dir /data/tpch --tasks 1,16,64,256 --threads 1,2
+  namiki-bench cluster --nodes 5 --workers 1,2,4 --fault kill-leader:5s
   namiki-bench compare kv --stores namiki,floor --workload u1 --threads 1,16 --repeat 5
   namiki-bench figure tictoc-pwal 7 --out figures
   namiki-bench report --out figures --repeat 5";
@@ -75,6 +77,8 @@ enum Command {
     Recover(recover::RecoverArgs),
     /// Queries over tables on disk, beside what their device can do at best.
     Query(query::QueryArgs),
+    /// A replicated cluster of processes: transfers per second, failovers, and whether anything acknowledged is lost.
+    Cluster(cluster::ClusterArgs),
     /// What the device can take: the limit everything durable is measured against.
     Device(device::DeviceArgs),
     /// An experiment of a paper: its figure, and which of the paper's claims hold here.
@@ -107,6 +111,7 @@ fn main() -> ExitCode {
         Command::Log(args) => log::run(&args),
         Command::Recover(args) => recover::run(&args),
         Command::Query(args) => query::run(&args),
+        Command::Cluster(args) => cluster::run(&args),
         Command::Device(args) => device::run(&args),
         Command::Figure(args) => figure::run(&args),
         Command::Report(args) => figure::report(&args),

@@ -1,0 +1,144 @@
+//! The clients of a run: tasks of one thread, each with a session and several groups in flight.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use namiki_client::protocol::Command;
+use namiki_client::{AsyncSession, ClientError, Group};
+use namiki_platform::seeded_random::Random;
+
+use super::gaps::Gaps;
+use super::witness::Witness;
+use super::workload::Plan;
+use crate::error::BenchError;
+use crate::latency::Latencies;
+
+/// How long a client goes on asking, at the end of a run, for what it does not know.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Between two looks whether the run is over.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// What the clients of a run share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) plan: Plan,
+    pub(super) witness: Witness,
+    pub(super) gaps: Gaps,
+    /// Of commands that were acknowledged in the timed part.
+    pub(super) latencies: Latencies,
+    pub(super) latency_sum: Duration,
+    pub(super) groups_timed: u64,
+    pub(super) commands_timed: u64,
+    /// The timed part: when it has begun, and ended.
+    pub(super) timed_from: Option<Instant>,
+    pub(super) timed_to: Option<Instant>,
+    /// Nothing new is sent.
+    pub(super) is_over: bool,
+    /// Between two groups of a client, if there is a pace.
+    pub(super) pace: Option<Duration>,
+}
+
+/// A group in flight.
+struct InFlight {
+    slot: u32,
+    commands: Vec<Command>,
+    begun: Instant,
+}
+
+/// One client.
+pub(super) struct Client {
+    pub(super) number: u32,
+    pub(super) session: AsyncSession,
+    pub(super) shared: Rc<RefCell<Shared>>,
+    pub(super) seed: u64,
+}
+
+impl Client {
+    /// Sends groups until the run is over, and waits for the last.
+    pub(super) async fn run(mut self) -> Result<(), BenchError> {
+        let (pipeline, pace) = {
+            let shared = self.shared.borrow();
+            (shared.plan.pipeline, shared.pace)
+        };
+        let mut random = Random::stream(self.seed, u64::from(self.number));
+        let mut free: Vec<u32> = (0..pipeline).rev().collect();
+        let mut in_flight = HashMap::new();
+        let mut version = 0;
+        // Clients do not send at the same moment.
+        let mut next = Instant::now() + pace.unwrap_or_default().mul_f64(random.unit());
+        while !self.shared.borrow().is_over {
+            let now = Instant::now();
+            let is_time = pace.is_none() || now >= next;
+            if is_time && let Some(slot) = free.pop() {
+                // Late or not, a command that is sent at a pace is waited for from its time on.
+                let begun = if pace.is_some() { next } else { now };
+                next += pace.unwrap_or_default();
+                version += 1;
+                let commands = {
+                    let plan = &self.shared.borrow().plan;
+                    plan.commands(self.number, slot, version, &mut random)
+                };
+                let kept = InFlight {
+                    slot,
+                    commands: commands.clone(),
+                    begun,
+                };
+                in_flight.insert(self.session.submit(commands).await?, kept);
+                continue;
+            }
+            let until = now + INTERVAL;
+            let until = if free.is_empty() || pace.is_none() {
+                until
+            } else {
+                until.min(next)
+            };
+            if in_flight.is_empty() {
+                tokio::time::sleep_until(until.into()).await;
+            } else if let Some(group) = self.session.next_answered(until).await {
+                free.push(self.take(group, &mut in_flight).await?);
+            }
+        }
+        let give_up_at = Instant::now() + RESOLVE_TIMEOUT;
+        while !in_flight.is_empty() {
+            if let Some(group) = self.session.next_answered(give_up_at).await {
+                self.take(group, &mut in_flight).await?;
+            } else {
+                let mut shared = self.shared.borrow_mut();
+                for (_, group) in in_flight.drain() {
+                    shared.witness.give_up(&group.commands);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the results of a group that is answered. Returns its slot.
+    async fn take(
+        &mut self,
+        group: Group,
+        in_flight: &mut HashMap<Group, InFlight>,
+    ) -> Result<u32, BenchError> {
+        let outcomes = self.session.wait(group).await?;
+        let now = Instant::now();
+        let Some(sent) = in_flight.remove(&group) else {
+            return Err(ClientError::NoSuchGroup {
+                group: group.number(),
+            }
+            .into());
+        };
+        let mut shared = self.shared.borrow_mut();
+        shared.witness.acknowledge(&sent.commands, &outcomes);
+        shared.gaps.acknowledged(now);
+        if shared.timed_from.is_some() && shared.timed_to.is_none() {
+            let latency = now.saturating_duration_since(sent.begun);
+            let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+            shared.latencies.add_ns(ns);
+            shared.latency_sum += latency;
+            shared.groups_timed += 1;
+            shared.commands_timed += sent.commands.len() as u64;
+        }
+        Ok(sent.slot)
+    }
+}

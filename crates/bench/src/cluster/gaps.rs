@@ -1,0 +1,65 @@
+//! How long nothing was acknowledged, around faults.
+
+use std::time::{Duration, Instant};
+
+/// Shorter gaps are ordinary.
+const SHORTEST: Duration = Duration::from_millis(5);
+
+/// The times between acknowledgements that were long.
+#[derive(Debug)]
+pub(super) struct Gaps {
+    last: Instant,
+    gaps: Vec<(Instant, Instant)>,
+}
+
+impl Gaps {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            last: now,
+            gaps: Vec::new(),
+        }
+    }
+
+    /// Something was acknowledged.
+    pub(super) fn acknowledged(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.last) >= SHORTEST {
+            self.gaps.push((self.last, now));
+        }
+        self.last = now;
+    }
+
+    /// For each fault the longest gap that ended after it and began before the next one: last acknowledgement before to first after.
+    pub(super) fn around(&self, faults: &[Instant]) -> Vec<Duration> {
+        let nexts = faults.iter().skip(1).map(Some).chain([None]);
+        let longest = |fault: &Instant, next: Option<&Instant>| {
+            let gaps = self.gaps.iter();
+            let around =
+                gaps.filter(|(begin, end)| end > fault && next.is_none_or(|next| begin < next));
+            around.map(|(begin, end)| *end - *begin).max()
+        };
+        faults
+            .iter()
+            .zip(nexts)
+            .filter_map(|(fault, next)| longest(fault, next))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fault_has_its_longest_gap() {
+        let begin = Instant::now();
+        let ms = |ms| begin + Duration::from_millis(ms);
+        let mut gaps = Gaps::new(begin);
+        // Faults at 100 and at 1000.
+        for at in [1, 90, 101, 420, 440, 999, 1001, 1700] {
+            gaps.acknowledged(ms(at));
+        }
+        let around = gaps.around(&[ms(100), ms(1000)]);
+        assert_eq!(around, [559, 699].map(Duration::from_millis));
+        assert!(gaps.around(&[]).is_empty());
+    }
+}

@@ -1,0 +1,201 @@
+//! A cluster of processes on this machine, which the program `namiki` starts, breaks and stops.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use namiki_client::protocol::{NodeStatus, Role};
+use namiki_client::{state_hash, status};
+use namiki_cluster::config::NodeConfig;
+
+use crate::error::BenchError;
+
+const PROGRAM: &str = "namiki";
+/// How long a node may take to say what it is.
+const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a node may take to look at every row.
+const HASH_TIMEOUT: Duration = Duration::from_secs(60);
+/// Clock ticks of the system in a second, as `/proc` counts: fixed on Linux.
+const TICKS_PER_S: f64 = 100.0;
+
+/// What a new cluster is like.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    pub(super) nodes: u16,
+    pub(super) workers: u16,
+    pub(super) group_size: u32,
+    pub(super) group_wait_us: u64,
+    pub(super) wan: &'static str,
+    pub(super) election_timeout_ms: u64,
+    pub(super) max_log_mib: u64,
+}
+
+/// A cluster that runs. It is stopped when it is dropped, unless it ran before.
+#[derive(Debug)]
+pub(super) struct LocalCluster {
+    program: PathBuf,
+    dir: PathBuf,
+    pub(super) nodes: Vec<Node>,
+    /// It is to run on.
+    keep_running: bool,
+}
+
+/// A node of it.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) id: u64,
+    pub(super) address: String,
+    dir: PathBuf,
+}
+
+impl LocalCluster {
+    /// Starts the cluster in a folder: the one that is there, or a new one.
+    pub(super) fn start(dir: &Path, shape: &Shape) -> Result<Self, BenchError> {
+        let mut cluster = Self {
+            program: find_program()?,
+            dir: dir.to_owned(),
+            nodes: Vec::new(),
+            keep_running: false,
+        };
+        cluster.read_nodes()?;
+        let running = cluster.nodes.iter().filter(|node| node.pid().is_some());
+        cluster.keep_running = running.count() > 0;
+        cluster.run([
+            "start".to_owned(),
+            format!("--nodes={}", shape.nodes),
+            format!("--workers={}", shape.workers),
+            format!("--group-size={}", shape.group_size),
+            format!("--group-wait-us={}", shape.group_wait_us),
+            format!("--wan={}", shape.wan),
+            format!("--election-timeout-ms={}", shape.election_timeout_ms),
+            format!("--max-log={}", shape.max_log_mib),
+        ])?;
+        cluster.read_nodes()?;
+        Ok(cluster)
+    }
+
+    fn read_nodes(&mut self) -> Result<(), BenchError> {
+        self.nodes.clear();
+        for id in 1.. {
+            let dir = self.dir.join(format!("node-{id}"));
+            let path = dir.join("namiki.toml");
+            if !path.exists() {
+                break;
+            }
+            let config =
+                NodeConfig::read(&path).map_err(|error| BenchError::Cluster(error.to_string()))?;
+            let address = config.client_listen;
+            self.nodes.push(Node { id, address, dir });
+        }
+        Ok(())
+    }
+
+    /// Runs a command of `namiki cluster`.
+    pub(super) fn run<A: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Result<(), BenchError> {
+        let output = Command::new(&self.program)
+            .args(["cluster", "--dir"])
+            .arg(&self.dir)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(BenchError::file("run", &self.program))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.trim();
+        let said = said.strip_prefix("namiki: ").unwrap_or(said);
+        Err(BenchError::Cluster(said.to_owned()))
+    }
+
+    pub(super) fn addresses(&self) -> Vec<String> {
+        self.nodes.iter().map(|node| node.address.clone()).collect()
+    }
+
+    /// What each node that answers says of itself.
+    pub(super) fn statuses(&self) -> Vec<NodeStatus> {
+        let nodes = self.nodes.iter();
+        let statuses = nodes.filter_map(|node| status(&node.address, STATUS_TIMEOUT).ok());
+        statuses.collect()
+    }
+
+    /// The node that leads.
+    pub(super) fn leader(&self) -> Option<u64> {
+        let leaders = self.statuses().into_iter();
+        let leaders = leaders.filter(|status| status.role == Role::Leader);
+        Some(leaders.max_by_key(|status| status.term)?.node)
+    }
+
+    /// The hash of each node's tables, with the LSN that it is of.
+    pub(super) fn state_hashes(&self) -> Result<Vec<(u64, u128)>, BenchError> {
+        let nodes = self.nodes.iter();
+        let hashes = nodes.map(|node| {
+            let status = state_hash(&node.address, HASH_TIMEOUT)?;
+            Ok((status.applied_lsn, status.state_hash.unwrap_or_default()))
+        });
+        hashes.collect()
+    }
+
+    /// Seconds of processor that each node's process has used.
+    pub(super) fn cpu_seconds(&self) -> HashMap<u32, f64> {
+        let pids = self.nodes.iter().filter_map(Node::pid);
+        let seconds = pids.filter_map(|pid| Some((pid, cpu_seconds_of(&pid.to_string())?)));
+        seconds.collect()
+    }
+}
+
+impl Node {
+    /// The process of the node, if it is there.
+    fn pid(&self) -> Option<u32> {
+        let text = fs::read_to_string(self.dir.join("pid")).ok()?;
+        let pid: u32 = text.trim().parse().ok()?;
+        let command_line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let path = self.dir.join("namiki.toml");
+        let path = path.as_os_str().as_encoded_bytes();
+        let mut arguments = command_line.split(|byte| *byte == 0);
+        arguments.any(|argument| argument == path).then_some(pid)
+    }
+}
+
+/// Seconds of processor that a process has used, of user and system together.
+pub(super) fn cpu_seconds_of(process: &str) -> Option<f64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, in parentheses, may hold anything.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut ticks = fields.split(' ').skip(11);
+    let (user, system): (f64, f64) = (ticks.next()?.parse().ok()?, ticks.next()?.parse().ok()?);
+    Some((user + system) / TICKS_PER_S)
+}
+
+impl Drop for LocalCluster {
+    fn drop(&mut self) {
+        if !self.keep_running
+            && let Err(error) = self.run(["stop"])
+        {
+            eprintln!("{} may still run: {error}", self.dir.display());
+        }
+    }
+}
+
+/// The program `namiki`, which is beside this one or on PATH.
+fn find_program() -> Result<PathBuf, BenchError> {
+    let beside = std::env::current_exe().ok();
+    let beside = beside.as_deref().and_then(Path::parent).map(Path::to_owned);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = beside.into_iter().chain(std::env::split_paths(&path));
+    let mut programs = folders.map(|folder| folder.join(PROGRAM));
+    let found = programs.find(|program| program.is_file() && program.is_absolute());
+    found.ok_or_else(|| {
+        BenchError::Cluster(
+            "there is no namiki, the program that runs nodes, beside this one nor on PATH; build it with cargo build \
+             --release -p namiki-cli"
+                .to_owned(),
+        )
+    })
+}

@@ -1,0 +1,259 @@
+//! `cluster`: transfers on a replicated cluster of real processes, with faults, and a witness of what was acknowledged.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `local_cluster.rs` | the cluster, as the program `namiki` starts and breaks it |
+//! | `workload.rs`, `load.rs` | what is sent, and the accounts |
+//! | `clients.rs`, `run.rs` | clients, and the run |
+//! | `faults.rs`, `gaps.rs` | what is broken, and how long that was noticed |
+//! | `witness.rs` | what must be there |
+//!
+//! Paper: raft-pwal §4
+
+mod clients;
+mod faults;
+mod gaps;
+mod load;
+mod local_cluster;
+mod result_row;
+mod run;
+mod witness;
+mod workload;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use namiki_cluster::transport::City;
+use namiki_platform::arguments::whole;
+use namiki_platform::machine::Machine;
+
+use self::faults::Fault;
+use self::local_cluster::Shape;
+use self::run::Run;
+use self::workload::{PlanSizes, Workload};
+use crate::args::{self, OutputArgs};
+use crate::error::BenchError;
+use crate::interrupt;
+use crate::repetitions::in_turns;
+use crate::result_writer::Report;
+use crate::run_folder::Place;
+
+const NOTES: &str = "\
+Starts a cluster of processes on this machine, opens accounts, lets clients move money, and at the end reads every
+balance from the leader: each acknowledged transfer must be there, once; the sum must be what it was; and all nodes must
+hold the same. Exit status 1 if not.
+
+Workloads:
+  transfer   the paper's: groups of transfers between accounts that no other group in flight uses
+  payment    payers and payees by Zipf's law (--skew) among --accounts, or among few pairs (--hot-pairs)
+  single     one row is written in each request, each client its own: group-size 1, many clients
+
+A group of --group-size commands is what a client sends at once, and what the log takes as one entry (the paper's
+TxGrp and LogGrp). Each client has --pipeline groups in flight. With --rate, commands are sent at a pace whether or not
+earlier ones are answered (as far as the pipeline goes), and waited for from their time on.
+
+Faults happen every so often while the clients work: kill-leader:5s (SIGKILL, and a restart half-way to the next one),
+stop-leader:5s (SIGSTOP, and SIGCONT), cut-leader:5s (its links are cut, and heal). failover_ms is from the last
+acknowledgement before to the first after.
+
+With --dir, the cluster is in that folder (namiki cluster start --dir), which is kept; one that runs already runs on.
+
+Examples:
+  namiki-bench cluster --nodes 5 --workers 1,2,4 --group-size 5000,10000 --seconds 10
+  namiki-bench cluster --nodes 5 --wan japan --clients 16
+  namiki-bench cluster --nodes 3 --fault kill-leader:5s --seconds 60
+  namiki-bench cluster --nodes 3 --workload single --clients 1000";
+
+/// What `cluster` measures.
+#[derive(Args, Debug)]
+#[command(after_help = NOTES)]
+pub(crate) struct ClusterArgs {
+    /// Numbers of nodes
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "3", value_parser = whole::<u16>(1..=9))]
+    nodes: Vec<u16>,
+    /// Numbers of workers of a node, each with a log of its own
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2", value_parser = whole::<u16>(1..=64))]
+    workers: Vec<u16>,
+    /// Commands of a group
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "5000", value_parser = whole::<u32>(1..=100_000))]
+    group_size: Vec<u32>,
+    /// Distances between nodes that are emulated
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "none")]
+    wan: Vec<Wan>,
+    /// What is sent
+    #[arg(long, value_enum, default_value = "transfer")]
+    workload: Workload,
+    /// Clients, each with a session and a connection
+    #[arg(long, value_name = "N", default_value = "4", value_parser = whole::<u32>(1..=100_000))]
+    clients: u32,
+    /// Groups of a client in flight
+    #[arg(long, value_name = "N", default_value = "2", value_parser = whole::<u32>(1..=1024))]
+    pipeline: u32,
+    /// Commands per second of all clients together [default: as fast as they are answered]
+    #[arg(long, value_name = "N", value_parser = rate)]
+    rate: Option<f64>,
+    /// Accounts of `payment`
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = whole::<u64>(2..=1 << 31))]
+    accounts: u64,
+    /// Skew of Zipf's law of `payment`; 0 is uniform
+    #[arg(long, value_name = "S", default_value = "0.0", value_parser = args::skew)]
+    skew: f64,
+    /// Let `payment` use only so many pairs of accounts
+    #[arg(long, value_name = "N", default_value = "0", value_parser = whole::<u64>(0..=1 << 30))]
+    hot_pairs: u64,
+    /// What is broken, and how often: none, kill-leader:5s, stop-leader:5s, cut-leader:5s
+    #[arg(long, value_name = "FAULT", default_value = "none")]
+    fault: Fault,
+    /// How long a follower waits for a leader, in milliseconds
+    #[arg(long, value_name = "MS", default_value = "300", value_parser = whole::<u64>(50..=60_000))]
+    election_timeout_ms: u64,
+    /// The longest time that a command waits for its group to fill, in microseconds
+    #[arg(long, value_name = "US", default_value = "1000", value_parser = whole::<u64>(0..=1_000_000))]
+    group_wait_us: u64,
+    /// How large the logs of a node may become, in MiB
+    #[arg(long, value_name = "MIB", default_value = "65536", value_parser = whole::<u64>(1..=1 << 24))]
+    max_log: u64,
+    /// Length of the timed part, in seconds
+    #[arg(long, value_name = "S", default_value = "10", value_parser = args::some_seconds)]
+    seconds: Duration,
+    /// Seconds to run before the clock starts
+    #[arg(long, value_name = "S", default_value = "1", value_parser = args::seconds)]
+    warmup: Duration,
+    /// Runs of each combination, in turns, a row each
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u32>(1..=u32::MAX.into()))]
+    repeat: u32,
+    /// Makes the operations repeatable
+    #[arg(long, value_name = "N", default_value = "42", value_parser = whole::<u64>(0..=u64::MAX))]
+    seed: u64,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Folder of the cluster, which is kept [default: a fresh one, removed at the end]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Distances by the names of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Wan {
+    /// None.
+    None,
+    /// Tokyo, Nagoya, Osaka, Fukuoka, Sapporo.
+    Japan,
+}
+
+impl Wan {
+    fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Japan => "japan",
+        }
+    }
+
+    /// The round trip from Tokyo to the city that completes a majority, in milliseconds.
+    fn floor_ms(self, nodes: u16) -> f64 {
+        if self == Self::None {
+            return 0.0;
+        }
+        let others = City::ALL.iter().cycle().take(usize::from(nodes));
+        let mut round_trips: Vec<Duration> =
+            others.map(|city| 2 * City::Tokyo.delay_to(*city)).collect();
+        round_trips.sort_unstable();
+        // The leader itself is the first.
+        round_trips[usize::from(nodes) / 2].as_secs_f64() * 1e3
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "not a number")?;
+    if !(rate > 0.0 && rate <= 1e9) {
+        return Err("not a number of commands per second".to_owned());
+    }
+    Ok(rate)
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ClusterArgs) -> Result<(), BenchError> {
+    let place = Place::new(args.dir.as_deref())?;
+    let machine = Machine::describe(place.path());
+    place.note_memory(&machine);
+    let mut combinations = Vec::new();
+    for &wan in &args.wan {
+        for &nodes in &args.nodes {
+            for &workers in &args.workers {
+                for &group_size in &args.group_size {
+                    combinations.push((wan, nodes, workers, group_size));
+                }
+            }
+        }
+    }
+    if args.dir.is_some() && combinations.len() > 1 {
+        return Err(BenchError::Usage(
+            "a folder has one cluster: with --dir, name one number of nodes, workers and commands of a group".to_owned(),
+        ));
+    }
+    let mut report = Report::new(args.output.format);
+    let outcome = in_turns(args.repeat, &combinations, |combination, round| {
+        let run = args.one_run(*combination, &machine, round);
+        let dir = place.for_run()?;
+        let row = run.run(dir.path())?;
+        report.row(&row)?;
+        match row.complaint() {
+            None => interrupt::check(),
+            Some(complaint) => Err(BenchError::Check(complaint)),
+        }
+    });
+    report.finish()?;
+    outcome
+}
+
+impl ClusterArgs {
+    fn one_run<'a>(
+        &self,
+        (wan, nodes, workers, group_size): (Wan, u16, u16, u32),
+        machine: &'a Machine,
+        round: u32,
+    ) -> Run<'a> {
+        Run {
+            shape: Shape {
+                nodes,
+                workers,
+                group_size,
+                group_wait_us: self.group_wait_us,
+                wan: wan.name(),
+                election_timeout_ms: self.election_timeout_ms,
+                max_log_mib: self.max_log,
+            },
+            workload: self.workload,
+            sizes: PlanSizes {
+                clients: self.clients,
+                pipeline: self.pipeline,
+                group: group_size,
+                pairs: self.accounts / 2,
+                skew: self.skew,
+                hot_pairs: self.hot_pairs,
+                seed: self.seed,
+            },
+            fault: self.fault,
+            rate: self.rate,
+            warmup: self.warmup,
+            length: self.seconds,
+            floor_ms: wan.floor_ms(nodes),
+            machine,
+            round,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Paper: raft-pwal §4.2
+    #[test]
+    fn a_commit_waits_for_the_city_that_completes_a_majority() {
+        let floors = [1, 3, 5].map(|nodes| Wan::Japan.floor_ms(nodes));
+        assert_eq!(floors, [0.0, 8.0, 15.0]);
+        assert_eq!(Wan::None.floor_ms(5), 0.0);
+    }
+}

@@ -1,0 +1,141 @@
+//! A result of `cluster`.
+
+use namiki_platform::machine::Machine;
+use serde::Serialize;
+
+use crate::result_writer::{Cell, Row};
+
+/// Times in milliseconds from sending a group to having its results.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct RoundTripMs {
+    pub(super) mean: f64,
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+    pub(super) max: f64,
+}
+
+/// Times in milliseconds in which nothing was acknowledged.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct FailoverMs {
+    pub(super) p50: f64,
+    pub(super) max: f64,
+}
+
+/// The keys are a contract: more may come, none is renamed.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ClusterRow<'a> {
+    pub(super) nodes: u16,
+    pub(super) workers: u16,
+    pub(super) group_size: u32,
+    pub(super) wan: &'static str,
+    pub(super) workload: &'static str,
+    pub(super) clients: u32,
+    pub(super) pipeline: u32,
+    pub(super) skew: f64,
+    pub(super) hot_pairs: u64,
+    pub(super) fault: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rate: Option<f64>,
+    pub(super) seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tps: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rtt_ms: Option<RoundTripMs>,
+    /// The round trip to the follower that completes a majority.
+    pub(super) floor_ms: f64,
+    /// Of all processors, by the nodes' processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cpu_percent: Option<f64>,
+    /// The same of the clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) client_cpu_percent: Option<f64>,
+    pub(super) acknowledged: u64,
+    pub(super) rejected: u64,
+    pub(super) unresolved: u64,
+    pub(super) lost: u64,
+    pub(super) duplicated: u64,
+    /// Rows that are missing or hold nonsense.
+    pub(super) damaged: u64,
+    pub(super) conserved: bool,
+    pub(super) replicas_equal: bool,
+    pub(super) failovers: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) failover_ms: Option<FailoverMs>,
+    pub(super) seed: u64,
+    pub(super) round: u32,
+    pub(super) machine: &'a Machine,
+}
+
+impl ClusterRow<'_> {
+    /// What is wrong with the run, if anything is.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let mut complaints = Vec::new();
+        for (count, what) in [
+            (self.lost, "acknowledged commands are lost"),
+            (self.duplicated, "commands were executed twice"),
+            (self.damaged, "rows are missing or hold nonsense"),
+        ] {
+            if count > 0 {
+                complaints.push(format!("{count} {what}"));
+            }
+        }
+        if !self.conserved && self.unresolved == 0 {
+            complaints.push("money was made or destroyed".to_owned());
+        }
+        if !self.replicas_equal {
+            complaints.push("the nodes do not hold the same".to_owned());
+        }
+        if self.acknowledged == 0 {
+            complaints.push("nothing was acknowledged, so nothing was put to the test".to_owned());
+        }
+        (!complaints.is_empty()).then(|| complaints.join(", "))
+    }
+}
+
+impl Row for ClusterRow<'_> {
+    const HEADINGS: &'static [&'static str] = &[
+        "nodes",
+        "workers",
+        "group",
+        "wan",
+        "workload",
+        "clients",
+        "fault",
+        "tps",
+        "mean ms",
+        "p50 ms",
+        "p99 ms",
+        "CPU %",
+        "acknowledged",
+        "lost",
+        "twice",
+        "failovers",
+        "p50 ms down",
+        "max",
+    ];
+
+    fn cells(&self) -> Vec<Cell> {
+        let rtt = |of: fn(&RoundTripMs) -> f64| Cell::measure(self.rtt_ms.as_ref().map(of));
+        let down = |of: fn(&FailoverMs) -> f64| Cell::measure(self.failover_ms.as_ref().map(of));
+        vec![
+            Cell::key(self.nodes),
+            Cell::key(self.workers),
+            Cell::key(self.group_size),
+            Cell::key(self.wan),
+            Cell::key(self.workload),
+            Cell::key(self.clients),
+            Cell::key(&self.fault),
+            Cell::measure(self.tps),
+            rtt(|ms| ms.mean),
+            rtt(|ms| ms.p50),
+            rtt(|ms| ms.p99),
+            Cell::measure(self.cpu_percent),
+            Cell::measure(self.acknowledged as f64),
+            Cell::measure(self.lost as f64),
+            Cell::measure(self.duplicated as f64),
+            Cell::measure(self.failovers as f64),
+            down(|ms| ms.p50),
+            down(|ms| ms.max),
+        ]
+    }
+}

@@ -1,0 +1,314 @@
+//! One run: load, warm-up, timed part, rest, and the comparison with what the witness knows.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use namiki_client::{AsyncClient, ClientOptions};
+use namiki_platform::machine::Machine;
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::sleep;
+
+use super::clients::{Client, Shared};
+use super::faults::Fault;
+use super::gaps::Gaps;
+use super::load;
+use super::local_cluster::{LocalCluster, Shape, cpu_seconds_of};
+use super::result_row::{ClusterRow, FailoverMs, RoundTripMs};
+use super::witness::{Findings, Witness};
+use super::workload::{Plan, PlanSizes, Workload};
+use crate::error::BenchError;
+use crate::interrupt;
+use crate::latency::Latencies;
+use crate::run_stages::quotient;
+
+/// Between two looks at the clock, and at Ctrl-C.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// How often the processors are asked for.
+const CPU_INTERVAL: Duration = Duration::from_millis(200);
+/// Time between two signs of life.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+/// How long the nodes may take to have applied the same.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a call of a client may take: elections and restarts are shorter.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What a run is like.
+pub(super) struct Run<'a> {
+    pub(super) shape: Shape,
+    pub(super) workload: Workload,
+    pub(super) sizes: PlanSizes,
+    pub(super) fault: Fault,
+    /// Commands per second of all clients; nothing: as fast as they are answered.
+    pub(super) rate: Option<f64>,
+    pub(super) warmup: Duration,
+    pub(super) length: Duration,
+    pub(super) floor_ms: f64,
+    pub(super) machine: &'a Machine,
+    pub(super) round: u32,
+}
+
+/// What the processes have used.
+struct Cpu {
+    began: HashMap<u32, f64>,
+    last: HashMap<u32, f64>,
+    own_began: f64,
+    own_last: f64,
+    wall: Duration,
+}
+
+impl Cpu {
+    fn begin(cluster: &LocalCluster) -> Self {
+        let began = cluster.cpu_seconds();
+        let own = cpu_seconds_of("self").unwrap_or(0.0);
+        Self {
+            last: began.clone(),
+            began,
+            own_began: own,
+            own_last: own,
+            wall: Duration::ZERO,
+        }
+    }
+
+    fn look(&mut self, cluster: &LocalCluster, wall: Duration) {
+        // One that was killed keeps what was seen last.
+        self.last.extend(cluster.cpu_seconds());
+        self.own_last = cpu_seconds_of("self").unwrap_or(self.own_last);
+        self.wall = wall;
+    }
+
+    /// Of all processors: by the nodes, and by the clients.
+    fn percent(&self, cores: f64) -> (Option<f64>, Option<f64>) {
+        let used = self.last.iter();
+        let used = used.map(|(pid, last)| last - self.began.get(pid).unwrap_or(&0.0));
+        let all = self.wall.as_secs_f64() * cores;
+        let own = self.own_last - self.own_began;
+        (
+            quotient(100.0 * used.sum::<f64>(), all),
+            quotient(100.0 * own, all),
+        )
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Does it, in this folder.
+    pub(super) fn run(&self, dir: &Path) -> Result<ClusterRow<'a>, BenchError> {
+        let cluster = LocalCluster::start(dir, &self.shape)?;
+        let is_over = AtomicBool::new(false);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(BenchError::system("start the clients"))?;
+        let local = LocalSet::new();
+        std::thread::scope(|scope| {
+            // The faults begin with the clients, not with the loading.
+            let (begin, begins) = std::sync::mpsc::channel::<()>();
+            let (cluster, is_over) = (&cluster, &is_over);
+            let faults = scope.spawn(move || match begins.recv() {
+                Ok(()) => self.fault.run(cluster, is_over),
+                Err(_) => Ok(Vec::new()),
+            });
+            let driven = local.block_on(&runtime, self.drive(cluster, begin));
+            is_over.store(true, Ordering::Relaxed);
+            let faults = faults.join().map_err(|_| BenchError::Panicked)??;
+            let (shared, cpu) = driven?;
+            let (findings, conserved) = local.block_on(&runtime, self.verify(cluster, &shared))?;
+            let replicas_equal = self.replicas_equal(cluster)?;
+            Ok(self.row(&shared, &cpu, &faults, &findings, conserved, replicas_equal))
+        })
+    }
+
+    fn options(&self) -> ClientOptions {
+        ClientOptions {
+            timeout: CALL_TIMEOUT,
+            window: self.sizes.pipeline as usize,
+            ..ClientOptions::default()
+        }
+    }
+
+    /// Loads, and lets the clients work.
+    async fn drive(
+        &self,
+        cluster: &LocalCluster,
+        begin: std::sync::mpsc::Sender<()>,
+    ) -> Result<(Shared, Cpu), BenchError> {
+        let mut client = AsyncClient::connect(cluster.addresses(), self.options()).await?;
+        let name = match self.workload {
+            Workload::Transfer | Workload::Payment => "bench-accounts",
+            Workload::Single => "bench-rows",
+        };
+        let table = client.create_table(name, true).await?;
+        let plan = Plan::new(self.workload, table, &self.sizes);
+        let mut loading = client.open_session().await?;
+        load::load(&mut loading, &plan).await?;
+        loading.close().await?;
+        let shared = Rc::new(RefCell::new(Shared {
+            witness: Witness::new(&plan),
+            pace: self.pace(&plan),
+            plan,
+            gaps: Gaps::new(Instant::now()),
+            latencies: Latencies::new(),
+            latency_sum: Duration::ZERO,
+            groups_timed: 0,
+            commands_timed: 0,
+            timed_from: None,
+            timed_to: None,
+            is_over: false,
+        }));
+        let mut clients = Vec::new();
+        for number in 0..self.sizes.clients {
+            let client = Client {
+                number,
+                session: client.open_session().await?,
+                shared: Rc::clone(&shared),
+                seed: self.sizes.seed,
+            };
+            clients.push(client);
+        }
+        let _ = begin.send(());
+        let clients: Vec<_> = clients
+            .into_iter()
+            .map(|client| spawn_local(client.run()))
+            .collect();
+        let cpu = self.time(cluster, &shared).await;
+        for client in clients {
+            client.await.map_err(|_| BenchError::Panicked)??;
+        }
+        let shared = Rc::into_inner(shared).map(RefCell::into_inner);
+        Ok((shared.ok_or(BenchError::Panicked)?, cpu))
+    }
+
+    /// Between two groups of a client.
+    fn pace(&self, plan: &Plan) -> Option<Duration> {
+        let rate = self.rate?;
+        let groups_per_s = rate / f64::from(plan.group) / f64::from(self.sizes.clients);
+        Some(Duration::from_secs_f64(1.0 / groups_per_s))
+    }
+
+    /// Lets the warm-up and the timed part pass.
+    async fn time(&self, cluster: &LocalCluster, shared: &RefCell<Shared>) -> Cpu {
+        let wait = async |until: Instant| {
+            let mut said = Instant::now();
+            while Instant::now() < until && !interrupt::asked() {
+                sleep(INTERVAL).await;
+                if said.elapsed() >= PROGRESS_INTERVAL {
+                    said = Instant::now();
+                    eprintln!("{} commands acknowledged", shared.borrow().witness.done);
+                }
+            }
+        };
+        wait(Instant::now() + self.warmup).await;
+        let begin = Instant::now();
+        let mut cpu = Cpu::begin(cluster);
+        shared.borrow_mut().timed_from = Some(begin);
+        let end = begin + self.length;
+        while Instant::now() < end && !interrupt::asked() {
+            wait(end.min(Instant::now() + CPU_INTERVAL)).await;
+            cpu.look(cluster, begin.elapsed());
+        }
+        let mut shared = shared.borrow_mut();
+        shared.timed_to = Some(Instant::now());
+        shared.is_over = true;
+        cpu
+    }
+
+    async fn verify(
+        &self,
+        cluster: &LocalCluster,
+        shared: &Shared,
+    ) -> Result<(Findings, bool), BenchError> {
+        let mut client = AsyncClient::connect(cluster.addresses(), self.options()).await?;
+        let findings = load::verify(&mut client, &shared.plan, &shared.witness).await?;
+        let conserved = shared.witness.is_conserved(&findings);
+        Ok((findings, conserved))
+    }
+
+    /// Whether all nodes hold the same rows and sessions, once they have applied the same.
+    fn replicas_equal(&self, cluster: &LocalCluster) -> Result<bool, BenchError> {
+        let begin = Instant::now();
+        loop {
+            let statuses = cluster.statuses();
+            let mut applied: Vec<u64> = statuses.iter().map(|it| it.applied_lsn).collect();
+            let last = statuses.iter().map(|it| it.last_lsn).max();
+            applied.dedup();
+            if statuses.len() == cluster.nodes.len()
+                && applied.len() == 1
+                && last == applied.first().copied()
+            {
+                let hashes = cluster.state_hashes()?;
+                // An election meanwhile leaves an entry.
+                if hashes.iter().all(|(lsn, _)| *lsn == hashes[0].0) {
+                    return Ok(hashes.iter().all(|(_, hash)| *hash == hashes[0].1));
+                }
+            }
+            if begin.elapsed() > SETTLE_TIMEOUT {
+                return Ok(false);
+            }
+            std::thread::sleep(INTERVAL);
+        }
+    }
+
+    fn row(
+        &self,
+        shared: &Shared,
+        cpu: &Cpu,
+        faults: &[Instant],
+        findings: &Findings,
+        conserved: bool,
+        replicas_equal: bool,
+    ) -> ClusterRow<'a> {
+        let seconds = shared.timed_from.zip(shared.timed_to);
+        let seconds = seconds.map_or(0.0, |(from, to)| (to - from).as_secs_f64());
+        let mean = shared.latency_sum.as_secs_f64() * 1e3;
+        let mean = quotient(mean, shared.groups_timed as f64);
+        let rtt_ms = shared.latencies.summary().zip(mean);
+        let rtt_ms = rtt_ms.map(|(us, mean)| RoundTripMs {
+            mean,
+            p50: us.p50 / 1e3,
+            p99: us.p99 / 1e3,
+            max: us.max / 1e3,
+        });
+        let mut downs = shared.gaps.around(faults);
+        downs.sort_unstable();
+        let failover_ms = downs.last().map(|longest| FailoverMs {
+            p50: downs[downs.len() / 2].as_secs_f64() * 1e3,
+            max: longest.as_secs_f64() * 1e3,
+        });
+        let (cpu_percent, client_cpu_percent) = cpu.percent(self.machine.cores as f64);
+        ClusterRow {
+            nodes: self.shape.nodes,
+            workers: self.shape.workers,
+            group_size: shared.plan.group,
+            wan: self.shape.wan,
+            workload: self.workload.name(),
+            clients: self.sizes.clients,
+            pipeline: self.sizes.pipeline,
+            skew: self.sizes.skew,
+            hot_pairs: self.sizes.hot_pairs,
+            fault: self.fault.to_string(),
+            rate: self.rate,
+            seconds,
+            tps: quotient(shared.commands_timed as f64, seconds),
+            rtt_ms,
+            floor_ms: self.floor_ms,
+            cpu_percent,
+            client_cpu_percent,
+            acknowledged: shared.witness.done,
+            rejected: shared.witness.rejected,
+            unresolved: shared.witness.unresolved,
+            lost: findings.lost,
+            duplicated: findings.duplicated,
+            damaged: findings.damaged,
+            conserved,
+            replicas_equal,
+            failovers: faults.len(),
+            failover_ms,
+            seed: self.sizes.seed,
+            round: self.round,
+            machine: self.machine,
+        }
+    }
+}

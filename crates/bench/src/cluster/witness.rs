@@ -1,0 +1,267 @@
+//! What must be in the tables: an outside witness of what was acknowledged.
+//!
+//! It counts for each account the transfers that were acknowledged, and those of which nothing is known. At the end every balance is read
+//! from the leader and compared.
+
+use std::collections::HashMap;
+
+use namiki_client::protocol::{Command, Outcome};
+
+use super::workload::{OPENING_BALANCE, Plan, Workload};
+
+/// What was acknowledged.
+#[derive(Debug)]
+pub(super) struct Witness {
+    workload: Workload,
+    /// By row: transfers of an account, or the last version of a row.
+    acknowledged: Vec<u64>,
+    /// Transfers of an account of which nothing is known, or a version that may be there.
+    unknown: HashMap<u64, u64>,
+    /// Commands that were done.
+    pub(super) done: u64,
+    /// Commands that were refused, such as for want of money.
+    pub(super) rejected: u64,
+    /// Commands of which nothing is known.
+    pub(super) unresolved: u64,
+}
+
+/// What the comparison has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Findings {
+    /// Acknowledged, and not there.
+    pub(super) lost: u64,
+    /// There more often than acknowledged, or although never sent.
+    pub(super) duplicated: u64,
+    /// Rows that are missing, or hold nonsense.
+    pub(super) damaged: u64,
+    sum: u128,
+}
+
+impl Witness {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let rows = match plan.workload {
+            Workload::Transfer | Workload::Payment => plan.accounts(),
+            Workload::Single => plan.pairs,
+        };
+        Self {
+            workload: plan.workload,
+            acknowledged: vec![0; usize::try_from(rows).unwrap_or(0)],
+            unknown: HashMap::new(),
+            done: 0,
+            rejected: 0,
+            unresolved: 0,
+        }
+    }
+
+    /// The rows that are compared.
+    pub(super) fn rows(&self) -> u64 {
+        self.acknowledged.len() as u64
+    }
+
+    /// A group was acknowledged.
+    pub(super) fn acknowledge(&mut self, commands: &[Command], outcomes: &[Outcome]) {
+        for (command, outcome) in commands.iter().zip(outcomes) {
+            if *outcome != Outcome::Done {
+                self.rejected += 1;
+                continue;
+            }
+            self.done += 1;
+            match command {
+                Command::Transfer { from, to, .. } => {
+                    for account in [from, to] {
+                        if let Some(count) = self.acknowledged.get_mut(*account as usize) {
+                            *count += 1;
+                        }
+                    }
+                }
+                Command::Write(_) => {
+                    if let Some((row, version)) = write_of(command)
+                        && let Some(last) = self.acknowledged.get_mut(row as usize)
+                    {
+                        *last = version.max(*last);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The client has given up on a group.
+    pub(super) fn give_up(&mut self, commands: &[Command]) {
+        for command in commands {
+            self.unresolved += 1;
+            match command {
+                Command::Transfer { from, to, .. } => {
+                    for account in [from, to] {
+                        *self.unknown.entry(*account).or_default() += 1;
+                    }
+                }
+                Command::Write(_) => {
+                    if let Some((row, version)) = write_of(command) {
+                        self.unknown.insert(row, version);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Compares a row with what must be there.
+    pub(super) fn compare(&self, row: u64, value: Option<&[u8]>, findings: &mut Findings) {
+        let Some(&acknowledged) = self.acknowledged.get(row as usize) else {
+            return;
+        };
+        let bytes = value.map(<[u8; 8]>::try_from).transpose();
+        let Ok(number) = bytes.map(|bytes| bytes.map(u64::from_le_bytes)) else {
+            findings.damaged += 1;
+            return;
+        };
+        let unknown = self.unknown.get(&row).copied().unwrap_or(0);
+        let moved = match (self.workload, number) {
+            (Workload::Single, version) => version.unwrap_or(0),
+            (_, None) => {
+                findings.damaged += 1;
+                return;
+            }
+            (_, Some(balance)) => {
+                findings.sum += u128::from(balance);
+                let moved = if row.is_multiple_of(2) {
+                    OPENING_BALANCE.checked_sub(balance)
+                } else {
+                    balance.checked_sub(OPENING_BALANCE)
+                };
+                let Some(moved) = moved else {
+                    findings.damaged += 1;
+                    return;
+                };
+                moved
+            }
+        };
+        let most = match self.workload {
+            Workload::Single => acknowledged.max(unknown),
+            _ => acknowledged + unknown,
+        };
+        // A transfer has two accounts, and is counted at its payer.
+        let counts = self.workload == Workload::Single || row.is_multiple_of(2);
+        let (lost, duplicated) = (
+            acknowledged.saturating_sub(moved),
+            moved.saturating_sub(most),
+        );
+        if counts {
+            findings.lost += lost;
+            findings.duplicated += duplicated;
+        } else if lost + duplicated > 0 {
+            findings.damaged += 1;
+        }
+    }
+
+    /// Whether there is as much money as in the beginning, once all rows are compared.
+    pub(super) fn is_conserved(&self, findings: &Findings) -> bool {
+        let opened = u128::from(OPENING_BALANCE) * u128::from(self.rows());
+        self.workload == Workload::Single || findings.sum == opened
+    }
+}
+
+/// The row that a command writes, and the version that it leaves.
+fn write_of(command: &Command) -> Option<(u64, u64)> {
+    let Command::Write(write) = command else {
+        return None;
+    };
+    let (_, key, value) = write.rows.first()?;
+    let row = u64::from_be_bytes(key.as_slice().try_into().ok()?);
+    let version = u64::from_le_bytes(value.as_ref()?.as_slice().try_into().ok()?);
+    Some((row, version))
+}
+
+#[cfg(test)]
+mod tests {
+    use namiki_platform::seeded_random::Random;
+
+    use super::super::workload::PlanSizes;
+    use super::*;
+
+    fn plan(workload: Workload) -> Plan {
+        let sizes = PlanSizes {
+            clients: 1,
+            pipeline: 1,
+            group: 3,
+            pairs: 3,
+            skew: 0.0,
+            hot_pairs: 0,
+            seed: 1,
+        };
+        Plan::new(workload, 1, &sizes)
+    }
+
+    fn witness_of_a_group(workload: Workload) -> Witness {
+        let plan = plan(workload);
+        let commands = plan.commands(0, 0, 5, &mut Random::seeded(1));
+        let mut witness = Witness::new(&plan);
+        witness.acknowledge(&commands, &vec![Outcome::Done; commands.len()]);
+        witness
+    }
+
+    fn findings(witness: &Witness, rows: &[i64]) -> (Findings, bool) {
+        let mut findings = Findings::default();
+        for (row, change) in rows.iter().enumerate() {
+            let balance = OPENING_BALANCE.wrapping_add_signed(*change);
+            let value = balance.to_le_bytes();
+            witness.compare(row as u64, Some(&value), &mut findings);
+        }
+        let conserved = witness.is_conserved(&findings);
+        (findings, conserved)
+    }
+
+    fn is(lost: u64, duplicated: u64, damaged: u64, found: &Findings) -> bool {
+        (found.lost, found.duplicated, found.damaged) == (lost, duplicated, damaged)
+    }
+
+    #[test]
+    fn what_was_acknowledged_is_there_once() {
+        let witness = witness_of_a_group(Workload::Transfer);
+        assert_eq!(witness.rows(), 6);
+        let (found, conserved) = findings(&witness, &[-1, 1, -1, 1, -1, 1]);
+        assert!(is(0, 0, 0, &found) && conserved);
+    }
+
+    #[test]
+    fn lost_and_doubled_transfers_are_told_apart() {
+        let witness = witness_of_a_group(Workload::Transfer);
+        let (found, conserved) = findings(&witness, &[-1, 1, 0, 0, -3, 3]);
+        assert!(is(1, 2, 2, &found) && conserved, "{found:?}");
+    }
+
+    #[test]
+    fn half_a_transfer_does_not_conserve_money() {
+        let witness = witness_of_a_group(Workload::Transfer);
+        let (found, conserved) = findings(&witness, &[-1, 0, -1, 1, -1, 1]);
+        assert!(is(0, 0, 1, &found) && !conserved, "{found:?}");
+    }
+
+    #[test]
+    fn an_unknown_transfer_may_be_there_or_not() {
+        let plan = plan(Workload::Transfer);
+        let commands = plan.commands(0, 0, 0, &mut Random::seeded(1));
+        let mut witness = Witness::new(&plan);
+        witness.give_up(&commands);
+        assert!(is(0, 0, 0, &findings(&witness, &[-1, 1, 0, 0, 0, 0]).0));
+        assert!(is(0, 1, 1, &findings(&witness, &[-2, 2, 0, 0, 0, 0]).0));
+    }
+
+    #[test]
+    fn a_missing_account_is_damage() {
+        let witness = witness_of_a_group(Workload::Transfer);
+        let mut found = Findings::default();
+        witness.compare(0, None, &mut found);
+        witness.compare(1, Some(&[1, 2, 3]), &mut found);
+        assert!(is(0, 0, 2, &found));
+    }
+
+    #[test]
+    fn a_single_row_has_its_last_version() {
+        let witness = witness_of_a_group(Workload::Single);
+        for (version, expected) in [(5_u64, (0, 0)), (3, (2, 0)), (6, (0, 1))] {
+            let mut found = Findings::default();
+            witness.compare(0, Some(&version.to_le_bytes()), &mut found);
+            assert_eq!((found.lost, found.duplicated), expected);
+        }
+    }
+}

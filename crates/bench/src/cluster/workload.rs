@@ -1,0 +1,219 @@
+//! What clients send.
+//!
+//! Accounts come in pairs: the even one of a pair only pays, the odd one only receives, always an amount of 1. So the balance of a payer says
+//! how often it has paid, and a payment that is missing is told from one that was made twice.
+
+use clap::ValueEnum;
+use namiki_client::protocol::{Command, Write};
+use namiki_platform::seeded_random::Random;
+use namiki_platform::zipf::{Scatter, Zipf};
+
+/// What every account begins with: more than any run pays.
+pub(super) const OPENING_BALANCE: u64 = 1 << 40;
+
+/// Workloads by the names of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Workload {
+    /// The paper's: every transfer in flight has accounts of its own.
+    Transfer,
+    /// Payers and payees by Zipf's law, or among few pairs.
+    Payment,
+    /// One row is written in each request, a row of the client's own.
+    Single,
+}
+
+impl Workload {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Transfer => "transfer",
+            Self::Payment => "payment",
+            Self::Single => "single",
+        }
+    }
+}
+
+/// The workload of a run: sizes, and how accounts are chosen.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) workload: Workload,
+    pub(super) table: u32,
+    /// Commands of a group.
+    pub(super) group: u32,
+    /// Groups of a client in flight.
+    pub(super) pipeline: u32,
+    pub(super) pairs: u64,
+    choice: Option<(Zipf, Scatter)>,
+    /// Only the first so many pairs are used, if that is not 0.
+    hot_pairs: u64,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlanSizes {
+    pub(super) clients: u32,
+    pub(super) pipeline: u32,
+    pub(super) group: u32,
+    /// Of the workload `payment`.
+    pub(super) pairs: u64,
+    pub(super) skew: f64,
+    pub(super) hot_pairs: u64,
+    pub(super) seed: u64,
+}
+
+impl Plan {
+    pub(super) fn new(workload: Workload, table: u32, sizes: &PlanSizes) -> Self {
+        let group = match workload {
+            Workload::Single => 1,
+            Workload::Transfer | Workload::Payment => sizes.group,
+        };
+        let own = u64::from(sizes.clients) * u64::from(sizes.pipeline) * u64::from(group);
+        let pairs = match workload {
+            Workload::Transfer | Workload::Single => own,
+            Workload::Payment => sizes.pairs.max(sizes.hot_pairs),
+        };
+        let choice = (workload == Workload::Payment).then(|| {
+            (
+                Zipf::new(pairs, sizes.skew),
+                Scatter::new(pairs, sizes.seed),
+            )
+        });
+        Self {
+            workload,
+            table,
+            group,
+            pipeline: sizes.pipeline,
+            pairs,
+            choice,
+            hot_pairs: sizes.hot_pairs,
+        }
+    }
+
+    /// Rows that must exist before.
+    pub(super) fn accounts(&self) -> u64 {
+        match self.workload {
+            Workload::Transfer | Workload::Payment => 2 * self.pairs,
+            Workload::Single => 0,
+        }
+    }
+
+    /// The first pair of those that a client's slot has to itself.
+    pub(super) fn first_pair(&self, client: u32, slot: u32) -> u64 {
+        let slots = u64::from(client) * u64::from(self.pipeline) + u64::from(slot);
+        slots * u64::from(self.group)
+    }
+
+    /// The commands of a group. `version` is the value that a single write leaves.
+    pub(super) fn commands(
+        &self,
+        client: u32,
+        slot: u32,
+        version: u64,
+        random: &mut Random,
+    ) -> Vec<Command> {
+        let first = self.first_pair(client, slot);
+        let own = first..first + u64::from(self.group);
+        match self.workload {
+            Workload::Transfer => own.map(|pair| self.transfer(pair, pair)).collect(),
+            Workload::Payment => {
+                let mut pairs = || (self.choose(random), self.choose(random));
+                let transfers = (0..self.group).map(|_| pairs());
+                transfers
+                    .map(|(payer, payee)| self.transfer(payer, payee))
+                    .collect()
+            }
+            Workload::Single => vec![Command::Write(Box::new(Write {
+                conditions: Vec::new(),
+                rows: vec![(
+                    self.table,
+                    key_of(first),
+                    Some(version.to_le_bytes().to_vec()),
+                )],
+            }))],
+        }
+    }
+
+    fn choose(&self, random: &mut Random) -> u64 {
+        match &self.choice {
+            _ if self.hot_pairs > 0 => random.below(self.hot_pairs),
+            Some((zipf, scatter)) => scatter.key(zipf.rank(random) - 1),
+            None => random.below(self.pairs),
+        }
+    }
+
+    fn transfer(&self, payer: u64, payee: u64) -> Command {
+        Command::Transfer {
+            table: self.table,
+            from: 2 * payer,
+            to: 2 * payee + 1,
+            amount: 1,
+        }
+    }
+}
+
+/// A row's key.
+pub(super) fn key_of(row: u64) -> Vec<u8> {
+    row.to_be_bytes().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    const SIZES: PlanSizes = PlanSizes {
+        clients: 3,
+        pipeline: 2,
+        group: 10,
+        pairs: 50,
+        skew: 0.9,
+        hot_pairs: 0,
+        seed: 1,
+    };
+
+    fn accounts(commands: &[Command]) -> Vec<(u64, u64)> {
+        let accounts = commands.iter().map(|command| match command {
+            Command::Transfer { from, to, .. } => (*from, *to),
+            Command::Write(_) => panic!("no transfer"),
+        });
+        accounts.collect()
+    }
+
+    /// Paper: raft-pwal §4.1
+    #[test]
+    fn transfers_in_flight_share_no_account() {
+        let plan = Plan::new(Workload::Transfer, 1, &SIZES);
+        let mut random = Random::seeded(1);
+        let mut met = HashSet::new();
+        for client in 0..3 {
+            for slot in 0..2 {
+                for (from, to) in accounts(&plan.commands(client, slot, 0, &mut random)) {
+                    assert!(met.insert(from) && met.insert(to));
+                    assert!(from.max(to) < plan.accounts());
+                }
+            }
+        }
+        assert_eq!(met.len() as u64, plan.accounts());
+    }
+
+    #[test]
+    fn payers_are_even_and_payees_odd() {
+        let plan = Plan::new(Workload::Payment, 1, &SIZES);
+        let commands = plan.commands(0, 0, 0, &mut Random::seeded(1));
+        assert_eq!(commands.len(), 10);
+        for (from, to) in accounts(&commands) {
+            assert!(from % 2 == 0 && to % 2 == 1 && from.max(to) < 100);
+        }
+    }
+
+    #[test]
+    fn hot_pairs_are_the_only_ones() {
+        let sizes = PlanSizes {
+            hot_pairs: 1,
+            ..SIZES
+        };
+        let plan = Plan::new(Workload::Payment, 1, &sizes);
+        let commands = plan.commands(0, 0, 0, &mut Random::seeded(1));
+        assert_eq!(accounts(&commands), [(0, 1); 10]);
+    }
+}
