@@ -460,6 +460,7 @@ impl TxnArgs {
             failed_locks,
             waits,
             tps: total.per_second(),
+            refused: (workload == Workload::Payment).then(|| after.read_only - before.read_only),
             abort_rate: quotient(total.aborted as f64, (total.done + total.aborted) as f64),
             paper_abort_rate: paper_abort_rate(
                 total.done,
@@ -656,6 +657,7 @@ fn segment_bytes(streams: NonZeroU16) -> u64 {
 /// What is looked up on both sides of the timed stage.
 struct Look {
     log: LogCounters,
+    read_only: u64,
     conflicts: ConflictCounters,
     failed_locks: u64,
     locks: LockCounters,
@@ -670,6 +672,7 @@ impl Look {
         let counters = db.counters();
         Ok(Self {
             log: counters.log,
+            read_only: counters.read_only,
             conflicts: counters.conflicts_by_kind,
             failed_locks: counters.failed_locks,
             locks: counters.locks,

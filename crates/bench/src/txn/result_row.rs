@@ -37,6 +37,9 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) key_layout: &'static str,
     pub(crate) seconds: f64,
     pub(crate) committed: u64,
+    /// Payments among the committed that would have overdrawn, and so moved nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) refused: Option<u64>,
     pub(crate) aborted: u64,
     /// Of these: because a lock stayed taken.
     pub(crate) met_locks: u64,
