@@ -26,6 +26,9 @@ use crate::raft::RaftEvent;
 use crate::shared::Shared;
 use crate::status::status;
 
+/// The values that one request reads have so many bytes at most, the last one not counted.
+const READ_BYTES_MAX: usize = 8 << 20;
+
 /// Applies entries.
 pub(crate) struct Applier {
     shared: Arc<Shared>,
@@ -158,7 +161,8 @@ impl Applier {
         let mut sessions = self.shared.sessions.lock();
         for section in &read.sections {
             commands += section.count() as u64;
-            (sessions.apply(section)).map_err(|error| NodeFailure::contradiction(index, error))?;
+            (sessions.apply(index, section))
+                .map_err(|error| NodeFailure::contradiction(index, error))?;
         }
         drop(sessions);
         let not_applied = |error| NodeFailure::not_applied(index, error);
@@ -258,9 +262,19 @@ impl Applier {
     fn read(&self, read: &ReadRequest) -> Response {
         let mut values = Vec::with_capacity(read.keys.len());
         let mut value = Vec::new();
+        let mut bytes = 0;
         for (table, key) in &read.keys {
+            if bytes > READ_BYTES_MAX {
+                return Response::Refused {
+                    request: read.request,
+                    reason: "the values together are too long: read fewer keys at once".to_owned(),
+                };
+            }
             match self.shared.replica.read(TableId(*table), key, &mut value) {
-                Ok(found) => values.push(found.then(|| value.clone())),
+                Ok(found) => {
+                    bytes += value.len();
+                    values.push(found.then(|| value.clone()));
+                }
                 Err(error) => {
                     return Response::Refused {
                         request: read.request,

@@ -33,8 +33,10 @@ pub struct RequestLimits {
     pub commands: usize,
     /// Requests to read that wait.
     pub reads: usize,
-    /// Sessions.
-    pub sessions: usize,
+    /// Keys of one request to read.
+    pub read_keys: usize,
+    /// Groups of a session whose outcomes its client has not acknowledged.
+    pub unacknowledged_groups: usize,
     /// Bytes of the keys and values of one command.
     pub command_bytes: usize,
 }
@@ -45,7 +47,8 @@ impl Default for RequestLimits {
             group_commands: 100_000,
             commands: 2_000_000,
             reads: 10_000,
-            sessions: 100_000,
+            read_keys: 100_000,
+            unacknowledged_groups: 1024,
             command_bytes: 1 << 20,
         }
     }
@@ -128,6 +131,13 @@ impl Producer {
             }
             group.join(from);
             return None;
+        }
+        if self.shared.sessions.lock().unacknowledged(session) >= self.limits.unacknowledged_groups
+        {
+            return refused(
+                number,
+                "the results of too many groups are kept: acknowledge those that arrived",
+            );
         }
         // The applier notes outcomes before it takes a group out of those under way, so none is overlooked here.
         let known = match self.shared.sessions.lock().group(session, number) {
@@ -238,6 +248,12 @@ impl Producer {
         let mut office = self.shared.office.lock();
         if office.term.is_none() {
             return self.not_leader(request.request);
+        }
+        if request.keys.len() > self.limits.read_keys {
+            return refused(
+                request.request,
+                "the request reads too many keys: send several",
+            );
         }
         if office.reads() >= self.limits.reads {
             return Some(Response::Busy {

@@ -8,14 +8,18 @@
 //!
 //! # Invariants
 //! - E1. A command has at most one outcome: [`SessionTable::apply`] refuses a second one.
-//! - E2. Outcomes of a group are kept until the client says that it has them.
+//! - E2. Outcomes of a group are kept until the client says that it has them, or its session is evicted: when there are
+//!   [`SESSIONS_MAX`], a new one takes the place of the one that was used longest ago, in the order of the log.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use namiki_client::protocol::{Outcome, SessionId};
 use namiki_platform::hash::hash_of;
 
 use crate::payload::Section;
+
+/// So many sessions there are at most. The same on all nodes.
+pub(crate) const SESSIONS_MAX: usize = 100_000;
 
 /// Stands for "no outcome yet".
 const NONE: u8 = u8::MAX;
@@ -57,6 +61,8 @@ pub(crate) enum KnownGroup {
 #[derive(Debug, Default)]
 struct Session {
     nonce: u128,
+    /// The last entry in which it occurs.
+    used: u64,
     acknowledged_through: u64,
     groups: BTreeMap<u64, Vec<u8>>,
 }
@@ -66,16 +72,30 @@ struct Session {
 pub(crate) struct SessionTable {
     sessions: HashMap<SessionId, Session>,
     by_nonce: HashMap<u128, SessionId>,
+    /// By their last entry. An entry may use several.
+    by_use: BTreeSet<(u64, SessionId)>,
 }
 
 impl SessionTable {
     /// Opens a session; its number is the index of the entry that opens it. The same nonce again gives the same session.
     pub(crate) fn open(&mut self, index: u64, nonce: u128) -> SessionId {
-        let id = *self.by_nonce.entry(nonce).or_insert(SessionId(index));
-        self.sessions.entry(id).or_insert_with(|| Session {
+        if let Some(known) = self.by_nonce.get(&nonce) {
+            return *known;
+        }
+        if self.sessions.len() >= SESSIONS_MAX
+            && let Some((_, oldest)) = self.by_use.first().copied()
+        {
+            self.close(oldest);
+        }
+        let id = SessionId(index);
+        self.by_nonce.insert(nonce, id);
+        self.by_use.insert((index, id));
+        let session = Session {
             nonce,
+            used: index,
             ..Session::default()
-        });
+        };
+        self.sessions.insert(id, session);
         id
     }
 
@@ -83,13 +103,14 @@ impl SessionTable {
     pub(crate) fn close(&mut self, id: SessionId) {
         if let Some(session) = self.sessions.remove(&id) {
             self.by_nonce.remove(&session.nonce);
+            self.by_use.remove(&(session.used, id));
         }
     }
 
-    /// How many there are.
+    /// How many groups of a session have outcomes that its client has not acknowledged.
     #[must_use]
-    pub(crate) fn count(&self) -> usize {
-        self.sessions.len()
+    pub(crate) fn unacknowledged(&self, id: SessionId) -> usize {
+        self.sessions.get(&id).map_or(0, |it| it.groups.len())
     }
 
     /// What is known of a group; nothing if there is no such session.
@@ -106,14 +127,19 @@ impl SessionTable {
         ))
     }
 
-    /// Notes the outcomes of a payload's section. A section of a session that was ended meanwhile has no effect.
+    /// Notes the outcomes of a section of entry `entry`. A section of a session that was ended meanwhile has no effect.
     ///
     /// # Errors
     /// [`SessionError`] (E1).
-    pub(crate) fn apply(&mut self, section: &Section<'_>) -> Result<(), SessionError> {
+    pub(crate) fn apply(&mut self, entry: u64, section: &Section<'_>) -> Result<(), SessionError> {
         let Some(session) = self.sessions.get_mut(&section.session) else {
             return Ok(());
         };
+        if session.used != entry {
+            self.by_use.remove(&(session.used, section.session));
+            self.by_use.insert((entry, section.session));
+            session.used = entry;
+        }
         let group = section.group;
         if group <= session.acknowledged_through {
             // A client that acknowledges what it has not got.
@@ -159,6 +185,7 @@ impl SessionTable {
             let mut bytes = Vec::new();
             bytes.extend(id.0.to_le_bytes());
             bytes.extend(session.nonce.to_le_bytes());
+            bytes.extend(session.used.to_le_bytes());
             bytes.extend(session.acknowledged_through.to_le_bytes());
             for (group, outcomes) in &session.groups {
                 bytes.extend(group.to_le_bytes());
@@ -188,7 +215,7 @@ mod tests {
         builder.section(id, group, acknowledged_through, 3, outcomes);
         builder.finish(&mut bytes);
         let payload = Payload::read(&bytes).expect("it was just built");
-        table.apply(&payload.sections[0])
+        table.apply(10, &payload.sections[0])
     }
 
     #[test]
@@ -218,6 +245,26 @@ mod tests {
     }
 
     #[test]
+    fn the_session_used_longest_ago_makes_room() {
+        let mut table = SessionTable::default();
+        for index in 1..=SESSIONS_MAX as u64 {
+            table.open(index, u128::from(index));
+        }
+        let (mut builder, mut bytes) = (PayloadBuilder::default(), Vec::new());
+        builder.section(SessionId(1), 1, 0, 1, &[(0, Outcome::Done)]);
+        builder.finish(&mut bytes);
+        let payload = Payload::read(&bytes).expect("it was just built");
+        let entry = SESSIONS_MAX as u64 + 1;
+        table.apply(entry, &payload.sections[0]).expect("once");
+        table.open(entry + 1, 0);
+        assert!(table.group(SessionId(1), 1).is_some());
+        assert!(table.group(SessionId(2), 1).is_none());
+        assert_eq!(table.sessions.len(), SESSIONS_MAX);
+        assert_eq!(table.by_use.len(), SESSIONS_MAX);
+        assert_eq!(table.by_nonce.len(), SESSIONS_MAX);
+    }
+
+    #[test]
     fn outcomes_are_forgotten_once_acknowledged() {
         let mut table = SessionTable::default();
         let id = table.open(7, 1);
@@ -227,7 +274,7 @@ mod tests {
         assert_eq!(table.group(id, 1), Some(KnownGroup::Forgotten));
         assert_ne!(table.state_hash(), before);
         table.close(id);
-        assert!(table.count() == 0 && table.group(id, 2).is_none());
+        assert!(table.sessions.is_empty() && table.group(id, 2).is_none());
         assert_eq!(apply(&mut table, id, 3, 0, &[(0, Outcome::Done)]), Ok(()));
     }
 }

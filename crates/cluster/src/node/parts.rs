@@ -20,7 +20,7 @@ use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
 use crate::producer::Producer;
-use crate::raft::{RaftDriver, RaftEffect, RaftEvent, RaftView, RestoredRaft};
+use crate::raft::{FETCH_MAX, RaftDriver, RaftEffect, RaftEvent, RaftView, RestoredRaft};
 use crate::session::SessionTable;
 use crate::shared::Shared;
 use crate::storage::{NodeStore, Recovered};
@@ -212,7 +212,11 @@ impl Inbox for NodeInbox {
                 shared.receive_payload(PayloadRef::of(name, &payload), payload);
             }
             PeerMessage::FetchedPayload { payload: None, .. } => {}
-            PeerMessage::FetchPayloads { names } => shared.fetches.put((from, names)),
+            // No node asks for more at once.
+            PeerMessage::FetchPayloads { names } if names.len() <= FETCH_MAX => {
+                shared.fetches.put((from, names));
+            }
+            PeerMessage::FetchPayloads { .. } => {}
         }
     }
 

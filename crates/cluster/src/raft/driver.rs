@@ -22,7 +22,7 @@ use crate::network::{NodeId, PeerMessage};
 use crate::storage::{NodeStore, RaftRecord};
 
 /// Payloads that are asked for at once.
-const FETCH_MAX: usize = 1024;
+pub(crate) const FETCH_MAX: usize = 1024;
 /// Their bytes, unless one alone has more.
 const FETCH_BYTES: usize = 4 << 20;
 /// Ticks between two requests for the same payloads.
@@ -205,6 +205,8 @@ pub(crate) struct RaftDriver {
     timeout_ticks: usize,
     random: Random,
     ticks_since_fetch: u32,
+    /// How long the disk has made nothing durable that Raft waits for.
+    stalled_ticks: usize,
     fetches: usize,
     /// Payloads that were asked for and have not come.
     fetching: HashSet<PayloadName>,
@@ -284,6 +286,7 @@ impl RaftDriver {
             timeout_ticks: options.election_ticks,
             random: Random::stream(options.seed, options.node.0),
             ticks_since_fetch: FETCH_TICKS,
+            stalled_ticks: 0,
             fetches: 0,
             fetching: HashSet::new(),
             postponed: Vec::new(),
@@ -381,6 +384,14 @@ impl RaftDriver {
         if self.is_whole() {
             self.draw_timeout();
             self.raft.tick();
+        }
+        self.stalled_ticks += 1;
+        if self.persistence.take_progress() {
+            self.stalled_ticks = 0;
+        } else if self.stalled_ticks > self.election_ticks {
+            // Raft gives out entries only when they are persisted here, so a slow disk would stall every answer.
+            self.stalled_ticks = 0;
+            self.hand_over();
         }
         self.ticks_since_fetch += 1;
         if self.ticks_since_fetch >= FETCH_TICKS {

@@ -21,5 +21,5 @@ mod persistence;
 
 pub(crate) use driver::RaftError;
 pub(crate) use driver::{
-    RaftDriver, RaftEffect, RaftEvent, RaftOptions, RaftView, ReadId, RestoredRaft,
+    FETCH_MAX, RaftDriver, RaftEffect, RaftEvent, RaftOptions, RaftView, ReadId, RestoredRaft,
 };

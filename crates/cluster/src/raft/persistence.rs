@@ -27,6 +27,7 @@ pub(super) struct Persistence {
     pending: VecDeque<Pending>,
     /// The last batch of stream 0 that is durable.
     durable_batch: u64,
+    has_progressed: bool,
 }
 
 impl Persistence {
@@ -47,6 +48,11 @@ impl Persistence {
 
     pub(super) fn batch_is_durable(&mut self, batch: u64) {
         self.durable_batch = self.durable_batch.max(batch);
+    }
+
+    /// Whether a Ready has become persisted since the last call, or none waits.
+    pub(super) fn take_progress(&mut self) -> bool {
+        std::mem::take(&mut self.has_progressed) || self.pending.is_empty()
     }
 
     /// Whether a batch of stream 0 is durable.
@@ -70,6 +76,7 @@ impl Persistence {
             && first.payloads.is_empty()
         {
             persisted = Some(first.ready);
+            self.has_progressed = true;
             messages.extend(
                 self.pending
                     .pop_front()
