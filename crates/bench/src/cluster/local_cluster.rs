@@ -54,9 +54,11 @@ pub(super) struct Node {
 impl LocalCluster {
     /// Starts the cluster in a folder: the one that is there, or a new one.
     pub(super) fn start(dir: &Path, shape: &Shape) -> Result<Self, BenchError> {
+        // As in the command lines of the nodes, by which their processes are known.
+        let dir = std::path::absolute(dir).map_err(BenchError::file("find", dir))?;
         let mut cluster = Self {
             program: find_program()?,
-            dir: dir.to_owned(),
+            dir,
             nodes: Vec::new(),
             keep_running: false,
         };

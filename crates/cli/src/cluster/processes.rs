@@ -15,6 +15,8 @@ use super::layout::{LocalNode, read, write};
 use crate::failure::Failure;
 
 const INTERVAL: Duration = Duration::from_millis(10);
+/// How long a process that is being started may have no command line.
+const EXEC_TIMEOUT: Duration = Duration::from_secs(1);
 /// How much of a log is looked at for a reason.
 const LOG_TAIL_BYTES: u64 = 4096;
 
@@ -44,23 +46,29 @@ impl LocalNode {
             return Ok(ProcessState::Down);
         };
         let proc = Path::new("/proc").join(pid.to_string());
-        // What is not there, or not ours to look at, is no process of ours.
-        let command_line = fs::read(proc.join("cmdline")).unwrap_or_default();
         let path = self.config_path();
-        let mut arguments = command_line.split(|byte| *byte == 0);
-        if !arguments.any(|argument| argument == path.as_os_str().as_bytes()) {
-            return Ok(ProcessState::Down);
+        let begin = Instant::now();
+        loop {
+            // What is not there, or not ours to look at, is no process of ours.
+            let command_line = fs::read(proc.join("cmdline")).unwrap_or_default();
+            let stat = fs::read_to_string(proc.join("stat")).unwrap_or_default();
+            // The state follows the name, which is in parentheses.
+            let fields = stat.rsplit_once(") ");
+            let state = match fields.and_then(|(_, rest)| rest.chars().next()) {
+                None | Some('Z' | 'X') => return Ok(ProcessState::Down),
+                Some('T' | 't') => ProcessState::Paused(pid),
+                Some(_) => ProcessState::Running(pid),
+            };
+            let mut arguments = command_line.split(|byte| *byte == 0);
+            if arguments.any(|argument| argument == path.as_os_str().as_bytes()) {
+                return Ok(state);
+            }
+            // A process that is being started has no command line for a moment.
+            if !command_line.is_empty() || begin.elapsed() > EXEC_TIMEOUT {
+                return Ok(ProcessState::Down);
+            }
+            std::thread::sleep(INTERVAL / 10);
         }
-        let stat = fs::read_to_string(proc.join("stat")).unwrap_or_default();
-        // The state follows the name, which is in parentheses.
-        let state = stat
-            .rsplit_once(") ")
-            .and_then(|(_, rest)| rest.chars().next());
-        Ok(match state {
-            None | Some('Z' | 'X') => ProcessState::Down,
-            Some('T' | 't') => ProcessState::Paused(pid),
-            Some(_) => ProcessState::Running(pid),
-        })
     }
 
     /// Starts its process, which must not be there.
