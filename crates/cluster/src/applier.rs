@@ -61,7 +61,6 @@ impl Applier {
                 for entry in &entries {
                     self.apply(entry)?;
                 }
-                self.shared.raft.put(RaftEvent::Applied(self.applied));
             }
             ApplierEvent::Elected(term) => {
                 self.elected = Some(term);
@@ -85,6 +84,7 @@ impl Applier {
                 let tables = self.shared.replica.state_hash();
                 let sessions = self.shared.sessions.lock().state_hash();
                 status.state_hash = Some(tables.wrapping_add(sessions));
+                self.shared.is_hashing.store(false, Ordering::Release);
                 let answer = Response::Status(Box::new(status));
                 self.shared.network.reply(connection, answer);
             }

@@ -19,7 +19,7 @@ pub struct PayloadName {
 }
 
 /// Which payload an entry means, and how to recognise it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PayloadRef {
     /// Its name.
     pub name: PayloadName,

@@ -4,6 +4,7 @@ use namiki_client::protocol::{Command, Outcome, SessionId};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
+use crate::command_size::command_bytes;
 use crate::network::ConnectionId;
 
 /// Its commands, and the outcomes that there are so far. Its commands are spread over workers, and so over several log groups.
@@ -15,6 +16,8 @@ pub(crate) struct GroupInFlight {
     /// The term of the leader that accepted it: no other term executes it.
     pub(crate) term: u64,
     pub(crate) commands: Vec<Command>,
+    /// What they take in memory, about.
+    pub(crate) bytes: usize,
     state: Mutex<State>,
 }
 
@@ -42,12 +45,14 @@ impl GroupInFlight {
     ) -> Self {
         known.resize(commands.len(), None);
         let missing = known.iter().filter(|it| it.is_none()).count();
+        let bytes = commands.iter().map(command_bytes).sum();
         Self {
             session,
             group,
             acknowledged_through,
             term,
             commands,
+            bytes,
             state: Mutex::new(State {
                 outcomes: known,
                 missing,
@@ -65,12 +70,16 @@ impl GroupInFlight {
             .collect()
     }
 
-    /// The answer goes to this connection, too.
-    pub(crate) fn join(&self, connection: ConnectionId) {
+    /// The answer goes to this connection, too; or it is here, if the others are being answered just now.
+    pub(crate) fn join(&self, connection: ConnectionId) -> Option<Vec<Outcome>> {
         let mut state = self.state.lock();
+        if state.missing == 0 {
+            return Some(state.outcomes.iter().flatten().copied().collect());
+        }
         if !state.connections.contains(&connection) {
             state.connections.push(connection);
         }
+        None
     }
 
     /// Commands are committed and applied. Returns the answer if they were the last ones.

@@ -14,6 +14,7 @@
 //! Paper: raft-pwal
 
 mod applier;
+mod command_size;
 pub mod config;
 mod control;
 mod entry;

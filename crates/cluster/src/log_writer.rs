@@ -47,7 +47,7 @@ pub(crate) fn write_payloads(
     payloads: impl IntoIterator<Item = (PayloadRef, Bytes)>,
 ) -> Result<(), NodeFailure> {
     let failed = |error| NodeFailure::storage("writing payloads", error);
-    let mut names = Vec::new();
+    let mut durable = Vec::new();
     for (payload, bytes) in payloads {
         shared
             .store
@@ -55,12 +55,12 @@ pub(crate) fn write_payloads(
             .map_err(failed)?;
         let written = bytes.len() as u64;
         shared.unwritten_bytes.fetch_sub(written, Ordering::Relaxed);
-        names.push(payload.name);
+        durable.push(payload);
     }
-    if names.is_empty() {
+    if durable.is_empty() {
         return Ok(());
     }
     shared.store.flush_payloads(worker).map_err(failed)?;
-    shared.raft.put(RaftEvent::PayloadsDurable(names));
+    shared.raft.put(RaftEvent::PayloadsDurable(durable));
     Ok(())
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use namiki_client::protocol::{Request, Response};
 use serde::{Deserialize, Serialize};
 
-use crate::entry::PayloadName;
+use crate::entry::PayloadRef;
 
 /// A node's number in the cluster, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -21,24 +21,24 @@ pub struct ConnectionId(pub u64);
 pub enum PeerMessage {
     /// A Raft message, in the adapter's encoding. On the control lane.
     Raft(Bytes),
-    /// A payload that was just sealed. On the lane of `name.worker`.
+    /// A payload that was just sealed. On the lane of its worker.
     Payload {
-        /// Its name.
-        name: PayloadName,
-        /// Its bytes.
-        payload: Bytes,
+        /// What it is.
+        payload: PayloadRef,
+        /// Its bytes. A receiver drops them unless they are what it is.
+        bytes: Bytes,
     },
     /// Asks for payloads that are missing. On the catch-up lane.
     FetchPayloads {
-        /// Their names; few enough for their answers to fit into a few megabytes is the caller's concern.
-        names: Vec<PayloadName>,
+        /// What they are: few enough for their answers to fit into a few megabytes.
+        payloads: Vec<PayloadRef>,
     },
-    /// The answer to one name of [`PeerMessage::FetchPayloads`]: the bytes, or nothing if this node does not have them. On the catch-up lane.
+    /// The answer for one payload of [`PeerMessage::FetchPayloads`]: the bytes, or nothing if this node does not have them. On the catch-up lane.
     FetchedPayload {
-        /// Its name.
-        name: PayloadName,
+        /// What it is.
+        payload: PayloadRef,
         /// Its bytes.
-        payload: Option<Bytes>,
+        bytes: Option<Bytes>,
     },
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Office {
     pub(crate) groups: BTreeMap<(SessionId, u64), Arc<GroupInFlight>>,
     /// Commands of those groups.
     pub(crate) commands: usize,
+    /// What they take in memory.
+    pub(crate) bytes: usize,
     pub(crate) control: BTreeMap<Control, Vec<ConnectionId>>,
     reads: Reads,
 }
@@ -84,13 +86,14 @@ impl Office {
     pub(crate) fn finish(&mut self, group: &GroupInFlight) {
         if self.groups.remove(&(group.session, group.group)).is_some() {
             self.commands -= group.commands.len();
+            self.bytes -= group.bytes;
         }
     }
 
     /// Leadership is over. Returns what to tell the clients.
     pub(crate) fn leave(&mut self) -> Vec<(ConnectionId, Response)> {
         self.term = None;
-        self.commands = 0;
+        (self.commands, self.bytes) = (0, 0);
         let mut answers = Vec::new();
         for ((session, number), group) in std::mem::take(&mut self.groups) {
             for connection in group.take_connections() {

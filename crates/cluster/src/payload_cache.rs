@@ -52,12 +52,6 @@ impl PayloadCache {
         let (known, bytes) = state.payloads.get(&payload.name)?;
         (known == payload).then(|| bytes.clone())
     }
-
-    /// The bytes of this name.
-    pub(crate) fn named(&self, name: PayloadName) -> Option<Bytes> {
-        let state = self.state.lock();
-        state.payloads.get(&name).map(|(_, bytes)| bytes.clone())
-    }
 }
 
 #[cfg(test)]
@@ -89,6 +83,6 @@ mod tests {
             ..payloads[2].0
         };
         assert_eq!(cache.get(&other), None);
-        assert!(cache.named(payloads[1].0.name).is_some());
+        assert!(cache.get(&payloads[1].0).is_some());
     }
 }

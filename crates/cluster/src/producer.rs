@@ -5,10 +5,12 @@
 //! Paper: raft-pwal §3.1
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use namiki_client::protocol::{Command, NodeStatus, Request, Response, SessionId};
 use namiki_platform::hash::hash_of;
 
+use crate::command_size::command_bytes;
 use crate::control::Control;
 use crate::entry::EntryBody;
 use crate::events::{ApplierEvent, WorkerEvent};
@@ -21,9 +23,6 @@ use crate::session::KnownGroup;
 use crate::shared::Shared;
 use crate::status::status;
 
-/// What a row takes in a payload besides its key and its value, at most.
-const ROW_BYTES: usize = 16;
-
 /// How much a leader accepts.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLimits {
@@ -31,6 +30,8 @@ pub struct RequestLimits {
     pub group_commands: usize,
     /// Commands under way.
     pub commands: usize,
+    /// Bytes of commands under way.
+    pub bytes: usize,
     /// Requests to read that wait.
     pub reads: usize,
     /// Keys of one request to read.
@@ -46,6 +47,7 @@ impl Default for RequestLimits {
         Self {
             group_commands: 100_000,
             commands: 2_000_000,
+            bytes: 256 << 20,
             reads: 10_000,
             read_keys: 100_000,
             unacknowledged_groups: 1024,
@@ -96,6 +98,10 @@ impl Producer {
             }
             Request::CutLinks { .. } => refused(0, "links are cut by the transport"),
             Request::Status => Some(Response::Status(Box::new(self.status()))),
+            // It looks at every row, and commits wait meanwhile: one at a time.
+            Request::StateHash if self.shared.is_hashing.swap(true, Ordering::AcqRel) => {
+                Some(Response::Busy { request: 0 })
+            }
             Request::StateHash => {
                 self.shared.applier.put(ApplierEvent::StateHash(from));
                 None
@@ -129,8 +135,11 @@ impl Producer {
                     "the group was sent before with another number of commands",
                 );
             }
-            group.join(from);
-            return None;
+            return group.join(from).map(|outcomes| Response::Results {
+                session,
+                group: number,
+                outcomes,
+            });
         }
         if self.shared.sessions.lock().unacknowledged(session) >= self.limits.unacknowledged_groups
         {
@@ -162,6 +171,16 @@ impl Producer {
         if office.commands + commands.len() > self.limits.commands {
             return Some(Response::Busy { request: number });
         }
+        if !self.shared.store.has_room() {
+            return refused(
+                number,
+                "the log of the leader is as large as it may be: raise `log_bytes_max`, or make room on its disk",
+            );
+        }
+        let bytes = commands.iter().map(command_bytes).sum::<usize>();
+        if office.bytes + bytes > self.limits.bytes {
+            return Some(Response::Busy { request: number });
+        }
         let count = commands.len();
         let group = GroupInFlight::new(
             session,
@@ -184,6 +203,7 @@ impl Producer {
         let group = Arc::new(group);
         office.groups.insert((session, number), Arc::clone(&group));
         office.commands += count;
+        office.bytes += bytes;
         drop(office);
         self.spread(&group, missing);
         None
@@ -229,17 +249,7 @@ impl Producer {
         if acknowledged_through >= number {
             return Some("a group cannot acknowledge itself or a later one");
         }
-        let is_long = |command: &Command| match command {
-            Command::Transfer { .. } => false,
-            Command::Write(write) => {
-                let conditions = write.conditions.iter().map(|it| (&it.key, &it.value));
-                let rows = write.rows.iter().map(|(_, key, value)| (key, value));
-                let fields = conditions.chain(rows);
-                let bytes =
-                    fields.map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len));
-                bytes.map(|it| it + ROW_BYTES).sum::<usize>() > self.limits.command_bytes
-            }
-        };
+        let is_long = |command: &Command| command_bytes(command) > self.limits.command_bytes;
         (commands.iter().any(is_long))
             .then_some("a command is too long: 1 MiB with all its rows at most")
     }
@@ -278,14 +288,6 @@ impl Producer {
         match &control {
             Control::CreateTable { name, .. } if name.is_empty() || name.len() > 255 => {
                 return refused(0, "a table's name has 1 to 255 bytes");
-            }
-            Control::OpenSession { .. }
-                if self.shared.sessions.lock().count() >= self.limits.sessions =>
-            {
-                return refused(
-                    0,
-                    "the cluster has as many sessions as it accepts: close some",
-                );
             }
             _ => {}
         }

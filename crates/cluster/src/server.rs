@@ -1,5 +1,6 @@
 //! A node with its storage and its transport: what a program runs.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,6 +33,19 @@ pub enum ServerError {
     /// Its parts.
     #[error(transparent)]
     Node(#[from] NodeFailure),
+    /// The configuration names other members than the directory was made with.
+    #[error(
+        "the directory {directory} was made for the members {found}, and the configuration names {configured}: members cannot \
+         be changed by editing the file"
+    )]
+    OtherMembers {
+        /// The directory.
+        directory: String,
+        /// The members that vote.
+        found: String,
+        /// Those of the configuration.
+        configured: String,
+    },
     /// The directory was made for another number of workers, or another incarnation.
     #[error(
         "the directory {directory} was made with {key} = {found}, and the configuration says {configured}: it cannot change"
@@ -98,6 +112,7 @@ impl Server {
             ..StoreOptions::default()
         };
         let (store, recovered) = NodeStore::open(disk, &config.directory, options)?;
+        check_members(config, &recovered.membership)?;
         let transport = Transport::new(listeners, config.transport(), logger);
         let options = NodeOptions {
             election_timeout: config.election_timeout,
@@ -166,6 +181,24 @@ fn full_text(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// A vote counts only among those that all agree on.
+fn check_members(config: &NodeConfig, voters: &[NodeId]) -> Result<(), ServerError> {
+    let configured: BTreeSet<u64> = config.members.iter().map(|member| member.id.0).collect();
+    let found: BTreeSet<u64> = voters.iter().map(|voter| voter.0).collect();
+    if found == configured {
+        return Ok(());
+    }
+    let list = |ids: &BTreeSet<u64>| {
+        let ids: Vec<_> = ids.iter().map(u64::to_string).collect();
+        ids.join(", ")
+    };
+    Err(ServerError::OtherMembers {
+        directory: config.directory.display().to_string(),
+        found: list(&found),
+        configured: list(&configured),
+    })
 }
 
 fn check_directory(

@@ -8,7 +8,7 @@ use namiki::replica::Replica;
 use namiki_client::protocol::Response;
 use parking_lot::Mutex;
 
-use crate::entry::{EntryBody, PayloadName, PayloadRef};
+use crate::entry::{EntryBody, PayloadRef};
 use crate::events::{ApplierEvent, RaftWrite, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
@@ -47,13 +47,15 @@ pub(crate) struct Shared {
     /// One for each worker's stream.
     pub(crate) payload_writers: Vec<Mailbox<(PayloadRef, Bytes)>>,
     /// Payloads that other nodes ask for.
-    pub(crate) fetches: Mailbox<(NodeId, Vec<PayloadName>)>,
+    pub(crate) fetches: Mailbox<(NodeId, Vec<PayloadRef>)>,
 
     pub(crate) view: Mutex<RaftView>,
     pub(crate) applied: AtomicU64,
     /// Bytes of payloads that wait to be written.
     pub(crate) unwritten_bytes: AtomicU64,
     pub(crate) commands_applied: AtomicU64,
+    /// A hash of the state is being made.
+    pub(crate) is_hashing: AtomicBool,
     pub(crate) planted: FaultInjection,
     pub(crate) failure: Mutex<Option<Arc<NodeFailure>>>,
 }
@@ -64,17 +66,18 @@ impl Shared {
         self.take_payload(payload, bytes.clone());
         self.raft.put(RaftEvent::Propose(EntryBody::Group(payload)));
         for peer in &self.peers {
-            let message = PeerMessage::Payload {
-                name: payload.name,
-                payload: bytes.clone(),
-            };
+            let bytes = bytes.clone();
+            let message = PeerMessage::Payload { payload, bytes };
             self.network.send(*peer, message);
         }
     }
 
-    /// A payload was received. Where the disk does not keep up it is dropped: it is fetched when its entry comes.
+    /// A payload was received. It is dropped if it is not what its sender says, or longer than any that is sealed. Where the
+    /// disk does not keep up it is dropped, too: it is fetched when its entry comes.
     pub(crate) fn receive_payload(&self, payload: PayloadRef, bytes: Bytes) {
-        if self.unwritten_bytes.load(Ordering::Relaxed) <= UNWRITTEN_BYTES_MAX {
+        let is_valid = bytes.len() <= self.store.payload_bytes_max() && payload.matches(&bytes);
+        let has_room = self.unwritten_bytes.load(Ordering::Relaxed) <= UNWRITTEN_BYTES_MAX;
+        if is_valid && has_room {
             self.take_payload(payload, bytes);
         }
     }

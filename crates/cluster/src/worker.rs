@@ -9,13 +9,19 @@
 //!
 //! Paper: raft-pwal §3.2, Algorithm 2
 
-use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use namiki::TableId;
 use namiki::replica::GroupTransaction;
+use namiki_client::protocol::Command;
+use namiki_platform::hash::hash_of;
+use smallvec::SmallVec;
 
+use crate::command_size::ROW_BYTES;
 use crate::entry::{PayloadName, PayloadRef};
 use crate::events::WorkerEvent;
 use crate::execute::{Conflict, execute};
@@ -25,6 +31,14 @@ use crate::payload::PayloadBuilder;
 use crate::shared::Shared;
 use crate::task_store::{Members, SealedGroup};
 
+/// What an outcome takes in a payload, at most.
+const OUTCOME_BYTES: usize = 6;
+/// What a section takes besides, at most.
+const SECTION_BYTES: usize = 48;
+/// So many transfers are looked up together.
+const TRANSFERS_AHEAD: usize = 8;
+/// Parked commands are tried again after this time at the latest, in nanoseconds.
+const RETRY_NS: u64 = 1_000_000;
 /// So many parked commands in a row are tried in vain before the rest is left for later.
 const PARKED_TRIES: usize = 32;
 
@@ -70,6 +84,10 @@ pub(crate) struct Worker {
     sealed: u64,
     open: Option<Open>,
     parked: VecDeque<(Arc<GroupInFlight>, u32)>,
+    /// The keys of what is parked, as hashes: how many commands have each. A newer command of such a key is parked behind them.
+    parked_keys: HashMap<u64, usize>,
+    /// When parked commands are tried again without having been told.
+    retry_at_ns: u64,
     backlog: VecDeque<(Arc<GroupInFlight>, std::vec::IntoIter<u32>)>,
     builder: PayloadBuilder,
 }
@@ -84,6 +102,8 @@ impl Worker {
             sealed: 0,
             open: None,
             parked: VecDeque::new(),
+            parked_keys: HashMap::new(),
+            retry_at_ns: u64::MAX,
             backlog: VecDeque::new(),
             builder: PayloadBuilder::default(),
         }
@@ -102,6 +122,7 @@ impl Worker {
                     // What is open holds locks, and is given up: its clients are told by the applier.
                     self.open = None;
                     self.parked.clear();
+                    self.parked_keys.clear();
                     self.backlog.clear();
                     self.term = term;
                     if !self.shared.planted.has(Fault::NameByLocalNumber) {
@@ -116,11 +137,7 @@ impl Worker {
                 WorkerEvent::Released => released = true,
             }
         }
-        let is_late = self
-            .open
-            .as_ref()
-            .is_some_and(|open| self.is_due(open, now_ns));
-        if released || is_late {
+        if released || now_ns >= self.retry_at_ns {
             self.retry_parked(now_ns);
         }
         self.run_backlog(now_ns);
@@ -128,11 +145,17 @@ impl Worker {
         self.next_call(now_ns)
     }
 
-    fn next_call(&self, now_ns: u64) -> Option<u64> {
+    fn next_call(&mut self, now_ns: u64) -> Option<u64> {
         let open = self.open.as_ref();
         let sealing = open.map(|open| open.since_ns.saturating_add(self.options.wait_ns));
-        // The applier says when locks are released; this is for the moment between a look at the lock and the note that something is parked.
-        let retry = (!self.parked.is_empty()).then(|| now_ns + self.options.wait_ns.max(1_000_000));
+        // The applier says when locks are released; this is for the moment between a look at the lock and the note that something
+        // is parked.
+        if self.parked.is_empty() {
+            self.retry_at_ns = u64::MAX;
+        } else if self.retry_at_ns <= now_ns || self.retry_at_ns == u64::MAX {
+            self.retry_at_ns = now_ns + self.options.wait_ns.max(RETRY_NS);
+        }
+        let retry = (self.retry_at_ns != u64::MAX).then_some(self.retry_at_ns);
         sealing.into_iter().chain(retry).min()
     }
 
@@ -156,35 +179,117 @@ impl Worker {
             && let Some((group, index)) = self.parked.get(at).cloned()
         {
             match self.execute(&group, index, now_ns) {
-                Ok(()) => drop(self.parked.remove(at)),
+                Ok(()) => self.unpark(at),
                 Err(Conflict) => at += 1,
             }
         }
-        self.note_parked();
+    }
+
+    fn park(&mut self, group: &Arc<GroupInFlight>, index: u32) {
+        for key in keys_of(&group.commands[index as usize]) {
+            *self.parked_keys.entry(key).or_default() += 1;
+        }
+        self.parked.push_back((Arc::clone(group), index));
+        if self.parked.len() == 1 {
+            self.note_parked();
+        }
+    }
+
+    fn unpark(&mut self, at: usize) {
+        let Some((group, index)) = self.parked.remove(at) else {
+            return;
+        };
+        for key in keys_of(&group.commands[index as usize]) {
+            if let Entry::Occupied(mut count) = self.parked_keys.entry(key) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
+        if self.parked.is_empty() {
+            self.note_parked();
+        }
+    }
+
+    /// Whether an older command waits for one of the same keys.
+    fn is_behind(&self, command: &Command) -> bool {
+        !self.parked.is_empty()
+            && keys_of(command)
+                .iter()
+                .any(|key| self.parked_keys.contains_key(key))
     }
 
     fn run_backlog(&mut self, now_ns: u64) {
         while self.has_room()
             && let Some((group, mut commands)) = self.backlog.pop_front()
         {
+            let mut looked_up = 0;
             while self.has_room()
                 && let Some(index) = commands.next()
             {
-                if let Err(Conflict) = self.execute(&group, index, now_ns) {
-                    self.parked.push_back((Arc::clone(&group), index));
+                if looked_up == 0 {
+                    looked_up = TRANSFERS_AHEAD;
+                    let ahead = commands.as_slice().iter().take(TRANSFERS_AHEAD - 1);
+                    self.look_up(&group, std::iter::once(&index).chain(ahead), now_ns);
+                }
+                looked_up -= 1;
+                if self.is_behind(&group.commands[index as usize])
+                    || self.execute(&group, index, now_ns).is_err()
+                {
+                    self.park(&group, index);
                 }
             }
             if commands.len() > 0 {
                 self.backlog.push_front((group, commands));
             }
         }
-        self.note_parked();
     }
 
     fn note_parked(&self) {
         let flag = &self.shared.has_parked[usize::from(self.number)];
         // SeqCst: the applier releases locks and then looks.
         flag.store(!self.parked.is_empty(), Ordering::SeqCst);
+    }
+
+    /// Looks the rows of transfers up that are executed next, so that their cache misses overlap.
+    fn look_up<'a>(
+        &mut self,
+        group: &GroupInFlight,
+        commands: impl Iterator<Item = &'a u32>,
+        now_ns: u64,
+    ) {
+        let mut of_table = None;
+        let mut keys = SmallVec::<[[u8; 8]; 2 * TRANSFERS_AHEAD]>::new();
+        for index in commands {
+            match &group.commands[*index as usize] {
+                Command::Transfer {
+                    table, from, to, ..
+                } if of_table.is_none_or(|it| it == *table) => {
+                    of_table = Some(*table);
+                    keys.extend([from.to_be_bytes(), to.to_be_bytes()]);
+                }
+                _ => break,
+            }
+        }
+        // One alone is looked up as it is executed.
+        if let Some(table) = of_table
+            && keys.len() > 2
+        {
+            let keys: SmallVec<[&[u8]; 2 * TRANSFERS_AHEAD]> =
+                keys.iter().map(<[u8; 8]>::as_slice).collect();
+            let open = self.open_group(now_ns);
+            open.transaction.look_up(TableId(table), &keys);
+        }
+    }
+
+    fn open_group(&mut self, now_ns: u64) -> &mut Open {
+        self.open.get_or_insert_with(|| Open {
+            transaction: self.shared.replica.begin_group(),
+            members: Vec::new(),
+            commands: 0,
+            since_ns: now_ns,
+        })
     }
 
     /// Executes a command in the group that is open, and seals the group if that fills it.
@@ -194,12 +299,7 @@ impl Worker {
         index: u32,
         now_ns: u64,
     ) -> Result<(), Conflict> {
-        let open = self.open.get_or_insert_with(|| Open {
-            transaction: self.shared.replica.begin_group(),
-            members: Vec::new(),
-            commands: 0,
-            since_ns: now_ns,
-        });
+        let open = self.open_group(now_ns);
         let executed = execute(&mut open.transaction, &group.commands[index as usize]);
         let outcome = match executed {
             Ok(outcome) => outcome,
@@ -218,8 +318,10 @@ impl Worker {
             }),
         }
         open.commands += 1;
-        // An outcome takes a few bytes.
-        let bytes = open.transaction.bytes() + 4 * open.commands;
+        let bytes = open.transaction.bytes()
+            + ROW_BYTES * open.transaction.rows()
+            + SECTION_BYTES * open.members.len()
+            + OUTCOME_BYTES * open.commands;
         if open.commands >= self.options.commands || bytes >= self.options.payload_bytes {
             self.seal();
         }
@@ -280,6 +382,24 @@ impl Worker {
         let store = &self.shared.task_stores[usize::from(self.number)];
         if store.put(sealed) {
             self.shared.replicate(reference, payload);
+        }
+    }
+}
+
+/// The keys that a command touches, as hashes.
+fn keys_of(command: &Command) -> SmallVec<[u64; 4]> {
+    let key = |table: u32, key: &[u8]| hash_of(table.into(), key);
+    match command {
+        Command::Transfer {
+            table, from, to, ..
+        } => {
+            let keys = [from, to].map(|it| key(*table, &it.to_be_bytes()));
+            keys.into_iter().collect()
+        }
+        Command::Write(write) => {
+            let conditions = write.conditions.iter().map(|it| key(it.table, &it.key));
+            let rows = write.rows.iter().map(|(table, row, _)| key(*table, row));
+            conditions.chain(rows).collect()
         }
     }
 }

@@ -82,6 +82,7 @@ impl Parts {
             }),
             applied: AtomicU64::new(0),
             unwritten_bytes: AtomicU64::new(0),
+            is_hashing: AtomicBool::new(false),
             commands_applied: AtomicU64::new(0),
             planted: options.planted,
             failure: Mutex::new(None),
@@ -161,14 +162,15 @@ pub(crate) fn run_applier(
 /// Answers nodes that ask for payloads: from memory, else from the disk.
 pub(crate) fn run_fetches(
     shared: &Shared,
-    fetches: impl IntoIterator<Item = (NodeId, Vec<crate::entry::PayloadName>)>,
+    fetches: impl IntoIterator<Item = (NodeId, Vec<PayloadRef>)>,
 ) {
-    for (from, names) in fetches {
-        for name in names {
-            let cached = shared.cache.named(name);
+    for (from, payloads) in fetches {
+        for payload in payloads {
+            let cached = shared.cache.get(&payload);
             // One that is not there, or cannot be read, another node may have.
-            let payload = cached.or_else(|| shared.store.read_payload(name).ok());
-            let message = PeerMessage::FetchedPayload { name, payload };
+            let read = || shared.store.read_payload(payload.name).ok();
+            let bytes = cached.or_else(read).filter(|it| payload.matches(it));
+            let message = PeerMessage::FetchedPayload { payload, bytes };
             shared.network.send(from, message);
         }
     }
@@ -197,11 +199,12 @@ impl Inbox for NodeInbox {
         let shared = &self.shared;
         match message {
             PeerMessage::Raft(bytes) => shared.raft.put(RaftEvent::Message(from, bytes)),
-            PeerMessage::Payload { name, payload }
+            PeerMessage::Payload { payload, bytes }
             | PeerMessage::FetchedPayload {
-                name,
-                payload: Some(payload),
+                payload,
+                bytes: Some(bytes),
             } => {
+                let name = payload.name;
                 if shared.planted.has(Fault::DeduplicateByCounter) {
                     let last = &mut self.numbers.lock()[usize::from(name.worker)];
                     if name.number <= *last {
@@ -209,12 +212,12 @@ impl Inbox for NodeInbox {
                     }
                     *last = name.number;
                 }
-                shared.receive_payload(PayloadRef::of(name, &payload), payload);
+                shared.receive_payload(payload, bytes);
             }
-            PeerMessage::FetchedPayload { payload: None, .. } => {}
+            PeerMessage::FetchedPayload { bytes: None, .. } => {}
             // No node asks for more at once.
-            PeerMessage::FetchPayloads { names } if names.len() <= FETCH_MAX => {
-                shared.fetches.put((from, names));
+            PeerMessage::FetchPayloads { payloads } if payloads.len() <= FETCH_MAX => {
+                shared.fetches.put((from, payloads));
             }
             PeerMessage::FetchPayloads { .. } => {}
         }

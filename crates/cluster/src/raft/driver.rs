@@ -78,15 +78,13 @@ pub(crate) enum RaftEvent {
     /// A payload has arrived, or was sealed here. It is not durable yet.
     PayloadReceived(PayloadRef),
     /// These payloads are durable.
-    PayloadsDurable(Vec<PayloadName>),
+    PayloadsDurable(Vec<PayloadRef>),
     /// Every batch of records through this one is durable.
     BatchDurable(u64),
     /// This is to become an entry.
     Propose(EntryBody),
     /// A caller wants to read.
     ReadIndex(ReadId),
-    /// Everything through this entry is applied.
-    Applied(u64),
     /// A node cannot be reached.
     Unreachable(NodeId),
     /// Leadership should go to another node.
@@ -191,6 +189,8 @@ pub(crate) struct RaftDriver {
     held: HeldAppends,
     persistence: Persistence,
     missing: Vec<PayloadRef>,
+    /// Committed, and not given out while payloads are missing.
+    withheld: Vec<LogEntry>,
     last_batch: u64,
     /// What the records of stream 0 say.
     recorded_vote: (u64, u64),
@@ -276,6 +276,7 @@ impl RaftDriver {
             held: HeldAppends::default(),
             persistence: Persistence::default(),
             missing: restored.missing,
+            withheld: Vec::new(),
             last_batch: 0,
             recorded_vote: (restored.term, restored.vote),
             vote_batch: 0,
@@ -313,18 +314,26 @@ impl RaftDriver {
         match event {
             RaftEvent::Tick => self.tick(),
             RaftEvent::Message(from, bytes) => match decode(from, self.node, &bytes) {
-                Ok(message) => self.receive(message),
+                Ok(message) if self.peers.contains(&from) => self.receive(message),
+                // A node that does not vote here has no say.
+                Ok(_) => self.refused += 1,
                 // Another node's mistake, or worse: it says nothing to raft-rs.
                 Err(_) => self.refused += 1,
             },
             RaftEvent::PayloadReceived(payload) => self.payload_received(payload),
-            RaftEvent::PayloadsDurable(names) => {
-                for name in names {
-                    self.here.in_flight.remove(&name);
-                    self.persistence.payload_is_durable(name);
+            RaftEvent::PayloadsDurable(payloads) => {
+                for payload in payloads {
+                    if self.here.in_flight.get(&payload.name) == Some(&payload) {
+                        self.here.in_flight.remove(&payload.name);
+                    }
+                    self.persistence.payload_is_durable(&payload);
                 }
                 let here = &self.here;
                 self.missing.retain(|payload| !here.is_durable(payload));
+                if self.is_whole() && !self.withheld.is_empty() {
+                    let committed = std::mem::take(&mut self.withheld);
+                    self.effects.push(RaftEffect::Committed(committed));
+                }
             }
             RaftEvent::BatchDurable(batch) => self.persistence.batch_is_durable(batch),
             RaftEvent::Propose(body) => self.propose(body),
@@ -333,7 +342,6 @@ impl RaftDriver {
                     self.raft.read_index(id.0.to_le_bytes().to_vec());
                 }
             }
-            RaftEvent::Applied(index) => self.raft.advance_apply_to(index),
             RaftEvent::Unreachable(node) => self.raft.report_unreachable(node.0),
             RaftEvent::HandOver => self.hand_over(),
         }
@@ -381,6 +389,7 @@ impl RaftDriver {
         for body in std::mem::take(&mut self.postponed) {
             self.propose(body);
         }
+        self.held.tick();
         if self.is_whole() {
             self.draw_timeout();
             self.raft.tick();
@@ -403,7 +412,7 @@ impl RaftDriver {
     fn fetch_missing(&mut self) {
         let missing: Vec<PayloadRef> = match self.is_whole() {
             true if self.held.is_empty() => return,
-            true => self.held.missing(FETCH_MAX, &self.here),
+            true => (self.held).missing(FETCH_MAX, FETCH_TICKS, &self.here),
             false => self.missing.iter().take(FETCH_MAX).copied().collect(),
         };
         if missing.is_empty() || self.peers.is_empty() {
@@ -418,14 +427,14 @@ impl RaftDriver {
         // Answered in full, the same node is asked again.
         self.fetches += usize::from(!self.fetching.is_empty());
         let mut bytes = 0;
-        let names = missing.iter().take_while(|payload| {
+        let payloads = missing.into_iter().take_while(|payload| {
             let is_first = bytes == 0;
             bytes += payload.length as usize;
             is_first || bytes <= FETCH_BYTES
         });
-        let names: Vec<_> = names.map(|payload| payload.name).collect();
-        self.fetching = names.iter().copied().collect();
-        let message = PeerMessage::FetchPayloads { names };
+        let payloads: Vec<_> = payloads.collect();
+        self.fetching = payloads.iter().map(|payload| payload.name).collect();
+        let message = PeerMessage::FetchPayloads { payloads };
         self.effects.push(RaftEffect::Send(self.peers[at], message));
     }
 
@@ -438,16 +447,11 @@ impl RaftDriver {
                 if message.term >= self.raft.raft.term {
                     self.held.forget_before(message.term);
                 }
-                let was_empty = self.held.is_empty();
                 if self.planted.has(Fault::EntryBeforePayload) {
                     return self.step(message);
                 }
                 if let Some(ready) = self.held.take(message, &self.here) {
                     self.step(ready);
-                }
-                if was_empty && !self.held.is_empty() {
-                    // They are usually on their way.
-                    self.ticks_since_fetch = 0;
                 }
             }
             MessageType::MsgHeartbeat => {
@@ -543,7 +547,7 @@ impl RaftDriver {
                 && !self.here.is_durable(payload)
                 && !self.planted.has(Fault::PersistedWithoutPayload)
             {
-                payloads.insert(payload.name);
+                payloads.insert(*payload);
             }
             self.raft.mut_store().put(&entry);
             records.push(RaftRecord::Entry(entry));
@@ -589,7 +593,14 @@ impl RaftDriver {
             self.given_out = self.raft.store().last().max(self.given_out);
         }
         self.raft.advance_append_async(ready);
-        if !committed.is_empty() {
+        if let Some(last) = committed.last() {
+            // Given out is applied, as far as raft-rs is concerned: a campaign looks at all entries that are not.
+            self.raft.advance_apply_to(last.index);
+        }
+        self.withheld.append(&mut committed);
+        // Those of a node that lacks payloads cannot be applied before they are back.
+        if self.is_whole() && !self.withheld.is_empty() {
+            let committed = std::mem::take(&mut self.withheld);
             self.effects.push(RaftEffect::Committed(committed));
         }
     }
@@ -629,7 +640,9 @@ impl RaftDriver {
 
     fn send(&mut self, messages: Vec<Message>) {
         for mut message in messages {
-            self.mend_batch(&mut message);
+            if !self.mend_batch(&mut message) {
+                continue;
+            }
             let to = NodeId(message.to);
             let message = PeerMessage::Raft(encode(&message));
             self.effects.push(RaftEffect::Send(to, message));
@@ -638,15 +651,25 @@ impl RaftDriver {
 
     /// Batching of appends in raft-rs 0.7 puts entries behind an empty append without a look at its index: after a rejected append the entries may
     /// be earlier ones. raft-rs itself goes by the entries' own indexes then, and so does this.
-    fn mend_batch(&self, message: &mut Message) {
+    ///
+    /// Returns whether the message can be sent: the log says the term of the entry before only while it is this leader's.
+    fn mend_batch(&self, message: &mut Message) -> bool {
         let Some(first) = message.entries.first() else {
-            return;
+            return true;
         };
         let before = first.index - 1;
-        if message.get_msg_type() == MessageType::MsgAppend && message.index != before {
-            message.index = before;
-            message.log_term = self.raft.raft.raft_log.term(before).unwrap_or_default();
+        if message.get_msg_type() != MessageType::MsgAppend || message.index == before {
+            return true;
         }
+        let raft = &self.raft.raft;
+        if raft.state != StateRole::Leader || raft.term != message.term {
+            return false;
+        }
+        let Ok(term) = raft.raft_log.term(before) else {
+            return false;
+        };
+        (message.index, message.log_term) = (before, term);
+        true
     }
 
     fn show(&mut self) {

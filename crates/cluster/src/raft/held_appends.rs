@@ -6,7 +6,7 @@
 //!
 //! What is held is bounded. An append that finds no room is dropped: its leader sends it again, after the next heartbeat.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use raft::eraftpb::Message;
 
@@ -19,10 +19,16 @@ const HELD_ENTRIES_MAX: usize = 100_000;
 /// Appends, in the order in which they arrived.
 #[derive(Default)]
 pub(super) struct HeldAppends {
-    appends: VecDeque<Message>,
+    appends: VecDeque<Held>,
     entries: usize,
-    /// The payload that each first entry waits for.
-    awaited: HashMap<PayloadName, usize>,
+    /// The payload that the first of them waits for.
+    awaited: Option<PayloadName>,
+}
+
+struct Held {
+    append: Message,
+    /// How long it has been held.
+    ticks: u32,
 }
 
 /// What the payloads of a node are asked for.
@@ -34,75 +40,100 @@ pub(super) trait Payloads {
 impl HeldAppends {
     /// Takes an append. Returns what may be handed to Raft now.
     pub(super) fn take(&mut self, append: Message, payloads: &impl Payloads) -> Option<Message> {
-        // Behind others of the same leader: in their order.
+        // One that follows what is held is held, too: Raft would refuse it, and its leader would probe.
+        let follows = |held: &Held| {
+            (held.append.term, held.append.from) == (append.term, append.from)
+                && append.index > held.append.index
+        };
+        if self.appends.front().is_some_and(follows) {
+            self.hold(append, 0);
+            return None;
+        }
         let (ready, rest) = split(append, payloads);
-        if let Some(rest) = rest
-            && self.entries + rest.entries.len() <= HELD_ENTRIES_MAX
-        {
-            self.hold(rest);
+        if let Some(rest) = rest {
+            self.hold(rest, 0);
         }
         ready
     }
 
-    fn hold(&mut self, rest: Message) {
-        // The same again, perhaps longer: one of them is enough.
-        let key = |it: &Message| (it.term, it.from, it.index, it.entries.len());
-        if self.appends.iter().any(|it| key(it) == key(&rest)) {
-            return;
+    fn hold(&mut self, append: Message, ticks: u32) {
+        // The same again: one of them is enough.
+        let key = |it: &Message| (it.term, it.from, it.index, it.entries.len(), it.commit);
+        let is_new = self
+            .appends
+            .iter()
+            .all(|it| key(&it.append) != key(&append));
+        // An append without entries has room, too: it says what is committed.
+        let counted = append.entries.len() + 1;
+        if is_new && self.entries + counted <= HELD_ENTRIES_MAX {
+            self.entries += counted;
+            self.appends.push_back(Held { append, ticks });
+            self.note_awaited();
         }
-        self.entries += rest.entries.len();
-        if let Some(payload) = first_payload(&rest) {
-            *self.awaited.entry(payload.name).or_default() += 1;
-        }
-        self.appends.push_back(rest);
     }
 
-    /// Whether an append waits for this payload.
+    fn note_awaited(&mut self) {
+        let first = self.appends.front();
+        let payload = first.and_then(|held| first_payload(&held.append));
+        self.awaited = payload.map(|payload| payload.name);
+    }
+
+    /// Whether what is held waits for this payload.
     pub(super) fn awaits(&self, name: PayloadName) -> bool {
-        self.awaited.contains_key(&name)
+        self.awaited == Some(name)
     }
 
     /// What may be handed to Raft, now that payloads have arrived, in the order in which it came.
     pub(super) fn release(&mut self, payloads: &impl Payloads) -> Vec<Message> {
         let mut ready = Vec::new();
-        self.awaited.clear();
-        self.entries = 0;
-        for append in std::mem::take(&mut self.appends) {
+        while let Some(Held { append, ticks }) = self.appends.pop_front() {
+            self.entries -= append.entries.len() + 1;
             let (first, rest) = split(append, payloads);
             ready.extend(first);
-            if let Some(rest) = rest {
-                self.hold(rest);
+            if let Some(append) = rest {
+                self.entries += append.entries.len() + 1;
+                self.appends.push_front(Held { append, ticks });
+                break;
             }
         }
+        self.note_awaited();
         ready
     }
 
     /// Forgets what leaders of terms before this one have sent.
     pub(super) fn forget_before(&mut self, term: u64) {
-        if self.appends.iter().all(|it| it.term >= term) {
-            return;
-        }
-        self.awaited.clear();
-        self.entries = 0;
-        for append in std::mem::take(&mut self.appends) {
-            if append.term >= term {
-                self.hold(append);
-            }
+        self.appends.retain(|held| held.append.term >= term);
+        let entries = self
+            .appends
+            .iter()
+            .map(|held| held.append.entries.len() + 1);
+        self.entries = entries.sum();
+        self.note_awaited();
+    }
+
+    /// Time has passed.
+    pub(super) fn tick(&mut self) {
+        for held in &mut self.appends {
+            held.ticks = held.ticks.saturating_add(1);
         }
     }
 
-    /// The payloads that what is held needs and this node does not have, at most `max` of them.
-    pub(super) fn missing(&self, max: usize, payloads: &impl Payloads) -> Vec<PayloadRef> {
-        let entries = self.appends.iter().flat_map(|it| it.entries.iter());
+    /// The payloads that what has been held for so many ticks needs, and this node does not have: those of younger appends are
+    /// probably on their way. At most `max` of them.
+    pub(super) fn missing(
+        &self,
+        max: usize,
+        ticks: u32,
+        payloads: &impl Payloads,
+    ) -> Vec<PayloadRef> {
+        let old = self.appends.iter().filter(|held| held.ticks >= ticks);
+        let entries = old.flat_map(|held| held.append.entries.iter());
         let mut missing: Vec<PayloadRef> = Vec::new();
-        for entry in entries {
+        for payload in entries.filter_map(payload_of) {
             if missing.len() == max {
                 break;
             }
-            if let Some(payload) = payload_of(entry)
-                && !payloads.has(&payload)
-                && !missing.iter().any(|it| it.name == payload.name)
-            {
+            if !payloads.has(&payload) && missing.iter().all(|it| it.name != payload.name) {
                 missing.push(payload);
             }
         }
@@ -192,7 +223,7 @@ mod tests {
             .expect("entry 1 has its payload");
         assert_eq!((ready.index, ready.entries.len()), (0, 1));
         assert!(held.awaits(name(2)));
-        assert_eq!(held.missing(9, &here).len(), 2);
+        assert_eq!(held.missing(9, 0, &here).len(), 2);
 
         here.0.insert(name(2));
         let ready = held.release(&here);
@@ -213,7 +244,31 @@ mod tests {
         let (mut held, here) = (HeldAppends::default(), Here::default());
         assert_eq!(held.take(append(1..=2), &here), None);
         assert_eq!(held.take(append(1..=2), &here), None);
-        assert_eq!(held.entries, 2);
+        assert_eq!(held.entries, 3);
+    }
+
+    #[test]
+    fn an_append_waits_behind_those_that_are_held() {
+        let (mut held, mut here) = (HeldAppends::default(), Here::default());
+        here.0.insert(name(2));
+        assert_eq!(held.take(append(1..=1), &here), None);
+        assert_eq!(held.take(append(2..=2), &here), None);
+        here.0.insert(name(1));
+        assert!(held.awaits(name(1)));
+        let ready = held.release(&here);
+        let indexes: Vec<_> = ready.iter().map(|it| it.entries[0].index).collect();
+        assert_eq!(indexes, [1, 2]);
+        assert!(held.is_empty() && held.entries == 0);
+    }
+
+    #[test]
+    fn payloads_are_missed_after_some_ticks() {
+        let (mut held, here) = (HeldAppends::default(), Here::default());
+        assert_eq!(held.take(append(1..=2), &here), None);
+        held.tick();
+        assert_eq!(held.missing(9, 2, &here), []);
+        held.tick();
+        assert_eq!(held.missing(9, 2, &here).len(), 2);
     }
 
     #[test]

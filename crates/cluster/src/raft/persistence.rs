@@ -7,7 +7,7 @@ use std::collections::{HashSet, VecDeque};
 
 use raft::eraftpb::Message;
 
-use crate::entry::PayloadName;
+use crate::entry::PayloadRef;
 
 /// What one Ready waits for.
 struct Pending {
@@ -16,7 +16,7 @@ struct Pending {
     /// Which batch of records of stream 0 holds its own; the batch before it if it has none.
     batch: u64,
     /// Payloads of its entries that are not durable.
-    payloads: HashSet<PayloadName>,
+    payloads: HashSet<PayloadRef>,
     /// To be sent once it is persisted.
     messages: Vec<Message>,
 }
@@ -35,7 +35,7 @@ impl Persistence {
         &mut self,
         ready: u64,
         batch: u64,
-        payloads: HashSet<PayloadName>,
+        payloads: HashSet<PayloadRef>,
         messages: Vec<Message>,
     ) {
         self.pending.push_back(Pending {
@@ -60,10 +60,10 @@ impl Persistence {
         batch <= self.durable_batch
     }
 
-    pub(super) fn payload_is_durable(&mut self, name: PayloadName) {
+    pub(super) fn payload_is_durable(&mut self, payload: &PayloadRef) {
         // An entry that was overwritten and came back is in two of them.
         for pending in &mut self.pending {
-            pending.payloads.remove(&name);
+            pending.payloads.remove(payload);
         }
     }
 
@@ -91,23 +91,25 @@ impl Persistence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::PayloadName;
 
-    fn name(number: u64) -> PayloadName {
-        PayloadName {
+    fn payload(number: u64) -> PayloadRef {
+        let name = PayloadName {
             term: 1,
             worker: 0,
             number,
-        }
+        };
+        PayloadRef::of(name, b"changes")
     }
 
     #[test]
     fn a_ready_waits_for_records_payloads_and_predecessors() {
         let mut it = Persistence::default();
-        it.push(1, 1, HashSet::from([name(1)]), Vec::new());
+        it.push(1, 1, HashSet::from([payload(1)]), Vec::new());
         it.push(2, 2, HashSet::new(), vec![Message::default()]);
         it.batch_is_durable(2);
         assert!(it.take_persisted().is_none());
-        it.payload_is_durable(name(1));
+        it.payload_is_durable(&payload(1));
         let (ready, messages) = it.take_persisted().expect("both are persisted");
         assert_eq!((ready, messages.len()), (2, 1));
         assert!(it.pending.is_empty());

@@ -44,6 +44,8 @@ pub(super) struct SimNode {
     pub(super) is_wiped: bool,
     /// Its disk takes long.
     pub(super) is_slow: bool,
+    /// Its disk has no space: writing may fail.
+    pub(super) is_full: bool,
     workers: u16,
     options: NodeOptions,
 }
@@ -74,6 +76,7 @@ impl SimNode {
             life: 0,
             is_wiped: false,
             is_slow: false,
+            is_full: false,
             workers,
             options,
         })
@@ -131,6 +134,7 @@ impl SimNode {
             _ => Loss::Seeded(random.next_u64()),
         };
         self.disk = self.disk.crash_image(at, loss);
+        self.is_full = false;
     }
 
     pub(super) fn shared(&self) -> Option<&Arc<Shared>> {

@@ -69,6 +69,8 @@ pub struct SimReport {
     pub reads: usize,
     /// Crashes and starts of nodes.
     pub crashes: usize,
+    /// How often a node stopped for want of space.
+    pub full_disks: usize,
     /// Entries of the log.
     pub entries: u64,
     /// Virtual time, in milliseconds.
@@ -231,6 +233,7 @@ impl World {
         self.crash_in_write.clear();
         for node in 0..self.nodes.len() {
             self.nodes[node].is_slow = false;
+            self.nodes[node].is_full = false;
             self.nodes[node].disk.set_capacity(None);
             if self.nodes[node].running.is_none() && !self.nodes[node].is_wiped {
                 self.after(MS, Event::Restart(node));
@@ -527,8 +530,9 @@ impl World {
         let id = NodeId(node as u64 + 1);
         if let Some(failure) = shared.failure.lock().clone() {
             return match &*failure {
-                // A full disk: the node is down until there is room.
-                NodeFailure::Storage { .. } => {
+                // The node is down until there is room.
+                NodeFailure::Storage { .. } if self.nodes[node].is_full => {
+                    self.report.full_disks += 1;
                     self.crash(node);
                     Ok(())
                 }
@@ -586,7 +590,7 @@ impl World {
             Some(leader) if self.random.chance(0.4) => leader,
             _ => node,
         };
-        match self.random.below(11) {
+        match self.random.below(12) {
             0 | 1 => {
                 let writes = self.random.below(4);
                 self.crash_in_write.insert(node, writes);
@@ -622,6 +626,11 @@ impl World {
                 self.links.loss = self.random.unit() * 0.1;
                 self.links.doubling = self.random.unit() * 0.1;
                 self.links.delay_ns_max = MS << self.random.below(6);
+            }
+            11 if self.nodes[node].running.is_some() => {
+                // No new file can be made.
+                self.nodes[node].is_full = true;
+                self.nodes[node].disk.set_capacity(Some(0));
             }
             7 => self.nodes[node].is_slow = !self.nodes[node].is_slow,
             8 if self.options.planted == Some(Fault::WipedNodeReturns) => {

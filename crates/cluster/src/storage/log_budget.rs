@@ -63,6 +63,13 @@ impl LogBudget {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Whether there is room for so many files more.
+    pub(super) fn has_room(&self, files: u64) -> bool {
+        let more = files.saturating_mul(self.segment_bytes);
+        let all = self.bytes().saturating_add(more);
+        all <= self.bytes_max.load(Ordering::Relaxed)
+    }
+
     /// Takes a new file's bytes out of the budget.
     fn take(&self, path: &Path, len_bytes: u64) -> Result<(), BudgetExhausted> {
         let bytes_max = if path.starts_with(&self.raft_dir) {

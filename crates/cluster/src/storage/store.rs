@@ -200,6 +200,12 @@ impl NodeStore {
         })
     }
 
+    /// Whether the log may grow by two files for each worker: a leader that has less room accepts no more commands.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.budget.has_room(2 * u64::from(self.identity.workers))
+    }
+
     /// How long the log's files are together.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {

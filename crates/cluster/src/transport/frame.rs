@@ -4,10 +4,10 @@
 //! | length u32 | kind u8 | body |        little-endian; the length counts kind and body
 //!
 //! kind 16 Raft            opaque bytes
-//! kind 17 Payload         name, bytes
-//! kind 18 FetchPayloads   count u32, names
-//! kind 19 FetchedPayload  name, found u8, bytes
-//!         name            term u64, worker u16, number u64
+//! kind 17 Payload         which, bytes
+//! kind 18 FetchPayloads   count u32, which of each
+//! kind 19 FetchedPayload  which, found u8, bytes
+//!         which           term u64, worker u16, number u64, length u32, digest u32
 //! ```
 //!
 //! A payload is neither copied when it is sent (the head of its frame is apart) nor when it is received (it is a slice of the buffer that it
@@ -15,16 +15,16 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::entry::PayloadName;
+use crate::entry::{PayloadName, PayloadRef};
 use crate::network::PeerMessage;
 use crate::transport::lane::Lane;
 
 /// The bytes of a length.
 pub(super) const LENGTH_BYTES: usize = 4;
-/// The bytes of a name.
-const NAME_BYTES: usize = 18;
-/// The most bytes in front of a body: length, kind, name, and whether it was found.
-const HEAD_BYTES_MAX: usize = LENGTH_BYTES + 1 + NAME_BYTES + 1;
+/// The bytes that say which payload is meant.
+const WHICH_BYTES: usize = 26;
+/// The most bytes in front of a body: length, kind, which payload, and whether it was found.
+const HEAD_BYTES_MAX: usize = LENGTH_BYTES + 1 + WHICH_BYTES + 1;
 /// The most bytes that a frame adds to a payload, after its length.
 pub(super) const OVERHEAD_BYTES_MAX: usize = HEAD_BYTES_MAX - LENGTH_BYTES;
 
@@ -92,23 +92,23 @@ impl OutgoingFrame {
     pub(super) fn of(message: PeerMessage) -> Self {
         match message {
             PeerMessage::Raft(bytes) => Self::new(FrameKind::Raft, &[], bytes),
-            PeerMessage::Payload { name, payload } => {
-                Self::new(FrameKind::Payload, &name_bytes(name), payload)
+            PeerMessage::Payload { payload, bytes } => {
+                Self::new(FrameKind::Payload, &which_bytes(payload), bytes)
             }
-            PeerMessage::FetchPayloads { names } => {
-                let mut body = BytesMut::with_capacity(4 + names.len() * NAME_BYTES);
-                let count = u32::try_from(names.len()).expect("few names");
+            PeerMessage::FetchPayloads { payloads } => {
+                let mut body = BytesMut::with_capacity(4 + payloads.len() * WHICH_BYTES);
+                let count = u32::try_from(payloads.len()).expect("few payloads");
                 body.extend_from_slice(&count.to_le_bytes());
-                for name in names {
-                    body.extend_from_slice(&name_bytes(name));
+                for payload in payloads {
+                    body.extend_from_slice(&which_bytes(payload));
                 }
                 Self::new(FrameKind::FetchPayloads, &[], body.freeze())
             }
-            PeerMessage::FetchedPayload { name, payload } => {
-                let mut fields = [0; NAME_BYTES + 1];
-                fields[..NAME_BYTES].copy_from_slice(&name_bytes(name));
-                fields[NAME_BYTES] = u8::from(payload.is_some());
-                let body = payload.unwrap_or_default();
+            PeerMessage::FetchedPayload { payload, bytes } => {
+                let mut fields = [0; WHICH_BYTES + 1];
+                fields[..WHICH_BYTES].copy_from_slice(&which_bytes(payload));
+                fields[WHICH_BYTES] = u8::from(bytes.is_some());
+                let body = bytes.unwrap_or_default();
                 Self::new(FrameKind::FetchedPayload, &fields, body)
             }
         }
@@ -132,22 +132,33 @@ impl OutgoingFrame {
     }
 }
 
-fn name_bytes(name: PayloadName) -> [u8; NAME_BYTES] {
-    let mut bytes = [0; NAME_BYTES];
+fn which_bytes(payload: PayloadRef) -> [u8; WHICH_BYTES] {
+    let PayloadRef {
+        name,
+        length,
+        digest,
+    } = payload;
+    let mut bytes = [0; WHICH_BYTES];
     bytes[..8].copy_from_slice(&name.term.to_le_bytes());
     bytes[8..10].copy_from_slice(&name.worker.to_le_bytes());
-    bytes[10..].copy_from_slice(&name.number.to_le_bytes());
+    bytes[10..18].copy_from_slice(&name.number.to_le_bytes());
+    bytes[18..22].copy_from_slice(&length.to_le_bytes());
+    bytes[22..].copy_from_slice(&digest.to_le_bytes());
     bytes
 }
 
-fn take_name(body: &mut Bytes) -> Result<PayloadName, FrameNonsense> {
-    if body.len() < NAME_BYTES {
+fn take_which(body: &mut Bytes) -> Result<PayloadRef, FrameNonsense> {
+    if body.len() < WHICH_BYTES {
         return Err(FrameNonsense::Short);
     }
-    Ok(PayloadName {
-        term: body.get_u64_le(),
-        worker: body.get_u16_le(),
-        number: body.get_u64_le(),
+    Ok(PayloadRef {
+        name: PayloadName {
+            term: body.get_u64_le(),
+            worker: body.get_u16_le(),
+            number: body.get_u64_le(),
+        },
+        length: body.get_u32_le(),
+        digest: body.get_u32_le(),
     })
 }
 
@@ -181,55 +192,57 @@ impl IncomingFrame {
         match (lane, FrameKind::from_byte(kind)) {
             (Lane::Control, Some(FrameKind::Raft)) => Ok(PeerMessage::Raft(body)),
             (Lane::Payloads(worker), Some(FrameKind::Payload)) => {
-                let name = take_name(&mut body)?;
-                if name.worker != worker {
-                    return Err(FrameNonsense::WrongWorker(name.worker));
+                let payload = take_which(&mut body)?;
+                if payload.name.worker != worker {
+                    return Err(FrameNonsense::WrongWorker(payload.name.worker));
                 }
-                Ok(PeerMessage::Payload {
-                    name,
-                    payload: body,
-                })
+                let bytes = body;
+                Ok(PeerMessage::Payload { payload, bytes })
             }
-            (Lane::CatchUp, Some(FrameKind::FetchPayloads)) => take_names(body),
+            (Lane::CatchUp, Some(FrameKind::FetchPayloads)) => take_fetch(body),
             (Lane::CatchUp, Some(FrameKind::FetchedPayload)) => {
-                let name = take_name(&mut body)?;
+                let payload = take_which(&mut body)?;
                 if body.is_empty() {
                     return Err(FrameNonsense::Short);
                 }
-                let payload = match (body.get_u8(), body.len()) {
+                let bytes = match (body.get_u8(), body.len()) {
                     (1, _) => Some(body),
                     (0, 0) => None,
                     _ => return Err(FrameNonsense::Short),
                 };
-                Ok(PeerMessage::FetchedPayload { name, payload })
+                Ok(PeerMessage::FetchedPayload { payload, bytes })
             }
             _ => Err(FrameNonsense::WrongKind(kind)),
         }
     }
 }
 
-fn take_names(mut body: Bytes) -> Result<PeerMessage, FrameNonsense> {
+fn take_fetch(mut body: Bytes) -> Result<PeerMessage, FrameNonsense> {
     if body.len() < 4 {
         return Err(FrameNonsense::Short);
     }
     let count = body.get_u32_le() as usize;
     // Before memory is allocated for so many.
-    if body.len() != count.saturating_mul(NAME_BYTES) {
+    if body.len() != count.saturating_mul(WHICH_BYTES) {
         return Err(FrameNonsense::Short);
     }
-    let names = (0..count).map(|_| take_name(&mut body));
-    let names = names.collect::<Result<Vec<_>, _>>()?;
-    Ok(PeerMessage::FetchPayloads { names })
+    let payloads = (0..count).map(|_| take_which(&mut body));
+    let payloads = payloads.collect::<Result<Vec<_>, _>>()?;
+    Ok(PeerMessage::FetchPayloads { payloads })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const NAME: PayloadName = PayloadName {
-        term: 3,
-        worker: 2,
-        number: u64::MAX - 1,
+    const WHICH: PayloadRef = PayloadRef {
+        name: PayloadName {
+            term: 3,
+            worker: 2,
+            number: u64::MAX - 1,
+        },
+        length: 7,
+        digest: 0xfeed_beef,
     };
 
     fn over_the_wire(message: PeerMessage, lane: Lane) -> Result<PeerMessage, FrameNonsense> {
@@ -249,29 +262,29 @@ mod tests {
             (PeerMessage::Raft(payload.clone()), control),
             (
                 PeerMessage::Payload {
-                    name: NAME,
-                    payload: payload.clone(),
+                    payload: WHICH,
+                    bytes: payload.clone(),
                 },
                 Lane::Payloads(2),
             ),
-            (PeerMessage::FetchPayloads { names: vec![] }, catch_up),
+            (PeerMessage::FetchPayloads { payloads: vec![] }, catch_up),
             (
                 PeerMessage::FetchPayloads {
-                    names: vec![NAME; 3],
+                    payloads: vec![WHICH; 3],
                 },
                 catch_up,
             ),
             (
                 PeerMessage::FetchedPayload {
-                    name: NAME,
-                    payload: None,
+                    payload: WHICH,
+                    bytes: None,
                 },
                 catch_up,
             ),
             (
                 PeerMessage::FetchedPayload {
-                    name: NAME,
-                    payload: Some(Bytes::new()),
+                    payload: WHICH,
+                    bytes: Some(Bytes::new()),
                 },
                 catch_up,
             ),
@@ -285,11 +298,11 @@ mod tests {
     fn a_payload_is_not_copied_on_its_way_out() {
         let payload = Bytes::from(vec![1; 100]);
         let frame = OutgoingFrame::of(PeerMessage::Payload {
-            name: NAME,
-            payload: payload.clone(),
+            payload: WHICH,
+            bytes: payload.clone(),
         });
         assert_eq!(frame.body().as_ptr(), payload.as_ptr());
-        assert_eq!(frame.bytes(), 100 + 23);
+        assert_eq!(frame.bytes(), 100 + 31);
     }
 
     #[test]
@@ -298,15 +311,15 @@ mod tests {
         let refused = over_the_wire(raft, Lane::CatchUp);
         assert_eq!(refused, Err(FrameNonsense::WrongKind(16)));
         let payload = PeerMessage::Payload {
-            name: NAME,
-            payload: Bytes::new(),
+            payload: WHICH,
+            bytes: Bytes::new(),
         };
         let refused = over_the_wire(payload, Lane::Payloads(1));
         assert_eq!(refused, Err(FrameNonsense::WrongWorker(2)));
     }
 
     #[test]
-    fn a_count_of_names_is_checked_before_memory_is_taken() {
+    fn a_count_of_payloads_is_checked_before_memory_is_taken() {
         let body = Bytes::from_static(&[18, 0xff, 0xff, 0xff, 0xff, 1]);
         let refused = IncomingFrame::of(body).into_message(Lane::CatchUp);
         assert_eq!(refused, Err(FrameNonsense::Short));

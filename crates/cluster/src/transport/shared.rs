@@ -149,7 +149,7 @@ impl Network for Shared {
     fn send(&self, to: NodeId, message: PeerMessage) {
         let lane = match &message {
             PeerMessage::Raft(_) => Lane::Control,
-            PeerMessage::Payload { name, .. } => Lane::Payloads(name.worker),
+            PeerMessage::Payload { payload, .. } => Lane::Payloads(payload.name.worker),
             PeerMessage::FetchPayloads { .. } | PeerMessage::FetchedPayload { .. } => Lane::CatchUp,
         };
         let Some(peer) = self.peer(to) else {

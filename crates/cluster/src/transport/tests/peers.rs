@@ -31,11 +31,12 @@ fn messages_arrive_in_order_per_lane() {
     for _ in 0..rounds * (1 + u64::from(WORKERS)) {
         match two.next_message() {
             (NodeId(1), PeerMessage::Raft(_)) => raft_messages += 1,
-            (NodeId(1), PeerMessage::Payload { name, payload }) => {
+            (NodeId(1), PeerMessage::Payload { payload, bytes }) => {
+                let name = payload.name;
                 let before = last.insert(name.worker, name.number).unwrap_or(0);
                 assert_eq!(name.number, before + 1, "worker {}", name.worker);
                 let fill = name.number.to_le_bytes()[0];
-                assert!(payload.iter().all(|byte| *byte == fill));
+                assert!(bytes.iter().all(|byte| *byte == fill));
             }
             other => panic!("{other:?}"),
         }
@@ -47,15 +48,16 @@ fn messages_arrive_in_order_per_lane() {
 #[test]
 fn fetches_have_a_lane_in_each_direction() {
     let (one, two) = two_nodes(|_| {});
-    let PeerMessage::Payload { name, payload } = payload(0, 7, 100_000) else {
+    let PeerMessage::Payload { payload, bytes } = payload(0, 7, 100_000) else {
         unreachable!()
     };
-    let fetch = PeerMessage::FetchPayloads { names: vec![name] };
+    let payloads = vec![payload];
+    let fetch = PeerMessage::FetchPayloads { payloads };
     one.network.send(NodeId(2), fetch.clone());
     assert_eq!(two.next_message(), (NodeId(1), fetch));
     let fetched = PeerMessage::FetchedPayload {
-        name,
-        payload: Some(payload),
+        payload,
+        bytes: Some(bytes),
     };
     two.network.send(NodeId(1), fetched.clone());
     assert_eq!(one.next_message(), (NodeId(2), fetched));

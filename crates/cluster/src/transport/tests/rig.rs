@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use namiki_client::protocol::Request;
 
-use crate::entry::PayloadName;
+use crate::entry::{PayloadName, PayloadRef};
 use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::transport::{
     Limits, Listeners, PeerSettings, RunningTransport, Timing, Transport, TransportSettings,
@@ -219,10 +219,9 @@ pub(super) fn payload(worker: u16, number: u64, bytes: usize) -> PeerMessage {
         worker,
         number,
     };
-    PeerMessage::Payload {
-        name,
-        payload: Bytes::from(vec![number.to_le_bytes()[0]; bytes]),
-    }
+    let bytes = Bytes::from(vec![number.to_le_bytes()[0]; bytes]);
+    let payload = PayloadRef::of(name, &bytes);
+    PeerMessage::Payload { payload, bytes }
 }
 
 pub(super) fn raft(text: &'static str) -> PeerMessage {
