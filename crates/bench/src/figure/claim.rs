@@ -83,6 +83,18 @@ pub(crate) enum Statement {
         at: At,
         value: f64,
     },
+    /// The line is below this value.
+    Below {
+        line: &'static str,
+        at: At,
+        value: f64,
+    },
+    /// The line is above this value.
+    Over {
+        line: &'static str,
+        at: At,
+        value: f64,
+    },
     /// The line is higher at the one than at the other.
     Grows {
         line: &'static str,
@@ -151,7 +163,7 @@ impl Statement {
             | Self::Flat { .. }
             | Self::DropsAfter { .. }
             | Self::RatioOfPeaks { .. } => At::Cores,
-            Self::About { at, .. } => at,
+            Self::About { at, .. } | Self::Below { at, .. } | Self::Over { at, .. } => at,
             Self::Falls { .. }
             | Self::Climbs { .. }
             | Self::Linear { .. }

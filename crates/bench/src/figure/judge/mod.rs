@@ -78,7 +78,9 @@ pub(crate) fn judge(claim: &Claim, points: &Points) -> Judged {
             .statements
             .iter()
             .filter_map(|statement| match *statement {
-                Statement::About { line, at, .. } => {
+                Statement::About { line, at, .. }
+                | Statement::Below { line, at, .. }
+                | Statement::Over { line, at, .. } => {
                     let at = points.threads_at(at)?;
                     Some(format!(
                         "; here: {}",
@@ -131,7 +133,14 @@ fn threads_at(at: At, points: &Points) -> Result<u16, Missing> {
 }
 
 fn point(line: &str, threads: u16, points: &Points) -> Result<Spread, Missing> {
-    let missing = || Missing(format!("needs {line} at --{} {threads}", points.flag()));
+    let missing = || match points
+        .threads()
+        .iter()
+        .any(|at| points.get(line, *at).is_some())
+    {
+        true => Missing(format!("needs {line} at --{} {threads}", points.flag())),
+        false => Missing(format!("needs {line}")),
+    };
     points.get(line, threads).ok_or_else(missing)
 }
 
@@ -290,6 +299,20 @@ impl Evidence {
                 let found = point(line, at, points)?;
                 self.at_most(Spread::exactly(value / NEAR), found);
                 self.at_most(found, Spread::exactly(value * NEAR));
+                self.texts.push(along(line, &[(at, found)]));
+                Ok(())
+            }
+            Statement::Below { line, at, value } => {
+                let at = threads_at(at, points)?;
+                let found = point(line, at, points)?;
+                self.above(Spread::exactly(value), found);
+                self.texts.push(along(line, &[(at, found)]));
+                Ok(())
+            }
+            Statement::Over { line, at, value } => {
+                let at = threads_at(at, points)?;
+                let found = point(line, at, points)?;
+                self.above(found, Spread::exactly(value));
                 self.texts.push(along(line, &[(at, found)]));
                 Ok(())
             }
