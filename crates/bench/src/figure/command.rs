@@ -50,6 +50,7 @@ Examples:
 const REPORT_NOTES: &str = "\
 Runs the experiment of each figure that figure --list names, once for all figures that share it, and writes
 index.html, one page over them, beside the files that figure writes. The page is there after the first experiment and grows with each.
+Those of raft-pwal need the program namiki beside this one or on PATH; --skip raft-pwal leaves them out.
 
 Examples:
   namiki-bench report --out figures
@@ -82,6 +83,9 @@ pub(crate) struct ReportArgs {
     /// Folder for the results; made if there is none
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Leave out the figures of these papers
+    #[arg(long, value_name = "PAPER,…", value_delimiter = ',')]
+    skip: Vec<String>,
     #[command(flatten)]
     run: RunArgs,
 }
@@ -126,16 +130,27 @@ pub(crate) fn run(args: &FigureArgs) -> Result<(), BenchError> {
 
 /// Runs `report`.
 pub(crate) fn report(args: &ReportArgs) -> Result<(), BenchError> {
+    let is_kept = |figure: &&Figure| !args.skip.iter().any(|paper| paper == figure.paper);
+    for skipped in &args.skip {
+        if !catalogue::figures().any(|figure| figure.paper == skipped) {
+            let why = format!("no figure is of {skipped}; see namiki-bench figure --list");
+            return Err(BenchError::Usage(why));
+        }
+    }
     let making = Making::new(&args.run, &args.out)?;
     let path = args.out.join("index.html");
+    let skip = match args.skip.is_empty() {
+        true => String::new(),
+        false => format!(" --skip {}", args.skip.join(",")),
+    };
     let command = format!(
-        "namiki-bench report --out {}{}",
+        "namiki-bench report --out {}{skip}{}",
         args.out.display(),
         args.run.flags()
     );
     let mut outcomes: Vec<Outcome> = Vec::new();
-    let total = catalogue::figures().count();
-    for figure in catalogue::figures() {
+    let total = catalogue::figures().filter(is_kept).count();
+    for figure in catalogue::figures().filter(is_kept) {
         let same_runs = |other: &Figure| std::ptr::eq(other.experiment, figure.experiment);
         if outcomes.iter().any(|outcome| same_runs(outcome.figure)) {
             continue;
