@@ -137,6 +137,13 @@ pub(crate) enum Statement {
         pairs: &'static [(&'static str, &'static str)],
         at: At,
     },
+    /// The first line's multiple of the second is smaller with the one number of threads than with the other.
+    RatioShrinks {
+        upper: &'static str,
+        lower: &'static str,
+        from: At,
+        to: At,
+    },
     /// From one number of threads to the other, each line gains more than the next.
     GainsOrder {
         most_first: &'static [&'static str],
@@ -158,6 +165,7 @@ impl Statement {
             | Self::Rises { up_to: at, .. }
             | Self::Grows { to: at, .. }
             | Self::GrowsLittle { to: at, .. }
+            | Self::RatioShrinks { to: at, .. }
             | Self::GainsOrder { to: at, .. } => at,
             Self::StopsRising { .. }
             | Self::Flat { .. }

@@ -58,6 +58,7 @@ mod tests {
                         | Statement::Over { line, .. }
                         | Statement::Crosses { line, .. } => known(&[line]),
                         Statement::Ratio { upper, lower, .. }
+                        | Statement::RatioShrinks { upper, lower, .. }
                         | Statement::RatioOfPeaks { upper, lower, .. } => known(&[upper, lower]),
                         Statement::RatiosShrink { pairs, .. } => {
                             pairs.iter().all(|(upper, lower)| known(&[upper, lower]))

@@ -133,13 +133,10 @@ fn threads_at(at: At, points: &Points) -> Result<u16, Missing> {
 }
 
 fn point(line: &str, threads: u16, points: &Points) -> Result<Spread, Missing> {
-    let missing = || match points
-        .threads()
-        .iter()
-        .any(|at| points.get(line, *at).is_some())
-    {
-        true => Missing(format!("needs {line} at --{} {threads}", points.flag())),
-        false => Missing(format!("needs {line}")),
+    let missing = || match points.flag() {
+        // A line is measured at all of them, or not at all.
+        "seconds" => Missing(format!("needs {line}")),
+        flag => Missing(format!("needs {line} at --{flag} {threads}")),
     };
     points.get(line, threads).ok_or_else(missing)
 }
@@ -399,6 +396,27 @@ impl Evidence {
                 for step in ratios.windows(2) {
                     self.above(step[0], step[1]);
                 }
+                Ok(())
+            }
+            Statement::RatioShrinks {
+                upper,
+                lower,
+                from,
+                to,
+            } => {
+                let (from, to) = (threads_at(from, points)?, threads_at(to, points)?);
+                if from == to {
+                    return Err(Missing(format!("needs more --{}", points.flag())));
+                }
+                let mut ratios = Vec::with_capacity(2);
+                for at in [from, to] {
+                    let found = ratio(point(upper, at, points)?, point(lower, at, points)?);
+                    let times = short(found.median);
+                    self.texts
+                        .push(format!("{upper} is {times} times {lower} at {at}"));
+                    ratios.push(found);
+                }
+                self.above(ratios[0], ratios[1]);
                 Ok(())
             }
             Statement::GainsOrder {

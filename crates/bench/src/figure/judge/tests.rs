@@ -537,13 +537,28 @@ fn a_value_may_have_a_limit() {
 }
 
 #[test]
+fn lines_approach_each_other_if_their_ratio_shrinks() {
+    let shrinks = |upper, lower| Statement::RatioShrinks {
+        upper,
+        lower,
+        from: At::Fewest,
+        to: At::Cores,
+    };
+    decided(
+        Box::leak(Box::new([shrinks(DOWN, FLAT_LINE), shrinks(DOWN, UP)])),
+        Box::leak(Box::new([shrinks(FLAT_LINE, DOWN), shrinks(UP, DOWN)])),
+    );
+}
+
+#[test]
 fn a_line_without_points_is_what_is_needed() {
     let statements: &'static [Statement] = &[Statement::Over {
         line: "30 workers",
         at: At::Most,
         value: 90.0,
     }];
-    let judged = judge(&claim(1, statements), &points());
+    let points = points().along("seconds", Vec::new());
+    let judged = judge(&claim(1, statements), &points);
     assert_eq!(judged.verdict, Verdict::NotTestable);
     assert_eq!(judged.found, "needs 30 workers");
 }
