@@ -321,12 +321,20 @@ fn an_oode_figure_runs_on_emulated_drives() {
         "oode-2 does not run on --device null",
     );
     refused(
-        &["report", "--out", out, "--skip", "bwtree"],
+        &["report", "--out", text(dir.path()), "--skip", "bwtree"],
         2,
         "no figure is of bwtree",
     );
     refused(
-        &["figure", "raft-pwal", "4", "--out", out, "--workers", "3"],
+        &[
+            "figure",
+            "raft-pwal",
+            "4",
+            "--out",
+            text(dir.path()),
+            "--workers",
+            "3",
+        ],
         2,
         "raft-pwal-4 has no line for these numbers",
     );

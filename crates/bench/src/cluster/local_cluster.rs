@@ -5,17 +5,22 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{NodeStatus, Role};
 use namiki_client::{state_hash, status};
 use namiki_cluster::config::NodeConfig;
 
 use crate::error::BenchError;
+use crate::interrupt;
 
 const PROGRAM: &str = "namiki";
 /// How long a node may take to say what it is.
 const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long it may take until a certain node leads.
+const LEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// Long enough for others to elect a leader.
+const LEAD_BACKOFF: Duration = Duration::from_millis(1200);
 /// How long a node may take to look at every row.
 const HASH_TIMEOUT: Duration = Duration::from_secs(60);
 /// Clock ticks of the system in a second, as `/proc` counts: fixed on Linux.
@@ -145,6 +150,27 @@ impl LocalCluster {
             Ok((status.applied_lsn, status.state_hash.unwrap_or_default()))
         });
         hashes.collect()
+    }
+
+    /// Sees to it that this node leads: others are paused until they do not.
+    pub(super) fn let_lead(&self, node: u64) -> Result<(), BenchError> {
+        let begin = Instant::now();
+        while begin.elapsed() < LEAD_TIMEOUT && !interrupt::asked() {
+            match self.leader() {
+                Some(leader) if leader == node => return Ok(()),
+                Some(leader) => {
+                    let leader = leader.to_string();
+                    self.run(["pause", &leader])?;
+                    std::thread::sleep(LEAD_BACKOFF);
+                    self.run(["resume", &leader])?;
+                }
+                None => std::thread::sleep(STATUS_TIMEOUT),
+            }
+        }
+        interrupt::check()?;
+        let seconds = LEAD_TIMEOUT.as_secs();
+        let why = format!("node {node} has not come to lead within {seconds} s; try it again");
+        Err(BenchError::Cluster(why))
     }
 
     /// The process of the node that leads.

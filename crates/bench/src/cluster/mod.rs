@@ -254,6 +254,7 @@ impl ClusterArgs {
             warmup: self.warmup,
             length: self.seconds,
             floor_ms: wan.floor_ms(nodes),
+            leader: None,
             machine,
             round,
         }

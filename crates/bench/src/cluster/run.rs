@@ -47,6 +47,8 @@ pub(super) struct Run<'a> {
     pub(super) warmup: Duration,
     pub(super) length: Duration,
     pub(super) floor_ms: f64,
+    /// The node that is to lead when the clients begin, if it matters.
+    pub(super) leader: Option<u64>,
     pub(super) machine: &'a Machine,
     pub(super) round: u32,
 }
@@ -82,7 +84,7 @@ impl PerSecond {
         }
         let share = quotient(used - before, (wall - since).as_secs_f64());
         // A look that came late stands for the seconds that it missed.
-        while self.shares.len() as u64 + 1 <= wall.as_secs() {
+        while (self.shares.len() as u64) < wall.as_secs() {
             self.shares.push(share.unwrap_or(0.0));
         }
         self.last = (wall, used);
@@ -142,6 +144,9 @@ impl<'a> Run<'a> {
     /// Does it, in this folder.
     pub(super) fn run(&self, dir: &Path) -> Result<ClusterRow<'a>, BenchError> {
         let cluster = LocalCluster::start(dir, &self.shape)?;
+        if let Some(leader) = self.leader {
+            cluster.let_lead(leader)?;
+        }
         let is_over = AtomicBool::new(false);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
