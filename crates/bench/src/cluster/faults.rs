@@ -74,10 +74,7 @@ impl Fault {
             Self::Stop(_) => cluster.run(["pause", &node]),
             Self::Cut(_) => {
                 let mut others = cluster.nodes.iter().filter(|other| other.id != leader);
-                others.try_for_each(|other| {
-                    let link = format!("{leader}-{}", other.id);
-                    cluster.run(["cut", &link])
-                })
+                others.try_for_each(|other| cluster.run(["cut", &format!("{leader}-{}", other.id)]))
             }
         }
     }
