@@ -28,6 +28,8 @@ pub(super) struct Shape {
     pub(super) workers: u16,
     pub(super) group_size: u32,
     pub(super) group_wait_us: u64,
+    /// Of a worker.
+    pub(super) groups_in_flight: u32,
     pub(super) wan: &'static str,
     pub(super) election_timeout_ms: u64,
     pub(super) max_log_mib: u64,
@@ -71,6 +73,7 @@ impl LocalCluster {
             format!("--workers={}", shape.workers),
             format!("--group-size={}", shape.group_size),
             format!("--group-wait-us={}", shape.group_wait_us),
+            format!("--groups-in-flight={}", shape.groups_in_flight),
             format!("--wan={}", shape.wan),
             format!("--election-timeout-ms={}", shape.election_timeout_ms),
             format!("--max-log={}", shape.max_log_mib),
@@ -163,6 +166,13 @@ impl LocalCluster {
             Ok((status.applied_lsn, status.state_hash.unwrap_or_default()))
         });
         hashes.collect()
+    }
+
+    /// The process of the node that leads.
+    pub(super) fn leader_process(&self) -> Option<u32> {
+        let leader = self.leader()?;
+        let mut nodes = self.nodes.iter();
+        nodes.find(|node| node.id == leader)?.pid()
     }
 
     /// Seconds of processor that each node's process has used.

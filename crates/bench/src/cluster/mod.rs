@@ -7,11 +7,13 @@
 //! | `clients.rs`, `run.rs` | clients, and the run |
 //! | `faults.rs`, `gaps.rs` | what is broken, and how long that was noticed |
 //! | `witness.rs` | what must be there |
+//! | `figure_run.rs` | a run as a point of a figure |
 //!
 //! Paper: raft-pwal §4
 
 mod clients;
 mod faults;
+mod figure_run;
 mod gaps;
 mod load;
 mod local_cluster;
@@ -29,6 +31,7 @@ use namiki_platform::arguments::whole;
 use namiki_platform::machine::Machine;
 
 use self::faults::Fault;
+pub(crate) use self::figure_run::FigureRun;
 use self::local_cluster::Shape;
 use self::run::Run;
 use self::workload::{PlanSizes, Workload};
@@ -38,6 +41,13 @@ use crate::interrupt;
 use crate::repetitions::in_turns;
 use crate::result_writer::Report;
 use crate::run_folder::Place;
+
+/// What nodes have by default.
+const GROUPS_IN_FLIGHT: u32 = 64;
+/// The longest time that a command waits for its group to fill, by default.
+const GROUP_WAIT_US: u64 = 1000;
+const ELECTION_TIMEOUT_MS: u64 = 300;
+const MAX_LOG_MIB: u64 = 65_536;
 
 const NOTES: &str = "\
 Starts a cluster of processes on this machine, opens accounts, lets clients move money, and at the end reads every
@@ -50,7 +60,7 @@ Workloads:
   single     one row is written in each request, each client its own: group-size 1, many clients
 
 A group of --group-size commands is what a client sends at once, and what the log takes as one entry (the paper's
-TxGrp and LogGrp). Each client has --pipeline groups in flight. With --rate, commands are sent at a pace whether or not
+TxGrp and LogGrp). Each client has --pipeline groups in flight, and each worker --groups-in-flight. With --rate, commands are sent at a pace whether or not
 earlier ones are answered (as far as the pipeline goes), and waited for from their time on.
 
 Faults happen every so often while the clients work: kill-leader:5s (SIGKILL, and a restart half-way to the next one),
@@ -87,7 +97,7 @@ pub(crate) struct ClusterArgs {
     /// Clients, each with a session and a connection
     #[arg(long, value_name = "N", default_value = "4", value_parser = whole::<u32>(1..=100_000))]
     clients: u32,
-    /// Groups of a client in flight
+    /// Groups of a client in flight. Those of a worker are --groups-in-flight
     #[arg(long, value_name = "N", default_value = "2", value_parser = whole::<u32>(1..=1024))]
     pipeline: u32,
     /// Commands per second of all clients together [default: as fast as they are answered]
@@ -106,13 +116,17 @@ pub(crate) struct ClusterArgs {
     #[arg(long, value_name = "FAULT", default_value = "none")]
     fault: Fault,
     /// How long a follower waits for a leader, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "300", value_parser = whole::<u64>(50..=60_000))]
+    #[arg(long, value_name = "MS", default_value_t = ELECTION_TIMEOUT_MS, value_parser = whole::<u64>(50..=60_000))]
     election_timeout_ms: u64,
     /// The longest time that a command waits for its group to fill, in microseconds
-    #[arg(long, value_name = "US", default_value = "1000", value_parser = whole::<u64>(0..=1_000_000))]
+    #[arg(long, value_name = "US", default_value_t = GROUP_WAIT_US, value_parser = whole::<u64>(0..=1_000_000))]
     group_wait_us: u64,
+    /// Groups of a worker that are on their way to a majority at the same time. With 1, the next waits for the one before,
+    /// as in the paper
+    #[arg(long, value_name = "N", default_value_t = GROUPS_IN_FLIGHT, value_parser = whole::<u32>(1..=u32::MAX.into()))]
+    groups_in_flight: u32,
     /// How large the logs of a node may become, in MiB
-    #[arg(long, value_name = "MIB", default_value = "65536", value_parser = whole::<u64>(1..=1 << 24))]
+    #[arg(long, value_name = "MIB", default_value_t = MAX_LOG_MIB, value_parser = whole::<u64>(1..=1 << 24))]
     max_log: u64,
     /// Length of the timed part, in seconds
     #[arg(long, value_name = "S", default_value = "10", value_parser = args::some_seconds)]
@@ -135,7 +149,7 @@ pub(crate) struct ClusterArgs {
 
 /// Distances by the names of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Wan {
+pub(crate) enum Wan {
     /// None.
     None,
     /// Tokyo, Nagoya, Osaka, Fukuoka, Sapporo.
@@ -143,7 +157,7 @@ enum Wan {
 }
 
 impl Wan {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Japan => "japan",
@@ -220,6 +234,7 @@ impl ClusterArgs {
                 workers,
                 group_size,
                 group_wait_us: self.group_wait_us,
+                groups_in_flight: self.groups_in_flight,
                 wan: wan.name(),
                 election_timeout_ms: self.election_timeout_ms,
                 max_log_mib: self.max_log,

@@ -31,6 +31,8 @@ pub(super) struct ClusterRow<'a> {
     pub(super) workload: &'static str,
     pub(super) clients: u32,
     pub(super) pipeline: u32,
+    /// Of a worker, on their way to a majority, at most.
+    pub(super) groups_in_flight: u32,
     pub(super) skew: f64,
     pub(super) hot_pairs: u64,
     pub(super) fault: String,
@@ -49,6 +51,8 @@ pub(super) struct ClusterRow<'a> {
     /// The same of the clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) client_cpu_percent: Option<f64>,
+    /// In each whole second of the timed part: of all processors, by the node that led when it began.
+    pub(super) leader_cpu_percent: Vec<f64>,
     pub(super) acknowledged: u64,
     pub(super) rejected: u64,
     pub(super) unresolved: u64,

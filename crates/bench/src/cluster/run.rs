@@ -58,13 +58,44 @@ struct Cpu {
     own_began: f64,
     own_last: f64,
     wall: Duration,
+    leader: Option<u32>,
+    leader_seconds: PerSecond,
+}
+
+/// What a process has used in each second.
+#[derive(Default)]
+struct PerSecond {
+    /// When it was looked at last for this, and what it had used.
+    last: (Duration, f64),
+    shares: Vec<f64>,
+}
+
+impl PerSecond {
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A look, as soon as each second is over.
+    fn look(&mut self, wall: Duration, used: f64) {
+        let (since, before) = self.last;
+        let seconds = u32::try_from(self.shares.len()).unwrap_or(u32::MAX);
+        if wall < Self::SECOND * seconds.saturating_add(1) {
+            return;
+        }
+        let share = quotient(used - before, (wall - since).as_secs_f64());
+        // A look that came late stands for the seconds that it missed.
+        while self.shares.len() as u64 + 1 <= wall.as_secs() {
+            self.shares.push(share.unwrap_or(0.0));
+        }
+        self.last = (wall, used);
+    }
 }
 
 impl Cpu {
-    fn begin(cluster: &LocalCluster) -> Self {
+    fn begin(cluster: &LocalCluster, leader: Option<u32>) -> Self {
         let began = cluster.cpu_seconds();
         let own = cpu_seconds_of("self").unwrap_or(0.0);
         Self {
+            leader,
+            leader_seconds: PerSecond::default(),
             last: began.clone(),
             began,
             own_began: own,
@@ -78,6 +109,20 @@ impl Cpu {
         self.last.extend(cluster.cpu_seconds());
         self.own_last = cpu_seconds_of("self").unwrap_or(self.own_last);
         self.wall = wall;
+        let used = self.leader.and_then(|pid| self.used(pid));
+        if let Some(used) = used {
+            self.leader_seconds.look(wall, used);
+        }
+    }
+
+    fn used(&self, pid: u32) -> Option<f64> {
+        Some(self.last.get(&pid)? - self.began.get(&pid)?)
+    }
+
+    /// Of all processors in each second, by the node that led.
+    fn leader_percent(&self, cores: f64) -> Vec<f64> {
+        let shares = self.leader_seconds.shares.iter();
+        shares.map(|share| 100.0 * share / cores).collect()
     }
 
     /// Of all processors: by the nodes, and by the clients.
@@ -201,9 +246,11 @@ impl<'a> Run<'a> {
                 }
             }
         };
+        // It takes a while to ask, so that is done before the clock starts.
+        let leader = cluster.leader_process();
         wait(Instant::now() + self.warmup).await;
         let begin = Instant::now();
-        let mut cpu = Cpu::begin(cluster);
+        let mut cpu = Cpu::begin(cluster, leader);
         shared.borrow_mut().timed_from = Some(begin);
         let end = begin + self.length;
         while Instant::now() < end && !interrupt::asked() {
@@ -287,6 +334,7 @@ impl<'a> Run<'a> {
             workload: self.workload.name(),
             clients: self.sizes.clients,
             pipeline: self.sizes.pipeline,
+            groups_in_flight: self.shape.groups_in_flight,
             skew: self.sizes.skew,
             hot_pairs: self.sizes.hot_pairs,
             fault: self.fault.to_string(),
@@ -297,6 +345,7 @@ impl<'a> Run<'a> {
             floor_ms: self.floor_ms,
             cpu_percent,
             client_cpu_percent,
+            leader_cpu_percent: cpu.leader_percent(self.machine.cores as f64),
             acknowledged: shared.witness.done,
             rejected: shared.witness.rejected,
             unresolved: shared.witness.unresolved,
@@ -311,5 +360,29 @@ impl<'a> Run<'a> {
             round: self.round,
             machine: self.machine,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_second_has_the_share_used_in_it() {
+        let mut seconds = PerSecond::default();
+        for (ms, used) in [
+            (400, 0.1),
+            (1000, 0.5),
+            (1500, 0.6),
+            (2020, 1.52),
+            (4020, 3.52),
+        ] {
+            seconds.look(Duration::from_millis(ms), used);
+        }
+        let shares: Vec<f64> = seconds.shares.iter().map(|it| it * 100.0).collect();
+        assert_eq!(
+            shares.iter().map(|it| it.round()).collect::<Vec<_>>(),
+            [50.0, 100.0, 100.0, 100.0]
+        );
     }
 }

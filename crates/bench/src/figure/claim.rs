@@ -83,6 +83,18 @@ pub(crate) enum Statement {
         at: At,
         value: f64,
     },
+    /// The line is below this value.
+    Below {
+        line: &'static str,
+        at: At,
+        value: f64,
+    },
+    /// The line is above this value.
+    Over {
+        line: &'static str,
+        at: At,
+        value: f64,
+    },
     /// The line is higher at the one than at the other.
     Grows {
         line: &'static str,
@@ -125,6 +137,13 @@ pub(crate) enum Statement {
         pairs: &'static [(&'static str, &'static str)],
         at: At,
     },
+    /// The first line's multiple of the second is smaller with the one number of threads than with the other.
+    RatioShrinks {
+        upper: &'static str,
+        lower: &'static str,
+        from: At,
+        to: At,
+    },
     /// From one number of threads to the other, each line gains more than the next.
     GainsOrder {
         most_first: &'static [&'static str],
@@ -146,12 +165,13 @@ impl Statement {
             | Self::Rises { up_to: at, .. }
             | Self::Grows { to: at, .. }
             | Self::GrowsLittle { to: at, .. }
+            | Self::RatioShrinks { to: at, .. }
             | Self::GainsOrder { to: at, .. } => at,
             Self::StopsRising { .. }
             | Self::Flat { .. }
             | Self::DropsAfter { .. }
             | Self::RatioOfPeaks { .. } => At::Cores,
-            Self::About { at, .. } => at,
+            Self::About { at, .. } | Self::Below { at, .. } | Self::Over { at, .. } => at,
             Self::Falls { .. }
             | Self::Climbs { .. }
             | Self::Linear { .. }

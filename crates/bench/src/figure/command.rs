@@ -13,7 +13,7 @@ use super::definition::{Experiment, Figure};
 use super::experiment_runner::RunArgs;
 use super::html_page;
 use super::output::{Circumstances, Outcome};
-use super::run_row::{QueryRunRow, RunRow, RunsFile};
+use super::run_row::{ClusterRunRow, QueryRunRow, RunRow, RunsFile};
 use crate::args::Format;
 use crate::error::BenchError;
 use crate::repetitions::in_turns;
@@ -36,16 +36,21 @@ Unless --seconds says otherwise, a run has as many transactions as the paper's.
 The figures of oode run a query. Without --tpch, its tables are made, at scale 1; with --device slow:192x5ms, drives
 are emulated, and the threads and tasks are the paper's.
 
+The figures of raft-pwal start a cluster of five processes for each run, with --workers in each node, and need the program
+namiki beside this one or on PATH.
+
 Examples:
   namiki-bench figure --list
   namiki-bench figure tictoc-pwal 7 --out figures
   namiki-bench figure oode 9 --out figures --tpch /data/tpch10 --repeat 5
   namiki-bench figure oode 9 --out figures --device slow:192x5ms
+  namiki-bench figure raft-pwal 2 --out figures --workers 1,2,4,8
   namiki-bench figure pwal 7 --out figures --threads 1,2,4,8,16,32 --seconds 3 --repeat 5 --dir /data";
 
 const REPORT_NOTES: &str = "\
 Runs the experiment of each figure that figure --list names, once for all figures that share it, and writes
 index.html, one page over them, beside the files that figure writes. The page is there after the first experiment and grows with each.
+Those of raft-pwal need the program namiki beside this one or on PATH; --skip raft-pwal leaves them out.
 
 Examples:
   namiki-bench report --out figures
@@ -78,6 +83,9 @@ pub(crate) struct ReportArgs {
     /// Folder for the results; made if there is none
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Leave out the figures of these papers
+    #[arg(long, value_name = "PAPER,…", value_delimiter = ',')]
+    skip: Vec<String>,
     #[command(flatten)]
     run: RunArgs,
 }
@@ -122,16 +130,27 @@ pub(crate) fn run(args: &FigureArgs) -> Result<(), BenchError> {
 
 /// Runs `report`.
 pub(crate) fn report(args: &ReportArgs) -> Result<(), BenchError> {
+    let is_kept = |figure: &&Figure| !args.skip.iter().any(|paper| paper == figure.paper);
+    for skipped in &args.skip {
+        if !catalogue::figures().any(|figure| figure.paper == skipped) {
+            let why = format!("no figure is of {skipped}; see namiki-bench figure --list");
+            return Err(BenchError::Usage(why));
+        }
+    }
     let making = Making::new(&args.run, &args.out)?;
     let path = args.out.join("index.html");
+    let skip = match args.skip.is_empty() {
+        true => String::new(),
+        false => format!(" --skip {}", args.skip.join(",")),
+    };
     let command = format!(
-        "namiki-bench report --out {}{}",
+        "namiki-bench report --out {}{skip}{}",
         args.out.display(),
         args.run.flags()
     );
     let mut outcomes: Vec<Outcome> = Vec::new();
-    let total = catalogue::figures().count();
-    for figure in catalogue::figures() {
+    let total = catalogue::figures().filter(is_kept).count();
+    for figure in catalogue::figures().filter(is_kept) {
         let same_runs = |other: &Figure| std::ptr::eq(other.experiment, figure.experiment);
         if outcomes.iter().any(|outcome| same_runs(outcome.figure)) {
             continue;
@@ -208,44 +227,57 @@ impl<'a> Making<'a> {
             let file = RunsFile::create(&self.path(figure, "csv"), &self.machine)?;
             Ok((figure.line_names(), file))
         });
+        if points.is_empty() {
+            let slugs: Vec<String> = figures.iter().map(|figure| figure.slug()).collect();
+            let why = format!("{} has no line for these numbers", slugs.join(", "));
+            return Err(BenchError::Usage(why));
+        }
         let mut files = runs.collect::<Result<Vec<_>, BenchError>>()?;
         let for_people = self.args.output.format == Format::Table;
         let mut table = for_people.then(|| Report::new(Format::Table));
         let mut rows: Vec<RunRow> = Vec::new();
         let repeat = self.args.repeat();
         let mut reference: Option<RunRow> = None;
+        let mut done = 0;
         let outcome = in_turns(repeat, &points, |point, round| {
             if point.is_rare && round > 1 {
                 return Ok(());
             }
             let tasks = point.tasks().map(|tasks| format!(" with {tasks} tasks"));
+            done += 1;
             eprintln!(
-                "{}, run {} of {}: {}, {} threads{}",
+                "{}, run {done} of {}: {}, {} {}{}",
                 experiment.name,
-                rows.len() + 1,
                 points.len() * repeat as usize,
                 point.line,
                 point.threads,
+                if point.is_cluster() {
+                    "workers"
+                } else {
+                    "threads"
+                },
                 tasks.unwrap_or_default()
             );
-            let mut row = point.run(&self.place, &self.machine, round)?;
-            if point.is_reference() {
-                reference = Some(row.clone());
-            }
-            if let Some(reference) = &reference {
-                row.relate_to(reference);
-            }
-            for (lines, file) in &mut files {
-                if lines.contains(&row.line) {
-                    file.run(&row)?;
+            for mut row in point.run(&self.place, &self.machine, round)? {
+                if point.is_reference() {
+                    reference = Some(row.clone());
                 }
+                if let Some(reference) = &reference {
+                    row.relate_to(reference);
+                }
+                for (lines, file) in &mut files {
+                    if lines.contains(&row.line) {
+                        file.run(&row)?;
+                    }
+                }
+                match &mut table {
+                    Some(table) if point.is_cluster() => table.row(&ClusterRunRow(&row))?,
+                    Some(table) if point.tasks().is_some() => table.row(&QueryRunRow(&row))?,
+                    Some(table) => table.row(&row)?,
+                    None => {}
+                }
+                rows.push(row);
             }
-            match &mut table {
-                Some(table) if point.tasks().is_some() => table.row(&QueryRunRow(&row))?,
-                Some(table) => table.row(&row)?,
-                None => {}
-            }
-            rows.push(row);
             Ok(())
         });
         if let Some(table) = table {

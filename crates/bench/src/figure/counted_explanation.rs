@@ -33,6 +33,12 @@ pub(crate) enum Seen {
         count: Count,
         lines: &'static [&'static str],
     },
+    /// Each of these lines counted at least so many.
+    Many {
+        count: Count,
+        lines: &'static [&'static str],
+        at_least: f64,
+    },
     /// With every number of threads, of two or more, the line counted the same but for a tenth.
     Steady { count: Count, line: &'static str },
 }
@@ -69,6 +75,13 @@ impl Seen {
                 .zip(at(than, count))
                 .is_some_and(|(less, more)| less < more),
             Self::Zero { count, lines } => lines.iter().all(|line| at(line, count) == Some(0.0)),
+            Self::Many {
+                count,
+                lines,
+                at_least,
+            } => lines
+                .iter()
+                .all(|line| at(line, count).is_some_and(|counted| counted >= at_least)),
             Self::Steady { count, line } => {
                 let counts = counted.threads.iter();
                 let counts: Option<Vec<f64>> = counts
@@ -124,6 +137,11 @@ mod tests {
             count: Count::Flushes,
             line: "a",
         };
+        let many = |at_least| Seen::Many {
+            count: Count::Flushes,
+            lines: &["a", "b"],
+            at_least,
+        };
         let flat = |_: u16| 7.0;
         assert!(is_seen(Seen::Threads(2), 0.0, flat, 2));
         assert!(!is_seen(Seen::Threads(2), 0.0, flat, 4));
@@ -133,6 +151,8 @@ mod tests {
         assert!(!is_seen(less("b", "a"), 0.0, flat, 2));
         assert!(!is_seen(zero, 0.0, flat, 2));
         assert!(is_seen(zero, 0.0, |_| 0.0, 2));
+        assert!(is_seen(many(7.0), 0.0, flat, 2));
+        assert!(!is_seen(many(7.5), 0.0, flat, 2));
         assert!(is_seen(steady, 0.0, flat, 2));
         assert!(!is_seen(steady, 0.0, f64::from, 2));
     }
@@ -149,6 +169,11 @@ mod tests {
             Seen::Zero {
                 count: Count::CasMisses,
                 lines: &["a"],
+            },
+            Seen::Many {
+                count: Count::CasMisses,
+                lines: &["a"],
+                at_least: 0.0,
             },
             Seen::Steady {
                 count: Count::CasMisses,

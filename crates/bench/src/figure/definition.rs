@@ -3,6 +3,7 @@
 use super::claim::Claim;
 use super::run_row::RunRow;
 use crate::args::{RecordBytes, Sequencer};
+use crate::cluster::Wan;
 use crate::txn::Workload;
 
 /// A figure of a paper.
@@ -48,6 +49,15 @@ pub(crate) enum Runs {
     },
     /// The query of `oode`, from an empty cache.
     Queries(Sweep),
+    /// Transfers on a cluster of processes: the distances are those of its lines.
+    Cluster {
+        /// The default numbers of workers of each node.
+        workers: &'static [u16],
+        /// The default length of a run.
+        seconds: u16,
+        /// Whether a run is looked at each second, from its first transaction on.
+        each_second: bool,
+    },
 }
 
 /// What of a query's execution differs from point to point.
@@ -131,6 +141,23 @@ pub(crate) enum Work {
     OrderedQuery,
     /// The query with many tasks.
     Query(QueryThreads),
+    /// Transfers on a cluster.
+    Cluster(ClusterWork),
+}
+
+/// What runs on a cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClusterWork {
+    /// Transactions of a group: the paper's GrpSize.
+    pub(crate) group_size: u32,
+    /// Groups of a worker that may be on their way to a majority, if not as many as nodes have by default.
+    pub(crate) groups_in_flight: Option<u32>,
+    pub(crate) wan: Wan,
+    /// Only with so many workers, if that is not nothing.
+    pub(crate) workers: Option<u16>,
+    pub(crate) clients: u32,
+    /// Groups of a client in flight.
+    pub(crate) pipeline: u32,
 }
 
 /// How many threads a query has where the number of tasks differs from point to point.
@@ -149,6 +176,10 @@ pub(crate) enum Across {
     Threads,
     /// Numbers of tasks in each thread.
     Tasks,
+    /// Numbers of workers of each node, a line for each line.
+    Workers,
+    /// Seconds since a run began.
+    Seconds,
     /// Reads per second, relative to ordered execution: where the points of such numbers lie.
     RelativeIops { of_tasks: bool },
     /// Kinds of lines, at so many threads: a bar for each line.
@@ -177,6 +208,10 @@ pub(crate) enum Measure {
     RelativeIops,
     /// Processor time of a query, in percent of all processors.
     CpuPercent,
+    /// From sending a transaction to knowing that it has committed, in milliseconds.
+    MeanRttMs,
+    /// Processor time of the leader's node, in percent of all processors.
+    LeaderCpuPercent,
 }
 
 /// As many transactions as one run of `pwal` §6 has.
@@ -196,6 +231,8 @@ impl Measure {
             Self::RelativeSeconds => run.relative_seconds,
             Self::RelativeIops => run.relative_iops,
             Self::CpuPercent => run.cpu_percent,
+            Self::MeanRttMs => run.mean_rtt_ms,
+            Self::LeaderCpuPercent => run.leader_cpu_percent,
         }
     }
 
@@ -209,6 +246,8 @@ impl Measure {
             Self::RelativeSeconds => "time, ordered execution = 1",
             Self::RelativeIops => "reads per second, ordered execution = 1",
             Self::CpuPercent => "CPU use, % of all processors",
+            Self::MeanRttMs => "mean round trip of a transaction, ms",
+            Self::LeaderCpuPercent => "CPU use of the leader's node, % of all processors",
         }
     }
 
@@ -222,6 +261,8 @@ impl Measure {
             Self::RelativeSeconds => "relative_seconds",
             Self::RelativeIops => "relative_iops",
             Self::CpuPercent => "cpu_percent",
+            Self::MeanRttMs => "mean_rtt_ms",
+            Self::LeaderCpuPercent => "leader_cpu_percent",
         }
     }
 }
@@ -231,6 +272,8 @@ impl Across {
     pub(crate) fn flag(self) -> &'static str {
         match self {
             Self::Tasks | Self::RelativeIops { of_tasks: true } => "tasks",
+            Self::Workers => "workers",
+            Self::Seconds => "seconds",
             Self::Threads | Self::Kinds { .. } | Self::RelativeIops { of_tasks: false } => {
                 "threads"
             }
@@ -241,6 +284,7 @@ impl Across {
     pub(crate) fn place(self, run: &RunRow) -> Option<u16> {
         match self.flag() {
             "tasks" => run.tasks,
+            "seconds" => run.second,
             _ => Some(run.threads),
         }
     }
@@ -285,6 +329,8 @@ mod tests {
         };
         assert_eq!(Measure::RelativeIops.of(&query), Some(3.0));
         assert_eq!(Across::Threads.place(&query), Some(2));
+        assert_eq!(Across::Workers.place(&query), Some(2));
+        assert_eq!(Across::Seconds.place(&query), None);
         let rates = Across::RelativeIops { of_tasks: true };
         assert_eq!(rates.place(&query), Some(16));
         assert_eq!(rates.place(&run), None);

@@ -14,6 +14,7 @@ use namiki_platform::arguments::whole;
 use namiki_platform::disk::Disk;
 use namiki_platform::machine::Machine;
 
+use super::cluster_points::{self, ClusterPoint, cluster_points};
 use super::definition::{Across, Experiment, Figure, Runs, Sweep, Threads, Transactions, Work};
 use super::query_points::{Asked, QueryPoint, query_points};
 use super::run_row::RunRow;
@@ -57,10 +58,13 @@ pub(crate) struct RunArgs {
     /// Numbers of tasks in each thread of a query [default: the paper's]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = args::threads)]
     pub(crate) tasks: Vec<NonZeroU16>,
+    /// Numbers of workers of a cluster's nodes [default: 1, 2, 4, 8]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = whole::<u16>(1..=64))]
+    pub(crate) workers: Vec<u16>,
     /// Where `namiki load tpch` put the tables of a query [default: small ones are made]
     #[arg(long, value_name = "DIR")]
     pub(crate) tpch: Option<PathBuf>,
-    /// Length of a run of transactions in seconds [default: as many transactions as in the paper]
+    /// Length of a run of transactions in seconds [default: as many transactions as in the paper; on a cluster 3 or 10]
     #[arg(long, value_name = "S", value_parser = args::some_seconds)]
     pub(crate) seconds: Option<Duration>,
     /// Runs of each point, in turns (A B C A B C …) [default: 3]
@@ -104,6 +108,8 @@ impl RunArgs {
         add("threads", (!threads.is_empty()).then(|| threads.join(",")));
         let tasks: Vec<String> = self.tasks.iter().map(ToString::to_string).collect();
         add("tasks", (!tasks.is_empty()).then(|| tasks.join(",")));
+        let workers: Vec<String> = self.workers.iter().map(ToString::to_string).collect();
+        add("workers", (!workers.is_empty()).then(|| workers.join(",")));
         let tpch = self.tpch.as_ref().map(|dir| dir.display().to_string());
         add("tpch", tpch);
         let seconds = self.seconds.map(|length| length.as_secs_f64().to_string());
@@ -134,9 +140,13 @@ impl RunArgs {
         if let Some(queries) = &prepared.0 {
             return queries.borrow().describe();
         }
-        let transactions = match &experiment.runs {
+        let transactions = match experiment.runs {
             Runs::Transactions { transactions, .. } => transactions.text(),
             Runs::Queries(_) => String::new(),
+            Runs::Cluster { seconds, .. } => {
+                let length = cluster_points::length(self.seconds, seconds, self.quick);
+                return format!("five nodes, {} s a run", length.as_secs_f64());
+            }
         };
         let length = match self.seconds {
             Some(length) => format!("{} s a run", length.as_secs_f64()),
@@ -201,7 +211,7 @@ impl RunArgs {
         experiment: &Experiment,
         place: &Place,
     ) -> Result<Prepared, BenchError> {
-        if let Runs::Transactions { .. } = experiment.runs {
+        if let Runs::Transactions { .. } | Runs::Cluster { .. } = experiment.runs {
             return Ok(Prepared(None));
         }
         let device = self.device(experiment)?;
@@ -246,6 +256,28 @@ impl RunArgs {
                 self.transaction_points(experiment, figures, &threads, of_runs)
             }
             Runs::Queries(sweep) => self.query_points(experiment, sweep, figures, cores, prepared),
+            Runs::Cluster {
+                workers,
+                seconds,
+                each_second,
+            } => {
+                let asked = cluster_points::Asked {
+                    workers: &self.workers,
+                    default_workers: workers,
+                    length: cluster_points::length(self.seconds, seconds, self.quick),
+                    each_second,
+                    quick: self.quick,
+                    seed: self.seed,
+                };
+                let points = cluster_points(figures, asked).into_iter();
+                let points = points.map(|point| Point {
+                    line: point.line,
+                    threads: point.run.workers,
+                    is_rare: false,
+                    job: Job::Cluster(point),
+                });
+                Ok(points.collect())
+            }
         }
     }
 
@@ -359,7 +391,7 @@ impl RunArgs {
                 device,
                 timed: self.timed(Some(transactions.div_ceil(per_write))),
             }))),
-            Work::OrderedQuery | Work::Query(_) => Ok(None),
+            Work::OrderedQuery | Work::Query(_) | Work::Cluster(_) => Ok(None),
         }
     }
 }
@@ -369,6 +401,7 @@ impl Experiment {
     pub(crate) fn takes(&self, device: &Device) -> bool {
         match self.runs {
             Runs::Queries(_) => matches!(device, Device::File | Device::Slow(_)),
+            Runs::Cluster { .. } => matches!(device, Device::File),
             // Emulated drives are slow to read, and logs are written.
             Runs::Transactions { .. } => !matches!(device, Device::Slow(_)),
         }
@@ -399,6 +432,7 @@ enum Job {
     Transactions(Box<txn::Point>),
     Writes(Writes),
     Query(QueryPoint, Rc<RefCell<FigureQueries>>),
+    Cluster(ClusterPoint),
 }
 
 /// The writes of a log without a log, as `device` has them.
@@ -416,8 +450,13 @@ impl Point {
     pub(crate) fn tasks(&self) -> Option<u16> {
         match &self.job {
             Job::Query(point, _) => Some(point.tasks),
-            Job::Transactions(_) | Job::Writes(_) => None,
+            Job::Transactions(_) | Job::Writes(_) | Job::Cluster(_) => None,
         }
+    }
+
+    /// Whether it is a cluster.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.job, Job::Cluster(_))
     }
 
     /// Whether other points are relative to it.
@@ -425,24 +464,26 @@ impl Point {
         matches!(&self.job, Job::Query(point, _) if point.is_ordered)
     }
 
-    /// One run.
+    /// One run, with a row, or several if it is looked at more than once.
     pub(crate) fn run(
         &self,
         place: &Place,
         machine: &Machine,
         round: u32,
-    ) -> Result<RunRow, BenchError> {
-        let row = match &self.job {
-            Job::Transactions(point) => of_transactions(point.run(place, machine, round)?),
-            Job::Writes(writes) => writes.run(place)?,
-            Job::Query(point, queries) => point.run(queries, machine, round)?,
+    ) -> Result<Vec<RunRow>, BenchError> {
+        let rows = match &self.job {
+            Job::Transactions(point) => vec![of_transactions(point.run(place, machine, round)?)],
+            Job::Writes(writes) => vec![writes.run(place)?],
+            Job::Query(point, queries) => vec![point.run(queries, machine, round)?],
+            Job::Cluster(point) => point.run(place, machine)?,
         };
-        Ok(RunRow {
+        let rows = rows.into_iter().map(|row| RunRow {
             line: self.line,
             threads: self.threads,
             round,
             ..row
-        })
+        });
+        Ok(rows.collect())
     }
 }
 
@@ -587,7 +628,7 @@ mod tests {
     #[test]
     fn flags_are_shown_as_they_were_given() {
         assert_eq!(args(&[]).flags(), " --seed 42");
-        let given = "--threads 1,3 --tasks 8 --tpch /tpch --seconds 0.5 --repeat 2 --records 10 --seed 7 \
+        let given = "--threads 1,3 --tasks 8 --workers 1,30 --tpch /tpch --seconds 0.5 --repeat 2 --records 10 --seed 7 \
                      --device raw:/dev/log --raw-mb 64 --dir /data --overwrite-device --quick";
         let flags: Vec<&str> = given.split_whitespace().collect();
         let length = |flags| args(flags).length_text(figure("pwal", 7).experiment, &Prepared(None));

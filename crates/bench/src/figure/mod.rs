@@ -6,6 +6,7 @@
 
 mod catalogue;
 mod claim;
+mod cluster_points;
 mod command;
 mod counted_explanation;
 mod definition;

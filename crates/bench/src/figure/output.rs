@@ -48,6 +48,8 @@ pub(crate) struct PointRow<'a> {
     threads: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
     tasks: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    second: Option<u16>,
     /// Where a figure's axis is reads per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     relative_iops: Option<f64>,
@@ -149,6 +151,7 @@ impl Outcome {
                     line,
                     threads: run.map_or(place, |run| run.threads),
                     tasks: run.and_then(|run| run.tasks),
+                    second: run.and_then(|run| run.second),
                     relative_iops: self.rate(line, place),
                     measure: self.figure.value.key(),
                     median: spread.median,
@@ -332,9 +335,11 @@ impl Outcome {
             1 => "one run of each".to_owned(),
             repeat => format!("medians of {repeat} runs; whiskers from the lowest to the highest"),
         };
-        let (places, series, x_label) = match figure.across {
+        let (places, mut series, x_label) = match figure.across {
             Across::Threads => self.curves("threads"),
             Across::Tasks => self.curves("tasks in each thread"),
+            Across::Workers => self.curves("workers of each node"),
+            Across::Seconds => self.curves("seconds since the first transaction"),
             Across::RelativeIops { .. } => self.over_rates(),
             Across::Kinds {
                 threads,
@@ -342,6 +347,10 @@ impl Outcome {
                 bars,
             } => self.bars(threads, kinds, bars),
         };
+        if matches!(figure.across, Across::Seconds) {
+            // Lines of numbers of workers that were not asked for.
+            series.retain(|one| one.points.iter().any(Option::is_some));
+        }
         Chart {
             title: format!(
                 "{} figure {}: {}",
@@ -525,6 +534,10 @@ mod tests {
                         line,
                         threads,
                         tasks: Some(threads),
+                        second: Some(threads),
+                        mean_rtt_ms: Some(value / 1e3),
+                        leader_cpu_percent: Some(value.sqrt()),
+                        groups_on_their_way: Some(2.0),
                         round,
                         committed: Some(100_000),
                         relative_seconds: Some(value),

@@ -17,6 +17,7 @@ use crate::run_stages::quotient;
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct RunRow {
     pub(crate) line: &'static str,
+    /// Of a cluster, workers of each node.
     pub(crate) threads: u16,
     /// Of each thread of a query.
     pub(crate) tasks: Option<u16>,
@@ -56,6 +57,19 @@ pub(crate) struct RunRow {
     /// That of ordered execution in the same round being 1.
     pub(crate) relative_seconds: Option<f64>,
     pub(crate) relative_iops: Option<f64>,
+    /// Transactions of a group, of a cluster.
+    pub(crate) group_size: Option<u32>,
+    /// Transactions that clients have in flight.
+    pub(crate) in_flight: Option<u64>,
+    pub(crate) mean_rtt_ms: Option<f64>,
+    /// The round trip to the follower that completes a majority, where distances are emulated.
+    pub(crate) floor_ms: Option<f64>,
+    /// Groups of a worker that are on their way at the same time: at least so many, by throughput and `floor_ms`.
+    pub(crate) groups_on_their_way: Option<f64>,
+    /// After so many seconds of a run that is looked at more than once.
+    pub(crate) second: Option<u16>,
+    /// Of all processors, by the leader's node, in the second before.
+    pub(crate) leader_cpu_percent: Option<f64>,
 }
 
 impl RunRow {
@@ -105,6 +119,13 @@ const COLUMNS: &[&str] = &[
     "cpu_percent",
     "relative_seconds",
     "relative_iops",
+    "group_size",
+    "in_flight",
+    "mean_rtt_ms",
+    "floor_ms",
+    "groups_on_their_way",
+    "second",
+    "leader_cpu_percent",
 ];
 const LATENCY_COLUMNS: &[&str] = &["latency_p50_us", "latency_p99_us"];
 const MACHINE_COLUMNS: &[&str] = &["cores", "cpu", "disk", "kernel"];
@@ -173,6 +194,38 @@ impl Row for QueryRunRow<'_> {
     }
 }
 
+/// A run of a cluster, as the table for people shows it.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(crate) struct ClusterRunRow<'a>(pub(crate) &'a RunRow);
+
+impl Row for ClusterRunRow<'_> {
+    const HEADINGS: &'static [&'static str] = &[
+        "workers",
+        "second",
+        "tps",
+        "mean RTT ms",
+        "in flight",
+        "CPU %",
+        "leader CPU %",
+        "series",
+    ];
+
+    fn cells(&self) -> Vec<Cell> {
+        let run = self.0;
+        vec![
+            Cell::key(run.threads),
+            Cell::Key(run.second.map_or("-".to_owned(), |it| it.to_string())),
+            Cell::measure(run.tps),
+            Cell::measure(run.mean_rtt_ms),
+            Cell::measure(run.in_flight.map(|it| it as f64)),
+            Cell::measure(run.cpu_percent),
+            Cell::measure(run.leader_cpu_percent),
+            Cell::key(run.line),
+        ]
+    }
+}
+
 /// What is counted beside what a figure shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
@@ -194,6 +247,10 @@ pub(crate) enum Count {
     MergedFaults,
     Iops,
     CpuUsPerIo,
+    CpuPercent,
+    MeanRttMs,
+    InFlight,
+    GroupsOnTheirWay,
 }
 
 impl Count {
@@ -214,6 +271,10 @@ impl Count {
         Self::MergedFaults,
         Self::Iops,
         Self::CpuUsPerIo,
+        Self::CpuPercent,
+        Self::MeanRttMs,
+        Self::InFlight,
+        Self::GroupsOnTheirWay,
     ];
 
     /// The column's name.
@@ -234,6 +295,10 @@ impl Count {
             Self::MergedFaults => "merged_faults",
             Self::Iops => "iops",
             Self::CpuUsPerIo => "cpu_us_per_io",
+            Self::CpuPercent => "cpu_percent",
+            Self::MeanRttMs => "mean_rtt_ms",
+            Self::InFlight => "in_flight",
+            Self::GroupsOnTheirWay => "groups_on_their_way",
         }
     }
 
@@ -255,6 +320,10 @@ impl Count {
             Self::CpuUsPerTransaction => return run.cpu_us_per_transaction,
             Self::Iops => return run.iops,
             Self::CpuUsPerIo => return run.cpu_us_per_io,
+            Self::CpuPercent => return run.cpu_percent,
+            Self::MeanRttMs => return run.mean_rtt_ms,
+            Self::GroupsOnTheirWay => return run.groups_on_their_way,
+            Self::InFlight => run.in_flight,
         };
         count.map(|count| count as f64)
     }

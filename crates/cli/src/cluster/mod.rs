@@ -126,6 +126,10 @@ struct StartArguments {
     /// The longest time that a command waits for its group to fill, in microseconds. Default 1000
     #[arg(long)]
     group_wait_us: Option<u64>,
+    /// Groups of a worker that are on their way to a majority at the same time. With 1, the next waits for the one before.
+    /// Default 64
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    groups_in_flight: Option<u32>,
     /// How long a follower waits for a leader before it asks for votes, in milliseconds. Default 300
     #[arg(long)]
     election_timeout_ms: Option<u64>,
@@ -202,6 +206,9 @@ fn create(dir: &Path, arguments: &StartArguments) -> Result<LocalCluster, Failur
             if let Some(micros) = arguments.group_wait_us {
                 config.group_wait = Duration::from_micros(micros);
             }
+            if let Some(groups) = arguments.groups_in_flight {
+                config.groups_in_flight = groups;
+            }
             if let Some(millis) = arguments.election_timeout_ms {
                 config.election_timeout = Duration::from_millis(millis);
                 config.heartbeat = (config.election_timeout / 6).min(config.heartbeat);
@@ -245,6 +252,11 @@ fn check_same(cluster: &LocalCluster, arguments: &StartArguments) -> Result<(), 
             ("group wait in µs", "group-wait-us"),
             text(arguments.group_wait_us),
             config.group_wait.as_micros().to_string(),
+        ),
+        (
+            ("groups in flight", "groups-in-flight"),
+            text(arguments.groups_in_flight.map(u64::from)),
+            config.groups_in_flight.to_string(),
         ),
         (
             ("election timeout in ms", "election-timeout-ms"),

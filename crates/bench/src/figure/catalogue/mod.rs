@@ -1,8 +1,9 @@
-//! The figures that can be made: those of `tictoc-pwal`, `pwal` and `oode` that show measurements, and of what these
+//! The figures that can be made: those of `tictoc-pwal`, `pwal`, `oode` and `raft-pwal` that show measurements, and of what these
 //! papers say of them the sentences that runs can decide.
 
 mod oode;
 mod pwal;
+mod raft_pwal;
 mod tictoc_pwal;
 
 use super::definition::Figure;
@@ -10,7 +11,7 @@ use super::definition::Figure;
 /// All of them, paper by paper and in order.
 pub(crate) fn figures() -> impl Iterator<Item = &'static Figure> {
     let of_logs = tictoc_pwal::FIGURES.iter().chain(pwal::FIGURES);
-    of_logs.chain(oode::FIGURES)
+    of_logs.chain(oode::FIGURES).chain(raft_pwal::FIGURES)
 }
 
 #[cfg(test)]
@@ -53,8 +54,11 @@ mod tests {
                         | Statement::SmallIntercept { line }
                         | Statement::NoDearer { line }
                         | Statement::About { line, .. }
+                        | Statement::Below { line, .. }
+                        | Statement::Over { line, .. }
                         | Statement::Crosses { line, .. } => known(&[line]),
                         Statement::Ratio { upper, lower, .. }
+                        | Statement::RatioShrinks { upper, lower, .. }
                         | Statement::RatioOfPeaks { upper, lower, .. } => known(&[upper, lower]),
                         Statement::RatiosShrink { pairs, .. } => {
                             pairs.iter().all(|(upper, lower)| known(&[upper, lower]))
@@ -67,7 +71,7 @@ mod tests {
                     let all_known = match *seen {
                         Seen::Threads(_) | Seen::FewMetLocks => true,
                         Seen::Less { line, than, .. } => known(&[line, than]),
-                        Seen::Zero { lines, .. } => known(lines),
+                        Seen::Zero { lines, .. } | Seen::Many { lines, .. } => known(lines),
                         Seen::Steady { line, .. } => known(&[line]),
                     };
                     assert!(all_known, "{}: {seen:?}", figure.slug());

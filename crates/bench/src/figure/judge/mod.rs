@@ -78,7 +78,9 @@ pub(crate) fn judge(claim: &Claim, points: &Points) -> Judged {
             .statements
             .iter()
             .filter_map(|statement| match *statement {
-                Statement::About { line, at, .. } => {
+                Statement::About { line, at, .. }
+                | Statement::Below { line, at, .. }
+                | Statement::Over { line, at, .. } => {
                     let at = points.threads_at(at)?;
                     Some(format!(
                         "; here: {}",
@@ -131,7 +133,11 @@ fn threads_at(at: At, points: &Points) -> Result<u16, Missing> {
 }
 
 fn point(line: &str, threads: u16, points: &Points) -> Result<Spread, Missing> {
-    let missing = || Missing(format!("needs {line} at --{} {threads}", points.flag()));
+    let missing = || match points.flag() {
+        // A line is measured at all of them, or not at all.
+        "seconds" => Missing(format!("needs {line}")),
+        flag => Missing(format!("needs {line} at --{flag} {threads}")),
+    };
     points.get(line, threads).ok_or_else(missing)
 }
 
@@ -293,6 +299,20 @@ impl Evidence {
                 self.texts.push(along(line, &[(at, found)]));
                 Ok(())
             }
+            Statement::Below { line, at, value } => {
+                let at = threads_at(at, points)?;
+                let found = point(line, at, points)?;
+                self.above(Spread::exactly(value), found);
+                self.texts.push(along(line, &[(at, found)]));
+                Ok(())
+            }
+            Statement::Over { line, at, value } => {
+                let at = threads_at(at, points)?;
+                let found = point(line, at, points)?;
+                self.above(found, Spread::exactly(value));
+                self.texts.push(along(line, &[(at, found)]));
+                Ok(())
+            }
             Statement::Grows { line, from, to } => self.changes(line, (to, from), points).map(drop),
             Statement::GrowsLittle { line, from, to } => {
                 let (upper, lower) = self.changes(line, (to, from), points)?;
@@ -376,6 +396,27 @@ impl Evidence {
                 for step in ratios.windows(2) {
                     self.above(step[0], step[1]);
                 }
+                Ok(())
+            }
+            Statement::RatioShrinks {
+                upper,
+                lower,
+                from,
+                to,
+            } => {
+                let (from, to) = (threads_at(from, points)?, threads_at(to, points)?);
+                if from == to {
+                    return Err(Missing(format!("needs more --{}", points.flag())));
+                }
+                let mut ratios = Vec::with_capacity(2);
+                for at in [from, to] {
+                    let found = ratio(point(upper, at, points)?, point(lower, at, points)?);
+                    let times = short(found.median);
+                    self.texts
+                        .push(format!("{upper} is {times} times {lower} at {at}"));
+                    ratios.push(found);
+                }
+                self.above(ratios[0], ratios[1]);
                 Ok(())
             }
             Statement::GainsOrder {

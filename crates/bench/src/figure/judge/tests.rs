@@ -526,6 +526,44 @@ fn a_value_is_found_within_a_quarter() {
 }
 
 #[test]
+fn a_value_may_have_a_limit() {
+    let (line, at) = (UP, At::Most);
+    let below = |value| Statement::Below { line, at, value };
+    let over = |value| Statement::Over { line, at, value };
+    decided(
+        Box::leak(Box::new([below(31.0), over(29.0)])),
+        Box::leak(Box::new([below(29.0), over(31.0)])),
+    );
+}
+
+#[test]
+fn lines_approach_each_other_if_their_ratio_shrinks() {
+    let shrinks = |upper, lower| Statement::RatioShrinks {
+        upper,
+        lower,
+        from: At::Fewest,
+        to: At::Cores,
+    };
+    decided(
+        Box::leak(Box::new([shrinks(DOWN, FLAT_LINE), shrinks(DOWN, UP)])),
+        Box::leak(Box::new([shrinks(FLAT_LINE, DOWN), shrinks(UP, DOWN)])),
+    );
+}
+
+#[test]
+fn a_line_without_points_is_what_is_needed() {
+    let statements: &'static [Statement] = &[Statement::Over {
+        line: "30 workers",
+        at: At::Most,
+        value: 90.0,
+    }];
+    let points = points().along("seconds", Vec::new());
+    let judged = judge(&claim(1, statements), &points);
+    assert_eq!(judged.verdict, Verdict::NotTestable);
+    assert_eq!(judged.found, "needs 30 workers");
+}
+
+#[test]
 fn what_needs_more_cores_shows_what_was_measured() {
     let statements: &'static [Statement] = &[Statement::About {
         line: FLAT_LINE,

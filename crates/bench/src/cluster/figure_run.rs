@@ -1,0 +1,98 @@
+//! A run as a point of a figure: five nodes, the paper's transfers, no faults.
+//!
+//! Paper: raft-pwal §4.1, §4.2
+
+use std::path::Path;
+use std::time::Duration;
+
+use namiki_platform::machine::Machine;
+
+use super::faults::Fault;
+use super::local_cluster::Shape;
+use super::run::Run;
+use super::workload::{PlanSizes, Workload};
+use super::{ELECTION_TIMEOUT_MS, GROUP_WAIT_US, MAX_LOG_MIB, Wan};
+use crate::error::BenchError;
+
+/// The paper's number of nodes.
+const NODES: u16 = 5;
+
+/// What differs from point to point.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FigureRun {
+    pub(crate) workers: u16,
+    pub(crate) group_size: u32,
+    /// Of a worker; nothing: as nodes have it by default.
+    pub(crate) groups_in_flight: Option<u32>,
+    pub(crate) wan: Wan,
+    pub(crate) clients: u32,
+    /// Groups of a client in flight.
+    pub(crate) pipeline: u32,
+    pub(crate) warmup: Duration,
+    pub(crate) length: Duration,
+    pub(crate) seed: u64,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FigureRunResult {
+    pub(crate) seconds: f64,
+    pub(crate) acknowledged: u64,
+    pub(crate) tps: Option<f64>,
+    pub(crate) mean_rtt_ms: Option<f64>,
+    /// The round trip to the follower that completes a majority.
+    pub(crate) floor_ms: f64,
+    /// Of all processors, by nodes and clients together.
+    pub(crate) cpu_percent: Option<f64>,
+    /// Of all processors in each second, by the leader's node.
+    pub(crate) leader_cpu_percent: Vec<f64>,
+}
+
+impl FigureRun {
+    /// Starts a cluster in the folder, runs, checks what the witness knows, and stops the cluster.
+    pub(crate) fn run(&self, dir: &Path, machine: &Machine) -> Result<FigureRunResult, BenchError> {
+        let run = Run {
+            shape: Shape {
+                nodes: NODES,
+                workers: self.workers,
+                group_size: self.group_size,
+                group_wait_us: GROUP_WAIT_US,
+                groups_in_flight: self.groups_in_flight.unwrap_or(super::GROUPS_IN_FLIGHT),
+                wan: self.wan.name(),
+                election_timeout_ms: ELECTION_TIMEOUT_MS,
+                max_log_mib: MAX_LOG_MIB,
+            },
+            workload: Workload::Transfer,
+            sizes: PlanSizes {
+                clients: self.clients,
+                pipeline: self.pipeline,
+                group: self.group_size,
+                pairs: 0,
+                skew: 0.0,
+                hot_pairs: 0,
+                seed: self.seed,
+            },
+            fault: Fault::None,
+            rate: None,
+            warmup: self.warmup,
+            length: self.length,
+            floor_ms: self.wan.floor_ms(NODES),
+            machine,
+            round: 1,
+        };
+        let row = run.run(dir)?;
+        if let Some(complaint) = row.complaint() {
+            return Err(BenchError::Check(complaint));
+        }
+        let used = [row.cpu_percent, row.client_cpu_percent];
+        Ok(FigureRunResult {
+            seconds: row.seconds,
+            acknowledged: row.acknowledged,
+            tps: row.tps,
+            mean_rtt_ms: row.rtt_ms.map(|ms| ms.mean),
+            floor_ms: row.floor_ms,
+            cpu_percent: used.into_iter().sum(),
+            leader_cpu_percent: row.leader_cpu_percent,
+        })
+    }
+}
