@@ -9,8 +9,8 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// How long a connection may take. Default 1 s.
     pub connect_timeout: Duration,
-    /// After this silence of a node that owes an answer it is asked whether it is alive, and after as much again another is tried.
-    /// Default 500 ms.
+    /// After this silence of a node that owes an answer it is asked whether it is alive, and after as much again another is tried: together
+    /// about as long as an election takes. Default 200 ms.
     pub silence: Duration,
     /// Groups of a session that are not answered at the same time, at most. Default 8.
     pub window: usize,
@@ -21,7 +21,7 @@ impl Default for ClientOptions {
         Self {
             timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(1),
-            silence: Duration::from_millis(500),
+            silence: Duration::from_millis(200),
             window: 8,
         }
     }

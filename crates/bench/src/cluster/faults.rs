@@ -73,10 +73,8 @@ impl Fault {
             Self::Kill(_) => cluster.run(["kill", &node]),
             Self::Stop(_) => cluster.run(["pause", &node]),
             Self::Cut(_) => {
-                let others = cluster.nodes.iter().filter(|other| other.id != leader);
-                others
-                    .map(|other| cluster.run(["cut", &format!("{leader}-{}", other.id)]))
-                    .collect()
+                let mut others = cluster.nodes.iter().filter(|other| other.id != leader);
+                others.try_for_each(|other| cluster.run(["cut", &format!("{leader}-{}", other.id)]))
             }
         }
     }

@@ -135,6 +135,27 @@ impl LocalCluster {
         statuses.collect()
     }
 
+    /// Says on standard error what each node is.
+    pub(super) fn describe(&self) {
+        for node in &self.nodes {
+            match status(&node.address, STATUS_TIMEOUT) {
+                Ok(status) => eprintln!(
+                    "node {}: {:?} of term {}, leader {:?}, last {}, on disk {}, committed {}, applied {}, matched {:?}",
+                    node.id,
+                    status.role,
+                    status.term,
+                    status.leader,
+                    status.last_lsn,
+                    status.persisted_lsn,
+                    status.committed_lsn,
+                    status.applied_lsn,
+                    status.matched
+                ),
+                Err(error) => eprintln!("node {}: {error}", node.id),
+            }
+        }
+    }
+
     /// The node that leads.
     pub(super) fn leader(&self) -> Option<u64> {
         let leaders = self.statuses().into_iter();

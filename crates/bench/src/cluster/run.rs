@@ -164,7 +164,8 @@ impl<'a> Run<'a> {
             let driven = local.block_on(&runtime, self.drive(cluster, begin));
             is_over.store(true, Ordering::Relaxed);
             let faults = faults.join().map_err(|_| BenchError::Panicked)??;
-            let (shared, cpu) = driven?;
+            // The cluster is about to go, and with it what explains the failure.
+            let (shared, cpu) = driven.inspect_err(|_| cluster.describe())?;
             let (findings, conserved) = local.block_on(&runtime, self.verify(cluster, &shared))?;
             let replicas_equal = self.replicas_equal(cluster)?;
             Ok(self.row(&shared, &cpu, &faults, &findings, conserved, replicas_equal))

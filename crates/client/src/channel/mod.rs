@@ -258,11 +258,12 @@ impl Channel {
             Response::NotLeader { leader, .. } => {
                 self.redirect(leader.map(|(_, address)| address), now);
             }
-            Response::Status(status) => {
-                if !matches!(status.role, Role::Leader | Role::TakingOffice) {
-                    self.redirect(None, now);
-                }
-            }
+            Response::Status(status) => match status.role {
+                // Told apart in messages: a cluster without a leader, and a leader that does not get on.
+                Role::Leader => self.note("it leads, and has not answered yet"),
+                Role::TakingOffice => self.note("it takes office"),
+                _ => self.redirect(None, now),
+            },
             // Not asked for on a channel.
             Response::Welcome { .. } | Response::LinksCut { .. } => {}
         }

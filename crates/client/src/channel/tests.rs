@@ -229,6 +229,7 @@ fn a_slow_leader_that_is_alive_is_kept() {
         rig.receive(status(Role::Leader));
         assert!(matches!(rig.step(), Step::Receive(_)));
     }
+    assert!(rig.channel.last().contains("it leads"));
     rig.later(SILENCE);
     rig.step();
     rig.receive(status(Role::Follower));

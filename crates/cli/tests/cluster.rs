@@ -1,0 +1,205 @@
+//! Clusters of real processes, as the user of `namiki node` and `namiki cluster` sees them.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use namiki_client::protocol::{Command as ClusterCommand, Outcome, Write};
+use namiki_client::{Client, ClientOptions};
+use namiki_cluster::config::NodeConfig;
+use tempfile::TempDir;
+
+const WATCHDOG: Duration = Duration::from_secs(120);
+
+fn namiki(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_namiki"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn refuses(status: i32, arguments: &[&str]) -> String {
+    let output = namiki(arguments);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
+    said
+}
+
+/// A cluster of three, which is stopped whatever happens.
+struct Cluster(TempDir);
+
+impl Cluster {
+    fn start() -> Self {
+        let cluster = Self(tempfile::tempdir().unwrap());
+        // Other tests, of this process and of others, start clusters at the same time, and ports are only found, not held.
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let of_process = 12_000 + std::process::id() % 45 * 400;
+        let port = of_process + STARTED.fetch_add(1, Ordering::Relaxed) % 2 * 200;
+        cluster.works(&["start", "--nodes=3", &format!("--port={port}")]);
+        cluster
+    }
+
+    fn dir(&self) -> &str {
+        self.0.path().to_str().unwrap()
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        let cluster = ["cluster", "--dir", self.dir()];
+        namiki(&[&cluster, arguments].concat())
+    }
+
+    fn works(&self, arguments: &[&str]) -> String {
+        let output = self.output(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn config(&self, node: u64) -> NodeConfig {
+        let path = self.0.path().join(format!("node-{node}/namiki.toml"));
+        NodeConfig::read(&path).unwrap()
+    }
+
+    /// The node that leads, and no longer than the watchdog without one. Not `other`.
+    fn leader_other_than(&self, other: Option<u64>) -> u64 {
+        let begin = Instant::now();
+        loop {
+            let table = self.works(&["status"]);
+            let leaders = table.lines().filter(|line| line.contains(" leader "));
+            let leader = leaders
+                .map(|line| line.split(' ').next().unwrap().parse().unwrap())
+                .find(|leader| Some(*leader) != other);
+            if let Some(leader) = leader {
+                return leader;
+            }
+            assert!(begin.elapsed() < WATCHDOG, "no leader: {table}");
+        }
+    }
+
+    fn client(&self) -> Client {
+        let addresses = (1..=3).map(|node| self.config(node).client_listen);
+        let options = ClientOptions {
+            timeout: WATCHDOG,
+            ..ClientOptions::default()
+        };
+        Client::connect(addresses, options).unwrap()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // A test that fails has its own message.
+        drop(self.output(&["stop"]));
+    }
+}
+
+fn put(table: u32, key: u64) -> Vec<ClusterCommand> {
+    let row = (
+        table,
+        key.to_be_bytes().to_vec(),
+        Some(key.to_le_bytes().to_vec()),
+    );
+    vec![ClusterCommand::Write(Box::new(Write {
+        conditions: Vec::new(),
+        rows: vec![row],
+    }))]
+}
+
+#[test]
+fn what_was_acknowledged_outlives_leaders_and_restarts() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    let table = client.create_table("rows", true).unwrap();
+    let mut session = client.open_session().unwrap();
+    let mut put_rows = |keys: std::ops::Range<u64>| {
+        for key in keys {
+            let group = session.submit(put(table, key)).unwrap();
+            assert_eq!(session.wait(group).unwrap(), [Outcome::Done]);
+        }
+    };
+    put_rows(0..20);
+    let first = cluster.leader_other_than(None);
+    cluster.works(&["kill", "leader"]);
+    // The same session goes on with the next leader.
+    put_rows(20..40);
+    cluster.leader_other_than(Some(first));
+    cluster.works(&["restart", &first.to_string()]);
+    put_rows(40..60);
+    // All at once, as after a power cut.
+    for node in ["1", "2", "3"] {
+        cluster.works(&["kill", node]);
+    }
+    cluster.works(&["start"]);
+    put_rows(60..80);
+    let keys = (0..80_u64).map(|key| (table, key.to_be_bytes().to_vec()));
+    let rows = cluster.client().read(keys.collect()).unwrap();
+    let expected = (0..80_u64).map(|key| Some(key.to_le_bytes().to_vec()));
+    assert_eq!(rows.values, expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn nodes_are_paused_cut_off_and_brought_back() {
+    let cluster = Cluster::start();
+    let leader = cluster.leader_other_than(None);
+    let other = leader % 3 + 1;
+    cluster.works(&["pause", &leader.to_string()]);
+    assert!(cluster.works(&["status"]).contains("paused"));
+    let next = cluster.leader_other_than(Some(leader));
+    cluster.works(&["resume", &leader.to_string()]);
+    let link = format!("{}-{}", leader.min(other), leader.max(other));
+    cluster.works(&["cut", &link]);
+    let table = cluster.works(&["status"]);
+    assert!(table.contains(&format!("cut: {link}")), "{table}");
+    assert!(cluster.works(&["heal"]).contains("whole"));
+    assert!(!cluster.works(&["status"]).contains("cut:"));
+
+    // What is asked for and is not there.
+    let dir = cluster.dir();
+    let refused = |arguments: &[&str], status| {
+        refuses(status, &[&["cluster", "--dir", dir], arguments].concat())
+    };
+    assert!(refused(&["kill", "9"], 1).contains("no node \"9\""));
+    assert!(refused(&["cut", "1"], 2).contains("1-3"));
+    assert!(refused(&["cut", "1-1"], 2).contains("no link to itself"));
+    assert!(refused(&["start", "--workers=7"], 1).contains("--workers"));
+    cluster.works(&["kill", &next.to_string()]);
+    assert!(refused(&["kill", &next.to_string()], 1).contains("does not run"));
+
+    // Stopped in good order, twice without harm, and gone.
+    cluster.works(&["stop"]);
+    assert!(cluster.works(&["status"]).contains("no leader: 0 of 3"));
+    cluster.works(&["stop", "--remove"]);
+    assert!(refused(&["status"], 1).contains("holds no cluster"));
+}
+
+#[test]
+fn a_node_without_what_it_needs_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("node.toml");
+    let config = path.to_str().unwrap();
+    assert!(refuses(2, &["node"]).contains("--config is missing"));
+    assert!(refuses(1, &["node", "--config", config]).contains("cannot read"));
+    fs::write(&path, "node = 1\n").unwrap();
+    assert!(refuses(1, &["node", "--config", config]).contains("cluster"));
+    let text = "cluster = \"0123456789abcdef0123456789abcdef\"\nnode = 1\ndirectory = \"data\"\n\
+                [[member]]\nid = 1\npeer = \"127.0.0.1:1\"\nclient = \"127.0.0.1:2\"\n";
+    fs::write(&path, text).unwrap();
+    // A node that has lost its directory must not come back as a new one.
+    let lost = refuses(2, &["node", "--config", config]);
+    assert!(lost.contains("namiki node init"), "{lost}");
+    assert!(
+        namiki(&["node", "init", "--config", config])
+            .status
+            .success()
+    );
+    let twice = refuses(1, &["node", "init", "--config", config]);
+    assert!(twice.contains(dir_name(dir.path())), "{twice}");
+}
+
+fn dir_name(path: &Path) -> &str {
+    path.file_name().unwrap().to_str().unwrap()
+}
