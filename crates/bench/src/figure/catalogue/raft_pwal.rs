@@ -151,7 +151,7 @@ const GROUP_OF_CLIENT: &str = "GrpSize is the size of a client's group, and the 
 const ONE_ON_ITS_WAY: &str = "In the paper a worker's groups follow each other: about 16 ms pass for each with distances (§4.4). Here a worker \
     has up to 64 groups on their way, and a line is added in which it has one.";
 const DISTANCES: &str = "Messages between nodes are held back for half of the paper's delay each way (table 2), in the paper \
-    the handler of a follower sleeps.";
+    the handler of a follower sleeps. As there, the leader is in Tokyo.";
 const EACH_SECOND: &str = "From the first transaction on: nothing is run before. The use is that of the node's process, where the paper has \
     that of the leader's machine.";
 
